@@ -1,0 +1,18 @@
+# One translation unit for each algorithm of a catalogue folder, compiled into a target. Each unit includes
+# the algorithm's catalogue file and the header given, which defines ESPALIER_CATALOG_UNIT(algorithm).
+
+function(espalier_catalog_units target header)
+  cmake_parse_arguments(arg "" "FOLDER;PREFIX" "" ${ARGN})
+  if(NOT arg_FOLDER)
+    set(arg_FOLDER "${PROJECT_SOURCE_DIR}/src/espalier/map/catalog")
+    set(arg_PREFIX "espalier/map/catalog")
+  endif()
+  file(GLOB files CONFIGURE_DEPENDS RELATIVE "${arg_FOLDER}" "${arg_FOLDER}/*.hpp")
+  foreach(file IN LISTS files)
+    cmake_path(GET file STEM algorithm)
+    set(unit "${CMAKE_CURRENT_BINARY_DIR}/${target}.units/${algorithm}.cpp")
+    file(CONFIGURE OUTPUT "${unit}" @ONLY CONTENT
+      "#include \"@arg_PREFIX@/@file@\"\n#include \"@header@\"\n\nESPALIER_CATALOG_UNIT(@algorithm@)\n")
+    target_sources(${target} PRIVATE "${unit}")
+  endforeach()
+endfunction()

@@ -1,0 +1,31 @@
+# Compiler settings shared by every target of this project. Consumers of the installed library inherit
+# only the language level and the include path; warnings and sanitizers stay private to this build.
+
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(ESPALIER_CCACHE ccache)
+if(PROJECT_IS_TOP_LEVEL AND ESPALIER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER "${ESPALIER_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${ESPALIER_CCACHE}")
+endif()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+add_library(espalier_private INTERFACE)
+target_compile_features(espalier_private INTERFACE cxx_std_20)
+target_compile_options(espalier_private INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  $<$<BOOL:${ESPALIER_WERROR}>:-Werror>)
+if(ESPALIER_SANITIZE)
+  target_compile_options(espalier_private INTERFACE
+    -fsanitize=${ESPALIER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(espalier_private INTERFACE -fsanitize=${ESPALIER_SANITIZE})
+  if(ESPALIER_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # g++ cannot model fences and says so at each; the orderings that a test relies on stand on atomics.
+    target_compile_options(espalier_private INTERFACE -Wno-tsan)
+  endif()
+endif()

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <atomic>
+
+// A StoreLoad fence split in two: the frequent side pays (almost) nothing, the rare side pays for both.
+//
+// Dekker's pattern, "I store x, then read y; you store y, then read x; at least one sees the other", needs
+// a full fence on each side. With fence_light() on the frequent side and fence_heavy() on the rare side the
+// guarantee is the same. Linux' membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) is the heavy side: it makes
+// every running thread of the process pass a full fence at some point during the call.
+//
+// Where the kernel refuses membarrier (old kernels, seccomp filters, sanitizers that cannot see it), both
+// sides are ordinary sequentially consistent fences. The choice is made once, before main.
+
+namespace espalier::hw {
+
+namespace detail {
+extern const bool membarrier_works;
+}
+
+/// The frequent side. A compiler fence where membarrier works, a full fence elsewhere.
+inline void fence_light() noexcept {
+  if (detail::membarrier_works) [[likely]]
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  else
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+/// The rare side. A system call with an interrupt to each processor that runs a thread of this process.
+void fence_heavy() noexcept;
+
+/// "membarrier" or "fence".
+[[nodiscard]] const char* asymmetric_fence_kind() noexcept;
+
+}  // namespace espalier::hw

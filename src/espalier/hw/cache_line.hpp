@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+
+// The unit in which caches move memory, and the unit in which neighbours disturb each other.
+
+namespace espalier::hw {
+
+/// Bytes in a cache line of every supported processor. A constant, not std::hardware_*_interference_size:
+/// that value may change with a compiler flag, and with it the layout of a public type.
+inline constexpr std::size_t cache_line_bytes = 64;
+
+/// Distance at which two written objects stop disturbing each other. Twice the line: adjacent-line
+/// prefetchers (Intel's spatial prefetcher) fetch aligned pairs of lines.
+inline constexpr std::size_t false_sharing_bytes = 2 * cache_line_bytes;
+
+/// A T with no neighbour inside its pair of lines. For elements of per-thread arrays.
+template <class T>
+struct alignas(false_sharing_bytes) padded {
+  T value{};
+};
+
+}  // namespace espalier::hw

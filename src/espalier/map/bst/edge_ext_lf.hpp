@@ -1,0 +1,388 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "espalier/map/bst/external_tree.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_facade.hpp"
+#include "espalier/map/map_traits.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/map/tagged_ptr.hpp"
+#include "espalier/map/value_holder.hpp"
+#include "espalier/sync/backoff.hpp"
+
+// edge_ext_lf: lock-free external binary search tree whose edges carry the marks.
+// Natarajan and Mittal, "Fast Concurrent Lock-free Binary Search Trees", PPoPP 2014.
+//
+// Essence. Keys live in leaves; an internal node routes (left: smaller than its key). An erase owns its leaf
+// by a FLAG on the edge to it, freezes the edge to the sibling with a TAG, and swings the deepest untagged
+// edge above (the ancestor's) to the sibling. Between ancestor and leaf all edges may be tagged: one swing
+// then removes the whole chain, with a flagged leaf hanging off each of its nodes.
+//
+// Deviations from the paper:
+//  1. No sentinel keys. The tree hangs on root_, an edge that no node holds; it is null for the empty map
+//     and may point to a leaf. root_ is never tagged, so it is the ancestor edge of last resort. A leaf
+//     there has no parent: its erase is one CAS to null. It can be flagged there, moved up by the swing of
+//     its sibling's erase; then whoever meets it completes that erase with the same CAS.
+//  2. Values, overwritten in place (value_holder.hpp has the argument).
+//  3. Memory is given back (below); the paper leaks it.
+//  4. An erase that another thread completed returns true: it owned the flag.
+//
+// Invariants. An edge with a FLAG points to a leaf; an edge with a FLAG or a TAG never changes again, in the
+// node that holds it (root_ can change from a flagged leaf to null). The bits are only added. The range of
+// keys below a node never shrinks while the node is linked.
+//
+// Progress: find, contains and scan write nothing shared; find is wait-free only in so far as the depth is
+// bounded (lock-free otherwise). insert, insert_or_assign, erase are lock-free: a retry means that another
+// operation's CAS succeeded.
+//
+// Reclamation. A node is detached by exactly one CAS: the swing of some ancestor edge, or the CAS of root_
+// to null. Its winner retires what it detached, as one entry that stands for the chain from the old
+// successor down to, but without, the new sibling. Every edge in that chain is frozen, so the chain can be
+// walked when it is given back: at each node one child leads on and the other is a flagged leaf. The sibling
+// is alive and not part of it, flagged or not. (I1) The swing makes the chain unreachable: the ancestor edge
+// was untagged, hence held by a linked node. (I2) One winner. (I3) Later CASes write only fresh nodes and
+// siblings read from frozen edges of nodes still linked at that moment.
+//
+// Linearization points
+//   insert, insert_or_assign -> true     publish: its CAS
+//   insert -> false, assign -> false     the read of the edge to the leaf; the store of the value
+//   erase -> true                        the swing that detaches the leaf, by whichever thread; cut_root
+//   erase -> false, find, contains       the read of the edge to the leaf (marks are ignored)
+//
+// Orderings
+//   publish (release), swing (release)   -> read_edge (acquire)   nodes are seen constructed
+//   freeze (acq_rel), flag (acq_rel)     -> read_edge (acquire)
+//   value: see value_holder.hpp
+
+namespace espalier {
+
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
+class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, Key, Value, Compare> {
+  using facade = map_facade<edge_ext_lf, Key, Value, Compare>;
+  using store = node_store<Traits>;
+  using holder = value_holder<store, Value>;
+  static_assert(std::is_trivially_copyable_v<Key>);
+
+  static constexpr std::uintptr_t flag = 1;
+  static constexpr std::uintptr_t tag = 2;
+
+  struct node;
+  using edge_word = tagged_ptr<node, 2>;
+  using edge = std::atomic<edge_word>;
+
+  // Search fields first: 24 of 32 bytes, and the compact layout aligns them to 32.
+  struct fields {
+    Key key;
+    std::array<edge, 2> child;  // both null in a leaf, neither in an internal node
+    std::atomic<typename holder::word> value;
+
+    fields(const Key& k, typename holder::word v) noexcept : key(k), child{}, value(v) {}
+    fields(const Key& k, node* left, node* right) noexcept
+        : key(k), child{edge_word(left), edge_word(right)}, value(typename holder::word{}) {}
+  };
+
+  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+    using fields::fields;
+    [[nodiscard]] bool is_leaf() const noexcept {
+      // relaxed: null or not is fixed at construction.
+      return this->child[0].load(std::memory_order_relaxed).get() == nullptr;
+    }
+  };
+
+  static consteval bool layout_holds() {
+    if constexpr (sizeof(Key) == 8 && sizeof(typename holder::word) == 8 && alignof(Key) == 8) {
+      return offsetof(fields, key) == 0 && offsetof(fields, child) == 8 && offsetof(fields, value) == 24 &&
+             sizeof(fields) == 32 && edge::is_always_lock_free;
+    }
+    return edge::is_always_lock_free;
+  }
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using traits_type = Traits;
+  using reclaimer_type = typename store::reclaimer_type;
+  using guard_type = typename store::guard_type;
+
+  static constexpr map_properties properties{
+      "edge_ext_lf",          progress::lock_free,
+      progress::lock_free,    balance::none,
+      scan_guarantee::per_key, true,
+      "Natarajan and Mittal, Fast Concurrent Lock-free Binary Search Trees, PPoPP 2014"};
+
+  static constexpr std::size_t node_bytes = sizeof(node);
+
+  /// With a null domain the map makes its own; a shared one must outlive the map. The further arguments
+  /// construct the placement.
+  template <class... PlacementArguments>
+  explicit edge_ext_lf(reclaimer_type* domain = nullptr, PlacementArguments&&... placement)
+      : store_(domain, std::forward<PlacementArguments>(placement)...) {
+    static_assert(layout_holds());
+  }
+  edge_ext_lf(const edge_ext_lf&) = delete;
+  edge_ext_lf& operator=(const edge_ext_lf&) = delete;
+
+  /// No other thread may use the map any more.
+  ~edge_ext_lf() {
+    if constexpr (store::template must_visit<node>() || holder::must_visit()) {
+      external_tree::destroy_all(root_.load(std::memory_order_acquire).get(),
+                                 [this](node* n) { destroy(store_, n); });
+    }
+  }
+
+  using facade::contains;
+  using facade::erase;
+  using facade::find;
+  using facade::insert;
+  using facade::insert_or_assign;
+  using facade::scan;
+
+  [[nodiscard]] guard_type pin() { return store_.pin(); }
+
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+    const node* const leaf = descend(key);
+    if (leaf == nullptr || !equal(leaf->key, key)) return std::nullopt;
+    return holder::read(leaf->value.load(std::memory_order_acquire));
+  }
+
+  [[nodiscard]] bool contains(guard_type&, const Key& key) {
+    const node* const leaf = descend(key);
+    return leaf != nullptr && equal(leaf->key, key);
+  }
+
+  bool insert(guard_type& guard, const Key& key, const Value& value) {
+    return add(guard, key, value, [](node&, typename holder::pending&) {});
+  }
+
+  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
+    return add(guard, key, value, [&](node& leaf, typename holder::pending& pending) {
+      holder::assign(store_, guard, leaf.value, pending.get(value));
+      pending.release();
+    });
+  }
+
+  bool erase(guard_type& guard, const Key& key) {
+    for (backoff pause;; pause.wait()) {
+      guard.reserve(2);  // one to help, one of its own: after the flag there is no way back
+      seek_record at = seek(key);
+      if (at.leaf == nullptr || !equal(at.leaf->key, key)) return false;
+      if (at.parent == nullptr) {
+        // LP: erase(true) is cut_root when it removes the unflagged word.
+        if (cut_root(guard, at.leaf_word) && !at.leaf_word.has(flag)) return true;
+        continue;
+      }
+      edge_word expected(at.leaf);
+      // order: flag (acq_rel) -> read_edge (acquire)
+      if (at.leaf_edge->compare_exchange_strong(expected, edge_word(at.leaf, flag), std::memory_order_acq_rel,
+                                                std::memory_order_acquire)) {
+        finish_erase(guard, key, at);
+        return true;
+      }
+      if (expected.get() == at.leaf) cleanup(guard, key, at);  // marked by somebody else: help
+    }
+  }
+
+  template <class Visitor>
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+    return external_tree::scan<Compare>(
+        [this]() -> const node* { return root_.load(std::memory_order_acquire).get(); },
+        [](const node& n, std::size_t side) -> const node* {
+          return n.child[side].load(std::memory_order_acquire).get();
+        },
+        from, [&](const node& leaf) {
+          return visit_entry(visitor, leaf.key, holder::read(leaf.value.load(std::memory_order_acquire)));
+        });
+  }
+
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    external_tree::visit_all(root_.load(std::memory_order_acquire).get(), [&](const node& n) {
+      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
+      if constexpr (!holder::in_place) {
+        if (n.is_leaf())
+          visitor(static_cast<const void*>(n.value.load(std::memory_order_acquire)), sizeof(Value),
+                  memory_role::value);
+      }
+    });
+  }
+
+  /// What is wrong with the structure, or null.
+  [[nodiscard]] const char* check_invariants() const {
+    return external_tree::check<Compare>(root_.load(std::memory_order_acquire), [](edge_word w) -> const char* {
+      return w.tags() != 0 ? "a mark was left on an edge" : nullptr;
+    });
+  }
+
+  [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
+  [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
+
+ private:
+  struct seek_record {
+    edge* ancestor_edge;  // deepest untagged edge above the parent
+    node* successor;      // what it pointed to
+    node* parent;         // null where the leaf hangs on root_
+    edge* leaf_edge;
+    node* leaf;           // null where the map is empty
+    edge_word leaf_word;  // as read from leaf_edge
+  };
+
+  static bool equal(const Key& a, const Key& b) { return !Compare{}(a, b) && !Compare{}(b, a); }
+  static std::size_t side(const Key& key, const node& n) { return Compare{}(key, n.key) ? 0 : 1; }
+
+  /// The leaf where the key is or would be, or null. Ignores marks: a frozen edge still leads to all keys
+  /// that were below it when it froze.
+  [[nodiscard]] const node* descend(const Key& key) const {
+    // order: read_edge (acquire) <- publish, swing (release)
+    const node* n = root_.load(std::memory_order_acquire).get();
+    if (n == nullptr) return nullptr;
+    while (const node* const next = n->child[side(key, *n)].load(std::memory_order_acquire).get()) n = next;
+    return n;
+  }
+
+  [[nodiscard]] seek_record seek(const Key& key) {
+    seek_record at{&root_, nullptr, nullptr, &root_, nullptr, root_.load(std::memory_order_acquire)};
+    at.successor = at.leaf = at.leaf_word.get();
+    if (at.leaf == nullptr) return at;
+    while (true) {
+      edge& next_edge = at.leaf->child[side(key, *at.leaf)];
+      const edge_word next = next_edge.load(std::memory_order_acquire);
+      if (next.get() == nullptr) return at;
+      if (!at.leaf_word.has(tag)) {
+        at.ancestor_edge = at.leaf_edge;
+        at.successor = at.leaf;
+      }
+      at.parent = at.leaf;
+      at.leaf_edge = &next_edge;
+      at.leaf = next.get();
+      at.leaf_word = next;
+    }
+  }
+
+  template <class Present>
+  bool add(guard_type& guard, const Key& key, const Value& value, Present&& present) {
+    typename holder::pending word(store_);
+    unpublished<store, node> leaf(store_, memory_role::node);
+    unpublished<store, node> router(store_, memory_role::node);
+    for (backoff pause;; pause.wait()) {
+      guard.reserve(1 + holder::retirements);
+      seek_record at = seek(key);
+      if (at.leaf != nullptr && equal(at.leaf->key, key)) {
+        present(*at.leaf, word);
+        return false;
+      }
+      // The router first: laid end to end, router and leaf then share a cache line.
+      if (at.leaf != nullptr && router.get() == nullptr) router.emplace(at.parent, key, nullptr, nullptr);
+      if (leaf.get() == nullptr) leaf.emplace(router.get(), key, word.get(value));
+      node* fresh = leaf.get();
+      if (at.leaf != nullptr) {
+        fresh = router.get();
+        const bool goes_left = Compare{}(key, at.leaf->key);
+        fresh->key = goes_left ? at.leaf->key : key;
+        // relaxed: published by the CAS below
+        fresh->child[goes_left ? 0 : 1].store(edge_word(leaf.get()), std::memory_order_relaxed);
+        fresh->child[goes_left ? 1 : 0].store(edge_word(at.leaf), std::memory_order_relaxed);
+      }
+      edge_word expected(at.leaf);
+      // LP: insert(true) is this CAS when it succeeds. order: publish (release) -> read_edge (acquire)
+      if (at.leaf_edge->compare_exchange_strong(expected, edge_word(fresh), std::memory_order_acq_rel,
+                                                std::memory_order_acquire)) {
+        leaf.release();
+        if (fresh == router.get()) router.release();
+        word.release();
+        return true;
+      }
+      if (at.leaf == nullptr || expected.get() != at.leaf) continue;
+      if (at.parent == nullptr)
+        cut_root(guard, expected);
+      else
+        cleanup(guard, key, at);
+    }
+  }
+
+  /// Completes the erase whose flag this thread has set. Needs one reserved retirement.
+  void finish_erase(guard_type& guard, const Key& key, seek_record at) {
+    const node* const mine = at.leaf;
+    // The leaf cannot be given back while this thread is pinned, so another leaf at this key, or none, means
+    // that somebody else's swing has removed ours.
+    for (backoff pause; at.leaf == mine; pause.wait(), at = seek(key)) {
+      if (at.parent == nullptr ? cut_root(guard, at.leaf_word) : cleanup(guard, key, at)) return;
+    }
+  }
+
+  /// Takes the only leaf, as read from root_, out of the tree. True if this call did.
+  bool cut_root(guard_type& guard, edge_word only) noexcept {
+    edge_word expected = only;
+    // LP of the erase that owns the leaf.
+    if (!root_.compare_exchange_strong(expected, edge_word(), std::memory_order_acq_rel,
+                                       std::memory_order_relaxed))
+      return false;
+    store_.retire_by(guard, only.get(), nullptr, [](const retired& entry) noexcept {
+      destroy(*static_cast<store*>(entry.owner), static_cast<node*>(entry.object));
+    });
+    return true;
+  }
+
+  /// Removes the parent and the flagged leaf below it: its own leaf's, or the sibling's if only that one is
+  /// flagged. One of the two is, when this is called. True if this call made the swing.
+  bool cleanup(guard_type& guard, const Key& key, const seek_record& at) noexcept {
+    const std::size_t key_side = side(key, *at.parent);
+    edge* keep = &at.parent->child[1 - key_side];
+    if (!at.parent->child[key_side].load(std::memory_order_acquire).has(flag))
+      keep = &at.parent->child[key_side];
+    // order: freeze (acq_rel). Bits are only added, so a fetch_or on the word would do; there is no such
+    // operation on a pointer type.
+    edge_word sibling = keep->load(std::memory_order_acquire);
+    while (!sibling.has(tag) &&
+           !keep->compare_exchange_weak(sibling, sibling.with(tag), std::memory_order_acq_rel,
+                                        std::memory_order_acquire)) {
+    }
+    edge_word expected(at.successor);
+    // The sibling keeps its FLAG: its own erase is under way. LP: of the erase whose leaf goes.
+    // order: swing (release) -> read_edge (acquire)
+    if (!at.ancestor_edge->compare_exchange_strong(expected,
+                                                   edge_word(sibling.get(), sibling.tags() & flag),
+                                                   std::memory_order_acq_rel, std::memory_order_relaxed))
+      return false;
+    store_.retire_by(guard, at.successor, sibling.get(), give_back_chain);
+    return true;
+  }
+
+  /// entry.object: first node of a detached chain; entry.aux: the sibling that took its place, which is only
+  /// compared, never followed.
+  static void give_back_chain(const retired& entry) noexcept {
+    store& owner = *static_cast<store*>(entry.owner);
+    const void* const stop = entry.aux;
+    node* n = static_cast<node*>(entry.object);
+    while (true) {
+      node* const left = n->child[0].load(std::memory_order_relaxed).get();
+      node* const right = n->child[1].load(std::memory_order_relaxed).get();
+      const bool last = left == stop || right == stop;
+      // Before the end, the child that leads on is the internal one: a FLAG stands on edges to leaves only.
+      const bool left_goes = last ? right == stop : left->is_leaf();
+      destroy(owner, left_goes ? left : right);
+      destroy(owner, n);
+      if (last) return;
+      n = left_goes ? right : left;
+    }
+  }
+
+  static void destroy(store& owner, node* n) noexcept {
+    holder::discard(owner, n->value.load(std::memory_order_relaxed));
+    owner.destroy(memory_role::node, n);
+  }
+
+  alignas(hw::false_sharing_bytes) edge root_{};
+  alignas(hw::false_sharing_bytes) store store_;
+};
+
+}  // namespace espalier

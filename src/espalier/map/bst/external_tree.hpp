@@ -1,0 +1,140 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+// What external binary search trees share that is no part of their synchronisation: the ordered scan, and
+// the walks over a tree at rest. A node has a key and child[2]; a leaf's children are null, an internal
+// node's are not; keys smaller than an internal node's lie on its left.
+
+namespace espalier::external_tree {
+
+template <class Node>
+[[nodiscard]] Node* to_pointer(Node* edge) noexcept {
+  return edge;
+}
+template <class Edge>
+[[nodiscard]] auto to_pointer(Edge edge) noexcept -> decltype(edge.get()) {
+  return edge.get();
+}
+
+/// Visits the leaves with keys >= from in increasing order until visit(leaf) returns false; returns the
+/// number of visits. Allocates nothing.
+///
+/// Keeps the last few nodes at which it turned left, whose right sides are still to be visited, and starts
+/// again from the root where they run out; a restart resumes by key. Requires of the tree that a node once
+/// reached, though it be detached meanwhile, still leads to every key which was below it and stays present,
+/// and that keys never move between leaves. A key present throughout is then found once: it lies below one
+/// of the kept nodes or beyond them all. The comparison with the last key visited keeps the order strict
+/// when a kept node has been detached and its former range has been filled anew.
+template <class Compare, class Root, class Child, class Key, class Visit>
+std::size_t scan(Root&& root, Child&& child, const Key& from, Visit&& visit) {
+  using node = std::remove_cvref_t<decltype(*root())>;
+  constexpr std::size_t kept_most = 64;
+  std::array<const node*, kept_most> kept;  // a ring: the oldest is lost first
+  std::size_t visits = 0;
+  std::optional<Key> last;
+  while (true) {
+    std::size_t turns = 0;  // kept at index (turns - 1) % kept_most and before
+    std::size_t lost = 0;
+    const Key& bound = last ? *last : from;
+    const node* n = root();
+    bool by_key = true;  // after the first leaf, always leftmost
+    while (n != nullptr) {
+      while (true) {
+        const std::size_t side = by_key && !Compare{}(bound, n->key) ? 1 : 0;
+        const node* const next = child(*n, side);
+        if (next == nullptr) break;
+        if (side == 0) {
+          kept[turns++ % kept_most] = n;
+          if (turns - lost > kept_most) ++lost;
+        }
+        n = next;
+      }
+      const bool in_range = last ? Compare{}(*last, n->key) : !Compare{}(n->key, from);
+      if (in_range) {
+        last = n->key;
+        ++visits;
+        if (!visit(*n)) return visits;
+      }
+      by_key = false;
+      n = turns > lost ? child(*kept[--turns % kept_most], 1) : nullptr;
+    }
+    if (lost == 0) return visits;
+  }
+}
+
+// The rest needs a tree at rest. None of it recurses: the depth of an unbalanced tree can be its size.
+
+/// Calls visit for every node, parents before children.
+template <class Node, class Visit>
+void visit_all(const Node* top, Visit&& visit) {
+  std::vector<const Node*> open;
+  if (top != nullptr) open.push_back(top);
+  while (!open.empty()) {
+    const Node* const n = open.back();
+    open.pop_back();
+    visit(*n);
+    for (const auto& edge : n->child) {
+      if (const Node* const next = to_pointer(edge.load(std::memory_order_acquire))) open.push_back(next);
+    }
+  }
+}
+
+/// Calls destroy for every node. Allocates nothing: it turns left children up until none is left.
+template <class Node, class Destroy>
+void destroy_all(Node* top, Destroy&& destroy) noexcept {
+  using edge_word = typename decltype(Node::child)::value_type::value_type;
+  while (top != nullptr) {
+    Node* const left = to_pointer(top->child[0].load(std::memory_order_relaxed));
+    Node* const right = to_pointer(top->child[1].load(std::memory_order_relaxed));
+    if (left == nullptr) {
+      destroy(top);
+      return;
+    }
+    if (left->is_leaf()) {
+      destroy(left);
+      destroy(top);
+      top = right;
+    } else {
+      top->child[0].store(left->child[1].load(std::memory_order_relaxed), std::memory_order_relaxed);
+      left->child[1].store(edge_word(top), std::memory_order_relaxed);
+      top = left;
+    }
+  }
+}
+
+/// What is wrong with the tree below an edge, or null: order, shape, and what check_edge finds.
+template <class Compare, class EdgeWord, class CheckEdge>
+[[nodiscard]] const char* check(EdgeWord top, CheckEdge&& check_edge) {
+  using node = std::remove_cvref_t<decltype(*to_pointer(top))>;
+  struct open_edge {
+    EdgeWord word;
+    const node* low;   // keys below are not smaller than its key
+    const node* high;  // keys below are smaller than its key
+  };
+  std::vector<open_edge> open;
+  if (to_pointer(top) != nullptr) open.push_back({top, nullptr, nullptr});
+  while (!open.empty()) {
+    const open_edge e = open.back();
+    open.pop_back();
+    if (const char* wrong = check_edge(e.word)) return wrong;
+    const node* const n = to_pointer(e.word);
+    if (e.low != nullptr && Compare{}(n->key, e.low->key)) return "a key lies right of a larger router";
+    if (e.high != nullptr && !Compare{}(n->key, e.high->key)) return "a key lies left of a router not larger";
+    const EdgeWord left = n->child[0].load(std::memory_order_acquire);
+    const EdgeWord right = n->child[1].load(std::memory_order_acquire);
+    if ((to_pointer(left) == nullptr) != (to_pointer(right) == nullptr)) return "a router has one child";
+    if (to_pointer(left) == nullptr) continue;
+    open.push_back({left, e.low, n});
+    open.push_back({right, n, e.high});
+  }
+  return nullptr;
+}
+
+}  // namespace espalier::external_tree

@@ -1,0 +1,348 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "espalier/map/bst/external_tree.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_facade.hpp"
+#include "espalier/map/map_traits.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/map/value_holder.hpp"
+#include "espalier/sync/backoff.hpp"
+#include "espalier/sync/version_lock.hpp"
+
+// ticket: external binary search tree with a version lock for each edge (BST-TK).
+// David, Guerraoui and Trigonakis, "Asynchronized Concurrency: The Secret to Scaling Concurrent Search Data
+// Structures", ASPLOS 2015.
+//
+// Essence. Keys live in leaves; an internal node (router) guards each of its two edges by a version. An
+// update descends without locks and notes versions before edges; locking an edge *at the version noted* is
+// at once acquisition and validation. An insert locks the edge above the leaf. An erase locks the edge to
+// the parent, then both edges of the parent by one CAS, and never unlocks these: locked for ever means
+// removed.
+//
+// Deviations from the paper:
+//  1. No sentinel keys: the tree hangs on the left edge of head_, a router of the map itself which has no
+//     key and is never removed. The edge is null for the empty map; a leaf there is erased under its lock.
+//  2. Versions have 32 bits, one of them the lock, rather than 16 + 16: a stale lock attempt needs 2^31
+//     updates of one edge during one operation to succeed.
+//  3. Values, overwritten in place without a lock (value_holder.hpp has the argument). A leaf is told by its
+//     null children, not by its value.
+//  4. Memory is given back (below), and read before that; the paper's code frees too early.
+//
+// Invariants. An edge changes only while its lock is held. A removed router keeps both locks held and its
+// edges as they were. The range of keys below a node never shrinks while the node is linked.
+//
+// Progress. find, contains and scan take no lock and write nothing shared: wait-free in so far as the depth
+// is bounded. Updates block one another: a holder that is descheduled stops updates of that edge.
+//
+// Reclamation. The erase that stores the grandparent's edge detaches the parent and the leaf, and alone
+// retires both, after unlocking. (I1) The parent hung on that edge alone and the leaf on the parent. (I2) It
+// holds all three locks. (I3) Edges are written with fresh nodes, or with the sibling, which stays linked: it
+// hung on an edge that this erase holds.
+//
+// Linearization points
+//   insert, insert_or_assign -> true     link: the store of the edge
+//   insert -> false, assign -> false     the read of the edge to the leaf; the store of the value
+//   erase -> true                        unlink: the store of the grandparent's edge
+//   erase -> false, find, contains       the read of the edge to the leaf
+//
+// Orderings
+//   link, unlink (release)   -> read_edge (acquire)     nodes are seen constructed
+//   unlock (release)         -> read_version (acquire)  with a version comes the edge it stands for; the
+//                                                       version is read before the edge
+//   value: see value_holder.hpp
+
+namespace espalier {
+
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
+          class VersionLock = version_lock_pair>
+class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock>, Key, Value, Compare> {
+  using facade = map_facade<ticket, Key, Value, Compare>;
+  using store = node_store<Traits>;
+  using holder = value_holder<store, Value>;
+  using lock_side = typename VersionLock::side;
+  using version = typename VersionLock::version;
+  static_assert(std::is_trivially_copyable_v<Key>);
+
+  struct node;
+  using edge = std::atomic<node*>;
+
+  // Search fields first: 24 of 40 bytes.
+  struct fields {
+    Key key;
+    std::array<edge, 2> child;  // both null in a leaf, neither in a router
+    VersionLock lock;           // of the two edges
+    std::atomic<typename holder::word> value;
+
+    fields(const Key& k, typename holder::word v) noexcept : key(k), child{}, value(v) {}
+    fields(const Key& k, node* left, node* right) noexcept
+        : key(k), child{left, right}, value(typename holder::word{}) {}
+  };
+
+  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+    using fields::fields;
+    [[nodiscard]] bool is_leaf() const noexcept {
+      // relaxed: null or not is fixed at construction.
+      return this->child[0].load(std::memory_order_relaxed) == nullptr;
+    }
+  };
+
+  static consteval bool layout_holds() {
+    if constexpr (sizeof(Key) == 8 && sizeof(typename holder::word) == 8 && alignof(Key) == 8) {
+      return offsetof(fields, key) == 0 && offsetof(fields, child) == 8 && offsetof(fields, lock) == 24 &&
+             offsetof(fields, value) == 32 && sizeof(fields) == 40 && edge::is_always_lock_free;
+    }
+    return edge::is_always_lock_free;
+  }
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using traits_type = Traits;
+  using reclaimer_type = typename store::reclaimer_type;
+  using guard_type = typename store::guard_type;
+
+  static constexpr map_properties properties{
+      "ticket",               progress::wait_free,
+      progress::blocking,     balance::none,
+      scan_guarantee::per_key, true,
+      "David, Guerraoui and Trigonakis, Asynchronized Concurrency, ASPLOS 2015"};
+
+  static constexpr std::size_t node_bytes = sizeof(node);
+
+  /// With a null domain the map makes its own; a shared one must outlive the map. The further arguments
+  /// construct the placement.
+  template <class... PlacementArguments>
+  explicit ticket(reclaimer_type* domain = nullptr, PlacementArguments&&... placement)
+      : store_(domain, std::forward<PlacementArguments>(placement)...) {
+    static_assert(layout_holds());
+  }
+  ticket(const ticket&) = delete;
+  ticket& operator=(const ticket&) = delete;
+
+  /// No other thread may use the map any more.
+  ~ticket() {
+    if constexpr (store::template must_visit<node>() || holder::must_visit()) {
+      external_tree::destroy_all(top(), [this](node* n) { destroy(store_, n); });
+    }
+  }
+
+  using facade::contains;
+  using facade::erase;
+  using facade::find;
+  using facade::insert;
+  using facade::insert_or_assign;
+  using facade::scan;
+
+  [[nodiscard]] guard_type pin() { return store_.pin(); }
+
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+    const node* const leaf = descend(key);
+    if (leaf == nullptr || !equal(leaf->key, key)) return std::nullopt;
+    return holder::read(leaf->value.load(std::memory_order_acquire));
+  }
+
+  [[nodiscard]] bool contains(guard_type&, const Key& key) {
+    const node* const leaf = descend(key);
+    return leaf != nullptr && equal(leaf->key, key);
+  }
+
+  bool insert(guard_type& guard, const Key& key, const Value& value) {
+    return add(guard, key, value, [](node&, typename holder::pending&) {});
+  }
+
+  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
+    return add(guard, key, value, [&](node& leaf, typename holder::pending& pending) {
+      holder::assign(store_, guard, leaf.value, pending.get(value));
+      pending.release();
+    });
+  }
+
+  bool erase(guard_type& guard, const Key& key) {
+    guard.reserve(2);
+    for (backoff pause;; pause.wait()) {
+      const seek_record at = seek(key);
+      if (at.leaf == nullptr || !equal(at.leaf->key, key)) return false;
+      if (at.parent == &head_ ? unlink_last(at) : unlink(at)) {
+        retire(guard, at.leaf);
+        if (at.parent != &head_) retire(guard, at.parent);
+        return true;
+      }
+    }
+  }
+
+  template <class Visitor>
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+    return external_tree::scan<Compare>(
+        [this]() -> const node* { return top(); },
+        [](const node& n, std::size_t s) -> const node* {
+          return n.child[s].load(std::memory_order_acquire);
+        },
+        from, [&](const node& leaf) {
+          return visit_entry(visitor, leaf.key, holder::read(leaf.value.load(std::memory_order_acquire)));
+        });
+  }
+
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    external_tree::visit_all(static_cast<const node*>(top()), [&](const node& n) {
+      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
+      if constexpr (!holder::in_place) {
+        if (n.is_leaf())
+          visitor(static_cast<const void*>(n.value.load(std::memory_order_acquire)), sizeof(Value),
+                  memory_role::value);
+      }
+    });
+  }
+
+  /// What is wrong with the structure, or null.
+  [[nodiscard]] const char* check_invariants() const {
+    return external_tree::check<Compare>(top(), [](const node* n) -> const char* {
+      const bool held = VersionLock::is_held(n->lock.read(lock_side::left)) ||
+                        VersionLock::is_held(n->lock.read(lock_side::right));
+      return held ? "a reachable node is locked" : nullptr;
+    });
+  }
+
+  [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
+  [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
+
+ private:
+  /// An edge as an update saw it: whose, which, and at which version.
+  struct edge_record {
+    node* of;
+    std::size_t index;
+    version seen;
+
+    [[nodiscard]] edge& where() const noexcept { return of->child[index]; }
+    [[nodiscard]] bool try_lock() const noexcept { return of->lock.try_lock(side_of(index), seen); }
+    void unlock() const noexcept { of->lock.unlock(side_of(index), seen); }
+    void revert() const noexcept { of->lock.revert(side_of(index), seen); }
+  };
+
+  struct seek_record {
+    edge_record to_parent;  // unset where the parent is head_
+    edge_record to_leaf;
+    node* parent;
+    node* leaf;         // null where the map is empty
+    version other_seen;  // of the parent's other edge
+  };
+
+  static lock_side side_of(std::size_t index) noexcept { return index == 0 ? lock_side::left : lock_side::right; }
+  static bool equal(const Key& a, const Key& b) { return !Compare{}(a, b) && !Compare{}(b, a); }
+  static std::size_t side(const Key& key, const node& n) { return Compare{}(key, n.key) ? 0 : 1; }
+
+  // order: read_edge (acquire) <- link, unlink (release)
+  [[nodiscard]] node* top() const noexcept { return head_.child[0].load(std::memory_order_acquire); }
+
+  /// The leaf where the key is or would be, or null. Looks at no version: the edges of a removed router
+  /// still lead to all keys that were below it.
+  [[nodiscard]] const node* descend(const Key& key) const {
+    const node* n = top();
+    if (n == nullptr) return nullptr;
+    while (const node* const next = n->child[side(key, *n)].load(std::memory_order_acquire)) n = next;
+    return n;
+  }
+
+  [[nodiscard]] seek_record seek(const Key& key) {
+    seek_record at{{}, {&head_, 0, 0}, &head_, nullptr, 0};
+    // order: read_version (acquire) before read_edge
+    at.to_leaf.seen = head_.lock.read(lock_side::left);
+    at.leaf = top();
+    while (at.leaf != nullptr && !at.leaf->is_leaf()) {
+      at.to_parent = at.to_leaf;
+      at.parent = at.leaf;
+      const std::size_t s = side(key, *at.parent);
+      at.other_seen = at.parent->lock.read(side_of(1 - s));
+      at.to_leaf = {at.parent, s, at.parent->lock.read(side_of(s))};
+      at.leaf = at.parent->child[s].load(std::memory_order_acquire);
+    }
+    return at;
+  }
+
+  template <class Present>
+  bool add(guard_type& guard, const Key& key, const Value& value, Present&& present) {
+    typename holder::pending word(store_);
+    unpublished<store, node> leaf(store_, memory_role::node);
+    unpublished<store, node> router(store_, memory_role::node);
+    guard.reserve(holder::retirements);
+    for (backoff pause;; pause.wait()) {
+      const seek_record at = seek(key);
+      if (at.leaf != nullptr && equal(at.leaf->key, key)) {
+        present(*at.leaf, word);
+        return false;
+      }
+      // The router first: laid end to end, the leaf then follows it.
+      if (at.leaf != nullptr && router.get() == nullptr) router.emplace(at.parent, key, nullptr, nullptr);
+      if (leaf.get() == nullptr) leaf.emplace(router.get(), key, word.get(value));
+      node* fresh = leaf.get();
+      if (at.leaf != nullptr) {
+        fresh = router.get();
+        const bool goes_left = Compare{}(key, at.leaf->key);
+        fresh->key = goes_left ? at.leaf->key : key;
+        // relaxed: published by link
+        fresh->child[goes_left ? 0 : 1].store(leaf.get(), std::memory_order_relaxed);
+        fresh->child[goes_left ? 1 : 0].store(at.leaf, std::memory_order_relaxed);
+      }
+      if (!at.to_leaf.try_lock()) continue;
+      // LP: insert(true). order: link (release) -> read_edge (acquire)
+      at.to_leaf.where().store(fresh, std::memory_order_release);
+      at.to_leaf.unlock();
+      leaf.release();
+      if (fresh == router.get()) router.release();
+      word.release();
+      return true;
+    }
+  }
+
+  /// Takes the only leaf off head_.
+  bool unlink_last(const seek_record& at) noexcept {
+    if (!at.to_leaf.try_lock()) return false;
+    at.to_leaf.where().store(nullptr, std::memory_order_release);  // LP: erase(true)
+    at.to_leaf.unlock();
+    return true;
+  }
+
+  /// Takes the leaf and its parent out of the tree; the sibling moves up.
+  bool unlink(const seek_record& at) noexcept {
+    if (!at.to_parent.try_lock()) return false;
+    const std::size_t s = at.to_leaf.index;
+    const version left = s == 0 ? at.to_leaf.seen : at.other_seen;
+    const version right = s == 0 ? at.other_seen : at.to_leaf.seen;
+    if (!at.parent->lock.try_lock_both(left, right)) {
+      at.to_parent.revert();
+      return false;
+    }
+    // relaxed: the lock's acquire orders it after the store of the edge.
+    node* const sibling = at.parent->child[1 - s].load(std::memory_order_relaxed);
+    // LP: erase(true). order: unlink (release) -> read_edge (acquire)
+    at.to_parent.where().store(sibling, std::memory_order_release);
+    at.to_parent.unlock();
+    return true;
+  }
+
+  void retire(guard_type& guard, node* n) noexcept {
+    store_.retire_by(guard, n, nullptr, [](const retired& entry) noexcept {
+      destroy(*static_cast<store*>(entry.owner), static_cast<node*>(entry.object));
+    });
+  }
+
+  static void destroy(store& owner, node* n) noexcept {
+    holder::discard(owner, n->value.load(std::memory_order_relaxed));
+    owner.destroy(memory_role::node, n);
+  }
+
+  alignas(hw::false_sharing_bytes) node head_{Key{}, nullptr, nullptr};
+  alignas(hw::false_sharing_bytes) store store_;
+};
+
+}  // namespace espalier

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "espalier/map/map_concept.hpp"
+
+// The catalogue lists the combinations that ship: each algorithm at its default, and one axis varied at a
+// time, never the cross product. It is a type list in map/catalog/<algorithm>.hpp for each algorithm; the
+// build makes a translation unit per algorithm wherever all of them are needed (the command's drivers, the
+// typed test suites), so that a new algorithm is a new file there and nothing else.
+//
+// All entries have 64-bit keys and values. The choice between them happens once per workload, never per
+// operation.
+
+namespace espalier::catalog {
+
+using key = std::uint64_t;
+using value = std::uint64_t;
+
+/// A string as a template argument.
+template <std::size_t N>
+struct text {
+  char characters[N]{};
+  constexpr text(const char (&literal)[N]) noexcept {  // NOLINT(google-explicit-constructor)
+    std::copy_n(literal, N, characters);
+  }
+  [[nodiscard]] constexpr std::string_view view() const noexcept { return {characters, N - 1}; }
+};
+
+/// One combination. The variant is empty for the algorithm's default, otherwise it names what differs.
+template <class Map, text Variant = "">
+struct entry {
+  using map_type = Map;
+  static constexpr std::string_view algorithm = Map::properties.name;
+  static constexpr std::string_view variant = Variant.view();
+
+  /// "ticket", "ticket/shared_heap": as on the command line and in results.
+  [[nodiscard]] static std::string name() {
+    std::string full(algorithm);
+    if (!variant.empty()) full.append("/").append(variant);
+    return full;
+  }
+};
+
+template <class... Entries>
+struct entry_list {
+  template <template <class...> class Target>
+  using entries_as = Target<Entries...>;
+  template <template <class...> class Target>
+  using maps_as = Target<typename Entries::map_type...>;
+
+  /// Calls visit.template operator()<Entry>() for each.
+  template <class Visitor>
+  static void for_each(Visitor&& visit) {
+    (visit.template operator()<Entries>(), ...);
+  }
+};
+
+}  // namespace espalier::catalog

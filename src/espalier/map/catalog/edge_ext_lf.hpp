@@ -1,0 +1,16 @@
+#pragma once
+
+#include "espalier/map/bst/edge_ext_lf.hpp"
+#include "espalier/map/catalog.hpp"
+#include "espalier/memory/shared_heap.hpp"
+#include "espalier/reclaim/leaky.hpp"
+
+namespace espalier::catalog {
+
+using edge_ext_lf = entry_list<
+    entry<espalier::edge_ext_lf<key, value>>,
+    entry<espalier::edge_ext_lf<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">,
+    entry<espalier::edge_ext_lf<key, value, map_traits::with_layout<line_layout>>, "line">,
+    entry<espalier::edge_ext_lf<key, value, map_traits::with_reclaimer<leaky>>, "leaky">>;
+
+}  // namespace espalier::catalog

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "espalier/map/bst/ticket.hpp"
+#include "espalier/map/catalog.hpp"
+#include "espalier/memory/shared_heap.hpp"
+
+namespace espalier::catalog {
+
+using ticket =
+    entry_list<entry<espalier::ticket<key, value>>,
+               entry<espalier::ticket<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">,
+               entry<espalier::ticket<key, value, map_traits::with_layout<line_layout>>, "line">>;
+
+}  // namespace espalier::catalog

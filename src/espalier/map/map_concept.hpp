@@ -1,0 +1,82 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+// The contract that every map of the library keeps.
+//
+//   find(key)                     copy of the value, or nothing
+//   contains(key)                 presence
+//   insert(key, value)            adds only where absent; true if it did
+//   insert_or_assign(key, value)  adds or overwrites; true if the key was absent
+//   erase(key)                    removes; true if the key was present
+//   scan(from, visitor)           ordered visit of the keys >= from
+//
+// Each is linearizable per key. A scan visits each key that was present throughout exactly once, in strictly
+// increasing order; keys that come or go meanwhile may or may not be seen. The visitor takes (key, value) and
+// returns void, or a bool that says whether to go on; scan returns the number of visits.
+//
+// No key and no value is reserved. Every operation exists twice: with a guard from pin(), which the caller
+// holds over many operations, and without, pinning for itself. insert and insert_or_assign throw
+// std::bad_alloc, and erase may (a retirement needs room), with the map unchanged; find, contains and scan
+// throw only what pinning throws, or the visitor.
+
+namespace espalier {
+
+enum class progress : std::uint8_t { blocking, lock_free, wait_free };
+enum class balance : std::uint8_t { none, relaxed, strict };
+enum class scan_guarantee : std::uint8_t { per_key, snapshot };
+
+[[nodiscard]] constexpr std::string_view to_string(progress p) noexcept {
+  return p == progress::blocking ? "blocking" : p == progress::lock_free ? "lock-free" : "wait-free";
+}
+[[nodiscard]] constexpr std::string_view to_string(balance b) noexcept {
+  return b == balance::none ? "none" : b == balance::relaxed ? "relaxed" : "strict";
+}
+[[nodiscard]] constexpr std::string_view to_string(scan_guarantee s) noexcept {
+  return s == scan_guarantee::per_key ? "per key" : "snapshot";
+}
+
+/// What a map promises beyond the contract, and where it comes from.
+struct map_properties {
+  std::string_view name;
+  progress find_progress;
+  progress update_progress;
+  balance shape;
+  scan_guarantee scan;
+  /// Readers reach nodes that others detach: memory is given back through a reclaimer.
+  bool region_protection;
+  std::string_view paper;
+};
+
+/// For visitors of the contract that do not care.
+struct ignore_entry {
+  template <class Key, class Value>
+  void operator()(const Key&, const Value&) const noexcept {}
+};
+
+template <class M>
+concept concurrent_ordered_map =
+    requires(M& map, const typename M::key_type& key, const typename M::mapped_type& value,
+             typename M::guard_type& guard) {
+      { map.pin() } -> std::same_as<typename M::guard_type>;
+      { map.find(key) } -> std::same_as<std::optional<typename M::mapped_type>>;
+      { map.find(guard, key) } -> std::same_as<std::optional<typename M::mapped_type>>;
+      { map.contains(key) } -> std::same_as<bool>;
+      { map.contains(guard, key) } -> std::same_as<bool>;
+      { map.insert(key, value) } -> std::same_as<bool>;
+      { map.insert(guard, key, value) } -> std::same_as<bool>;
+      { map.insert_or_assign(key, value) } -> std::same_as<bool>;
+      { map.insert_or_assign(guard, key, value) } -> std::same_as<bool>;
+      { map.erase(key) } -> std::same_as<bool>;
+      { map.erase(guard, key) } -> std::same_as<bool>;
+      { map.scan(key, ignore_entry{}) } -> std::same_as<std::size_t>;
+      { map.scan(guard, key, ignore_entry{}) } -> std::same_as<std::size_t>;
+      { M::properties } -> std::convertible_to<map_properties>;
+    };
+
+}  // namespace espalier

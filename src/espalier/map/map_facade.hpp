@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <type_traits>
+
+namespace espalier {
+
+/// Calls a scan's visitor; true means go on.
+template <class Visitor, class Key, class Value>
+[[nodiscard]] bool visit_entry(Visitor& visitor, const Key& key, const Value& value) {
+  if constexpr (std::is_same_v<std::invoke_result_t<Visitor&, const Key&, const Value&>, bool>) {
+    return std::invoke(visitor, key, value);
+  } else {
+    std::invoke(visitor, key, value);
+    return true;
+  }
+}
+
+/// The overloads that pin for the caller, made from those that take a guard. A map derives from it with its
+/// own type and brings the names into scope: `using facade::find;` and so on.
+template <class Map, class Key, class Value, class Compare>
+class map_facade {
+ public:
+  [[nodiscard]] std::optional<Value> find(const Key& key) {
+    auto guard = self().pin();
+    return self().find(guard, key);
+  }
+
+  [[nodiscard]] bool contains(const Key& key) {
+    auto guard = self().pin();
+    return self().contains(guard, key);
+  }
+
+  bool insert(const Key& key, const Value& value) {
+    auto guard = self().pin();
+    return self().insert(guard, key, value);
+  }
+
+  bool insert_or_assign(const Key& key, const Value& value) {
+    auto guard = self().pin();
+    return self().insert_or_assign(guard, key, value);
+  }
+
+  bool erase(const Key& key) {
+    auto guard = self().pin();
+    return self().erase(guard, key);
+  }
+
+  /// Pins anew every few hundred keys, so that a long scan does not hold up reclamation; resumes by key.
+  template <class Visitor>
+  std::size_t scan(const Key& from, Visitor&& visitor) {
+    std::size_t visits = 0;
+    std::optional<Key> last;
+    bool more = true;
+    while (more) {
+      auto guard = self().pin();
+      std::size_t in_this_pin = 0;
+      more = false;
+      self().scan(guard, last ? *last : from, [&](const Key& key, const Value& value) {
+        if (last && !Compare{}(*last, key)) return true;
+        last = key;
+        ++visits;
+        if (!visit_entry(visitor, key, value)) return false;
+        more = ++in_this_pin == keys_per_pin;
+        return !more;
+      });
+    }
+    return visits;
+  }
+
+ private:
+  friend Map;
+  map_facade() = default;
+
+  static constexpr std::size_t keys_per_pin = 512;
+  Map& self() noexcept { return static_cast<Map&>(*this); }
+};
+
+}  // namespace espalier

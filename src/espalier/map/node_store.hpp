@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "espalier/map/map_traits.hpp"
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/reclaim/reclaimer_concept.hpp"
+
+namespace espalier {
+
+/// Where the nodes of one map live and die: the only caller of its placement and of its reclaimer.
+///
+/// The store owns its placement. It owns a reclaimer too, unless it was given one to share with other maps;
+/// a shared one must outlive the map. Its address is what its retirements are known by, so it stays put.
+template <class Traits>
+class node_store {
+ public:
+  using placement_type = typename Traits::placement_type;
+  using reclaimer_type = typename Traits::reclaimer_type;
+  using guard_type = typename reclaimer_type::guard;
+
+  /// With null for the reclaimer, one of its own. What follows constructs the placement.
+  template <class... PlacementArguments>
+  explicit node_store(reclaimer_type* shared, PlacementArguments&&... arguments)
+      : placement_(std::forward<PlacementArguments>(arguments)...),
+        own_(shared == nullptr ? std::make_unique<reclaimer_type>() : nullptr),
+        reclaimer_(shared == nullptr ? own_.get() : shared) {}
+
+  node_store(const node_store&) = delete;
+  node_store& operator=(const node_store&) = delete;
+
+  /// Gives back what was retired. Nodes still in use are the map's to destroy, where must_visit() says so.
+  ~node_store() { reclaimer_->purge(this); }
+
+  [[nodiscard]] guard_type pin() { return reclaimer_->pin(); }
+
+  /// A new node, beside `near` if the placement can. Throws std::bad_alloc.
+  template <class Node, class... Arguments>
+  [[nodiscard]] Node* create(memory_role role, const void* near, Arguments&&... arguments) {
+    static_assert(std::is_nothrow_constructible_v<Node, Arguments...>);
+    void* const memory = placement_.allocate(request<Node>(role), near);
+    return ::new (memory) Node(std::forward<Arguments>(arguments)...);
+  }
+
+  /// For a node that no other thread can reach: never published, or the map is quiescent, or the caller
+  /// argues otherwise.
+  template <class Node>
+  void destroy(memory_role role, Node* node) noexcept {
+    node->~Node();
+    placement_.deallocate(node, request<Node>(role));
+  }
+
+  /// For a node that was detached under this guard, after a reserve() on it.
+  template <class Node, memory_role Role>
+  void retire(guard_type& guard, Node* node) noexcept {
+    retire_by(guard, node, nullptr, [](const retired& entry) noexcept {
+      static_cast<node_store*>(entry.owner)->destroy(Role, static_cast<Node*>(entry.object));
+    });
+  }
+
+  /// The same with a function that finds out what to destroy; entry.owner is this store.
+  void retire_by(guard_type& guard, void* object, void* aux,
+                 void (*reclaim)(const retired&) noexcept) noexcept {
+    guard.retire(retired{object, aux, this, reclaim});
+  }
+
+  /// Whether a dying map must destroy its nodes of this type one by one.
+  template <class Node>
+  [[nodiscard]] static constexpr bool must_visit() noexcept {
+    return !std::is_trivially_destructible_v<Node> || !placement_type::releases_on_destruction(sizeof(Node));
+  }
+
+  [[nodiscard]] memory_usage usage() const noexcept { return placement_.usage(); }
+  [[nodiscard]] reclaimer_type& domain() noexcept { return *reclaimer_; }
+  [[nodiscard]] placement_type& place() noexcept { return placement_; }
+
+ private:
+  template <class Node>
+  static constexpr block request(memory_role role) noexcept {
+    return block{sizeof(Node), alignof(Node), role};
+  }
+
+  placement_type placement_;
+  std::unique_ptr<reclaimer_type> own_;
+  reclaimer_type* reclaimer_;
+};
+
+/// Destroys a node that was never published when the scope is left, unless release() was called.
+template <class Store, class Node>
+class unpublished {
+ public:
+  unpublished(Store& store, memory_role role) noexcept : store_(store), role_(role) {}
+  unpublished(const unpublished&) = delete;
+  unpublished& operator=(const unpublished&) = delete;
+  ~unpublished() {
+    if (node_ != nullptr) store_.destroy(role_, node_);
+  }
+
+  template <class... Arguments>
+  Node& emplace(const void* near, Arguments&&... arguments) {
+    node_ = store_.template create<Node>(role_, near, std::forward<Arguments>(arguments)...);
+    return *node_;
+  }
+
+  [[nodiscard]] Node* get() const noexcept { return node_; }
+  Node* release() noexcept { return std::exchange(node_, nullptr); }
+
+ private:
+  Store& store_;
+  memory_role role_;
+  Node* node_ = nullptr;
+};
+
+}  // namespace espalier

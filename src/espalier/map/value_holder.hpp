@@ -1,0 +1,102 @@
+#pragma once
+
+#include <atomic>
+#include <type_traits>
+
+#include "espalier/memory/placement_concept.hpp"
+
+namespace espalier {
+
+/// A value that fits an atomic machine word.
+template <class Value>
+concept word_value = std::is_trivially_copyable_v<Value> && std::is_default_constructible_v<Value> &&
+                     sizeof(Value) <= sizeof(void*) && std::atomic<Value>::is_always_lock_free;
+
+/// How a node of a concurrent tree holds its value: as the word itself, or, where the value is no word, as a
+/// pointer to a cell that never changes; an assignment then replaces the cell. Either way a reader copies
+/// one consistent value and a writer stores one word.
+///
+/// Assigning in place is linearizable beside an erase that does not look at the value. Let t be the moment
+/// at which the erase takes the node out of reach. Assignments and reads of this node before t count when
+/// they happen. Those after t belong to operations which reached the node before t, so t lies inside each of
+/// their intervals: all of them count immediately before the erase, in the order in which they met at the
+/// value's word. No two of them are ordered in real time (each spans t), and no operation that begins after
+/// t can reach the node. An erase that returned the value would have to freeze it first.
+template <class Store, class Value>
+struct value_holder {
+  static_assert(std::is_trivially_copyable_v<Value> && std::is_trivially_destructible_v<Value>,
+                "values are copied while others read them: they must be trivially copyable");
+
+  static constexpr bool in_place = word_value<Value>;
+  using word = std::conditional_t<in_place, Value, const Value*>;
+
+  /// Throws std::bad_alloc where a cell is needed.
+  [[nodiscard]] static word make(Store& store, const Value& value) {
+    if constexpr (in_place)
+      return value;
+    else
+      return store.template create<Value>(memory_role::value, nullptr, value);
+  }
+
+  [[nodiscard]] static Value read(word w) noexcept {
+    if constexpr (in_place)
+      return w;
+    else
+      return *w;
+  }
+
+  /// For a word that no other thread can reach.
+  static void discard(Store& store, word w) noexcept {
+    if constexpr (!in_place) {
+      if (w != nullptr) store.destroy(memory_role::value, const_cast<Value*>(w));
+    }
+  }
+
+  /// Retirements that one assignment needs reserved.
+  static constexpr unsigned retirements = in_place ? 0 : 1;
+
+  /// Replaces the value of a node that this thread reached under the guard.
+  static void assign(Store& store, typename Store::guard_type& guard, std::atomic<word>& target,
+                     word fresh) noexcept {
+    if constexpr (in_place) {
+      // order: assign (release) -> the readers' load (acquire): what the writer did before is visible to
+      // whoever finds the value.
+      target.store(fresh, std::memory_order_release);
+    } else {
+      // acq_rel: publishes the cell; and each old cell is taken, and retired, exactly once.
+      const word old = target.exchange(fresh, std::memory_order_acq_rel);
+      store.template retire<Value, memory_role::value>(guard, const_cast<Value*>(old));
+    }
+  }
+
+  /// Whether a dying map must visit its nodes for the sake of their values.
+  [[nodiscard]] static constexpr bool must_visit() noexcept {
+    return !in_place && Store::template must_visit<Value>();
+  }
+
+  /// A made word, discarded when the scope is left, unless release() was called.
+  class pending {
+   public:
+    explicit pending(Store& store) noexcept : store_(store) {}
+    pending(const pending&) = delete;
+    pending& operator=(const pending&) = delete;
+    ~pending() {
+      if (made_) discard(store_, word_);
+    }
+    word get(const Value& value) {
+      if (!made_) {
+        word_ = make(store_, value);
+        made_ = true;
+      }
+      return word_;
+    }
+    void release() noexcept { made_ = false; }
+
+   private:
+    Store& store_;
+    word word_{};
+    bool made_ = false;
+  };
+};
+
+}  // namespace espalier

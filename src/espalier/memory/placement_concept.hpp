@@ -1,0 +1,58 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+// A placement decides where the blocks of a map lie. It is the policy by which trees of one algorithm differ
+// in cache lines touched, sets used and pages crossed (Arbel-Raviv, Brown and Morrison, ATC 2018, sections
+// 3.2 and 4.3, whose wish for an interface to segregate allocations this is).
+
+namespace espalier {
+
+/// What a block is for. Placements may keep roles apart; reports name them.
+enum class memory_role : std::uint8_t { node, leaf, descriptor, value, other };
+
+inline constexpr std::size_t memory_role_count = 5;
+
+[[nodiscard]] constexpr std::string_view to_string(memory_role role) noexcept {
+  constexpr std::string_view names[memory_role_count] = {"node", "leaf", "descriptor", "value", "other"};
+  return names[static_cast<std::size_t>(role)];
+}
+
+/// A request for memory. The same three facts come back with the deallocation.
+struct block {
+  std::size_t bytes;
+  std::size_t align;
+  memory_role role;
+};
+
+/// How much memory a placement holds. Exact at quiescence.
+struct memory_usage {
+  /// Blocks handed out and not yet returned.
+  std::uint64_t blocks = 0;
+  /// Bytes of those blocks, as large as they are held (rounded up to the size class).
+  std::uint64_t bytes_in_use = 0;
+  /// Bytes taken from the system or from the heap below and backed by memory: blocks in use, blocks free
+  /// for reuse, and what rounding costs.
+  std::uint64_t bytes_reserved = 0;
+};
+
+/// Thread-safe source of blocks.
+///
+/// allocate throws std::bad_alloc and then has changed nothing. `near` names a block beside which the new
+/// one would best lie (a parent, a predecessor), or null; a placement may ignore it. deallocate takes the
+/// block that the allocation was asked for; any thread may call it. releases_on_destruction(bytes) says that
+/// the destructor gives back every block of that size still in use, so that a dying map need not visit its
+/// nodes.
+template <class P>
+concept placement = requires(P& p, const P& constant, const block& b, void* memory, const void* near) {
+  { p.allocate(b, near) } -> std::same_as<void*>;
+  { p.deallocate(memory, b) } noexcept;
+  { constant.usage() } -> std::same_as<memory_usage>;
+  { P::releases_on_destruction(b.bytes) } -> std::same_as<bool>;
+  { P::name } -> std::convertible_to<std::string_view>;
+};
+
+}  // namespace espalier

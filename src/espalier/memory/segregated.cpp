@@ -1,0 +1,37 @@
+#include "espalier/memory/segregated.hpp"
+
+#include <memory>
+
+namespace espalier {
+
+segregated::~segregated() {
+  for (role_slabs& of_role : slabs_) {
+    for (std::atomic<slab*>& s : of_role) delete s.load(std::memory_order_relaxed);
+  }
+}
+
+slab& segregated::add_slab(memory_role role, std::size_t held) {
+  auto fresh = std::make_unique<slab>(held);
+  slab* present = nullptr;
+  if (slot(role, held).compare_exchange_strong(present, fresh.get(), std::memory_order_acq_rel,
+                                               std::memory_order_acquire))
+    return *fresh.release();
+  return *present;
+}
+
+memory_usage segregated::usage() const noexcept {
+  memory_usage sum = large_.usage();
+  for (const role_slabs& of_role : slabs_) {
+    for (const std::atomic<slab*>& s : of_role) {
+      const slab* const one = s.load(std::memory_order_acquire);
+      if (one == nullptr) continue;
+      const memory_usage part = one->usage();
+      sum.blocks += part.blocks;
+      sum.bytes_in_use += part.bytes_in_use;
+      sum.bytes_reserved += part.bytes_reserved;
+    }
+  }
+  return sum;
+}
+
+}  // namespace espalier

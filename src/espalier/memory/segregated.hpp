@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/memory/shared_heap.hpp"
+#include "espalier/memory/size_class.hpp"
+#include "espalier/memory/slab.hpp"
+
+namespace espalier {
+
+/// One arena for each role of one map: no page, no line and no cache set is shared with blocks of another
+/// kind (the remedy of ATC 2018, section 4.3, as a placement of its own rather than a use of jemalloc's
+/// arenas). Blocks lie end to end in huge pages where the system gives them, and all go back to it when the
+/// map dies. Blocks above 1 KiB come from the shared heap, and are given back one by one.
+class segregated {
+ public:
+  /// True but for the blocks that come from the shared heap.
+  static constexpr bool releases_on_destruction(std::size_t bytes) noexcept {
+    return bytes <= size_class::largest / 2;  // half: whatever the alignment rounds up
+  }
+  static constexpr std::string_view name = "segregated";
+
+  segregated() = default;
+  segregated(const segregated&) = delete;
+  segregated& operator=(const segregated&) = delete;
+  ~segregated();
+
+  [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
+    const std::size_t held = size_class::bytes_for(b.bytes, b.align);
+    if (held > size_class::largest) [[unlikely]]
+      return large_.allocate(b, near);
+    // order: allocate / usage (acquire) <- add_slab (release)
+    slab* const s = slot(b.role, held).load(std::memory_order_acquire);
+    return (s != nullptr ? *s : add_slab(b.role, held)).allocate();
+  }
+
+  void deallocate(void* memory, const block& b) noexcept {
+    const std::size_t held = size_class::bytes_for(b.bytes, b.align);
+    if (held > size_class::largest) [[unlikely]]
+      return large_.deallocate(memory, b);
+    slot(b.role, held).load(std::memory_order_acquire)->deallocate(memory);
+  }
+
+  [[nodiscard]] memory_usage usage() const noexcept;
+
+ private:
+  using role_slabs = std::array<std::atomic<slab*>, size_class::count>;
+
+  std::atomic<slab*>& slot(memory_role role, std::size_t held) noexcept {
+    return slabs_[static_cast<std::size_t>(role)][size_class::index_of(held)];
+  }
+  slab& add_slab(memory_role role, std::size_t held);
+
+  std::array<role_slabs, memory_role_count> slabs_{};
+  shared_heap large_;
+};
+
+static_assert(placement<segregated>);
+
+}  // namespace espalier

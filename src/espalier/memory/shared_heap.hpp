@@ -1,0 +1,29 @@
+#pragma once
+
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/sync/striped_counter.hpp"
+
+namespace espalier {
+
+/// Whatever malloc the program is linked or preloaded with: nodes, descriptors and everybody else's blocks
+/// share size classes and pages. The baseline against which the other placements are measured.
+///
+/// What the heap below rounds up or keeps is not known here: bytes_in_use is malloc's own answer for each
+/// block, and bytes_reserved equals it.
+class shared_heap {
+ public:
+  static constexpr bool releases_on_destruction(std::size_t) noexcept { return false; }
+  static constexpr std::string_view name = "shared_heap";
+
+  [[nodiscard]] void* allocate(const block& b, const void* near = nullptr);
+  void deallocate(void* memory, const block& b) noexcept;
+  [[nodiscard]] memory_usage usage() const noexcept;
+
+ private:
+  striped_counter blocks_;
+  striped_counter bytes_;
+};
+
+static_assert(placement<shared_heap>);
+
+}  // namespace espalier

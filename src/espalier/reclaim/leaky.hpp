@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "espalier/reclaim/reclaimer_concept.hpp"
+#include "espalier/sync/striped_counter.hpp"
+
+namespace espalier {
+
+/// Never gives anything back: what much published code does, kept to measure against. Pinning is free.
+class leaky {
+ public:
+  static constexpr bool gives_back = false;
+
+  class [[nodiscard]] guard {
+   public:
+    explicit guard(leaky& owner) noexcept : owner_(&owner) {}
+    guard(guard&&) noexcept = default;
+    guard& operator=(guard&&) noexcept = default;
+    guard(const guard&) = delete;
+    guard& operator=(const guard&) = delete;
+    ~guard() = default;
+
+    // The first count of a thread allocates; it must not happen in retire.
+    void reserve(std::size_t) { owner_->retired_.add(0); }
+    void retire(const retired&) noexcept { owner_->retired_.add(1); }
+
+   private:
+    leaky* owner_;
+  };
+
+  [[nodiscard]] guard pin() noexcept { return guard(*this); }
+  void purge(void*) noexcept {}
+
+  /// Entries dropped so far; exact at quiescence.
+  [[nodiscard]] std::uint64_t retired_count() const noexcept {
+    return static_cast<std::uint64_t>(retired_.read());
+  }
+
+ private:
+  striped_counter retired_;
+};
+
+static_assert(reclaimer<leaky>);
+
+}  // namespace espalier

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace espalier {
+
+/// A detached object, and how to give it back once no thread can hold a pointer to it. `aux` is the
+/// caller's; an entry may stand for several objects that reclaim() finds from it.
+struct retired {
+  void* object;
+  void* aux;
+  /// Whom the object belongs to: what reclaimer::purge() selects by.
+  void* owner;
+  /// Must not call into the reclaimer, and must not block.
+  void (*reclaim)(const retired&) noexcept;
+};
+
+/// Decides when detached memory may be given back.
+///
+/// pin() enters a protected region and returns its witness: what the thread reaches while the guard lives
+/// stays allocated. A guard belongs to the thread that made it; guards of one thread may nest.
+///
+/// guard.reserve(n) throws std::bad_alloc or makes sure that the next n calls of retire on this thread
+/// cannot fail. An operation reserves before its first change that others can see, and so either fails
+/// with nothing changed or finishes.
+///
+/// guard.retire(entry) hands over an object that (I1) no path from a root reaches any more, (I2) no other
+/// thread retires, (I3) no live object will point to again.
+///
+/// purge(owner) gives back at once what this owner has retired. Only when no thread can still be inside
+/// an operation on that owner: in the destructor of a map.
+template <class R>
+concept reclaimer = requires(R& r, typename R::guard& guard, std::size_t n, const retired& entry, void* owner) {
+  { r.pin() } -> std::same_as<typename R::guard>;
+  guard.reserve(n);
+  { guard.retire(entry) } noexcept;
+  { r.purge(owner) } noexcept;
+  { R::gives_back } -> std::convertible_to<bool>;
+} && std::movable<typename R::guard> && !std::copyable<typename R::guard>;
+
+}  // namespace espalier

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+#include "espalier/hw/pause.hpp"
+
+namespace espalier {
+
+/// Randomised exponential waiting between attempts at something that others keep winning. A local of the
+/// retrying operation: the first wait is one pause, each further one is drawn from twice the range, up to
+/// a bound; at the bound it gives the processor away, so that a holder which lost its core can go on.
+class backoff {
+ public:
+  void wait() noexcept {
+    if (limit_ > spin_limit) {
+      hw::park();
+      return;
+    }
+    // xorshift32 (Marsaglia 2003): quality hardly matters, being different from the neighbour does.
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 17;
+    state_ ^= state_ << 5;
+    const std::uint32_t spins = 1 + state_ % limit_;
+    for (std::uint32_t i = 0; i < spins; ++i) hw::cpu_relax();
+    limit_ *= 2;
+  }
+
+ private:
+  static constexpr std::uint32_t spin_limit = 512;
+  std::uint32_t limit_ = 1;
+  // The stack address differs between threads.
+  std::uint32_t state_ = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(this) >> 4) | 1U;
+};
+
+}  // namespace espalier

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "espalier/hw/pause.hpp"
+#include "espalier/sync/lock_concept.hpp"
+
+namespace espalier {
+
+/// First come, first served (Reed and Kanodia, CACM 1979). Every waiter spins on one word; each waits the
+/// longer between looks the further back it stands. With more runnable threads than cores a waiter whose
+/// turn has come may not be running, hence the park. At most 65535 threads may wait at once.
+class ticket_lock {
+ public:
+  void lock() noexcept {
+    const std::uint16_t mine = next_.fetch_add(1, std::memory_order_relaxed);
+    for (std::uint32_t looks = 0;; ++looks) {
+      // order: lock (acquire) <- unlock (release)
+      const std::uint16_t serving = serving_.load(std::memory_order_acquire);
+      if (serving == mine) return;
+      if (looks >= looks_before_park) {
+        hw::park();
+        continue;
+      }
+      const auto ahead = static_cast<std::uint16_t>(mine - serving);
+      for (std::uint32_t i = 0; i < ahead * std::uint32_t{8}; ++i) hw::cpu_relax();
+    }
+  }
+
+  [[nodiscard]] bool try_lock() noexcept {
+    // order: try_lock (acquire) <- unlock (release), through serving_; the exchange only claims the ticket,
+    // and cannot succeed once anybody has taken one since: next_ then differs.
+    std::uint16_t serving = serving_.load(std::memory_order_acquire);
+    return next_.compare_exchange_strong(serving, static_cast<std::uint16_t>(serving + 1),
+                                         std::memory_order_relaxed);
+  }
+
+  void unlock() noexcept {
+    // relaxed: only the holder writes serving_.
+    const std::uint16_t serving = serving_.load(std::memory_order_relaxed);
+    serving_.store(static_cast<std::uint16_t>(serving + 1), std::memory_order_release);
+  }
+
+  [[nodiscard]] bool is_locked() const noexcept {
+    return next_.load(std::memory_order_relaxed) != serving_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint32_t looks_before_park = 64;
+  std::atomic<std::uint16_t> next_{0};
+  std::atomic<std::uint16_t> serving_{0};
+};
+
+static_assert(elidable<ticket_lock> && sizeof(ticket_lock) == 4);
+
+}  // namespace espalier

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "espalier/sync/backoff.hpp"
+#include "espalier/sync/lock_concept.hpp"
+
+namespace espalier {
+
+/// Test-and-test-and-set spin lock with backoff (Rudolph and Segall, ISCA 1984; Anderson, TPDS 1990). Four
+/// bytes, so that a tree node can carry one. Not fair. Waiters read a shared line until it is released.
+class ttas_lock {
+ public:
+  void lock() noexcept {
+    for (backoff pause; !try_lock(); pause.wait()) {
+    }
+  }
+
+  [[nodiscard]] bool try_lock() noexcept {
+    // relaxed: only decides whether the exchange is worth its cache-line transfer.
+    return held_.load(std::memory_order_relaxed) == 0 &&
+           held_.exchange(1, std::memory_order_acquire) == 0;  // order: try_lock (acquire) <- unlock (release)
+  }
+
+  void unlock() noexcept { held_.store(0, std::memory_order_release); }
+
+  [[nodiscard]] bool is_locked() const noexcept { return held_.load(std::memory_order_relaxed) != 0; }
+
+ private:
+  std::atomic<std::uint32_t> held_{0};
+};
+
+static_assert(elidable<ttas_lock> && sizeof(ttas_lock) == 4);
+
+}  // namespace espalier

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace espalier {
+
+/// Two version locks in one 64-bit word, 32 bits each (the ticket pair of David, Guerraoui and Trigonakis,
+/// ASPLOS 2015, whose halves of 16 + 16 bits wrap after 65536 updates).
+///
+/// An even version is free, an odd one is held. try_lock(side, seen) succeeds only if the side still has
+/// the version that the caller read before it read what the side protects: acquiring the lock *is* the
+/// validation. unlock publishes a change by moving to the next even version; revert gives the lock back
+/// with the version unchanged. A side that is never unlocked marks its owner as removed.
+///
+/// A stale try_lock can succeed only after 2^(VersionBits - 1) updates of one side during one operation;
+/// tests shrink VersionBits to see that wrap.
+///
+/// Every access is to the whole word: locking one side may retry when only the other side changed.
+template <unsigned VersionBits = 32>
+class basic_version_lock_pair {
+  static_assert(VersionBits >= 2 && VersionBits <= 32);
+
+ public:
+  enum class side : unsigned { left = 0, right = 32 };
+  using version = std::uint32_t;
+
+  [[nodiscard]] static constexpr bool is_held(version v) noexcept { return (v & 1U) != 0; }
+
+  /// The version of one side. To be called before reading what the side protects.
+  [[nodiscard]] version read(side s) const noexcept {
+    // order: read (acquire) <- unlock (release): with the version comes the state that it stands for.
+    return half(word_.load(std::memory_order_acquire), s);
+  }
+
+  /// Locks one side if it still has the version seen; false if it changed or is held. Never waits.
+  [[nodiscard]] bool try_lock(side s, version seen) noexcept {
+    if (is_held(seen)) return false;
+    std::uint64_t word = word_.load(std::memory_order_relaxed);
+    do {
+      if (half(word, s) != seen) return false;
+      // order: try_lock (acquire) <- unlock (release)
+    } while (!word_.compare_exchange_weak(word, word + (std::uint64_t{1} << shift(s)),
+                                          std::memory_order_acquire, std::memory_order_relaxed));
+    return true;
+  }
+
+  /// Locks both sides at once if both still have the versions seen.
+  [[nodiscard]] bool try_lock_both(version seen_left, version seen_right) noexcept {
+    if (is_held(seen_left) || is_held(seen_right)) return false;
+    std::uint64_t word = pack(seen_left, seen_right);
+    return word_.compare_exchange_strong(word, pack(seen_left + 1, seen_right + 1),
+                                         std::memory_order_acquire, std::memory_order_relaxed);
+  }
+
+  /// Unlocks one side after a change. Only by the holder, with the version it locked.
+  void unlock(side s, version locked) noexcept { leave(s, locked + 1, (locked + 2) & mask); }
+
+  /// Unlocks one side with nothing changed: readers that saw this version remain right.
+  void revert(side s, version locked) noexcept { leave(s, locked + 1, locked); }
+
+ private:
+  static constexpr version mask = VersionBits == 32 ? ~version{0} : (version{1} << VersionBits) - 1;
+
+  static constexpr unsigned shift(side s) noexcept { return static_cast<unsigned>(s); }
+  static constexpr version half(std::uint64_t word, side s) noexcept {
+    return static_cast<version>(word >> shift(s));
+  }
+  static constexpr std::uint64_t pack(version left, version right) noexcept {
+    return std::uint64_t{right} << 32 | left;
+  }
+
+  void leave(side s, version held, version next) noexcept {
+    // The difference modulo 2^64 replaces exactly this half: the half holds `held`, so no carry or borrow
+    // leaves it, even where the version wraps to zero.
+    word_.fetch_add((std::uint64_t{next} - held) << shift(s), std::memory_order_release);
+  }
+
+  std::atomic<std::uint64_t> word_{0};
+};
+
+using version_lock_pair = basic_version_lock_pair<>;
+
+static_assert(sizeof(version_lock_pair) == 8 && std::atomic<std::uint64_t>::is_always_lock_free);
+
+}  // namespace espalier
