@@ -1,0 +1,62 @@
+#pragma once
+
+// Pages straight from the kernel: alignment for huge pages, binding to a NUMA node, prefaulting.
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace espalier::hw {
+
+struct page_options {
+  /// Align and round to huge_page_size() and advise the kernel to back the pages with huge ones. Only an
+  /// advice: see page_run::is_huge_advised().
+  bool huge = false;
+  /// Operating-system index of the NUMA node that shall hold the pages.
+  std::optional<unsigned> numa_node = std::nullopt;
+  /// Back every page with memory before map_pages() returns, so that no later access faults.
+  bool prefault = false;
+};
+
+/// Owner of one anonymous private mapping, zeroed by the kernel and unmapped by the destructor. A moved-from
+/// or default-constructed run owns nothing: data() is null and size() is 0.
+class page_run {
+ public:
+  page_run() noexcept = default;
+  page_run(page_run&& other) noexcept;
+  page_run& operator=(page_run&& other) noexcept;
+  ~page_run();
+
+  std::byte* data() const noexcept { return data_; }
+  /// Bytes mapped: those asked for, rounded up to whole pages.
+  std::size_t size() const noexcept { return size_; }
+  /// True where huge pages were asked for and the kernel took the advice.
+  bool is_huge_advised() const noexcept { return huge_advised_; }
+  /// The NUMA node to which the kernel bound the pages; nullopt where none was asked for or where the
+  /// system forbids binding, as containers often do.
+  std::optional<unsigned> bound_numa_node() const noexcept { return bound_numa_node_; }
+
+ private:
+  friend page_run map_pages(std::size_t bytes, const page_options& options);
+
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  bool huge_advised_ = false;
+  std::optional<unsigned> bound_numa_node_;
+};
+
+/// Maps at least `bytes` bytes of zeroed memory. Throws std::bad_alloc where memory is refused and
+/// std::invalid_argument for 0 bytes or for a NUMA node without memory for this process. With prefault the
+/// time is linear in the size; otherwise constant.
+page_run map_pages(std::size_t bytes, const page_options& options = {});
+
+/// Bytes of an ordinary page.
+std::size_t page_size() noexcept;
+
+/// Bytes of a transparent huge page: the kernel's figure, or 2 MiB where it gives none.
+std::size_t huge_page_size();
+
+/// The kernel's mode now: "always", "madvise", "never", or "unavailable" where it has no such pages.
+std::string_view transparent_huge_pages();
+
+}  // namespace espalier::hw
