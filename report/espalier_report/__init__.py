@@ -1,0 +1,1 @@
+"""Turns benchmark results of Espalier into one self-contained HTML page."""

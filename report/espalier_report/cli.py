@@ -1,0 +1,82 @@
+"""The command line: reads, renders, and writes the page whole or not at all."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import pathlib
+import sys
+import textwrap
+from collections.abc import Sequence
+
+from espalier_report import page, plotly_bundle, results, text
+
+FAILED = 2
+
+
+class OutputError(RuntimeError):
+    """One line: why the page cannot be written where it was asked for."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        loaded = results.load(options.results)
+        html = page.render(loaded, plotly_bundle.load())
+        written = write_whole(options.output, html.encode("utf-8", errors="replace"),
+                              options.results)
+    except (results.ResultsError, plotly_bundle.PlotlyMissing, OutputError) as error:
+        print(f"espalier report: {' '.join(str(error).split())}", file=sys.stderr)
+        return FAILED
+    maps = len({m.label for m in loaded.measurements})
+    print(f"{options.output}: {text.plural(len(loaded.workloads), 'workload')}, "
+          f"{text.plural(maps, 'map')}, {written / 1e6:.1f} MB")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="espalier report",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=textwrap.dedent("""\
+            Turns the results of `espalier bench` into one HTML page: which map won which
+            workload, charts of throughput, latency, memory and scaling, and every number as a
+            table. The page is a single file and loads nothing, so it can be mailed, archived
+            and opened without a network."""),
+        epilog=textwrap.dedent("""\
+            examples:
+              espalier report results.json -o report.html
+              espalier report monday.json tuesday.json -o both.html
+
+            Several files become one page. Entries are told apart by workload, map and threads;
+            where two files hold the same, their maps carry the file's name. Ratios between two
+            files also hold what changed between the runs: prefer maps measured in one run.
+
+            exit status: 0 written; 2 nothing written, one line on stderr says why."""))
+    result.add_argument("results", nargs="+", type=pathlib.Path, metavar="RESULTS.json",
+                        help="a file that `espalier bench` wrote")
+    result.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("report.html"),
+                        metavar="REPORT.html", help="the page to write (default: %(default)s)")
+    return result
+
+
+def write_whole(target: pathlib.Path, content: bytes, sources: Sequence[pathlib.Path]) -> int:
+    """Writes beside the target and renames, so that a reader never meets half a page."""
+    final = pathlib.Path(os.path.realpath(target))
+    draft = final.with_name(f".{final.name[:100]}.{os.getpid()}.tmp")
+    try:
+        if final.exists() and not final.is_file():
+            raise OutputError(f"{target}: is no regular file; give -o the name of a file to write")
+        if any(final.exists() and final.samefile(source) for source in sources):
+            raise OutputError(f"{target}: is one of the results; give -o another name")
+        with open(draft, "xb") as file:
+            file.write(content)
+        os.replace(draft, final)
+    except OSError as error:
+        raise OutputError(f"{target}: cannot be written ({error.strerror}); "
+                          "give -o a file in a folder that exists and is writable") from None
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+    return len(content)

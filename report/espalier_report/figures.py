@@ -1,0 +1,343 @@
+"""Describes every chart as Plotly traces; colours are names that the page resolves per theme."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from espalier_report import text
+from espalier_report.results import Latency, Measurement, Results, Spread
+
+Json = dict[str, Any]
+
+COLOURS = 10
+SHOWN_AT_FIRST = 10
+OUR_DASHES = ("solid", "dot")
+PEER_DASHES = ("dash", "dashdot")
+
+
+@dataclass
+class View:
+    """One choice of a figure: what is drawn, how high, and what could not be drawn."""
+    label: str
+    traces: list[Json]
+    layout: Json
+    height: int
+    absent: list[str] = field(default_factory=list)
+
+    def json(self) -> Json:
+        note = f"Unavailable, not measured: {', '.join(self.absent)}." if self.absent else ""
+        return {"label": self.label, "traces": self.traces, "layout": self.layout,
+                "height": self.height, "note": note}
+
+
+@dataclass
+class Figure:
+    id: str
+    title: str
+    heading: str | None
+    caption: str
+    views: list[View]
+    series: bool = False
+
+    def json(self) -> Json:
+        return {"series": self.series, "views": [view.json() for view in self.views]}
+
+
+class Palette:
+    """A map has the same colour and dash in every chart; peers are dashed."""
+
+    def __init__(self, results: Results) -> None:
+        kinds = {entry.label: entry.peer for entry in results.latencies}
+        kinds |= {m.label: m.peer for m in results.measurements}
+        ours = sorted(label for label, peer in kinds.items() if not peer)
+        peers = sorted(label for label, peer in kinds.items() if peer)
+        self._styles: dict[str, tuple[str, str, bool]] = {}
+        for labels, first, dashes in ((ours, 0, OUR_DASHES), (peers, len(ours), PEER_DASHES)):
+            for index, label in enumerate(labels):
+                dash = dashes[index // COLOURS % len(dashes)]
+                self._styles[label] = f"series{(first + index) % COLOURS}", dash, kinds[label]
+
+    def line(self, label: str) -> Json:
+        colour, dash, _ = self._styles[label]
+        return {"color": colour, "dash": dash, "width": 2}
+
+    def marker(self, label: str) -> Json:
+        colour, _, peer = self._styles[label]
+        return {"color": colour, "size": 8, "symbol": "diamond-open" if peer else "circle"}
+
+
+def throughput(results: Results) -> list[Figure]:
+    figures = []
+    for index, workload in enumerate(results.workloads):
+        group = results.at_most_threads(workload)
+        if not group:
+            continue
+        scale = scale_of(group)
+        rows = [Row(m.label, m.peer, scaled(m.throughput, scale.of),
+                    None if m.throughput is None else scale.text(m.throughput.median))
+                for m in group]
+        known = {m.label: m.peer for m in results.of(workload)}
+        rows += [Row(label, known[label], None, None)
+                 for label in results.absent_at_most_threads(workload)]
+        threads = text.plural(group[0].threads, "thread")
+        figures.append(Figure(
+            f"throughput-{index}", f"Throughput of {workload}", workload,
+            f"Median throughput of {workload} at {threads}, longer is better. The whiskers reach "
+            "from the slowest to the fastest repetition.",
+            [bars("", rows, scale.unit, best_is_greatest=True)]))
+    return figures
+
+
+def memory(results: Results) -> list[Figure]:
+    views = []
+    for workload in results.workloads:
+        rows = [Row(m.label, m.peer,
+                    None if m.bytes_per_key is None else Spread(m.bytes_per_key),
+                    None if m.bytes_per_key is None else text.number(m.bytes_per_key))
+                for m in results.at_most_threads(workload)]
+        if any(row.value for row in rows):
+            views.append(bars(workload, rows, "bytes per key", best_is_greatest=False))
+    if not views:
+        return []
+    return [Figure("memory-0", "Memory per key", None,
+                   "Bytes of memory for each key in the map, shorter is better.", views)]
+
+
+def scaling(results: Results, palette: Palette) -> list[Figure]:
+    figures = []
+    for index, workload in enumerate(results.workloads):
+        counts = results.thread_counts(workload)
+        if len(counts) < 2:
+            continue
+        group = [m for m in results.of(workload) if m.throughput]
+        if not group:
+            continue
+        scale = scale_of(group)
+        labels = ranked({m.label: m for m in group}.values())
+        drawn = at_first(labels)
+        traces = []
+        for label in labels:
+            points = sorted((m for m in group if m.label == label), key=lambda m: m.threads)
+            traces.append(scaling_trace(label, points, scale, palette, label in drawn))
+        absent = sorted({m.label for m in results.of(workload)} - set(labels))
+        figures.append(Figure(
+            f"scaling-{index}", f"Scaling of {workload}", workload,
+            f"Median throughput of {workload} at {text.listing(map(str, counts))} threads, "
+            "higher is better. The whiskers reach from the slowest to the fastest repetition; "
+            "peers are dashed.",
+            [View("", traces, line_layout(
+                thread_axis(counts),
+                {"title": {"text": scale.unit}, "rangemode": "tozero"}), 420, absent)],
+            series=True))
+    return figures
+
+
+def latency(results: Results, palette: Palette) -> list[Figure]:
+    figures = []
+    for index, workload in enumerate(results.workloads):
+        entries = [entry for entry in results.latencies if entry.workload == workload]
+        views = latency_views(results, workload, entries, palette)
+        if views:
+            figures.append(Figure(
+                f"latency-{index}", f"Latency of {workload}", workload,
+                f"Latency of {workload} by percentile, lower is better. Both axes are "
+                "logarithmic; each step to the right is a tenfold rarer operation. The last "
+                "point of a curve is its slowest operation; peers are dashed.",
+                views, series=True))
+    return figures
+
+
+# Bars -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Row:
+    label: str
+    peer: bool
+    value: Spread | None
+    text: str | None
+
+
+def bars(view: str, rows: Iterable[Row], unit: str, best_is_greatest: bool) -> View:
+    """Horizontal bars, the best on top; a row without a value is a word and no bar."""
+    sign = -1 if best_is_greatest else 1
+    ordered = sorted(rows, key=lambda row: (row.value is None,
+                                            sign * row.value.median if row.value else 0,
+                                            row.label))
+    traces = [bar_trace(ordered, peer) for peer in (False, True)]
+    traces = [trace for trace in traces if trace["y"]]
+    traces.append(row_texts(ordered))
+    ends = [bar_end(row.value) for row in ordered if row.value]
+    layout = {
+        "barmode": "overlay", "bargap": 0.35,
+        "xaxis": {"title": {"text": unit}, "range": [0, max(ends, default=1.0) * 1.3],
+                  "fixedrange": True},
+        "yaxis": {"tickvals": list(range(len(ordered))),
+                  "ticktext": [text.plotly_label(row.label) for row in ordered],
+                  "range": [len(ordered) - 0.4, -0.6], "fixedrange": True, "showgrid": False},
+    }
+    lines = max(len(text.wrapped(row.label)) for row in ordered)
+    return View(view, traces, layout, 70 + len(ordered) * max(30, 4 + 15 * lines))
+
+
+def bar_trace(ordered: Sequence[Row], peer: bool) -> Json:
+    mine = [(position, row) for position, row in enumerate(ordered)
+            if row.value is not None and row.peer == peer]
+    trace: Json = {
+        "type": "bar", "orientation": "h", "name": "peer" if peer else "Espalier",
+        "y": [position for position, _ in mine],
+        "x": [row.value.median for _, row in mine if row.value],
+        "marker": {"color": "peer" if peer else "ours"},
+        "hovertext": [hover(row) for _, row in mine], "hoverinfo": "text"}
+    spreads = [row.value for _, row in mine if row.value]
+    if any(spread.known for spread in spreads):
+        trace["error_x"] = whiskers(spreads)
+    return trace
+
+
+def whiskers(spreads: Sequence[Spread]) -> Json:
+    return {"type": "data", "symmetric": False, "color": "text", "thickness": 1.2, "width": 4,
+            "array": [0 if s.high is None else s.high - s.median for s in spreads],
+            "arrayminus": [0 if s.low is None else s.median - s.low for s in spreads]}
+
+
+def row_texts(ordered: Sequence[Row]) -> Json:
+    """The value beyond the whisker's end, where neither bar nor whisker crosses it."""
+    return {"type": "scatter", "mode": "text", "cliponaxis": False, "hoverinfo": "skip",
+            "y": list(range(len(ordered))),
+            "x": [bar_end(row.value) if row.value else 0 for row in ordered],
+            "text": [f" {row.text}" if row.text else f" {text.UNAVAILABLE}" for row in ordered],
+            "textposition": "middle right", "textfont": {"color": "text"}}
+
+
+def bar_end(value: Spread) -> float:
+    return value.median if value.high is None else value.high
+
+
+def hover(row: Row) -> str:
+    name = text.plotly_text(row.label) + (" (peer)" if row.peer else "")
+    if row.value is None or not row.value.known:
+        return f"{name}<br>{row.text}"
+    return (f"{name}<br>median {row.text}, min {text.number(row.value.low)}, "
+            f"max {text.number(row.value.high)}")
+
+
+# Lines ------------------------------------------------------------------------------------------
+
+
+def ranked(measurements: Iterable[Measurement]) -> list[str]:
+    """Labels by their best median throughput; unmeasured ones last."""
+    best: dict[str, float] = {}
+    for m in measurements:
+        best[m.label] = max(best.get(m.label, 0.0), m.throughput.median if m.throughput else 0.0)
+    return sorted(best, key=lambda label: (-best[label], label))
+
+
+def at_first(labels: Sequence[str]) -> set[str]:
+    return set(labels[:SHOWN_AT_FIRST])
+
+
+def scaling_trace(label: str, points: Sequence[Measurement], scale: text.Scale, palette: Palette,
+                  visible: bool) -> Json:
+    spreads = [scaled(m.throughput, scale.of) or Spread(0.0) for m in points]
+    trace: Json = {
+        "type": "scatter", "mode": "lines+markers", "name": text.plotly_text(label),
+        "label": label, "visible": visible, "line": palette.line(label),
+        "marker": palette.marker(label),
+        "x": [m.threads for m in points], "y": [s.median for s in spreads],
+        "text": [f"{text.plural(m.threads, 'thread')}: {text.number(s.median)}"
+                 for m, s in zip(points, spreads)],
+        "hovertemplate": "%{fullData.name}<br>%{text}<extra></extra>"}
+    if any(s.known for s in spreads):
+        trace["error_y"] = {**whiskers(spreads), "color": palette.line(label)["color"]}
+    return trace
+
+
+def latency_views(results: Results, workload: str, entries: Sequence[Latency],
+                  palette: Palette) -> list[View]:
+    order = ranked(results.at_most_threads(workload))
+    rank = {label: index for index, label in enumerate(order)}
+    choices = sorted({(entry.threads, entry.operation) for entry in entries if points(entry)},
+                     key=lambda choice: (-choice[0], choice[1] != "all", choice[1]))
+    views = []
+    for threads, operation in choices:
+        chosen = sorted((e for e in entries if points(e)
+                         and (e.threads, e.operation) == (threads, operation)),
+                        key=lambda e: (rank.get(e.label, len(rank)), e.label))
+        drawn = at_first([entry.label for entry in chosen])
+        traces = [latency_trace(entry, palette, entry.label in drawn) for entry in chosen]
+        known = {m.label for m in results.of(workload)} | {e.label for e in entries}
+        name = "all operations" if operation == "all" else operation
+        views.append(View(
+            f"{name}, {text.plural(threads, 'thread')}", traces,
+            line_layout(percentile_axis(traces), duration_axis(traces)), 440,
+            sorted(known - {entry.label for entry in chosen})))
+    return views
+
+
+def latency_trace(entry: Latency, palette: Palette, visible: bool) -> Json:
+    drawn = points(entry)
+    return {
+        "type": "scatter", "mode": "lines", "name": text.plotly_text(entry.label),
+        "label": entry.label, "visible": visible, "line": palette.line(entry.label),
+        "x": [x for x, _, _ in drawn], "y": [y for _, y, _ in drawn],
+        "text": [f"{where}: {text.duration(y)}" for _, y, where in drawn],
+        "hovertemplate": "%{fullData.name}<br>%{text}<extra></extra>"}
+
+
+def points(entry: Latency) -> list[tuple[float, float, str]]:
+    """(1/(1-p), ns, percentile in words). A logarithmic axis has no place for 0 ns, and the
+    slowest of n operations stands at n, where 1/(1-p) of the last rank but one would be."""
+    finite = [(1 / (1 - p), y, text.percentile(p)) for p, y in entry.curve if p < 1 and y > 0]
+    slowest = [y for p, y in entry.curve if p == 1 and y > 0]
+    if slowest:
+        last = finite[-1][0] if finite else 1.0
+        finite.append((max(entry.samples or 0.0, last), slowest[-1], "slowest"))
+    return finite
+
+
+def line_layout(xaxis: Json, yaxis: Json) -> Json:
+    return {"xaxis": xaxis, "yaxis": yaxis, "hovermode": "closest"}
+
+
+def thread_axis(counts: Sequence[int]) -> Json:
+    low, high = math.log10(counts[0]), math.log10(counts[-1])
+    pad = (high - low) * 0.05
+    return {"type": "log", "title": {"text": "threads (logarithmic)"}, "tickvals": list(counts),
+            "ticktext": [str(count) for count in counts], "range": [low - pad, high + pad]}
+
+
+def percentile_axis(traces: Sequence[Json]) -> Json:
+    greatest = max(x for trace in traces for x in trace["x"])
+    decades = max(1, math.ceil(math.log10(greatest) - 1e-9))
+    return {"type": "log", "title": {"text": "percentile"}, "range": [0, decades],
+            "tickvals": [10.0 ** power for power in range(decades + 1)],
+            "ticktext": [text.percentile(1 - 10.0 ** -power).replace(text.THIN, "")
+                         for power in range(decades + 1)]}
+
+
+def duration_axis(traces: Sequence[Json]) -> Json:
+    durations = [y for trace in traces for y in trace["y"]]
+    low, high = math.log10(min(durations)), math.log10(max(durations))
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    steps = (1, 2, 5) if high - low < 2 else (1,)
+    ticks = [step * 10.0 ** power for power in powers for step in steps]
+    pad = max(0.08, (high - low) * 0.04)
+    return {"type": "log", "title": {"text": "latency"}, "tickvals": ticks,
+            "ticktext": [text.duration(tick, 1) for tick in ticks],
+            "range": [low - pad, high + pad]}
+
+
+def scale_of(measurements: Iterable[Measurement]) -> text.Scale:
+    return text.Scale(max((m.throughput.median for m in measurements if m.throughput),
+                          default=1.0))
+
+
+def scaled(spread: Spread | None, by: Callable[[float], float]) -> Spread | None:
+    if spread is None:
+        return None
+    return Spread(by(spread.median), None if spread.low is None else by(spread.low),
+                  None if spread.high is None else by(spread.high))

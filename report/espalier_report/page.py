@@ -1,0 +1,206 @@
+"""Puts the page together: one file, nothing loaded from anywhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from espalier_report import figures, tables, text, verdict
+from espalier_report.figures import Figure
+from espalier_report.markup import Content, Markup, element, markup
+from espalier_report.results import Results
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def render(results: Results, plotly: str) -> str:
+    palette = figures.Palette(results)
+    groups = {
+        "throughput": figures.throughput(results), "latency": figures.latency(results, palette),
+        "memory": figures.memory(results), "scaling": figures.scaling(results, palette)}
+    found = verdict.verdicts(results)
+    title = verdict.headline(found)
+    body = element(
+        "body", header(title, found, results), navigation(groups["scaling"] != []),
+        element("main",
+                section("throughput", "Throughput", key(results), charts(groups["throughput"])),
+                section("latency", "Latency", charts(groups["latency"]) or absent(
+                    "Latency is unavailable: no file holds a latency curve.")),
+                section("memory", "Memory per key", key(results), charts(groups["memory"])
+                        or absent("Bytes per key are unavailable for every map.")),
+                section("scaling", "Scaling over threads", charts(groups["scaling"]))
+                if groups["scaling"] else None,
+                section("tables", "All numbers", all_tables(results)),
+                section("context", "Context", tables.context_table(results, "table-context")),
+                section("reading", "How to read this", reading(results))),
+        data_block([figure for group in groups.values() for figure in group]))
+    scripts = [plotly, (HERE / "page.js").read_text(encoding="utf-8")]
+    return "".join(("<!DOCTYPE html>\n", '<html lang="en">\n', head(title, scripts), body_with(
+        body, scripts), "\n</html>\n"))
+
+
+def head(title: str, scripts: Sequence[str]) -> Markup:
+    style = (HERE / "page.css").read_text(encoding="utf-8")
+    # The policy lets the page run its own scripts only and load nothing, whatever a name in the
+    # results may hold. Plotly writes style attributes, hence the exception for styles.
+    hashes = " ".join(f"'sha256-{digest(script)}'" for script in scripts)
+    policy = (f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+              "img-src data: blob:")
+    return Markup(
+        '<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"{element('title', f'{title} - Espalier')}\n<style>\n{style}</style>\n</head>\n")
+
+
+def body_with(body: Markup, scripts: Sequence[str]) -> str:
+    inline = "".join(f"<script>{script}</script>\n" for script in scripts)
+    return body.removesuffix("</body>") + "\n" + inline + "</body>"
+
+
+def digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+
+
+def header(title: str, found: Sequence[verdict.Verdict], results: Results) -> Markup:
+    made = "Espalier benchmark report of " + text.listing(results.files)
+    warnings = [element("li", warning) for warning in cautions(results)]
+    return element(
+        "header", element("p", made, class_="kicker"), element("h1", title),
+        element("ul", [element("li", v.sentence) for v in found], class_="verdicts"),
+        element("ul", warnings, class_="cautions", aria_label="Cautions") if warnings else None)
+
+
+def navigation(scaling: bool) -> Markup:
+    links = [("throughput", "Throughput"), ("latency", "Latency"), ("memory", "Memory"),
+             ("scaling", "Scaling"), ("tables", "All numbers"), ("context", "Context"),
+             ("reading", "How to read this")]
+    return element("nav", [element("a", name, href=f"#{id_}") for id_, name in links
+                           if scaling or id_ != "scaling"], aria_label="Contents")
+
+
+def section(id_: str, title: str, *content: Content) -> Markup:
+    return element("section", element("h2", title, id=f"{id_}-title"), *content, id=id_,
+                   aria_labelledby=f"{id_}-title")
+
+
+def absent(sentence: str) -> Markup:
+    return element("p", sentence, class_="note")
+
+
+def key(results: Results) -> Markup | None:
+    kinds = {m.peer for m in results.measurements}
+    entries = [element("span", element("i", class_=class_, aria_hidden="true"), name)
+               for peer, class_, name in ((False, "ours", "Espalier"), (True, "peer", "peer"))
+               if peer in kinds]
+    return element("p", entries, class_="key") if len(entries) > 1 else None
+
+
+def charts(group: Sequence[Figure]) -> Markup | None:
+    return markup([chart(figure) for figure in group]) if group else None
+
+
+def chart(figure: Figure) -> Markup:
+    first = figure.views[0]
+    drawing = element("div", class_="plot", id=figure.id, role="img", data_figure=figure.id,
+                      aria_label=f"{figure.title}. The tables below hold the same numbers.",
+                      style=f"height:{first.height}px")
+    return element("figure", element("figcaption",
+                                     element("h3", figure.heading) if figure.heading else None,
+                                     element("p", figure.caption)),
+                   choice(figure) if len(figure.views) > 1 else None, drawing,
+                   element("div", class_="series", role="group",
+                           aria_label=f"Lines of {figure.title}") if figure.series else None,
+                   element("p", class_="note", aria_live="polite"),
+                   element("noscript", absent("The charts need JavaScript; the tables hold the "
+                                              "same numbers.")))
+
+
+def choice(figure: Figure) -> Markup:
+    id_ = f"{figure.id}-view"
+    options = [element("option", view.label, value=str(index))
+               for index, view in enumerate(figure.views)]
+    return element("p", element("label", "Show ", for_=id_), element("select", options, id=id_),
+                   class_="choice")
+
+
+def all_tables(results: Results) -> list[Content]:
+    parts: list[Content] = []
+    for index, workload in enumerate(results.workloads):
+        parts.append(element("h3", workload))
+        if results.of(workload):
+            parts.append(tables.measurement_table(results, workload, f"table-{index}"))
+        latency = tables.latency_table(results, workload, f"table-latency-{index}")
+        if latency:
+            parts.append(element("details", element("summary", f"Latency table of {workload}"),
+                                 latency))
+    return parts
+
+
+def data_block(drawn: Sequence[Figure]) -> Markup:
+    data = json.dumps({figure.id: figure.json() for figure in drawn}, allow_nan=False,
+                      separators=(",", ":"))
+    # In a script element only "<" can do harm, and JSON can spell it otherwise.
+    return Markup('\n<script type="application/json" id="figures">'
+                  + data.replace("<", "\\u003c") + "</script>")
+
+
+def cautions(results: Results) -> list[str]:
+    found = []
+    several = len(results.files) > 1
+    for name, context in zip(results.files, results.contexts):
+        at = f"{name}: " if several else ""
+        build = context.get("library_build_type")
+        if build not in (None, "release", text.UNAVAILABLE):
+            found.append(f"{at}a {build} build was measured; its times say nothing about a "
+                         "release build.")
+        if context.get("cpu_scaling_enabled") is True:
+            found.append(f"{at}frequency scaling was on, so the clock may have changed between "
+                         "maps.")
+        cpus: Any = context.get("num_cpus")
+        busiest = max((m.threads for m in results.measurements
+                       if results.files[m.file] == name), default=0)
+        if _is_count(cpus) and busiest > cpus:
+            found.append(f"{at}{busiest} threads ran on {text.plural(cpus, 'CPU')}; beyond that "
+                         "number they take turns, and latencies hold the waiting.")
+    if several:
+        found.append("The files are separate runs: a ratio between two files also holds what "
+                     "changed between the runs.")
+    repetitions = min((m.repetitions for m in results.measurements), default=0)
+    if 0 < repetitions < 3:
+        found.append(f"Some maps ran {text.plural(repetitions, 'repetition')} only; the spread "
+                     "cannot be trusted below three.")
+    return found
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def reading(results: Results) -> Markup:
+    points: list[Content] = [
+        "Compare ratios between maps of one run. The machine may be shared, so absolute numbers "
+        "move from day to day and from machine to machine.",
+        [element("strong", text.UNAVAILABLE.capitalize()), " means not measured, because the "
+         "machine, the build or the map does not offer it. It never means zero."],
+        "A bar or a point is the median of the repetitions, a whisker reaches from the slowest to "
+        "the fastest. Where the whiskers of two maps overlap, the run does not tell which one is "
+        "faster, and no winner is named.",
+        "Winners, throughput and memory are taken at the workload's greatest thread count; the "
+        "tables hold the others.",
+        "Wall time per operation is that of all threads together, the inverse of the throughput. "
+        "CPU time per operation is what the threads spent; on a busy machine it is the steadier "
+        "of the two.",
+        "Latency axes are logarithmic: 99% means that one operation in a hundred took longer, "
+        "99.9% one in a thousand. The right end of a curve is its single slowest operation and "
+        "often shows the scheduler rather than the map.",
+        "Leaked bytes are those that a map did not give back. A map that leaks may be fast "
+        "because it leaks."]
+    if any(m.peer for m in results.measurements):
+        points.append("Peers are maps of other libraries, driven by the same benchmark loop.")
+    return element("ul", [element("li", point) for point in points])

@@ -1,0 +1,385 @@
+"""Reads and checks result files, and merges several into one set of measurements."""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NoReturn
+
+from espalier_report.text import UNAVAILABLE
+
+Object = dict[str, Any]
+
+NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+EXPECTED = "a results file is the JSON that `espalier bench` writes"
+SETTINGS = ("mix", "distribution", "keys", "placement")
+
+
+class ResultsError(ValueError):
+    """One line: what is wrong with which file, and what would be right."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A median; low and high only where there were repetitions to take them from."""
+    median: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def known(self) -> bool:
+        return self.low is not None and self.high is not None
+
+    def inverse(self, one: float) -> Spread:
+        return Spread(one / self.median,
+                      None if self.high is None else one / self.high,
+                      None if self.low is None else one / self.low)
+
+
+@dataclass
+class Measurement:
+    file: int
+    workload: str
+    map: str
+    kind: str
+    threads: int
+    settings: tuple[str, ...]
+    repetitions: int
+    wall: Spread | None
+    cpu: Spread | None
+    bytes_per_key: float | None
+    leaked_bytes: float | None
+    instructions: float | None
+    llc_misses: float | None
+    context_switches: float | None
+    label: str = ""
+
+    @property
+    def throughput(self) -> Spread | None:
+        return None if self.wall is None else self.wall.inverse(1e9)
+
+    @property
+    def peer(self) -> bool:
+        return self.kind == "peer"
+
+
+@dataclass
+class Latency:
+    file: int
+    workload: str
+    map: str
+    kind: str
+    threads: int
+    operation: str
+    placement: str
+    samples: float | None
+    quantiles: dict[str, float | None]
+    curve: list[tuple[float, float]]
+    label: str = ""
+
+    @property
+    def peer(self) -> bool:
+        return self.kind == "peer"
+
+
+@dataclass
+class Results:
+    files: list[str]
+    contexts: list[Object]
+    measurements: list[Measurement]
+    latencies: list[Latency] = field(default_factory=list)
+
+    @property
+    def workloads(self) -> list[str]:
+        return list(dict.fromkeys([m.workload for m in self.measurements]
+                                  + [entry.workload for entry in self.latencies]))
+
+    def of(self, workload: str) -> list[Measurement]:
+        return [m for m in self.measurements if m.workload == workload]
+
+    def thread_counts(self, workload: str) -> list[int]:
+        return sorted({m.threads for m in self.of(workload)})
+
+    def at_most_threads(self, workload: str) -> list[Measurement]:
+        """The measurements at the workload's greatest thread count."""
+        greatest = max(self.thread_counts(workload), default=0)
+        return [m for m in self.of(workload) if m.threads == greatest]
+
+    def absent_at_most_threads(self, workload: str) -> list[str]:
+        present = {m.label for m in self.at_most_threads(workload)}
+        return sorted({m.label for m in self.of(workload)} - present)
+
+
+def load(paths: Iterable[pathlib.Path]) -> Results:
+    given = list(paths)
+    results = Results(_file_labels(given), [], [])
+    for index, path in enumerate(given):
+        document = _read(path)
+        _Reader(str(path), index).into(results, document)
+    _label(results)
+    return results
+
+
+def _file_labels(paths: list[pathlib.Path]) -> list[str]:
+    for labels in ([path.name for path in paths], [str(path) for path in paths]):
+        if len(set(labels)) == len(labels):
+            return labels
+    return [f"{path} #{index + 1}" for index, path in enumerate(paths)]
+
+
+def _read(path: pathlib.Path) -> Object:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be read ({error.strerror}); {EXPECTED}") from None
+    except RecursionError:
+        raise ResultsError(f"{path}: is nested too deeply; {EXPECTED}") from None
+    except json.JSONDecodeError as error:
+        raise ResultsError(f"{path}: is not JSON (line {error.lineno}, column {error.colno}: "
+                           f"{error.msg}); {EXPECTED}") from None
+    except ValueError:
+        raise ResultsError(f"{path}: is not UTF-8 text; {EXPECTED}") from None
+    if not isinstance(document, dict):
+        raise ResultsError(f"{path}: is JSON but no object; {EXPECTED}")
+    return document
+
+
+class _Reader:
+    """Takes one document apart; every complaint names the file and the place in it."""
+
+    def __init__(self, path: str, file: int) -> None:
+        self.path = path
+        self.file = file
+
+    def into(self, results: Results, document: Object) -> None:
+        context: Any = document.get("context")
+        if not isinstance(context, dict):
+            self.fail("context", "must be an object that describes the run")
+        entries = self.objects(document, "benchmarks")
+        if not entries:
+            self.fail("benchmarks", "must hold at least one entry")
+        results.contexts.append(context)
+        results.measurements += self.measurements(entries)
+        latencies = [self.latency(entry, f"latency[{index}]")
+                     for index, entry in enumerate(self.objects(document, "latency", True))]
+        seen: set[tuple[str, str, int, str, str]] = set()
+        for index, entry in enumerate(latencies):
+            key = (entry.workload, entry.map, entry.threads, entry.operation, entry.placement)
+            if key in seen:
+                self.fail(f"latency[{index}]", "must occur once for each workload, map, "
+                                               "threads and operation")
+            seen.add(key)
+        results.latencies += latencies
+
+    def fail(self, where: str, expectation: str) -> NoReturn:
+        raise ResultsError(f"{self.path}: '{where}' {expectation}; {EXPECTED}")
+
+    def objects(self, document: Object, key: str, optional: bool = False) -> list[Object]:
+        value: Any = document.get(key, [] if optional else None)
+        if optional and value == UNAVAILABLE:
+            return []
+        if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+            self.fail(key, "must be a list of objects")
+        return value
+
+    def text(self, entry: Object, key: str, where: str) -> str:
+        value: Any = entry.get(key)
+        if not isinstance(value, str) or not value.strip():
+            self.fail(f"{where}.{key}", "must be a name")
+        return value
+
+    def kind(self, entry: Object, where: str) -> str:
+        value = entry.get("kind")
+        if value not in ("espalier", "peer"):
+            self.fail(f"{where}.kind", "must be 'espalier' or 'peer'")
+        return value
+
+    def threads(self, entry: Object, where: str) -> int:
+        value = entry.get("threads")
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            self.fail(f"{where}.threads", "must be a positive whole number")
+        return value
+
+    def number(self, entry: Object, key: str, where: str, above: float | None = None,
+               least: float | None = 0) -> float | None:
+        value = entry.get(key, UNAVAILABLE)
+        if value is None or value == UNAVAILABLE:
+            return None
+        if not _finite(value) or (above is not None and value <= above) or \
+                (least is not None and value < least):
+            bound = "positive" if above == 0 else "non-negative" if least == 0 else "finite"
+            self.fail(f"{where}.{key}", f"must be a {bound} number or \"{UNAVAILABLE}\"")
+        return float(value)
+
+    def time(self, entry: Object, key: str, where: str) -> float | None:
+        unit = entry.get("time_unit", "ns")
+        if not isinstance(unit, str) or unit not in NANOSECONDS:
+            self.fail(f"{where}.time_unit", f"must be one of {', '.join(NANOSECONDS)}")
+        if entry.get("error_occurred") is True:
+            return None
+        value = self.number(entry, key, where, above=0 if key == "real_time" else None)
+        return None if value is None else value * NANOSECONDS[unit]
+
+    def measurements(self, entries: list[Object]) -> list[Measurement]:
+        groups: dict[tuple[str, str, str, int, tuple[str, ...]], list[tuple[str, Object]]] = {}
+        for index, entry in enumerate(entries):
+            where = f"benchmarks[{index}]"
+            identity = (self.text(entry, "workload", where), self.text(entry, "map", where),
+                        self.kind(entry, where), self.threads(entry, where),
+                        tuple(_plain(entry.get(key)) for key in SETTINGS))
+            groups.setdefault(identity, []).append((where, entry))
+        return [self.measurement(*identity, group) for identity, group in groups.items()]
+
+    def measurement(self, workload: str, map_: str, kind: str, threads: int,
+                    settings: tuple[str, ...], group: list[tuple[str, Object]]) -> Measurement:
+        runs = [(where, entry) for where, entry in group if entry.get("run_type") == "iteration"]
+        aggregates: dict[str, tuple[str, Object]] = {}
+        for where, entry in group:
+            if entry.get("run_type") == "iteration":
+                continue
+            if entry.get("run_type") != "aggregate":
+                self.fail(f"{where}.run_type", "must be 'iteration' or 'aggregate'")
+            name = self.text(entry, "aggregate_name", where)
+            if name in aggregates:
+                self.fail(where, f"must not be a second {name} of the same workload, map, "
+                                 "threads and settings")
+            aggregates[name] = (where, entry)
+        sources = [aggregates["median"]] if "median" in aggregates else runs
+        if not sources:
+            self.fail(group[0][0], "must have a median or its repetitions beside it")
+
+        def fact(key: str, least: float | None = 0) -> float | None:
+            values = (self.number(entry, key, where, least=least) for where, entry in sources)
+            return next((value for value in values if value is not None), None)
+
+        return Measurement(
+            self.file, workload, map_, kind, threads, settings,
+            self.repetitions(group, runs),
+            self.spread("real_time", aggregates, runs), self.spread("cpu_time", aggregates, runs),
+            fact("bytes_per_key"), fact("leaked_bytes", least=None), fact("instructions"),
+            fact("llc_misses"), fact("context_switches"))
+
+    def repetitions(self, group: list[tuple[str, Object]], runs: list[Any]) -> int:
+        stated = (self.number(entry, "repetitions", where) for where, entry in group)
+        return max([len(runs), 1, *(int(value) for value in stated if value is not None)])
+
+    def spread(self, key: str, aggregates: dict[str, tuple[str, Object]],
+               runs: list[tuple[str, Object]]) -> Spread | None:
+        values = [self.time(entry, key, where) for where, entry in runs]
+        numbers = [value for value in values if value is not None]
+
+        def stated(name: str, compute: Callable[[list[float]], float]) -> float | None:
+            if name in aggregates:
+                where, entry = aggregates[name]
+                return self.time(entry, key, where)
+            return compute(numbers) if numbers else None
+
+        median = stated("median", statistics.median)
+        low, high = stated("min", min), stated("max", max)
+        if median is None:
+            return None
+        if low is None or high is None or max(len(values), *self._stated(aggregates)) < 2:
+            return Spread(median)
+        # A hair of tolerance: the three may have been rounded separately when they were written.
+        if not low * (1 - 1e-6) <= median <= high * (1 + 1e-6):
+            self.fail(next(iter(aggregates.values()), runs[0] if runs else ("", {}))[0],
+                      f"must have a {key} whose median lies between its min and max")
+        return Spread(median, min(low, median), max(high, median))
+
+    def _stated(self, aggregates: dict[str, tuple[str, Object]]) -> list[int]:
+        return [0] + [int(self.number(entry, "repetitions", where) or 0)
+                      for where, entry in aggregates.values()]
+
+    def latency(self, entry: Object, where: str) -> Latency:
+        unit = entry.get("unit", "ns")
+        if not isinstance(unit, str) or unit not in NANOSECONDS:
+            self.fail(f"{where}.unit", f"must be one of {', '.join(NANOSECONDS)}")
+        factor = NANOSECONDS[unit]
+        quantiles = {key: self.number(entry, key, where) for key in ("p50", "p99", "p999", "max")}
+        return Latency(
+            self.file, self.text(entry, "workload", where), self.text(entry, "map", where),
+            self.kind(entry, where), self.threads(entry, where),
+            self.text(entry, "operation", where), _plain(entry.get("placement")),
+            self.number(entry, "count", where),
+            {key: None if value is None else value * factor for key, value in quantiles.items()},
+            [(p, value * factor) for p, value in self.curve(entry, where)])
+
+    def curve(self, entry: Object, where: str) -> list[tuple[float, float]]:
+        points = entry.get("curve", [])
+        if points == UNAVAILABLE:
+            return []
+        if not isinstance(points, list) or not all(_is_point(point) for point in points):
+            self.fail(f"{where}.curve", "must be a list of [fraction from 0 to 1, duration] pairs")
+        return sorted((float(p), float(value)) for p, value in points)
+
+
+def _finite(value: Any) -> bool:
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and \
+            math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _is_point(point: Any) -> bool:
+    return isinstance(point, list) and len(point) == 2 and all(map(_finite, point)) and \
+        0 <= point[0] <= 1 and point[1] >= 0
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return UNAVAILABLE
+    if _finite(value):
+        return f"{value:,}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _label(results: Results) -> None:
+    """A map is called by its name; only where that is ambiguous, by what tells it apart too."""
+    for workload in results.workloads:
+        for map_ in {m.map for m in results.of(workload)}:
+            group = [m for m in results.of(workload) if m.map == map_]
+            _label_group(results, map_, group)
+    for entry in results.latencies:
+        entry.label = _latency_label(results, entry)
+
+
+def _setting(name: str, measurement: Measurement) -> str:
+    return measurement.settings[SETTINGS.index(name)]
+
+
+def _label_group(results: Results, map_: str, group: list[Measurement]) -> None:
+    tellers: list[Callable[[Measurement], str]] = [
+        lambda m: results.files[m.file],
+        *(partial(_setting, name) for name in ("placement", "distribution", "mix", "keys")),
+        lambda m: m.kind]
+    for measurement in group:
+        measurement.label = map_
+    parts: list[list[str]] = [[] for _ in group]
+    for teller in tellers:
+        if len({(m.label, m.threads) for m in group}) == len(group):
+            return
+        if len({teller(m) for m in group}) == 1:
+            continue
+        for measurement, part in zip(group, parts):
+            part.append(teller(measurement))
+            measurement.label = f"{map_} ({', '.join(part)})"
+
+
+def _latency_label(results: Results, entry: Latency) -> str:
+    labels = {m.label for m in results.of(entry.workload)
+              if m.map == entry.map and m.file == entry.file
+              and entry.placement in (_setting("placement", m), UNAVAILABLE)}
+    if len(labels) == 1:
+        return labels.pop()
+    rivals = [other for other in results.latencies
+              if (other.workload, other.map) == (entry.workload, entry.map)]
+    parts = [value for value, values in (
+        (results.files[entry.file], {other.file for other in rivals}),
+        (entry.placement, {other.placement for other in rivals})) if len(values) > 1]
+    return f"{entry.map} ({', '.join(parts)})" if parts else entry.map

@@ -1,0 +1,167 @@
+"""The tables: every median with its spread, the latencies, and where all that was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from espalier_report import text
+from espalier_report.markup import Content, Markup, element
+from espalier_report.results import SETTINGS, Latency, Measurement, Results, Spread
+
+CONTEXT = {
+    "date": "Date", "host_name": "Host", "cpu_model": "Processor", "topology": "Topology",
+    "num_cpus": "CPUs", "mhz_per_cpu": "MHz", "caches": "Caches",
+    "cpu_scaling_enabled": "Frequency scaling", "load_avg": "Load average",
+    "huge_pages": "Huge pages", "rtm": "Transactional memory (RTM)", "membarrier": "membarrier",
+    "hardware_counters": "Hardware counters", "pinning": "Pinning", "malloc": "malloc",
+    "compiler": "Compiler", "build_flags": "Build flags", "library_build_type": "Build type",
+    "espalier_version": "Espalier", "commit": "Commit", "seed": "Seed",
+    "context_switches": "Context switches", "executable": "Executable"}
+OPTIONAL = {"instructions": "Instructions per operation",
+            "llc_misses": "Last-level cache misses per operation",
+            "context_switches": "Context switches"}
+
+
+@dataclass(frozen=True)
+class Column:
+    head: str
+    cell: Callable[[Any], Content]
+    numeric: bool = True
+
+
+def measurement_table(results: Results, workload: str, id_: str) -> Markup:
+    group = sorted(results.of(workload), key=lambda m: (
+        -m.threads, -(m.throughput.median if m.throughput else 0.0), m.label))
+    scale = text.Scale(max((m.throughput.median for m in group if m.throughput), default=1.0))
+    shared, varying = shared_settings(group)
+    columns = [
+        Column("Threads", lambda m: str(m.threads)),
+        Column(f"Throughput, {scale.short} op/s".replace("  ", " "),
+               lambda m: spread_cell(m.throughput, scale.of)),
+        Column("Wall ns/op", lambda m: spread_cell(m.wall)),
+        Column("CPU ns/op", lambda m: spread_cell(m.cpu)),
+        Column("Bytes/key", lambda m: value(text.number(m.bytes_per_key))),
+        Column("Leaked bytes", lambda m: value(text.count(m.leaked_bytes))),
+        Column("Kind", lambda m: "peer" if m.peer else "Espalier", numeric=False),
+        Column("Repetitions", lambda m: str(m.repetitions))]
+    columns += [Column(name, attribute(key)) for key, name in OPTIONAL.items()
+                if any(getattr(m, key) is not None for m in group)]
+    columns += [Column(name.capitalize(), setting(index), numeric=False)
+                for index, name in varying]
+    missing = [name.lower() for key, name in OPTIONAL.items()
+               if all(getattr(m, key) is None for m in group)]
+    note = element("p", f"{text.listing(missing).capitalize()}: {text.UNAVAILABLE} in every row.",
+                   class_="note") if missing else None
+    caption = f"{workload}: medians with min to max" + (f" ({', '.join(shared)})" if shared else "")
+    return Markup(table(id_, caption, "Map", group, columns) + (note or ""))
+
+
+def attribute(name: str) -> Callable[[Measurement], Content]:
+    return lambda m: value(text.number(getattr(m, name)))
+
+
+def setting(index: int) -> Callable[[Measurement], Content]:
+    return lambda m: value(m.settings[index])
+
+
+def shared_settings(group: Sequence[Measurement]) -> tuple[list[str], list[tuple[int, str]]]:
+    """Settings that hold for all rows go into the caption, the others become columns."""
+    shared, varying = [], []
+    for index, name in enumerate(SETTINGS):
+        values = {m.settings[index] for m in group}
+        if len(values) > 1:
+            varying.append((index, name))
+        elif values != {text.UNAVAILABLE}:
+            shared.append(f"{name} {values.pop()}")
+    return shared, varying
+
+
+def latency_table(results: Results, workload: str, id_: str) -> Markup | None:
+    entries = sorted((e for e in results.latencies if e.workload == workload), key=lambda e: (
+        -e.threads, e.operation != "all", e.operation,
+        e.quantiles["p99"] is None, e.quantiles["p99"] or 0.0, e.label))
+    if not entries:
+        return None
+
+    def at(key: str) -> Callable[[Latency], Content]:
+        return lambda entry: value(text.duration(entry.quantiles[key]))
+
+    columns = [
+        Column("Threads", lambda e: str(e.threads)),
+        Column("Operation", lambda e: e.operation, numeric=False),
+        Column("50%", at("p50")), Column("99%", at("p99")), Column("99.9%", at("p999")),
+        Column("Slowest", at("max")),
+        Column("Samples", lambda e: value(text.count(e.samples))),
+        Column("Kind", lambda e: "peer" if e.peer else "Espalier", numeric=False)]
+    return table(id_, f"{workload}: latency percentiles", "Map", entries, columns)
+
+
+def context_table(results: Results, id_: str) -> Markup:
+    keys = [key for key in CONTEXT if any(key in context for context in results.contexts)]
+    keys += sorted({key for context in results.contexts for key in context} - set(CONTEXT))
+
+    def cell(index: int) -> Callable[[str], Content]:
+        return lambda key: value(context_text(key, results.contexts[index].get(key)))
+
+    columns = [Column(name, cell(index), numeric=False)
+               for index, name in enumerate(results.files)]
+    return table(id_, "Where and how it was measured", "Fact", keys, columns,
+                 lambda key: CONTEXT.get(key, key))
+
+
+def context_text(key: str, fact: Any) -> str:
+    if fact is None or fact == [] or fact == {}:
+        return text.UNAVAILABLE
+    if key == "caches" and isinstance(fact, list):
+        return "; ".join(cache_text(cache) for cache in fact)
+    if isinstance(fact, bool):
+        return "on" if fact else "off"
+    if isinstance(fact, list):
+        return ", ".join(context_text("", part) for part in fact)
+    if isinstance(fact, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {context_text('', part)}"
+                         for name, part in fact.items())
+    return str(fact)
+
+
+def cache_text(cache: Any) -> str:
+    try:
+        shared = cache.get("num_sharing")
+        size = text.size(float(cache["size"]))
+        return f"L{cache['level']} {str(cache['type']).lower()} {size}" + \
+            (f", shared by {shared}" if isinstance(shared, int) and shared > 1 else "")
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return str(cache)
+
+
+def spread_cell(spread: Spread | None, by: Callable[[float], float] = lambda v: v) -> Content:
+    if spread is None:
+        return value(text.UNAVAILABLE)
+    if spread.low is None or spread.high is None:
+        return [text.number(by(spread.median)), " ",
+                element("span", "one run", class_="spread")]
+    return [text.number(by(spread.median)), " ",
+            element("span", f"{text.number(by(spread.low))} to {text.number(by(spread.high))}",
+                    class_="spread")]
+
+
+def value(shown: str) -> Content:
+    return element("span", shown, class_="absent") if shown == text.UNAVAILABLE else shown
+
+
+def table(id_: str, caption: str, first: str, rows: Sequence[Any], columns: Sequence[Column],
+          name: Callable[[Any], str] = lambda row: row.label) -> Markup:
+    """A wide table scrolls in its own box, which the keyboard can reach."""
+    head = element("tr", element("th", first, scope="col"),
+                   [element("th", c.head, scope="col", class_="number" if c.numeric else None)
+                    for c in columns])
+    body = [element("tr", element("th", name(row), scope="row"),
+                    [element("td", c.cell(row), class_="number" if c.numeric else None)
+                     for c in columns])
+            for row in rows]
+    return element("div", element(
+        "table", element("caption", element("span", caption), id=id_), element("thead", head),
+        element("tbody", body)), class_="scroll", role="region", aria_labelledby=id_,
+        tabindex="0")

@@ -1,0 +1,106 @@
+"""Makes results documents for the tests, in the shape that `espalier bench` writes."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+import statistics
+import sys
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "report"))
+
+UNAVAILABLE = "unavailable"
+NASTY = "<b>a&b</b><script>alert(\"1'\")</script>"
+
+Json = dict[str, Any]
+
+
+def context() -> Json:
+    return {
+        "date": "2026-01-02T03:04:05+00:00", "host_name": "bench-host",
+        "executable": "espalier", "num_cpus": 8, "mhz_per_cpu": 2600,
+        "cpu_scaling_enabled": False,
+        "caches": [{"type": "Data", "level": 1, "size": 49152, "num_sharing": 1},
+                   {"type": "Unified", "level": 3, "size": 34603008, "num_sharing": 8}],
+        "load_avg": [0.1, 0.2, 0.3], "library_build_type": "release",
+        "espalier_version": "0.1.0", "commit": UNAVAILABLE, "compiler": "g++ 12.2.0",
+        "build_flags": "-O2", "cpu_model": "Example CPU",
+        "topology": "1 package, 8 cores, 8 threads, 1 NUMA node", "huge_pages": "madvise",
+        "rtm": UNAVAILABLE, "membarrier": "available", "hardware_counters": UNAVAILABLE,
+        "malloc": "jemalloc", "seed": 42, "pinning": "cores",
+        "context_switches": {"voluntary": 12, "involuntary": 3}}
+
+
+def family(workload: str, map_: str, times: list[float | str], threads: int = 4,
+           kind: str = "espalier", bytes_per_key: float | str = 64.0,
+           leaked: float | str = 0, **more: Any) -> list[Json]:
+    """All entries of one map in one workload: repetitions, then aggregates."""
+    name = f"{workload}/{map_}/threads:{threads}"
+    common = {"name": name, "run_name": name, "family_index": 0,
+              "per_family_instance_index": 0, "repetitions": len(times), "threads": threads,
+              "iterations": 1000, "time_unit": "ns", "map": map_, "kind": kind,
+              "workload": workload, "mix": "90/5/5", "distribution": "uniform",
+              "keys": 100000, "placement": "segregated", "instructions": UNAVAILABLE,
+              "llc_misses": UNAVAILABLE, "context_switches": 3, **more}
+    entries = [{**common, "run_type": "iteration", "repetition_index": index, **timed(time)}
+               for index, time in enumerate(times)]
+    numbers = [time for time in times if not isinstance(time, str)]
+    aggregates = {"median": statistics.median, "mean": statistics.fmean, "min": min, "max": max}
+    for aggregate, compute in aggregates.items():
+        time = compute(numbers) if numbers else UNAVAILABLE
+        entry = {**common, "run_type": "aggregate", "aggregate_name": aggregate,
+                 "aggregate_unit": "time", "name": f"{name}_{aggregate}", **timed(time)}
+        if aggregate == "median":
+            entry |= {"bytes_per_key": bytes_per_key, "leaked_bytes": leaked}
+        entries.append(entry)
+    return entries
+
+
+def timed(time: float | str) -> Json:
+    if isinstance(time, str):
+        return {"real_time": time, "cpu_time": time, "items_per_second": time}
+    return {"real_time": time, "cpu_time": time * 3.9, "items_per_second": 1e9 / time}
+
+
+def latency(workload: str, map_: str, median: float, threads: int = 4, kind: str = "espalier",
+            operation: str = "all") -> Json:
+    curve = [[p, median * (1 + 0.5 * math.log10(1 / (1 - p)) ** 2)]
+             for p in (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999)]
+    at = dict((p, value) for p, value in curve)
+    return {"workload": workload, "map": map_, "kind": kind, "threads": threads,
+            "operation": operation, "count": 100000, "p50": at[0.5], "p99": at[0.99],
+            "p999": at[0.999], "max": median * 40, "unit": "ns",
+            "curve": [*curve, [1.0, median * 40]]}
+
+
+def around(median: float, spread: float = 0.02) -> list[float | str]:
+    return [median * (1 + spread * step / 2) for step in (-2, -1, 0, 1, 2)]
+
+
+def document() -> Json:
+    """Two workloads, two thread counts, ours and peers, one map unmeasured, one name nasty."""
+    benchmarks: list[Json] = []
+    for threads, gain in ((2, 1.0), (4, 0.55)):
+        benchmarks += family("read-mostly", "edge_ext_lf", around(400 * gain), threads)
+        benchmarks += family("read-mostly", "ticket", around(520 * gain), threads,
+                             bytes_per_key=48.5)
+        benchmarks += family("read-mostly", NASTY, around(600 * gain), threads, leaked=4096)
+        benchmarks += family("read-mostly", "locked_std_map", around(2600 * gain), threads,
+                             kind="peer", bytes_per_key=UNAVAILABLE, leaked=UNAVAILABLE)
+        benchmarks += family("read-mostly", "absent_peer", [UNAVAILABLE] * 5, threads,
+                             kind="peer", bytes_per_key=UNAVAILABLE, leaked=UNAVAILABLE)
+    benchmarks += family("update-heavy", "edge_ext_lf", around(800, 0.3))
+    benchmarks += family("update-heavy", "ticket", around(820, 0.3), bytes_per_key=48.5)
+    latencies = [latency("read-mostly", map_, median, kind=kind, operation=operation)
+                 for map_, median, kind in (("edge_ext_lf", 300, "espalier"),
+                                            ("ticket", 380, "espalier"),
+                                            ("locked_std_map", 1500, "peer"))
+                 for operation in ("all", "lookup")]
+    return {"context": context(), "benchmarks": benchmarks, "latency": latencies}
+
+
+# What the page of document() must draw with the first view of each figure: bars, lines.
+DRAWN = {"throughput-0": (4, 0), "throughput-1": (2, 0), "latency-0": (0, 3), "memory-0": (3, 0),
+         "scaling-0": (0, 4)}
