@@ -1,13 +1,26 @@
 # One translation unit for each algorithm of a catalogue folder, compiled into a target. Each unit includes
 # the algorithm's catalogue file and the header given, which defines ESPALIER_CATALOG_UNIT(algorithm).
+#
+#   espalier_catalog_units(<target> <header>                   our own catalogue
+#     [FOLDER <folder> PREFIX <include prefix>]                another one
+#     [ONLY <algorithm>...])                                   not all of it
 
 function(espalier_catalog_units target header)
-  cmake_parse_arguments(arg "" "FOLDER;PREFIX" "" ${ARGN})
+  cmake_parse_arguments(arg "" "FOLDER;PREFIX" "ONLY" ${ARGN})
   if(NOT arg_FOLDER)
     set(arg_FOLDER "${PROJECT_SOURCE_DIR}/src/espalier/map/catalog")
     set(arg_PREFIX "espalier/map/catalog")
   endif()
   file(GLOB files CONFIGURE_DEPENDS RELATIVE "${arg_FOLDER}" "${arg_FOLDER}/*.hpp")
+  if("ONLY" IN_LIST ARGN)
+    list(TRANSFORM arg_ONLY APPEND ".hpp")
+    foreach(file IN LISTS arg_ONLY)
+      if(NOT file IN_LIST files)
+        message(FATAL_ERROR "espalier_catalog_units: there is no ${file} in ${arg_FOLDER}")
+      endif()
+    endforeach()
+    set(files ${arg_ONLY})
+  endif()
   foreach(file IN LISTS files)
     cmake_path(GET file STEM algorithm)
     set(unit "${CMAKE_CURRENT_BINARY_DIR}/${target}.units/${algorithm}.cpp")

@@ -20,6 +20,13 @@ target_compile_features(espalier_private INTERFACE cxx_std_20)
 target_compile_options(espalier_private INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion
   $<$<BOOL:${ESPALIER_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # g++ 12 finds overlapping copies inside its own std::string at -O2 and above.
+  target_compile_options(espalier_private INTERFACE -Wno-restrict)
+endif()
+if(ESPALIER_NATIVE)
+  target_compile_options(espalier_private INTERFACE -march=native)
+endif()
 if(ESPALIER_SANITIZE)
   target_compile_options(espalier_private INTERFACE
     -fsanitize=${ESPALIER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -1,0 +1,225 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "bench_options.hpp"
+#include "commands.hpp"
+#include "espalier/hw/thread_slot.hpp"
+#include "espalier/hw/topology.hpp"
+#include "espalier/workload/key_file.hpp"
+#include "espalier/workload/output_file.hpp"
+#include "espalier/workload/result.hpp"
+#include "espalier/workload/session.hpp"
+#include "map_choice.hpp"
+#include "progress.hpp"
+#include "report_command.hpp"
+#include "usage_error.hpp"
+
+namespace espalier::app {
+namespace {
+
+namespace fs = std::filesystem;
+using workload::plan_request;
+
+constexpr std::uint64_t quick_keys = 200'000;
+constexpr const char* quick_real_keys = "/usr";
+
+void apply_quick_defaults(bench_options& o, const CLI::App& verb) {
+  const auto unset = [&](const char* name) { return verb.count(name) == 0; };
+  if (unset("--keys")) o.keys = quick_keys;
+  if (unset("--runs")) o.runs = 3;
+  if (unset("--time")) o.seconds = 0.2;
+  if (unset("--out")) o.out = "out";
+  if (unset("--latency-every")) o.latency_every = 8;
+}
+
+void apply_out(bench_options& o) {
+  if (o.out.empty()) return;
+  const fs::path folder(o.out);
+  if (o.json.empty()) o.json = folder / "results.json";
+  if (o.csv.empty()) o.csv = folder / "results.csv";
+  if (o.report.empty()) o.report = folder / "report.html";
+}
+
+std::vector<unsigned> checked_threads(const std::vector<std::int64_t>& asked) {
+  if (asked.empty()) {
+    const std::size_t cores = std::max<std::size_t>(hw::topology::system().cores().size(), 1);
+    return {static_cast<unsigned>(std::min<std::size_t>(cores, 16))};
+  }
+  std::vector<unsigned> threads;
+  for (const std::int64_t n : asked) {
+    const std::int64_t most = hw::max_thread_slots - 16;  // some are the program's own
+    if (n < 1 || n > most)
+      throw usage_error(fmt::format("--threads {} is out of range; from 1 to {} is possible", n, most));
+    threads.push_back(static_cast<unsigned>(n));
+  }
+  return threads;
+}
+
+hw::pin_policy checked_pin(const std::string& name) {
+  if (name == "cores") return hw::pin_policy::cores;
+  if (name == "scatter") return hw::pin_policy::scatter;
+  if (name == "none") return hw::pin_policy::none;
+  throw usage_error(fmt::format("--pin {} is unknown; it is cores, scatter or none", name));
+}
+
+template <class Number>
+void at_least(Number value, Number least, const char* option) {
+  if (!(value >= least))
+    throw usage_error(fmt::format("{} {} is too small; at least {} is needed", option, value, least));
+}
+
+plan_request common_plan(const bench_options& o) {
+  plan_request p;
+  if (!o.distribution.empty()) p.distribution = workload::distribution_spec::parse(o.distribution);
+  p.keys = o.keys;
+  p.order = workload::parse_key_order(o.order);
+  p.seed = o.seed;
+  return p;
+}
+
+std::vector<std::shared_ptr<const workload::workload_plan>> quick_plans(const bench_options& o) {
+  std::vector<std::shared_ptr<const workload::workload_plan>> plans;
+  const auto add = [&](const char* name, const char* mix, const char* distribution) {
+    plan_request p = common_plan(o);
+    p.name = name;
+    p.mix = mix;
+    p.distribution = workload::distribution_spec::parse(distribution);
+    plans.push_back(workload::make_plan(p));
+    return plans.back();
+  };
+  add("lookups", "100/0/0", "uniform");
+  add("read-mostly", "90/5/5", "uniform");
+  add("updates-skewed", "50/25/25", "scrambled-zipfian:0.99");
+  plan_request real = common_plan(o);
+  real.name = "file-times";
+  real.mix = "90/5/5";
+  real.explicit_keys = workload::file_times_under(quick_real_keys, o.keys * 2);
+  if (real.explicit_keys.size() >= 2)
+    plans.push_back(workload::make_plan(real));
+  else
+    std::fprintf(stderr, "file-times is left out: %s has too few files\n", quick_real_keys);
+  return plans;
+}
+
+std::vector<std::shared_ptr<const workload::workload_plan>> plans_of(const bench_options& o) {
+  plan_request p = common_plan(o);
+  if (!o.keys_from.empty()) {
+    workload::key_list list = workload::load_key_file(o.keys_from);
+    if (list.duplicates != 0)
+      std::fprintf(stderr, "%s: %llu repeated keys were dropped\n", o.keys_from.c_str(),
+                   static_cast<unsigned long long>(list.duplicates));
+    p.explicit_keys = std::move(list.keys);
+  }
+  if (!o.trace.empty()) {
+    p.trace = workload::read_trace(fs::path(o.trace));
+    if (p.trace.empty()) throw usage_error(fmt::format("{} holds no operation", o.trace));
+    p.name = fmt::format("trace {}", fs::path(o.trace).filename().string());
+    return {workload::make_plan(p)};
+  }
+  std::vector<std::shared_ptr<const workload::workload_plan>> plans;
+  std::vector<std::string> mixes = o.mixes;
+  if (mixes.empty()) mixes.emplace_back(p.mix);
+  for (const std::string& mix : mixes) {
+    p.mix = mix;
+    plans.push_back(workload::make_plan(p));
+  }
+  return plans;
+}
+
+workload::session_request session_of(const bench_options& o) {
+  at_least<std::int64_t>(o.runs, 1, "--runs");
+  at_least<std::int64_t>(o.latency_every, 0, "--latency-every");
+  at_least<std::int64_t>(o.operations, 0, "--operations");
+  if (!(o.seconds > 0) || o.seconds > 86400)
+    throw usage_error(
+        fmt::format("--time {} is out of range; seconds above 0 and up to 86400 are possible", o.seconds));
+  workload::session_request s;
+  s.threads = checked_threads(o.threads);
+  s.pinning = checked_pin(o.pin);
+  s.runs = static_cast<unsigned>(o.runs);
+  s.time = std::chrono::nanoseconds(std::llround(o.seconds * 1e9));
+  if (o.operations > 0) s.operations = static_cast<std::uint64_t>(o.operations);
+  s.seed = o.seed;
+  s.latency_every = static_cast<unsigned>(o.latency_every);
+  s.check_leaks = !o.no_leak_check;
+  s.maps = choose_maps(o.maps.empty() ? std::vector<std::string>{"all"} : o.maps, o.placements);
+  if (o.peers) {
+    const auto peers = all_peers();
+    if (peers.empty())
+      throw usage_error(
+          "--peers: this program was built without any; install libtbb-dev, libcds-dev and libabsl-dev and "
+          "build again");
+    s.maps.insert(s.maps.end(), peers.begin(), peers.end());
+  }
+  s.plans = o.quick ? quick_plans(o) : plans_of(o);
+  return s;
+}
+
+std::optional<workload::output_file> open_output(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  return std::optional<workload::output_file>(std::in_place, fs::path(path));
+}
+
+void write_hgrm(const fs::path& folder, const std::vector<workload::measurement>& all) {
+  for (const workload::measurement& m : all) {
+    const workload::histogram h = workload::latency_of_all(m);
+    if (h.count() == 0) continue;
+    std::string name = fmt::format("{}-{}-{}.hgrm", m.plan->name, m.facts.name, m.threads);
+    std::replace_if(name.begin(), name.end(), [](char c) { return c == '/' || c == ' ' || c == ':'; }, '_');
+    workload::output_file(folder / name).commit(h.hgrm());
+  }
+}
+
+void run_bench(bench_options o, const CLI::App& verb) {
+  if (o.quick) apply_quick_defaults(o, verb);
+  apply_out(o);
+  if (!o.report.empty() && o.json.empty())
+    throw usage_error("--report needs the results as well: add --json FILE, or use --out FOLDER");
+
+  // Everything that can be refused is refused before the first measurement.
+  workload::session_request session = session_of(o);
+  std::optional<workload::output_file> json = open_output(o.json);
+  std::optional<workload::output_file> csv = open_output(o.csv);
+  if (!o.report.empty()) workload::output_file probe{fs::path(o.report)};
+  if (!o.hgrm.empty()) workload::output_file probe{fs::path(o.hgrm) / "probe"};
+  std::optional<workload::trace_recorder> recorder;
+  std::optional<workload::output_file> record = open_output(o.record);
+  if (record) {
+    record.reset();
+    recorder.emplace(*std::max_element(session.threads.begin(), session.threads.end()));
+    session.recorder = &*recorder;
+  }
+
+  progress shown;
+  const std::vector<workload::measurement> all = workload::run_session(session, shown);
+  if (all.empty()) throw usage_error("none of the maps can run this workload; see the reasons above");
+  const workload::run_context context = workload::gather_context(o.seed, o.pin);
+  if (json) json->commit(workload::to_json(context, all));
+  if (csv) csv->commit(workload::to_csv(all));
+  if (!o.hgrm.empty()) write_hgrm(o.hgrm, all);
+  if (recorder) recorder->write(o.record);
+  if (!o.report.empty()) write_report({o.json}, o.report);
+  for (const std::string& written : {o.json, o.csv, o.hgrm, o.record, o.report}) {
+    if (!written.empty()) std::printf("wrote %s\n", written.c_str());
+  }
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& parser) {
+  const auto options = std::make_shared<bench_options>();
+  CLI::App* const verb =
+      parser.add_subcommand("bench", "Compare maps under a workload on this machine, interleaved run by run");
+  declare(*verb, *options);
+  verb->callback([options, verb] { run_bench(*options, *verb); });
+}
+
+}  // namespace espalier::app

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+// The verbs. Each adds its subcommand to the parser and runs from the parser's callback; it throws
+// usage_error or std::invalid_argument for what the user can mend, anything else for what he cannot.
+
+namespace espalier::app {
+
+void add_bench_command(CLI::App& parser);
+void add_list_command(CLI::App& parser);
+void add_report_command(CLI::App& parser);
+void add_completion_command(CLI::App& parser);
+
+}  // namespace espalier::app

@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands.hpp"
+#include "map_choice.hpp"
+
+namespace espalier::app {
+namespace {
+
+std::vector<std::string> option_names(const CLI::App& verb) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : verb.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// Made from the parser itself, so that it cannot fall behind.
+std::string bash_script(const CLI::App& parser) {
+  std::vector<std::string> verbs;
+  std::string options;
+  for (const CLI::App* verb : parser.get_subcommands([](const CLI::App*) { return true; })) {
+    verbs.push_back(verb->get_name());
+    options += fmt::format("    {}) words='{}' ;;\n", verb->get_name(), fmt::join(option_names(*verb), " "));
+  }
+  std::vector<std::string> maps = map_names();
+  maps.insert(maps.end(), {"all", "every"});
+  return fmt::format(R"(# bash completion for espalier; load it with: source <(espalier completion)
+_espalier() {{
+  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} words=''
+  case $previous in
+    --maps)
+      local done=''
+      [[ $current == *,* ]] && done=${{current%,*}},
+      COMPREPLY=($(compgen -P "$done" -W '{maps}' -- "${{current##*,}}"))
+      return ;;
+    --mix) words='100/0/0 90/5/5 50/25/25 ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f' ;;
+    --distribution) words='uniform zipfian scrambled-zipfian latest hotspot normal self-similar poisson sequential' ;;
+    --pin) words='cores scatter none' ;;
+    --order) words='scrambled sequential' ;;
+    --json|--csv|--report|--trace|--record|--keys-from|--out|--hgrm|-o|--output)
+      COMPREPLY=($(compgen -f -- "$current"))
+      return ;;
+  esac
+  if [[ -z $words ]]; then
+    if ((COMP_CWORD == 1)); then words='{verbs} --help --version'; else
+    case ${{COMP_WORDS[1]}} in
+{options}    esac
+    fi
+  fi
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  if [[ ${{#COMPREPLY[@]}} == 0 ]]; then COMPREPLY=($(compgen -f -- "$current")); fi
+}}
+complete -F _espalier espalier
+)",
+                     fmt::arg("maps", fmt::format("{}", fmt::join(maps, " "))),
+                     fmt::arg("verbs", fmt::format("{}", fmt::join(verbs, " "))),
+                     fmt::arg("options", options));
+}
+
+}  // namespace
+
+void add_completion_command(CLI::App& parser) {
+  CLI::App* const verb = parser.add_subcommand("completion", "Print a script for tab completion in bash");
+  verb->callback([&parser] { std::fputs(bash_script(parser).c_str(), stdout); });
+}
+
+}  // namespace espalier::app

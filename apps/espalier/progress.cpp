@@ -1,0 +1,89 @@
+#include "progress.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "espalier/workload/result.hpp"
+#include "espalier/workload/statistics.hpp"
+#include "table.hpp"
+
+namespace espalier::app {
+namespace {
+
+constexpr const char* unavailable = "unavailable";
+
+template <class T>
+std::string cell(const std::optional<T>& value, const char* format) {
+  return value ? fmt::format(fmt::runtime(format), *value) : unavailable;
+}
+
+std::string group_table(const std::vector<workload::measurement>& group, bool colour) {
+  using enum table::align;
+  table t(
+      {"map", "Mop/s", "min..max", "of best", "CPU ns/op", "p50 ns", "p99 ns", "p99.9 ns", "B/key", "leaked"},
+      {left, right, right, right, right, right, right, right, right, right});
+  std::vector<const workload::measurement*> order;
+  for (const auto& m : group) order.push_back(&m);
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return a->median_throughput() > b->median_throughput();
+  });
+  const double best = order.empty() ? 0 : order.front()->median_throughput();
+  for (const auto* m : order) {
+    const auto throughput = m->throughput();
+    std::vector<double> cpu;
+    for (const auto& r : m->runs) cpu.push_back(r.cpu_ns_per_operation());
+    const workload::histogram latency = workload::latency_of_all(*m);
+    t.add({m->facts.kind == workload::subject_kind::peer ? m->facts.name + " (peer)" : m->facts.name,
+           fmt::format("{:.3f}", m->median_throughput() / 1e6),
+           fmt::format("{:.3f}..{:.3f}", workload::minimum(throughput).value_or(0) / 1e6,
+                       workload::maximum(throughput).value_or(0) / 1e6),
+           best > 0 ? fmt::format("{:.2f}", m->median_throughput() / best) : unavailable,
+           cell(workload::median(cpu), "{:.0f}"), cell(latency.value_at(0.5), "{}"),
+           cell(latency.value_at(0.99), "{}"), cell(latency.value_at(0.999), "{}"),
+           cell(m->bytes_per_key, "{:.1f}"), cell(m->leaked_bytes, "{}")});
+  }
+  return t.text(colour);
+}
+
+}  // namespace
+
+progress::progress() : terminal_(isatty(STDERR_FILENO) == 1) {}
+
+void progress::clear() {
+  if (terminal_) std::fputs("\r\033[K", stderr);
+}
+
+void progress::step(std::size_t done, std::size_t total, const std::string& what) {
+  if (terminal_) {
+    clear();
+    std::fprintf(stderr, "[%3zu%%] %.*s", done * 100 / std::max<std::size_t>(total, 1), 90, what.c_str());
+    std::fflush(stderr);
+    return;
+  }
+  const std::size_t tenths = done * 10 / std::max<std::size_t>(total, 1);
+  if (done != 0 && tenths <= tenths_shown_) return;
+  tenths_shown_ = tenths;
+  std::fprintf(stderr, "%zu%%: %s\n", tenths * 10, what.c_str());
+}
+
+void progress::skipped(const workload::subject_facts& map, const workload::workload_plan& plan,
+                       const std::string& why) {
+  clear();
+  std::fprintf(stderr, "%s: %s is left out: %s\n", plan.name.c_str(), map.name.c_str(), why.c_str());
+}
+
+void progress::finished(const std::vector<workload::measurement>& group) {
+  clear();
+  const bool colour = wants_colour(STDOUT_FILENO);
+  const auto& m = group.front();
+  const std::string title =
+      fmt::format("{}: {}{} keys, {} thread{}", m.plan->name, m.plan->trace.empty() ? "" : "trace over ",
+                  m.plan->loaded, m.threads, m.threads == 1 ? "" : "s");
+  std::printf("%s\n%s\n", bold(title, colour).c_str(), group_table(group, colour).c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace espalier::app

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "espalier/workload/driver.hpp"
+
+/// Enters an algorithm of the catalogue into the command.
+#define ESPALIER_CATALOG_UNIT(algorithm)                                   \
+  namespace {                                                              \
+  [[maybe_unused]] const bool registered =                                 \
+      espalier::workload::register_subjects<espalier::catalog::algorithm>( \
+          espalier::workload::subject_kind::espalier);                     \
+  }

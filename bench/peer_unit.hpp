@@ -1,0 +1,10 @@
+#pragma once
+
+#include "espalier/workload/driver.hpp"
+
+/// Enters a map of another library into the command.
+#define ESPALIER_CATALOG_UNIT(peer)                                                                        \
+  namespace {                                                                                              \
+  [[maybe_unused]] const bool registered = espalier::workload::register_subjects<espalier::catalog::peer>( \
+      espalier::workload::subject_kind::peer);                                                             \
+  }

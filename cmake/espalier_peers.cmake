@@ -1,0 +1,106 @@
+# Other libraries' maps, to be measured in the same driver as ours: bench/peers/<peer>.hpp for each. All are
+# optional. A peer is built where its libraries are found; espalier/peers_config.hpp says which are and what
+# would bring the others.
+#
+#   espalier_link_peers(<target> <header>)   adds a unit for each peer found, as espalier_catalog_units does
+#                                            for our own maps, its libraries, and that header. Call it in the
+#                                            folder that made the target.
+
+include(CheckCXXCompilerFlag)
+
+set(espalier_peers_found "")
+set(espalier_peers_missing_initializers "")
+set(espalier_peers_missing_count 0)
+
+# espalier_declare_peer(<peer> LIBRARIES <target>... PACKAGES <Debian package>... [OPTIONS <compile option>...])
+# The libraries are CMake targets, one for each package in the same order; those absent at this point are
+# missing.
+function(espalier_declare_peer peer)
+  cmake_parse_arguments(arg "" "" "LIBRARIES;PACKAGES;OPTIONS" ${ARGN})
+  set(packages "")
+  foreach(library package IN ZIP_LISTS arg_LIBRARIES arg_PACKAGES)
+    if(NOT TARGET ${library})
+      list(APPEND packages ${package})
+    endif()
+  endforeach()
+  if(packages)
+    list(JOIN packages " " packages)
+    math(EXPR count "${espalier_peers_missing_count} + 1")
+    set(espalier_peers_missing_count ${count} PARENT_SCOPE)
+    set(espalier_peers_missing_initializers
+      "${espalier_peers_missing_initializers}    {\"${peer}\", \"${packages}\"},\n" PARENT_SCOPE)
+  else()
+    set(espalier_peers_found ${espalier_peers_found} ${peer} PARENT_SCOPE)
+    set(espalier_peer_${peer}_libraries ${arg_LIBRARIES} PARENT_SCOPE)
+    set(espalier_peer_${peer}_options ${arg_OPTIONS} PARENT_SCOPE)
+  endif()
+endfunction()
+
+if(ESPALIER_PEERS)
+  find_package(TBB QUIET CONFIG)
+  find_package(absl QUIET CONFIG)
+
+  # Not find_package(LibCDS): Debian's file names a folder that its library is not in, which ends the
+  # configuration, and it would put -std=c++11 on every consumer.
+  find_path(ESPALIER_LIBCDS_INCLUDE cds/container/bronson_avltree_map_rcu.h)
+  find_library(ESPALIER_LIBCDS_LIBRARY cds)
+  mark_as_advanced(ESPALIER_LIBCDS_INCLUDE ESPALIER_LIBCDS_LIBRARY)
+  if(ESPALIER_LIBCDS_INCLUDE AND ESPALIER_LIBCDS_LIBRARY AND NOT TARGET espalier_libcds)
+    add_library(espalier_libcds UNKNOWN IMPORTED)
+    set_target_properties(espalier_libcds PROPERTIES
+      IMPORTED_LOCATION "${ESPALIER_LIBCDS_LIBRARY}"
+      INTERFACE_INCLUDE_DIRECTORIES "${ESPALIER_LIBCDS_INCLUDE}"
+      INTERFACE_LINK_LIBRARIES Threads::Threads)
+  endif()
+  # Whether 16-byte atomics are in use changes libcds's types. The packaged library is built by g++, which
+  # never uses them there; clang would, given -mcx16 or -march=native.
+  set(libcds_options -DCDS_DISABLE_128BIT_ATOMIC)
+
+  # oneTBB compiles its speculative lock in only where the compiler may emit RTM instructions. Nothing else
+  # in that unit is affected: compilers emit them for intrinsics alone.
+  check_cxx_compiler_flag(-mrtm ESPALIER_HAS_MRTM)
+  set(speculative_options "")
+  if(ESPALIER_HAS_MRTM)
+    set(speculative_options -mrtm)
+  endif()
+
+  espalier_declare_peer(absl_shared_mutex LIBRARIES absl::btree PACKAGES libabsl-dev)
+  espalier_declare_peer(absl_speculative
+    LIBRARIES absl::btree TBB::tbb PACKAGES libabsl-dev libtbb-dev OPTIONS ${speculative_options})
+  espalier_declare_peer(cds_bronson LIBRARIES espalier_libcds PACKAGES libcds-dev OPTIONS ${libcds_options})
+  espalier_declare_peer(cds_ellen LIBRARIES espalier_libcds PACKAGES libcds-dev OPTIONS ${libcds_options})
+  espalier_declare_peer(cds_skip_list LIBRARIES espalier_libcds PACKAGES libcds-dev OPTIONS ${libcds_options})
+  espalier_declare_peer(tbb_concurrent_map LIBRARIES TBB::tbb PACKAGES libtbb-dev)
+  unset(libcds_options)
+  unset(speculative_options)
+endif()
+
+function(espalier_write_peers_config)
+  set(enabled false)
+  if(ESPALIER_PEERS)
+    set(enabled true)
+  endif()
+  list(LENGTH espalier_peers_found found_count)
+  set(found_initializers "")
+  foreach(peer IN LISTS espalier_peers_found)
+    string(APPEND found_initializers "    \"${peer}\",\n")
+  endforeach()
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/peers_config.hpp.in"
+    "${PROJECT_BINARY_DIR}/generated/espalier/peers_config.hpp" @ONLY)
+endfunction()
+espalier_write_peers_config()
+
+function(espalier_link_peers target header)
+  target_include_directories(${target} PRIVATE
+    "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/generated")
+  if(espalier_peers_found)
+    espalier_catalog_units(${target} ${header}
+      FOLDER "${PROJECT_SOURCE_DIR}/bench/peers" PREFIX bench/peers ONLY ${espalier_peers_found})
+  endif()
+  foreach(peer IN LISTS espalier_peers_found)
+    # Imported targets: their headers count as system headers, whose warnings nobody here can mend.
+    target_link_libraries(${target} PRIVATE ${espalier_peer_${peer}_libraries})
+    set_source_files_properties("${CMAKE_CURRENT_BINARY_DIR}/${target}.units/${peer}.cpp"
+      PROPERTIES COMPILE_OPTIONS "${espalier_peer_${peer}_options}")
+  endforeach()
+endfunction()

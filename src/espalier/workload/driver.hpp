@@ -1,0 +1,381 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/clock.hpp"
+#include "espalier/hw/counters.hpp"
+#include "espalier/map/catalog.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/workload/heap_usage.hpp"
+#include "espalier/workload/subject.hpp"
+#include "espalier/workload/thread_team.hpp"
+
+// The loop that does a plan's operations to a map of a known type. Every map, ours and the peers', is driven
+// by this code.
+
+namespace espalier::workload {
+
+namespace detail {
+
+struct no_thread_scope {};
+
+template <class Map>
+struct thread_scope_of {
+  using type = no_thread_scope;
+};
+/// A library that wants each thread announced says so by this type.
+template <class Map>
+  requires requires { typename Map::thread_scope; }
+struct thread_scope_of<Map> {
+  using type = typename Map::thread_scope;
+};
+
+/// Work between two looks at the clock or the shared cursor.
+inline constexpr std::uint64_t batch = 64;
+
+}  // namespace detail
+
+/// One operation, drawn or replayed.
+struct step {
+  operation op;
+  std::uint64_t key;
+  std::uint64_t argument;  // the value, or how many keys to scan
+};
+
+template <concurrent_ordered_map Map>
+class driver final : public subject {
+ public:
+  explicit driver(subject_facts facts) : facts_(std::move(facts)) {
+    heap_before_ = heap_bytes_in_use();
+    map_ = std::make_unique<Map>();
+  }
+
+  [[nodiscard]] const subject_facts& facts() const noexcept override { return facts_; }
+
+  void prefill(const workload_plan& plan, unsigned threads, std::span<const unsigned> pus) override {
+    run_team(threads, pus, [&](unsigned thread, const std::function<void()>& ready) {
+      [[maybe_unused]] const typename detail::thread_scope_of<Map>::type scope;
+      ready();
+      const index_range mine = share_of(plan.loaded, thread, threads);
+      for (std::uint64_t i = mine.begin; i < mine.end; ++i) {
+        const std::uint64_t key = plan.keys.key(plan.fill(i));
+        map_->insert(key, value_for(key));
+      }
+    });
+    new_keys_.value.store(plan.loaded, std::memory_order_relaxed);
+    loaded_ = plan.loaded;
+    bytes_after_prefill_ = bytes_held();
+  }
+
+  run_outcome run(const run_request& request) override {
+    if (!request.plan.trace.empty()) return run_source<trace_source>(request);
+    return run_source<drawn_source>(request);
+  }
+
+  [[nodiscard]] std::optional<double> bytes_per_key() const override {
+    if (!bytes_after_prefill_ || loaded_ == 0) return std::nullopt;
+    return static_cast<double>(*bytes_after_prefill_) / static_cast<double>(loaded_);
+  }
+
+  [[nodiscard]] std::optional<std::uint64_t> leaked_bytes() override {
+    if constexpr (requires {
+                    map_->usage();
+                    map_->visit_nodes([](const void*, std::size_t, memory_role) {});
+                  }) {
+      if constexpr (requires { map_->domain().collect(); }) {
+        while (map_->domain().collect() != 0) {
+        }
+      }
+      std::uint64_t blocks = 0;
+      std::uint64_t bytes = 0;
+      map_->visit_nodes([&](const void*, std::size_t block_bytes, memory_role) {
+        ++blocks;
+        bytes += block_bytes;
+      });
+      const memory_usage held = map_->usage();
+      if (held.blocks == blocks) return 0;
+      return held.bytes_in_use > bytes ? held.bytes_in_use - bytes : 0;
+    } else {
+      return std::nullopt;
+    }
+  }
+
+ private:
+  static std::uint64_t value_for(std::uint64_t key) noexcept { return key ^ 0x9e3779b97f4a7c15U; }
+
+  [[nodiscard]] std::optional<std::uint64_t> bytes_held() const {
+    if constexpr (requires { map_->usage(); }) {
+      return map_->usage().bytes_reserved;
+    } else {
+      const std::optional<std::uint64_t> now = heap_bytes_in_use();
+      if (!now || !heap_before_ || *now < *heap_before_) return std::nullopt;
+      return *now - *heap_before_;
+    }
+  }
+
+  /// Draws operations from the plan's mix and distribution.
+  class drawn_source {
+   public:
+    drawn_source(const run_request& request, unsigned thread, driver& owner)
+        : plan_(request.plan),
+          random_(request.seed, thread * 2 + 1),
+          draws_(request.plan.draws, request.seed, thread, request.threads),
+          new_keys_(owner.new_keys_.value) {
+      if (request.operations) {
+        const index_range mine = share_of(*request.operations, thread, request.threads);
+        left_ = mine.end - mine.begin;
+      }
+    }
+
+    /// How many steps may be taken before asking again; 0 ends the run.
+    std::uint64_t more(bool stopped) noexcept {
+      if (!left_) return stopped ? 0 : detail::batch;
+      const std::uint64_t now = std::min(*left_, detail::batch);
+      *left_ -= now;
+      return now;
+    }
+
+    step next() noexcept {
+      const operation op = plan_.mix.draw(random_);
+      if (op == operation::insert && plan_.inserts_new_keys) {
+        const std::uint64_t key = plan_.keys.key(new_keys_.fetch_add(1, std::memory_order_relaxed));
+        return {op, key, value_for(key)};
+      }
+      const bool follows = plan_.draws.spec().kind == distribution_kind::latest;
+      const std::uint64_t index =
+          follows ? draws_.next(new_keys_.load(std::memory_order_relaxed)) : draws_.next();
+      const std::uint64_t key = plan_.keys.key(index);
+      return {op, key, op == operation::scan ? plan_.mix.draw_scan_length(random_) : value_for(key)};
+    }
+
+   private:
+    const workload_plan& plan_;
+    random_generator random_;
+    sampler draws_;
+    std::atomic<std::uint64_t>& new_keys_;
+    std::optional<std::uint64_t> left_;
+  };
+
+  /// Hands out a trace in order: batches of it to whichever thread is next.
+  class trace_source {
+   public:
+    trace_source(const run_request& request, unsigned, driver& owner)
+        : trace_(request.plan.trace), cursor_(owner.cursor_.value) {}
+
+    std::uint64_t more(bool) noexcept {
+      at_ = cursor_.fetch_add(detail::batch, std::memory_order_relaxed);
+      return at_ >= trace_.size() ? 0 : std::min<std::uint64_t>(detail::batch, trace_.size() - at_);
+    }
+
+    step next() noexcept {
+      const trace_record& r = trace_[at_++];
+      switch (r.operation) {
+        case trace_operation::insert:
+          return {operation::insert, r.key, r.argument};
+        case trace_operation::assign:
+          return {operation::update, r.key, r.argument};
+        case trace_operation::erase:
+          return {operation::erase, r.key, 0};
+        case trace_operation::scan:
+          return {operation::scan, r.key, r.argument};
+        case trace_operation::lookup:
+          break;
+      }
+      return {operation::lookup, r.key, 0};
+    }
+
+   private:
+    const std::vector<trace_record>& trace_;
+    std::atomic<std::uint64_t>& cursor_;
+    std::uint64_t at_ = 0;
+  };
+
+  struct thread_result {
+    std::uint64_t operations = 0;
+    std::uint64_t cpu_ns = 0;
+    std::uint64_t sum = 0;
+    std::vector<histogram> latency;
+    hw::counter_values counters;
+  };
+
+  template <class Source>
+  run_outcome run_source(const run_request& request) {
+    cursor_.value.store(0, std::memory_order_relaxed);
+    std::vector<hw::padded<thread_result>> results(request.threads);
+    std::atomic<bool> stop{false};
+    const bool timed = !request.operations && request.plan.trace.empty();
+    run_outcome outcome;
+    outcome.wall_ns = run_team(
+        request.threads, request.pus,
+        [&](unsigned thread, const std::function<void()>& ready) {
+          [[maybe_unused]] const typename detail::thread_scope_of<Map>::type scope;
+          thread_result& mine = results[thread].value;
+          Source source(request, thread, *this);
+          hw::counter_set counters;
+          if (request.latency_every != 0) mine.latency.resize(operation_kinds);
+          ready();
+          counters.start();
+          const std::uint64_t cpu_before = hw::thread_cpu_ns();
+          if (request.recorder != nullptr)
+            loop<false, true>(source, request, thread, stop, mine);
+          else if (request.latency_every != 0)
+            loop<true, false>(source, request, thread, stop, mine);
+          else
+            loop<false, false>(source, request, thread, stop, mine);
+          mine.cpu_ns = hw::thread_cpu_ns() - cpu_before;
+          counters.stop();
+          mine.counters = counters.read();
+        },
+        [&] {
+          if (timed) std::this_thread::sleep_for(request.time);
+          stop.store(true, std::memory_order_relaxed);
+        });
+    for (const auto& r : results) add(outcome, r.value);
+    return outcome;
+  }
+
+  template <bool Latency, bool Record, class Source>
+  void loop(Source& source, const run_request& request, unsigned thread, const std::atomic<bool>& stop,
+            thread_result& mine) {
+    [[maybe_unused]] unsigned until_timed = request.latency_every;
+    while (const std::uint64_t steps = source.more(stop.load(std::memory_order_relaxed))) {
+      for (std::uint64_t i = 0; i < steps; ++i) {
+        const step s = source.next();
+        if constexpr (Record) request.recorder->lane_of(thread).record(recorded(s));
+        if constexpr (Latency) {
+          if (--until_timed == 0) {
+            until_timed = request.latency_every;
+            const std::uint64_t begin = hw::tsc_now();
+            mine.sum += apply(s);
+            const auto ns = static_cast<std::uint64_t>(hw::tsc_to_ns(hw::tsc_end() - begin));
+            mine.latency[static_cast<std::size_t>(s.op)].record(ns);
+            continue;
+          }
+        }
+        mine.sum += apply(s);
+      }
+      mine.operations += steps;
+    }
+  }
+
+  /// The result is summed, so that no operation can be optimised away.
+  std::uint64_t apply(const step& s) {
+    switch (s.op) {
+      case operation::lookup:
+        return map_->find(s.key).value_or(0);
+      case operation::insert:
+        return map_->insert(s.key, s.argument) ? 1 : 0;
+      case operation::erase:
+        return map_->erase(s.key) ? 1 : 0;
+      case operation::update:
+        return map_->insert_or_assign(s.key, s.argument) ? 1 : 0;
+      case operation::scan: {
+        std::uint64_t sum = 0;
+        std::uint64_t left = s.argument;
+        if (left != 0) {
+          map_->scan(s.key, [&](std::uint64_t, std::uint64_t value) {
+            sum += value;
+            return --left != 0;
+          });
+        }
+        return sum;
+      }
+      case operation::read_modify_write:
+        break;
+    }
+    const std::uint64_t before = map_->find(s.key).value_or(s.argument);
+    return map_->insert_or_assign(s.key, before + 1) ? 1 : 0;
+  }
+
+  /// A read-modify-write is recorded as its assignment.
+  static trace_record recorded(const step& s) noexcept {
+    switch (s.op) {
+      case operation::lookup:
+        return {s.key, 0, trace_operation::lookup};
+      case operation::insert:
+        return {s.key, s.argument, trace_operation::insert};
+      case operation::erase:
+        return {s.key, 0, trace_operation::erase};
+      case operation::scan:
+        return {s.key, s.argument, trace_operation::scan};
+      case operation::update:
+      case operation::read_modify_write:
+        break;
+    }
+    return {s.key, s.argument, trace_operation::assign};
+  }
+
+  static void add(std::optional<std::uint64_t>& sum, bool first, const std::optional<std::uint64_t>& part) {
+    if (first)
+      sum = part;
+    else if (sum && part)
+      *sum += *part;
+    else
+      sum.reset();
+  }
+
+  static void add(run_outcome& outcome, const thread_result& part) {
+    const bool first = outcome.cpu_ns == 0 && outcome.operations == 0;
+    outcome.operations += part.operations;
+    outcome.cpu_ns += static_cast<double>(part.cpu_ns);
+    add(outcome.instructions, first, part.counters[hw::counter::instructions]);
+    add(outcome.llc_misses, first, part.counters[hw::counter::llc_misses]);
+    add(outcome.context_switches, first, part.counters[hw::counter::context_switches]);
+    if (outcome.latency.empty()) {
+      outcome.latency = part.latency;
+    } else {
+      for (std::size_t i = 0; i < part.latency.size(); ++i) outcome.latency[i].merge(part.latency[i]);
+    }
+    // Keeps the sums of values, and with them the lookups, alive.
+    static_cast<void>(*static_cast<const volatile std::uint64_t*>(&part.sum));
+  }
+
+  subject_facts facts_;
+  std::unique_ptr<Map> map_;
+  std::uint64_t loaded_ = 0;
+  std::optional<std::uint64_t> heap_before_;
+  std::optional<std::uint64_t> bytes_after_prefill_;
+  hw::padded<std::atomic<std::uint64_t>> new_keys_{};
+  hw::padded<std::atomic<std::uint64_t>> cursor_{};
+};
+
+/// What a catalogue entry tells of itself.
+template <class Entry>
+[[nodiscard]] subject_facts facts_of(subject_kind kind) {
+  using map = typename Entry::map_type;
+  subject_facts facts;
+  facts.name = Entry::name();
+  facts.algorithm = Entry::algorithm;
+  facts.variant = Entry::variant;
+  facts.kind = kind;
+  facts.properties = map::properties;
+  if constexpr (requires { map::node_bytes; }) facts.node_bytes = map::node_bytes;
+  if constexpr (requires { typename map::traits_type; })
+    facts.placement = map::traits_type::placement_type::name;
+  else
+    facts.placement = "unavailable";
+  if constexpr (requires { map::supports_erase; }) facts.supports_erase = map::supports_erase;
+  if constexpr (requires { map::supports_scan; }) facts.supports_scan = map::supports_scan;
+  return facts;
+}
+
+/// Enters every entry of a catalogue list into the registry. Returns true, for use in an initialiser.
+template <class EntryList>
+bool register_subjects(subject_kind kind) {
+  EntryList::for_each([kind]<class Entry>() {
+    const subject_facts facts = facts_of<Entry>(kind);
+    registry().push_back(
+        {facts, [facts] { return std::make_unique<driver<typename Entry::map_type>>(facts); }});
+  });
+  return true;
+}
+
+}  // namespace espalier::workload

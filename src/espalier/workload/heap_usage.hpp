@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace espalier::workload {
+
+/// "jemalloc" where the process runs on it, else "libc".
+[[nodiscard]] std::string_view malloc_name() noexcept;
+
+/// Bytes that the process has allocated from malloc and not freed, each block as large as malloc holds it.
+[[nodiscard]] std::optional<std::uint64_t> heap_bytes_in_use() noexcept;
+
+}  // namespace espalier::workload

@@ -1,0 +1,65 @@
+#include "espalier/workload/output_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+namespace espalier::workload {
+
+output_file::output_file(std::filesystem::path target) : target_(std::move(target)) {
+  const auto refuse = [this](std::string_view why) {
+    throw std::invalid_argument(fmt::format(
+        "cannot write {}: {}; name a file in a folder that you may write to", target_.string(), why));
+  };
+  std::error_code failed;
+  if (!target_.has_filename() || std::filesystem::is_directory(target_, failed)) refuse("it is a folder");
+  const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
+  std::filesystem::create_directories(folder, failed);
+  if (failed) refuse(failed.message());
+  if (std::filesystem::exists(target_, failed) && access(target_.c_str(), W_OK) != 0)
+    refuse(std::strerror(errno));
+  temporary_ = (folder / ("." + target_.filename().string() + ".XXXXXX")).string();
+  descriptor_ = mkstemp(temporary_.data());
+  if (descriptor_ < 0) {
+    temporary_.clear();
+    refuse(std::strerror(errno));
+  }
+}
+
+output_file::output_file(output_file&& other) noexcept
+    : target_(std::move(other.target_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+output_file::~output_file() {
+  if (descriptor_ >= 0) close(descriptor_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+void output_file::commit(std::string_view content) {
+  const auto fail = [this] {
+    throw std::runtime_error(fmt::format("writing {} failed: {}", target_.string(), std::strerror(errno)));
+  };
+  while (!content.empty()) {
+    const ssize_t written = write(descriptor_, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail();
+    content.remove_prefix(static_cast<std::size_t>(written));
+  }
+  const mode_t mask = umask(0);
+  umask(mask);
+  if (fchmod(descriptor_, 0666 & ~mask) != 0) fail();
+  if (close(std::exchange(descriptor_, -1)) != 0) fail();
+  if (rename(temporary_.c_str(), target_.c_str()) != 0) fail();
+  temporary_.clear();
+}
+
+}  // namespace espalier::workload

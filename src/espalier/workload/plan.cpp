@@ -1,0 +1,36 @@
+#include "espalier/workload/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace espalier::workload {
+
+std::shared_ptr<const workload_plan> make_plan(const plan_request& request) {
+  operation_mix mix = operation_mix::parse(request.mix);
+  const bool ycsb = mix.distribution.has_value();
+  const bool listed = !request.explicit_keys.empty();
+  if (!listed && request.keys == 0)
+    throw std::invalid_argument("--keys is 0; a map to measure needs at least 1 key");
+  if (listed && request.explicit_keys.size() < 2)
+    throw std::invalid_argument(
+        "the list of keys has 1 key; at least 2 are needed, half of which are loaded");
+
+  const std::uint64_t universe = listed ? request.explicit_keys.size()
+                                 : ycsb ? request.keys
+                                        : request.keys * 2;
+  const std::uint64_t loaded = listed && !ycsb ? universe / 2 : ycsb ? universe : request.keys;
+  const distribution_spec spec = request.distribution ? *request.distribution
+                                 : mix.distribution   ? *mix.distribution
+                                                      : distribution_spec{};
+  key_space keys =
+      listed ? key_space(request.explicit_keys) : key_space(request.order, universe, request.seed);
+  std::string name = request.name;
+  if (name.empty()) name = fmt::format("{} {}", mix.name, spec.to_string());
+  return std::make_shared<const workload_plan>(workload_plan{
+      std::move(name), std::move(mix), std::move(keys), distribution(spec, universe, request.seed),
+      permutation(universe, request.seed + 1), loaded, ycsb && !listed, request.trace});
+}
+
+}  // namespace espalier::workload

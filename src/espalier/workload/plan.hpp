@@ -1,0 +1,95 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "espalier/workload/distribution.hpp"
+#include "espalier/workload/histogram.hpp"
+#include "espalier/workload/key_space.hpp"
+#include "espalier/workload/operation_mix.hpp"
+#include "espalier/workload/trace.hpp"
+
+// What a run does, independent of the map that it is done to.
+
+namespace espalier::workload {
+
+/// A workload: which keys, which of them are present at the start, which operations on which keys. Immutable,
+/// shared by every map and thread that runs it.
+struct workload_plan {
+  std::string name;
+  operation_mix mix;
+  key_space keys;
+  /// Draws indices of keys; its range is the universe: keys that operations name.
+  distribution draws;
+  /// The first `loaded` images are present at the start, inserted in this order.
+  permutation fill;
+  std::uint64_t loaded;
+  /// Inserts bring keys that were never there (YCSB), rather than keys drawn from the universe.
+  bool inserts_new_keys;
+  /// Recorded operations to replay, in order, in place of drawn ones; empty for none.
+  std::vector<trace_record> trace;
+};
+
+/// How to make one. `keys` is the number of keys present at the start.
+struct plan_request {
+  std::string name;
+  std::string mix = "90/5/5";
+  /// Empty: what the mix prescribes, else uniform.
+  std::optional<distribution_spec> distribution;
+  std::uint64_t keys = 1'000'000;
+  key_order order = key_order::scrambled;
+  /// Keys of the user's; the universe is then this list and `keys` half of it.
+  std::vector<std::uint64_t> explicit_keys;
+  std::vector<trace_record> trace;
+  std::uint64_t seed = 42;
+};
+
+/// The universe is twice the keys loaded, so that lookups of a plain mix find every second key; for YCSB it
+/// is the keys loaded. Throws std::invalid_argument.
+[[nodiscard]] std::shared_ptr<const workload_plan> make_plan(const plan_request& request);
+
+/// One run of a plan on one map.
+struct run_request {
+  const workload_plan& plan;
+  unsigned threads = 1;
+  /// Thread i is pinned to pus[i % size]; empty for unpinned threads.
+  std::span<const unsigned> pus{};
+  /// The run ends after this time, or, where operations is set, after that many operations of all threads. A
+  /// trace always ends with its last record.
+  std::chrono::nanoseconds time{};
+  std::optional<std::uint64_t> operations{};
+  std::uint64_t seed = 42;
+  /// Time every n-th operation of each thread; 0 for none.
+  unsigned latency_every = 0;
+  /// Where to record the operations, or null.
+  trace_recorder* recorder = nullptr;
+};
+
+/// What a run measured, summed over its threads.
+struct run_outcome {
+  std::uint64_t operations = 0;
+  double wall_ns = 0;
+  double cpu_ns = 0;
+  /// Latency in nanoseconds by kind of operation, where it was timed.
+  std::vector<histogram> latency;
+  std::optional<std::uint64_t> instructions;
+  std::optional<std::uint64_t> llc_misses;
+  std::optional<std::uint64_t> context_switches;
+
+  [[nodiscard]] double operations_per_second() const noexcept {
+    return wall_ns > 0 ? static_cast<double>(operations) * 1e9 / wall_ns : 0;
+  }
+  [[nodiscard]] double wall_ns_per_operation() const noexcept {
+    return operations > 0 ? wall_ns / static_cast<double>(operations) : 0;
+  }
+  [[nodiscard]] double cpu_ns_per_operation() const noexcept {
+    return operations > 0 ? cpu_ns / static_cast<double>(operations) : 0;
+  }
+};
+
+}  // namespace espalier::workload

@@ -1,0 +1,221 @@
+#include "espalier/workload/result.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "espalier/hw/process.hpp"
+#include "espalier/workload/statistics.hpp"
+
+namespace espalier::workload {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr const char* unavailable = "unavailable";
+
+template <class T>
+ordered_json or_unavailable(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(unavailable);
+}
+
+ordered_json context_json(const run_context& c) {
+  ordered_json caches = ordered_json::array();
+  for (const auto& one : c.caches)
+    caches.push_back({{"type", one.type},
+                      {"level", one.level},
+                      {"size", one.bytes.value_or(0)},
+                      {"num_sharing", one.sharing}});
+  ordered_json j;
+  j["date"] = c.date;
+  j["host_name"] = or_unavailable(c.host);
+  j["executable"] = "espalier";
+  j["num_cpus"] = c.processors;
+  j["mhz_per_cpu"] = static_cast<std::uint64_t>(c.mhz + 0.5);
+  j["cpu_scaling_enabled"] = c.cpu_scaling.value_or(false);
+  j["caches"] = caches;
+  j["load_avg"] = c.load ? ordered_json(*c.load) : ordered_json::array();
+  j["library_build_type"] = c.build_type == "Debug" ? "debug" : "release";
+  j["espalier_version"] = c.version;
+  j["commit"] = c.commit;
+  j["compiler"] = c.compiler;
+  j["build_flags"] = c.build_flags;
+  j["cpu_model"] = or_unavailable(c.cpu_model);
+  j["topology"] = c.topology;
+  j["tsc"] = c.tsc_source;
+  j["huge_pages"] = c.huge_pages;
+  j["rtm"] = c.rtm;
+  j["membarrier"] = c.fence == "membarrier" ? "available" : unavailable;
+  j["hardware_counters"] = c.hardware_counters ? "available" : unavailable;
+  j["malloc"] = c.malloc;
+  j["seed"] = c.seed;
+  j["pinning"] = c.pinning;
+  if (const auto switches = hw::context_switches())
+    j["context_switches"] = {{"voluntary", switches->voluntary}, {"involuntary", switches->involuntary}};
+  else
+    j["context_switches"] = unavailable;
+  return j;
+}
+
+std::string run_name(const measurement& m) {
+  return fmt::format("{}/{}/threads:{}", m.plan->name, m.facts.name, m.threads);
+}
+
+ordered_json identity(const measurement& m, std::size_t family) {
+  ordered_json j;
+  j["name"] = run_name(m);
+  j["family_index"] = family;
+  j["per_family_instance_index"] = 0;
+  j["run_name"] = run_name(m);
+  return j;
+}
+
+void add_subject(ordered_json& j, const measurement& m) {
+  j["map"] = m.facts.name;
+  j["kind"] = to_string(m.facts.kind);
+  j["workload"] = m.plan->name;
+  j["mix"] = m.plan->trace.empty() ? m.plan->mix.name : "trace";
+  j["distribution"] = m.plan->trace.empty() ? m.plan->draws.spec().to_string() : "trace";
+  j["keys"] = m.plan->loaded;
+  j["placement"] = m.facts.placement;
+}
+
+std::optional<double> per_operation(const std::optional<std::uint64_t>& count, std::uint64_t operations) {
+  if (!count || operations == 0) return std::nullopt;
+  return static_cast<double>(*count) / static_cast<double>(operations);
+}
+
+void add_runs(ordered_json& benchmarks, const measurement& m, std::size_t family) {
+  for (std::size_t i = 0; i < m.runs.size(); ++i) {
+    const run_outcome& r = m.runs[i];
+    ordered_json j = identity(m, family);
+    j["run_type"] = "iteration";
+    j["repetitions"] = m.runs.size();
+    j["repetition_index"] = i;
+    j["threads"] = m.threads;
+    j["iterations"] = r.operations;
+    j["real_time"] = r.wall_ns_per_operation();
+    j["cpu_time"] = r.cpu_ns_per_operation();
+    j["time_unit"] = "ns";
+    j["items_per_second"] = r.operations_per_second();
+    add_subject(j, m);
+    j["instructions"] = or_unavailable(per_operation(r.instructions, r.operations));
+    j["llc_misses"] = or_unavailable(per_operation(r.llc_misses, r.operations));
+    j["context_switches"] = or_unavailable(r.context_switches);
+    benchmarks.push_back(std::move(j));
+  }
+}
+
+void add_aggregates(ordered_json& benchmarks, const measurement& m, std::size_t family) {
+  std::vector<double> real;
+  std::vector<double> cpu;
+  for (const run_outcome& r : m.runs) {
+    real.push_back(r.wall_ns_per_operation());
+    cpu.push_back(r.cpu_ns_per_operation());
+  }
+  using aggregate = std::optional<double> (*)(std::span<const double>);
+  struct row {
+    const char* name;
+    const char* unit;
+    aggregate of;
+  };
+  // As in Google Benchmark, each figure of an aggregate is that of its own column: the entry named min has
+  // the least time and the least throughput, which are not of one run.
+  const row rows[] = {{"median", "time", median}, {"mean", "time", mean},
+                      {"stddev", "time", stddev}, {"cv", "percentage", coefficient_of_variation},
+                      {"min", "time", minimum},   {"max", "time", maximum}};
+  for (const row& a : rows) {
+    const auto throughput = a.of(m.throughput());
+    if (!throughput) continue;
+    ordered_json j = identity(m, family);
+    j["name"] = fmt::format("{}_{}", run_name(m), a.name);
+    j["run_type"] = "aggregate";
+    j["repetitions"] = m.runs.size();
+    j["threads"] = m.threads;
+    j["aggregate_name"] = a.name;
+    j["aggregate_unit"] = a.unit;
+    j["iterations"] = m.runs.size();
+    j["real_time"] = a.of(real).value_or(0);
+    j["cpu_time"] = a.of(cpu).value_or(0);
+    j["time_unit"] = "ns";
+    j["items_per_second"] = *throughput;
+    add_subject(j, m);
+    if (a.of == &median) {
+      j["bytes_per_key"] = or_unavailable(m.bytes_per_key);
+      j["leaked_bytes"] = or_unavailable(m.leaked_bytes);
+    }
+    benchmarks.push_back(std::move(j));
+  }
+}
+
+ordered_json latency_json(const measurement& m, std::string_view operation_name, const histogram& h) {
+  ordered_json j;
+  j["workload"] = m.plan->name;
+  j["map"] = m.facts.name;
+  j["kind"] = to_string(m.facts.kind);
+  j["threads"] = m.threads;
+  j["operation"] = operation_name;
+  j["count"] = h.count();
+  j["p50"] = or_unavailable(h.value_at(0.5));
+  j["p99"] = or_unavailable(h.value_at(0.99));
+  j["p999"] = or_unavailable(h.value_at(0.999));
+  j["max"] = or_unavailable(h.max());
+  j["unit"] = "ns";
+  j["curve"] = h.curve();
+  return j;
+}
+
+}  // namespace
+
+histogram latency_of_all(const measurement& m) {
+  histogram all;
+  for (const histogram& h : m.latency) all.merge(h);
+  return all;
+}
+
+std::string to_json(const run_context& context, const std::vector<measurement>& all) {
+  ordered_json benchmarks = ordered_json::array();
+  ordered_json latency = ordered_json::array();
+  std::size_t family = 0;
+  for (const measurement& m : all) {
+    add_runs(benchmarks, m, family);
+    add_aggregates(benchmarks, m, family);
+    ++family;
+    if (m.latency.empty()) continue;
+    latency.push_back(latency_json(m, "all", latency_of_all(m)));
+    for (std::size_t op = 0; op < m.latency.size(); ++op) {
+      if (m.latency[op].count() != 0)
+        latency.push_back(latency_json(m, to_string(static_cast<operation>(op)), m.latency[op]));
+    }
+  }
+  ordered_json j;
+  j["context"] = context_json(context);
+  j["benchmarks"] = std::move(benchmarks);
+  j["latency"] = std::move(latency);
+  return j.dump(1) + "\n";
+}
+
+std::string to_csv(const std::vector<measurement>& all) {
+  const auto number = [](const auto& value) {
+    return value ? fmt::format("{}", *value) : std::string(unavailable);
+  };
+  std::string text =
+      "workload,map,kind,placement,mix,distribution,keys,threads,runs,median_ops_per_s,min_ops_per_s,"
+      "max_ops_per_s,cpu_ns_per_op,bytes_per_key,leaked_bytes,p50_ns,p99_ns,p999_ns,max_ns\n";
+  for (const measurement& m : all) {
+    const std::vector<double> t = m.throughput();
+    std::vector<double> cpu;
+    for (const run_outcome& r : m.runs) cpu.push_back(r.cpu_ns_per_operation());
+    const histogram h = latency_of_all(m);
+    text += fmt::format("\"{}\",{},{},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{},{},{}\n", m.plan->name,
+                        m.facts.name, to_string(m.facts.kind), m.facts.placement,
+                        m.plan->trace.empty() ? m.plan->mix.name : "trace", m.plan->draws.spec().to_string(),
+                        m.plan->loaded, m.threads, m.runs.size(), number(median(t)), number(minimum(t)),
+                        number(maximum(t)), number(median(cpu)), number(m.bytes_per_key),
+                        number(m.leaked_bytes), number(h.value_at(0.5)), number(h.value_at(0.99)),
+                        number(h.value_at(0.999)), number(h.max()));
+  }
+  return text;
+}
+
+}  // namespace espalier::workload

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "espalier/workload/context.hpp"
+#include "espalier/workload/session.hpp"
+
+namespace espalier::workload {
+
+/// Results in the JSON shape of Google Benchmark, whose compare.py reads them: `context`, and `benchmarks`
+/// with an entry for each run and for each aggregate. Besides, `latency` with percentiles and curves.
+/// real_time is wall time and cpu_time is thread CPU time, in nanoseconds per operation of all threads.
+[[nodiscard]] std::string to_json(const run_context& context, const std::vector<measurement>& all);
+
+/// One line per map, workload and number of threads: medians and spread.
+[[nodiscard]] std::string to_csv(const std::vector<measurement>& all);
+
+/// All kinds of operation of a measurement together; empty where latency was not measured.
+[[nodiscard]] histogram latency_of_all(const measurement& m);
+
+}  // namespace espalier::workload

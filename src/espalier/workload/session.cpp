@@ -1,0 +1,181 @@
+#include "espalier/workload/session.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "espalier/hw/process.hpp"
+#include "espalier/hw/topology.hpp"
+#include "espalier/workload/statistics.hpp"
+
+namespace espalier::workload {
+namespace {
+
+// What a key may cost in the largest of the maps, for the forecast of memory.
+constexpr std::uint64_t bytes_per_key_at_most = 160;
+
+void check(const session_request& request) {
+  if (request.maps.empty()) throw std::invalid_argument("no map is left to run");
+  if (request.plans.empty()) throw std::invalid_argument("no workload is left to run");
+  if (request.threads.empty()) throw std::invalid_argument("no number of threads is given");
+  if (request.runs == 0) throw std::invalid_argument("--runs 0 measures nothing; at least 1 is needed");
+}
+
+void check_memory(const session_request& request) {
+  const auto available = hw::available_memory_bytes();
+  if (!available) return;
+  for (const auto& plan : request.plans) {
+    const std::uint64_t needed = plan->loaded * request.maps.size() * bytes_per_key_at_most;
+    if (needed > *available)
+      throw std::invalid_argument(fmt::format(
+          "{} maps of {} keys at once may take {:.1f} GiB and {:.1f} GiB are free; name fewer with --maps, "
+          "or fewer --keys",
+          request.maps.size(), plan->loaded, static_cast<double>(needed) / 0x1p30,
+          static_cast<double>(*available) / 0x1p30));
+  }
+}
+
+/// One plan with all its maps.
+class plan_session {
+ public:
+  plan_session(const session_request& request, std::shared_ptr<const workload_plan> plan,
+               session_observer& observer, std::size_t& done, std::size_t total)
+      : request_(request), plan_(std::move(plan)), observer_(observer), done_(done), total_(total) {
+    if (hw::topology::system().is_this_machine())
+      pus_ = hw::pin_order(hw::topology::system(), request.pinning);
+  }
+
+  std::vector<measurement> run() {
+    build();
+    std::vector<measurement> all;
+    if (subjects_.empty()) return all;
+    for (const unsigned threads : request_.threads) {
+      std::vector<measurement> group = measure(threads);
+      if (threads == request_.threads.back()) settle(group);
+      observer_.finished(group);
+      std::move(group.begin(), group.end(), std::back_inserter(all));
+    }
+    return all;
+  }
+
+ private:
+  void step(const std::string& what) { observer_.step(done_++, total_, what); }
+
+  void build() {
+    const unsigned most = *std::max_element(request_.threads.begin(), request_.threads.end());
+    for (const registration& r : request_.maps) {
+      step(fmt::format("{}: fill {}", plan_->name, r.facts.name));
+      if (const std::string why = r.facts.cannot_run(*plan_); !why.empty()) {
+        observer_.skipped(r.facts, *plan_, why);
+        continue;
+      }
+      subjects_.push_back(r.make());
+      subjects_.back()->prefill(*plan_, most, pus_);
+    }
+  }
+
+  [[nodiscard]] run_request base(unsigned threads, std::uint64_t salt) const {
+    run_request run{*plan_};
+    run.threads = threads;
+    run.pus = pus_;
+    run.time = request_.time;
+    run.operations = request_.operations;
+    run.seed = request_.seed + salt;
+    return run;
+  }
+
+  std::vector<measurement> measure(unsigned threads) {
+    std::vector<measurement> group;
+    for (const auto& s : subjects_) {
+      measurement m;
+      m.facts = s->facts();
+      m.plan = plan_;
+      m.threads = threads;
+      m.bytes_per_key = s->bytes_per_key();
+      group.push_back(std::move(m));
+    }
+    if (plan_->trace.empty()) warm_up(threads);
+    for (unsigned r = 0; r < request_.runs; ++r) {
+      for (std::size_t i = 0; i < subjects_.size(); ++i) {
+        step(fmt::format("{}: run {} of {}, {}, {} threads", plan_->name, r + 1, request_.runs,
+                         group[i].facts.name, threads));
+        run_request run = base(threads, r + 1);
+        if (r == 0 && i == 0) run.recorder = request_.recorder;
+        group[i].runs.push_back(subjects_[i]->run(run));
+      }
+    }
+    if (request_.latency_every != 0 && plan_->trace.empty()) {
+      for (std::size_t i = 0; i < subjects_.size(); ++i) {
+        step(fmt::format("{}: latency, {}, {} threads", plan_->name, group[i].facts.name, threads));
+        run_request run = base(threads, request_.runs + 1);
+        run.latency_every = request_.latency_every;
+        group[i].latency = subjects_[i]->run(run).latency;
+      }
+    }
+    return group;
+  }
+
+  // Caches, page tables and branch predictors; a fifth of a run suffices.
+  void warm_up(unsigned threads) {
+    for (const auto& s : subjects_) {
+      step(fmt::format("{}: warm up {}", plan_->name, s->facts().name));
+      run_request run = base(threads, 0);
+      run.time /= 5;
+      if (run.operations) run.operations = *run.operations / 5 + 1;
+      static_cast<void>(s->run(run));
+    }
+  }
+
+  void settle(std::vector<measurement>& group) {
+    if (!request_.check_leaks) return;
+    for (std::size_t i = 0; i < subjects_.size(); ++i) {
+      step(fmt::format("{}: count what {} holds", plan_->name, group[i].facts.name));
+      group[i].leaked_bytes = subjects_[i]->leaked_bytes();
+    }
+  }
+
+  const session_request& request_;
+  std::shared_ptr<const workload_plan> plan_;
+  session_observer& observer_;
+  std::size_t& done_;
+  std::size_t total_;
+  std::vector<unsigned> pus_;
+  std::vector<std::unique_ptr<subject>> subjects_;
+};
+
+std::size_t steps_of(const session_request& request) {
+  std::size_t total = 0;
+  for (const auto& plan : request.plans) {
+    const std::size_t drawn = plan->trace.empty() ? 1 : 0;
+    const std::size_t per_count = request.runs + drawn + (request.latency_every != 0 ? drawn : 0);
+    total += 1 + per_count * request.threads.size() + (request.check_leaks ? 1 : 0);
+  }
+  return total * request.maps.size();
+}
+
+}  // namespace
+
+std::vector<double> measurement::throughput() const {
+  std::vector<double> values;
+  values.reserve(runs.size());
+  for (const run_outcome& r : runs) values.push_back(r.operations_per_second());
+  return values;
+}
+
+double measurement::median_throughput() const { return median(throughput()).value_or(0); }
+
+std::vector<measurement> run_session(const session_request& request, session_observer& observer) {
+  check(request);
+  check_memory(request);
+  std::vector<measurement> all;
+  std::size_t done = 0;
+  const std::size_t total = steps_of(request);
+  for (const auto& plan : request.plans) {
+    std::vector<measurement> group = plan_session(request, plan, observer, done, total).run();
+    std::move(group.begin(), group.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+}  // namespace espalier::workload

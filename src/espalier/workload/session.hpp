@@ -1,0 +1,70 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "espalier/hw/affinity.hpp"
+#include "espalier/workload/histogram.hpp"
+#include "espalier/workload/plan.hpp"
+#include "espalier/workload/subject.hpp"
+
+// A benchmark: plans x thread counts x maps, the maps interleaved run by run, so that whatever else the
+// machine does meets them all alike.
+
+namespace espalier::workload {
+
+struct session_request {
+  std::vector<std::shared_ptr<const workload_plan>> plans;
+  std::vector<registration> maps;
+  std::vector<unsigned> threads{1};
+  unsigned runs = 5;
+  /// Of one run; not for traces. Where operations is set it counts instead.
+  std::chrono::nanoseconds time = std::chrono::seconds(1);
+  std::optional<std::uint64_t> operations;
+  hw::pin_policy pinning = hw::pin_policy::cores;
+  std::uint64_t seed = 42;
+  /// A further run of each map, in which every n-th operation is timed; 0 for none.
+  unsigned latency_every = 16;
+  /// Walk each map at the end and count what it lost.
+  bool check_leaks = true;
+  /// Records the first run of the first map; the caller keeps it.
+  trace_recorder* recorder = nullptr;
+};
+
+/// One map under one plan with one number of threads.
+struct measurement {
+  subject_facts facts;
+  std::shared_ptr<const workload_plan> plan;
+  unsigned threads = 0;
+  std::vector<run_outcome> runs;
+  /// By kind of operation; empty where latency was not measured.
+  std::vector<histogram> latency;
+  std::optional<double> bytes_per_key;
+  std::optional<std::uint64_t> leaked_bytes;
+
+  /// Operations per second of each run.
+  [[nodiscard]] std::vector<double> throughput() const;
+  [[nodiscard]] double median_throughput() const;
+};
+
+/// Is told what a session does.
+class session_observer {
+ public:
+  virtual ~session_observer() = default;
+  /// `done` of `total` steps are behind; `what` comes next.
+  virtual void step(std::size_t done, std::size_t total, const std::string& what) = 0;
+  virtual void skipped(const subject_facts& map, const workload_plan& plan, const std::string& why) = 0;
+  /// All maps under one plan with one number of threads.
+  virtual void finished(const std::vector<measurement>& group) = 0;
+};
+
+/// All maps of a plan exist at once. Throws std::invalid_argument, before anything is built, where memory
+/// will not suffice for that, or for a request without maps, plans, threads or runs.
+[[nodiscard]] std::vector<measurement> run_session(const session_request& request,
+                                                   session_observer& observer);
+
+}  // namespace espalier::workload

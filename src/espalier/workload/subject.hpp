@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/map/map_concept.hpp"
+#include "espalier/workload/plan.hpp"
+
+// A map under test with its type erased: once per workload, never per operation.
+
+namespace espalier::workload {
+
+enum class subject_kind : std::uint8_t { espalier, peer };
+
+[[nodiscard]] constexpr std::string_view to_string(subject_kind kind) noexcept {
+  return kind == subject_kind::espalier ? "espalier" : "peer";
+}
+
+/// What is known of a map without making one.
+struct subject_facts {
+  /// "ticket", "ticket/shared_heap".
+  std::string name;
+  std::string_view algorithm;
+  /// Empty for an algorithm's default.
+  std::string_view variant;
+  subject_kind kind = subject_kind::espalier;
+  map_properties properties{};
+  /// Bytes of a node; unset where a map has no fixed node.
+  std::optional<std::size_t> node_bytes;
+  /// "unavailable" where the map does not say.
+  std::string_view placement;
+  bool supports_erase = true;
+  bool supports_scan = true;
+
+  /// Why the map cannot run a mix, or empty.
+  [[nodiscard]] std::string cannot_run(const workload_plan& plan) const;
+};
+
+/// One map and the threads that work on it. Not for concurrent use.
+class subject {
+ public:
+  subject() = default;
+  subject(const subject&) = delete;
+  subject& operator=(const subject&) = delete;
+  virtual ~subject() = default;
+
+  [[nodiscard]] virtual const subject_facts& facts() const noexcept = 0;
+
+  /// Inserts the keys that the plan wants at the start, with all threads at once. Throws std::bad_alloc.
+  virtual void prefill(const workload_plan& plan, unsigned threads, std::span<const unsigned> pus) = 0;
+
+  virtual run_outcome run(const run_request& request) = 0;
+
+  /// Bytes that the map holds per key present at the end of the prefill.
+  [[nodiscard]] virtual std::optional<double> bytes_per_key() const = 0;
+
+  /// Bytes still held after everything retired was given back, and not reachable. Linear in the map.
+  [[nodiscard]] virtual std::optional<std::uint64_t> leaked_bytes() = 0;
+};
+
+/// A map that the command can make.
+struct registration {
+  subject_facts facts;
+  std::function<std::unique_ptr<subject>()> make;
+};
+
+/// All maps of the program, the catalogue's in its order, then the peers. Filled before main by the
+/// translation units of the catalogue.
+[[nodiscard]] std::vector<registration>& registry();
+
+}  // namespace espalier::workload
