@@ -1,0 +1,122 @@
+#pragma once
+
+// From the indices that a distribution draws to the keys that a map sees, and the order of the prefill.
+
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "espalier/workload/random.hpp"
+
+namespace espalier::workload {
+
+/// A seeded bijection of [0, size) for any size from 1 to 2^64 - 1, in constant memory: a Feistel network
+/// over the next power of two, walked along its cycle until it falls back into the range (J. Black and
+/// P. Rogaway, CT-RSA 2002). A call takes less than two walks on average. Immutable, shared by threads.
+class permutation {
+ public:
+  /// Throws std::invalid_argument where size is 0.
+  explicit permutation(std::uint64_t size, std::uint64_t seed = 0);
+
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+
+  /// The image of index, which must be below size().
+  std::uint64_t operator()(std::uint64_t index) const noexcept {
+    assert(index < size_);
+    do {
+      index = shuffle(index);
+    } while (index >= size_);
+    return index;
+  }
+
+ private:
+  static std::uint64_t scatter(std::uint64_t half, std::uint64_t key) noexcept {
+    std::uint64_t x = (half + key) * 0x9e3779b97f4a7c15U;
+    x = (x ^ (x >> 32)) * 0xd6e8feb86659fd93U;
+    return x >> 32;
+  }
+
+  // Each step changes one half by a function of the other, so it can be undone whatever the widths are;
+  // four steps are what Luby and Rackoff need for a strong pseudo-random permutation.
+  std::uint64_t shuffle(std::uint64_t index) const noexcept {
+    std::uint64_t low = index & low_mask_;
+    std::uint64_t high = index >> low_bits_;
+    low ^= scatter(high, keys_[0]) & low_mask_;
+    high ^= scatter(low, keys_[1]) & high_mask_;
+    low ^= scatter(high, keys_[2]) & low_mask_;
+    high ^= scatter(low, keys_[3]) & high_mask_;
+    return (high << low_bits_) | low;
+  }
+
+  std::uint64_t size_;
+  unsigned low_bits_;
+  std::uint64_t low_mask_;
+  std::uint64_t high_mask_;
+  std::array<std::uint64_t, 4> keys_{};
+};
+
+enum class key_order {
+  sequential,     // the key is the index
+  scrambled,      // a bijection of the 64-bit integers: keys lie anywhere in the whole domain
+  explicit_list,  // the keys of a file
+};
+
+std::string_view to_string(key_order order) noexcept;
+
+/// Accepts "sequential" and "scrambled"; std::invalid_argument otherwise.
+key_order parse_key_order(std::string_view text);
+
+/// Injective map from indices to 64-bit keys. Immutable, shared by threads; key() neither allocates nor
+/// throws.
+class key_space {
+ public:
+  /// Throws std::invalid_argument where size is 0 or order is explicit_list.
+  key_space(key_order order, std::uint64_t size, std::uint64_t seed = 0);
+
+  /// The keys in the order given. Throws std::invalid_argument where there is none, or one occurs twice.
+  explicit key_space(std::vector<std::uint64_t> keys);
+
+  [[nodiscard]] key_order order() const noexcept { return order_; }
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+
+  /// Computed orders go on past size(), for workloads that insert new keys; an explicit list does not.
+  [[nodiscard]] std::uint64_t key(std::uint64_t index) const noexcept {
+    switch (order_) {
+      case key_order::scrambled:
+        return mix64(index + offset_);
+      case key_order::explicit_list:
+        assert(index < size_);
+        return keys_[index];
+      case key_order::sequential:
+        break;
+    }
+    return index;
+  }
+
+ private:
+  key_order order_;
+  std::uint64_t size_;
+  std::uint64_t offset_ = 0;
+  std::vector<std::uint64_t> keys_;
+};
+
+/// Half-open range of indices.
+struct index_range {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  friend bool operator==(const index_range&, const index_range&) = default;
+};
+
+/// The part of [0, total) that belongs to one of `threads` threads: parts are disjoint, cover the whole and
+/// differ in length by one at most. thread must be below threads.
+constexpr index_range share_of(std::uint64_t total, unsigned thread, unsigned threads) noexcept {
+  const auto edge = [=](std::uint64_t part) {
+    return static_cast<std::uint64_t>(detail::uint128{total} * part / threads);
+  };
+  return {edge(thread), edge(std::uint64_t{thread} + 1)};
+}
+
+}  // namespace espalier::workload

@@ -1,0 +1,41 @@
+#pragma once
+
+// Summary figures of repeated measurements. A figure that the values do not define is std::nullopt.
+
+#include <optional>
+#include <span>
+
+namespace espalier::workload {
+
+/// Of no values all of these are std::nullopt. The order of the values does not matter; NaN must not occur.
+std::optional<double> minimum(std::span<const double> values);
+std::optional<double> maximum(std::span<const double> values);
+std::optional<double> mean(std::span<const double> values);
+std::optional<double> median(std::span<const double> values);
+
+/// Of the sample, with n - 1 in the denominator; needs two values.
+std::optional<double> stddev(std::span<const double> values);
+
+/// stddev divided by the magnitude of the mean, which must not be 0.
+std::optional<double> coefficient_of_variation(std::span<const double> values);
+
+/// Interpolates linearly between the sorted values, the first at fraction 0, the last at 1 (R's type 7).
+/// Throws std::invalid_argument unless 0 <= fraction <= 1.
+std::optional<double> quantile(std::span<const double> values, double fraction);
+
+struct quartile_values {
+  double lower;
+  double median;
+  double upper;
+  friend bool operator==(const quartile_values&, const quartile_values&) = default;
+};
+std::optional<quartile_values> quartiles(std::span<const double> values);
+
+/// Throws std::invalid_argument where a value is not positive.
+std::optional<double> geometric_mean(std::span<const double> values);
+
+/// median(numerators) / median(denominators), the latter not 0.
+std::optional<double> ratio_of_medians(std::span<const double> numerators,
+                                       std::span<const double> denominators);
+
+}  // namespace espalier::workload

@@ -1,0 +1,186 @@
+#include "espalier/workload/trace.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+namespace espalier::workload {
+
+namespace {
+
+struct form {
+  trace_operation operation;
+  std::string_view word;
+  std::string_view usage;
+  std::size_t numbers;
+};
+
+constexpr std::array<form, 5> forms{{
+    {trace_operation::lookup, "lookup", "lookup KEY", 1},
+    {trace_operation::insert, "insert", "insert KEY VALUE", 2},
+    {trace_operation::assign, "assign", "assign KEY VALUE", 2},
+    {trace_operation::erase, "erase", "erase KEY", 1},
+    {trace_operation::scan, "scan", "scan KEY COUNT", 2},
+}};
+
+constexpr std::string_view all_forms =
+    "lookup KEY, insert KEY VALUE, assign KEY VALUE, erase KEY or scan KEY COUNT";
+constexpr std::string_view blanks = " \t\r";
+
+// Cuts the first word off `rest`; empty at the end of the line.
+std::string_view take_word(std::string_view& rest) {
+  rest.remove_prefix(std::min(rest.find_first_not_of(blanks), rest.size()));
+  const auto word = rest.substr(0, rest.find_first_of(blanks));
+  rest.remove_prefix(word.size());
+  return word;
+}
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+  if (hexadecimal) text.remove_prefix(2);
+  std::uint64_t value = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value, hexadecimal ? 16 : 10);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+class line_parser {
+ public:
+  line_parser(std::string_view name, std::uint64_t line) : name_(name), line_(line) {}
+
+  std::optional<trace_record> parse(std::string_view text) const {
+    auto rest = text.substr(0, text.find('#'));
+    const auto word = take_word(rest);
+    if (word.empty()) return std::nullopt;
+    const auto* const found =
+        std::find_if(forms.begin(), forms.end(), [&](auto& f) { return f.word == word; });
+    if (found == forms.end()) refuse(fmt::format("unknown operation '{}'", word), all_forms);
+
+    std::array<std::uint64_t, 2> numbers{};
+    std::size_t count = 0;
+    for (auto next = take_word(rest); !next.empty(); next = take_word(rest), ++count) {
+      if (count == found->numbers)
+        refuse(fmt::format("'{}' after the end of the operation", next), found->usage);
+      const auto number = parse_number(next);
+      if (!number) refuse(fmt::format("'{}'", next), "an unsigned 64-bit number, decimal or 0x hexadecimal");
+      numbers[count] = *number;
+    }
+    if (count < found->numbers) {
+      refuse(fmt::format("'{}' with {} of {} numbers", word, count, found->numbers), found->usage);
+    }
+    return trace_record{numbers[0], numbers[1], found->operation};
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view what, std::string_view expected) const {
+    throw std::invalid_argument(fmt::format("{}:{}: found {}; expected {}", name_, line_, what, expected));
+  }
+
+  std::string_view name_;
+  std::uint64_t line_;
+};
+
+[[noreturn]] void fail(int error, std::string_view verb, const std::filesystem::path& file) {
+  throw std::system_error(error != 0 ? error : EIO, std::generic_category(),
+                          fmt::format("cannot {} trace '{}'", verb, file.string()));
+}
+
+std::filesystem::path temporary_beside(const std::filesystem::path& file) {
+  static std::atomic<unsigned> writers = 0;  // relaxed suffices: the numbers need only differ
+  auto name = file;
+  name += fmt::format(".{}.{}.tmp", ::getpid(), writers.fetch_add(1, std::memory_order_relaxed));
+  return name;
+}
+
+void write_records(const std::filesystem::path& file, std::span<const trace_record> records) {
+  errno = 0;
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  if (!out) fail(errno, "create", file);
+  std::string text;
+  const auto flush = [&] {
+    out.write(text.data(), static_cast<std::streamsize>(text.size()));
+    text.clear();
+  };
+  for (const auto& record : records) {
+    const auto& [operation, word, usage, numbers] = forms.at(static_cast<std::size_t>(record.operation));
+    fmt::format_to(std::back_inserter(text), "{} {}", word, record.key);
+    if (numbers == 2) fmt::format_to(std::back_inserter(text), " {}", record.argument);
+    text += '\n';
+    if (text.size() >= 1 << 16) flush();
+  }
+  flush();
+  errno = 0;
+  out.close();
+  if (!out) fail(errno, "write", file);
+}
+
+}  // namespace
+
+std::vector<trace_record> read_trace(std::istream& in, std::string_view name) {
+  std::vector<trace_record> records;
+  std::string line;
+  for (std::uint64_t number = 1; std::getline(in, line); ++number) {
+    if (const auto record = line_parser(name, number).parse(line)) records.push_back(*record);
+  }
+  if (in.bad()) fail(errno, "read", name);
+  return records;
+}
+
+std::vector<trace_record> read_trace(const std::filesystem::path& file) {
+  if (std::filesystem::is_directory(file))
+    fail(EISDIR, "open", file);  // a stream would open it and read none
+  errno = 0;
+  std::ifstream in(file, std::ios::binary);
+  if (!in) fail(errno, "open", file);
+  return read_trace(in, file.string());
+}
+
+void write_trace(const std::filesystem::path& file, std::span<const trace_record> records) {
+  const auto temporary = temporary_beside(file);
+  try {
+    write_records(temporary, records);
+    std::filesystem::rename(temporary, file);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    throw;
+  }
+}
+
+void trace_recorder::lane::record(const trace_record& record) {
+  // relaxed suffices: increments of one atomic are totally ordered and agree with happens-before, and the
+  // entries themselves are read only after the threads have ended.
+  entries_.push_back({next_->fetch_add(1, std::memory_order_relaxed), record});
+}
+
+trace_recorder::trace_recorder(unsigned threads, std::size_t expected) {
+  if (threads == 0) throw std::invalid_argument("a trace recorder for 0 threads; at least 1 is needed");
+  lanes_.reserve(threads);
+  for (unsigned thread = 0; thread < threads; ++thread) {
+    lanes_.push_back(lane(next_));
+    lanes_.back().entries_.reserve(expected);
+  }
+}
+
+std::vector<trace_record> trace_recorder::records() const {
+  std::vector<lane::entry> all;
+  for (const auto& each : lanes_) all.insert(all.end(), each.entries_.begin(), each.entries_.end());
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
+  std::vector<trace_record> records;
+  records.reserve(all.size());
+  for (const auto& entry : all) records.push_back(entry.record);
+  return records;
+}
+
+}  // namespace espalier::workload

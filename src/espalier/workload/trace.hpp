@@ -1,0 +1,77 @@
+#pragma once
+
+// Recorded operations as text, one a line:
+//   lookup KEY | insert KEY VALUE | assign KEY VALUE | erase KEY | scan KEY COUNT
+// Numbers are unsigned, of 64 bits, decimal or 0x hexadecimal. '#' begins a comment; blank lines are allowed.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <iosfwd>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "espalier/hw/cache_line.hpp"
+
+namespace espalier::workload {
+
+enum class trace_operation : std::uint8_t { lookup, insert, assign, erase, scan };
+
+struct trace_record {
+  std::uint64_t key = 0;
+  std::uint64_t argument = 0;  // the value to insert or assign, or how many entries to scan; otherwise 0
+  trace_operation operation = trace_operation::lookup;
+  friend bool operator==(const trace_record&, const trace_record&) = default;
+};
+
+/// Throws std::invalid_argument ("name:line: what was found; what was expected"), or std::system_error where
+/// the input cannot be read.
+std::vector<trace_record> read_trace(std::istream& in, std::string_view name);
+std::vector<trace_record> read_trace(const std::filesystem::path& file);
+
+/// Replaces `file` in one step: whoever opens it sees the old content or all of the new. Throws
+/// std::system_error, and then leaves the old content. read_trace(file) gives `records` back.
+void write_trace(const std::filesystem::path& file, std::span<const trace_record> records);
+
+/// Collects the operations of several threads in the order in which they were recorded.
+class trace_recorder {
+ public:
+  /// One thread's buffer; only its owner may call record().
+  class alignas(hw::false_sharing_bytes) lane {
+   public:
+    /// Takes no lock; one atomic increment orders the record among all lanes. That is the order of these
+    /// calls: record an operation directly before or after it, always on the same side. Amortized constant.
+    void record(const trace_record& record);
+
+   private:
+    friend class trace_recorder;
+    struct entry {
+      std::uint64_t sequence;
+      trace_record record;
+    };
+    explicit lane(std::atomic<std::uint64_t>& next) : next_(&next) {}
+
+    std::atomic<std::uint64_t>* next_;
+    std::vector<entry> entries_;
+  };
+
+  /// Throws std::invalid_argument where threads is 0. `expected` records a lane are reserved ahead.
+  explicit trace_recorder(unsigned threads, std::size_t expected = 0);
+  trace_recorder(const trace_recorder&) = delete;
+  trace_recorder& operator=(const trace_recorder&) = delete;
+
+  /// Throws std::out_of_range.
+  lane& lane_of(unsigned thread) { return lanes_.at(thread); }
+
+  /// All records in sequence. Call these two only when no thread records any more.
+  [[nodiscard]] std::vector<trace_record> records() const;
+  void write(const std::filesystem::path& file) const { write_trace(file, records()); }
+
+ private:
+  alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> next_ = 0;
+  alignas(hw::false_sharing_bytes) std::vector<lane> lanes_;
+};
+
+}  // namespace espalier::workload

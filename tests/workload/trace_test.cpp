@@ -1,0 +1,181 @@
+#include "espalier/workload/trace.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "espalier/workload/random.hpp"
+
+namespace espalier::workload {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr std::uint64_t max64 = std::numeric_limits<std::uint64_t>::max();
+
+class trace_files : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  [[nodiscard]] std::filesystem::path at(const std::string& name) const { return folder_ / name; }
+  [[nodiscard]] std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
+  }
+
+ private:
+  std::filesystem::path folder_ =
+      std::filesystem::path(::testing::TempDir()) / ("espalier_trace_" + std::to_string(::getpid()));
+};
+
+std::string content_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<trace_record> parse(const std::string& text) {
+  std::istringstream in(text);
+  return read_trace(in, "ops");
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    parse(text);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(read_trace, understands_every_operation_comments_and_blanks) {
+  EXPECT_THAT(
+      parse("# recorded yesterday\n"
+            "lookup 123\n"
+            "\n"
+            "  insert\t5 77   # the first\r\n"
+            "assign 5 0xFF\n"
+            "erase 0x5\n"
+            "scan 18446744073709551615 100"),
+      ElementsAre(trace_record{123, 0, trace_operation::lookup}, trace_record{5, 77, trace_operation::insert},
+                  trace_record{5, 255, trace_operation::assign}, trace_record{5, 0, trace_operation::erase},
+                  trace_record{max64, 100, trace_operation::scan}));
+  EXPECT_THAT(parse(""), IsEmpty());
+  EXPECT_THAT(parse("# nothing\n\n"), IsEmpty());
+}
+
+TEST(read_trace, names_line_finding_and_expectation) {
+  EXPECT_EQ(
+      refusal("lookup 1\nlokup 2\n"),
+      "ops:2: found unknown operation 'lokup'; expected lookup KEY, insert KEY VALUE, assign KEY VALUE, "
+      "erase KEY or scan KEY COUNT");
+  EXPECT_EQ(refusal("\n# x\ninsert 5\n"),
+            "ops:3: found 'insert' with 1 of 2 numbers; expected insert KEY VALUE");
+  EXPECT_EQ(refusal("lookup"), "ops:1: found 'lookup' with 0 of 1 numbers; expected lookup KEY");
+  EXPECT_EQ(refusal("erase 5 6"), "ops:1: found '6' after the end of the operation; expected erase KEY");
+  for (const auto* word : {"-1", "+1", "1.5", "0x", "0xg", "ten", "18446744073709551616", "1k"}) {
+    EXPECT_EQ(refusal(std::string("lookup ") + word),
+              std::string("ops:1: found '") + word +
+                  "'; expected an unsigned 64-bit number, decimal or 0x hexadecimal");
+  }
+  EXPECT_THAT(refusal("LOOKUP 5"), HasSubstr("unknown operation 'LOOKUP'"));
+}
+
+TEST_F(trace_files, come_back_as_they_were_written) {
+  random_generator random(1);
+  std::vector<trace_record> records{{0, 0, trace_operation::lookup}, {max64, max64, trace_operation::insert}};
+  for (int i = 0; i < 20'000; ++i) {
+    const auto operation = static_cast<trace_operation>(random.below(5));
+    const bool has_argument = operation != trace_operation::lookup && operation != trace_operation::erase;
+    records.push_back({random.next() >> random.below(64), has_argument ? random.next() : 0, operation});
+  }
+  write_trace(at("ops"), records);
+  EXPECT_EQ(read_trace(at("ops")), records);
+  write_trace(at("ops"), {});
+  EXPECT_THAT(read_trace(at("ops")), IsEmpty());
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(trace_files, hold_the_text_that_people_write) {
+  const std::vector<trace_record> records{{1, 0, trace_operation::lookup},
+                                          {2, 3, trace_operation::insert},
+                                          {2, 4, trace_operation::assign},
+                                          {2, 0, trace_operation::erase},
+                                          {0, 9, trace_operation::scan}};
+  write_trace(at("ops"), records);
+  EXPECT_EQ(content_of(at("ops")), "lookup 1\ninsert 2 3\nassign 2 4\nerase 2\nscan 0 9\n");
+}
+
+TEST_F(trace_files, name_the_file_in_errors) {
+  std::ofstream(at("bad")) << "lookup 1\nlookup x\n";
+  try {
+    read_trace(at("bad"));
+    ADD_FAILURE() << "accepted";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), HasSubstr(at("bad").string() + ":2: found 'x'"));
+  }
+  try {
+    read_trace(at("missing"));
+    ADD_FAILURE() << "accepted";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), std::errc::no_such_file_or_directory);
+    EXPECT_THAT(error.what(), HasSubstr(at("missing").string()));
+  }
+  EXPECT_THROW(read_trace(at(".")), std::system_error);
+}
+
+TEST_F(trace_files, leave_nothing_behind_where_writing_fails) {
+  std::filesystem::create_directories(at("taken") / "inside");
+  EXPECT_THROW(write_trace(at("taken"), {}), std::system_error);
+  EXPECT_THROW(write_trace(at("missing") / "ops", {}), std::system_error);
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(trace_files, of_a_recorder_follow_the_sequence_across_lanes) {
+  trace_recorder recorder(2);
+  recorder.lane_of(1).record({1, 0, trace_operation::lookup});
+  recorder.lane_of(0).record({2, 5, trace_operation::insert});
+  recorder.lane_of(1).record({3, 0, trace_operation::erase});
+  recorder.write(at("ops"));
+  EXPECT_EQ(content_of(at("ops")), "lookup 1\ninsert 2 5\nerase 3\n");
+  EXPECT_EQ(read_trace(at("ops")), recorder.records());
+}
+
+TEST(trace_recorder, keeps_each_threads_order_and_every_record) {
+  constexpr unsigned threads = 4;
+  constexpr std::uint64_t each = 2000;
+  trace_recorder recorder(threads, 16);
+  std::vector<std::thread> running;
+  running.reserve(threads);
+  for (unsigned thread = 0; thread < threads; ++thread) {
+    running.emplace_back([&recorder, thread] {
+      auto& lane = recorder.lane_of(thread);
+      for (std::uint64_t i = 0; i < each; ++i) lane.record({i, thread, trace_operation::insert});
+    });
+  }
+  for (auto& thread : running) thread.join();
+
+  const auto records = recorder.records();
+  ASSERT_EQ(records.size(), threads * each);
+  std::vector<std::uint64_t> next(threads);
+  for (const auto& record : records) EXPECT_EQ(record.key, next.at(record.argument)++);
+}
+
+TEST(trace_recorder, refuses_no_threads_and_unknown_lanes) {
+  EXPECT_THROW(trace_recorder(0), std::invalid_argument);
+  trace_recorder recorder(1);
+  EXPECT_THROW(recorder.lane_of(1), std::out_of_range);
+}
+
+}  // namespace
+}  // namespace espalier::workload
