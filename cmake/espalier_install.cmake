@@ -1,0 +1,42 @@
+# What `cmake --install` gives: headers, libraries, the command with its report tool, a CMake package and a
+# pkg-config file.
+
+include(CMakePackageConfigHelpers)
+
+set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/espalier")
+
+install(DIRECTORY src/espalier/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/espalier" FILES_MATCHING PATTERN "*.hpp")
+install(TARGETS espalier espalier_workload EXPORT espalier_targets
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(EXPORT espalier_targets NAMESPACE espalier:: DESTINATION "${package_folder}")
+
+configure_package_config_file(cmake/espalier_config.cmake.in
+  "${PROJECT_BINARY_DIR}/espalier-config.cmake" INSTALL_DESTINATION "${package_folder}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/espalier-config-version.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES
+  "${PROJECT_BINARY_DIR}/espalier-config.cmake" "${PROJECT_BINARY_DIR}/espalier-config-version.cmake"
+  DESTINATION "${package_folder}")
+
+# A static library cannot pass hwloc on by itself, and few callers of pkg-config say --static.
+set(ESPALIER_PC_REQUIRES "Requires")
+if(BUILD_SHARED_LIBS)
+  set(ESPALIER_PC_REQUIRES "Requires.private")
+endif()
+# Relative to the file itself: `cmake --install --prefix` may put it anywhere.
+file(RELATIVE_PATH ESPALIER_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+configure_file(cmake/espalier.pc.in "${PROJECT_BINARY_DIR}/espalier.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/espalier.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+if(ESPALIER_BUILD_APPS)
+  install(TARGETS espalier_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  install(DIRECTORY report/espalier_report DESTINATION "${CMAKE_INSTALL_DATADIR}/espalier/report"
+    PATTERN "__pycache__" EXCLUDE)
+  install(CODE "
+    execute_process(
+      COMMAND \"$<TARGET_FILE:espalier_command>\" completion
+      OUTPUT_FILE \"${PROJECT_BINARY_DIR}/completion.bash\" COMMAND_ERROR_IS_FATAL ANY)")
+  install(FILES "${PROJECT_BINARY_DIR}/completion.bash" RENAME espalier
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+endif()

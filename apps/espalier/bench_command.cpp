@@ -109,7 +109,7 @@ std::vector<std::shared_ptr<const workload::workload_plan>> quick_plans(const be
   return plans;
 }
 
-std::vector<std::shared_ptr<const workload::workload_plan>> plans_of(const bench_options& o) {
+std::vector<std::shared_ptr<const workload::workload_plan>> plans_of(const bench_options& o, const CLI::App& verb) {
   plan_request p = common_plan(o);
   if (!o.keys_from.empty()) {
     workload::key_list list = workload::load_key_file(o.keys_from);
@@ -122,6 +122,7 @@ std::vector<std::shared_ptr<const workload::workload_plan>> plans_of(const bench
     p.trace = workload::read_trace(fs::path(o.trace));
     if (p.trace.empty()) throw usage_error(fmt::format("{} holds no operation", o.trace));
     p.name = fmt::format("trace {}", fs::path(o.trace).filename().string());
+    p.prefill = verb.count("--keys") != 0 || verb.count("--keys-from") != 0;
     return {workload::make_plan(p)};
   }
   std::vector<std::shared_ptr<const workload::workload_plan>> plans;
@@ -134,7 +135,7 @@ std::vector<std::shared_ptr<const workload::workload_plan>> plans_of(const bench
   return plans;
 }
 
-workload::session_request session_of(const bench_options& o) {
+workload::session_request session_of(const bench_options& o, const CLI::App& verb) {
   at_least<std::int64_t>(o.runs, 1, "--runs");
   at_least<std::int64_t>(o.latency_every, 0, "--latency-every");
   at_least<std::int64_t>(o.operations, 0, "--operations");
@@ -159,7 +160,7 @@ workload::session_request session_of(const bench_options& o) {
           "build again");
     s.maps.insert(s.maps.end(), peers.begin(), peers.end());
   }
-  s.plans = o.quick ? quick_plans(o) : plans_of(o);
+  s.plans = o.quick ? quick_plans(o) : plans_of(o, verb);
   return s;
 }
 
@@ -185,7 +186,7 @@ void run_bench(bench_options o, const CLI::App& verb) {
     throw usage_error("--report needs the results as well: add --json FILE, or use --out FOLDER");
 
   // Everything that can be refused is refused before the first measurement.
-  workload::session_request session = session_of(o);
+  workload::session_request session = session_of(o, verb);
   std::optional<workload::output_file> json = open_output(o.json);
   std::optional<workload::output_file> csv = open_output(o.csv);
   if (!o.report.empty()) workload::output_file probe{fs::path(o.report)};

@@ -45,7 +45,7 @@ void declare(CLI::App& verb, bench_options& o) {
       ->group(load);
   verb.add_option("--trace", o.trace,
                   "Replay a file of operations (lookup KEY, insert KEY VALUE, assign KEY VALUE, erase KEY, "
-                  "scan KEY COUNT; one a line)")
+                  "scan KEY COUNT; one a line) on a map that starts empty, or with --keys")
       ->type_name("FILE")
       ->group(load);
   verb.add_option("--record", o.record, "Write the operations of the first run to a file that --trace reads")

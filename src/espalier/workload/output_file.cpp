@@ -26,16 +26,34 @@ output_file::output_file(std::filesystem::path target) : target_(std::move(targe
   if (failed) refuse(failed.message());
   if (std::filesystem::exists(target_, failed) && access(target_.c_str(), W_OK) != 0)
     refuse(std::strerror(errno));
-  temporary_ = (folder / ("." + target_.filename().string() + ".XXXXXX")).string();
-  descriptor_ = mkstemp(temporary_.data());
-  if (descriptor_ < 0) {
-    temporary_.clear();
-    refuse(std::strerror(errno));
-  }
+  beside_ = (folder / ("." + target_.filename().string() + ".XXXXXX")).string();
+  // Without a name, where the file system can: even a killed process then leaves nothing behind.
+  descriptor_ = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+  if (descriptor_ < 0) open_named();
+  if (descriptor_ < 0) refuse(std::strerror(errno));
+}
+
+void output_file::open_named() {
+  std::string name = beside_;
+  descriptor_ = mkostemp(name.data(), O_CLOEXEC);
+  if (descriptor_ >= 0) temporary_ = std::move(name);
+}
+
+void output_file::give_name() {
+  const std::string self = fmt::format("/proc/self/fd/{}", descriptor_);
+  // The pattern serves mkstemp's way of finding a free name; the file it makes only holds the place.
+  std::string name = beside_;
+  const int placeholder = mkostemp(name.data(), O_CLOEXEC);
+  if (placeholder < 0) return;
+  close(placeholder);
+  unlink(name.c_str());
+  if (linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0)
+    temporary_ = std::move(name);
 }
 
 output_file::output_file(output_file&& other) noexcept
     : target_(std::move(other.target_)),
+      beside_(std::move(other.beside_)),
       temporary_(std::exchange(other.temporary_, {})),
       descriptor_(std::exchange(other.descriptor_, -1)) {}
 
@@ -56,7 +74,8 @@ void output_file::commit(std::string_view content) {
   }
   const mode_t mask = umask(0);
   umask(mask);
-  if (fchmod(descriptor_, 0666 & ~mask) != 0) fail();
+  if (temporary_.empty()) give_name();
+  if (temporary_.empty() || fchmod(descriptor_, 0666 & ~mask) != 0) fail();
   if (close(std::exchange(descriptor_, -1)) != 0) fail();
   if (rename(temporary_.c_str(), target_.c_str()) != 0) fail();
   temporary_.clear();

@@ -7,8 +7,8 @@
 namespace espalier::workload {
 
 /// A file that appears whole or not at all. Opening it early tells whether it can be written before hours of
-/// measuring are spent; until commit() its content lies in a temporary file beside the target, which the
-/// destructor removes.
+/// measuring are spent; until commit() its content lies in a nameless or temporary file on the same file
+/// system, which is gone with the object.
 class output_file {
  public:
   /// Makes missing parent folders. Throws std::invalid_argument, which names the cause and a way out, where
@@ -27,8 +27,12 @@ class output_file {
   [[nodiscard]] const std::filesystem::path& target() const noexcept { return target_; }
 
  private:
+  void open_named();
+  void give_name();
+
   std::filesystem::path target_;
-  std::string temporary_;
+  std::string beside_;     // pattern of a name in the same folder
+  std::string temporary_;  // empty while the file has no name
   int descriptor_ = -1;
 };
 

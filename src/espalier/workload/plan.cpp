@@ -20,7 +20,13 @@ std::shared_ptr<const workload_plan> make_plan(const plan_request& request) {
   const std::uint64_t universe = listed ? request.explicit_keys.size()
                                  : ycsb ? request.keys
                                         : request.keys * 2;
-  const std::uint64_t loaded = listed && !ycsb ? universe / 2 : ycsb ? universe : request.keys;
+  std::uint64_t loaded = request.keys;
+  if (!request.prefill)
+    loaded = 0;
+  else if (ycsb)
+    loaded = universe;
+  else if (listed)
+    loaded = universe / 2;
   const distribution_spec spec = request.distribution ? *request.distribution
                                  : mix.distribution   ? *mix.distribution
                                                       : distribution_spec{};

@@ -46,6 +46,8 @@ struct plan_request {
   /// Keys of the user's; the universe is then this list and `keys` half of it.
   std::vector<std::uint64_t> explicit_keys;
   std::vector<trace_record> trace;
+  /// False for a map that starts empty.
+  bool prefill = true;
   std::uint64_t seed = 42;
 };
 

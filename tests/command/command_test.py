@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""The espalier command as a user meets it: what it shows, what it refuses, what it leaves behind."""
+
+import csv
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
+MAPS = ["edge_ext_lf", "global_lock_bst", "hand_over_hand_bst", "locked_map", "ticket"]
+COMPARE = pathlib.Path("/usr/share/benchmark/compare.py")
+FAST = ["--runs", "2", "--time", "0.02", "--threads", "2"]
+
+
+def espalier(*arguments: str, folder: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *arguments], cwd=folder, capture_output=True, text=True, timeout=240)
+
+
+class CommandTest(unittest.TestCase):
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+
+    def bench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        done = espalier("bench", *arguments, folder=str(self.folder))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def results(self, *arguments: str) -> dict:
+        self.bench(*arguments, "--json", "r.json")
+        return json.loads((self.folder / "r.json").read_text())
+
+
+class Refusals(CommandTest):
+    """Each is one line that names the fault and a way out, with status 2, and leaves nothing behind."""
+
+    def refused(self, *arguments: str) -> str:
+        done = espalier(*arguments, folder=str(self.folder))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        lines = done.stderr.strip().splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertTrue(lines[0].startswith("espalier: "))
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(sorted(self.folder.iterdir()), [])
+        return lines[0]
+
+    def test_unknown_map_names_those_there_are(self) -> None:
+        line = self.refused("bench", "--maps", "nosuch", "--json", "r.json")
+        self.assertIn("'nosuch'", line)
+        for name in MAPS:
+            self.assertIn(name, line)
+
+    def test_no_threads(self) -> None:
+        self.assertIn("from 1 to", self.refused("bench", "--threads", "0", "--json", "r.json"))
+
+    def test_mix_that_does_not_sum_to_100(self) -> None:
+        line = self.refused("bench", "--mix", "50/50/50", "--json", "r.json")
+        self.assertIn("150", line)
+        self.assertIn("90/5/5", line)
+
+    def test_unwritable_results(self) -> None:
+        for path in ("/proc/nothing/r.json", "/dev/null/r.json", "."):
+            with self.subTest(path):
+                self.assertIn("cannot write", self.refused("bench", "--json", path))
+
+    def test_other_mistakes(self) -> None:
+        mistakes = {
+            ("--distribution", "zipf"): "zipfian",
+            ("--keys", "0"): "at least 1",
+            ("--keys", "1000000000000"): "fewer",
+            ("--runs", "0"): "at least 1",
+            ("--time", "0"): "above 0",
+            ("--pin", "tight"): "scatter",
+            ("--order", "random"): "scrambled",
+            ("--placement", "nosuch"): "segregated",
+            ("--trace", "absent.trace"): "absent.trace",
+            ("--keys-from", "absent.txt"): "absent.txt",
+            ("--report", "r.html"): "--json",
+            ("--nosuch",): "--nosuch",
+            ("--threads", "1,x"): "--threads",
+        }
+        for arguments, word in mistakes.items():
+            with self.subTest(arguments):
+                self.assertIn(word, self.refused("bench", *arguments))
+
+    def test_no_verb_and_unknown_verb(self) -> None:
+        self.refused()
+        self.refused("prune")
+
+    def test_damaged_input_files_are_named_with_their_line(self) -> None:
+        bad = self.folder.parent / f"{self.folder.name}.trace"
+        bad.write_text("insert 1 2\nfrobnicate 3\n")
+        self.addCleanup(bad.unlink)
+        self.assertIn(f"{bad.name}:2:", self.refused("bench", "--trace", str(bad)))
+        bad.write_text("12\nthirteen\n")
+        self.assertIn(f"{bad.name}:2:", self.refused("bench", "--keys-from", str(bad)))
+
+
+class Results(CommandTest):
+    def test_list_shows_every_promise(self) -> None:
+        done = espalier("list")
+        self.assertEqual(done.returncode, 0)
+        for head in ("progress", "balance", "scan", "node bytes", "paper"):
+            self.assertIn(head, done.stdout.splitlines()[0])
+        listed = {entry["map"]: entry for entry in json.loads(espalier("list", "--json").stdout)}
+        for name in MAPS:
+            self.assertIn(name, listed)
+            for field in ("find_progress", "update_progress", "balance", "scan", "node_bytes", "paper"):
+                self.assertTrue(listed[name][field], f"{name} {field}")
+        self.assertEqual(listed["edge_ext_lf"]["node_bytes"], 32)
+        self.assertEqual(listed["ticket"]["node_bytes"], 40)
+
+    def test_every_map_gives_results_and_loses_nothing(self) -> None:
+        results = self.results("--maps", "all", "--keys", "2000", "--mix", "50/25/25", *FAST)
+        medians = {b["map"]: b for b in results["benchmarks"] if b.get("aggregate_name") == "median"}
+        self.assertEqual(sorted(medians), MAPS)
+        for name, entry in medians.items():
+            self.assertGreater(entry["items_per_second"], 0)
+            self.assertEqual(entry["leaked_bytes"], 0, name)
+            self.assertGreater(entry["bytes_per_key"], 16, name)
+        latency = {(e["map"], e["operation"]): e for e in results["latency"]}
+        for name in MAPS:
+            for operation in ("all", "lookup", "insert", "erase"):
+                entry = latency[name, operation]
+                self.assertLessEqual(entry["p50"], entry["p99"])
+                self.assertLessEqual(entry["p99"], entry["p999"])
+                self.assertLessEqual(entry["p999"], entry["max"])
+
+    def test_a_leak_is_seen(self) -> None:
+        results = self.results("--maps", "edge_ext_lf/leaky", "--keys", "2000", "--mix", "50/25/25", *FAST)
+        leaked = [b["leaked_bytes"] for b in results["benchmarks"] if b.get("aggregate_name") == "median"]
+        self.assertGreater(leaked[0], 0)
+
+    def test_context_tells_the_circumstances(self) -> None:
+        context = self.results("--maps", "ticket", "--keys", "100", *FAST)["context"]
+        for field in ("commit", "compiler", "build_flags", "cpu_model", "topology", "caches", "huge_pages", "rtm",
+                      "membarrier", "hardware_counters", "malloc", "seed", "load_avg", "context_switches"):
+            self.assertNotIn(context[field], ("", None), field)
+
+    def test_fixed_count_runs_exactly_that(self) -> None:
+        results = self.results("--maps", "ticket", "--keys", "100", "--operations", "1001", "--runs", "2",
+                               "--threads", "3")
+        counts = [b["iterations"] for b in results["benchmarks"] if b["run_type"] == "iteration"]
+        self.assertEqual(counts, [1001, 1001])
+
+    def test_all_ycsb_mixes(self) -> None:
+        mixes = [f"ycsb-{letter}" for letter in "abcdef"]
+        arguments = [part for mix in mixes for part in ("--mix", mix)]
+        results = self.results("--maps", "edge_ext_lf", "--keys", "1000", *arguments, *FAST)
+        self.assertEqual({b["mix"] for b in results["benchmarks"]}, set(mixes))
+
+    def test_csv_and_hgrm_and_several_thread_counts(self) -> None:
+        self.bench("--maps", "ticket,locked_map", "--keys", "500", "--csv", "r.csv", "--hgrm", "h",
+                   "--runs", "2", "--time", "0.02", "--threads", "1,2")
+        rows = list(csv.DictReader((self.folder / "r.csv").read_text().splitlines()))
+        self.assertEqual({(r["map"], r["threads"]) for r in rows},
+                         {(m, t) for m in ("ticket", "locked_map") for t in "12"})
+        distributions = sorted((self.folder / "h").glob("*.hgrm"))
+        self.assertEqual(len(distributions), 4)
+        self.assertIn("#[Max", distributions[0].read_text())
+
+    def test_placement_varies_the_entries(self) -> None:
+        results = self.results("--maps", "ticket", "--placement", "all", "--keys", "500", *FAST)
+        self.assertEqual({b["placement"] for b in results["benchmarks"]}, {"segregated", "shared_heap"})
+
+    def test_real_keys(self) -> None:
+        (self.folder / "keys.txt").write_text("".join(f"{7 * i}\n" for i in range(400)))
+        results = self.results("--maps", "ticket", "--keys-from", "keys.txt", *FAST)
+        self.assertEqual({b["keys"] for b in results["benchmarks"]}, {200})
+
+    def test_a_recorded_run_can_be_replayed(self) -> None:
+        self.bench("--maps", "ticket", "--keys", "200", "--mix", "20/40/40", "--operations", "3000", "--runs", "1",
+                   "--threads", "2", "--record", "run.trace")
+        lines = (self.folder / "run.trace").read_text().splitlines()
+        operations = [line for line in lines if not line.startswith("#")]
+        self.assertEqual(len(operations), 3000)
+        results = self.results("--maps", "edge_ext_lf", "--trace", "run.trace", "--runs", "2", "--threads", "2")
+        counts = [b["iterations"] for b in results["benchmarks"] if b["run_type"] == "iteration"]
+        self.assertEqual(counts, [3000, 3000])
+
+    def test_plain_lines_where_there_is_no_terminal(self) -> None:
+        done = self.bench("--maps", "ticket", "--keys", "100", *FAST)
+        self.assertNotIn("\033", done.stdout + done.stderr)
+        self.assertNotIn("\r", done.stdout + done.stderr)
+
+    @unittest.skipUnless(COMPARE.exists(), "Google Benchmark's tools are not installed")
+    def test_compare_py_reads_the_results(self) -> None:
+        for name in ("a.json", "b.json"):
+            self.bench("--maps", "ticket", "--keys", "100", *FAST, "--json", name)
+        done = subprocess.run(["/usr/bin/python3", COMPARE, "benchmarks", "a.json", "b.json"], cwd=self.folder,
+                              capture_output=True, text=True, env={**os.environ, "PYTHONWARNINGS": "ignore"})
+        if "No module named" in done.stderr:
+            self.skipTest(done.stderr.strip().splitlines()[-1])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("ticket/threads:2", done.stdout)
+
+
+class Interruption(CommandTest):
+    def test_an_interrupted_run_leaves_no_file(self) -> None:
+        running = subprocess.Popen(
+            [COMMAND, "bench", "--maps", "ticket", "--keys", "1000", "--time", "60", "--json", "r.json"],
+            cwd=self.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        assert running.stderr is not None
+        running.stderr.readline()
+        running.terminate()
+        running.wait(timeout=60)
+        running.stderr.close()
+        self.assertNotEqual(running.returncode, 0)
+        self.assertEqual(sorted(self.folder.iterdir()), [])
+
+
+class Shell(CommandTest):
+    def test_help_teaches(self) -> None:
+        for arguments in (["--help"], ["bench", "--help"], ["list", "--help"], ["report", "--help"]):
+            done = espalier(*arguments)
+            self.assertEqual(done.returncode, 0)
+        self.assertIn("Examples", espalier("bench", "--help").stdout)
+
+    def test_version(self) -> None:
+        self.assertRegex(espalier("--version").stdout, r"^\d+\.\d+\.\d+\n$")
+
+    def test_completion_offers_verbs_options_and_maps(self) -> None:
+        def offered(*words: str) -> list[str]:
+            script = (f"source <('{COMMAND}' completion); COMP_WORDS=({' '.join(repr(w) for w in words)}); "
+                      f"COMP_CWORD={len(words) - 1}; _espalier; printf '%s\\n' \"${{COMPREPLY[@]}}\"")
+            return subprocess.run(["bash", "-c", script], capture_output=True, text=True,
+                                  check=True).stdout.split()
+
+        self.assertIn("bench", offered("espalier", "b"))
+        self.assertIn("--distribution", offered("espalier", "bench", "--di"))
+        self.assertIn("ticket,edge_ext_lf", offered("espalier", "bench", "--maps", "ticket,ed"))
+
+
+if __name__ == "__main__":
+    unittest.main()

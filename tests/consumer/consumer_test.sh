@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Installs a build into a prefix, then builds and runs a separate project against it in both ways, and tries
+# the installed command.
+set -euo pipefail
+
+build=${1:?usage: consumer_test.sh BUILD_FOLDER [C++ compiler]}
+compiler=${2:-c++}
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build" --prefix "$work/prefix" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+
+echo "with find_package"
+cmake -S "$here" -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$compiler" \
+  -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
+cmake --build "$work/cmake"
+"$work/cmake/consumer"
+
+echo "with pkg-config"
+PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name espalier.pc)")
+export PKG_CONFIG_PATH
+# shellcheck disable=SC2046 # the flags are meant to be split
+"$compiler" -O2 "$here/consumer.cpp" $(pkg-config --cflags --libs espalier) -o "$work/with_pkg_config"
+"$work/with_pkg_config"
+
+if [[ -x $work/prefix/bin/espalier ]]; then
+  echo "the installed command"
+  "$work/prefix/bin/espalier" list >/dev/null
+  "$work/prefix/bin/espalier" bench --maps ticket --keys 1000 --runs 3 --time 0.02 --threads 1 \
+    --out "$work/out" >/dev/null 2>&1
+  for name in results.json results.csv report.html; do
+    [[ -s $work/out/$name ]] || { echo "the installed command did not write $name"; exit 1; }
+  done
+  grep -q 'complete -F' "$work"/prefix/share/bash-completion/completions/espalier
+fi
+echo "consumer: all right"

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""The layer check passes on the tree as it is and sees what breaks the rules."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import check_layers  # noqa: E402
+
+
+class CheckLayers(unittest.TestCase):
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = pathlib.Path(scratch.name)
+        (self.root / "README.md").write_text("| layer | rooms |\n|---|---|\n| `hw/` | a |\n| `map/` | b |\n")
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def test_this_tree(self) -> None:
+        self.assertEqual(check_layers.check(ROOT / "src" / "espalier"), [])
+
+    def test_downward_includes_pass(self) -> None:
+        self.write("map/a.hpp", '#pragma once\n#include "espalier/hw/b.hpp"\n#include <vector>\n')
+        self.write("hw/b.hpp", "#pragma once\n")
+        self.assertEqual(check_layers.check(self.root), [])
+
+    def test_upward_include(self) -> None:
+        self.write("hw/b.cpp", "\n#include <espalier/map/a.hpp>\n")
+        (fault,) = check_layers.check(self.root)
+        self.assertIn("hw/b.cpp:2", fault)
+        self.assertIn("lies above", fault)
+
+    def test_unknown_layers_missing_pragma_and_depth(self) -> None:
+        self.write("attic/a.cpp", "")
+        self.write("hw/x/y/z.cpp", "")
+        self.write("hw/b.hpp", '// late\n#pragma once\n#include "espalier/cellar/a.hpp"\n')
+        self.assertEqual(len(check_layers.check(self.root)), 4)
+
+    def test_no_table(self) -> None:
+        (self.root / "README.md").write_text("nothing\n")
+        self.assertEqual(len(check_layers.check(self.root)), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

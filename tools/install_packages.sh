@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are still missing. Arguments: the sets wanted.
+#   build  what the library, the command and its report need
+#   peers  the libraries that `espalier bench --peers` compares with
+#   test   what ./check needs besides
+set -euo pipefail
+
+build=(g++ cmake ninja-build pkg-config git ca-certificates python3 python3-plotly libhwloc-dev libjemalloc-dev
+  libcli11-dev libfmt-dev nlohmann-json3-dev)
+peers=(libtbb-dev libcds-dev libabsl-dev)
+test=(ccache clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libgtest-dev libgmock-dev
+  libbenchmark-tools python3-scipy chromium chromium-driver python3-selenium shellcheck)
+
+wanted=()
+for set in "$@"; do
+  case $set in
+    build) wanted+=("${build[@]}") ;;
+    peers) wanted+=("${peers[@]}") ;;
+    test) wanted+=("${test[@]}") ;;
+    *)
+      echo "$0: there is no set '$set'; the sets are build, peers and test" >&2
+      exit 2
+      ;;
+  esac
+done
+
+missing=()
+for package in "${wanted[@]}"; do
+  state=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [[ $state == installed ]] || missing+=("$package")
+done
+if [[ ${#missing[@]} == 0 ]]; then
+  echo "all packages are installed"
+  exit 0
+fi
+
+as_root=()
+if [[ $(id -u) != 0 ]]; then
+  if ! command -v sudo >/dev/null; then
+    echo "error: these packages are missing and only root can install them: ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "installing ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}"
