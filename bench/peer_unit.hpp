@@ -3,8 +3,9 @@
 #include "espalier/workload/driver.hpp"
 
 /// Enters a map of another library into the command.
-#define ESPALIER_CATALOG_UNIT(peer)                                                                        \
-  namespace {                                                                                              \
-  [[maybe_unused]] const bool registered = espalier::workload::register_subjects<espalier::catalog::peer>( \
-      espalier::workload::subject_kind::peer);                                                             \
+#define ESPALIER_CATALOG_UNIT(algorithm)                                   \
+  namespace {                                                              \
+  [[maybe_unused]] const bool registered =                                 \
+      espalier::workload::register_subjects<espalier::catalog::algorithm>( \
+          espalier::workload::subject_kind::peer);                         \
   }

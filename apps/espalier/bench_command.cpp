@@ -13,6 +13,7 @@
 #include "commands.hpp"
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/hw/topology.hpp"
+#include "espalier/peers_config.hpp"
 #include "espalier/workload/key_file.hpp"
 #include "espalier/workload/output_file.hpp"
 #include "espalier/workload/result.hpp"
@@ -109,7 +110,8 @@ std::vector<std::shared_ptr<const workload::workload_plan>> quick_plans(const be
   return plans;
 }
 
-std::vector<std::shared_ptr<const workload::workload_plan>> plans_of(const bench_options& o, const CLI::App& verb) {
+std::vector<std::shared_ptr<const workload::workload_plan>> plans_of(const bench_options& o,
+                                                                     const CLI::App& verb) {
   plan_request p = common_plan(o);
   if (!o.keys_from.empty()) {
     workload::key_list list = workload::load_key_file(o.keys_from);
@@ -135,6 +137,19 @@ std::vector<std::shared_ptr<const workload::workload_plan>> plans_of(const bench
   return plans;
 }
 
+std::vector<workload::registration> chosen_peers() {
+  for (const auto& missing : peers::missing) {
+    std::fprintf(stderr, "peer %s is missing from this build; with the packages %s the next build has it\n",
+                 std::string(missing.name).c_str(), std::string(missing.packages).c_str());
+  }
+  std::vector<workload::registration> built = all_peers();
+  if (built.empty())
+    throw usage_error(
+        "--peers: this program was built without any; install libtbb-dev, libcds-dev and libabsl-dev, then "
+        "build again with ESPALIER_PEERS=ON");
+  return built;
+}
+
 workload::session_request session_of(const bench_options& o, const CLI::App& verb) {
   at_least<std::int64_t>(o.runs, 1, "--runs");
   at_least<std::int64_t>(o.latency_every, 0, "--latency-every");
@@ -153,11 +168,7 @@ workload::session_request session_of(const bench_options& o, const CLI::App& ver
   s.check_leaks = !o.no_leak_check;
   s.maps = choose_maps(o.maps.empty() ? std::vector<std::string>{"all"} : o.maps, o.placements);
   if (o.peers) {
-    const auto peers = all_peers();
-    if (peers.empty())
-      throw usage_error(
-          "--peers: this program was built without any; install libtbb-dev, libcds-dev and libabsl-dev and "
-          "build again");
+    const auto peers = chosen_peers();
     s.maps.insert(s.maps.end(), peers.begin(), peers.end());
   }
   s.plans = o.quick ? quick_plans(o) : plans_of(o, verb);

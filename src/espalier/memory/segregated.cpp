@@ -13,8 +13,9 @@ segregated::~segregated() {
 slab& segregated::add_slab(memory_role role, std::size_t held) {
   auto fresh = std::make_unique<slab>(held);
   slab* present = nullptr;
-  if (slot(role, held).compare_exchange_strong(present, fresh.get(), std::memory_order_acq_rel,
-                                               std::memory_order_acquire))
+  if (slot(role, held)
+          .compare_exchange_strong(present, fresh.get(), std::memory_order_acq_rel,
+                                   std::memory_order_acquire))
     return *fresh.release();
   return *present;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <memory>
+#include <new>
 
 #include "espalier/memory/poison.hpp"
 #include "espalier/memory/size_class.hpp"
@@ -11,20 +13,25 @@ namespace espalier {
 namespace {
 
 constexpr std::size_t first_span_bytes = std::size_t{64} << 10U;
-constexpr std::size_t last_span_bytes = std::size_t{64} << 20U;
+constexpr std::size_t last_span_bytes = std::size_t{1} << 30U;
 constexpr std::size_t huge_from_bytes = std::size_t{2} << 20U;
 constexpr std::size_t smallest_run_bytes = std::size_t{4} << 10U;
 constexpr std::size_t largest_run_bytes = std::size_t{64} << 10U;
 
 }  // namespace
 
-slab::slab(std::size_t block_bytes) : block_bytes_(block_bytes), next_span_bytes_(first_span_bytes) {
+slab::slab(std::size_t block_bytes, side_table side)
+    : block_bytes_(block_bytes), side_(side), next_span_bytes_(first_span_bytes) {
   assert(block_bytes >= size_class::smallest && block_bytes % size_class::granule == 0);
 }
 
 slab::~slab() {
-  // The address range may be mapped again by somebody else.
-  for (const hw::page_run& span : spans_) unpoison(span.data(), span.size());
+  for (std::size_t i = 0; i < span_count_.load(std::memory_order_relaxed); ++i) {
+    span* const one = spans_[i].load(std::memory_order_relaxed);
+    // The address range may be mapped again by somebody else.
+    unpoison(one->pages.data(), one->pages.size());
+    delete one;
+  }
 }
 
 void* slab::allocate() {
@@ -90,8 +97,8 @@ void* slab::allocate_slowly(cache& c) {
     return first;
   }
   // Runs grow with the slab: a small map does not tie up a large run in every thread.
-  const std::size_t wanted = std::clamp(carved_bytes_.load(std::memory_order_relaxed) / 32,
-                                        smallest_run_bytes, largest_run_bytes);
+  const std::size_t wanted =
+      std::clamp(carved_bytes_.load(std::memory_order_relaxed) / 32, smallest_run_bytes, largest_run_bytes);
   const std::size_t run_bytes = std::max(wanted / block_bytes_, std::size_t{1}) * block_bytes_;
   if (static_cast<std::size_t>(span_end_ - span_next_) < run_bytes) add_span(run_bytes);
   std::byte* const run = span_next_;
@@ -104,21 +111,39 @@ void* slab::allocate_slowly(cache& c) {
 }
 
 void slab::add_span(std::size_t run_bytes) {
-  spans_.reserve(spans_.size() + 1);
+  const std::size_t index = span_count_.load(std::memory_order_relaxed);
+  if (index == most_spans) throw std::bad_alloc();
   const std::size_t bytes = std::max(next_span_bytes_, run_bytes);
   hw::page_options options;
   options.huge = bytes >= huge_from_bytes;
-  spans_.push_back(hw::map_pages(bytes, options));
-  hw::page_run& span = spans_.back();
-  poison(span.data(), span.size());
-  span_next_ = static_cast<std::byte*>(span.data());
-  span_end_ = span_next_ + span.size();
+  auto fresh = std::make_unique<span>();
+  fresh->pages = hw::map_pages(bytes, options);
+  if (side_ == side_table::one_byte) fresh->side = hw::map_pages(fresh->pages.size() / block_bytes_ + 1);
+  poison(fresh->pages.data(), fresh->pages.size());
+  span_next_ = fresh->pages.data();
+  span_end_ = span_next_ + fresh->pages.size();
   next_span_bytes_ = std::min(next_span_bytes_ * 2, last_span_bytes);
+  // order: add_span (release) -> side_byte (acquire)
+  spans_[index].store(fresh.release(), std::memory_order_relaxed);
+  span_count_.store(index + 1, std::memory_order_release);
+}
+
+std::atomic<std::uint8_t>* slab::side_byte(const void* address) const noexcept {
+  const auto* const sought = static_cast<const std::byte*>(address);
+  for (std::size_t i = span_count_.load(std::memory_order_acquire); i-- > 0;) {
+    const span& one = *spans_[i].load(std::memory_order_relaxed);
+    if (sought < one.pages.data() || sought >= one.pages.data() + one.pages.size()) continue;
+    const auto index = static_cast<std::size_t>(sought - one.pages.data()) / block_bytes_;
+    // The kernel's zeroed pages serve as implicitly created atomic bytes.
+    return reinterpret_cast<std::atomic<std::uint8_t>*>(one.side.data()) + index;
+  }
+  return nullptr;
 }
 
 memory_usage slab::usage() const noexcept {
   std::int64_t blocks = 0;
-  caches_.for_each([&](std::uint32_t, const cache& c) { blocks += c.in_use.load(std::memory_order_relaxed); });
+  caches_.for_each(
+      [&](std::uint32_t, const cache& c) { blocks += c.in_use.load(std::memory_order_relaxed); });
   memory_usage sum;
   sum.blocks = static_cast<std::uint64_t>(std::max<std::int64_t>(blocks, 0));
   sum.bytes_in_use = sum.blocks * block_bytes_;

@@ -26,8 +26,8 @@
 //
 // Orderings:
 //   publish_pin (release), fence_light   <-> fence_heavy, scan (acquire)   the advance sees every old pin
-//   unpin (release)                      ->  scan (acquire)                what the reader read happens before
-//   advance (acq_rel)                    ->  collect's load of E (acquire)   ... the memory is given back
+//   unpin (release)                      ->  scan (acquire)                what the reader read comes before
+//   advance (acq_rel)                    ->  collect's load of E (acquire)   ... its memory is given back
 //
 // Cost: pin is two loads, a store and, where membarrier works, no fence (hw/asymmetric_fence.hpp); retire
 // takes an uncontended lock. Advancing is attempted once per bag of retired entries.
@@ -48,7 +48,9 @@ class epoch_domain {
 
   class [[nodiscard]] guard {
    public:
-    guard(guard&& other) noexcept : domain_(other.domain_), record_(other.record_) { other.record_ = nullptr; }
+    guard(guard&& other) noexcept : domain_(other.domain_), record_(other.record_) {
+      other.record_ = nullptr;
+    }
     guard& operator=(guard&& other) noexcept {
       if (this != &other) {
         release();

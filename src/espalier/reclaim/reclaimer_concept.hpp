@@ -34,12 +34,13 @@ struct retired {
 /// purge(owner) gives back at once what this owner has retired. Only when no thread can still be inside
 /// an operation on that owner: in the destructor of a map.
 template <class R>
-concept reclaimer = requires(R& r, typename R::guard& guard, std::size_t n, const retired& entry, void* owner) {
-  { r.pin() } -> std::same_as<typename R::guard>;
-  guard.reserve(n);
-  { guard.retire(entry) } noexcept;
-  { r.purge(owner) } noexcept;
-  { R::gives_back } -> std::convertible_to<bool>;
-} && std::movable<typename R::guard> && !std::copyable<typename R::guard>;
+concept reclaimer =
+    requires(R& r, typename R::guard& guard, std::size_t n, const retired& entry, void* owner) {
+      { r.pin() } -> std::same_as<typename R::guard>;
+      guard.reserve(n);
+      { guard.retire(entry) } noexcept;
+      { r.purge(owner) } noexcept;
+      { R::gives_back } -> std::convertible_to<bool>;
+    } && std::movable<typename R::guard> && !std::copyable<typename R::guard>;
 
 }  // namespace espalier

@@ -19,8 +19,8 @@ class mcs_lock {
   };
 
   void lock(queue_node& node) noexcept {
-    node.next.store(nullptr, std::memory_order_relaxed);    // published by the exchange
-    node.waiting.store(true, std::memory_order_relaxed);    // published by the store to pred->next
+    node.next.store(nullptr, std::memory_order_relaxed);  // published by the exchange
+    node.waiting.store(true, std::memory_order_relaxed);  // published by the store to pred->next
     // order: lock (acquire) <- unlock's compare_exchange (release) when the queue was empty;
     // lock (release) -> unlock's load of tail_ / the next waiter's exchange.
     queue_node* const pred = tail_.exchange(&node, std::memory_order_acq_rel);

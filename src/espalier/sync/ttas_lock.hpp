@@ -20,7 +20,8 @@ class ttas_lock {
   [[nodiscard]] bool try_lock() noexcept {
     // relaxed: only decides whether the exchange is worth its cache-line transfer.
     return held_.load(std::memory_order_relaxed) == 0 &&
-           held_.exchange(1, std::memory_order_acquire) == 0;  // order: try_lock (acquire) <- unlock (release)
+           held_.exchange(1, std::memory_order_acquire) ==
+               0;  // order: try_lock (acquire) <- unlock (release)
   }
 
   void unlock() noexcept { held_.store(0, std::memory_order_release); }

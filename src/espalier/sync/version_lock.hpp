@@ -49,8 +49,8 @@ class basic_version_lock_pair {
   [[nodiscard]] bool try_lock_both(version seen_left, version seen_right) noexcept {
     if (is_held(seen_left) || is_held(seen_right)) return false;
     std::uint64_t word = pack(seen_left, seen_right);
-    return word_.compare_exchange_strong(word, pack(seen_left + 1, seen_right + 1),
-                                         std::memory_order_acquire, std::memory_order_relaxed);
+    return word_.compare_exchange_strong(word, pack(seen_left + 1, seen_right + 1), std::memory_order_acquire,
+                                         std::memory_order_relaxed);
   }
 
   /// Unlocks one side after a change. Only by the holder, with the version it locked.

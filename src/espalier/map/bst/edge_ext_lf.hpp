@@ -15,6 +15,7 @@
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/tagged_ptr.hpp"
 #include "espalier/map/value_holder.hpp"
+#include "espalier/memory/clustered.hpp"
 #include "espalier/sync/backoff.hpp"
 
 // edge_ext_lf: lock-free external binary search tree whose edges carry the marks.
@@ -42,6 +43,9 @@
 // bounded (lock-free otherwise). insert, insert_or_assign, erase are lock-free: a retry means that another
 // operation's CAS succeeded.
 //
+// Placement. Routers and leaves are apart; a router is asked for near its parent, which is where a descent
+// comes from (memory/clustered.hpp).
+//
 // Reclamation. A node is detached by exactly one CAS: the swing of some ancestor edge, or the CAS of root_
 // to null. Its winner retires what it detached, as one entry that stands for the chain from the old
 // successor down to, but without, the new sibling. Every edge in that chain is frozen, so the chain can be
@@ -63,7 +67,11 @@
 
 namespace espalier {
 
-template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
+/// The default policies.
+using edge_ext_lf_traits = map_traits::with_placement<clustered>;
+
+template <class Key, class Value, class Traits = map_traits::with_placement<clustered>,
+          class Compare = std::less<Key>>
 class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, Key, Value, Compare> {
   using facade = map_facade<edge_ext_lf, Key, Value, Compare>;
   using store = node_store<Traits>;
@@ -112,9 +120,12 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
   using guard_type = typename store::guard_type;
 
   static constexpr map_properties properties{
-      "edge_ext_lf",          progress::lock_free,
-      progress::lock_free,    balance::none,
-      scan_guarantee::per_key, true,
+      "edge_ext_lf",
+      progress::lock_free,
+      progress::lock_free,
+      balance::none,
+      scan_guarantee::per_key,
+      true,
       "Natarajan and Mittal, Fast Concurrent Lock-free Binary Search Trees, PPoPP 2014"};
 
   static constexpr std::size_t node_bytes = sizeof(node);
@@ -196,7 +207,8 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
         [](const node& n, std::size_t side) -> const node* {
           return n.child[side].load(std::memory_order_acquire).get();
         },
-        from, [&](const node& leaf) {
+        from,
+        [&](const node& leaf) {
           return visit_entry(visitor, leaf.key, holder::read(leaf.value.load(std::memory_order_acquire)));
         });
   }
@@ -207,7 +219,7 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
   template <class Visitor>
   void visit_nodes(Visitor&& visitor) const {
     external_tree::visit_all(root_.load(std::memory_order_acquire).get(), [&](const node& n) {
-      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
+      visitor(static_cast<const void*>(&n), sizeof(node), role_of(n));
       if constexpr (!holder::in_place) {
         if (n.is_leaf())
           visitor(static_cast<const void*>(n.value.load(std::memory_order_acquire)), sizeof(Value),
@@ -218,9 +230,9 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
-    return external_tree::check<Compare>(root_.load(std::memory_order_acquire), [](edge_word w) -> const char* {
-      return w.tags() != 0 ? "a mark was left on an edge" : nullptr;
-    });
+    return external_tree::check<Compare>(
+        root_.load(std::memory_order_acquire),
+        [](edge_word w) -> const char* { return w.tags() != 0 ? "a mark was left on an edge" : nullptr; });
   }
 
   [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
@@ -236,6 +248,9 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
     edge_word leaf_word;  // as read from leaf_edge
   };
 
+  static memory_role role_of(const node& n) noexcept {
+    return n.is_leaf() ? memory_role::leaf : memory_role::node;
+  }
   static bool equal(const Key& a, const Key& b) { return !Compare{}(a, b) && !Compare{}(b, a); }
   static std::size_t side(const Key& key, const node& n) { return Compare{}(key, n.key) ? 0 : 1; }
 
@@ -271,7 +286,7 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
   template <class Present>
   bool add(guard_type& guard, const Key& key, const Value& value, Present&& present) {
     typename holder::pending word(store_);
-    unpublished<store, node> leaf(store_, memory_role::node);
+    unpublished<store, node> leaf(store_, memory_role::leaf);
     unpublished<store, node> router(store_, memory_role::node);
     for (backoff pause;; pause.wait()) {
       guard.reserve(1 + holder::retirements);
@@ -280,9 +295,8 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
         present(*at.leaf, word);
         return false;
       }
-      // The router first: laid end to end, router and leaf then share a cache line.
       if (at.leaf != nullptr && router.get() == nullptr) router.emplace(at.parent, key, nullptr, nullptr);
-      if (leaf.get() == nullptr) leaf.emplace(router.get(), key, word.get(value));
+      if (leaf.get() == nullptr) leaf.emplace(nullptr, key, word.get(value));
       node* fresh = leaf.get();
       if (at.leaf != nullptr) {
         fresh = router.get();
@@ -349,8 +363,7 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
     edge_word expected(at.successor);
     // The sibling keeps its FLAG: its own erase is under way. LP: of the erase whose leaf goes.
     // order: swing (release) -> read_edge (acquire)
-    if (!at.ancestor_edge->compare_exchange_strong(expected,
-                                                   edge_word(sibling.get(), sibling.tags() & flag),
+    if (!at.ancestor_edge->compare_exchange_strong(expected, edge_word(sibling.get(), sibling.tags() & flag),
                                                    std::memory_order_acq_rel, std::memory_order_relaxed))
       return false;
     store_.retire_by(guard, at.successor, sibling.get(), give_back_chain);
@@ -378,7 +391,7 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
 
   static void destroy(store& owner, node* n) noexcept {
     holder::discard(owner, n->value.load(std::memory_order_relaxed));
-    owner.destroy(memory_role::node, n);
+    owner.destroy(role_of(*n), n);
   }
 
   alignas(hw::false_sharing_bytes) edge root_{};

@@ -13,6 +13,7 @@
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/value_holder.hpp"
+#include "espalier/memory/clustered.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/version_lock.hpp"
 
@@ -41,6 +42,9 @@
 // Progress. find, contains and scan take no lock and write nothing shared: wait-free in so far as the depth
 // is bounded. Updates block one another: a holder that is descheduled stops updates of that edge.
 //
+// Placement. Routers and leaves are apart; a router is asked for near its parent, which is where a descent
+// comes from (memory/clustered.hpp).
+//
 // Reclamation. The erase that stores the grandparent's edge detaches the parent and the leaf, and alone
 // retires both, after unlocking. (I1) The parent hung on that edge alone and the leaf on the parent. (I2) It
 // holds all three locks. (I3) Edges are written with fresh nodes, or with the sibling, which stays linked: it
@@ -60,8 +64,11 @@
 
 namespace espalier {
 
-template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
-          class VersionLock = version_lock_pair>
+/// The default policies.
+using ticket_traits = map_traits::with_placement<clustered>;
+
+template <class Key, class Value, class Traits = map_traits::with_placement<clustered>,
+          class Compare = std::less<Key>, class VersionLock = version_lock_pair>
 class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock>, Key, Value, Compare> {
   using facade = map_facade<ticket, Key, Value, Compare>;
   using store = node_store<Traits>;
@@ -73,16 +80,19 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
   struct node;
   using edge = std::atomic<node*>;
 
-  // Search fields first: 24 of 40 bytes.
+  // Search fields first: 24 of 32 bytes, and the compact layout aligns them to 32. Only routers are locked
+  // and only leaves have a value: they share a word, which makes 32 of the 40 bytes that the algorithm is
+  // usually given.
   struct fields {
     Key key;
     std::array<edge, 2> child;  // both null in a leaf, neither in a router
-    VersionLock lock;           // of the two edges
-    std::atomic<typename holder::word> value;
+    union {
+      VersionLock lock;                          // of a router's two edges
+      std::atomic<typename holder::word> value;  // of a leaf
+    };
 
     fields(const Key& k, typename holder::word v) noexcept : key(k), child{}, value(v) {}
-    fields(const Key& k, node* left, node* right) noexcept
-        : key(k), child{left, right}, value(typename holder::word{}) {}
+    fields(const Key& k, node* left, node* right) noexcept : key(k), child{left, right}, lock{} {}
   };
 
   struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
@@ -96,7 +106,7 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
   static consteval bool layout_holds() {
     if constexpr (sizeof(Key) == 8 && sizeof(typename holder::word) == 8 && alignof(Key) == 8) {
       return offsetof(fields, key) == 0 && offsetof(fields, child) == 8 && offsetof(fields, lock) == 24 &&
-             offsetof(fields, value) == 32 && sizeof(fields) == 40 && edge::is_always_lock_free;
+             offsetof(fields, value) == 24 && sizeof(fields) == 32 && edge::is_always_lock_free;
     }
     return edge::is_always_lock_free;
   }
@@ -109,9 +119,12 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
   using guard_type = typename store::guard_type;
 
   static constexpr map_properties properties{
-      "ticket",               progress::wait_free,
-      progress::blocking,     balance::none,
-      scan_guarantee::per_key, true,
+      "ticket",
+      progress::wait_free,
+      progress::blocking,
+      balance::none,
+      scan_guarantee::per_key,
+      true,
       "David, Guerraoui and Trigonakis, Asynchronized Concurrency, ASPLOS 2015"};
 
   static constexpr std::size_t node_bytes = sizeof(node);
@@ -184,7 +197,8 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
         [](const node& n, std::size_t s) -> const node* {
           return n.child[s].load(std::memory_order_acquire);
         },
-        from, [&](const node& leaf) {
+        from,
+        [&](const node& leaf) {
           return visit_entry(visitor, leaf.key, holder::read(leaf.value.load(std::memory_order_acquire)));
         });
   }
@@ -195,7 +209,7 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
   template <class Visitor>
   void visit_nodes(Visitor&& visitor) const {
     external_tree::visit_all(static_cast<const node*>(top()), [&](const node& n) {
-      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
+      visitor(static_cast<const void*>(&n), sizeof(node), role_of(n));
       if constexpr (!holder::in_place) {
         if (n.is_leaf())
           visitor(static_cast<const void*>(n.value.load(std::memory_order_acquire)), sizeof(Value),
@@ -207,6 +221,7 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
     return external_tree::check<Compare>(top(), [](const node* n) -> const char* {
+      if (n->is_leaf()) return nullptr;
       const bool held = VersionLock::is_held(n->lock.read(lock_side::left)) ||
                         VersionLock::is_held(n->lock.read(lock_side::right));
       return held ? "a reachable node is locked" : nullptr;
@@ -233,11 +248,16 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
     edge_record to_parent;  // unset where the parent is head_
     edge_record to_leaf;
     node* parent;
-    node* leaf;         // null where the map is empty
+    node* leaf;          // null where the map is empty
     version other_seen;  // of the parent's other edge
   };
 
-  static lock_side side_of(std::size_t index) noexcept { return index == 0 ? lock_side::left : lock_side::right; }
+  static lock_side side_of(std::size_t index) noexcept {
+    return index == 0 ? lock_side::left : lock_side::right;
+  }
+  static memory_role role_of(const node& n) noexcept {
+    return n.is_leaf() ? memory_role::leaf : memory_role::node;
+  }
   static bool equal(const Key& a, const Key& b) { return !Compare{}(a, b) && !Compare{}(b, a); }
   static std::size_t side(const Key& key, const node& n) { return Compare{}(key, n.key) ? 0 : 1; }
 
@@ -272,7 +292,7 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
   template <class Present>
   bool add(guard_type& guard, const Key& key, const Value& value, Present&& present) {
     typename holder::pending word(store_);
-    unpublished<store, node> leaf(store_, memory_role::node);
+    unpublished<store, node> leaf(store_, memory_role::leaf);
     unpublished<store, node> router(store_, memory_role::node);
     guard.reserve(holder::retirements);
     for (backoff pause;; pause.wait()) {
@@ -281,9 +301,8 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
         present(*at.leaf, word);
         return false;
       }
-      // The router first: laid end to end, the leaf then follows it.
       if (at.leaf != nullptr && router.get() == nullptr) router.emplace(at.parent, key, nullptr, nullptr);
-      if (leaf.get() == nullptr) leaf.emplace(router.get(), key, word.get(value));
+      if (leaf.get() == nullptr) leaf.emplace(nullptr, key, word.get(value));
       node* fresh = leaf.get();
       if (at.leaf != nullptr) {
         fresh = router.get();
@@ -337,8 +356,8 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
   }
 
   static void destroy(store& owner, node* n) noexcept {
-    holder::discard(owner, n->value.load(std::memory_order_relaxed));
-    owner.destroy(memory_role::node, n);
+    if (n->is_leaf()) holder::discard(owner, n->value.load(std::memory_order_relaxed));
+    owner.destroy(role_of(*n), n);
   }
 
   alignas(hw::false_sharing_bytes) node head_{Key{}, nullptr, nullptr};

@@ -9,8 +9,9 @@ namespace espalier::catalog {
 
 using edge_ext_lf = entry_list<
     entry<espalier::edge_ext_lf<key, value>>,
-    entry<espalier::edge_ext_lf<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">,
-    entry<espalier::edge_ext_lf<key, value, map_traits::with_layout<line_layout>>, "line">,
-    entry<espalier::edge_ext_lf<key, value, map_traits::with_reclaimer<leaky>>, "leaky">>;
+    entry<espalier::edge_ext_lf<key, value, edge_ext_lf_traits::with_placement<segregated>>, "segregated">,
+    entry<espalier::edge_ext_lf<key, value, edge_ext_lf_traits::with_placement<shared_heap>>, "shared_heap">,
+    entry<espalier::edge_ext_lf<key, value, edge_ext_lf_traits::with_layout<line_layout>>, "line">,
+    entry<espalier::edge_ext_lf<key, value, edge_ext_lf_traits::with_reclaimer<leaky>>, "leaky">>;
 
 }  // namespace espalier::catalog

@@ -8,7 +8,8 @@ namespace espalier::catalog {
 
 using ticket =
     entry_list<entry<espalier::ticket<key, value>>,
-               entry<espalier::ticket<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">,
-               entry<espalier::ticket<key, value, map_traits::with_layout<line_layout>>, "line">>;
+               entry<espalier::ticket<key, value, ticket_traits::with_placement<segregated>>, "segregated">,
+               entry<espalier::ticket<key, value, ticket_traits::with_placement<shared_heap>>, "shared_heap">,
+               entry<espalier::ticket<key, value, ticket_traits::with_layout<line_layout>>, "line">>;
 
 }  // namespace espalier::catalog

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <mutex>
+#include <shared_mutex>
+
+#include "bench/peers/support/locked_btree.hpp"
+#include "espalier/map/catalog.hpp"
+
+namespace espalier::peers {
+
+/// What most programs have before they look for something better.
+struct absl_shared_mutex_description {
+  using mutex = std::shared_mutex;
+  using reader = std::shared_lock<mutex>;
+  using writer = std::unique_lock<mutex>;
+
+  static constexpr map_properties properties{"absl_shared_mutex",
+                                             progress::blocking,
+                                             progress::blocking,
+                                             balance::strict,
+                                             scan_guarantee::per_key,
+                                             false,
+                                             ESPALIER_PEERS_ABSEIL ", btree_map under std::shared_mutex"};
+};
+
+using absl_shared_mutex = locked_btree<absl_shared_mutex_description>;
+static_assert(concurrent_ordered_map<absl_shared_mutex>);
+
+}  // namespace espalier::peers
+
+namespace espalier::catalog {
+
+using absl_shared_mutex = entry_list<entry<espalier::peers::absl_shared_mutex>>;
+
+}  // namespace espalier::catalog

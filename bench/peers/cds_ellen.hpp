@@ -1,0 +1,39 @@
+#pragma once
+
+#include "bench/peers/support/libcds.hpp"
+// The container's header wants the reclamation above first.
+#include <cds/container/ellen_bintree_map_rcu.h>
+
+#include <cstdint>
+
+#include "espalier/map/catalog.hpp"
+
+namespace espalier::peers {
+
+/// libcds's external tree after Ellen and others. The library does not help: an operation that meets a
+/// half-done erase, find included, waits for it.
+struct cds_ellen_description {
+  struct traits : cds::container::ellen_bintree::traits {
+    using less = std::less<std::uint64_t>;
+  };
+  using container = cds::container::EllenBinTreeMap<libcds_rcu, std::uint64_t, value_cell, traits>;
+
+  static constexpr map_properties properties{"cds_ellen",
+                                             progress::blocking,
+                                             progress::blocking,
+                                             balance::none,
+                                             scan_guarantee::per_key,
+                                             true,
+                                             "libcds " CDS_VERSION_STRING ", EllenBinTreeMap, buffered RCU"};
+};
+
+using cds_ellen = libcds_pair_map<cds_ellen_description>;
+static_assert(concurrent_ordered_map<cds_ellen>);
+
+}  // namespace espalier::peers
+
+namespace espalier::catalog {
+
+using cds_ellen = entry_list<entry<espalier::peers::cds_ellen>>;
+
+}  // namespace espalier::catalog

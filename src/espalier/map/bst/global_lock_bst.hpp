@@ -1,0 +1,254 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <type_traits>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/map/batched_scan.hpp"
+#include "espalier/map/bst/plain_tree.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_facade.hpp"
+#include "espalier/map/map_traits.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/reclaim/no_guard.hpp"
+#include "espalier/sync/lock_concept.hpp"
+#include "espalier/sync/mcs_lock.hpp"
+
+// global_lock_bst: internal binary search tree with one lock around every operation, lookups included.
+// A baseline without a paper: the textbook tree, at its most compact (32 bytes with 64-bit keys and values).
+//
+// Essence. The lock, fair by default (an MCS queue), serialises everything; no field is atomic. An erase of a
+// node with two children puts the successor's *node* in its place rather than copying the successor's key and
+// value: an entry stays in one node for all its life.
+//
+// Invariants, whenever the lock is free: keys left of a node are smaller than its key, keys right of it
+// larger; a node hangs on one edge.
+//
+// Progress: blocking, every operation, and in the order of arrival under a fair lock. A holder that is
+// descheduled stops all others. Never shaped anew: the depth is what the order of insertion made it.
+//
+// Reclamation: at once. A pointer to a node is held only while the lock is, so after the lock is released the
+// erase has the only one to the node that it detached. The traits' reclaimer has nothing to do, and the map
+// puts `unprotected` in its place. Allocation happens under the lock, and only for a key that is absent.
+//
+// Linearization points: every operation, with any outcome, at its release of the lock; a scan for each batch
+// of 64 entries at that batch's.
+//
+// Orderings: those of the lock alone.
+
+namespace espalier {
+
+template <class Key, class Value, class Traits = map_traits::with_lock<mcs_lock>,
+          class Compare = std::less<Key>>
+class global_lock_bst : public map_facade<global_lock_bst<Key, Value, Traits, Compare>, Key, Value, Compare> {
+  using facade = map_facade<global_lock_bst, Key, Value, Compare>;
+  using store = node_store<typename Traits::template with_reclaimer<unprotected>>;
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>);
+
+  struct node;
+
+  // Search fields first: 24 of 32 bytes, and the compact layout aligns them to 32.
+  struct fields {
+    Key key;
+    std::array<node*, 2> child;
+    Value value;
+
+    fields(const Key& k, const Value& v) noexcept : key(k), child{}, value(v) {}
+  };
+
+  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+    using fields::fields;
+  };
+
+  static consteval bool layout_holds() {
+    if constexpr (sizeof(Key) == 8 && sizeof(Value) == 8 && alignof(Key) == 8 && alignof(Value) == 8) {
+      return offsetof(fields, key) == 0 && offsetof(fields, child) == 8 && offsetof(fields, value) == 24 &&
+             sizeof(fields) == 32;
+    }
+    return true;
+  }
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using traits_type = Traits;
+  using reclaimer_type = typename store::reclaimer_type;
+  using guard_type = typename store::guard_type;
+
+  static constexpr map_properties properties{"global_lock_bst",
+                                             progress::blocking,
+                                             progress::blocking,
+                                             balance::none,
+                                             scan_guarantee::per_key,
+                                             false,
+                                             "baseline: textbook internal tree under one lock"};
+
+  static constexpr std::size_t node_bytes = sizeof(node);
+
+  /// The domain does nothing for this map: it stands here so that every map is constructed alike. The further
+  /// arguments construct the placement.
+  template <class... PlacementArguments>
+  explicit global_lock_bst(reclaimer_type* domain = nullptr, PlacementArguments&&... placement)
+      : store_(domain, std::forward<PlacementArguments>(placement)...) {
+    static_assert(layout_holds());
+  }
+  global_lock_bst(const global_lock_bst&) = delete;
+  global_lock_bst& operator=(const global_lock_bst&) = delete;
+
+  /// No other thread may use the map any more.
+  ~global_lock_bst() {
+    if constexpr (store::template must_visit<node>()) {
+      plain_tree::destroy_all(root_, [this](node* n) { store_.destroy(memory_role::node, n); });
+    }
+  }
+
+  using facade::contains;
+  using facade::erase;
+  using facade::find;
+  using facade::insert;
+  using facade::insert_or_assign;
+  using facade::scan;
+
+  [[nodiscard]] guard_type pin() { return store_.pin(); }
+
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+    const lock_guard hold(lock_);
+    const node* const n = *seek(key).edge;
+    if (n == nullptr) return std::nullopt;
+    return n->value;
+  }
+
+  [[nodiscard]] bool contains(guard_type&, const Key& key) {
+    const lock_guard hold(lock_);
+    return *seek(key).edge != nullptr;
+  }
+
+  bool insert(guard_type&, const Key& key, const Value& value) {
+    const lock_guard hold(lock_);
+    const place at = seek(key);
+    if (*at.edge != nullptr) return false;
+    *at.edge = store_.template create<node>(memory_role::node, at.parent, key, value);
+    return true;
+  }
+
+  bool insert_or_assign(guard_type&, const Key& key, const Value& value) {
+    const lock_guard hold(lock_);
+    const place at = seek(key);
+    if (*at.edge != nullptr) {
+      (*at.edge)->value = value;
+      return false;
+    }
+    *at.edge = store_.template create<node>(memory_role::node, at.parent, key, value);
+    return true;
+  }
+
+  bool erase(guard_type&, const Key& key) {
+    node* const removed = detach(key);
+    if (removed == nullptr) return false;
+    store_.destroy(memory_role::node, removed);
+    return true;
+  }
+
+  /// Copies up to 64 entries at a time under the lock; the visitor may call the map.
+  template <class Visitor>
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+    return batched_scan<Key, Value, Compare>(
+        from, [this](batch& out, const scan_bound<Key, Compare>& bound) { fill(out, bound); }, visitor);
+  }
+
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    plain_tree::visit_all(static_cast<const node*>(root_), [&](const node& n) {
+      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
+    });
+  }
+
+  /// What is wrong with the structure, or null.
+  [[nodiscard]] const char* check_invariants() const {
+    return plain_tree::check<Compare>(static_cast<const node*>(root_),
+                                      [](const node&) -> const char* { return nullptr; });
+  }
+
+  [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
+  [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
+
+ private:
+  using batch = entry_batch<Key, Value>;
+
+  struct place {
+    node** edge;   // to the node with the key, or null where it would be
+    node* parent;  // whose edge that is; null for root_
+  };
+
+  // Everything below: with the lock held.
+
+  [[nodiscard]] place seek(const Key& key) {
+    place at{&root_, nullptr};
+    while (node* const n = *at.edge) {
+      std::size_t side = 0;
+      if (!Compare{}(key, n->key)) {
+        if (!Compare{}(n->key, key)) break;
+        side = 1;
+      }
+      at = {&n->child[side], n};
+    }
+    return at;
+  }
+
+  /// Takes the node with the key out of the tree; null where there is none. Takes the lock itself.
+  [[nodiscard]] node* detach(const Key& key) {
+    const lock_guard hold(lock_);
+    node** const edge = seek(key).edge;
+    node* const target = *edge;
+    if (target == nullptr) return nullptr;
+    if (target->child[0] == nullptr || target->child[1] == nullptr) {
+      *edge = target->child[target->child[0] == nullptr ? 1 : 0];
+      return target;
+    }
+    node** to_successor = &target->child[1];
+    while ((*to_successor)->child[0] != nullptr) to_successor = &(*to_successor)->child[0];
+    node* const successor = *to_successor;
+    // In this order: the edge to the successor may be the target's own, which is then copied as changed.
+    *to_successor = successor->child[1];
+    successor->child = target->child;
+    *edge = successor;
+    return target;
+  }
+
+  /// Takes the lock itself.
+  void fill(batch& out, const scan_bound<Key, Compare>& bound) {
+    const lock_guard hold(lock_);
+    // The latest nodes at which the walk turned left, oldest lost first. Each gives one entry when the walk
+    // comes back to it, so none is missed before the batch is full.
+    std::array<const node*, batch::capacity> kept;
+    std::size_t turns = 0;
+    std::size_t count = 0;
+    const auto keep = [&](const node* n) {
+      kept[turns++ % kept.size()] = n;
+      if (count < kept.size()) ++count;
+    };
+    for (const node* n = root_; n != nullptr;) {
+      const bool in_range = bound.admits(n->key);
+      if (in_range) keep(n);
+      n = n->child[in_range ? 0 : 1];
+    }
+    while (count != 0 && !out.full()) {
+      const node* const n = kept[--turns % kept.size()];
+      --count;
+      out.add(n->key, n->value);
+      for (const node* next = n->child[1]; next != nullptr; next = next->child[0]) keep(next);
+    }
+  }
+
+  alignas(hw::false_sharing_bytes) typename Traits::lock_type lock_;
+  alignas(hw::false_sharing_bytes) node* root_ = nullptr;
+  alignas(hw::false_sharing_bytes) store store_;
+};
+
+}  // namespace espalier

@@ -1,0 +1,323 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/map/batched_scan.hpp"
+#include "espalier/map/bst/plain_tree.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_facade.hpp"
+#include "espalier/map/map_traits.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/reclaim/no_guard.hpp"
+#include "espalier/sync/lock_concept.hpp"
+
+// hand_over_hand_bst: internal binary search tree with a lock in each node, coupled from the top down.
+// A baseline; lock coupling is that of Bayer and Schkolnick, "Concurrency of Operations on B-Trees", Acta
+// Informatica 1977.
+//
+// Essence. Every operation, lookups included, locks a node while it still holds the node above it and only
+// then lets that one go. Operations on one path therefore never overtake one another, and no field is atomic:
+// a node's lock guards its key, its value and its two edges; head_'s guards the edge to the root. An erase of
+// a node with two children keeps that node and the one above it locked, walks to the successor by coupling,
+// overwrites key and value with the successor's, and unlinks the successor, which has no left child.
+//
+// Invariants. A node is locked only by who holds the lock above it; locks are taken downwards only, so there
+// is no deadlock. Keys left of an unlocked node are smaller than its key, keys right of it larger.
+//
+// Keys move, but upwards only, and only past locked nodes. Let x be a key that a descent looks for, or that a
+// scan must not miss, and n the locked node at which the descent stands, x in the subtree where it turns. To
+// leave that subtree x would have to be written into n, which needs n's lock, or into a node t above n. An
+// erase that does the latter holds t while it walks down to x, through n. If it locked t before the descent
+// did, it let t go, all done, before the descent came there. If after, it comes behind the descent and waits
+// at n or above. Nor does the path above the descent change by more than nodes taken out: fresh nodes hang on
+// empty edges. So x is still below n when the descent goes on: it finds x, or comes to an empty edge and x
+// was then absent.
+//
+// A scan asks again and again for the smallest key beyond the last one, each time by a descent from head_
+// that copies key and value of the best candidate while it holds that node. By the above such a descent
+// passes no key that is present throughout, between the bound and its answer; the answers increase strictly.
+//
+// Progress: blocking, every operation. A holder that is descheduled stops those that come to its node; at the
+// root that is everybody.
+//
+// Reclamation: at once. Whoever waits for the lock of a node holds the lock above it, where it read the edge.
+// The erase that unlinks a node holds that lock and the node's own: nobody waits for the node, nobody stands
+// on it, and with the edge gone nobody will come. It frees the node after its locks are released. The traits'
+// reclaimer has nothing to do, and the map puts `unprotected` in its place.
+//
+// Linearization points
+//   insert, insert_or_assign -> true     link: the store of the edge
+//   insert -> false, assign -> false     at the node with the key, while it is locked
+//   erase -> true                        splice, or relocate: its last store
+//   find, contains -> present            at the node with the key, while it is locked
+//   erase -> false, find, contains       the read of the empty edge
+//
+// Orderings: those of the locks alone.
+
+namespace espalier {
+
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
+class hand_over_hand_bst
+    : public map_facade<hand_over_hand_bst<Key, Value, Traits, Compare>, Key, Value, Compare> {
+  using facade = map_facade<hand_over_hand_bst, Key, Value, Compare>;
+  using store = node_store<typename Traits::template with_reclaimer<unprotected>>;
+  using lock_type = typename Traits::lock_type;
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>);
+  static_assert(lockable<lock_type>, "a descent hands locks on: a lock with a queue node will not do");
+
+  struct node;
+
+  // Search fields first: 24 of 40 bytes, the lock in the last four.
+  struct fields {
+    Key key;
+    std::array<node*, 2> child;
+    Value value;
+    lock_type lock;
+
+    fields(const Key& k, const Value& v) noexcept : key(k), child{}, value(v), lock{} {}
+  };
+
+  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+    using fields::fields;
+  };
+
+  static consteval bool layout_holds() {
+    if constexpr (sizeof(Key) == 8 && sizeof(Value) == 8 && sizeof(lock_type) == 4 && alignof(Key) == 8 &&
+                  alignof(Value) == 8) {
+      return offsetof(fields, key) == 0 && offsetof(fields, child) == 8 && offsetof(fields, value) == 24 &&
+             offsetof(fields, lock) == 32 && sizeof(fields) == 40;
+    }
+    return true;
+  }
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using traits_type = Traits;
+  using reclaimer_type = typename store::reclaimer_type;
+  using guard_type = typename store::guard_type;
+
+  static constexpr map_properties properties{
+      "hand_over_hand_bst",
+      progress::blocking,
+      progress::blocking,
+      balance::none,
+      scan_guarantee::per_key,
+      false,
+      "baseline: lock coupling after Bayer and Schkolnick, Acta Informatica 1977"};
+
+  static constexpr std::size_t node_bytes = sizeof(node);
+
+  /// The domain does nothing for this map: it stands here so that every map is constructed alike. The further
+  /// arguments construct the placement.
+  template <class... PlacementArguments>
+  explicit hand_over_hand_bst(reclaimer_type* domain = nullptr, PlacementArguments&&... placement)
+      : store_(domain, std::forward<PlacementArguments>(placement)...) {
+    static_assert(layout_holds());
+  }
+  hand_over_hand_bst(const hand_over_hand_bst&) = delete;
+  hand_over_hand_bst& operator=(const hand_over_hand_bst&) = delete;
+
+  /// No other thread may use the map any more.
+  ~hand_over_hand_bst() {
+    if constexpr (store::template must_visit<node>()) {
+      plain_tree::destroy_all(head_.root, [this](node* n) { store_.destroy(memory_role::node, n); });
+    }
+  }
+
+  using facade::contains;
+  using facade::erase;
+  using facade::find;
+  using facade::insert;
+  using facade::insert_or_assign;
+  using facade::scan;
+
+  [[nodiscard]] guard_type pin() { return store_.pin(); }
+
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+    const place at = seek(key);
+    if (at.target == nullptr) return std::nullopt;
+    return at.target->value;
+  }
+
+  [[nodiscard]] bool contains(guard_type&, const Key& key) { return seek(key).target != nullptr; }
+
+  bool insert(guard_type&, const Key& key, const Value& value) {
+    const place at = seek(key);
+    if (at.target != nullptr) return false;
+    link(at, key, value);
+    return true;
+  }
+
+  bool insert_or_assign(guard_type&, const Key& key, const Value& value) {
+    const place at = seek(key);
+    if (at.target != nullptr) {
+      at.target->value = value;
+      return false;
+    }
+    link(at, key, value);
+    return true;
+  }
+
+  bool erase(guard_type&, const Key& key) {
+    node* const removed = detach(key);
+    if (removed == nullptr) return false;
+    store_.destroy(memory_role::node, removed);
+    return true;
+  }
+
+  /// A descent for each entry. The visitor is called with no lock held, and may call the map.
+  template <class Visitor>
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+    std::size_t visits = 0;
+    std::optional<entry> at = first_of({from, false});
+    while (at) {
+      ++visits;
+      if (!visit_entry(visitor, at->key, at->value)) break;
+      at = first_of({at->key, true});
+    }
+    return visits;
+  }
+
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    plain_tree::visit_all(static_cast<const node*>(head_.root), [&](const node& n) {
+      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
+    });
+  }
+
+  /// What is wrong with the structure, or null.
+  [[nodiscard]] const char* check_invariants() const {
+    if (is_held(head_.lock)) return "the head is locked";
+    return plain_tree::check<Compare>(static_cast<const node*>(head_.root), [](const node& n) {
+      return is_held(n.lock) ? "a reachable node is locked" : static_cast<const char*>(nullptr);
+    });
+  }
+
+  [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
+  [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
+
+ private:
+  struct entry {
+    Key key;
+    Value value;
+  };
+
+  /// A lock held, or none. Assigning another one takes that over first and then lets its own go: one step
+  /// hand over hand.
+  class [[nodiscard]] held {
+   public:
+    held() noexcept = default;
+    explicit held(lock_type& lock) : lock_(&lock) { lock.lock(); }
+    held(held&& other) noexcept : lock_(std::exchange(other.lock_, nullptr)) {}
+    held& operator=(held&& other) noexcept {
+      lock_type* const before = std::exchange(lock_, std::exchange(other.lock_, nullptr));
+      if (before != nullptr) before->unlock();
+      return *this;
+    }
+    ~held() {
+      if (lock_ != nullptr) lock_->unlock();
+    }
+
+   private:
+    lock_type* lock_ = nullptr;
+  };
+
+  /// Where a descent ended.
+  struct place {
+    held above;    // guards the edge
+    held on;       // guards the target, where there is one
+    node** edge;   // to the target, or null where the key would be
+    node* parent;  // whose edge that is; null for head_
+    node* target;
+  };
+
+  static bool is_held(const lock_type& lock) noexcept {
+    if constexpr (elidable<lock_type>) return lock.is_locked();
+    return false;
+  }
+
+  [[nodiscard]] place seek(const Key& key) {
+    place at{held(head_.lock), held(), &head_.root, nullptr, head_.root};
+    while (at.target != nullptr) {
+      node& n = *at.target;
+      at.on = held(n.lock);
+      std::size_t side = 0;
+      if (!Compare{}(key, n.key)) {
+        if (!Compare{}(n.key, key)) break;
+        side = 1;
+      }
+      at.above = std::move(at.on);
+      at.edge = &n.child[side];
+      at.parent = &n;
+      at.target = *at.edge;
+    }
+    return at;
+  }
+
+  void link(const place& at, const Key& key, const Value& value) {
+    *at.edge = store_.template create<node>(memory_role::node, at.parent, key, value);
+  }
+
+  /// Takes a node out of the tree, and with it the key; null where the key is absent.
+  [[nodiscard]] node* detach(const Key& key) {
+    const place at = seek(key);
+    if (at.target == nullptr) return nullptr;
+    const std::array<node*, 2>& child = at.target->child;
+    if (child[0] != nullptr && child[1] != nullptr) return relocate(*at.target);
+    *at.edge = child[child[0] == nullptr ? 1 : 0];  // splice
+    return at.target;
+  }
+
+  /// Overwrites a locked node that has two children with its successor, and unlinks the successor's node.
+  [[nodiscard]] static node* relocate(node& target) {
+    held above;  // guards the edge, unless that is the target's
+    node** edge = &target.child[1];
+    held on((*edge)->lock);
+    while (node* const left = (*edge)->child[0]) {
+      held next(left->lock);
+      edge = &(*edge)->child[0];
+      above = std::move(on);
+      on = std::move(next);
+    }
+    node* const successor = *edge;
+    target.key = successor->key;
+    target.value = successor->value;
+    *edge = successor->child[1];
+    return successor;
+  }
+
+  /// The entry with the smallest key that the bound admits.
+  [[nodiscard]] std::optional<entry> first_of(const scan_bound<Key, Compare>& bound) {
+    std::optional<entry> best;
+    held at(head_.lock);
+    node* next = head_.root;
+    while (next != nullptr) {
+      node& n = *next;
+      at = held(n.lock);
+      const bool in_range = bound.admits(n.key);
+      if (in_range) best.emplace(entry{n.key, n.value});
+      next = n.child[in_range ? 0 : 1];
+    }
+    return best;
+  }
+
+  struct head {
+    lock_type lock;
+    node* root = nullptr;
+  };
+
+  alignas(hw::false_sharing_bytes) head head_;
+  alignas(hw::false_sharing_bytes) store store_;
+};
+
+}  // namespace espalier

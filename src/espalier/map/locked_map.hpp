@@ -1,0 +1,166 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/map/batched_scan.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_facade.hpp"
+#include "espalier/map/map_traits.hpp"
+#include "espalier/memory/placement_allocator.hpp"
+#include "espalier/reclaim/no_guard.hpp"
+#include "espalier/sync/lock_concept.hpp"
+#include "espalier/sync/std_mutex.hpp"
+
+// locked_map: std::map under one lock. The control: what every other map must agree with in the tests, and
+// what it has to beat in the benchmarks.
+//
+// Of the traits it honours the placement and the lock (a mutex by default, since waiters are many). Nodes
+// are the standard library's, so the layout has no say; nobody reads outside the lock, so the reclaimer has
+// none either.
+//
+// Each operation takes effect while it holds the lock. An erased node goes back after the lock is released.
+
+namespace espalier {
+
+template <class Key, class Value, class Traits = map_traits::with_lock<std_mutex>,
+          class Compare = std::less<Key>>
+class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Key, Value, Compare> {
+  using facade = map_facade<locked_map, Key, Value, Compare>;
+  using placement_type = typename Traits::placement_type;
+  using entry = std::pair<const Key, Value>;
+  using tree = std::map<Key, Value, Compare, placement_allocator<entry, placement_type>>;
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>);
+
+  // A node of libstdc++'s tree, for reports only: what is linked, then the entry.
+  struct node_links {
+    int colour;
+    void* links[3];
+  };
+  static constexpr std::size_t node_align = alignof(entry) > alignof(node_links) ? alignof(entry)
+                                                                                 : alignof(node_links);
+  static constexpr std::size_t round_up(std::size_t bytes, std::size_t multiple) noexcept {
+    return (bytes + multiple - 1) / multiple * multiple;
+  }
+  static constexpr std::size_t entry_offset = round_up(sizeof(node_links), alignof(entry));
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using traits_type = Traits;
+  using reclaimer_type = unprotected;
+  using guard_type = no_guard;
+
+  static constexpr map_properties properties{"locked_map",
+                                             progress::blocking,
+                                             progress::blocking,
+                                             balance::strict,
+                                             scan_guarantee::per_key,
+                                             false,
+                                             "baseline: the standard library's std::map under one lock"};
+
+  static constexpr std::size_t node_bytes = round_up(entry_offset + sizeof(entry), node_align);
+
+  /// The domain is not used: it stands here so that every map is constructed alike. The further arguments
+  /// construct the placement.
+  template <class... PlacementArguments>
+  explicit locked_map(reclaimer_type* /*domain*/ = nullptr, PlacementArguments&&... placement)
+      : placement_(std::forward<PlacementArguments>(placement)...),
+        map_(placement_allocator<entry, placement_type>(placement_)) {}
+  locked_map(const locked_map&) = delete;
+  locked_map& operator=(const locked_map&) = delete;
+
+  /// No other thread may use the map any more.
+  ~locked_map() = default;
+
+  using facade::contains;
+  using facade::erase;
+  using facade::find;
+  using facade::insert;
+  using facade::insert_or_assign;
+  using facade::scan;
+
+  [[nodiscard]] guard_type pin() noexcept { return {}; }
+
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+    const lock_guard hold(lock_);
+    const auto at = map_.find(key);
+    if (at == map_.end()) return std::nullopt;
+    return at->second;
+  }
+
+  [[nodiscard]] bool contains(guard_type&, const Key& key) {
+    const lock_guard hold(lock_);
+    return map_.find(key) != map_.end();
+  }
+
+  bool insert(guard_type&, const Key& key, const Value& value) {
+    const lock_guard hold(lock_);
+    return map_.try_emplace(key, value).second;
+  }
+
+  bool insert_or_assign(guard_type&, const Key& key, const Value& value) {
+    const lock_guard hold(lock_);
+    return map_.insert_or_assign(key, value).second;
+  }
+
+  bool erase(guard_type&, const Key& key) {
+    typename tree::node_type removed;
+    {
+      const lock_guard hold(lock_);
+      removed = map_.extract(key);
+    }
+    return !removed.empty();
+  }
+
+  /// Copies up to 64 entries at a time under the lock; the visitor may call the map.
+  template <class Visitor>
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+    return batched_scan<Key, Value, Compare>(
+        from,
+        [this](auto& batch, const scan_bound<Key, Compare>& bound) {
+          const lock_guard hold(lock_);
+          auto at = bound.exclusive ? map_.upper_bound(bound.key) : map_.lower_bound(bound.key);
+          for (; at != map_.end() && !batch.full(); ++at) batch.add(at->first, at->second);
+        },
+        visitor);
+  }
+
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    for (const entry& e : map_) {
+      const auto* const node = reinterpret_cast<const std::byte*>(&e) - entry_offset;
+      visitor(static_cast<const void*>(node), node_bytes, memory_role::node);
+    }
+  }
+
+  /// What is wrong with the structure, or null.
+  [[nodiscard]] const char* check_invariants() const {
+    const Key* last = nullptr;
+    for (const entry& e : map_) {
+      if (last != nullptr && !Compare{}(*last, e.first)) return "a key follows one not smaller";
+      last = &e.first;
+    }
+    return nullptr;
+  }
+
+  [[nodiscard]] memory_usage usage() const noexcept { return placement_.usage(); }
+  [[nodiscard]] reclaimer_type& domain() noexcept { return domain_; }
+
+ private:
+  alignas(hw::false_sharing_bytes) typename Traits::lock_type lock_;
+  alignas(hw::false_sharing_bytes) placement_type placement_;
+  tree map_;
+  [[no_unique_address]] reclaimer_type domain_;
+};
+
+}  // namespace espalier

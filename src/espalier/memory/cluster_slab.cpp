@@ -1,0 +1,87 @@
+#include "espalier/memory/cluster_slab.hpp"
+
+#include <bit>
+#include <cassert>
+
+#include "espalier/memory/poison.hpp"
+
+namespace espalier {
+
+cluster_slab::cluster_slab(std::size_t block_bytes, unsigned slots)
+    : block_bytes_(block_bytes),
+      slots_(slots),
+      all_free_(static_cast<std::uint8_t>((1U << slots) - 1)),
+      clusters_(block_bytes * slots, slab::side_table::one_byte) {
+  assert(slots >= 2 && slots <= 8 && std::has_single_bit(block_bytes * slots));
+}
+
+cluster_slab::free_mask* cluster_slab::mask_of(const void* memory) noexcept {
+  return clusters_.side_byte(memory);
+}
+
+std::byte* cluster_slab::cluster_of(const void* memory) const noexcept {
+  // Clusters are laid end to end from the start of a page, and their size is a power of two.
+  const auto address = std::bit_cast<std::uintptr_t>(memory);
+  return std::bit_cast<std::byte*>(address & ~(block_bytes_ * slots_ - 1));
+}
+
+unsigned cluster_slab::slot_of(const void* memory) const noexcept {
+  return static_cast<unsigned>(
+      static_cast<std::size_t>(static_cast<const std::byte*>(memory) - cluster_of(memory)) / block_bytes_);
+}
+
+void* cluster_slab::take_beside(const void* near) noexcept {
+  free_mask* const mask = mask_of(near);
+  if (mask == nullptr) return nullptr;
+  // The slots of a line differ in the lowest bit of their index where two fill it: beside `near` first.
+  const unsigned beside = slot_of(near) ^ 1U;
+  std::uint8_t free = mask->load(std::memory_order_relaxed);
+  while (free != 0) {
+    const unsigned slot = (free >> beside & 1U) != 0 ? beside : static_cast<unsigned>(std::countr_zero(free));
+    const auto left = static_cast<std::uint8_t>(free & ~(1U << slot));
+    // order: take (acquire) <- give (release): what the block was used for before is over.
+    if (mask->compare_exchange_weak(free, left, std::memory_order_acquire, std::memory_order_relaxed))
+      return cluster_of(near) + slot * block_bytes_;
+  }
+  return nullptr;
+}
+
+void* cluster_slab::allocate(const void* near) {
+  blocks_.add(0);  // a thread's first count may throw: before anything is taken
+  void* memory = near != nullptr ? take_beside(near) : nullptr;
+  if (memory != nullptr) {
+    unpoison(memory, block_bytes_);
+  } else {
+    memory = clusters_.allocate();
+    poison(static_cast<std::byte*>(memory) + block_bytes_, block_bytes_ * (slots_ - 1));
+    // relaxed: nobody can name a block of this cluster before the caller has published one.
+    mask_of(memory)->store(static_cast<std::uint8_t>(all_free_ & ~1U), std::memory_order_relaxed);
+  }
+  blocks_.add(1);
+  return memory;
+}
+
+void cluster_slab::deallocate(void* memory) noexcept {
+  blocks_.add(-1);
+  free_mask* const mask = mask_of(memory);
+  const auto bit = static_cast<std::uint8_t>(1U << slot_of(memory));
+  poison(memory, block_bytes_);
+  // order: give (release) -> take (acquire); acquire too, since the last one hands on what all have given.
+  const std::uint8_t before = mask->fetch_or(bit, std::memory_order_acq_rel);
+  if ((before | bit) != all_free_) return;
+  // No block is in use here, so nobody may name one: the cluster is this thread's.
+  mask->store(0, std::memory_order_relaxed);
+  std::byte* const cluster = cluster_of(memory);
+  unpoison(cluster, block_bytes_ * slots_);
+  clusters_.deallocate(cluster);
+}
+
+memory_usage cluster_slab::usage() const noexcept {
+  memory_usage sum;
+  sum.blocks = static_cast<std::uint64_t>(blocks_.read());
+  sum.bytes_in_use = sum.blocks * block_bytes_;
+  sum.bytes_reserved = clusters_.usage().bytes_reserved;
+  return sum;
+}
+
+}  // namespace espalier

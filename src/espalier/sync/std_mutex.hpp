@@ -1,0 +1,24 @@
+#pragma once
+
+#include <mutex>
+
+#include "espalier/sync/lock_concept.hpp"
+
+namespace espalier {
+
+/// std::mutex as a lockable: waiters sleep in the kernel. Its unlock() lacks the noexcept, though a mutex
+/// that its holder unlocks has nothing to report.
+class std_mutex {
+ public:
+  /// Throws std::system_error where std::mutex does.
+  void lock() { mutex_.lock(); }
+  [[nodiscard]] bool try_lock() { return mutex_.try_lock(); }
+  void unlock() noexcept { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+static_assert(lockable<std_mutex>);
+
+}  // namespace espalier
