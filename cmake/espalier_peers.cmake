@@ -12,7 +12,8 @@ set(espalier_peers_found "")
 set(espalier_peers_missing_initializers "")
 set(espalier_peers_missing_count 0)
 
-# espalier_declare_peer(<peer> LIBRARIES <target>... PACKAGES <Debian package>... [OPTIONS <compile option>...])
+# espalier_declare_peer(<peer> LIBRARIES <target>... PACKAGES <Debian package>...
+#                       [OPTIONS <compile option>...])
 # The libraries are CMake targets, one for each package in the same order; those absent at this point are
 # missing.
 function(espalier_declare_peer peer)

@@ -21,12 +21,12 @@
 // all readers, so updates block whatever the algorithm promises. The guard is empty: the library enters a
 // read-side section in each operation by itself, and its updates must not be called from within one.
 //
-// Chosen by trial, a million keys, two threads, medians of interleaved runs. For the Ellen tree buffered RCU
-// was 1.3 to 1.4 times as fast as dynamic hazard pointers in every mix; plain hazard pointers were no faster
-// than those. For the skip list it was 1.1 to 1.2 times as fast as either where lookups or assignments
-// prevail; with a quarter each of inserts and erases they were level within the spread. general_threaded RCU
-// frees on a thread of its own, whose time a comparison per CPU second would not see, and signal_buffered
-// RCU, no faster beyond the spread, takes a signal of the process.
+// Chosen by trial, about a million keys, two threads, medians of interleaved runs. For the Ellen tree
+// buffered RCU was 1.3 to 1.4 times as fast as dynamic hazard pointers in every mix; plain hazard pointers
+// were no faster than those. For the skip list it was 1.1 to 1.4 times as fast as either where lookups or
+// assignments prevail; with a quarter each of inserts and erases they were level within the spread.
+// general_threaded RCU frees on a thread of its own, whose time a comparison per CPU second would not see,
+// and signal_buffered RCU, no faster beyond the spread, takes a signal of the process.
 
 namespace espalier::peers {
 
