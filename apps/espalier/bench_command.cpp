@@ -200,8 +200,8 @@ void run_bench(bench_options o, const CLI::App& verb) {
   workload::session_request session = session_of(o, verb);
   std::optional<workload::output_file> json = open_output(o.json);
   std::optional<workload::output_file> csv = open_output(o.csv);
-  if (!o.report.empty()) workload::output_file probe{fs::path(o.report)};
-  if (!o.hgrm.empty()) workload::output_file probe{fs::path(o.hgrm) / "probe"};
+  if (!o.report.empty()) const workload::output_file probe{fs::path(o.report)};
+  if (!o.hgrm.empty()) const workload::output_file probe{fs::path(o.hgrm) / "probe"};
   std::optional<workload::trace_recorder> recorder;
   std::optional<workload::output_file> record = open_output(o.record);
   if (record) {

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <map>
 #include <set>
+#include <string_view>
 
 #include "usage_error.hpp"
 
@@ -14,14 +15,14 @@ namespace {
 using workload::registration;
 using workload::subject_kind;
 
-// The order in which translation units register is the linker's.
+// Units register in the linker's order, the entries of a unit in the catalogue's.
 std::vector<registration> sorted(subject_kind kind) {
-  std::vector<registration> all;
+  std::map<std::string_view, std::vector<registration>> by_algorithm;
   for (const registration& r : workload::registry()) {
-    if (r.facts.kind == kind) all.push_back(r);
+    if (r.facts.kind == kind) by_algorithm[r.facts.algorithm].push_back(r);
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const auto& a, const auto& b) { return a.facts.algorithm < b.facts.algorithm; });
+  std::vector<registration> all;
+  for (const auto& [algorithm, entries] : by_algorithm) all.insert(all.end(), entries.begin(), entries.end());
   return all;
 }
 
@@ -68,7 +69,7 @@ std::vector<registration> choose_maps(const std::vector<std::string>& names,
       for (const registration& r : all) {
         if (!differs_in_placement_only(r.facts)) continue;
         known.emplace(r.facts.placement);
-        if (wanted.count(std::string(r.facts.algorithm)) != 0 &&
+        if (wanted.contains(std::string(r.facts.algorithm)) &&
             (r.facts.placement == placement || placement == "all"))
           placed.insert(r.facts.name);
       }
@@ -81,7 +82,7 @@ std::vector<registration> choose_maps(const std::vector<std::string>& names,
   std::vector<registration> chosen;
   for (const auto& list : {all, peers}) {
     for (const registration& r : list) {
-      if (wanted.count(r.facts.name) != 0) chosen.push_back(r);
+      if (wanted.contains(r.facts.name)) chosen.push_back(r);
     }
   }
   return chosen;

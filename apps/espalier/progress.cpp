@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 
 #include "espalier/workload/result.hpp"
 #include "espalier/workload/statistics.hpp"
@@ -26,22 +27,19 @@ std::string group_table(const std::vector<workload::measurement>& group, bool co
       {"map", "Mop/s", "min..max", "of best", "CPU ns/op", "p50 ns", "p99 ns", "p99.9 ns", "B/key", "leaked"},
       {left, right, right, right, right, right, right, right, right, right});
   std::vector<const workload::measurement*> order;
+  order.reserve(group.size());
   for (const auto& m : group) order.push_back(&m);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return a->median_throughput() > b->median_throughput();
-  });
+  std::ranges::sort(order, std::ranges::greater{}, [](const auto* m) { return m->median_throughput(); });
   const double best = order.empty() ? 0 : order.front()->median_throughput();
   for (const auto* m : order) {
     const auto throughput = m->throughput();
-    std::vector<double> cpu;
-    for (const auto& r : m->runs) cpu.push_back(r.cpu_ns_per_operation());
     const workload::histogram latency = workload::latency_of_all(*m);
     t.add({m->facts.kind == workload::subject_kind::peer ? m->facts.name + " (peer)" : m->facts.name,
            fmt::format("{:.3f}", m->median_throughput() / 1e6),
            fmt::format("{:.3f}..{:.3f}", workload::minimum(throughput).value_or(0) / 1e6,
                        workload::maximum(throughput).value_or(0) / 1e6),
            best > 0 ? fmt::format("{:.2f}", m->median_throughput() / best) : unavailable,
-           cell(workload::median(cpu), "{:.0f}"), cell(latency.value_at(0.5), "{}"),
+           cell(workload::median(m->cpu_ns_per_operation()), "{:.0f}"), cell(latency.value_at(0.5), "{}"),
            cell(latency.value_at(0.99), "{}"), cell(latency.value_at(0.999), "{}"),
            cell(m->bytes_per_key, "{:.1f}"), cell(m->leaked_bytes, "{}")});
   }

@@ -28,7 +28,7 @@ fs::path report_tool() {
   if (const char* named = std::getenv("ESPALIER_REPORT")) return named;
   std::error_code none;
   const fs::path self = fs::read_symlink("/proc/self/exe", none);
-  const fs::path installed = self.parent_path().parent_path() / ESPALIER_REPORT_INSTALLED;
+  fs::path installed = self.parent_path().parent_path() / ESPALIER_REPORT_INSTALLED;
   if (fs::exists(installed, none)) return installed;
   if (fs::exists(ESPALIER_REPORT_SOURCE, none)) return ESPALIER_REPORT_SOURCE;
   throw std::runtime_error(

@@ -245,7 +245,7 @@ class driver final : public subject {
   template <bool Latency, bool Record, class Source>
   void loop(Source& source, const run_request& request, unsigned thread, const std::atomic<bool>& stop,
             thread_result& mine) {
-    [[maybe_unused]] unsigned until_timed = request.latency_every;
+    [[maybe_unused]] unsigned until_timed = request.latency_every;  // NOLINT(misc-const-correctness)
     while (const std::uint64_t steps = source.more(stop.load(std::memory_order_relaxed))) {
       for (std::uint64_t i = 0; i < steps; ++i) {
         const step s = source.next();

@@ -60,11 +60,11 @@ struct run_request {
   const workload_plan& plan;
   unsigned threads = 1;
   /// Thread i is pinned to pus[i % size]; empty for unpinned threads.
-  std::span<const unsigned> pus{};
+  std::span<const unsigned> pus;
   /// The run ends after this time, or, where operations is set, after that many operations of all threads. A
   /// trace always ends with its last record.
   std::chrono::nanoseconds time{};
-  std::optional<std::uint64_t> operations{};
+  std::optional<std::uint64_t> operations;
   std::uint64_t seed = 42;
   /// Time every n-th operation of each thread; 0 for none.
   unsigned latency_every = 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "espalier/hw/process.hpp"
@@ -31,7 +32,7 @@ ordered_json context_json(const run_context& c) {
   j["host_name"] = or_unavailable(c.host);
   j["executable"] = "espalier";
   j["num_cpus"] = c.processors;
-  j["mhz_per_cpu"] = static_cast<std::uint64_t>(c.mhz + 0.5);
+  j["mhz_per_cpu"] = std::llround(c.mhz);
   j["cpu_scaling_enabled"] = c.cpu_scaling.value_or(false);
   j["caches"] = caches;
   j["load_avg"] = c.load ? ordered_json(*c.load) : ordered_json::array();
@@ -108,11 +109,9 @@ void add_runs(ordered_json& benchmarks, const measurement& m, std::size_t family
 
 void add_aggregates(ordered_json& benchmarks, const measurement& m, std::size_t family) {
   std::vector<double> real;
-  std::vector<double> cpu;
-  for (const run_outcome& r : m.runs) {
-    real.push_back(r.wall_ns_per_operation());
-    cpu.push_back(r.cpu_ns_per_operation());
-  }
+  real.reserve(m.runs.size());
+  for (const run_outcome& r : m.runs) real.push_back(r.wall_ns_per_operation());
+  const std::vector<double> cpu = m.cpu_ns_per_operation();
   using aggregate = std::optional<double> (*)(std::span<const double>);
   struct row {
     const char* name;
@@ -204,8 +203,7 @@ std::string to_csv(const std::vector<measurement>& all) {
       "max_ops_per_s,cpu_ns_per_op,bytes_per_key,leaked_bytes,p50_ns,p99_ns,p999_ns,max_ns\n";
   for (const measurement& m : all) {
     const std::vector<double> t = m.throughput();
-    std::vector<double> cpu;
-    for (const run_outcome& r : m.runs) cpu.push_back(r.cpu_ns_per_operation());
+    const std::vector<double> cpu = m.cpu_ns_per_operation();
     const histogram h = latency_of_all(m);
     text += fmt::format("\"{}\",{},{},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{},{},{}\n", m.plan->name,
                         m.facts.name, to_string(m.facts.kind), m.facts.placement,

@@ -76,13 +76,14 @@ class plan_session {
   }
 
   [[nodiscard]] run_request base(unsigned threads, std::uint64_t salt) const {
-    run_request run{*plan_};
-    run.threads = threads;
-    run.pus = pus_;
-    run.time = request_.time;
-    run.operations = request_.operations;
-    run.seed = request_.seed + salt;
-    return run;
+    return {.plan = *plan_,
+            .threads = threads,
+            .pus = pus_,
+            .time = request_.time,
+            .operations = request_.operations,
+            .seed = request_.seed + salt,
+            .latency_every = 0,
+            .recorder = nullptr};
   }
 
   std::vector<measurement> measure(unsigned threads) {
@@ -160,6 +161,13 @@ std::vector<double> measurement::throughput() const {
   std::vector<double> values;
   values.reserve(runs.size());
   for (const run_outcome& r : runs) values.push_back(r.operations_per_second());
+  return values;
+}
+
+std::vector<double> measurement::cpu_ns_per_operation() const {
+  std::vector<double> values;
+  values.reserve(runs.size());
+  for (const run_outcome& r : runs) values.push_back(r.cpu_ns_per_operation());
   return values;
 }
 

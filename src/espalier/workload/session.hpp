@@ -48,6 +48,8 @@ struct measurement {
 
   /// Operations per second of each run.
   [[nodiscard]] std::vector<double> throughput() const;
+  /// CPU nanoseconds per operation of each run.
+  [[nodiscard]] std::vector<double> cpu_ns_per_operation() const;
   [[nodiscard]] double median_throughput() const;
 };
 
