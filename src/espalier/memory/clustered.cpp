@@ -5,7 +5,7 @@
 namespace espalier {
 
 clustered::~clustered() {
-  for (std::atomic<cluster_slab*>& s : slabs_) delete s.load(std::memory_order_relaxed);
+  for (const std::atomic<cluster_slab*>& s : slabs_) delete s.load(std::memory_order_relaxed);
 }
 
 cluster_slab& clustered::add_slab(std::size_t held) {

@@ -5,8 +5,8 @@
 namespace espalier {
 
 segregated::~segregated() {
-  for (role_slabs& of_role : slabs_) {
-    for (std::atomic<slab*>& s : of_role) delete s.load(std::memory_order_relaxed);
+  for (const role_slabs& of_role : slabs_) {
+    for (const std::atomic<slab*>& s : of_role) delete s.load(std::memory_order_relaxed);
   }
 }
 

@@ -1,0 +1,231 @@
+// scan: bounds, ends, what a visitor may do, and what it sees while others write.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <thread>
+
+#include "support/model.hpp"
+#include "support/suite.hpp"
+#include "support/watchdog.hpp"
+
+namespace espalier::test {
+namespace {
+
+model filled(operations& map, std::span<const key> keys) {
+  model expected;
+  for (const key k : keys) {
+    map.insert(k, k ^ 0x55);
+    expected[k] = k ^ 0x55;
+  }
+  return expected;
+}
+
+/// A scan to the end, with visitors of both kinds.
+void expect_scan_from(operations& map, const model& expected, key from) {
+  const model wanted(expected.lower_bound(from), expected.end());
+  std::vector<model::value_type> seen;
+  EXPECT_EQ(map.scan_to_end(from, [&](key k, value v) { seen.emplace_back(k, v); }), wanted.size());
+  EXPECT_TRUE(std::equal(seen.begin(), seen.end(), wanted.begin(), wanted.end())) << "from " << from;
+  seen.clear();
+  EXPECT_EQ(map.scan(from, [&](key k, value v) { return seen.emplace_back(k, v), true; }), wanted.size());
+  EXPECT_TRUE(std::equal(seen.begin(), seen.end(), wanted.begin(), wanted.end())) << "from " << from;
+}
+
+void with_and_without_guard(subject& map, function_ref<void(operations&)> body) {
+  body(map.plain());
+  map.with_guard(body);
+}
+
+}  // namespace
+
+ESPALIER_CHECK(conformance, scan_from_every_kind_of_bound) {
+  const auto boundary = boundary_keys(type);
+  const auto spread = key_range(10, 400, 7);
+  for (const auto& keys : {std::vector<key>{}, std::vector<key>{9}, boundary, spread}) {
+    const auto map = make(type);
+    const model expected = filled(map->plain(), keys);
+    std::vector<key> bounds{0, 1, type.largest_key - 1, type.largest_key};
+    for (const key k : keys) {
+      bounds.push_back(k);
+      if (k > 0) bounds.push_back(k - 1);
+      if (k < type.largest_key) bounds.push_back(k + 1);
+    }
+    with_and_without_guard(*map, [&](operations& with) {
+      for (const key from : bounds) expect_scan_from(with, expected, from);
+    });
+  }
+}
+
+ESPALIER_CHECK(conformance, scan_stops_where_told) {
+  const auto map = make(type);
+  const model expected = filled(map->plain(), key_range(3, 303, 3));
+  with_and_without_guard(*map, [&](operations& with) {
+    for (const key from : {key{0}, key{3}, key{100}, key{299}, key{300}, key{301}}) {
+      const auto first = expected.lower_bound(from);
+      const auto left = static_cast<std::size_t>(std::distance(first, expected.end()));
+      for (std::size_t most = 1; most <= left + 1; ++most) {
+        std::size_t visits = 0;
+        auto next = first;
+        const std::size_t answer = with.scan(from, [&](key k, value) {
+          EXPECT_EQ(k, next->first);
+          ++next;
+          return ++visits < most;
+        });
+        ASSERT_EQ(answer, std::min(most, left)) << "from " << from << ", at most " << most;
+        ASSERT_EQ(visits, answer);
+      }
+    }
+  });
+}
+
+ESPALIER_CHECK(conformance, long_scans) {
+  // Maps hand over between batches and between pins: at 64, 512, 1024 and around.
+  const auto map = make(type);
+  std::vector<key> keys = key_range(0, 2200, 2);
+  random_source random(31);
+  for (std::size_t i = keys.size(); i > 1; --i) std::swap(keys[i - 1], keys[random.below(i)]);
+  const model expected = filled(map->plain(), keys);
+  with_and_without_guard(*map, [&](operations& with) {
+    for (const key from : {key{0}, key{1}, key{128}, key{1024}, key{1175}, key{1176}, key{1177}})
+      expect_scan_from(with, expected, from);
+    for (const std::size_t most : {63U, 64U, 65U, 128U, 511U, 512U, 513U, 1023U, 1024U, 1025U}) {
+      std::size_t visits = 0;
+      key last = 0;
+      EXPECT_EQ(with.scan(0, [&](key k, value) { return last = k, ++visits < most; }), most);
+      EXPECT_EQ(visits, most);
+      EXPECT_EQ(last, 2 * (most - 1));
+    }
+  });
+}
+
+ESPALIER_CHECK(conformance, scan_after_erase) {
+  const auto map = make(type);
+  model expected = filled(map->plain(), key_range(0, 500));
+  for (const key step : {key{2}, key{3}, key{5}, key{7}, key{1}}) {
+    for (key k = 0; k < 500; k += step) {
+      ASSERT_EQ(map->plain().erase(k), expected.erase(k) == 1);
+    }
+    with_and_without_guard(*map, [&](operations& with) {
+      for (const key from : {key{0}, key{1}, key{250}, key{499}, key{500}})
+        expect_scan_from(with, expected, from);
+    });
+  }
+  EXPECT_TRUE(expected.empty());
+  expect_sound_at_rest(*map, type);
+}
+
+ESPALIER_CHECK(conformance, visitor_may_use_the_map) {
+  const auto map = make(type);
+  watchdog dog(type, *map);
+  with_and_without_guard(*map, [&](operations& with) {
+    model expected = filled(with, key_range(0, 400, 4));
+    std::vector<key> seen;
+    // Behind it the visitor takes keys away, one of them the one it is at; ahead it adds some, takes one of
+    // those away again and assigns to others. The multiples of 4 ahead stay, so each must be seen.
+    with.scan_to_end(0, [&](key k, value) {
+      dog.begin(0, operation::scan, k);
+      if (k % 4 == 0) seen.push_back(k);
+      EXPECT_EQ(with.contains(k), expected.contains(k));
+      if (k % 4 != 0) return;
+      EXPECT_EQ(with.find(k), expected.at(k));
+      EXPECT_TRUE(map->plain().erase(k));
+      EXPECT_FALSE(with.contains(k));
+      expected.erase(k);
+      EXPECT_TRUE(with.insert(k + 5, k));
+      EXPECT_TRUE(map->plain().insert(k + 6, k));
+      EXPECT_TRUE(with.erase(k + 6));
+      expected[k + 5] = k;
+      if (expected.contains(k + 8)) {
+        EXPECT_FALSE(with.insert_or_assign(k + 8, k));
+        expected[k + 8] = k;
+      }
+    });
+    EXPECT_EQ(seen, key_range(0, 400, 4));
+    expect_equal(with, expected, key_range(0, 420));
+
+    // A scan within a scan.
+    std::size_t pairs = 0;
+    const std::size_t outer = with.scan_to_end(0, [&](key k, value) {
+      dog.begin(0, operation::scan, k);
+      pairs += map->plain().scan_to_end(k, [](key, value) {});
+    });
+    EXPECT_EQ(outer, expected.size());
+    EXPECT_EQ(pairs, outer * (outer + 1) / 2);
+
+    // Emptied from within.
+    with.scan_to_end(0, [&](key k, value) { EXPECT_TRUE(with.erase(k)) << k; });
+    expect_equal(with, {}, key_range(0, 420));
+  });
+  expect_sound_at_rest(*map, type);
+}
+
+ESPALIER_CHECK(conformance, scan_beside_writers) {
+  // The odd keys stay throughout: every scan sees each of them once, in order, with its value. The even ones
+  // come and go.
+  constexpr key stable = 150;
+  constexpr std::uint64_t writes = 4000;
+  constexpr std::uint64_t wanted_scans = 40;
+  const auto map = make(type);
+  watchdog dog(type, *map);
+  for (key k = 1; k < 2 * stable; k += 2) map->plain().insert((k * 89) % (2 * stable), 7);
+  for (key k = 0; k < 2 * stable; ++k) map->plain().erase(k);
+  random_source order(41);
+  std::vector<key> odd = key_range(1, 2 * stable, 2);
+  for (std::size_t i = odd.size(); i > 1; --i) std::swap(odd[i - 1], odd[order.below(i)]);
+  for (const key k : odd) map->plain().insert(k, k * 3);
+
+  std::atomic<int> writing{2};
+  std::atomic<std::uint64_t> scans{0};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      random_source random(42, t);
+      // Until the scanners have done some at least, however the threads are scheduled.
+      for (std::uint64_t i = 0; i < writes || scans.load(std::memory_order_relaxed) < wanted_scans; ++i) {
+        const key k = 2 * random.below(stable);
+        dog.begin(t, operation::erase, k);
+        if (random.below(2) == 0) {
+          map->plain().insert(k, k * 3);
+        } else {
+          map->plain().erase(k);
+        }
+      }
+      writing.fetch_sub(1);
+      dog.done(t);
+    });
+  }
+  for (std::size_t t = 2; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      random_source random(43, t);
+      const auto scan_once = [&](operations& with) {
+        const key from = random.below(2) == 0 ? 0 : random.below(2 * stable);
+        dog.begin(t, operation::scan, from);
+        key next_odd = from | 1U;
+        bool right = true;
+        std::optional<key> last;
+        with.scan_to_end(from, [&](key k, value v) {
+          right = right && (!last || *last < k) && k >= from && v == k * 3 && k <= next_odd;
+          last = k;
+          if (k == next_odd) next_odd += 2;
+        });
+        EXPECT_TRUE(right) << "scan from " << from << " is out of order, or misses or repeats a key; last "
+                           << last.value_or(0);
+        EXPECT_EQ(next_odd, 2 * stable + 1) << "scan from " << from << " ends too early";
+        scans.fetch_add(1);
+      };
+      while (writing.load() != 0 && !::testing::Test::HasFailure()) {
+        scan_once(map->plain());
+        map->with_guard(scan_once);
+      }
+      scans.fetch_add(wanted_scans);  // lets the writers go where this thread gave up
+      dog.done(t);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  expect_sound_at_rest(*map, type);
+}
+
+}  // namespace espalier::test

@@ -1,0 +1,262 @@
+// The nth allocation fails, for one n after the other: an operation that throws must have changed nothing,
+// the map must go on working, and nothing may be lost.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <thread>
+
+#include "support/allocation_failure.hpp"
+#include "support/model.hpp"
+#include "support/operation.hpp"
+#include "support/suite.hpp"
+
+namespace espalier::test {
+namespace {
+
+struct action {
+  operation what;
+  key k;
+  value v;
+};
+
+/// All that an action tells its caller. Equal for a map and its model.
+struct outcome {
+  bool changed = false;
+  std::optional<value> found;
+  std::size_t visits = 0;
+  std::uint64_t entries = 0;  // a sum over what a scan visits
+
+  friend bool operator==(const outcome&, const outcome&) = default;
+};
+
+constexpr std::size_t scan_most = 10;
+
+// Neither allocates, unless the map does.
+
+outcome act(operations& map, const action& a) {
+  outcome o;
+  switch (a.what) {
+    case operation::find:
+      o.found = map.find(a.k);
+      break;
+    case operation::contains:
+      o.changed = map.contains(a.k);
+      break;
+    case operation::insert:
+      o.changed = map.insert(a.k, a.v);
+      break;
+    case operation::insert_or_assign:
+      o.changed = map.insert_or_assign(a.k, a.v);
+      break;
+    case operation::erase:
+      o.changed = map.erase(a.k);
+      break;
+    default: {
+      std::size_t left = scan_most;
+      o.visits = map.scan(a.k, [&](key k, value v) {
+        o.entries += workload::mix64(k) ^ v;
+        return --left != 0;
+      });
+    }
+  }
+  return o;
+}
+
+outcome act(model& map, const action& a) {
+  outcome o;
+  const auto at = map.find(a.k);
+  switch (a.what) {
+    case operation::find:
+      if (at != map.end()) o.found = at->second;
+      break;
+    case operation::contains:
+      o.changed = at != map.end();
+      break;
+    case operation::insert:
+      o.changed = map.try_emplace(a.k, a.v).second;
+      break;
+    case operation::insert_or_assign:
+      o.changed = map.insert_or_assign(a.k, a.v).second;
+      break;
+    case operation::erase:
+      o.changed = map.erase(a.k) == 1;
+      break;
+    default:
+      for (auto next = map.lower_bound(a.k); next != map.end() && o.visits < scan_most; ++next) {
+        o.entries += workload::mix64(next->first) ^ next->second;
+        ++o.visits;
+      }
+  }
+  return o;
+}
+
+constexpr key script_keys = 48;
+
+std::vector<action> make_script() {
+  constexpr operation frequent[] = {operation::insert,
+                                    operation::insert,
+                                    operation::insert,
+                                    operation::insert_or_assign,
+                                    operation::insert_or_assign,
+                                    operation::erase,
+                                    operation::erase,
+                                    operation::erase,
+                                    operation::find,
+                                    operation::scan};
+  random_source random(3003);
+  std::vector<action> script(1200);
+  for (action& a : script)
+    a = {frequent[random.below(std::size(frequent))], random.below(script_keys), random.next()};
+  return script;
+}
+
+/// Some contents for both; nothing fails.
+void prepare(subject& map, model& expected) {
+  for (key k = 0; k < script_keys; k += 3) {
+    map.plain().insert(k, k);
+    expected[k] = k;
+  }
+}
+
+/// Whether a dead map of this type leaves nothing behind: all but those which never give back what the shared
+/// heap would have to get from them.
+bool dies_clean(const subject_type& type) { return type.gives_back || type.placement != "shared_heap"; }
+
+/// One run of the script in which the nth allocation fails. Returns the allocations that it made.
+std::uint64_t run_script(const subject_type& type, const std::vector<action>& script, std::uint64_t nth) {
+  const std::int64_t before = live_allocations();
+  failure_plan plan{nth};
+  {
+    const auto map = make(type);
+    model expected;
+    prepare(*map, expected);
+    int thrown = 0;
+    for (const action& a : script) {
+      outcome got;
+      try {
+        const armed now(plan);
+        got = act(map->plain(), a);
+      } catch (const std::bad_alloc&) {
+        ++thrown;
+        expect_equal(map->plain(), expected, key_range(0, script_keys));
+        const char* const wrong = map->check_invariants();
+        EXPECT_EQ(wrong, nullptr) << wrong;
+        if (::testing::Test::HasFailure()) {
+          ADD_FAILURE() << "changed by an operation that threw";
+          return plan.seen;
+        }
+        got = act(map->plain(), a);  // nothing fails now
+      }
+      EXPECT_TRUE(got == act(expected, a))
+          << to_string(a.what) << " of key " << a.k << " tells the wrong thing";
+      if (::testing::Test::HasFailure()) return plan.seen;
+    }
+    EXPECT_EQ(thrown, plan.has_failed() ? 1 : 0) << "a failed allocation was not reported";
+    expect_equal(map->plain(), expected, key_range(0, script_keys));
+    expect_sound_at_rest(*map, type);
+  }
+  if (dies_clean(type)) {
+    EXPECT_EQ(live_allocations(), before) << "allocations left behind by a dead map";
+  }
+  return plan.seen;
+}
+
+}  // namespace
+
+ESPALIER_CHECK(fault, nth_allocation_of_a_script) {
+  constexpr std::uint64_t most = 200;
+  const auto script = make_script();
+  const std::uint64_t there = run_script(type, script, 0);
+  // The arenas ask operator new for little; these two for every block.
+  if (type.placement == "shared_heap" || type.placement == "failing") {
+    ASSERT_GE(there, most) << "the script fails too little";
+  }
+  for (std::uint64_t nth = 1; nth <= std::min(there, most); ++nth) {
+    run_script(type, script, nth);
+    if (::testing::Test::HasFailure()) {
+      ADD_FAILURE() << "where allocation " << nth << " failed";
+      return;
+    }
+  }
+}
+
+ESPALIER_CHECK(fault, first_operation_of_a_thread) {
+  // A thread's first pin, retirement or block may need room for what the map keeps per thread.
+  std::uint64_t failures = 0;
+  for (const bool filled : {false, true}) {
+    for (const operation what : {operation::find, operation::contains, operation::insert,
+                                 operation::insert_or_assign, operation::erase, operation::scan}) {
+      // Key 9 is there where the map is filled, key 10 never.
+      for (const key k : {key{9}, key{10}}) {
+        const action a{what, k, 77};
+        bool failed = true;
+        for (std::uint64_t nth = 1; failed; ++nth) {
+          ASSERT_LE(nth, 100U) << "no end of failures";
+          const std::int64_t before = live_allocations();
+          {
+            const auto map = make(type);
+            model expected;
+            if (filled) prepare(*map, expected);
+            failure_plan plan{nth};
+            outcome got;
+            bool thrown = false;
+            std::thread([&] {
+              try {
+                const armed now(plan);
+                got = act(map->plain(), a);
+              } catch (const std::bad_alloc&) {
+                thrown = true;
+              }
+            }).join();
+            failed = plan.has_failed();
+            ASSERT_EQ(thrown, failed);
+            if (failed) {
+              ++failures;
+              expect_equal(map->plain(), expected, key_range(0, script_keys));
+              ASSERT_FALSE(::testing::Test::HasFailure()) << "changed by an operation that threw";
+              std::thread([&] { got = act(map->plain(), a); }).join();
+            }
+            ASSERT_TRUE(got == act(expected, a))
+                << to_string(what) << " of key " << k << ", allocation " << nth;
+            expect_equal(map->plain(), expected, key_range(0, script_keys));
+            expect_sound_at_rest(*map, type);
+          }
+          if (dies_clean(type)) {
+            ASSERT_EQ(live_allocations(), before);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(failures, 0U) << "the first insertion into a map must have needed memory";
+}
+
+ESPALIER_CHECK(fault, construction) {
+  failure_plan count;
+  const std::int64_t before = live_allocations();
+  {
+    const armed now(count);
+    type.construct_only();
+  }
+  ASSERT_EQ(live_allocations(), before);
+  if (type.properties.region_protection) {
+    EXPECT_GT(count.seen, 0U) << "a reclaimer of its own needs memory";
+  }
+  for (std::uint64_t nth = 1; nth <= count.seen; ++nth) {
+    failure_plan plan{nth};
+    bool thrown = false;
+    try {
+      const armed now(plan);
+      type.construct_only();
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    }
+    EXPECT_TRUE(thrown) << "allocation " << nth;
+    EXPECT_EQ(live_allocations(), before) << "left behind where allocation " << nth << " failed";
+  }
+}
+
+}  // namespace espalier::test

@@ -1,0 +1,158 @@
+#include "espalier/hw/thread_slot.hpp"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "support/on_threads.hpp"
+#include "support/sanitizers.hpp"
+
+namespace espalier::hw {
+namespace {
+
+TEST(thread_slot, is_constant_for_a_thread) {
+  const std::uint32_t mine = thread_slot();
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(thread_slot(), mine);
+  EXPECT_LT(mine, thread_slots_used());
+  EXPECT_EQ(thread_slot_owner(mine), gettid());
+}
+
+TEST(thread_slot, live_threads_have_different_ones) {
+  constexpr int threads = 40;
+  std::barrier together(threads);
+  std::mutex lock;
+  std::set<std::uint32_t> slots{thread_slot()};
+  test::on_threads(threads, [&](int) {
+    {
+      const std::lock_guard hold(lock);
+      slots.insert(thread_slot());
+    }
+    together.arrive_and_wait();
+    EXPECT_EQ(thread_slot_owner(thread_slot()), gettid());
+  });
+  EXPECT_EQ(slots.size(), static_cast<std::size_t>(threads) + 1);
+  EXPECT_GT(thread_slots_used(), *slots.rbegin());
+}
+
+TEST(thread_slot, returns_with_its_thread_and_serves_the_next_one) {
+  const std::uint32_t mine = thread_slot();
+  std::uint32_t first = mine;
+  std::thread([&] { first = thread_slot(); }).join();
+  EXPECT_NE(first, mine);
+  EXPECT_EQ(thread_slot_owner(first), 0);
+  const std::uint32_t used = thread_slots_used();
+  // Plain memory passes from one thread to the next by the slot alone: a race detector would object if
+  // taking it over did not synchronise with giving it up.
+  std::vector<int> written(used, 0);
+  constexpr int threads = 50;
+  std::atomic<int> started{0};
+  std::vector<std::thread> workers;
+  workers.reserve(threads);
+  for (int t = 0; t < threads; ++t) {
+    const int before = started.load(std::memory_order_relaxed);
+    workers.emplace_back([&] {
+      const std::uint32_t slot = thread_slot();
+      if (slot < written.size()) ++written[slot];
+      started.fetch_add(1, std::memory_order_relaxed);
+    });
+    while (started.load(std::memory_order_relaxed) == before) std::this_thread::yield();
+  }
+  for (std::thread& w : workers) w.join();
+  for (int i = 0; i < 20; ++i) {
+    std::thread([&] { EXPECT_EQ(thread_slot(), first); }).join();
+  }
+}
+
+TEST(thread_slot, nobody_owns_what_was_never_handed_out) {
+  EXPECT_EQ(thread_slot_owner(max_thread_slots), 0);
+  EXPECT_EQ(thread_slot_owner(~std::uint32_t{0}), 0);
+}
+
+/// Asks for the slot once more while its thread ends, after the slot was given back.
+struct late_user {
+  std::uint32_t* seen;
+  ~late_user() { *seen = thread_slot(); }
+};
+
+TEST(thread_slot, a_late_call_takes_a_slot_that_no_other_thread_will_get) {
+  std::uint32_t late = max_thread_slots;
+  std::thread([&] {
+    thread_local const late_user user{&late};  // made before the slot's holder, hence destroyed after it
+    EXPECT_EQ(user.seen, &late);
+    EXPECT_LT(thread_slot(), max_thread_slots);
+  }).join();
+  ASSERT_LT(late, max_thread_slots);
+  EXPECT_NE(late, thread_slot());
+  for (int i = 0; i < 3; ++i) {
+    std::thread([&] { EXPECT_NE(thread_slot(), late); }).join();
+  }
+}
+
+struct crowd {
+  std::atomic<std::uint32_t> holders{0};
+  std::atomic<std::uint32_t> refused{0};
+  std::atomic<bool> leave{false};
+
+  static void* join(void* argument) {
+    auto& all = *static_cast<crowd*>(argument);
+    try {
+      (void)thread_slot();
+      all.holders.fetch_add(1);
+    } catch (const std::system_error& e) {
+      EXPECT_EQ(e.code(), std::errc::resource_unavailable_try_again);
+      all.refused.fetch_add(1);
+    }
+    all.leave.wait(false);
+    return nullptr;
+  }
+};
+
+TEST(thread_slot, too_many_threads_are_refused_until_one_ends) {
+  if (test::thread_sanitizer || test::address_sanitizer) GTEST_SKIP() << "too many threads for a sanitizer";
+  const std::uint32_t mine = thread_slot();
+  crowd all;
+  pthread_attr_t small{};
+  ASSERT_EQ(pthread_attr_init(&small), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&small, std::size_t{64} << 10U), 0);
+  std::vector<pthread_t> threads;
+  bool enough = true;
+  for (std::uint32_t t = 0; t < max_thread_slots + 2; ++t) {
+    pthread_t thread{};
+    if (pthread_create(&thread, &small, crowd::join, &all) != 0) {
+      enough = false;
+      break;
+    }
+    threads.push_back(thread);
+  }
+  while (all.holders.load() + all.refused.load() < threads.size()) std::this_thread::yield();
+  const std::uint32_t holders = all.holders.load();
+  const std::uint32_t refused = all.refused.load();
+  const bool is_still_mine = thread_slot() == mine;
+  all.leave.store(true);
+  all.leave.notify_all();
+  for (const pthread_t t : threads) pthread_join(t, nullptr);
+  pthread_attr_destroy(&small);
+  if (!enough) GTEST_SKIP() << "this system allows only " << threads.size() << " more threads";
+  EXPECT_TRUE(is_still_mine);
+  EXPECT_LE(holders, max_thread_slots - 1);
+  EXPECT_GE(holders, max_thread_slots - 3) << "this thread's, and what a late destructor took for good";
+  EXPECT_EQ(holders + refused, max_thread_slots + 2);
+  EXPECT_EQ(thread_slots_used(), max_thread_slots);
+  bool served = false;
+  std::thread([&] { served = thread_slot() < max_thread_slots; }).join();
+  EXPECT_TRUE(served) << "the slots came back";
+}
+
+}  // namespace
+}  // namespace espalier::hw

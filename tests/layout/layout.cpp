@@ -1,0 +1,111 @@
+// Sizes, alignments and addresses. The numbers are the same in every build: what is tested is what ships.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+#include <utility>
+
+#include "espalier/hw/cache_line.hpp"
+#include "support/model.hpp"
+#include "support/suite.hpp"
+
+namespace espalier::test {
+namespace {
+
+/// Bytes of a node with 64-bit keys and values in the compact layout.
+constexpr std::pair<std::string_view, std::size_t> node_bytes[] = {
+    {"edge_ext_lf", 32},
+    {"ticket", 32},  // 40 as published: a router's locks and a leaf's value share a word
+    {"global_lock_bst", 32},
+    {"hand_over_hand_bst", 40},
+    {"locked_map", 48},  // of libstdc++'s std::map: links, colour, entry
+};
+
+struct placed {
+  std::uintptr_t first;
+  std::size_t bytes;
+  memory_role role;
+};
+
+/// The blocks of a map with some thousand random keys, part of which came and went; by address.
+std::vector<placed> blocks_of(subject& map) {
+  random_source random(4004);
+  std::vector<key> keys(3000);
+  for (key& k : keys) k = random.next();
+  for (const key k : keys) map.plain().insert(k, k);
+  for (std::size_t i = 0; i < keys.size(); i += 3) map.plain().erase(keys[i]);
+  map.collect();
+  for (std::size_t i = 0; i < keys.size(); i += 6) map.plain().insert(keys[i], i);
+  std::vector<placed> blocks;
+  map.visit_blocks([&](const void* memory, std::size_t bytes, memory_role role) {
+    blocks.push_back({reinterpret_cast<std::uintptr_t>(memory), bytes, role});
+  });
+  std::sort(blocks.begin(), blocks.end(), [](const placed& a, const placed& b) { return a.first < b.first; });
+  return blocks;
+}
+
+}  // namespace
+
+ESPALIER_CHECK(layout, node_size) {
+  ASSERT_TRUE(type.node_bytes.has_value());
+  const auto* const known = std::find_if(std::begin(node_bytes), std::end(node_bytes),
+                                         [&](const auto& entry) { return entry.first == type.algorithm; });
+  ASSERT_NE(known, std::end(node_bytes))
+      << "say in this test how large a node of " << type.algorithm << " is";
+  EXPECT_EQ(*type.node_bytes, type.variant == "line" ? hw::cache_line_bytes : known->second);
+  const auto map = make(type);
+  for (const placed& b : blocks_of(*map)) {
+    if (b.role == memory_role::node || b.role == memory_role::leaf) {
+      ASSERT_EQ(b.bytes, *type.node_bytes);
+    }
+  }
+}
+
+ESPALIER_CHECK(layout, no_node_in_two_lines) {
+  // What fits lies in one: a node whose size is a power of two up to a line.
+  if (!type.node_bytes || !std::has_single_bit(*type.node_bytes) || *type.node_bytes > hw::cache_line_bytes)
+    return;
+  const auto map = make(type);
+  const auto blocks = blocks_of(*map);
+  EXPECT_GE(blocks.size(), 2000U);
+  for (const placed& b : blocks) {
+    ASSERT_EQ(b.first / hw::cache_line_bytes, (b.first + b.bytes - 1) / hw::cache_line_bytes)
+        << "a node of " << b.bytes << " bytes straddles two lines at " << std::hex << b.first;
+  }
+}
+
+ESPALIER_CHECK(layout, blocks_are_apart) {
+  const auto map = make(type);
+  const auto blocks = blocks_of(*map);
+  for (std::size_t i = 1; i < blocks.size(); ++i)
+    ASSERT_LE(blocks[i - 1].first + blocks[i - 1].bytes, blocks[i].first);
+}
+
+ESPALIER_CHECK(layout, properties_are_filled_in) {
+  EXPECT_FALSE(type.properties.name.empty());
+  EXPECT_EQ(type.properties.name, type.algorithm);
+  EXPECT_FALSE(type.properties.paper.empty());
+  EXPECT_NE(to_string(type.properties.find_progress), "");
+  EXPECT_NE(to_string(type.properties.update_progress), "");
+  // Finding is never harder than updating.
+  EXPECT_GE(type.properties.find_progress, type.properties.update_progress);
+  // Only readers without locks need protection; only with it can something be retired and not given back.
+  EXPECT_TRUE(type.properties.region_protection || type.properties.find_progress == progress::blocking);
+  EXPECT_TRUE(type.properties.region_protection || type.gives_back);
+}
+
+ESPALIER_CHECK(layout, names_are_unique) {
+  EXPECT_EQ(std::count_if(subjects().begin(), subjects().end(),
+                          [&](const subject_type& other) { return other.name == type.name; }),
+            1);
+  EXPECT_EQ(std::count_if(subjects().begin(), subjects().end(),
+                          [&](const subject_type& other) {
+                            return other.algorithm == type.algorithm && other.variant.empty();
+                          }),
+            1)
+      << "an algorithm has one default";
+}
+
+}  // namespace espalier::test

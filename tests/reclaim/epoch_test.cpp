@@ -1,0 +1,488 @@
+#include "espalier/reclaim/epoch.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <new>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "espalier/hw/asymmetric_fence.hpp"
+#include "espalier/hw/thread_slot.hpp"
+#include "espalier/reclaim/leaky.hpp"
+#include "espalier/reclaim/no_guard.hpp"
+#include "support/counting_new.hpp"
+#include "support/on_threads.hpp"
+#include "support/reexecute.hpp"
+
+namespace espalier {
+namespace {
+
+static_assert(!std::is_copy_constructible_v<epoch_domain::guard>);
+static_assert(!std::is_copy_assignable_v<epoch_domain::guard>);
+static_assert(std::is_nothrow_move_constructible_v<epoch_domain::guard>);
+static_assert(std::is_nothrow_move_assignable_v<epoch_domain::guard>);
+
+/// Counts what comes back, by owner: an owner is one of these.
+struct tally {
+  std::atomic<std::uint64_t> reclaimed{0};
+
+  /// An entry that stands for nothing but itself.
+  retired entry() noexcept {
+    return {nullptr, nullptr, this, [](const retired& e) noexcept {
+              static_cast<tally*>(e.owner)->reclaimed.fetch_add(1, std::memory_order_relaxed);
+            }};
+  }
+};
+
+template <class Reclaimer>
+void retire_some(Reclaimer& domain, tally& owner, int n) {
+  for (int i = 0; i < n; ++i) {
+    auto guard = domain.pin();
+    guard.reserve(1);
+    guard.retire(owner.entry());
+  }
+}
+
+/// A thread that pins at the constructor and stays pinned until the destructor.
+class pinned_thread {
+ public:
+  explicit pinned_thread(epoch_domain& domain)
+      : thread_([this, &domain] {
+          slot = hw::thread_slot();
+          number = gettid();
+          auto guard = domain.pin();
+          step_.arrive_and_wait();
+          step_.arrive_and_wait();
+        }) {
+    step_.arrive_and_wait();
+  }
+  pinned_thread(const pinned_thread&) = delete;
+  pinned_thread& operator=(const pinned_thread&) = delete;
+  ~pinned_thread() {
+    step_.arrive_and_wait();
+    thread_.join();
+  }
+
+  std::uint32_t slot = 0;
+  std::int32_t number = 0;
+
+ private:
+  std::barrier<> step_{2};
+  std::thread thread_;
+};
+
+TEST(epoch, nothing_comes_back_while_an_older_pin_lives) {
+  epoch_domain domain;
+  tally owner;
+  {
+    const pinned_thread reader(domain);
+    retire_some(domain, owner, 1000);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(domain.collect(), 1000U);
+    EXPECT_EQ(owner.reclaimed, 0U);
+    EXPECT_EQ(domain.statistics().retired, 1000U);
+    EXPECT_EQ(domain.statistics().reclaimed, 0U);
+  }
+  EXPECT_EQ(domain.collect(), 0U);
+  EXPECT_EQ(owner.reclaimed, 1000U);
+  EXPECT_EQ(domain.statistics().reclaimed, 1000U);
+}
+
+TEST(epoch, retiring_alone_keeps_what_waits_bounded) {
+  epoch_domain domain;
+  tally owner;
+  std::uint64_t most = 0;
+  for (int i = 0; i < 200; ++i) {
+    retire_some(domain, owner, 100);
+    const auto now = domain.statistics();
+    most = std::max(most, now.retired - now.reclaimed);
+  }
+  EXPECT_LT(most, 500U) << "nobody is pinned in between: a few bags";
+}
+
+TEST(epoch, the_own_pin_protects_too) {
+  epoch_domain domain;
+  tally owner;
+  {
+    auto guard = domain.pin();
+    for (int i = 0; i < 500; ++i) {
+      guard.reserve(1);
+      guard.retire(owner.entry());
+    }
+    EXPECT_EQ(owner.reclaimed, 0U);
+  }
+  EXPECT_EQ(domain.collect(), 0U);
+  EXPECT_EQ(owner.reclaimed, 500U);
+}
+
+TEST(epoch, guards_nest) {
+  epoch_domain domain;
+  tally owner;
+  std::thread reader;
+  std::barrier step(2);
+  reader = std::thread([&] {
+    auto outer = domain.pin();
+    {
+      auto inner = domain.pin();
+      auto innermost = domain.pin();
+    }
+    step.arrive_and_wait();
+    step.arrive_and_wait();
+  });
+  step.arrive_and_wait();
+  EXPECT_EQ(domain.statistics().pinned_threads, 1U);
+  retire_some(domain, owner, 300);
+  domain.collect();
+  EXPECT_EQ(owner.reclaimed, 0U) << "the inner guards' end must not unpin";
+  step.arrive_and_wait();
+  reader.join();
+  EXPECT_EQ(domain.statistics().pinned_threads, 0U);
+  EXPECT_EQ(domain.collect(), 0U);
+}
+
+TEST(epoch, a_moved_guard_takes_the_pin_along) {
+  epoch_domain domain;
+  const auto pinned = [&] { return domain.statistics().pinned_threads; };
+  {
+    auto first = domain.pin();
+    {
+      auto second = std::move(first);
+      EXPECT_EQ(pinned(), 1U);
+    }
+    EXPECT_EQ(pinned(), 0U) << "the empty guard holds nothing";
+  }
+  EXPECT_EQ(pinned(), 0U);
+  epoch_domain other;
+  tally owner;
+  {
+    auto guard = domain.pin();
+    guard = other.pin();
+    EXPECT_EQ(pinned(), 0U) << "assignment lets the old pin go";
+    EXPECT_EQ(other.statistics().pinned_threads, 1U);
+    auto& same = guard;
+    guard = std::move(same);
+    EXPECT_EQ(other.statistics().pinned_threads, 1U);
+    guard.reserve(1);
+    guard.retire(owner.entry());
+  }
+  EXPECT_EQ(other.statistics().pinned_threads, 0U);
+  EXPECT_EQ(other.statistics().retired, 1U);
+  EXPECT_EQ(domain.statistics().retired, 0U);
+}
+
+/// Who holds things up, or nobody's slot.
+epoch_domain::stall oldest_of(const epoch_domain& domain) {
+  return domain.statistics().oldest.value_or(epoch_domain::stall{hw::max_thread_slots, 0, 0, 0});
+}
+
+TEST(epoch, statistics_name_who_holds_everything_up) {
+  epoch_domain domain;
+  tally owner;
+  EXPECT_FALSE(domain.statistics().oldest);
+  {
+    const pinned_thread reader(domain);
+    retire_some(domain, owner, 1000);
+    const auto now = domain.statistics();
+    EXPECT_EQ(now.pinned_threads, 1U);
+    EXPECT_EQ(now.retired, 1000U);
+    EXPECT_EQ(now.reclaimed, 0U);
+    const auto oldest = oldest_of(domain);
+    EXPECT_EQ(oldest.slot, reader.slot);
+    EXPECT_EQ(oldest.thread, reader.number);
+    EXPECT_EQ(oldest.lag, 1U);
+    EXPECT_GE(oldest.refusals, 10U) << "an attempt for each bag";
+    {
+      // One that is pinned more recently does not hide it.
+      const auto guard = domain.pin();
+      std::thread([&] { domain.collect(); }).join();
+      EXPECT_EQ(domain.statistics().pinned_threads, 2U);
+      EXPECT_EQ(oldest_of(domain).slot, reader.slot);
+      EXPECT_GT(oldest_of(domain).refusals, oldest.refusals);
+    }
+  }
+  EXPECT_FALSE(domain.statistics().oldest);
+  domain.collect();
+  const auto after = domain.pin();
+  EXPECT_EQ(oldest_of(domain).slot, hw::thread_slot());
+  EXPECT_EQ(oldest_of(domain).lag, 0U);
+  EXPECT_EQ(oldest_of(domain).refusals, 0U);
+}
+
+TEST(epoch, threads_that_come_and_go_leave_nothing_behind) {
+  epoch_domain domain;
+  tally owner;
+  std::uint64_t expected = 0;
+  for (int generation = 0; generation < 10; ++generation) {
+    test::on_threads(4, [&](int t) { retire_some(domain, owner, 1 + 70 * t); });
+    expected += 4 + 70 * (0 + 1 + 2 + 3);
+    EXPECT_EQ(domain.collect(), 0U);
+    EXPECT_EQ(owner.reclaimed, expected);
+  }
+}
+
+TEST(epoch, the_bags_of_an_ended_thread_are_adopted) {
+  epoch_domain domain;
+  tally ended;
+  tally busy;
+  {
+    const pinned_thread reader(domain);
+    std::thread([&] { retire_some(domain, ended, 63 * 5); }).join();
+    EXPECT_EQ(ended.reclaimed, 0U);
+  }
+  // No call of collect(): the traffic of others has to do it. The last bag may still be open.
+  retire_some(domain, busy, 63 * 200);
+  EXPECT_GE(ended.reclaimed, 63U * 4);
+}
+
+TEST(epoch, purge_takes_its_owners_entries_and_no_others) {
+  epoch_domain domain;
+  tally a;
+  tally b;
+  {
+    const pinned_thread reader(domain);  // keeps full bags waiting
+    test::on_threads(3, [&](int) {
+      for (int i = 0; i < 200; ++i) {
+        retire_some(domain, a, 1);
+        retire_some(domain, b, 2);
+      }
+    });
+    domain.purge(&a);
+    EXPECT_EQ(a.reclaimed, 600U);
+    EXPECT_EQ(b.reclaimed, 0U);
+    EXPECT_EQ(domain.statistics().reclaimed, 600U);
+    EXPECT_EQ(domain.collect(), 1200U);
+    domain.purge(&a);
+    EXPECT_EQ(a.reclaimed, 600U) << "each entry once";
+  }
+  EXPECT_EQ(domain.collect(), 0U);
+  EXPECT_EQ(a.reclaimed, 600U);
+  EXPECT_EQ(b.reclaimed, 1200U);
+}
+
+TEST(epoch, destruction_gives_everything_back) {
+  tally owner;
+  {
+    epoch_domain domain;
+    {
+      const pinned_thread reader(domain);
+      retire_some(domain, owner, 200);
+    }
+    std::thread([&] { retire_some(domain, owner, 30); }).join();
+    EXPECT_LT(owner.reclaimed, 230U);
+  }
+  EXPECT_EQ(owner.reclaimed, 230U);
+}
+
+TEST(epoch, retiring_what_was_reserved_never_allocates) {
+  epoch_domain domain;
+  tally owner;
+  const pinned_thread reader(domain);  // so that no bag can be used again
+  std::uint64_t reserving = 0;
+  std::uint64_t retiring = 0;
+  for (std::size_t i = 0; i < 500; ++i) {
+    const std::size_t n = 1 + i % epoch_domain::max_reserve;
+    auto guard = domain.pin();
+    const std::uint64_t start = test::allocations;
+    guard.reserve(n);
+    const std::uint64_t reserved = test::allocations;
+    for (std::size_t k = 0; k < n; ++k) guard.retire(owner.entry());
+    reserving += reserved - start;
+    retiring += test::allocations - reserved;
+  }
+  EXPECT_EQ(retiring, 0U);
+  EXPECT_GT(reserving, 0U) << "the counter would notice";
+}
+
+TEST(epoch, the_largest_reservation_holds_at_every_fill_of_a_bag) {
+  for (std::size_t filled = 0; filled < 130; ++filled) {
+    epoch_domain domain;
+    tally owner;
+    const pinned_thread reader(domain);
+    retire_some(domain, owner, static_cast<int>(filled));
+    auto guard = domain.pin();
+    guard.reserve(epoch_domain::max_reserve);
+    const test::refuse_memory none;
+    for (std::size_t k = 0; k < epoch_domain::max_reserve; ++k) guard.retire(owner.entry());
+    EXPECT_EQ(domain.statistics().retired, filled + epoch_domain::max_reserve);
+  }
+}
+
+TEST(epoch, a_refused_reservation_changes_nothing) {
+  epoch_domain domain;
+  tally owner;
+  {
+    const pinned_thread reader(domain);
+    int refusals = 0;
+    for (int i = 0; i < 300; ++i) {
+      auto guard = domain.pin();
+      bool reserved = true;
+      {
+        const test::refuse_memory none;
+        try {
+          guard.reserve(8);
+        } catch (const std::bad_alloc&) {
+          reserved = false;
+          ++refusals;
+        }
+      }
+      if (!reserved) guard.reserve(8);
+      guard.retire(owner.entry());
+    }
+    EXPECT_GE(refusals, 5);
+    EXPECT_EQ(domain.statistics().retired, 300U);
+  }
+  EXPECT_EQ(domain.collect(), 0U);
+  EXPECT_EQ(owner.reclaimed, 300U);
+}
+
+TEST(epoch, a_refused_first_pin_leaves_the_domain_usable) {
+  epoch_domain domain;
+  {
+    const test::refuse_memory none;
+    EXPECT_THROW((void)domain.pin(), std::bad_alloc);
+  }
+  EXPECT_EQ(domain.statistics().pinned_threads, 0U);
+  const auto guard = domain.pin();
+  EXPECT_EQ(domain.statistics().pinned_threads, 1U);
+}
+
+/// A cell that notices when it is given back.
+struct cell {
+  static constexpr std::uint64_t intact = 0x600D600D600D600D;
+  std::atomic<std::uint64_t> word{intact};
+  static void spoil(const retired& e) noexcept {
+    static_cast<cell*>(e.object)->word.store(0, std::memory_order_relaxed);
+  }
+};
+
+/// Whether a reader that pinned before a cell was detached still finds it intact afterwards.
+template <class Reclaimer>
+bool protects_a_reader(Reclaimer& domain, int later_retirements) {
+  cell first;
+  cell second;
+  tally owner;
+  std::atomic<cell*> shared{&first};
+  std::barrier step(2);
+  bool was_intact = false;
+  std::thread reader([&] {
+    auto guard = domain.pin();
+    const cell* const seen = shared.load(std::memory_order_acquire);
+    step.arrive_and_wait();
+    step.arrive_and_wait();
+    was_intact = seen->word.load(std::memory_order_relaxed) == cell::intact;
+    (void)guard;
+  });
+  step.arrive_and_wait();
+  {
+    auto guard = domain.pin();
+    guard.reserve(1);
+    guard.retire({shared.exchange(&second), nullptr, &owner, cell::spoil});
+  }
+  retire_some(domain, owner, later_retirements);
+  step.arrive_and_wait();
+  reader.join();
+  domain.purge(&owner);
+  return was_intact;
+}
+
+TEST(protection, of_a_reader_by_each_reclaimer) {
+  epoch_domain epochs;
+  leaky leaking;
+  for (const int later : {0, 1, 62, 63, 64, 1000}) {
+    EXPECT_TRUE(protects_a_reader(epochs, later)) << later;
+    EXPECT_TRUE(protects_a_reader(leaking, later)) << later;
+  }
+}
+
+// The case for which two epochs of delay, counted from the retiring thread's announcement, would not do: the
+// reader pins one epoch later than the thread that then retires what the reader has found.
+TEST(epoch, a_reader_younger_than_the_retiring_pin_is_protected) {
+  epoch_domain domain;
+  tally owner;
+  const auto collect_elsewhere = [&] { std::thread([&] { domain.collect(); }).join(); };
+  {
+    auto retiring = domain.pin();
+    const std::uint64_t before = domain.statistics().epoch;
+    collect_elsewhere();
+    ASSERT_EQ(domain.statistics().epoch, before + 1);
+    const pinned_thread reader(domain);
+    {
+      auto guard = std::move(retiring);
+      guard.reserve(1);
+      guard.retire(owner.entry());
+    }
+    domain.collect();
+    EXPECT_EQ(domain.statistics().epoch, before + 2);
+    EXPECT_EQ(owner.reclaimed, 0U);
+  }
+  EXPECT_EQ(domain.collect(), 0U);
+  EXPECT_EQ(owner.reclaimed, 1U);
+}
+
+TEST(control, a_reclaimer_that_does_not_wait_is_caught) {
+  unprotected hasty;
+  EXPECT_FALSE(protects_a_reader(hasty, 0));
+}
+
+TEST(epoch, readers_never_meet_a_cell_that_was_given_back) {
+  epoch_domain domain;
+  constexpr int writers = 2;
+  constexpr int readers = 2;
+  constexpr std::size_t swaps = 4000;
+  std::deque<cell> cells(writers * swaps + 1);  // never used twice: a spoilt one stays spoilt
+  std::atomic<cell*> shared{&cells[0]};
+  std::atomic<int> writing{writers};
+  std::atomic<std::uint64_t> spoilt{0};
+  std::barrier start(writers + readers);
+  const auto write = [&](std::size_t first) {
+    for (std::size_t i = 0; i < swaps; ++i) {
+      if (i % 32 == 0) std::this_thread::yield();
+      auto guard = domain.pin();
+      guard.reserve(1);
+      cell* const before = shared.exchange(&cells[first + i], std::memory_order_acq_rel);
+      guard.retire({before, nullptr, nullptr, cell::spoil});
+    }
+    writing.fetch_sub(1);
+  };
+  const auto read = [&] {
+    do {
+      auto guard = domain.pin();
+      const cell* const seen = shared.load(std::memory_order_acquire);
+      for (int i = 0; i < 50; ++i) {
+        if (seen->word.load(std::memory_order_relaxed) != cell::intact) spoilt.fetch_add(1);
+      }
+    } while (writing.load(std::memory_order_relaxed) != 0);
+  };
+  test::on_threads(writers + readers, [&](int t) {
+    start.arrive_and_wait();
+    t < writers ? write(1 + static_cast<std::size_t>(t) * swaps) : read();
+  });
+  EXPECT_EQ(spoilt, 0U);
+  EXPECT_EQ(domain.collect(), 0U);
+  EXPECT_EQ(domain.statistics().reclaimed, writers * swaps);
+}
+
+bool is_fallback_process() {
+  const char* wish = std::getenv("ESPALIER_FENCE");
+  return wish != nullptr && std::string_view(wish) == "fence";
+}
+
+TEST(fallback, all_of_this_holds_with_ordinary_fences) {
+  if (is_fallback_process()) {
+    EXPECT_STREQ(hw::asymmetric_fence_kind(), "fence");
+  } else {
+    EXPECT_EQ(test::reexecute("*", "ESPALIER_FENCE", "fence"), 0);
+  }
+}
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,376 @@
+// Threads do random operations on the same few keys. What linearizability per key promises is checked while
+// they run and afterwards.
+//
+// Every value that is written names its key, its writer, and the number of that writer's write (its nonce,
+// which ascends). Hence:
+//   * A value found under a key names that key, and a write that has been begun.
+//   * Reads of one key by one thread never go backwards among one writer's values. The writes of one thread
+//     take effect in the order in which it did them, and so do the reads of another. Once a read has returned
+//     nonce n, the writer's earlier values have been overwritten or erased for good; every later read takes
+//     effect later. That includes scans, each of whose visits returns a value that the key had at some moment
+//     during the scan, and failed inserts, which write nothing.
+//   * For each key, the writes that reported it new, less the erases that reported it present, leave 1 if it
+//   is
+//     there in the end and 0 otherwise, whatever the schedule.
+//   * A value there in the end is its writer's last successful write of that key.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include "support/environment.hpp"
+#include "support/model.hpp"
+#include "support/suite.hpp"
+#include "support/watchdog.hpp"
+
+namespace espalier::test {
+namespace {
+
+struct written {
+  std::uint64_t key;     // 16 bits of the value
+  std::uint64_t writer;  // 8
+  std::uint64_t nonce;   // 40
+};
+
+value encode(const written& w) { return w.key << 48U | w.writer << 40U | w.nonce; }
+written decode(value v) { return {v >> 48U, v >> 40U & 0xffU, v & ((std::uint64_t{1} << 40U) - 1)}; }
+
+struct settings {
+  std::size_t threads;
+  key keys;
+  std::uint64_t operations_each;
+};
+
+/// Relative frequencies; each thread of a run takes the next of these.
+struct mix {
+  unsigned find, contains, insert, assign, erase, scan;
+  bool guarded;  // several operations to a guard
+};
+constexpr mix mixes[] = {
+    {10, 5, 40, 0, 40, 1, false},
+    {10, 5, 20, 25, 40, 1, true},
+    {40, 10, 15, 15, 20, 2, false},
+    {10, 0, 5, 60, 25, 1, true},
+};
+
+class worker {
+ public:
+  worker(const settings& s, std::size_t number, watchdog& dog)
+      : balance(s.keys, 0),
+        last_write(s.keys, 0),
+        settings_(s),
+        number_(number),
+        mix_(mixes[number % std::size(mixes)]),
+        random_(1001, number),
+        seen_(s.keys * s.threads, 0),
+        dog_(dog) {}
+
+  void run(subject& map) {
+    const std::uint64_t burst = mix_.guarded ? 16 : 256;
+    for (std::uint64_t done = 0; done < settings_.operations_each && wrong.empty(); done += burst) {
+      const auto some = [&](operations& with) {
+        for (std::uint64_t i = 0; i < burst && wrong.empty(); ++i) step(with);
+      };
+      if (mix_.guarded) {
+        map.with_guard(some);
+      } else {
+        some(map.plain());
+      }
+    }
+    dog_.done(number_);
+  }
+
+  // Read by the others once this one has ended.
+  std::vector<std::int64_t> balance;      // per key: reported new, less reported erased
+  std::vector<std::uint64_t> last_write;  // per key: nonce of the last write that took effect, or 0
+  std::string wrong;                      // the first thing that went wrong
+
+ private:
+  operation choose() {
+    auto draw = static_cast<unsigned>(
+        random_.below(mix_.find + mix_.contains + mix_.insert + mix_.assign + mix_.erase + mix_.scan));
+    const auto within = [&](unsigned frequency) {
+      if (draw < frequency) return true;
+      draw -= frequency;
+      return false;
+    };
+    if (within(mix_.find)) return operation::find;
+    if (within(mix_.contains)) return operation::contains;
+    if (within(mix_.insert)) return operation::insert;
+    if (within(mix_.assign)) return operation::insert_or_assign;
+    if (within(mix_.erase)) return operation::erase;
+    return operation::scan;
+  }
+
+  void step(operations& with) {
+    const operation what = choose();
+    const key k = random_.below(settings_.keys);
+    dog_.begin(number_, what, k);
+    switch (what) {
+      case operation::find:
+        if (const std::optional<value> v = with.find(k)) saw(k, *v);
+        break;
+      case operation::contains:
+        static_cast<void>(with.contains(k));
+        break;
+      case operation::insert:
+        if (with.insert(k, next_value(k))) {
+          last_write[k] = nonce_;
+          ++balance[k];
+        }
+        break;
+      case operation::insert_or_assign:
+        if (with.insert_or_assign(k, next_value(k))) ++balance[k];
+        last_write[k] = nonce_;
+        break;
+      case operation::erase:
+        if (with.erase(k)) --balance[k];
+        break;
+      default:
+        scan(with, k);
+    }
+  }
+
+  void scan(operations& with, key from) {
+    std::optional<key> last;
+    std::uint64_t left = 40;
+    with.scan(from, [&](key k, value v) {
+      if (k < from || k >= settings_.keys || (last && *last >= k)) {
+        fail("a scan from " + std::to_string(from) + " visits " + std::to_string(k) + " after " +
+             (last ? std::to_string(*last) : "nothing"));
+        return false;
+      }
+      last = k;
+      saw(k, v);
+      return --left != 0 && wrong.empty();
+    });
+  }
+
+  value next_value(key k) { return encode({k, number_, ++nonce_}); }
+
+  void saw(key k, value v) {
+    const written w = decode(v);
+    if (w.key != k || w.writer >= settings_.threads || w.nonce == 0) {
+      fail("key " + std::to_string(k) + " has a value that nobody wrote there: " + std::to_string(v));
+      return;
+    }
+    std::uint64_t& latest = seen_[k * settings_.threads + w.writer];
+    if (w.nonce < latest) {
+      fail("key " + std::to_string(k) + ": write " + std::to_string(w.nonce) + " of thread " +
+           std::to_string(w.writer) + " was seen after its write " + std::to_string(latest));
+    }
+    latest = w.nonce;
+  }
+
+  void fail(std::string what) {
+    if (wrong.empty()) wrong = std::move(what);
+  }
+
+  const settings& settings_;
+  const std::size_t number_;
+  const mix mix_;
+  random_source random_;
+  std::uint64_t nonce_ = 0;
+  std::vector<std::uint64_t> seen_;  // per key and writer: the latest nonce seen
+  watchdog& dog_;
+};
+
+std::uint64_t scaled(const subject_type& type, std::uint64_t operations) {
+  double scale = environment_number("ESPALIER_STRESS_SCALE", instrumented ? 0.2 : 1.0);
+  // With fewer processors than threads a fair lock is mostly handed to a thread that is not running, at the
+  // price of a turn of the scheduler.
+  if (type.algorithm == "global_lock_bst" && type.variant != "ttas") scale /= 20;
+  return std::max<std::uint64_t>(static_cast<std::uint64_t>(static_cast<double>(operations) * scale), 256);
+}
+
+void expect_conserved(operations& map, const settings& s, const std::vector<worker>& workers) {
+  for (key k = 0; k < s.keys; ++k) {
+    std::int64_t left = 0;
+    for (const worker& w : workers) left += w.balance[k];
+    const std::optional<value> there = map.find(k);
+    EXPECT_EQ(left, there ? 1 : 0) << "conservation of key " << k;
+    if (!there) continue;
+    const written last = decode(*there);
+    ASSERT_EQ(last.key, k) << "the value left under key " << k;
+    ASSERT_LT(last.writer, s.threads) << "the value left under key " << k;
+    EXPECT_EQ(last.nonce, workers[last.writer].last_write[k])
+        << "key " << k << " was left with a value that its writer has overwritten";
+  }
+}
+
+void stress(const subject_type& type, settings s) {
+  s.operations_each = scaled(type, s.operations_each);
+  const auto map = make(type);
+  {
+    watchdog dog(type, *map);
+    std::vector<worker> workers;
+    workers.reserve(s.threads);
+    for (std::size_t t = 0; t < s.threads; ++t) workers.emplace_back(s, t, dog);
+    std::barrier start(static_cast<std::ptrdiff_t>(s.threads));
+    std::vector<std::thread> threads;
+    for (worker& w : workers) {
+      threads.emplace_back([&] {
+        start.arrive_and_wait();
+        w.run(*map);
+      });
+    }
+    for (std::thread& t : threads) t.join();
+    for (const worker& w : workers) {
+      EXPECT_EQ(w.wrong, "");
+    }
+    expect_conserved(map->plain(), s, workers);
+  }
+  expect_sound_at_rest(*map, type);
+  for (key k = 0; k < s.keys; ++k) map->plain().erase(k);
+  expect_equal(map->plain(), {}, key_range(0, s.keys));
+  expect_sound_at_rest(*map, type);
+  if (type.gives_back) {
+    EXPECT_EQ(map->usage().blocks, 0U) << "an empty map holds memory";
+  }
+}
+
+}  // namespace
+
+ESPALIER_CHECK(stress, one_key) { stress(type, {4, 1, 120000}); }
+ESPALIER_CHECK(stress, two_keys) { stress(type, {4, 2, 160000}); }
+ESPALIER_CHECK(stress, sixteen_keys) { stress(type, {4, 16, 200000}); }
+ESPALIER_CHECK(stress, sixty_four_keys) { stress(type, {4, 64, 200000}); }
+ESPALIER_CHECK(stress, thousand_keys) { stress(type, {4, 1024, 200000}); }
+ESPALIER_CHECK(stress, eight_threads) { stress(type, {8, 8, 60000}); }
+
+ESPALIER_CHECK(stress, keys_that_stay) {
+  // Odd keys are there from the beginning and only assigned to; no operation may find one absent, whatever
+  // happens to the even keys around them.
+  constexpr std::size_t count = 4;
+  constexpr key keys = 32;
+  const std::uint64_t steps = scaled(type, 100000);
+  const auto map = make(type);
+  for (key i = 0; i < keys; ++i) {
+    const key k = i * 13 % keys;
+    if (k % 2 == 1) map->plain().insert(k, k);
+  }
+  watchdog dog(type, *map);
+  std::vector<std::string> wrong(count);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < count; ++t) {
+    threads.emplace_back([&, t] {
+      random_source random(2003, t);
+      operations& with = map->plain();
+      for (std::uint64_t i = 0; i < steps && wrong[t].empty(); ++i) {
+        const key k = random.below(keys);
+        const auto what = static_cast<operation>(1 + random.below(6));
+        dog.begin(t, what, k);
+        bool there = true;
+        switch (what) {
+          case operation::find:
+            there = with.find(k).has_value();
+            break;
+          case operation::contains:
+            there = with.contains(k);
+            break;
+          case operation::insert:
+            there = !with.insert(k, k);
+            break;
+          case operation::insert_or_assign:
+            there = !with.insert_or_assign(k, i * keys + k);
+            break;
+          case operation::erase:
+            if (k % 2 == 0) with.erase(k);
+            break;
+          default: {
+            key next = k | 1U;
+            with.scan_to_end(k, [&](key seen, value v) {
+              there = there && seen <= next && v % keys == seen;
+              if (seen == next) next += 2;
+            });
+            there = there && next == keys + 1;
+            if (!there) wrong[t] = "a scan from " + std::to_string(k) + " misses a key that is always there";
+          }
+        }
+        if (!there && k % 2 == 1 && wrong[t].empty())
+          wrong[t] =
+              std::string(to_string(what)) + " misses key " + std::to_string(k) + " that is always there";
+      }
+      dog.done(t);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  for (const std::string& w : wrong) EXPECT_EQ(w, "");
+  expect_sound_at_rest(*map, type);
+}
+
+ESPALIER_CHECK(stress, own_keys_between_others) {
+  // Each thread has keys of its own, neighbours of the others' in the tree, and so knows every outcome.
+  constexpr std::size_t count = 4;
+  const std::uint64_t steps = scaled(type, 40000);
+  const auto map = make(type);
+  watchdog dog(type, *map);
+  std::vector<model> expected(count);
+  std::vector<std::string> wrong(count);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < count; ++t) {
+    threads.emplace_back([&, t] {
+      random_source random(2002, t);
+      model& mine = expected[t];
+      const auto note = [&](std::string_view what, key k) {
+        wrong[t] = std::string(what) + " of the own key " + std::to_string(k) + " went wrong";
+      };
+      for (std::uint64_t i = 0; i < steps && wrong[t].empty(); ++i) {
+        const key k = random.below(24) * count + t;
+        const value v = random.next();
+        const auto at = mine.find(k);
+        const bool there = at != mine.end();
+        const auto what = static_cast<operation>(1 + random.below(6));
+        dog.begin(t, what, k);
+        bool right = true;
+        switch (what) {
+          case operation::find: {
+            const auto found = map->plain().find(k);
+            right = found == (there ? std::optional(at->second) : std::nullopt);
+            break;
+          }
+          case operation::contains:
+            right = map->plain().contains(k) == there;
+            break;
+          case operation::insert:
+            right = map->plain().insert(k, v) == !there;
+            mine.try_emplace(k, v);
+            break;
+          case operation::insert_or_assign:
+            right = map->plain().insert_or_assign(k, v) == !there;
+            mine.insert_or_assign(k, v);
+            break;
+          case operation::erase:
+            right = map->plain().erase(k) == there;
+            mine.erase(k);
+            break;
+          default: {
+            auto next = mine.lower_bound(k);
+            map->plain().scan_to_end(k, [&](key seen, value with) {
+              if (seen % count != t) return;
+              right = right && next != mine.end() && next->first == seen && next->second == with;
+              if (next != mine.end()) ++next;
+            });
+            right = right && next == mine.end();
+          }
+        }
+        if (!right) note(to_string(what), k);
+      }
+      dog.done(t);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  model all;
+  for (std::size_t t = 0; t < count; ++t) {
+    EXPECT_EQ(wrong[t], "");
+    all.merge(expected[t]);
+  }
+  expect_equal(map->plain(), all, key_range(0, 24 * count));
+  expect_sound_at_rest(*map, type);
+}
+
+}  // namespace espalier::test

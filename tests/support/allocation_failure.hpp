@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+namespace espalier::test {
+
+/// Which of a thread's allocations is to fail, and how many there have been. Allocations are seen in an
+/// executable that replaces operator new (tests/fault) and in a failing_placement.
+struct failure_plan {
+  /// Counted from 1; 0 for none.
+  std::uint64_t nth = 0;
+  std::uint64_t seen = 0;
+
+  [[nodiscard]] bool has_failed() const noexcept { return nth != 0 && seen >= nth; }
+};
+
+/// While it lives, the allocations of this thread follow the plan.
+class [[nodiscard]] armed {
+ public:
+  explicit armed(failure_plan& plan) noexcept;
+  armed(const armed&) = delete;
+  armed& operator=(const armed&) = delete;
+  ~armed();
+};
+
+/// Asked once by each allocation; true where it must fail.
+[[nodiscard]] bool allocation_must_fail() noexcept;
+
+/// Allocations by operator new, all threads', less deallocations. 0 where operator new is not replaced.
+[[nodiscard]] std::int64_t live_allocations() noexcept;
+void count_live_allocations(std::int64_t change) noexcept;
+
+}  // namespace espalier::test

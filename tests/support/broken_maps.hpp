@@ -1,0 +1,278 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_facade.hpp"
+#include "espalier/map/map_traits.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/reclaim/no_guard.hpp"
+#include "espalier/sync/lock_concept.hpp"
+#include "espalier/sync/ttas_lock.hpp"
+
+// A map with one thing wrong, of the tester's choice: the suites must find it. With nothing wrong it must
+// pass. All are free of data races and touch no memory that is not theirs, so that what finds them is a check
+// and not a crash.
+
+namespace espalier::test {
+
+namespace defect {
+
+// clang-format off
+struct none                        { static constexpr std::string_view name = "none"; };
+struct assign_keeps_old            { static constexpr std::string_view name = "assign_keeps_old"; };
+struct assign_reports_new          { static constexpr std::string_view name = "assign_reports_new"; };
+struct erase_leaks                 { static constexpr std::string_view name = "erase_leaks"; };
+struct reserves_zero               { static constexpr std::string_view name = "reserves_zero"; };
+struct compares_31_bits            { static constexpr std::string_view name = "compares_31_bits"; };
+struct compares_by_difference { static constexpr std::string_view name = "compares_by_difference"; };
+struct scan_excludes_bound         { static constexpr std::string_view name = "scan_excludes_bound"; };
+struct scan_repeats                { static constexpr std::string_view name = "scan_repeats"; };
+struct scan_never_stops            { static constexpr std::string_view name = "scan_never_stops"; };
+struct scan_by_position            { static constexpr std::string_view name = "scan_by_position"; };
+struct scan_holds_the_lock         { static constexpr std::string_view name = "scan_holds_the_lock"; };
+struct insert_not_atomic           { static constexpr std::string_view name = "insert_not_atomic"; };
+struct erase_takes_neighbour       { static constexpr std::string_view name = "erase_takes_neighbour"; };
+struct find_returns_older          { static constexpr std::string_view name = "find_returns_older"; };
+struct assign_in_two_steps         { static constexpr std::string_view name = "assign_in_two_steps"; };
+struct livelocks                   { static constexpr std::string_view name = "livelocks"; };
+struct failure_leaks               { static constexpr std::string_view name = "failure_leaks"; };
+struct failure_drops_key           { static constexpr std::string_view name = "failure_drops_key"; };
+struct nodes_unaligned             { static constexpr std::string_view name = "nodes_unaligned"; };
+// clang-format on
+
+}  // namespace defect
+
+/// std::map under a lock, its entries' cells in a node_store. Scans lock for each entry anew and go on by
+/// key.
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
+          class Defect = defect::none>
+class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Defect>, Key, Value, Compare> {
+  using facade = map_facade<broken_map, Key, Value, Compare>;
+  using store = node_store<typename Traits::template with_reclaimer<unprotected>>;
+
+  template <class D>
+  static constexpr bool has = std::is_same_v<Defect, D>;
+
+  struct alignas(has<defect::nodes_unaligned> ? 8 : 32) cell {
+    Value now;
+    Value before;
+    std::uint64_t unused[2];
+    explicit cell(const Value& v) noexcept : now(v), before(v), unused{} {}
+  };
+
+  struct order {
+    bool operator()(const Key& a, const Key& b) const {
+      if constexpr (has<defect::compares_31_bits>) return (a & 0x7fffffffU) < (b & 0x7fffffffU);
+      if constexpr (has<defect::compares_by_difference>) return static_cast<std::int32_t>(a - b) < 0;
+      return Compare{}(a, b);
+    }
+  };
+  using tree = std::map<Key, cell*, order>;
+
+ public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using traits_type = Traits;
+  using reclaimer_type = unprotected;
+  using guard_type = no_guard;
+
+  static constexpr map_properties properties{
+      Defect::name, progress::blocking,      progress::blocking, balance::strict, scan_guarantee::per_key,
+      false,        "a control of the tests"};
+  static constexpr std::size_t node_bytes = sizeof(cell);
+
+  explicit broken_map(reclaimer_type* domain = nullptr) : store_(domain) {}
+  broken_map(const broken_map&) = delete;
+  broken_map& operator=(const broken_map&) = delete;
+  ~broken_map() {
+    for (const auto& [k, c] : tree_) store_.destroy(memory_role::node, c);
+  }
+
+  using facade::contains;
+  using facade::erase;
+  using facade::find;
+  using facade::insert;
+  using facade::insert_or_assign;
+  using facade::scan;
+
+  [[nodiscard]] guard_type pin() noexcept { return {}; }
+
+  std::optional<Value> find(guard_type&, const Key& key) {
+    const lock_guard hold(lock_);
+    const auto at = tree_.find(key);
+    if (at == tree_.end()) return std::nullopt;
+    if constexpr (has<defect::find_returns_older>) {
+      if (++finds_ % 50 == 0) return at->second->before;
+    }
+    return at->second->now;
+  }
+
+  bool contains(guard_type&, const Key& key) {
+    const lock_guard hold(lock_);
+    return tree_.contains(key);
+  }
+
+  bool insert(guard_type& guard, const Key& key, const Value& value) {
+    if constexpr (has<defect::reserves_zero>) {
+      if (key == 0) return false;
+    }
+    if constexpr (has<defect::livelocks>) hang_in_the_thousandth();
+    if constexpr (has<defect::insert_not_atomic>) {
+      if (contains(guard, key)) return false;
+      std::this_thread::yield();
+      const lock_guard hold(lock_);
+      set(key, value);
+      return true;
+    }
+    const lock_guard hold(lock_);
+    if (tree_.contains(key)) return false;
+    set(key, value);
+    return true;
+  }
+
+  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
+    if constexpr (has<defect::reserves_zero>) {
+      if (key == 0) return false;
+    }
+    if constexpr (has<defect::assign_in_two_steps>) {
+      const bool was_there = erase(guard, key);
+      std::this_thread::yield();
+      const lock_guard hold(lock_);
+      set(key, value);
+      return !was_there;
+    }
+    const lock_guard hold(lock_);
+    if constexpr (has<defect::assign_keeps_old>) {
+      if (tree_.contains(key)) return false;
+    }
+    return set(key, value) || has<defect::assign_reports_new>;
+  }
+
+  bool erase(guard_type&, const Key& key) {
+    bool contended = false;
+    if constexpr (has<defect::erase_takes_neighbour>) {
+      erasing_.fetch_add(1);
+      std::this_thread::yield();
+      contended = erasing_.fetch_sub(1) > 1;  // somebody else is in here
+    }
+    const lock_guard hold(lock_);
+    const auto at = tree_.find(key);
+    if (at == tree_.end()) return false;
+    const auto next = remove(at);
+    if (contended && next != tree_.end()) remove(next);
+    return true;
+  }
+
+  template <class Visitor>
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+    if constexpr (has<defect::scan_holds_the_lock>) {
+      const lock_guard hold(lock_);
+      std::size_t visits = 0;
+      for (auto at = tree_.lower_bound(from); at != tree_.end(); ++at) {
+        ++visits;
+        if (!visit_entry(visitor, at->first, at->second->now)) break;
+      }
+      return visits;
+    }
+    std::size_t visits = 0;
+    std::optional<Key> last;
+    std::optional<std::ptrdiff_t> position;
+    while (const std::optional<entry> e = next_entry(from, last, position)) {
+      last = e->key;
+      ++visits;
+      bool more = visit_entry(visitor, e->key, e->value);
+      if (has<defect::scan_repeats> && more && visits % 64 == 0) {
+        ++visits;
+        more = visit_entry(visitor, e->key, e->value);
+      }
+      if (!more && !has<defect::scan_never_stops>) break;
+      if (has<defect::scan_by_position> && visits % 16 == 0) std::this_thread::yield();
+    }
+    return visits;
+  }
+
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    for (const auto& [k, c] : tree_) visitor(static_cast<const void*>(c), sizeof(cell), memory_role::node);
+  }
+  [[nodiscard]] const char* check_invariants() const noexcept { return nullptr; }
+  [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
+  [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
+
+ private:
+  struct entry {
+    Key key;
+    Value value;
+  };
+
+  /// With the lock held. True if the key was absent.
+  bool set(const Key& key, const Value& value) {
+    auto at = tree_.find(key);
+    if (at != tree_.end()) {
+      if constexpr (has<defect::failure_drops_key>) {
+        remove(at);
+        add(key, value);
+        return false;
+      }
+      at->second->before = at->second->now;
+      at->second->now = value;
+      return false;
+    }
+    add(key, value);
+    return true;
+  }
+
+  void add(const Key& key, const Value& value) {
+    unpublished<store, cell> fresh(store_, memory_role::node);
+    fresh.emplace(nullptr, value);
+    cell* const c = fresh.get();
+    if constexpr (has<defect::failure_leaks>) fresh.release();
+    tree_.emplace(key, c);
+    fresh.release();
+  }
+
+  typename tree::iterator remove(typename tree::iterator at) {
+    if constexpr (!has<defect::erase_leaks>) store_.destroy(memory_role::node, at->second);
+    return tree_.erase(at);
+  }
+
+  std::optional<entry> next_entry(const Key& from, const std::optional<Key>& last,
+                                  std::optional<std::ptrdiff_t>& position) {
+    const lock_guard hold(lock_);
+    auto at = last ? tree_.upper_bound(*last) : tree_.lower_bound(from);
+    if constexpr (has<defect::scan_excludes_bound>) {
+      if (!last) at = tree_.upper_bound(from);
+    }
+    if constexpr (has<defect::scan_by_position>) {
+      if (!position) position = std::distance(tree_.begin(), at);
+      if (*position >= std::ssize(tree_)) return std::nullopt;
+      at = std::next(tree_.begin(), (*position)++);
+    }
+    if (at == tree_.end()) return std::nullopt;
+    return entry{at->first, at->second->now};
+  }
+
+  void hang_in_the_thousandth() {
+    if (calls_.fetch_add(1) < 1000) return;
+    while (calls_.load() != 0) std::this_thread::yield();
+  }
+
+  ttas_lock lock_;
+  store store_;
+  tree tree_;
+  std::uint64_t finds_ = 0;
+  std::atomic<int> erasing_{0};
+  std::atomic<std::uint64_t> calls_{0};
+};
+
+}  // namespace espalier::test

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string_view>
+
+#include "espalier/workload/random.hpp"
+
+// Translations between the 64-bit keys and values of the suites and those of a map type. A codec keeps the
+// order: ascending keys of the suite are ascending under its `compare`.
+
+namespace espalier::test {
+
+void report_torn_value(std::uint64_t first, std::uint64_t second, std::uint64_t third);
+
+struct plain_codec {
+  static constexpr std::string_view suffix = "";
+  using key_type = std::uint64_t;
+  using value_type = std::uint64_t;
+  using compare = std::less<key_type>;
+  static constexpr std::uint64_t largest_key = std::numeric_limits<std::uint64_t>::max();
+  static key_type encode_key(std::uint64_t k) noexcept { return k; }
+  static std::uint64_t decode_key(key_type k) noexcept { return k; }
+  static value_type encode_value(std::uint64_t v) noexcept { return v; }
+  static std::uint64_t decode_value(value_type v) noexcept { return v; }
+};
+
+/// Values of 24 bytes, too large for a word: each part can be computed from the first, which shows whether a
+/// reader got one value or parts of two, or memory that was given back.
+struct wide_codec : plain_codec {
+  static constexpr std::string_view suffix = "+wide_value";
+  struct value_type {
+    std::uint64_t first, second, third;
+  };
+  static value_type encode_value(std::uint64_t v) noexcept { return {v, workload::mix64(v), ~v}; }
+  static std::uint64_t decode_value(const value_type& v) {
+    if (v.second != workload::mix64(v.first) || v.third != ~v.first)
+      report_torn_value(v.first, v.second, v.third);
+    return v.first;
+  }
+};
+
+/// Signed keys of 32 bits, largest first.
+struct descending_codec : plain_codec {
+  static constexpr std::string_view suffix = "+int32_greater";
+  using key_type = std::int32_t;
+  using compare = std::greater<std::int32_t>;
+  static constexpr std::uint64_t largest_key = std::numeric_limits<std::uint32_t>::max();
+  static key_type encode_key(std::uint64_t k) noexcept {
+    return static_cast<key_type>(std::numeric_limits<key_type>::max() - static_cast<std::int64_t>(k));
+  }
+  static std::uint64_t decode_key(key_type k) noexcept {
+    return static_cast<std::uint64_t>(std::int64_t{std::numeric_limits<key_type>::max()} - k);
+  }
+};
+
+/// An order under which different keys are equivalent: the lowest bit does not count, and the suite's keys
+/// meet the map with either. A map that compares with == anywhere loses keys here.
+struct folded_codec : plain_codec {
+  static constexpr std::string_view suffix = "+folded_order";
+  struct compare {
+    bool operator()(std::uint64_t a, std::uint64_t b) const noexcept { return (a >> 1U) < (b >> 1U); }
+  };
+  static constexpr std::uint64_t largest_key = std::numeric_limits<std::uint64_t>::max() >> 1U;
+  static key_type encode_key(std::uint64_t k) noexcept {
+    thread_local std::uint64_t calls = 0;
+    return k << 1U | (++calls & 1U);
+  }
+  static std::uint64_t decode_key(key_type k) noexcept { return k >> 1U; }
+};
+
+}  // namespace espalier::test

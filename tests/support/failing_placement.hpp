@@ -1,0 +1,31 @@
+#pragma once
+
+#include <new>
+
+#include "espalier/memory/placement_concept.hpp"
+#include "support/allocation_failure.hpp"
+
+namespace espalier::test {
+
+/// A placement that has no memory when the failure_plan of the thread says so: what the placements which map
+/// pages for themselves do when the system gives them none.
+template <placement Placement>
+class failing_placement {
+ public:
+  static constexpr std::string_view name = "failing";
+  static constexpr bool releases_on_destruction(std::size_t bytes) noexcept {
+    return Placement::releases_on_destruction(bytes);
+  }
+
+  [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
+    if (allocation_must_fail()) throw std::bad_alloc();
+    return below_.allocate(b, near);
+  }
+  void deallocate(void* memory, const block& b) noexcept { below_.deallocate(memory, b); }
+  [[nodiscard]] memory_usage usage() const noexcept { return below_.usage(); }
+
+ private:
+  Placement below_;
+};
+
+}  // namespace espalier::test

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "espalier/map/map_concept.hpp"
+#include "espalier/memory/placement_concept.hpp"
+#include "support/function_ref.hpp"
+
+// A map as the suites see it: behind virtual functions, so that a test body is compiled once and not once
+// for each of some dozens of map types. Keys and values are 64-bit here, in ascending order; a codec
+// (subject_of.hpp) translates for maps of other types.
+
+namespace espalier::test {
+
+using key = std::uint64_t;
+using value = std::uint64_t;
+
+/// The contract, in one of its two forms: every call pins for itself, or all share one guard.
+class operations {
+ public:
+  virtual std::optional<value> find(key k) = 0;
+  virtual bool contains(key k) = 0;
+  virtual bool insert(key k, value v) = 0;
+  virtual bool insert_or_assign(key k, value v) = 0;
+  virtual bool erase(key k) = 0;
+  virtual std::size_t scan(key from, function_ref<bool(key, value)> visit) = 0;
+  /// The map is given a visitor that returns void.
+  virtual std::size_t scan_to_end(key from, function_ref<void(key, value)> visit) = 0;
+
+ protected:
+  ~operations() = default;
+};
+
+/// One map of some type.
+class subject {
+ public:
+  subject() = default;
+  subject(const subject&) = delete;
+  subject& operator=(const subject&) = delete;
+  virtual ~subject() = default;
+
+  [[nodiscard]] virtual operations& plain() = 0;
+  /// Calls body with the operations of one guard, which lives that long.
+  virtual void with_guard(function_ref<void(operations&)> body) = 0;
+
+  // Quiescent only.
+  virtual void visit_blocks(function_ref<void(const void*, std::size_t, memory_role)> visit) = 0;
+  [[nodiscard]] virtual const char* check_invariants() = 0;
+  [[nodiscard]] virtual memory_usage usage() = 0;
+  /// Gives back what was retired; returns what still waits.
+  virtual std::size_t collect() = 0;
+
+  /// What its reclaimer says about itself; any time.
+  [[nodiscard]] virtual std::string reclaimer_state() = 0;
+};
+
+/// A type of map, and how to make one.
+struct subject_type {
+  std::string name;
+  std::string_view algorithm;
+  std::string_view variant;
+  map_properties properties;
+  key largest_key;
+  /// Retired memory is given back (the reclaimer is not leaky).
+  bool gives_back;
+  std::string_view placement;
+  std::optional<std::size_t> node_bytes;
+
+  /// With a domain from make_domain(), or null for a map with a reclaimer of its own.
+  std::unique_ptr<subject> (*make)(const std::shared_ptr<void>& domain);
+  /// A reclaimer that maps of this type can share; null where they cannot.
+  std::shared_ptr<void> (*make_domain)();
+  /// Constructs and destroys a map in place and allocates nothing else, for the fault suite.
+  void (*construct_only)();
+};
+
+}  // namespace espalier::test

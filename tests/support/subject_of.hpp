@@ -1,0 +1,172 @@
+#pragma once
+
+#include <memory>
+#include <new>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "espalier/map/catalog.hpp"
+#include "support/codec.hpp"
+#include "support/subject.hpp"
+#include "support/suite.hpp"
+
+namespace espalier::test {
+
+/// A map type with other keys, values and order, its further arguments kept.
+template <class Map, class Key, class Value, class Compare>
+struct rebound;
+
+template <template <class, class, class, class, class...> class Map, class K, class V, class Traits, class C,
+          class... Rest, class Key, class Value, class Compare>
+struct rebound<Map<K, V, Traits, C, Rest...>, Key, Value, Compare> {
+  using type = Map<Key, Value, Traits, Compare, Rest...>;
+};
+
+template <class Map, class Codec>
+using rebind_to_codec = typename rebound<Map, typename Codec::key_type, typename Codec::value_type,
+                                         typename Codec::compare>::type;
+
+/// A map type with another placement.
+template <class Map, class Placement>
+struct with_placement;
+
+template <template <class, class, class, class, class...> class Map, class K, class V, class Traits, class C,
+          class... Rest, class Placement>
+struct with_placement<Map<K, V, Traits, C, Rest...>, Placement> {
+  using type = Map<K, V, typename Traits::template with_placement<Placement>, C, Rest...>;
+};
+
+/// The operations of a map, with no guard or with one.
+template <class Map, class Codec, class... Guard>
+class operations_of final : public operations {
+ public:
+  explicit operations_of(Map& map, Guard&... guard) noexcept : map_(map), guard_(guard...) {}
+
+  std::optional<value> find(key k) override {
+    const auto found = call([&](Guard&... g) { return map_.find(g..., Codec::encode_key(k)); });
+    if (!found) return std::nullopt;
+    return Codec::decode_value(*found);
+  }
+  bool contains(key k) override {
+    return call([&](Guard&... g) { return map_.contains(g..., Codec::encode_key(k)); });
+  }
+  bool insert(key k, value v) override {
+    return call([&](Guard&... g) { return map_.insert(g..., Codec::encode_key(k), Codec::encode_value(v)); });
+  }
+  bool insert_or_assign(key k, value v) override {
+    return call([&](Guard&... g) {
+      return map_.insert_or_assign(g..., Codec::encode_key(k), Codec::encode_value(v));
+    });
+  }
+  bool erase(key k) override {
+    return call([&](Guard&... g) { return map_.erase(g..., Codec::encode_key(k)); });
+  }
+  std::size_t scan(key from, function_ref<bool(key, value)> visit) override { return scan_with(from, visit); }
+  std::size_t scan_to_end(key from, function_ref<void(key, value)> visit) override {
+    return scan_with(from, visit);
+  }
+
+ private:
+  template <class Call>
+  auto call(Call&& body) {
+    return std::apply(body, guard_);
+  }
+  template <class Result>
+  std::size_t scan_with(key from, function_ref<Result(key, value)> visit) {
+    return call([&](Guard&... g) {
+      return map_.scan(g..., Codec::encode_key(from),
+                       [&](const typename Codec::key_type& k, const typename Codec::value_type& v) -> Result {
+                         return visit(Codec::decode_key(k), Codec::decode_value(v));
+                       });
+    });
+  }
+
+  Map& map_;
+  std::tuple<Guard&...> guard_;
+};
+
+template <class Map>
+concept takes_domain = requires(typename Map::reclaimer_type* domain) { Map(domain); };
+
+template <class Map, class Codec>
+class subject_of final : public subject {
+ public:
+  explicit subject_of(const std::shared_ptr<void>& domain) : domain_(domain), map_(construct(domain.get())) {}
+
+  operations& plain() override { return plain_; }
+  void with_guard(function_ref<void(operations&)> body) override {
+    auto guard = map_.pin();
+    operations_of<Map, Codec, typename Map::guard_type> guarded(map_, guard);
+    body(guarded);
+  }
+  void visit_blocks(function_ref<void(const void*, std::size_t, memory_role)> visit) override {
+    map_.visit_nodes(visit);
+  }
+  const char* check_invariants() override { return map_.check_invariants(); }
+  memory_usage usage() override { return map_.usage(); }
+  std::size_t collect() override {
+    if constexpr (requires { map_.domain().collect(); }) return map_.domain().collect();
+    return 0;
+  }
+  std::string reclaimer_state() override {
+    if constexpr (requires { map_.domain().statistics(); }) {
+      const auto s = map_.domain().statistics();
+      std::ostringstream out;
+      out << "epoch " << s.epoch << ", pinned threads " << s.pinned_threads << ", retired " << s.retired
+          << ", reclaimed " << s.reclaimed;
+      if (s.oldest) {
+        out << "; furthest behind: slot " << s.oldest->slot << " (thread " << s.oldest->thread << ") by "
+            << s.oldest->lag << ", advances refused " << s.oldest->refusals;
+      }
+      return out.str();
+    }
+    return "unavailable";
+  }
+
+ private:
+  static Map construct([[maybe_unused]] void* domain) {
+    if constexpr (takes_domain<Map>) {
+      return Map(static_cast<typename Map::reclaimer_type*>(domain));
+    } else {
+      return Map();
+    }
+  }
+
+  std::shared_ptr<void> domain_;
+  Map map_;
+  operations_of<Map, Codec> plain_{map_};
+};
+
+template <class Entry, class Codec, class Map>
+[[nodiscard]] subject_type describe(std::string name) {
+  subject_type type{};
+  type.name = std::move(name);
+  type.algorithm = Entry::algorithm;
+  type.variant = Entry::variant;
+  type.properties = Map::properties;
+  type.largest_key = Codec::largest_key;
+  type.gives_back = Map::reclaimer_type::gives_back;
+  type.placement = Map::traits_type::placement_type::name;
+  if constexpr (requires { Map::node_bytes; }) type.node_bytes = Map::node_bytes;
+  type.make = [](const std::shared_ptr<void>& domain) -> std::unique_ptr<subject> {
+    return std::make_unique<subject_of<Map, Codec>>(domain);
+  };
+  type.make_domain = []() -> std::shared_ptr<void> {
+    if constexpr (takes_domain<Map>) return std::make_shared<typename Map::reclaimer_type>();
+    return nullptr;
+  };
+  type.construct_only = [] { [[maybe_unused]] Map map; };
+  return type;
+}
+
+/// Adds the map of a catalogue entry, translated by the codec, to the subjects of this executable.
+template <class Entry, class Codec>
+void add_subject_of(std::string name = Entry::name()) {
+  using map = rebind_to_codec<typename Entry::map_type, Codec>;
+  static_assert(concurrent_ordered_map<map>);
+  add_subject(describe<Entry, Codec, map>(name.append(Codec::suffix)));
+}
+
+}  // namespace espalier::test

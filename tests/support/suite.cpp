@@ -1,0 +1,63 @@
+#include "support/suite.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "support/codec.hpp"
+
+namespace espalier::test {
+namespace {
+
+// Functions, because other files' initialisers come first in an order that nobody chose.
+std::vector<check>& all_checks() {
+  static std::vector<check> all;
+  return all;
+}
+std::vector<subject_type>& all_subjects() {
+  static std::vector<subject_type> all;
+  return all;
+}
+
+class check_test : public ::testing::Test {
+ public:
+  check_test(const check& c, const subject_type& type) : check_(c), type_(type) {}
+  void TestBody() override { check_.run(type_); }
+
+ private:
+  const check& check_;
+  const subject_type& type_;
+};
+
+}  // namespace
+
+bool add_check(check c) {
+  all_checks().push_back(std::move(c));
+  return true;
+}
+
+bool add_subject(subject_type type) {
+  all_subjects().push_back(std::move(type));
+  return true;
+}
+
+const std::vector<subject_type>& subjects() { return all_subjects(); }
+
+bool register_tests() {
+  for (const subject_type& type : all_subjects()) {
+    for (const check& c : all_checks()) {
+      const std::string suite = c.suite + "/" + type.name;
+      ::testing::RegisterTest(suite.c_str(), c.name.c_str(), nullptr, nullptr, c.file, c.line,
+                              [&c, &type]() -> ::testing::Test* { return new check_test(c, type); });
+    }
+  }
+  return !all_subjects().empty() && !all_checks().empty();
+}
+
+void report_torn_value(std::uint64_t first, std::uint64_t second, std::uint64_t third) {
+  ADD_FAILURE() << "a value came back that nobody wrote: " << std::hex << first << " " << second << " "
+                << third;
+}
+
+}  // namespace espalier::test

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "support/subject.hpp"
+
+// The suites are GoogleTest suites made at run time: every check of the executable times every subject of
+// it, each a test <check's suite>/<subject>.<check>. Registering them so, rather than by TYPED_TEST_P, lets a
+// check be compiled once instead of once for each map type, and be written in one place.
+
+namespace espalier::test {
+
+struct check {
+  std::string suite;
+  std::string name;
+  const char* file;
+  int line;
+  void (*run)(const subject_type&);
+};
+
+bool add_check(check c);
+bool add_subject(subject_type type);
+[[nodiscard]] const std::vector<subject_type>& subjects();
+
+/// Called by main, once static initialisation has gathered checks and subjects. False where there are none.
+[[nodiscard]] bool register_tests();
+
+}  // namespace espalier::test
+
+/// Defines a check; the body sees `type`, the subject_type that it is run for.
+#define ESPALIER_CHECK(suite, name)                                                     \
+  static void suite##_##name(const ::espalier::test::subject_type& type);               \
+  [[maybe_unused]] static const bool suite##_##name##_added =                           \
+      ::espalier::test::add_check({#suite, #name, __FILE__, __LINE__, suite##_##name}); \
+  static void suite##_##name([[maybe_unused]] const ::espalier::test::subject_type& type)

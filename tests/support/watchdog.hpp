@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+#include "espalier/hw/cache_line.hpp"
+#include "support/operation.hpp"
+#include "support/subject.hpp"
+
+namespace espalier::test {
+
+/// Watches over threads that work on a map. Where none of them has begun a further operation for the limit
+/// (ESPALIER_WATCHDOG_SECONDS, by default 60), it says on stderr which map, what each thread was last doing
+/// and what the reclaimer sees, and ends the process with stalled_exit_code: threads that hang in a map
+/// cannot be joined.
+class watchdog {
+ public:
+  static constexpr int stalled_exit_code = 86;
+  static constexpr std::size_t max_threads = 16;
+
+  watchdog(const subject_type& type, subject& map);
+  watchdog(const watchdog&) = delete;
+  watchdog& operator=(const watchdog&) = delete;
+  ~watchdog();
+
+  /// Thread number `thread` is about to do this.
+  void begin(std::size_t thread, operation o, key k) noexcept {
+    report& mine = reports_[thread].value;
+    mine.at.store(k, std::memory_order_relaxed);
+    mine.doing.store(o, std::memory_order_relaxed);
+    mine.begun.store(mine.begun.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  void done(std::size_t thread) noexcept { begin(thread, operation::none, 0); }
+
+ private:
+  struct report {
+    std::atomic<std::uint64_t> begun{0};
+    std::atomic<key> at{0};
+    std::atomic<operation> doing{operation::none};
+  };
+
+  void watch();
+  [[nodiscard]] std::uint64_t begun_by_all() const noexcept;
+  [[noreturn]] void give_up() const;
+
+  const subject_type& type_;
+  subject& map_;
+  const std::chrono::milliseconds limit_;
+  std::array<hw::padded<report>, max_threads> reports_{};
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool end_ = false;
+  std::thread thread_;
+};
+
+}  // namespace espalier::test
