@@ -110,19 +110,32 @@ void* slab::allocate_slowly(cache& c) {
   return run;
 }
 
-void slab::add_span(std::size_t run_bytes) {
-  const std::size_t index = span_count_.load(std::memory_order_relaxed);
-  if (index == most_spans) throw std::bad_alloc();
-  const std::size_t bytes = std::max(next_span_bytes_, run_bytes);
+std::unique_ptr<slab::span> slab::map_span(std::size_t bytes) const {
   hw::page_options options;
   options.huge = bytes >= huge_from_bytes;
   auto fresh = std::make_unique<span>();
   fresh->pages = hw::map_pages(bytes, options);
   if (side_ == side_table::one_byte) fresh->side = hw::map_pages(fresh->pages.size() / block_bytes_ + 1);
+  return fresh;
+}
+
+void slab::add_span(std::size_t run_bytes) {
+  const std::size_t index = span_count_.load(std::memory_order_relaxed);
+  if (index == most_spans) throw std::bad_alloc();
+  std::unique_ptr<span> fresh;
+  // Where address space is short (a limit, strict overcommit), what is needed now may still be had.
+  for (std::size_t bytes = std::max(next_span_bytes_, run_bytes); fresh == nullptr;) {
+    try {
+      fresh = map_span(bytes);
+    } catch (const std::bad_alloc&) {
+      if (bytes / 2 < run_bytes) throw;
+      bytes /= 2;
+    }
+  }
   poison(fresh->pages.data(), fresh->pages.size());
   span_next_ = fresh->pages.data();
   span_end_ = span_next_ + fresh->pages.size();
-  next_span_bytes_ = std::min(next_span_bytes_ * 2, last_span_bytes);
+  next_span_bytes_ = std::min(fresh->pages.size() * 2, last_span_bytes);
   // order: add_span (release) -> side_byte (acquire)
   spans_[index].store(fresh.release(), std::memory_order_relaxed);
   span_count_.store(index + 1, std::memory_order_release);
