@@ -70,10 +70,10 @@ class map_facade {
     return visits;
   }
 
- private:
-  friend Map;
+ protected:
   map_facade() = default;
 
+ private:
   static constexpr std::size_t keys_per_pin = 512;
   Map& self() noexcept { return static_cast<Map&>(*this); }
 };

@@ -6,15 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 
+#include "espalier/map/bst/external_map.hpp"
 #include "espalier/map/bst/external_tree.hpp"
 #include "espalier/map/map_concept.hpp"
-#include "espalier/map/map_facade.hpp"
 #include "espalier/map/map_traits.hpp"
-#include "espalier/map/node_store.hpp"
 #include "espalier/map/tagged_ptr.hpp"
-#include "espalier/map/value_holder.hpp"
 #include "espalier/memory/clustered.hpp"
 #include "espalier/sync/backoff.hpp"
 
@@ -70,13 +67,16 @@ namespace espalier {
 /// The default policies.
 using edge_ext_lf_traits = map_traits::with_placement<clustered>;
 
-template <class Key, class Value, class Traits = map_traits::with_placement<clustered>,
-          class Compare = std::less<Key>>
-class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, Key, Value, Compare> {
-  using facade = map_facade<edge_ext_lf, Key, Value, Compare>;
-  using store = node_store<Traits>;
-  using holder = value_holder<store, Value>;
-  static_assert(std::is_trivially_copyable_v<Key>);
+template <class Key, class Value, class Traits = edge_ext_lf_traits, class Compare = std::less<Key>>
+class edge_ext_lf
+    : public external_map<edge_ext_lf<Key, Value, Traits, Compare>, Key, Value, Traits, Compare> {
+  using base = external_map<edge_ext_lf, Key, Value, Traits, Compare>;
+  friend base;
+  using base::equal;
+  using base::side;
+  using base::store_;
+  using typename base::holder;
+  using typename base::store;
 
   static constexpr std::uintptr_t flag = 1;
   static constexpr std::uintptr_t tag = 2;
@@ -104,20 +104,13 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
     }
   };
 
-  static consteval bool layout_holds() {
-    if constexpr (sizeof(Key) == 8 && sizeof(typename holder::word) == 8 && alignof(Key) == 8) {
-      return offsetof(fields, key) == 0 && offsetof(fields, child) == 8 && offsetof(fields, value) == 24 &&
-             sizeof(fields) == 32 && edge::is_always_lock_free;
-    }
-    return edge::is_always_lock_free;
-  }
+  static_assert(edge::is_always_lock_free);
+  static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(typename holder::word) != 8 ||
+                (offsetof(fields, key) == 0 && offsetof(fields, child) == 8 &&
+                 offsetof(fields, value) == 24 && sizeof(fields) == 32));
 
  public:
-  using key_type = Key;
-  using mapped_type = Value;
-  using traits_type = Traits;
-  using reclaimer_type = typename store::reclaimer_type;
-  using guard_type = typename store::guard_type;
+  using typename base::guard_type;
 
   static constexpr map_properties properties{
       "edge_ext_lf",
@@ -130,52 +123,22 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
 
   static constexpr std::size_t node_bytes = sizeof(node);
 
-  /// With a null domain the map makes its own; a shared one must outlive the map. The further arguments
-  /// construct the placement.
-  template <class... PlacementArguments>
-  explicit edge_ext_lf(reclaimer_type* domain = nullptr, PlacementArguments&&... placement)
-      : store_(domain, std::forward<PlacementArguments>(placement)...) {
-    static_assert(layout_holds());
-  }
-  edge_ext_lf(const edge_ext_lf&) = delete;
-  edge_ext_lf& operator=(const edge_ext_lf&) = delete;
-
+  using base::base;
   /// No other thread may use the map any more.
-  ~edge_ext_lf() {
-    if constexpr (store::template must_visit<node>() || holder::must_visit()) {
-      external_tree::destroy_all(root_.load(std::memory_order_acquire).get(),
-                                 [this](node* n) { destroy(store_, n); });
-    }
-  }
+  ~edge_ext_lf() { base::destroy_all(root_.load(std::memory_order_acquire).get()); }
 
-  using facade::contains;
-  using facade::erase;
-  using facade::find;
-  using facade::insert;
-  using facade::insert_or_assign;
-  using facade::scan;
-
-  [[nodiscard]] guard_type pin() { return store_.pin(); }
-
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
-    const node* const leaf = descend(key);
-    if (leaf == nullptr || !equal(leaf->key, key)) return std::nullopt;
-    return holder::read(leaf->value.load(std::memory_order_acquire));
-  }
-
-  [[nodiscard]] bool contains(guard_type&, const Key& key) {
-    const node* const leaf = descend(key);
-    return leaf != nullptr && equal(leaf->key, key);
-  }
+  using base::erase;
+  using base::insert;
+  using base::insert_or_assign;
 
   bool insert(guard_type& guard, const Key& key, const Value& value) {
-    return add(guard, key, value, [](node&, typename holder::pending&) {});
+    return add(guard, key, value, [](node&, graft_type&) {});
   }
 
   bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
-    return add(guard, key, value, [&](node& leaf, typename holder::pending& pending) {
-      holder::assign(store_, guard, leaf.value, pending.get(value));
-      pending.release();
+    return add(guard, key, value, [&](node& leaf, graft_type& fresh) {
+      holder::assign(store_, guard, leaf.value, fresh.word.get(value));
+      fresh.word.release();
     });
   }
 
@@ -200,33 +163,7 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
     }
   }
 
-  template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
-    return external_tree::scan<Compare>(
-        [this]() -> const node* { return root_.load(std::memory_order_acquire).get(); },
-        [](const node& n, std::size_t side) -> const node* {
-          return n.child[side].load(std::memory_order_acquire).get();
-        },
-        from,
-        [&](const node& leaf) {
-          return visit_entry(visitor, leaf.key, holder::read(leaf.value.load(std::memory_order_acquire)));
-        });
-  }
-
   // Quiescent only, for tests and inspection.
-
-  /// Calls visitor(address, bytes, role) for every block that the map reaches.
-  template <class Visitor>
-  void visit_nodes(Visitor&& visitor) const {
-    external_tree::visit_all(root_.load(std::memory_order_acquire).get(), [&](const node& n) {
-      visitor(static_cast<const void*>(&n), sizeof(node), role_of(n));
-      if constexpr (!holder::in_place) {
-        if (n.is_leaf())
-          visitor(static_cast<const void*>(n.value.load(std::memory_order_acquire)), sizeof(Value),
-                  memory_role::value);
-      }
-    });
-  }
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
@@ -234,9 +171,6 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
         root_.load(std::memory_order_acquire),
         [](edge_word w) -> const char* { return w.tags() != 0 ? "a mark was left on an edge" : nullptr; });
   }
-
-  [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
-  [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
 
  private:
   struct seek_record {
@@ -248,21 +182,10 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
     edge_word leaf_word;  // as read from leaf_edge
   };
 
-  static memory_role role_of(const node& n) noexcept {
-    return n.is_leaf() ? memory_role::leaf : memory_role::node;
-  }
-  static bool equal(const Key& a, const Key& b) { return !Compare{}(a, b) && !Compare{}(b, a); }
-  static std::size_t side(const Key& key, const node& n) { return Compare{}(key, n.key) ? 0 : 1; }
+  using graft_type = graft<store, node, holder, Key, Value, Compare>;
 
-  /// The leaf where the key is or would be, or null. Ignores marks: a frozen edge still leads to all keys
-  /// that were below it when it froze.
-  [[nodiscard]] const node* descend(const Key& key) const {
-    // order: read_edge (acquire) <- publish, swing (release)
-    const node* n = root_.load(std::memory_order_acquire).get();
-    if (n == nullptr) return nullptr;
-    while (const node* const next = n->child[side(key, *n)].load(std::memory_order_acquire).get()) n = next;
-    return n;
-  }
+  // order: read_edge (acquire) <- publish, swing (release)
+  [[nodiscard]] const node* top() const noexcept { return root_.load(std::memory_order_acquire).get(); }
 
   [[nodiscard]] seek_record seek(const Key& key) {
     seek_record at{&root_, nullptr, nullptr, &root_, nullptr, root_.load(std::memory_order_acquire)};
@@ -285,34 +208,20 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
 
   template <class Present>
   bool add(guard_type& guard, const Key& key, const Value& value, Present&& present) {
-    typename holder::pending word(store_);
-    unpublished<store, node> leaf(store_, memory_role::leaf);
-    unpublished<store, node> router(store_, memory_role::node);
+    graft_type fresh(store_);
     for (backoff pause;; pause.wait()) {
       guard.reserve(1 + holder::retirements);
       seek_record at = seek(key);
       if (at.leaf != nullptr && equal(at.leaf->key, key)) {
-        present(*at.leaf, word);
+        present(*at.leaf, fresh);
         return false;
       }
-      if (at.leaf != nullptr && router.get() == nullptr) router.emplace(at.parent, key, nullptr, nullptr);
-      if (leaf.get() == nullptr) leaf.emplace(nullptr, key, word.get(value));
-      node* fresh = leaf.get();
-      if (at.leaf != nullptr) {
-        fresh = router.get();
-        const bool goes_left = Compare{}(key, at.leaf->key);
-        fresh->key = goes_left ? at.leaf->key : key;
-        // relaxed: published by the CAS below
-        fresh->child[goes_left ? 0 : 1].store(edge_word(leaf.get()), std::memory_order_relaxed);
-        fresh->child[goes_left ? 1 : 0].store(edge_word(at.leaf), std::memory_order_relaxed);
-      }
+      node* const top_node = fresh.prepare(key, value, at.leaf, at.parent);
       edge_word expected(at.leaf);
       // LP: insert(true) is this CAS when it succeeds. order: publish (release) -> read_edge (acquire)
-      if (at.leaf_edge->compare_exchange_strong(expected, edge_word(fresh), std::memory_order_acq_rel,
+      if (at.leaf_edge->compare_exchange_strong(expected, edge_word(top_node), std::memory_order_acq_rel,
                                                 std::memory_order_acquire)) {
-        leaf.release();
-        if (fresh == router.get()) router.release();
-        word.release();
+        fresh.linked();
         return true;
       }
       if (at.leaf == nullptr || expected.get() != at.leaf) continue;
@@ -341,7 +250,7 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
                                        std::memory_order_relaxed))
       return false;
     store_.retire_by(guard, only.get(), nullptr, [](const retired& entry) noexcept {
-      destroy(*static_cast<store*>(entry.owner), static_cast<node*>(entry.object));
+      base::destroy(*static_cast<store*>(entry.owner), static_cast<node*>(entry.object));
     });
     return true;
   }
@@ -382,20 +291,14 @@ class edge_ext_lf : public map_facade<edge_ext_lf<Key, Value, Traits, Compare>, 
       const bool last = left == stop || right == stop;
       // Before the end, the child that leads on is the internal one: a FLAG stands on edges to leaves only.
       const bool left_goes = last ? right == stop : left->is_leaf();
-      destroy(owner, left_goes ? left : right);
-      destroy(owner, n);
+      base::destroy(owner, left_goes ? left : right);
+      base::destroy(owner, n);
       if (last) return;
       n = left_goes ? right : left;
     }
   }
 
-  static void destroy(store& owner, node* n) noexcept {
-    holder::discard(owner, n->value.load(std::memory_order_relaxed));
-    owner.destroy(role_of(*n), n);
-  }
-
   alignas(hw::false_sharing_bytes) edge root_{};
-  alignas(hw::false_sharing_bytes) store store_;
 };
 
 }  // namespace espalier

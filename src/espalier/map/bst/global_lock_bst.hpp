@@ -10,9 +10,9 @@
 #include "espalier/map/batched_scan.hpp"
 #include "espalier/map/bst/plain_tree.hpp"
 #include "espalier/map/map_concept.hpp"
-#include "espalier/map/map_facade.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
+#include "espalier/map/stored_map.hpp"
 #include "espalier/reclaim/no_guard.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/mcs_lock.hpp"
@@ -43,9 +43,11 @@ namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits::with_lock<mcs_lock>,
           class Compare = std::less<Key>>
-class global_lock_bst : public map_facade<global_lock_bst<Key, Value, Traits, Compare>, Key, Value, Compare> {
-  using facade = map_facade<global_lock_bst, Key, Value, Compare>;
+class global_lock_bst : public stored_map<global_lock_bst<Key, Value, Traits, Compare>, Key, Value, Compare,
+                                          node_store<typename Traits::template with_reclaimer<unprotected>>> {
   using store = node_store<typename Traits::template with_reclaimer<unprotected>>;
+  using base = stored_map<global_lock_bst, Key, Value, Compare, store>;
+  using base::store_;
   static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>);
 
   struct node;
@@ -63,20 +65,13 @@ class global_lock_bst : public map_facade<global_lock_bst<Key, Value, Traits, Co
     using fields::fields;
   };
 
-  static consteval bool layout_holds() {
-    if constexpr (sizeof(Key) == 8 && sizeof(Value) == 8 && alignof(Key) == 8 && alignof(Value) == 8) {
-      return offsetof(fields, key) == 0 && offsetof(fields, child) == 8 && offsetof(fields, value) == 24 &&
-             sizeof(fields) == 32;
-    }
-    return true;
-  }
+  static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(Value) != 8 || alignof(Value) != 8 ||
+                (offsetof(fields, key) == 0 && offsetof(fields, child) == 8 &&
+                 offsetof(fields, value) == 24 && sizeof(fields) == 32));
 
  public:
-  using key_type = Key;
-  using mapped_type = Value;
   using traits_type = Traits;
-  using reclaimer_type = typename store::reclaimer_type;
-  using guard_type = typename store::guard_type;
+  using typename base::guard_type;
 
   static constexpr map_properties properties{"global_lock_bst",
                                              progress::blocking,
@@ -88,16 +83,8 @@ class global_lock_bst : public map_facade<global_lock_bst<Key, Value, Traits, Co
 
   static constexpr std::size_t node_bytes = sizeof(node);
 
-  /// The domain does nothing for this map: it stands here so that every map is constructed alike. The further
-  /// arguments construct the placement.
-  template <class... PlacementArguments>
-  explicit global_lock_bst(reclaimer_type* domain = nullptr, PlacementArguments&&... placement)
-      : store_(domain, std::forward<PlacementArguments>(placement)...) {
-    static_assert(layout_holds());
-  }
-  global_lock_bst(const global_lock_bst&) = delete;
-  global_lock_bst& operator=(const global_lock_bst&) = delete;
-
+  /// The domain does nothing for this map: it stands there so that every map is constructed alike.
+  using base::base;
   /// No other thread may use the map any more.
   ~global_lock_bst() {
     if constexpr (store::template must_visit<node>()) {
@@ -105,14 +92,12 @@ class global_lock_bst : public map_facade<global_lock_bst<Key, Value, Traits, Co
     }
   }
 
-  using facade::contains;
-  using facade::erase;
-  using facade::find;
-  using facade::insert;
-  using facade::insert_or_assign;
-  using facade::scan;
-
-  [[nodiscard]] guard_type pin() { return store_.pin(); }
+  using base::contains;
+  using base::erase;
+  using base::find;
+  using base::insert;
+  using base::insert_or_assign;
+  using base::scan;
 
   [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
     const lock_guard hold(lock_);
@@ -174,9 +159,6 @@ class global_lock_bst : public map_facade<global_lock_bst<Key, Value, Traits, Co
     return plain_tree::check<Compare>(static_cast<const node*>(root_),
                                       [](const node&) -> const char* { return nullptr; });
   }
-
-  [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
-  [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
 
  private:
   using batch = entry_batch<Key, Value>;
@@ -248,7 +230,6 @@ class global_lock_bst : public map_facade<global_lock_bst<Key, Value, Traits, Co
 
   alignas(hw::false_sharing_bytes) typename Traits::lock_type lock_;
   alignas(hw::false_sharing_bytes) node* root_ = nullptr;
-  alignas(hw::false_sharing_bytes) store store_;
 };
 
 }  // namespace espalier

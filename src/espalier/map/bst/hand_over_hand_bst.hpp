@@ -11,9 +11,9 @@
 #include "espalier/map/batched_scan.hpp"
 #include "espalier/map/bst/plain_tree.hpp"
 #include "espalier/map/map_concept.hpp"
-#include "espalier/map/map_facade.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
+#include "espalier/map/stored_map.hpp"
 #include "espalier/reclaim/no_guard.hpp"
 #include "espalier/sync/lock_concept.hpp"
 
@@ -64,9 +64,11 @@ namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
 class hand_over_hand_bst
-    : public map_facade<hand_over_hand_bst<Key, Value, Traits, Compare>, Key, Value, Compare> {
-  using facade = map_facade<hand_over_hand_bst, Key, Value, Compare>;
+    : public stored_map<hand_over_hand_bst<Key, Value, Traits, Compare>, Key, Value, Compare,
+                        node_store<typename Traits::template with_reclaimer<unprotected>>> {
   using store = node_store<typename Traits::template with_reclaimer<unprotected>>;
+  using base = stored_map<hand_over_hand_bst, Key, Value, Compare, store>;
+  using base::store_;
   using lock_type = typename Traits::lock_type;
   static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>);
   static_assert(lockable<lock_type>, "a descent hands locks on: a lock with a queue node will not do");
@@ -87,21 +89,14 @@ class hand_over_hand_bst
     using fields::fields;
   };
 
-  static consteval bool layout_holds() {
-    if constexpr (sizeof(Key) == 8 && sizeof(Value) == 8 && sizeof(lock_type) == 4 && alignof(Key) == 8 &&
-                  alignof(Value) == 8) {
-      return offsetof(fields, key) == 0 && offsetof(fields, child) == 8 && offsetof(fields, value) == 24 &&
-             offsetof(fields, lock) == 32 && sizeof(fields) == 40;
-    }
-    return true;
-  }
+  static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(Value) != 8 || alignof(Value) != 8 ||
+                sizeof(lock_type) != 4 ||
+                (offsetof(fields, key) == 0 && offsetof(fields, child) == 8 &&
+                 offsetof(fields, value) == 24 && offsetof(fields, lock) == 32 && sizeof(fields) == 40));
 
  public:
-  using key_type = Key;
-  using mapped_type = Value;
   using traits_type = Traits;
-  using reclaimer_type = typename store::reclaimer_type;
-  using guard_type = typename store::guard_type;
+  using typename base::guard_type;
 
   static constexpr map_properties properties{
       "hand_over_hand_bst",
@@ -114,16 +109,8 @@ class hand_over_hand_bst
 
   static constexpr std::size_t node_bytes = sizeof(node);
 
-  /// The domain does nothing for this map: it stands here so that every map is constructed alike. The further
-  /// arguments construct the placement.
-  template <class... PlacementArguments>
-  explicit hand_over_hand_bst(reclaimer_type* domain = nullptr, PlacementArguments&&... placement)
-      : store_(domain, std::forward<PlacementArguments>(placement)...) {
-    static_assert(layout_holds());
-  }
-  hand_over_hand_bst(const hand_over_hand_bst&) = delete;
-  hand_over_hand_bst& operator=(const hand_over_hand_bst&) = delete;
-
+  /// The domain does nothing for this map: it stands there so that every map is constructed alike.
+  using base::base;
   /// No other thread may use the map any more.
   ~hand_over_hand_bst() {
     if constexpr (store::template must_visit<node>()) {
@@ -131,14 +118,12 @@ class hand_over_hand_bst
     }
   }
 
-  using facade::contains;
-  using facade::erase;
-  using facade::find;
-  using facade::insert;
-  using facade::insert_or_assign;
-  using facade::scan;
-
-  [[nodiscard]] guard_type pin() { return store_.pin(); }
+  using base::contains;
+  using base::erase;
+  using base::find;
+  using base::insert;
+  using base::insert_or_assign;
+  using base::scan;
 
   [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
     const place at = seek(key);
@@ -202,9 +187,6 @@ class hand_over_hand_bst
       return is_held(n.lock) ? "a reachable node is locked" : static_cast<const char*>(nullptr);
     });
   }
-
-  [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
-  [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
 
  private:
   struct entry {
@@ -317,7 +299,6 @@ class hand_over_hand_bst
   };
 
   alignas(hw::false_sharing_bytes) head head_;
-  alignas(hw::false_sharing_bytes) store store_;
 };
 
 }  // namespace espalier

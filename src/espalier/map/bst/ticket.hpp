@@ -5,14 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 
+#include "espalier/map/bst/external_map.hpp"
 #include "espalier/map/bst/external_tree.hpp"
 #include "espalier/map/map_concept.hpp"
-#include "espalier/map/map_facade.hpp"
 #include "espalier/map/map_traits.hpp"
-#include "espalier/map/node_store.hpp"
-#include "espalier/map/value_holder.hpp"
 #include "espalier/memory/clustered.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/version_lock.hpp"
@@ -67,15 +64,19 @@ namespace espalier {
 /// The default policies.
 using ticket_traits = map_traits::with_placement<clustered>;
 
-template <class Key, class Value, class Traits = map_traits::with_placement<clustered>,
-          class Compare = std::less<Key>, class VersionLock = version_lock_pair>
-class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock>, Key, Value, Compare> {
-  using facade = map_facade<ticket, Key, Value, Compare>;
-  using store = node_store<Traits>;
-  using holder = value_holder<store, Value>;
+template <class Key, class Value, class Traits = ticket_traits, class Compare = std::less<Key>,
+          class VersionLock = version_lock_pair>
+class ticket
+    : public external_map<ticket<Key, Value, Traits, Compare, VersionLock>, Key, Value, Traits, Compare> {
+  using base = external_map<ticket, Key, Value, Traits, Compare>;
+  friend base;
+  using base::equal;
+  using base::side;
+  using base::store_;
+  using typename base::holder;
+  using typename base::store;
   using lock_side = typename VersionLock::side;
   using version = typename VersionLock::version;
-  static_assert(std::is_trivially_copyable_v<Key>);
 
   struct node;
   using edge = std::atomic<node*>;
@@ -103,20 +104,13 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
     }
   };
 
-  static consteval bool layout_holds() {
-    if constexpr (sizeof(Key) == 8 && sizeof(typename holder::word) == 8 && alignof(Key) == 8) {
-      return offsetof(fields, key) == 0 && offsetof(fields, child) == 8 && offsetof(fields, lock) == 24 &&
-             offsetof(fields, value) == 24 && sizeof(fields) == 32 && edge::is_always_lock_free;
-    }
-    return edge::is_always_lock_free;
-  }
+  static_assert(edge::is_always_lock_free);
+  static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(typename holder::word) != 8 ||
+                (offsetof(fields, key) == 0 && offsetof(fields, child) == 8 && offsetof(fields, lock) == 24 &&
+                 offsetof(fields, value) == 24 && sizeof(fields) == 32));
 
  public:
-  using key_type = Key;
-  using mapped_type = Value;
-  using traits_type = Traits;
-  using reclaimer_type = typename store::reclaimer_type;
-  using guard_type = typename store::guard_type;
+  using typename base::guard_type;
 
   static constexpr map_properties properties{
       "ticket",
@@ -129,51 +123,22 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
 
   static constexpr std::size_t node_bytes = sizeof(node);
 
-  /// With a null domain the map makes its own; a shared one must outlive the map. The further arguments
-  /// construct the placement.
-  template <class... PlacementArguments>
-  explicit ticket(reclaimer_type* domain = nullptr, PlacementArguments&&... placement)
-      : store_(domain, std::forward<PlacementArguments>(placement)...) {
-    static_assert(layout_holds());
-  }
-  ticket(const ticket&) = delete;
-  ticket& operator=(const ticket&) = delete;
-
+  using base::base;
   /// No other thread may use the map any more.
-  ~ticket() {
-    if constexpr (store::template must_visit<node>() || holder::must_visit()) {
-      external_tree::destroy_all(top(), [this](node* n) { destroy(store_, n); });
-    }
-  }
+  ~ticket() { base::destroy_all(root()); }
 
-  using facade::contains;
-  using facade::erase;
-  using facade::find;
-  using facade::insert;
-  using facade::insert_or_assign;
-  using facade::scan;
-
-  [[nodiscard]] guard_type pin() { return store_.pin(); }
-
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
-    const node* const leaf = descend(key);
-    if (leaf == nullptr || !equal(leaf->key, key)) return std::nullopt;
-    return holder::read(leaf->value.load(std::memory_order_acquire));
-  }
-
-  [[nodiscard]] bool contains(guard_type&, const Key& key) {
-    const node* const leaf = descend(key);
-    return leaf != nullptr && equal(leaf->key, key);
-  }
+  using base::erase;
+  using base::insert;
+  using base::insert_or_assign;
 
   bool insert(guard_type& guard, const Key& key, const Value& value) {
-    return add(guard, key, value, [](node&, typename holder::pending&) {});
+    return add(guard, key, value, [](node&, graft_type&) {});
   }
 
   bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
-    return add(guard, key, value, [&](node& leaf, typename holder::pending& pending) {
-      holder::assign(store_, guard, leaf.value, pending.get(value));
-      pending.release();
+    return add(guard, key, value, [&](node& leaf, graft_type& fresh) {
+      holder::assign(store_, guard, leaf.value, fresh.word.get(value));
+      fresh.word.release();
     });
   }
 
@@ -190,46 +155,17 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
     }
   }
 
-  template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
-    return external_tree::scan<Compare>(
-        [this]() -> const node* { return top(); },
-        [](const node& n, std::size_t s) -> const node* {
-          return n.child[s].load(std::memory_order_acquire);
-        },
-        from,
-        [&](const node& leaf) {
-          return visit_entry(visitor, leaf.key, holder::read(leaf.value.load(std::memory_order_acquire)));
-        });
-  }
-
   // Quiescent only, for tests and inspection.
-
-  /// Calls visitor(address, bytes, role) for every block that the map reaches.
-  template <class Visitor>
-  void visit_nodes(Visitor&& visitor) const {
-    external_tree::visit_all(static_cast<const node*>(top()), [&](const node& n) {
-      visitor(static_cast<const void*>(&n), sizeof(node), role_of(n));
-      if constexpr (!holder::in_place) {
-        if (n.is_leaf())
-          visitor(static_cast<const void*>(n.value.load(std::memory_order_acquire)), sizeof(Value),
-                  memory_role::value);
-      }
-    });
-  }
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
-    return external_tree::check<Compare>(top(), [](const node* n) -> const char* {
+    return external_tree::check<Compare>(root(), [](const node* n) -> const char* {
       if (n->is_leaf()) return nullptr;
       const bool held = VersionLock::is_held(n->lock.read(lock_side::left)) ||
                         VersionLock::is_held(n->lock.read(lock_side::right));
       return held ? "a reachable node is locked" : nullptr;
     });
   }
-
-  [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
-  [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
 
  private:
   /// An edge as an update saw it: whose, which, and at which version.
@@ -255,29 +191,17 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
   static lock_side side_of(std::size_t index) noexcept {
     return index == 0 ? lock_side::left : lock_side::right;
   }
-  static memory_role role_of(const node& n) noexcept {
-    return n.is_leaf() ? memory_role::leaf : memory_role::node;
-  }
-  static bool equal(const Key& a, const Key& b) { return !Compare{}(a, b) && !Compare{}(b, a); }
-  static std::size_t side(const Key& key, const node& n) { return Compare{}(key, n.key) ? 0 : 1; }
+  using graft_type = graft<store, node, holder, Key, Value, Compare>;
 
   // order: read_edge (acquire) <- link, unlink (release)
-  [[nodiscard]] node* top() const noexcept { return head_.child[0].load(std::memory_order_acquire); }
-
-  /// The leaf where the key is or would be, or null. Looks at no version: the edges of a removed router
-  /// still lead to all keys that were below it.
-  [[nodiscard]] const node* descend(const Key& key) const {
-    const node* n = top();
-    if (n == nullptr) return nullptr;
-    while (const node* const next = n->child[side(key, *n)].load(std::memory_order_acquire)) n = next;
-    return n;
-  }
+  [[nodiscard]] node* root() const noexcept { return head_.child[0].load(std::memory_order_acquire); }
+  [[nodiscard]] const node* top() const noexcept { return root(); }
 
   [[nodiscard]] seek_record seek(const Key& key) {
     seek_record at{{}, {&head_, 0, 0}, &head_, nullptr, 0};
     // order: read_version (acquire) before read_edge
     at.to_leaf.seen = head_.lock.read(lock_side::left);
-    at.leaf = top();
+    at.leaf = root();
     while (at.leaf != nullptr && !at.leaf->is_leaf()) {
       at.to_parent = at.to_leaf;
       at.parent = at.leaf;
@@ -291,34 +215,20 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
 
   template <class Present>
   bool add(guard_type& guard, const Key& key, const Value& value, Present&& present) {
-    typename holder::pending word(store_);
-    unpublished<store, node> leaf(store_, memory_role::leaf);
-    unpublished<store, node> router(store_, memory_role::node);
+    graft_type fresh(store_);
     guard.reserve(holder::retirements);
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
       if (at.leaf != nullptr && equal(at.leaf->key, key)) {
-        present(*at.leaf, word);
+        present(*at.leaf, fresh);
         return false;
       }
-      if (at.leaf != nullptr && router.get() == nullptr) router.emplace(at.parent, key, nullptr, nullptr);
-      if (leaf.get() == nullptr) leaf.emplace(nullptr, key, word.get(value));
-      node* fresh = leaf.get();
-      if (at.leaf != nullptr) {
-        fresh = router.get();
-        const bool goes_left = Compare{}(key, at.leaf->key);
-        fresh->key = goes_left ? at.leaf->key : key;
-        // relaxed: published by link
-        fresh->child[goes_left ? 0 : 1].store(leaf.get(), std::memory_order_relaxed);
-        fresh->child[goes_left ? 1 : 0].store(at.leaf, std::memory_order_relaxed);
-      }
+      node* const top_node = fresh.prepare(key, value, at.leaf, at.parent);
       if (!at.to_leaf.try_lock()) continue;
       // LP: insert(true). order: link (release) -> read_edge (acquire)
-      at.to_leaf.where().store(fresh, std::memory_order_release);
+      at.to_leaf.where().store(top_node, std::memory_order_release);
       at.to_leaf.unlock();
-      leaf.release();
-      if (fresh == router.get()) router.release();
-      word.release();
+      fresh.linked();
       return true;
     }
   }
@@ -351,17 +261,11 @@ class ticket : public map_facade<ticket<Key, Value, Traits, Compare, VersionLock
 
   void retire(guard_type& guard, node* n) noexcept {
     store_.retire_by(guard, n, nullptr, [](const retired& entry) noexcept {
-      destroy(*static_cast<store*>(entry.owner), static_cast<node*>(entry.object));
+      base::destroy(*static_cast<store*>(entry.owner), static_cast<node*>(entry.object));
     });
   }
 
-  static void destroy(store& owner, node* n) noexcept {
-    if (n->is_leaf()) holder::discard(owner, n->value.load(std::memory_order_relaxed));
-    owner.destroy(role_of(*n), n);
-  }
-
   alignas(hw::false_sharing_bytes) node head_{Key{}, nullptr, nullptr};
-  alignas(hw::false_sharing_bytes) store store_;
 };
 
 }  // namespace espalier

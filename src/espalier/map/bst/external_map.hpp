@@ -1,0 +1,171 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <type_traits>
+
+#include "espalier/map/bst/external_tree.hpp"
+#include "espalier/map/map_facade.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/map/stored_map.hpp"
+#include "espalier/map/value_holder.hpp"
+#include "espalier/memory/placement_concept.hpp"
+
+namespace espalier {
+
+/// The part of an external search tree that its algorithm has no say in: reading. Finds and scans walk from
+/// the top by acquire loads, look at no mark and no lock, and write nothing.
+///
+/// The algorithm derives from it and brings `node` (with key, child[2] of atomic edges, an atomic value and
+/// is_leaf()) and top(), the node on the edge from outside or null. It promises what makes such a walk right:
+/// a node's range of keys never shrinks while it is linked, the edges of a detached node stay as they were,
+/// and entries never move between leaves. A walk that stands on a detached node is then still on its way to
+/// every key that was below it.
+///
+/// Linearization points: the read of the edge to the leaf, for find and contains and for each visit of a
+/// scan; for the value see value_holder.hpp. Ordering: read_edge (acquire) <- whatever store or
+/// compare-exchange of the algorithm publishes nodes (release).
+template <class Map, class Key, class Value, class Traits, class Compare>
+class external_map : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
+  using base = stored_map<Map, Key, Value, Compare, node_store<Traits>>;
+  static_assert(std::is_trivially_copyable_v<Key>);
+
+ public:
+  using traits_type = Traits;
+  using typename base::guard_type;
+
+  using base::base;
+  using base::contains;
+  using base::find;
+  using base::scan;
+
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+    const auto* const leaf = descend(key);
+    if (leaf == nullptr || !equal(leaf->key, key)) return std::nullopt;
+    return holder::read(leaf->value.load(std::memory_order_acquire));
+  }
+
+  [[nodiscard]] bool contains(guard_type&, const Key& key) {
+    const auto* const leaf = descend(key);
+    return leaf != nullptr && equal(leaf->key, key);
+  }
+
+  template <class Visitor>
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+    return external_tree::scan<Compare>(
+        [this] { return self().top(); }, [](const auto& n, std::size_t s) { return child(n, s); }, from,
+        [&](const auto& leaf) {
+          return visit_entry(visitor, leaf.key, holder::read(leaf.value.load(std::memory_order_acquire)));
+        });
+  }
+
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    external_tree::visit_all(self().top(), [&](const auto& n) {
+      visitor(static_cast<const void*>(&n), sizeof(n), role_of(n));
+      if constexpr (!holder::in_place) {
+        if (n.is_leaf())
+          visitor(static_cast<const void*>(n.value.load(std::memory_order_acquire)), sizeof(Value),
+                  memory_role::value);
+      }
+    });
+  }
+
+ protected:
+  using base::store_;
+  using store = node_store<Traits>;
+  using holder = value_holder<store, Value>;
+
+  // No other thread may use the map any more.
+  ~external_map() = default;
+
+  /// Gives all nodes back; for the destructor of the algorithm.
+  template <class Node>
+  void destroy_all(Node* top) noexcept {
+    if constexpr (store::template must_visit<Node>() || holder::must_visit())
+      external_tree::destroy_all(top, [this](Node* n) { destroy(store_, n); });
+  }
+
+  static bool equal(const Key& a, const Key& b) { return !Compare{}(a, b) && !Compare{}(b, a); }
+
+  template <class Node>
+  static std::size_t side(const Key& key, const Node& n) {
+    return Compare{}(key, n.key) ? 0 : 1;
+  }
+
+  template <class Node>
+  static memory_role role_of(const Node& n) noexcept {
+    return n.is_leaf() ? memory_role::leaf : memory_role::node;
+  }
+
+  /// For a node that no thread can reach.
+  template <class Node>
+  static void destroy(store& owner, Node* n) noexcept {
+    const memory_role role = role_of(*n);
+    if (role == memory_role::leaf) holder::discard(owner, n->value.load(std::memory_order_relaxed));
+    owner.destroy(role, n);
+  }
+
+ private:
+  const Map& self() const noexcept { return static_cast<const Map&>(*this); }
+
+  template <class Node>
+  static const Node* child(const Node& n, std::size_t s) noexcept {
+    return external_tree::to_pointer(n.child[s].load(std::memory_order_acquire));
+  }
+
+  /// The leaf where the key is or would be, or null.
+  [[nodiscard]] auto descend(const Key& key) const {
+    const auto* n = self().top();
+    if (n != nullptr) {
+      while (const auto* const next = child(*n, side(key, *n))) n = next;
+    }
+    return n;
+  }
+};
+
+/// The nodes of an insert that is under way: a leaf with the entry, and a router above it and the leaf that
+/// was there. Made at the first attempt, kept over retries, given back unless linked() was called.
+template <class Store, class Node, class Holder, class Key, class Value, class Compare>
+class graft {
+ public:
+  explicit graft(Store& store) noexcept
+      : word(store), leaf_(store, memory_role::leaf), router_(store, memory_role::node) {}
+
+  /// The node to link: the leaf alone into an empty tree (old_leaf is null), else the router, below `parent`.
+  Node* prepare(const Key& key, const Value& value, Node* old_leaf, Node* parent) {
+    if (old_leaf != nullptr && router_.get() == nullptr) router_.emplace(parent, key, nullptr, nullptr);
+    if (leaf_.get() == nullptr) leaf_.emplace(nullptr, key, word.get(value));
+    if (old_leaf == nullptr) return top_ = leaf_.get();
+    using edge_word = typename decltype(Node::child)::value_type::value_type;
+    top_ = router_.get();
+    const bool goes_left = Compare{}(key, old_leaf->key);
+    top_->key = goes_left ? old_leaf->key : key;
+    // relaxed: published by whatever links the router
+    top_->child[goes_left ? 0 : 1].store(edge_word(leaf_.get()), std::memory_order_relaxed);
+    top_->child[goes_left ? 1 : 0].store(edge_word(old_leaf), std::memory_order_relaxed);
+    return top_;
+  }
+
+  /// What prepare() returned last is part of the tree now.
+  void linked() noexcept {
+    leaf_.release();
+    if (top_ == router_.get()) router_.release();
+    word.release();
+  }
+
+  /// The value's word: for assigning it to a leaf that turns out to be there.
+  typename Holder::pending word;  // NOLINT(misc-non-private-member-variables-in-classes)
+
+ private:
+  unpublished<Store, Node> leaf_;
+  unpublished<Store, Node> router_;
+  Node* top_ = nullptr;
+};
+
+}  // namespace espalier
