@@ -110,26 +110,25 @@ void* slab::allocate_slowly(cache& c) {
   return run;
 }
 
-std::unique_ptr<slab::span> slab::map_span(std::size_t bytes) const {
+void slab::map_span(span& fresh, std::size_t bytes) const {
   hw::page_options options;
   options.huge = bytes >= huge_from_bytes;
-  auto fresh = std::make_unique<span>();
-  fresh->pages = hw::map_pages(bytes, options);
-  if (side_ == side_table::one_byte) fresh->side = hw::map_pages(fresh->pages.size() / block_bytes_ + 1);
-  return fresh;
+  fresh.pages = hw::map_pages(bytes, options);
+  if (side_ == side_table::one_byte) fresh.side = hw::map_pages(fresh.pages.size() / block_bytes_ + 1);
 }
 
 void slab::add_span(std::size_t run_bytes) {
   const std::size_t index = span_count_.load(std::memory_order_relaxed);
   if (index == most_spans) throw std::bad_alloc();
-  std::unique_ptr<span> fresh;
+  auto fresh = std::make_unique<span>();
   // Where address space is short (a limit, strict overcommit), what is needed now may still be had.
-  for (std::size_t bytes = std::max(next_span_bytes_, run_bytes); fresh == nullptr;) {
+  for (std::size_t bytes = std::max(next_span_bytes_, run_bytes); fresh->pages.data() == nullptr;
+       bytes /= 2) {
     try {
-      fresh = map_span(bytes);
+      map_span(*fresh, bytes);
     } catch (const std::bad_alloc&) {
+      fresh->pages = {};
       if (bytes / 2 < run_bytes) throw;
-      bytes /= 2;
     }
   }
   poison(fresh->pages.data(), fresh->pages.size());

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "espalier/hw/pages.hpp"
 #include "espalier/memory/placement_concept.hpp"
@@ -73,7 +72,7 @@ class slab {
 
   void* allocate_slowly(cache& c);
   void give_batch(cache& c) noexcept;
-  [[nodiscard]] std::unique_ptr<span> map_span(std::size_t bytes) const;
+  void map_span(span& fresh, std::size_t bytes) const;
   void add_span(std::size_t run_bytes);
 
   const std::size_t block_bytes_;
