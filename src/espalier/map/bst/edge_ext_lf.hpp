@@ -36,9 +36,9 @@
 // node that holds it (root_ can change from a flagged leaf to null). The bits are only added. The range of
 // keys below a node never shrinks while the node is linked.
 //
-// Progress: find, contains and scan write nothing shared; find is wait-free only in so far as the depth is
-// bounded (lock-free otherwise). insert, insert_or_assign, erase are lock-free: a retry means that another
-// operation's CAS succeeded.
+// Progress: every operation is lock-free. find, contains and scan write nothing shared and never retry; they
+// are not wait-free, since inserts may go on extending the path right ahead of a descent. A retry of insert,
+// insert_or_assign or erase means that another operation's CAS succeeded.
 //
 // Placement. Routers and leaves are apart; a router is asked for near its parent, which is where a descent
 // comes from (memory/clustered.hpp).

@@ -36,8 +36,9 @@
 // Invariants. An edge changes only while its lock is held. A removed router keeps both locks held and its
 // edges as they were. The range of keys below a node never shrinks while the node is linked.
 //
-// Progress. find, contains and scan take no lock and write nothing shared: wait-free in so far as the depth
-// is bounded. Updates block one another: a holder that is descheduled stops updates of that edge.
+// Progress. find, contains and scan take no lock, write nothing shared and never retry. They are lock-free,
+// not wait-free: inserts may go on extending the path right ahead of a descent. Updates block one another: a
+// holder that is descheduled stops updates of that edge.
 //
 // Placement. Routers and leaves are apart; a router is asked for near its parent, which is where a descent
 // comes from (memory/clustered.hpp).
@@ -114,7 +115,7 @@ class ticket
 
   static constexpr map_properties properties{
       "ticket",
-      progress::wait_free,
+      progress::lock_free,
       progress::blocking,
       balance::none,
       scan_guarantee::per_key,
