@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "espalier/map/catalog.hpp"
+#include "espalier/reclaim/no_guard.hpp"
 
 namespace espalier::peers {
 
@@ -27,7 +28,7 @@ class cds_bronson : public map_facade<cds_bronson, std::uint64_t, std::uint64_t,
  public:
   using key_type = std::uint64_t;
   using mapped_type = std::uint64_t;
-  using guard_type = empty_guard;
+  using guard_type = no_guard;
   using thread_scope = libcds_thread_scope;
 
   static constexpr map_properties properties{"cds_bronson",

@@ -15,6 +15,7 @@
 #include "espalier/map/catalog.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
+#include "espalier/reclaim/no_guard.hpp"
 
 namespace espalier::peers {
 
@@ -28,7 +29,7 @@ class tbb_concurrent_map : public map_facade<tbb_concurrent_map, std::uint64_t, 
  public:
   using key_type = std::uint64_t;
   using mapped_type = std::uint64_t;
-  using guard_type = empty_guard;
+  using guard_type = no_guard;
   using thread_scope = no_thread_scope;
 
   static constexpr map_properties properties{"tbb_concurrent_map",

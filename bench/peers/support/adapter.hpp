@@ -18,16 +18,6 @@
 
 namespace espalier::peers {
 
-/// For libraries whose operations protect themselves, or need no protection.
-struct empty_guard {
-  empty_guard() = default;
-  empty_guard(empty_guard&&) = default;
-  empty_guard& operator=(empty_guard&&) = default;
-  empty_guard(const empty_guard&) = delete;
-  empty_guard& operator=(const empty_guard&) = delete;
-  ~empty_guard() = default;
-};
-
 /// For libraries to which a thread need not be made known.
 struct no_thread_scope {
   no_thread_scope() noexcept {}  // user-provided, so that an unused variable gives no warning

@@ -14,6 +14,7 @@
 #include "bench/peers/support/adapter.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
+#include "espalier/reclaim/no_guard.hpp"
 
 // libcds: the process-wide state that its containers need, and what their adapters share.
 //
@@ -99,7 +100,7 @@ class libcds_pair_map
  public:
   using key_type = std::uint64_t;
   using mapped_type = std::uint64_t;
-  using guard_type = empty_guard;
+  using guard_type = no_guard;
   using thread_scope = libcds_thread_scope;
 
   static constexpr map_properties properties = Description::properties;

@@ -12,6 +12,7 @@
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
+#include "espalier/reclaim/no_guard.hpp"
 
 #define ESPALIER_PEERS_QUOTE_VALUE(text) #text
 #define ESPALIER_PEERS_QUOTE(macro) ESPALIER_PEERS_QUOTE_VALUE(macro)
@@ -35,7 +36,7 @@ class locked_btree : public map_facade<locked_btree<Description>, std::uint64_t,
  public:
   using key_type = std::uint64_t;
   using mapped_type = std::uint64_t;
-  using guard_type = empty_guard;
+  using guard_type = no_guard;
   using thread_scope = no_thread_scope;
 
   static constexpr map_properties properties = Description::properties;

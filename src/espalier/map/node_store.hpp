@@ -76,7 +76,6 @@ class node_store {
 
   [[nodiscard]] memory_usage usage() const noexcept { return placement_.usage(); }
   [[nodiscard]] reclaimer_type& domain() noexcept { return *reclaimer_; }
-  [[nodiscard]] placement_type& place() noexcept { return placement_; }
 
  private:
   template <class Node>

@@ -21,11 +21,7 @@ memory_usage clustered::usage() const noexcept {
   memory_usage sum = rest_.usage();
   for (const std::atomic<cluster_slab*>& s : slabs_) {
     const cluster_slab* const one = s.load(std::memory_order_acquire);
-    if (one == nullptr) continue;
-    const memory_usage part = one->usage();
-    sum.blocks += part.blocks;
-    sum.bytes_in_use += part.bytes_in_use;
-    sum.bytes_reserved += part.bytes_reserved;
+    if (one != nullptr) sum += one->usage();
   }
   return sum;
 }

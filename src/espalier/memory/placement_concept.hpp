@@ -37,6 +37,13 @@ struct memory_usage {
   /// Bytes taken from the system or from the heap below and backed by memory: blocks in use, blocks free
   /// for reuse, and what rounding costs.
   std::uint64_t bytes_reserved = 0;
+
+  memory_usage& operator+=(const memory_usage& part) noexcept {
+    blocks += part.blocks;
+    bytes_in_use += part.bytes_in_use;
+    bytes_reserved += part.bytes_reserved;
+    return *this;
+  }
 };
 
 /// Thread-safe source of blocks.

@@ -25,11 +25,7 @@ memory_usage segregated::usage() const noexcept {
   for (const role_slabs& of_role : slabs_) {
     for (const std::atomic<slab*>& s : of_role) {
       const slab* const one = s.load(std::memory_order_acquire);
-      if (one == nullptr) continue;
-      const memory_usage part = one->usage();
-      sum.blocks += part.blocks;
-      sum.bytes_in_use += part.bytes_in_use;
-      sum.bytes_reserved += part.bytes_reserved;
+      if (one != nullptr) sum += one->usage();
     }
   }
   return sum;
