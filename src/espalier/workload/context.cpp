@@ -10,10 +10,10 @@
 #include "espalier/hw/asymmetric_fence.hpp"
 #include "espalier/hw/clock.hpp"
 #include "espalier/hw/counters.hpp"
+#include "espalier/hw/htm.hpp"
 #include "espalier/hw/pages.hpp"
 #include "espalier/hw/process.hpp"
 #include "espalier/hw/topology.hpp"
-#include "espalier/hw/transactional_memory.hpp"
 #include "espalier/workload/heap_usage.hpp"
 
 namespace espalier::workload {
@@ -69,8 +69,7 @@ run_context gather_context(std::uint64_t seed, std::string pinning) {
   c.topology = machine.summary();
   c.tsc_source = hw::tsc_source();
   c.huge_pages = hw::transparent_huge_pages();
-  const hw::rtm_status rtm = hw::rtm_probe();
-  c.rtm = rtm.available ? "available" : "unavailable";
+  c.rtm = hw::rtm::available() ? "available" : "unavailable";
   c.fence = hw::asymmetric_fence_kind();
   c.hardware_counters = hw::hardware_counters_available();
   c.malloc = malloc_name();

@@ -1,0 +1,163 @@
+#include "espalier/hw/htm.hpp"
+
+#include <utility>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace espalier::hw {
+namespace {
+
+std::string describe(abort_code code) {
+  switch (code) {
+    case abort_code::validation:
+      return "validation";
+    case abort_code::user_1:
+      return "user 1";
+    case abort_code::user_2:
+      return "user 2";
+    case abort_code::lock_held:
+      return "lock held";
+  }
+  return "code " + std::to_string(static_cast<unsigned>(code));
+}
+
+// An interrupt or a first-touch fault may abort a few; hundreds in a row are a verdict.
+constexpr unsigned trial_transactions = 256;
+
+/// What scripted keeps of one thread.
+struct script_state {
+  scripted::cue* cue = nullptr;
+  unsigned depth = 0;
+  /// The abort that the transaction in progress must end with.
+  std::optional<abort_status> doom;
+};
+
+thread_local constinit script_state script;
+
+}  // namespace
+
+std::string_view to_string(abort_cause cause) noexcept {
+  switch (cause) {
+    case abort_cause::conflict:
+      return "conflict";
+    case abort_cause::capacity:
+      return "capacity";
+    case abort_cause::explicit_abort:
+      return "explicit";
+    case abort_cause::debug:
+      return "debug";
+    case abort_cause::nested:
+      return "nested";
+    case abort_cause::other:
+      return "other";
+  }
+  return "unknown";
+}
+
+std::string to_string(abort_status status) {
+  std::string text;
+  const auto add = [&text](std::string_view word) {
+    if (!text.empty()) text += ", ";
+    text += word;
+  };
+  if (const auto code = status.code()) add("explicit (" + describe(*code) + ")");
+  if (status.is_conflict()) add("conflict");
+  if (status.is_capacity()) add("capacity");
+  if (status.is_debug()) add("debug");
+  if (text.empty() && !status.is_nested()) add("other");
+  if (status.is_nested()) add("nested");
+  if (status.may_retry()) add("may retry");
+  return text;
+}
+
+#if defined(__x86_64__)
+
+rtm::knowledge rtm::decide() noexcept {
+  unsigned eax{};
+  unsigned ebx{};
+  unsigned ecx{};
+  unsigned edx{};
+  constexpr unsigned announced = 1U << 11;     // leaf 7, EBX
+  constexpr unsigned always_abort = 1U << 11;  // leaf 7, EDX
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (ebx & announced) == 0) {
+    return knowledge::not_announced;
+  }
+  if ((edx & always_abort) != 0) return knowledge::always_aborts;
+  for (unsigned attempt = 0; attempt < trial_transactions; ++attempt) {
+    if (begin() == started) {
+      end();
+      return knowledge::commits;
+    }
+  }
+  return knowledge::never_commits;
+}
+
+#else
+
+rtm::knowledge rtm::decide() noexcept { return knowledge::no_x86; }
+
+#endif
+
+rtm::knowledge rtm::find_out() noexcept {
+  const knowledge mine = decide();
+  knowledge first = knowledge::none;
+  // The first of several threads decides for all, so that the answer never changes.
+  return known.compare_exchange_strong(first, mine, std::memory_order_relaxed) ? mine : first;
+}
+
+rtm_availability rtm::probe() {
+  const bool yes = available();
+  switch (known.load(std::memory_order_relaxed)) {
+    case knowledge::commits:
+      return {yes, "a trial transaction committed"};
+    case knowledge::not_announced:
+      return {yes, "the processor does not announce RTM (CPUID leaf 7)"};
+    case knowledge::always_aborts:
+      return {yes, "the microcode aborts every transaction (RTM_ALWAYS_ABORT)"};
+    case knowledge::never_commits:
+      return {yes, "announced, but none of " + std::to_string(trial_transactions) +
+                       " trial transactions committed"};
+    case knowledge::none:
+    case knowledge::no_x86:
+      break;
+  }
+  return {yes, "RTM is an x86-64 feature and this processor is of another kind"};
+}
+
+scripted::cue::cue(std::vector<step> steps, step then) noexcept
+    : steps_(std::move(steps)), then_(then), enclosing_(std::exchange(script.cue, this)) {}
+
+scripted::cue::~cue() { script.cue = enclosing_; }
+
+std::size_t scripted::cue::remaining() const noexcept {
+  return transactions_ < steps_.size() ? steps_.size() - transactions_ : 0;
+}
+
+bool scripted::active() noexcept { return script.depth != 0; }
+
+scripted::step scripted::begin() noexcept {
+  if (script.depth != 0) {
+    if (script.doom) return script.doom;
+  } else if (cue* const current = script.cue) {
+    const std::size_t turn = current->transactions_++;
+    if (const step abort = turn < current->steps_.size() ? current->steps_[turn] : current->then_)
+      return abort;
+  }
+  ++script.depth;
+  return commit;
+}
+
+transaction_outcome scripted::end(transaction_verdict verdict) noexcept {
+  --script.depth;
+  if (const auto code = verdict.wants_abort(); code && !script.doom) {
+    const abort_status asked = abort_status::asked_for(*code);
+    script.doom = script.depth == 0 ? asked : abort_status{asked.word() | abort_status::nested_bit};
+  }
+  const std::optional<abort_status> doom = script.doom;
+  if (script.depth == 0) script.doom.reset();
+  return {!doom, doom.value_or(abort_status{})};
+}
+
+}  // namespace espalier::hw

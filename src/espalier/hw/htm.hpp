@@ -1,0 +1,333 @@
+#pragma once
+
+// Hardware transactions: what an abort says, how a transaction is entered, and three backends.
+//
+// A backend is a type with static members only, so that locks and maps take it as a policy:
+//   rtm          Intel's restricted transactional memory
+//   unavailable  begins no transaction; every caller is on its fallback path
+//   scripted     aborts on cue, so that tests reach every fallback on any processor
+// A simulator adds its own with the same members.
+//
+// A transaction is one call, `Backend::run(body)`. The body runs inside it and says at its end whether to
+// commit. What every body keeps to:
+//  - It writes no local of the enclosing frames but its result, and the caller reads that result only after a
+//    commit. The processor restores registers and stack at an abort; other backends cannot restore a frame,
+//    of which the compiler may hold any part in registers.
+//  - It aborts by returning a verdict, never by leaving frames in between: only RTM could leave them.
+//  - It is noexcept: no exception can carry anything out of a transaction. Under RTM a throw inside ends as an
+//    abort of cause `other`, since termination needs the system; elsewhere it terminates.
+//  - It makes no system call, touches no page for the first time and calls no cpu_relax(): RTM aborts at each.
+// Any transaction may abort for ever, so every caller bounds its attempts and has another way.
+
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace espalier::hw {
+
+/// Why a body gave up, carried in eight bits of the abort status. A status may hold other values, from
+/// transactions that are not ours; a verdict holds only those listed.
+enum class abort_code : std::uint8_t {
+  validation = 1,    ///< what the body read no longer allows its change
+  user_1 = 2,        ///< for the caller to define
+  user_2 = 3,        ///< for the caller to define
+  lock_held = 0xff,  ///< the fallback lock was found taken; retry when it is free
+};
+
+enum class abort_cause : std::uint8_t {
+  conflict,        ///< another core touched a line of this transaction, or seemed to
+  capacity,        ///< the lines touched do not fit
+  explicit_abort,  ///< asked for, see abort_status::code()
+  debug,           ///< a breakpoint
+  nested,          ///< inside an inner transaction, no reason given
+  other,           ///< page fault, interrupt, system call, unsupported instruction
+};
+
+[[nodiscard]] std::string_view to_string(abort_cause cause) noexcept;
+
+/// Why a transaction aborted: the 32-bit word as the processor gives it.
+class abort_status {
+ public:
+  static constexpr std::uint32_t explicit_bit = 1U << 0;
+  static constexpr std::uint32_t retry_bit = 1U << 1;
+  static constexpr std::uint32_t conflict_bit = 1U << 2;
+  static constexpr std::uint32_t capacity_bit = 1U << 3;
+  static constexpr std::uint32_t debug_bit = 1U << 4;
+  static constexpr std::uint32_t nested_bit = 1U << 5;
+  static constexpr unsigned code_shift = 24;
+
+  constexpr abort_status() = default;
+  constexpr explicit abort_status(std::uint32_t word) noexcept : word_(word) {}
+
+  /// The status of a body that asked for the abort. The processor never adds the retry bit to it.
+  [[nodiscard]] static constexpr abort_status asked_for(abort_code code) noexcept {
+    return abort_status{explicit_bit | static_cast<std::uint32_t>(code) << code_shift};
+  }
+
+  [[nodiscard]] constexpr std::uint32_t word() const noexcept { return word_; }
+  [[nodiscard]] constexpr bool is_explicit() const noexcept { return has(explicit_bit); }
+  /// The processor's guess that another attempt may commit. It errs both ways: a transaction that never fits
+  /// may carry it for ever.
+  [[nodiscard]] constexpr bool may_retry() const noexcept { return has(retry_bit); }
+  [[nodiscard]] constexpr bool is_conflict() const noexcept { return has(conflict_bit); }
+  [[nodiscard]] constexpr bool is_capacity() const noexcept { return has(capacity_bit); }
+  [[nodiscard]] constexpr bool is_debug() const noexcept { return has(debug_bit); }
+  [[nodiscard]] constexpr bool is_nested() const noexcept { return has(nested_bit); }
+
+  /// The code of an explicit abort; none for any other, whose bits 31:24 mean nothing.
+  [[nodiscard]] constexpr std::optional<abort_code> code() const noexcept {
+    if (!is_explicit()) return std::nullopt;
+    return static_cast<abort_code>(word_ >> code_shift);
+  }
+
+  /// The one cause to count an abort under. Of several bits, the more persistent cause decides: capacity
+  /// before conflict, and nested, which says where and not why, last.
+  [[nodiscard]] constexpr abort_cause cause() const noexcept {
+    if (is_explicit()) return abort_cause::explicit_abort;
+    if (is_capacity()) return abort_cause::capacity;
+    if (is_conflict()) return abort_cause::conflict;
+    if (is_debug()) return abort_cause::debug;
+    if (is_nested()) return abort_cause::nested;
+    return abort_cause::other;
+  }
+
+  friend constexpr bool operator==(abort_status, abort_status) = default;
+
+ private:
+  [[nodiscard]] constexpr bool has(std::uint32_t bit) const noexcept { return (word_ & bit) != 0; }
+
+  std::uint32_t word_ = 0;
+};
+
+/// Every bit that is set, in words: "conflict, may retry", "explicit (lock held), nested", "other".
+[[nodiscard]] std::string to_string(abort_status status);
+
+struct transaction_outcome {
+  bool committed = false;
+  /// Why not; means nothing after a commit.
+  abort_status status;
+
+  friend constexpr bool operator==(transaction_outcome, transaction_outcome) = default;
+};
+
+/// What a body wants at its end.
+class transaction_verdict {
+ public:
+  [[nodiscard]] static constexpr transaction_verdict commit() noexcept { return transaction_verdict{}; }
+  /// Undoes the body's writes, where the backend can. `code` is one of the enumerators.
+  [[nodiscard]] static constexpr transaction_verdict abort(abort_code code) noexcept {
+    return transaction_verdict{code};
+  }
+
+  /// The abort that is wanted, none for a commit.
+  [[nodiscard]] constexpr std::optional<abort_code> wants_abort() const noexcept { return code_; }
+
+  friend constexpr bool operator==(transaction_verdict, transaction_verdict) = default;
+
+ private:
+  constexpr transaction_verdict() = default;
+  constexpr explicit transaction_verdict(abort_code code) noexcept : code_(code) {}
+
+  std::optional<abort_code> code_;
+};
+
+/// Returns void, to commit, or a transaction_verdict.
+template <class Body>
+concept transaction_body =
+    std::is_nothrow_invocable_v<Body&> && (std::is_void_v<std::invoke_result_t<Body&>> ||
+                                           std::same_as<std::invoke_result_t<Body&>, transaction_verdict>);
+
+/// Runs a body of either kind.
+template <transaction_body Body>
+[[nodiscard]] transaction_verdict verdict_of(Body& body) noexcept {
+  if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
+    body();
+    return transaction_verdict::commit();
+  } else {
+    return body();
+  }
+}
+
+/// A way to run transactions:
+///  - available(): whether a transaction can ever commit. Constant during a process.
+///  - active(): whether the caller is inside a transaction.
+///  - run(body): one attempt. It may abort before the body runs, in its middle or at its end. Inside a
+///    transaction the inner one joins the outer one: a commit takes effect with the outer commit, and an abort
+///    aborts the outermost, with `nested` in its status.
+template <class Backend>
+concept transactional_backend =
+    requires(void (&plain)() noexcept, transaction_verdict (&judging)() noexcept) {
+      { Backend::available() } noexcept -> std::same_as<bool>;
+      { Backend::active() } noexcept -> std::same_as<bool>;
+      { Backend::run(plain) } -> std::same_as<transaction_outcome>;
+      { Backend::run(judging) } -> std::same_as<transaction_outcome>;
+    };
+
+/// Whether RTM can be relied upon, with one line that says why, for results and for messages.
+struct rtm_availability {
+  bool available;
+  std::string reason;
+};
+
+/// Intel RTM. Compiles everywhere; where it is not available, run() aborts with status 0 and the body never
+/// runs.
+class rtm {
+ public:
+  /// True where CPUID announces RTM and a trial transaction has committed: many processors announce it while
+  /// their microcode aborts every transaction. Decided at the first call, in microseconds; a load after that.
+  [[nodiscard]] static bool available() noexcept {
+    // order: relaxed suffices, the word itself is all that is passed on
+    const knowledge now = known.load(std::memory_order_relaxed);
+    return (now == knowledge::none ? find_out() : now) == knowledge::commits;
+  }
+
+  /// What available() answers, and why.
+  [[nodiscard]] static rtm_availability probe();
+
+  /// True as well inside a transaction that others began, such as glibc's own lock elision.
+  [[nodiscard]] static bool active() noexcept { return available() && inside(); }
+
+  template <transaction_body Body>
+  [[nodiscard]] static transaction_outcome run(Body&& body) noexcept {
+    if (!available()) return {false, abort_status{}};
+    if (const std::uint32_t word = begin(); word != started) return {false, abort_status{word}};
+    if (const auto code = verdict_of(body).wants_abort()) {
+      abort(*code);
+      // Not reached: the processor has gone back to begin().
+      return {false, abort_status::asked_for(*code)};
+    }
+    end();
+    return {true, abort_status{}};
+  }
+
+ private:
+  enum class knowledge : unsigned char { none, commits, not_announced, always_aborts, never_commits, no_x86 };
+
+  static constexpr std::uint32_t started = 0xffff'ffff;
+  static inline constinit std::atomic<knowledge> known{knowledge::none};
+
+  static knowledge find_out() noexcept;
+  static knowledge decide() noexcept;
+
+  // Written as assembler, not with the compiler's intrinsics: those need a target attribute and are then not
+  // inlined here, and a call inside a transaction could be its first through the dynamic linker, which aborts.
+
+#if defined(__x86_64__)
+  /// `started`, and again, with registers and memory as they were, the status word of the abort. For the
+  /// compiler that is a call that returns once, so nothing needs to be volatile: EAX alone differs, and the
+  /// fallback address is the next instruction.
+  static std::uint32_t begin() noexcept {
+    std::uint32_t word = started;  // NOLINT(misc-const-correctness): the instruction writes it
+    __asm__ __volatile__("xbegin 1f\n1:" : "+a"(word) : : "memory");
+    return word;
+  }
+
+  static void end() noexcept { __asm__ __volatile__("xend" : : : "memory"); }
+
+  static bool inside() noexcept {
+    bool result = false;  // NOLINT(misc-const-correctness): the instruction writes it
+    __asm__ __volatile__("xtest" : "=@ccnz"(result));
+    return result;
+  }
+
+  template <std::uint8_t Code>
+  static void abort_with() noexcept {
+    __asm__ __volatile__("xabort %0" : : "i"(Code) : "memory");
+  }
+
+  /// The instruction takes its code as a constant.
+  static void abort(abort_code code) noexcept {
+    switch (code) {
+      case abort_code::validation:
+        return abort_with<static_cast<std::uint8_t>(abort_code::validation)>();
+      case abort_code::user_1:
+        return abort_with<static_cast<std::uint8_t>(abort_code::user_1)>();
+      case abort_code::user_2:
+        return abort_with<static_cast<std::uint8_t>(abort_code::user_2)>();
+      case abort_code::lock_held:
+        return abort_with<static_cast<std::uint8_t>(abort_code::lock_held)>();
+    }
+    abort_with<0>();
+  }
+#else
+  static std::uint32_t begin() noexcept { return 0; }
+  static void end() noexcept {}
+  static bool inside() noexcept { return false; }
+  static void abort(abort_code) noexcept {}
+#endif
+};
+
+/// Begins nothing: every run() aborts with status 0, as on a processor without transactions.
+class unavailable {
+ public:
+  [[nodiscard]] static constexpr bool available() noexcept { return false; }
+  [[nodiscard]] static constexpr bool active() noexcept { return false; }
+
+  template <transaction_body Body>
+  [[nodiscard]] static constexpr transaction_outcome run(Body&&) noexcept {
+    return {false, abort_status{}};
+  }
+};
+
+/// For tests: each outermost transaction of this thread takes the next step of the thread's innermost cue; a
+/// thread without a cue commits all.
+///
+/// A committing step runs the body as ordinary code: nothing isolates it from other threads, and nothing undoes
+/// its writes when its own verdict is an abort. Tests therefore keep other threads away from the data, and a
+/// body decides on an abort before it writes. After the abort of an inner transaction the outer body runs to
+/// its end, though no processor would continue it, and the outermost run() then reports that abort; inner
+/// transactions until then do not run their bodies.
+class scripted {
+ public:
+  /// Abort with this status before the body runs, or (without one) run it and follow its verdict.
+  using step = std::optional<abort_status>;
+  static constexpr step commit{};
+
+  /// The script of the thread that makes it, until it is destroyed there; cues nest like scopes.
+  class cue {
+   public:
+    /// `then` is the step of every transaction after the last of `steps`.
+    explicit cue(std::vector<step> steps, step then = commit) noexcept;
+    ~cue();
+    cue(const cue&) = delete;
+    cue& operator=(const cue&) = delete;
+
+    /// Steps that no transaction has taken yet.
+    [[nodiscard]] std::size_t remaining() const noexcept;
+    /// Outermost transactions begun under this cue, those after its last step included.
+    [[nodiscard]] std::size_t transactions() const noexcept { return transactions_; }
+
+   private:
+    friend class scripted;
+
+    std::vector<step> steps_;
+    step then_;
+    std::size_t transactions_ = 0;
+    cue* enclosing_;
+  };
+
+  [[nodiscard]] static constexpr bool available() noexcept { return true; }
+  [[nodiscard]] static bool active() noexcept;
+
+  template <transaction_body Body>
+  [[nodiscard]] static transaction_outcome run(Body&& body) noexcept {
+    if (const step refused = begin()) return {false, *refused};
+    return end(verdict_of(body));
+  }
+
+ private:
+  static step begin() noexcept;
+  static transaction_outcome end(transaction_verdict verdict) noexcept;
+};
+
+static_assert(transactional_backend<rtm>);
+static_assert(transactional_backend<unavailable>);
+static_assert(transactional_backend<scripted>);
+
+}  // namespace espalier::hw

@@ -1,0 +1,83 @@
+#pragma once
+
+// Tells a simulator which bytes belong together, so that of two threads that meet on a cache line it can say
+// whether they wanted the same record (a true conflict) or only neighbours (a false one). Without
+// ThreadSanitizer's instrumentation, by which a simulator sees accesses, it compiles to nothing; with it, and
+// no simulator in the program, to a test of one address.
+//
+// An annotation holds until its bytes are annotated anew or their block is freed.
+
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+
+#if defined(__SANITIZE_THREAD__)
+#define ESPALIER_RECORDS_OBSERVED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define ESPALIER_RECORDS_OBSERVED 1
+#endif
+#endif
+
+namespace espalier::hw {
+
+/// What the bytes are; the numbers are the `kind` of espalier_annotate_record.
+enum class record_kind : int {
+  record = 0,    ///< an entry of the data structure: key, value and what goes with them
+  metadata = 1,  ///< counts, versions, locks: what operations on different entries share
+};
+
+}  // namespace espalier::hw
+
+#if defined(ESPALIER_RECORDS_OBSERVED)
+/// A simulator defines it. Weak, so that a program without one links, and calls nothing.
+extern "C" __attribute__((weak)) void espalier_annotate_record(const void* first, std::size_t bytes,
+                                                               int kind);
+#endif
+
+namespace espalier::hw {
+
+// A program may hold both instrumented and plain files. Each kind calls functions of its own name, lest the
+// linker keep one for both.
+#if defined(ESPALIER_RECORDS_OBSERVED)
+inline namespace observed {
+#else
+inline namespace unobserved {
+#endif
+
+namespace detail {
+constexpr void annotate([[maybe_unused]] const void* first, [[maybe_unused]] std::size_t bytes,
+                        [[maybe_unused]] record_kind kind) noexcept {
+#if defined(ESPALIER_RECORDS_OBSERVED)
+  if (std::is_constant_evaluated()) return;
+  if (espalier_annotate_record != nullptr) espalier_annotate_record(first, bytes, static_cast<int>(kind));
+#endif
+}
+}  // namespace detail
+
+/// These bytes are one record.
+constexpr void annotate_record(const void* first, std::size_t bytes) noexcept {
+  detail::annotate(first, bytes, record_kind::record);
+}
+
+/// This object is one record. Not for pointers, where the pointer would be meant and its target expected.
+template <class T>
+  requires(!std::is_pointer_v<T>)
+constexpr void annotate_record(const T& object) noexcept {
+  annotate_record(std::addressof(object), sizeof(T));
+}
+
+/// These bytes are one piece of metadata.
+constexpr void annotate_metadata(const void* first, std::size_t bytes) noexcept {
+  detail::annotate(first, bytes, record_kind::metadata);
+}
+
+/// This object is one piece of metadata; pointers excluded likewise.
+template <class T>
+  requires(!std::is_pointer_v<T>)
+constexpr void annotate_metadata(const T& object) noexcept {
+  annotate_metadata(std::addressof(object), sizeof(T));
+}
+
+}  // inline namespace observed or unobserved
+}  // namespace espalier::hw
