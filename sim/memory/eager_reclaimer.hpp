@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "espalier/reclaim/reclaimer_concept.hpp"
+
+namespace espalier::sim {
+
+/// The harshest reclaimer that keeps the contract: an entry is given back at the very moment when the last
+/// guard that existed at its retirement is gone. Whatever relies on memory living longer is found in few
+/// schedules, where an epoch domain gives back long after the race.
+///
+/// Checks its callers too: retiring without a reservation, or twice, fails the run. None of its own work is
+/// a step of the program, but for giving back.
+class eager_reclaimer {
+  struct state;
+
+ public:
+  static constexpr bool gives_back = true;
+  static constexpr std::size_t max_reserve = 16;
+
+  class [[nodiscard]] guard {
+   public:
+    guard(guard&& other) noexcept : owner_(other.owner_), number_(other.number_) { other.owner_ = nullptr; }
+    guard& operator=(guard&& other) noexcept {
+      if (this != &other) {
+        release();
+        owner_ = other.owner_;
+        number_ = other.number_;
+        other.owner_ = nullptr;
+      }
+      return *this;
+    }
+    guard(const guard&) = delete;
+    guard& operator=(const guard&) = delete;
+    ~guard() { release(); }
+
+    void reserve(std::size_t n);
+    void retire(const retired& entry) noexcept;
+
+   private:
+    friend class eager_reclaimer;
+    guard(eager_reclaimer& owner, std::uint64_t number) noexcept : owner_(&owner), number_(number) {}
+    void release() noexcept {
+      if (owner_ != nullptr) owner_->unpin(number_);
+    }
+
+    eager_reclaimer* owner_;
+    std::uint64_t number_;
+  };
+
+  eager_reclaimer();
+  eager_reclaimer(const eager_reclaimer&) = delete;
+  eager_reclaimer& operator=(const eager_reclaimer&) = delete;
+  ~eager_reclaimer();
+
+  [[nodiscard]] guard pin();
+  void purge(void* owner) noexcept;
+  /// Entries that wait for guards.
+  [[nodiscard]] std::size_t collect() noexcept;
+
+ private:
+  void unpin(std::uint64_t number) noexcept;
+
+  state* state_;
+};
+
+static_assert(reclaimer<eager_reclaimer>);
+
+}  // namespace espalier::sim

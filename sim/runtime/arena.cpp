@@ -1,0 +1,41 @@
+#include "sim/runtime/arena.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+// Defined by the linker: where the program begins in memory.
+extern "C" const char __executable_start __attribute__((weak));
+
+namespace espalier::sim::arena {
+
+void reserve() {
+  static const bool done = [] {
+    void* const wanted = reinterpret_cast<void*>(base);
+    void* const got = mmap(wanted, bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (got == MAP_FAILED)
+      throw std::runtime_error(std::string("the simulated machine needs 64 GiB of address space: ") +
+                               std::strerror(errno) + "; is there a limit (ulimit -v)?");
+    if (got != wanted) {
+      munmap(got, bytes);
+      throw std::runtime_error("the address range of the simulated machine is taken");
+    }
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+std::uint64_t simulated(std::uintptr_t address) noexcept {
+  if (contains(address)) return address - base;
+  const auto image = reinterpret_cast<std::uintptr_t>(&__executable_start);
+  constexpr std::uint64_t elsewhere_bytes = 1U << 20U;
+  const std::uint64_t offset = address - image;
+  if (image != 0 && offset < image_bytes - elsewhere_bytes) return bytes + offset;
+  return bytes + image_bytes - elsewhere_bytes + address % elsewhere_bytes;
+}
+
+}  // namespace espalier::sim::arena

@@ -1,0 +1,235 @@
+// The callbacks of the compiler's thread sanitizer instrumentation. Outside a simulated world they do what
+// the program asked for and nothing else.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "sim/runtime/access.hpp"
+#include "sim/runtime/fibers.hpp"
+#include "sim/runtime/world.hpp"
+
+namespace espalier::sim {
+
+constinit presence here;
+
+namespace {
+
+[[gnu::noinline]] void announce_slowly(world& w, std::uintptr_t address, std::size_t bytes, access_kind kind,
+                                       const void* where) {
+  const own_code scope;
+  w.before({address, static_cast<std::uint32_t>(bytes), kind, where});
+}
+
+inline void announce(const volatile void* address, std::size_t bytes, access_kind kind, const void* where) {
+  if (world* const w = here.running)
+    announce_slowly(*w, reinterpret_cast<std::uintptr_t>(address), bytes, kind, where);
+}
+
+template <class Word>
+Word load(const volatile Word* address, const void* where) {
+  world* const w = here.running;
+  if (w == nullptr) return __atomic_load_n(address, __ATOMIC_SEQ_CST);
+  announce_slowly(*w, reinterpret_cast<std::uintptr_t>(address), sizeof(Word), access_kind::atomic_load,
+                  where);
+  if (store_buffers* const b = w->buffers) {
+    const own_code scope;
+    if (const std::uint64_t* const own =
+            b->find(w->slot() - 1, const_cast<const Word*>(address), sizeof(Word)))
+      return static_cast<Word>(*own);
+  }
+  return __atomic_load_n(address, __ATOMIC_RELAXED);
+}
+
+template <class Word>
+void store(volatile Word* address, Word value, int order, const void* where) {
+  world* const w = here.running;
+  if (w == nullptr) return __atomic_store_n(address, value, __ATOMIC_SEQ_CST);
+  announce_slowly(*w, reinterpret_cast<std::uintptr_t>(address), sizeof(Word),
+                  order == __ATOMIC_SEQ_CST ? access_kind::modify : access_kind::atomic_store, where);
+  if (store_buffers* const b = w->buffers) {
+    const own_code scope;
+    if (order != __ATOMIC_SEQ_CST)
+      return b->store(w->slot() - 1, const_cast<Word*>(address), sizeof(Word),
+                      static_cast<std::uint64_t>(value));
+    b->drain(w->slot() - 1);
+  }
+  __atomic_store_n(address, value, __ATOMIC_RELAXED);
+}
+
+template <class Word, class Change>
+Word modify(volatile Word* address, const void* where, Change&& change) {
+  world* const w = here.running;
+  if (w != nullptr) {
+    announce_slowly(*w, reinterpret_cast<std::uintptr_t>(address), sizeof(Word), access_kind::modify, where);
+    if (store_buffers* const b = w->buffers) {
+      const own_code scope;
+      b->drain(w->slot() - 1);
+    }
+  }
+  Word before = __atomic_load_n(address, __ATOMIC_RELAXED);
+  // One operating-system thread simulates all, but outside a world there may be more.
+  while (!__atomic_compare_exchange_n(address, &before, change(before), false, __ATOMIC_SEQ_CST,
+                                      __ATOMIC_SEQ_CST)) {
+  }
+  return before;
+}
+
+template <class Word>
+int exchange_if_equal(volatile Word* address, Word* expected, Word desired, const void* where) {
+  const Word wanted = *expected;
+  const Word before = modify(address, where, [&](Word now) { return now == wanted ? desired : now; });
+  if (before == wanted) return 1;
+  *expected = before;
+  return 0;
+}
+
+}  // namespace
+}  // namespace espalier::sim
+
+using espalier::sim::access_kind;
+
+#define ESPALIER_CALLER __builtin_return_address(0)
+
+#define ESPALIER_PLAIN(size)                                                     \
+  extern "C" void __tsan_read##size(void* address) {                             \
+    espalier::sim::announce(address, size, access_kind::read, ESPALIER_CALLER);  \
+  }                                                                              \
+  extern "C" void __tsan_write##size(void* address) {                            \
+    espalier::sim::announce(address, size, access_kind::write, ESPALIER_CALLER); \
+  }                                                                              \
+  extern "C" void __tsan_unaligned_read##size(void* address) {                   \
+    espalier::sim::announce(address, size, access_kind::read, ESPALIER_CALLER);  \
+  }                                                                              \
+  extern "C" void __tsan_unaligned_write##size(void* address) {                  \
+    espalier::sim::announce(address, size, access_kind::write, ESPALIER_CALLER); \
+  }                                                                              \
+  extern "C" void __tsan_volatile_read##size(void* address) {                    \
+    espalier::sim::announce(address, size, access_kind::read, ESPALIER_CALLER);  \
+  }                                                                              \
+  extern "C" void __tsan_volatile_write##size(void* address) {                   \
+    espalier::sim::announce(address, size, access_kind::write, ESPALIER_CALLER); \
+  }                                                                              \
+  extern "C" void __tsan_read_write##size(void* address) {                       \
+    espalier::sim::announce(address, size, access_kind::read, ESPALIER_CALLER);  \
+    espalier::sim::announce(address, size, access_kind::write, ESPALIER_CALLER); \
+  }
+
+ESPALIER_PLAIN(1)
+ESPALIER_PLAIN(2)
+ESPALIER_PLAIN(4)
+ESPALIER_PLAIN(8)
+ESPALIER_PLAIN(16)
+
+#define ESPALIER_ATOMIC(bits, word)                                                                    \
+  extern "C" word __tsan_atomic##bits##_load(const volatile word* address, int) {                      \
+    return espalier::sim::load(address, ESPALIER_CALLER);                                              \
+  }                                                                                                    \
+  extern "C" void __tsan_atomic##bits##_store(volatile word* address, word value, int order) {         \
+    espalier::sim::store(address, value, order, ESPALIER_CALLER);                                      \
+  }                                                                                                    \
+  extern "C" word __tsan_atomic##bits##_exchange(volatile word* address, word value, int) {            \
+    return espalier::sim::modify(address, ESPALIER_CALLER, [&](word) { return value; });               \
+  }                                                                                                    \
+  extern "C" word __tsan_atomic##bits##_fetch_add(volatile word* address, word value, int) {           \
+    return espalier::sim::modify(address, ESPALIER_CALLER,                                             \
+                                 [&](word now) { return static_cast<word>(now + value); });            \
+  }                                                                                                    \
+  extern "C" word __tsan_atomic##bits##_fetch_sub(volatile word* address, word value, int) {           \
+    return espalier::sim::modify(address, ESPALIER_CALLER,                                             \
+                                 [&](word now) { return static_cast<word>(now - value); });            \
+  }                                                                                                    \
+  extern "C" word __tsan_atomic##bits##_fetch_and(volatile word* address, word value, int) {           \
+    return espalier::sim::modify(address, ESPALIER_CALLER,                                             \
+                                 [&](word now) { return static_cast<word>(now & value); });            \
+  }                                                                                                    \
+  extern "C" word __tsan_atomic##bits##_fetch_or(volatile word* address, word value, int) {            \
+    return espalier::sim::modify(address, ESPALIER_CALLER,                                             \
+                                 [&](word now) { return static_cast<word>(now | value); });            \
+  }                                                                                                    \
+  extern "C" word __tsan_atomic##bits##_fetch_xor(volatile word* address, word value, int) {           \
+    return espalier::sim::modify(address, ESPALIER_CALLER,                                             \
+                                 [&](word now) { return static_cast<word>(now ^ value); });            \
+  }                                                                                                    \
+  extern "C" word __tsan_atomic##bits##_fetch_nand(volatile word* address, word value, int) {          \
+    return espalier::sim::modify(address, ESPALIER_CALLER,                                             \
+                                 [&](word now) { return static_cast<word>(~(now & value)); });         \
+  }                                                                                                    \
+  extern "C" int __tsan_atomic##bits##_compare_exchange_strong(volatile word* address, word* expected, \
+                                                               word desired, int, int) {               \
+    return espalier::sim::exchange_if_equal(address, expected, desired, ESPALIER_CALLER);              \
+  }                                                                                                    \
+  extern "C" int __tsan_atomic##bits##_compare_exchange_weak(volatile word* address, word* expected,   \
+                                                             word desired, int, int) {                 \
+    return espalier::sim::exchange_if_equal(address, expected, desired, ESPALIER_CALLER);              \
+  }                                                                                                    \
+  extern "C" word __tsan_atomic##bits##_compare_exchange_val(volatile word* address, word expected,    \
+                                                             word desired, int, int) {                 \
+    espalier::sim::exchange_if_equal(address, &expected, desired, ESPALIER_CALLER);                    \
+    return expected;                                                                                   \
+  }
+
+ESPALIER_ATOMIC(8, std::uint8_t)
+ESPALIER_ATOMIC(16, std::uint16_t)
+ESPALIER_ATOMIC(32, std::uint32_t)
+ESPALIER_ATOMIC(64, std::uint64_t)
+
+extern "C" {
+
+void __tsan_init() {}
+
+void __tsan_func_entry(void* caller) { espalier::sim::running_calls->enter(caller); }
+void __tsan_func_exit() { espalier::sim::running_calls->leave(); }
+
+void __tsan_read_range(void* address, std::size_t bytes) {
+  espalier::sim::announce(address, bytes, access_kind::read, ESPALIER_CALLER);
+}
+void __tsan_write_range(void* address, std::size_t bytes) {
+  espalier::sim::announce(address, bytes, access_kind::write, ESPALIER_CALLER);
+}
+void __tsan_vptr_update(void** address, void*) {
+  espalier::sim::announce(address, sizeof(void*), access_kind::write, ESPALIER_CALLER);
+}
+void __tsan_vptr_read(void** address) {
+  espalier::sim::announce(address, sizeof(void*), access_kind::read, ESPALIER_CALLER);
+}
+
+void* __tsan_memcpy(void* to, const void* from, std::size_t bytes) {
+  if (bytes != 0) {
+    espalier::sim::announce(from, bytes, access_kind::read, ESPALIER_CALLER);
+    espalier::sim::announce(to, bytes, access_kind::write, ESPALIER_CALLER);
+  }
+  return std::memcpy(to, from, bytes);
+}
+void* __tsan_memmove(void* to, const void* from, std::size_t bytes) {
+  if (bytes != 0) {
+    espalier::sim::announce(from, bytes, access_kind::read, ESPALIER_CALLER);
+    espalier::sim::announce(to, bytes, access_kind::write, ESPALIER_CALLER);
+  }
+  return std::memmove(to, from, bytes);
+}
+void* __tsan_memset(void* to, int value, std::size_t bytes) {
+  if (bytes != 0) espalier::sim::announce(to, bytes, access_kind::write, ESPALIER_CALLER);
+  return std::memset(to, value, bytes);
+}
+
+// g++ leaves these calls to the linker, which turns them into ours (--wrap) in simulated programs.
+void* __wrap_memcpy(void* to, const void* from, std::size_t bytes) { return __tsan_memcpy(to, from, bytes); }
+void* __wrap_memmove(void* to, const void* from, std::size_t bytes) {
+  return __tsan_memmove(to, from, bytes);
+}
+void* __wrap_memset(void* to, int value, std::size_t bytes) { return __tsan_memset(to, value, bytes); }
+
+void __tsan_atomic_thread_fence(int order) {
+  if (espalier::sim::world* const w = espalier::sim::here.running) {
+    if (order != __ATOMIC_SEQ_CST) return;  // nothing that total store order reorders
+    const espalier::sim::own_code scope;
+    w->fence();
+  } else {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  }
+}
+void __tsan_atomic_signal_fence(int) {}
+
+}  // extern "C"

@@ -1,0 +1,113 @@
+// What a simulated program has in place of the library's own hw/ rooms: waiting, thread slots, fences, pages.
+
+#include <malloc.h>
+#include <pthread.h>
+
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "espalier/hw/asymmetric_fence.hpp"
+#include "espalier/hw/pages.hpp"
+#include "espalier/hw/pause.hpp"
+#include "espalier/hw/thread_slot.hpp"
+#include "sim/memory/heap.hpp"
+#include "sim/runtime/arena.hpp"
+#include "sim/runtime/world.hpp"
+
+namespace espalier::hw {
+
+void cpu_relax() noexcept {
+  const sim::own_code scope;
+  if (scope.running() != nullptr) scope.running()->wait(false);
+}
+
+void park() noexcept {
+  const sim::own_code scope;
+  if (scope.running() != nullptr) scope.running()->wait(true);
+}
+
+std::uint32_t thread_slot() {
+  const sim::own_code scope;
+  return scope.allocating() != nullptr ? scope.allocating()->slot() : 0;
+}
+
+std::uint32_t thread_slots_used() noexcept {
+  const sim::own_code scope;
+  return scope.allocating() != nullptr ? scope.allocating()->slots() : 1;
+}
+
+std::int32_t thread_slot_owner(std::uint32_t slot) noexcept { return static_cast<std::int32_t>(slot) + 1; }
+
+// The light side is then free, as on a machine with membarrier, and the heavy side pays for both.
+namespace detail {
+const bool membarrier_works = true;
+}
+
+void fence_heavy() noexcept {
+  const sim::own_code scope;
+  if (scope.running() == nullptr) return;
+  scope.running()->fence();
+  if (scope.running()->buffers != nullptr) scope.running()->buffers->drain_all();
+}
+
+const char* asymmetric_fence_kind() noexcept { return "membarrier"; }
+
+page_run::page_run(page_run&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      huge_advised_(std::exchange(other.huge_advised_, false)),
+      bound_numa_node_(std::exchange(other.bound_numa_node_, std::nullopt)) {}
+
+page_run& page_run::operator=(page_run&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(huge_advised_, other.huge_advised_);
+  std::swap(bound_numa_node_, other.bound_numa_node_);
+  return *this;
+}
+
+page_run::~page_run() {
+  const sim::own_code scope;
+  if (data_ == nullptr) return;
+  if (!sim::arena::contains(std::bit_cast<std::uintptr_t>(data_)))
+    std::free(data_);
+  else if (scope.allocating() != nullptr)
+    scope.allocating()->memory->unmap(data_, size_);
+}
+
+std::size_t page_size() noexcept { return 4096; }
+std::size_t huge_page_size() { return std::size_t{2} << 20U; }
+std::string_view transparent_huge_pages() { return "madvise"; }
+
+page_run map_pages(std::size_t bytes, const page_options& options) {
+  if (bytes == 0) throw std::invalid_argument("0 bytes of pages were asked for; at least 1 is needed");
+  const std::size_t unit = options.huge ? huge_page_size() : page_size();
+  page_run run;
+  const sim::own_code scope;
+  run.size_ = (bytes + unit - 1) / unit * unit;
+  if (scope.allocating() != nullptr) {
+    run.data_ = static_cast<std::byte*>(scope.allocating()->memory->map(run.size_, unit));
+    if (run.data_ != nullptr) {
+      const unsigned node = options.numa_node.value_or(0);
+      scope.allocating()->mapped(std::bit_cast<std::uintptr_t>(run.data_), run.size_, options.huge,
+                                 options.numa_node ? &node : nullptr);
+    }
+  } else {
+    run.data_ = static_cast<std::byte*>(std::aligned_alloc(unit, run.size_));
+    if (run.data_ != nullptr) std::memset(run.data_, 0, run.size_);
+  }
+  if (run.data_ == nullptr) {
+    run.size_ = 0;
+    throw std::bad_alloc();
+  }
+  run.huge_advised_ = options.huge;
+  run.bound_numa_node_ = options.numa_node;
+  return run;
+}
+
+}  // namespace espalier::hw

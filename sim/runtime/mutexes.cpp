@@ -1,0 +1,61 @@
+// std::mutex inside simulated programs, by way of the linker's --wrap: a blocked fiber lets others run, where
+// a blocked operating-system thread would stop them all.
+
+#include <pthread.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <map>
+
+#include "sim/runtime/access.hpp"
+#include "sim/runtime/world.hpp"
+
+namespace {
+
+using espalier::sim::access_kind;
+using espalier::sim::own_code;
+using espalier::sim::world;
+
+/// The first word of a mutex of glibc's says whether it is locked; a simulated one uses it so too.
+int& word_of(pthread_mutex_t* mutex) noexcept { return mutex->__data.__lock; }
+
+bool take(world& w, pthread_mutex_t* mutex) {
+  w.before({reinterpret_cast<std::uintptr_t>(mutex), sizeof(int), access_kind::modify,
+            __builtin_return_address(0)});
+  w.fence();
+  if (word_of(mutex) != 0) return false;
+  word_of(mutex) = 1;
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t* mutex) {
+  const own_code scope;
+  world* const w = scope.running();
+  if (w == nullptr) return pthread_mutex_lock(mutex);
+  while (!take(*w, mutex)) w->wait(true);
+  return 0;
+}
+
+int __wrap_pthread_mutex_trylock(pthread_mutex_t* mutex) {
+  const own_code scope;
+  world* const w = scope.running();
+  if (w == nullptr) return pthread_mutex_trylock(mutex);
+  return take(*w, mutex) ? 0 : EBUSY;
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t* mutex) {
+  const own_code scope;
+  world* const w = scope.running();
+  if (w == nullptr) return pthread_mutex_unlock(mutex);
+  w->before({reinterpret_cast<std::uintptr_t>(mutex), sizeof(int), access_kind::modify,
+             __builtin_return_address(0)});
+  w->fence();
+  word_of(mutex) = 0;
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sim/memory/heap.hpp"
+#include "sim/memory/store_buffers.hpp"
+#include "sim/runtime/access.hpp"
+
+namespace espalier::sim {
+
+class transactions;
+
+/// What stands behind the callbacks while a simulated program runs. One at a time.
+///
+/// The program is ordinary code, compiled with the thread sanitizer's instrumentation and linked with our
+/// callbacks instead of its runtime. Each access is announced before it happens; the world may let other
+/// fibers run first, take note, or stop the program.
+class world {
+ public:
+  world() = default;
+  world(const world&) = delete;
+  world& operator=(const world&) = delete;
+
+  /// The running fiber is about to do this. Returns when it may.
+  virtual void before(const access& a) = 0;
+  /// A full fence, or what an atomic read-modify-write implies.
+  virtual void fence() = 0;
+  /// cpu_relax() or park(): the running fiber cannot go on by itself.
+  virtual void wait(bool long_wait) = 0;
+  /// Whether this fiber, or main, is one thread of the program; its slot, and how many there are.
+  [[nodiscard]] virtual std::uint32_t slot() const noexcept = 0;
+  [[nodiscard]] virtual std::uint32_t slots() const noexcept = 0;
+  /// The heap has refused something, or the program itself found a fault: does not return from a fiber.
+  virtual void fault(const char* what, const block_record* block) = 0;
+  /// An event for a block's history.
+  [[nodiscard]] virtual block_event event() const noexcept = 0;
+  /// A position in the one order in which everything here happens; each call gives a later one.
+  [[nodiscard]] virtual std::uint64_t moment() noexcept = 0;
+  /// Pages that the program mapped: where machines differ in pages and homes.
+  virtual void mapped(std::uintptr_t, std::size_t, bool /*huge*/, const unsigned* /*numa_node*/) {}
+
+  /// Null where stores are seen by all at once.
+  store_buffers* buffers = nullptr;
+  sim::heap* memory = nullptr;
+  transactions* transactional = nullptr;
+
+ protected:
+  ~world() = default;
+};
+
+/// Which world there is, and whether the program's own code is running in it now. Callbacks and operator new
+/// look here; the simulator's own code runs with both switched off.
+struct presence {
+  /// Set while instrumented accesses are to be announced: in fibers.
+  world* running = nullptr;
+  /// Set while memory comes from the simulated heap: in fibers, and while a scene is set up or taken down.
+  world* allocating = nullptr;
+};
+extern constinit presence here;
+
+/// The simulator's own code, called by the program.
+class own_code {
+ public:
+  own_code() noexcept : saved_(here) { here = {}; }
+  own_code(const own_code&) = delete;
+  own_code& operator=(const own_code&) = delete;
+  ~own_code() { here = saved_; }
+
+  [[nodiscard]] world* running() const noexcept { return saved_.running; }
+  [[nodiscard]] world* allocating() const noexcept { return saved_.allocating; }
+
+ private:
+  presence saved_;
+};
+
+/// The program's code, called by the simulator.
+class program_code {
+ public:
+  program_code(world& w, bool announced) noexcept : saved_(here) { here = {announced ? &w : nullptr, &w}; }
+  program_code(const program_code&) = delete;
+  program_code& operator=(const program_code&) = delete;
+  ~program_code() { here = saved_; }
+
+ private:
+  presence saved_;
+};
+
+}  // namespace espalier::sim
