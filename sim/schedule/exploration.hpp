@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/explore.hpp"
+#include "sim/memory/heap.hpp"
+#include "sim/memory/store_buffers.hpp"
+#include "sim/runtime/fibers.hpp"
+#include "sim/runtime/world.hpp"
+#include "sim/schedule/schedule.hpp"
+#include "sim/schedule/strategy.hpp"
+
+namespace espalier::sim {
+
+/// What one run found, before anything is made of it for people.
+struct run_failure {
+  failure_kind kind;
+  std::string what;
+  unsigned fiber;  // fibers::none: while the scene was set up or taken down
+  std::uint64_t step;
+  std::vector<const void*> callers;  // innermost first
+  std::optional<block_record> block;
+};
+
+/// How a run treats memory: chosen run by run, and part of what must be repeated.
+struct run_conditions {
+  bool buffered_stores;
+  bool reuse_memory;
+};
+
+/// Executes a scene once under a strategy.
+class exploration final : public world {
+ public:
+  exploration(const exploration_options& options, const std::function<void(scene&)>& build);
+  exploration(const exploration&) = delete;
+  exploration& operator=(const exploration&) = delete;
+  ~exploration();
+
+  /// Null where the run passed.
+  std::optional<run_failure> run(strategy& choose, const run_conditions& conditions, std::uint64_t seed,
+                                 std::uint64_t expected_steps);
+
+  [[nodiscard]] const schedule& decisions() const noexcept { return decisions_; }
+  [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
+  [[nodiscard]] const std::vector<std::string>& thread_names() const noexcept;
+  /// For each segment of the decisions, where its agent was last seen; null for store buffers.
+  [[nodiscard]] const std::vector<const void*>& last_seen() const noexcept { return last_seen_; }
+
+  // What the program calls.
+  void before(const access& a) override;
+  void fence() override;
+  void wait(bool long_wait) override;
+  [[nodiscard]] std::uint32_t slot() const noexcept override;
+  [[nodiscard]] std::uint32_t slots() const noexcept override { return fibers_.count() + 1; }
+  void fault(const char* what, const block_record* block) override;
+  [[nodiscard]] block_event event() const noexcept override;
+  [[nodiscard]] std::uint64_t moment() noexcept override { return ++moments_; }
+
+  void fail(failure_kind kind, std::string what, const block_record* block = nullptr);
+  void retired(const void* detached);
+  [[noreturn]] void crashed(int signal);
+  [[nodiscard]] bool in_program() const noexcept { return fibers_.current() != fibers::none; }
+
+ private:
+  class open_scene;
+
+  void set_up(scene& s);
+  void take_down(scene& s);
+  unsigned finished(unsigned id);
+  /// Lets the strategy choose among the ready, until it chooses a fiber; that one's number.
+  unsigned choose();
+  void check(const access& a);
+
+  const exploration_options& options_;
+  const std::function<void(scene&)>& build_;
+  sim::heap heap_;
+  sim::fibers fibers_;
+  store_buffers stores_;
+  std::unique_ptr<scene::contents> contents_;
+
+  strategy* strategy_ = nullptr;
+  schedule decisions_;
+  std::vector<const void*> last_seen_;
+  std::uint64_t steps_ = 0;
+  std::uint64_t moments_ = 0;
+  agent_set alive_ = 0;
+  agent_set waiting_ = 0;
+  std::optional<run_failure> failure_;
+};
+
+}  // namespace espalier::sim

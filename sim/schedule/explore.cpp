@@ -1,0 +1,248 @@
+#include "sim/explore.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <ostream>
+#include <sstream>
+#include <stdexcept>
+
+#include "espalier/workload/random.hpp"
+#include "sim/schedule/exploration.hpp"
+#include "sim/schedule/symbols.hpp"
+
+namespace espalier::sim {
+namespace {
+
+constexpr std::uint64_t shrinking_runs = 2000;
+constexpr const char* variable = "ESPALIER_SCHEDULE";
+
+/// "NAME|reused,buffered|0x12.1x3".
+struct recorded_run {
+  std::string name;
+  run_conditions conditions;
+  schedule decisions;
+
+  [[nodiscard]] std::string to_text() const {
+    return name + '|' + (conditions.reuse_memory ? "reused" : "quarantined") + ',' +
+           (conditions.buffered_stores ? "buffered" : "sequential") + '|' + decisions.to_text();
+  }
+
+  static recorded_run parse(std::string_view text) {
+    const std::size_t last = text.rfind('|');
+    const std::size_t middle = last == std::string_view::npos ? last : text.rfind('|', last - 1);
+    if (last == 0 || middle == std::string_view::npos)
+      throw std::invalid_argument(std::string(variable) +
+                                  " is NAME|quarantined,sequential|0x12.1x3, as a report prints it");
+    const std::string_view how = text.substr(middle + 1, last - middle - 1);
+    return {std::string(text.substr(0, middle)),
+            {how.find("buffered") != std::string_view::npos, how.find("reused") != std::string_view::npos},
+            schedule::parse(text.substr(last + 1))};
+  }
+};
+
+class strategy_cycle {
+ public:
+  explicit strategy_cycle(const std::vector<std::string>& names) {
+    // Mostly random and PCT; the two regular ones see a scene differently, but say all they have to say soon.
+    std::vector<std::string> all = names;
+    if (all.empty())
+      all = {"random", "pct:3",  "random", "pct:2",        "random",
+             "pct:4",  "random", "pct:5",  "lowest-clock", "round-robin"};
+    for (const std::string& name : all) strategies_.push_back(make_strategy(name));
+  }
+  strategy& of_run(std::uint64_t run) { return *strategies_[run % strategies_.size()]; }
+
+ private:
+  std::vector<std::unique_ptr<strategy>> strategies_;
+};
+
+run_conditions conditions_of(const exploration_options& o, std::uint64_t random_bits) {
+  return {o.stores == store_order::either ? (random_bits & 1U) != 0 : o.stores == store_order::buffered,
+          o.memory == freed_memory::either ? (random_bits & 2U) != 0 : o.memory == freed_memory::reused};
+}
+
+/// Takes segments away while the run still fails in the same way.
+schedule shrink(exploration& e, const run_conditions& conditions, failure_kind kind, schedule best) {
+  std::uint64_t runs = 0;
+  const auto attempt = [&](schedule candidate) {
+    ++runs;
+    candidate.normalise();
+    const auto by = replay_strategy(candidate);
+    const auto failure = e.run(*by, conditions, 0, 0);
+    if (!failure || failure->kind != kind) return false;
+    if (e.decisions().segments().size() >= best.segments().size()) return false;
+    best = e.decisions();
+    return true;
+  };
+  bool shorter = true;
+  while (shorter && runs < shrinking_runs) {
+    shorter = false;
+    for (std::size_t i = best.segments().size(); i-- > 0 && runs < shrinking_runs;) {
+      if (i >= best.segments().size()) continue;
+      schedule without = best;
+      without.segments().erase(without.segments().begin() + static_cast<std::ptrdiff_t>(i));
+      bool better = attempt(without);
+      if (!better && i + 2 < best.segments().size()) {
+        // Let the interrupted agent go on first.
+        schedule later = best;
+        std::swap(later.segments()[i + 1], later.segments()[i + 2]);
+        better = attempt(later);
+      }
+      shorter = shorter || better;
+    }
+  }
+  return best;
+}
+
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::stringstream all;
+  all << file.rdbuf();
+  std::string text = all.str();
+  for (char& c : text) {
+    if (c == '\0') c = ' ';
+  }
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
+std::string agent_name(const exploration& e, unsigned agent) {
+  const auto& names = e.thread_names();
+  if (agent < names.size()) return "thread " + std::to_string(agent) + " (" + names[agent] + ")";
+  if (agent < 2 * names.size()) return "store buffer of thread " + std::to_string(agent - names.size());
+  return "main";
+}
+
+void print_stack(std::ostream& out, const std::vector<const void*>& callers) {
+  for (const std::string& place : describe(callers)) out << "    " << place << '\n';
+}
+
+void print_event(std::ostream& out, const exploration& e, const char* what, const block_event& event) {
+  if (!event.happened) return;
+  out << "  " << what << " by " << agent_name(e, event.fiber);
+  if (event.fiber != fibers::none) out << ", step " << event.step;
+  out << '\n';
+  std::vector<const void*> callers;
+  for (const void* caller : event.callers) {
+    if (caller != nullptr) callers.push_back(caller);
+  }
+  print_stack(out, callers);
+}
+
+/// Of the run that the exploration made last.
+std::string text_of(const exploration& e, const run_failure& failure, const recorded_run& recorded) {
+  std::ostringstream out;
+  out << to_string(failure.kind) << " in " << agent_name(e, failure.fiber) << ", step " << failure.step
+      << ": " << failure.what << '\n';
+  print_stack(out, failure.callers);
+  if (failure.block) {
+    print_event(out, e, "allocated", failure.block->allocated);
+    print_event(out, e, "retired", failure.block->retired);
+    print_event(out, e, "freed", failure.block->freed);
+  }
+  out << "  schedule:\n";
+  constexpr std::size_t most_printed = 40;
+  const auto& segments = e.decisions().segments();
+  const std::size_t begin = segments.size() > most_printed ? segments.size() - most_printed : 0;
+  if (begin != 0) out << "    ... " << begin << " segments before\n";
+  std::vector<const void*> seen;
+  for (std::size_t i = begin; i < segments.size(); ++i) {
+    if (e.last_seen()[i] != nullptr) seen.push_back(e.last_seen()[i]);
+  }
+  const std::vector<std::string> places = describe(seen);
+  std::size_t at = 0;
+  for (std::size_t i = begin; i < segments.size(); ++i) {
+    out << "    " << agent_name(e, segments[i].agent) << ": " << segments[i].steps
+        << (segments[i].steps == 1 ? " step" : " steps");
+    if (e.last_seen()[i] != nullptr && at < places.size()) out << ", the last at " << places[at++];
+    out << '\n';
+  }
+  out << "  repeat: " << variable << "='" << recorded.to_text() << "' " << command_line() << '\n';
+  return out.str();
+}
+
+std::shared_ptr<const exploration_failure> made_readable(exploration& e, recorded_run recorded,
+                                                         std::uint64_t run, const std::string& strategy) {
+  const auto by = replay_strategy(recorded.decisions);
+  const auto failure = e.run(*by, recorded.conditions, 0, 0);
+  if (!failure)
+    return std::make_shared<exploration_failure>(
+        exploration_failure{failure_kind::requirement,
+                            "the scene is not deterministic: the failing schedule passes when repeated",
+                            recorded.to_text(), run, strategy});
+  return std::make_shared<exploration_failure>(
+      exploration_failure{failure->kind, text_of(e, *failure, recorded), recorded.to_text(), run, strategy});
+}
+
+}  // namespace
+
+std::string_view to_string(failure_kind kind) noexcept {
+  switch (kind) {
+    case failure_kind::requirement:
+      return "a requirement does not hold";
+    case failure_kind::use_after_free:
+      return "use of memory that is not allocated";
+    case failure_kind::bad_free:
+      return "wrong free";
+    case failure_kind::bad_retire:
+      return "wrong retirement";
+    case failure_kind::leak:
+      return "leak";
+    case failure_kind::livelock:
+      return "livelock";
+    case failure_kind::exception:
+      return "exception";
+    case failure_kind::signal:
+      return "crash";
+  }
+  return "failure";
+}
+
+std::ostream& operator<<(std::ostream& out, const exploration_report& report) {
+  if (report.passed()) return out << "passed " << report.runs << " schedules, " << report.steps << " steps";
+  return out << "failed in schedule " << report.failure->run << " (" << report.failure->strategy << ")\n"
+             << report.failure->text;
+}
+
+exploration_report explore(std::string_view name, const exploration_options& options,
+                           const std::function<void(scene&)>& build) {
+  if (options.schedules == 0)
+    throw std::invalid_argument("0 schedules explore nothing; at least 1 is needed");
+  if (name.find('\'') != std::string_view::npos) throw std::invalid_argument("a name has no quotes in it");
+  exploration_report report;
+  exploration e(options, build);
+
+  if (const char* const wish = std::getenv(variable)) {
+    const recorded_run recorded = recorded_run::parse(wish);
+    if (recorded.name != name) return report;
+    const auto by = replay_strategy(recorded.decisions);
+    const auto failure = e.run(*by, recorded.conditions, 0, 0);
+    report.runs = 1;
+    report.steps = report.longest_run = e.steps();
+    if (failure)
+      report.failure = std::make_shared<exploration_failure>(exploration_failure{
+          failure->kind, text_of(e, *failure, recorded), recorded.to_text(), 1, "replay"});
+    return report;
+  }
+
+  strategy_cycle strategies(options.strategies);
+  for (std::uint64_t run = 0; run < options.schedules; ++run) {
+    const std::uint64_t seed = workload::mix64(options.seed * 0x9e3779b97f4a7c15U + run + 1);
+    const run_conditions conditions = conditions_of(options, workload::mix64(seed));
+    strategy& by = strategies.of_run(run);
+    const auto failure = e.run(by, conditions, seed, report.longest_run);
+    ++report.runs;
+    report.steps += e.steps();
+    report.longest_run = std::max(report.longest_run, e.steps());
+    if (!failure) continue;
+    recorded_run recorded{std::string(name), conditions, e.decisions()};
+    if (failure->kind != failure_kind::livelock)
+      recorded.decisions = shrink(e, conditions, failure->kind, std::move(recorded.decisions));
+    report.failure = made_readable(e, std::move(recorded), report.runs, by.name());
+    break;
+  }
+  return report;
+}
+
+}  // namespace espalier::sim

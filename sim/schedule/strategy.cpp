@@ -1,0 +1,174 @@
+#include "sim/schedule/strategy.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <stdexcept>
+
+#include "espalier/workload/random.hpp"
+
+namespace espalier::sim {
+namespace {
+
+using workload::random_generator;
+
+unsigned nth_of(agent_set set, std::uint64_t n) {
+  for (; n != 0; --n) set &= set - 1;
+  return static_cast<unsigned>(std::countr_zero(set));
+}
+
+unsigned any_of(agent_set set, random_generator& random) {
+  return nth_of(set, random.below(static_cast<std::uint64_t>(std::popcount(set))));
+}
+
+constexpr bool has(agent_set set, unsigned agent) { return (set >> agent & 1U) != 0; }
+
+class random_choice final : public strategy {
+ public:
+  void begin(unsigned, std::uint64_t seed, std::uint64_t) override {
+    random_ = random_generator(seed, 0);
+    // From a switch at every other step to one in 64: rare ones let an operation come far before it is met.
+    switch_one_in_ = std::uint64_t{2} << random_.below(6);
+  }
+
+  unsigned choose(const situation& now) override {
+    const agent_set others = now.ready & ~(agent_set{1} << now.current);
+    const bool stays = has(now.ready, now.current) && (others == 0 || random_.below(switch_one_in_) != 0);
+    return stays ? now.current : any_of(others, random_);
+  }
+
+  [[nodiscard]] std::string name() const override { return "random"; }
+
+ private:
+  random_generator random_{0, 0};
+  std::uint64_t switch_one_in_ = 1;
+};
+
+class pct final : public strategy {
+ public:
+  explicit pct(unsigned depth) : depth_(depth) {}
+
+  void begin(unsigned agents, std::uint64_t seed, std::uint64_t expected_steps) override {
+    random_generator random(seed, 1);
+    priority_.resize(agents);
+    for (unsigned a = 0; a < agents; ++a) priority_[a] = static_cast<std::int64_t>(depth_ + a);
+    for (unsigned a = agents; a > 1; --a) std::swap(priority_[a - 1], priority_[random.below(a)]);
+    changes_.clear();
+    for (unsigned i = 1; i < depth_; ++i)
+      changes_.push_back({1 + random.below(expected_steps != 0 ? expected_steps : 64), depth_ - i});
+    std::sort(changes_.begin(), changes_.end(),
+              [](const change& x, const change& y) { return x.step < y.step; });
+    next_change_ = 0;
+    lowest_ = 0;
+  }
+
+  unsigned choose(const situation& now) override {
+    while (next_change_ < changes_.size() && changes_[next_change_].step <= now.step)
+      priority_[now.current] = static_cast<std::int64_t>(changes_[next_change_++].priority);
+    unsigned best = nth_of(now.ready, 0);
+    for (agent_set left = now.ready; left != 0; left &= left - 1) {
+      const auto agent = static_cast<unsigned>(std::countr_zero(left));
+      if (priority_[agent] > priority_[best]) best = agent;
+    }
+    return best;
+  }
+
+  void waits(unsigned agent) override { priority_[agent] = --lowest_; }
+
+  [[nodiscard]] std::string name() const override { return "pct:" + std::to_string(depth_); }
+
+ private:
+  struct change {
+    std::uint64_t step;
+    unsigned priority;
+  };
+  unsigned depth_;
+  std::vector<std::int64_t> priority_;
+  std::vector<change> changes_;
+  std::size_t next_change_ = 0;
+  std::int64_t lowest_ = 0;
+};
+
+class round_robin final : public strategy {
+ public:
+  void begin(unsigned, std::uint64_t, std::uint64_t) override {}
+  unsigned choose(const situation& now) override {
+    const agent_set behind = now.current >= 63 ? 0 : now.ready & ~((agent_set{2} << now.current) - 1);
+    return nth_of(behind != 0 ? behind : now.ready, 0);
+  }
+  [[nodiscard]] std::string name() const override { return "round-robin"; }
+};
+
+class lowest_clock final : public strategy {
+ public:
+  void begin(unsigned agents, std::uint64_t seed, std::uint64_t) override {
+    random_generator random(seed, 2);
+    clock_.resize(agents);
+    for (auto& c : clock_) c = random.below(64);
+  }
+  unsigned choose(const situation& now) override {
+    unsigned best = nth_of(now.ready, 0);
+    for (agent_set left = now.ready; left != 0; left &= left - 1) {
+      const auto agent = static_cast<unsigned>(std::countr_zero(left));
+      if (clock_[agent] < clock_[best]) best = agent;
+    }
+    return best;
+  }
+  void took(unsigned agent, unsigned time) override { clock_[agent] += time; }
+  [[nodiscard]] std::string name() const override { return "lowest-clock"; }
+
+ private:
+  std::vector<std::uint64_t> clock_;
+};
+
+class replay final : public strategy {
+ public:
+  explicit replay(schedule what) : what_(std::move(what)) {}
+
+  void begin(unsigned, std::uint64_t, std::uint64_t) override { at_ = taken_ = 0; }
+
+  unsigned choose(const situation& now) override {
+    const auto& segments = what_.segments();
+    while (at_ < segments.size() && (taken_ == segments[at_].steps || !has(now.ready, segments[at_].agent))) {
+      ++at_;
+      taken_ = 0;
+    }
+    if (at_ < segments.size()) {
+      ++taken_;
+      return segments[at_].agent;
+    }
+    return has(now.ready, now.current) ? now.current : nth_of(now.ready, 0);
+  }
+
+  [[nodiscard]] std::string name() const override { return "replay"; }
+
+ private:
+  schedule what_;
+  std::size_t at_ = 0;
+  std::uint64_t taken_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<strategy> random_strategy() { return std::make_unique<random_choice>(); }
+std::unique_ptr<strategy> round_robin_strategy() { return std::make_unique<round_robin>(); }
+std::unique_ptr<strategy> lowest_clock_strategy() { return std::make_unique<lowest_clock>(); }
+std::unique_ptr<strategy> replay_strategy(schedule what) { return std::make_unique<replay>(std::move(what)); }
+
+std::unique_ptr<strategy> pct_strategy(unsigned depth) {
+  if (depth < 1 || depth > 16)
+    throw std::invalid_argument("the depth of pct is from 1 to 16, not " + std::to_string(depth));
+  return std::make_unique<pct>(depth);
+}
+
+std::unique_ptr<strategy> make_strategy(std::string_view name) {
+  if (name == "random") return random_strategy();
+  if (name == "round-robin") return round_robin_strategy();
+  if (name == "lowest-clock") return lowest_clock_strategy();
+  if (name.starts_with("pct:") && name.size() == 5 && name[4] >= '2' && name[4] <= '5')
+    return pct_strategy(static_cast<unsigned>(name[4] - '0'));
+  throw std::invalid_argument("there is no strategy '" + std::string(name) +
+                              "'; there are random, pct:2 to pct:5, round-robin and lowest-clock");
+}
+
+}  // namespace espalier::sim
