@@ -15,6 +15,7 @@
 #include "espalier/map/map_concept.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/workload/heap_usage.hpp"
+#include "espalier/workload/step.hpp"
 #include "espalier/workload/subject.hpp"
 #include "espalier/workload/thread_team.hpp"
 
@@ -38,17 +39,7 @@ struct thread_scope_of<Map> {
   using type = typename Map::thread_scope;
 };
 
-/// Work between two looks at the clock or the shared cursor.
-inline constexpr std::uint64_t batch = 64;
-
 }  // namespace detail
-
-/// One operation, drawn or replayed.
-struct step {
-  operation op;
-  std::uint64_t key;
-  std::uint64_t argument;  // the value, or how many keys to scan
-};
 
 template <concurrent_ordered_map Map>
 class driver final : public subject {
@@ -76,8 +67,10 @@ class driver final : public subject {
   }
 
   run_outcome run(const run_request& request) override {
-    if (!request.plan.trace.empty()) return run_source<trace_source>(request);
-    return run_source<drawn_source>(request);
+    if (!request.plan.trace.empty())
+      return run_source(request, [&](unsigned) { return traced_steps(request, cursor_.value); });
+    return run_source(request,
+                      [&](unsigned thread) { return drawn_steps(request, thread, new_keys_.value); });
   }
 
   [[nodiscard]] std::optional<double> bytes_per_key() const override {
@@ -109,8 +102,6 @@ class driver final : public subject {
   }
 
  private:
-  static std::uint64_t value_for(std::uint64_t key) noexcept { return key ^ 0x9e3779b97f4a7c15U; }
-
   [[nodiscard]] std::optional<std::uint64_t> bytes_held() const {
     if constexpr (requires { map_->usage(); }) {
       return map_->usage().bytes_reserved;
@@ -121,83 +112,6 @@ class driver final : public subject {
     }
   }
 
-  /// Draws operations from the plan's mix and distribution.
-  class drawn_source {
-   public:
-    drawn_source(const run_request& request, unsigned thread, driver& owner)
-        : plan_(request.plan),
-          random_(request.seed, thread * 2 + 1),
-          draws_(request.plan.draws, request.seed, thread, request.threads),
-          new_keys_(owner.new_keys_.value) {
-      if (request.operations) {
-        const index_range mine = share_of(*request.operations, thread, request.threads);
-        left_ = mine.end - mine.begin;
-      }
-    }
-
-    /// How many steps may be taken before asking again; 0 ends the run.
-    std::uint64_t more(bool stopped) noexcept {
-      if (!left_) return stopped ? 0 : detail::batch;
-      const std::uint64_t now = std::min(*left_, detail::batch);
-      *left_ -= now;
-      return now;
-    }
-
-    step next() noexcept {
-      const operation op = plan_.mix.draw(random_);
-      if (op == operation::insert && plan_.inserts_new_keys) {
-        const std::uint64_t key = plan_.keys.key(new_keys_.fetch_add(1, std::memory_order_relaxed));
-        return {op, key, value_for(key)};
-      }
-      const bool follows = plan_.draws.spec().kind == distribution_kind::latest;
-      const std::uint64_t index =
-          follows ? draws_.next(new_keys_.load(std::memory_order_relaxed)) : draws_.next();
-      const std::uint64_t key = plan_.keys.key(index);
-      return {op, key, op == operation::scan ? plan_.mix.draw_scan_length(random_) : value_for(key)};
-    }
-
-   private:
-    const workload_plan& plan_;
-    random_generator random_;
-    sampler draws_;
-    std::atomic<std::uint64_t>& new_keys_;
-    std::optional<std::uint64_t> left_;
-  };
-
-  /// Hands out a trace in order: batches of it to whichever thread is next.
-  class trace_source {
-   public:
-    trace_source(const run_request& request, unsigned, driver& owner)
-        : trace_(request.plan.trace), cursor_(owner.cursor_.value) {}
-
-    std::uint64_t more(bool) noexcept {
-      at_ = cursor_.fetch_add(detail::batch, std::memory_order_relaxed);
-      return at_ >= trace_.size() ? 0 : std::min<std::uint64_t>(detail::batch, trace_.size() - at_);
-    }
-
-    step next() noexcept {
-      const trace_record& r = trace_[at_++];
-      switch (r.operation) {
-        case trace_operation::insert:
-          return {operation::insert, r.key, r.argument};
-        case trace_operation::assign:
-          return {operation::update, r.key, r.argument};
-        case trace_operation::erase:
-          return {operation::erase, r.key, 0};
-        case trace_operation::scan:
-          return {operation::scan, r.key, r.argument};
-        case trace_operation::lookup:
-          break;
-      }
-      return {operation::lookup, r.key, 0};
-    }
-
-   private:
-    const std::vector<trace_record>& trace_;
-    std::atomic<std::uint64_t>& cursor_;
-    std::uint64_t at_ = 0;
-  };
-
   struct thread_result {
     std::uint64_t operations = 0;
     std::uint64_t cpu_ns = 0;
@@ -206,8 +120,9 @@ class driver final : public subject {
     hw::counter_values counters;
   };
 
-  template <class Source>
-  run_outcome run_source(const run_request& request) {
+  /// make_source(thread) gives a thread its steps.
+  template <class MakeSource>
+  run_outcome run_source(const run_request& request, MakeSource&& make_source) {
     cursor_.value.store(0, std::memory_order_relaxed);
     std::vector<hw::padded<thread_result>> results(request.threads);
     std::atomic<bool> stop{false};
@@ -218,7 +133,7 @@ class driver final : public subject {
         [&](unsigned thread, const std::function<void()>& ready) {
           [[maybe_unused]] const typename detail::thread_scope_of<Map>::type scope;
           thread_result& mine = results[thread].value;
-          Source source(request, thread, *this);
+          auto source = make_source(thread);
           hw::counter_set counters;
           if (request.latency_every != 0) mine.latency.resize(operation_kinds);
           ready();
@@ -254,45 +169,16 @@ class driver final : public subject {
           if (--until_timed == 0) {
             until_timed = request.latency_every;
             const std::uint64_t begin = hw::tsc_now();
-            mine.sum += apply(s);
+            mine.sum += apply(*map_, s);
             const auto ns = static_cast<std::uint64_t>(hw::tsc_to_ns(hw::tsc_end() - begin));
             mine.latency[static_cast<std::size_t>(s.op)].record(ns);
             continue;
           }
         }
-        mine.sum += apply(s);
+        mine.sum += apply(*map_, s);
       }
       mine.operations += steps;
     }
-  }
-
-  /// The result is summed, so that no operation can be optimised away.
-  std::uint64_t apply(const step& s) {
-    switch (s.op) {
-      case operation::lookup:
-        return map_->find(s.key).value_or(0);
-      case operation::insert:
-        return map_->insert(s.key, s.argument) ? 1 : 0;
-      case operation::erase:
-        return map_->erase(s.key) ? 1 : 0;
-      case operation::update:
-        return map_->insert_or_assign(s.key, s.argument) ? 1 : 0;
-      case operation::scan: {
-        std::uint64_t sum = 0;
-        std::uint64_t left = s.argument;
-        if (left != 0) {
-          map_->scan(s.key, [&](std::uint64_t, std::uint64_t value) {
-            sum += value;
-            return --left != 0;
-          });
-        }
-        return sum;
-      }
-      case operation::read_modify_write:
-        break;
-    }
-    const std::uint64_t before = map_->find(s.key).value_or(s.argument);
-    return map_->insert_or_assign(s.key, before + 1) ? 1 : 0;
   }
 
   /// A read-modify-write is recorded as its assignment.

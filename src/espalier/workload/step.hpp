@@ -1,0 +1,142 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "espalier/workload/distribution.hpp"
+#include "espalier/workload/operation_mix.hpp"
+#include "espalier/workload/plan.hpp"
+#include "espalier/workload/random.hpp"
+#include "espalier/workload/trace.hpp"
+
+// The operations of a plan, one after the other, as each thread of a run gets them.
+
+namespace espalier::workload {
+
+/// One operation, drawn or replayed.
+struct step {
+  operation op;
+  std::uint64_t key;
+  std::uint64_t argument;  // the value, or how many keys to scan
+};
+
+/// What a key's value is when nothing else says so.
+[[nodiscard]] constexpr std::uint64_t value_for(std::uint64_t key) noexcept {
+  return key ^ 0x9e3779b97f4a7c15U;
+}
+
+/// Work between two looks at the clock or the shared cursor.
+inline constexpr std::uint64_t steps_per_batch = 64;
+
+/// Draws operations from a plan's mix and distribution, for one thread. new_keys counts the keys that were
+/// ever inserted, for plans whose inserts bring new ones.
+class drawn_steps {
+ public:
+  drawn_steps(const run_request& request, unsigned thread, std::atomic<std::uint64_t>& new_keys)
+      : plan_(request.plan),
+        random_(request.seed, thread * 2 + 1),
+        draws_(request.plan.draws, request.seed, thread, request.threads),
+        new_keys_(new_keys) {
+    if (request.operations) {
+      const index_range mine = share_of(*request.operations, thread, request.threads);
+      left_ = mine.end - mine.begin;
+    }
+  }
+
+  /// How many steps may be taken before asking again; 0 ends the run.
+  std::uint64_t more(bool stopped) noexcept {
+    if (!left_) return stopped ? 0 : steps_per_batch;
+    const std::uint64_t now = std::min(*left_, steps_per_batch);
+    *left_ -= now;
+    return now;
+  }
+
+  step next() noexcept {
+    const operation op = plan_.mix.draw(random_);
+    if (op == operation::insert && plan_.inserts_new_keys) {
+      const std::uint64_t key = plan_.keys.key(new_keys_.fetch_add(1, std::memory_order_relaxed));
+      return {op, key, value_for(key)};
+    }
+    const bool follows = plan_.draws.spec().kind == distribution_kind::latest;
+    const std::uint64_t index =
+        follows ? draws_.next(new_keys_.load(std::memory_order_relaxed)) : draws_.next();
+    const std::uint64_t key = plan_.keys.key(index);
+    return {op, key, op == operation::scan ? plan_.mix.draw_scan_length(random_) : value_for(key)};
+  }
+
+ private:
+  const workload_plan& plan_;
+  random_generator random_;
+  sampler draws_;
+  std::atomic<std::uint64_t>& new_keys_;
+  std::optional<std::uint64_t> left_;
+};
+
+/// Hands out a trace in order: batches of it to whichever thread is next.
+class traced_steps {
+ public:
+  traced_steps(const run_request& request, std::atomic<std::uint64_t>& cursor)
+      : trace_(request.plan.trace), cursor_(cursor) {}
+
+  std::uint64_t more(bool) noexcept {
+    at_ = cursor_.fetch_add(steps_per_batch, std::memory_order_relaxed);
+    return at_ >= trace_.size() ? 0 : std::min<std::uint64_t>(steps_per_batch, trace_.size() - at_);
+  }
+
+  step next() noexcept {
+    const trace_record& r = trace_[at_++];
+    switch (r.operation) {
+      case trace_operation::insert:
+        return {operation::insert, r.key, r.argument};
+      case trace_operation::assign:
+        return {operation::update, r.key, r.argument};
+      case trace_operation::erase:
+        return {operation::erase, r.key, 0};
+      case trace_operation::scan:
+        return {operation::scan, r.key, r.argument};
+      case trace_operation::lookup:
+        break;
+    }
+    return {operation::lookup, r.key, 0};
+  }
+
+ private:
+  const std::vector<trace_record>& trace_;
+  std::atomic<std::uint64_t>& cursor_;
+  std::uint64_t at_ = 0;
+};
+
+/// Does a step to a map. The result is to be summed, so that no operation can be optimised away.
+template <class Map>
+std::uint64_t apply(Map& map, const step& s) {
+  switch (s.op) {
+    case operation::lookup:
+      return map.find(s.key).value_or(0);
+    case operation::insert:
+      return map.insert(s.key, s.argument) ? 1 : 0;
+    case operation::erase:
+      return map.erase(s.key) ? 1 : 0;
+    case operation::update:
+      return map.insert_or_assign(s.key, s.argument) ? 1 : 0;
+    case operation::scan: {
+      std::uint64_t sum = 0;
+      std::uint64_t left = s.argument;
+      if (left != 0) {
+        map.scan(s.key, [&](std::uint64_t, std::uint64_t value) {
+          sum += value;
+          return --left != 0;
+        });
+      }
+      return sum;
+    }
+    case operation::read_modify_write:
+      break;
+  }
+  const std::uint64_t before = map.find(s.key).value_or(s.argument);
+  return map.insert_or_assign(s.key, before + 1) ? 1 : 0;
+}
+
+}  // namespace espalier::workload
