@@ -7,8 +7,11 @@
 #include <stdexcept>
 #include <string>
 
-// Defined by the linker: where the program begins in memory.
-extern "C" const char __executable_start __attribute__((weak));
+// Defined by the linker: where the program lies in memory.
+extern "C" {
+extern const char __executable_start __attribute__((weak));
+extern const char _end __attribute__((weak));
+}
 
 namespace espalier::sim::arena {
 
@@ -29,13 +32,13 @@ void reserve() {
   static_cast<void>(done);
 }
 
-std::uint64_t simulated(std::uintptr_t address) noexcept {
+std::optional<std::uint64_t> simulated(std::uintptr_t address) noexcept {
   if (contains(address)) return address - base;
-  const auto image = reinterpret_cast<std::uintptr_t>(&__executable_start);
-  constexpr std::uint64_t elsewhere_bytes = 1U << 20U;
-  const std::uint64_t offset = address - image;
-  if (image != 0 && offset < image_bytes - elsewhere_bytes) return bytes + offset;
-  return bytes + image_bytes - elsewhere_bytes + address % elsewhere_bytes;
+  const auto begin = reinterpret_cast<std::uintptr_t>(&__executable_start);
+  const auto end = reinterpret_cast<std::uintptr_t>(&_end);
+  if (begin != 0 && address - begin < end - begin && address - begin < image_bytes)
+    return bytes + (address - begin);
+  return std::nullopt;
 }
 
 }  // namespace espalier::sim::arena

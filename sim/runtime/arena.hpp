@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 // The memory of a simulated program: stacks, heap and pages in one range of addresses that is the same in
 // every process. Sets of caches, neighbours and homes are then the same from run to run, whatever address
@@ -31,8 +32,9 @@ void reserve();
 [[nodiscard]] constexpr bool contains(std::uintptr_t address) noexcept { return address - base < bytes; }
 [[nodiscard]] constexpr bool in_heap(std::uintptr_t address) noexcept { return address - heap < heap_bytes; }
 
-/// Where an address of this process lies in the simulated address space, [0, address_space_bytes). What is
-/// in neither arena nor image (the stack of main) is folded into the last pages of the image.
-[[nodiscard]] std::uint64_t simulated(std::uintptr_t address) noexcept;
+/// Where an address of this process lies in the simulated address space. Nothing for what is in neither
+/// arena nor program: the stack of main, other libraries, the simulator's own data, whose addresses change
+/// from run to run.
+[[nodiscard]] std::optional<std::uint64_t> simulated(std::uintptr_t address) noexcept;
 
 }  // namespace espalier::sim::arena

@@ -1,0 +1,202 @@
+#include "sim/simulation/simulation.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <stdexcept>
+
+#include "sim/runtime/arena.hpp"
+
+namespace espalier::sim {
+namespace {
+
+// What a thread computes between two accesses, in cycles: a comparison, a branch, an addition.
+constexpr std::uint64_t work_per_access = 2;
+// A pause instruction of the time of these machines, and a system call that finds nobody to run.
+constexpr std::uint64_t short_wait_cycles = 10;
+constexpr std::uint64_t long_wait_cycles = 800;
+constexpr std::uint64_t accesses_per_turn = 4096;
+
+touch touch_of(access_kind kind) noexcept {
+  if (kind == access_kind::modify) return touch::atomic;
+  return is_write(kind) ? touch::write : touch::read;
+}
+
+std::vector<unsigned> chosen_threads(const machine_spec& spec, unsigned threads, pinning order) {
+  if (threads == 0 || threads > spec.hardware_threads())
+    throw std::invalid_argument("the machine " + spec.name + " runs 1 to " +
+                                std::to_string(spec.hardware_threads()) + " threads, not " +
+                                std::to_string(threads));
+  std::vector<unsigned> all = thread_order(spec, order);
+  all.resize(threads);
+  return all;
+}
+
+}  // namespace
+
+counts phase_result::total() const noexcept {
+  counts sum;
+  for (const counts& c : by_thread) sum += c;
+  return sum;
+}
+
+simulation::simulation(const machine_spec& spec, unsigned threads, pinning order)
+    : machine_(spec, arena::address_space_bytes),
+      hardware_thread_(chosen_threads(spec, threads, order)),
+      queue_(threads),
+      clock_(threads, 0) {
+  memory = &heap_;
+  heap_.reset(heap::policy::plain);
+  fibers_.when_finished([this](unsigned id) { return finished(id); });
+  page_touched_.resize(arena::address_space_bytes / page_bytes);
+  for (const unsigned hardware : hardware_thread_) machine_.set_running(hardware, true);
+}
+
+simulation::~simulation() = default;
+
+std::uint32_t simulation::slot() const noexcept {
+  return fibers_.current() == fibers::none ? 0 : fibers_.current() + 1;
+}
+
+void simulation::outside_time(const std::function<void()>& code) {
+  const program_code scope(*this, false);
+  code();
+}
+
+void simulation::run_fibers(const std::function<void(unsigned)>& code) {
+  fibers_.clear();
+  ended_.assign(threads(), false);
+  failure_.clear();
+  for (unsigned i = 0; i < threads(); ++i) {
+    fibers_.add([this, i, &code] {
+      try {
+        const program_code scope(*this, true);
+        code(i);
+      } catch (const std::exception& e) {
+        failure_ = std::string("an exception left a thread of the simulated program: ") + e.what();
+      }
+      if (!failure_.empty()) fibers_.leave();
+    });
+  }
+  fibers_.run(timed_ ? clock_queue::thread_of(queue_.lowest()) : 0);
+  if (!failure_.empty()) throw std::runtime_error(failure_);
+}
+
+void simulation::without_time(const std::function<void(unsigned)>& code) {
+  timed_ = false;
+  turn_left_ = accesses_per_turn;
+  run_fibers(code);
+}
+
+phase_result simulation::run(const std::function<void(unsigned)>& code) {
+  const std::uint64_t start = *std::max_element(clock_.begin(), clock_.end());
+  std::vector<counts> before_phase;
+  for (unsigned i = 0; i < threads(); ++i) {
+    before_phase.push_back(machine_.of(hardware_thread_[i]));
+    clock_[i] = start;
+    queue_.set(i, clock_queue::rank_of(start, i));
+  }
+  timed_ = true;
+  // The first thread is taken out of the queue as give_way() would have done.
+  const clock_queue::rank first = queue_.lowest();
+  queue_.remove(clock_queue::thread_of(first));
+  others_ = queue_.lowest();
+  queue_.set(clock_queue::thread_of(first), first);
+  run_fibers(code);
+  timed_ = false;
+  phase_result result;
+  for (unsigned i = 0; i < threads(); ++i) {
+    result.by_thread.push_back(machine_.of(hardware_thread_[i]) - before_phase[i]);
+    result.cycles = std::max(result.cycles, clock_[i] - start);
+  }
+  return result;
+}
+
+unsigned simulation::finished(unsigned id) {
+  ended_[id] = true;
+  if (timed_) {
+    queue_.remove(id);
+    const clock_queue::rank next = queue_.lowest();
+    if (next == clock_queue::never) return fibers::none;
+    queue_.remove(clock_queue::thread_of(next));
+    others_ = queue_.lowest();
+    return clock_queue::thread_of(next);
+  }
+  turn_left_ = accesses_per_turn;
+  for (unsigned i = 1; i <= threads(); ++i) {
+    const unsigned next = (id + i) % threads();
+    if (!ended_[next]) return next;
+  }
+  return fibers::none;
+}
+
+/// Lets the thread with the lowest clock go on, when that is another one.
+void simulation::give_way() {
+  const unsigned me = fibers_.current();
+  const clock_queue::rank mine = clock_queue::rank_of(clock_[me], me);
+  if (mine <= others_) return;
+  queue_.set(me, mine);
+  const clock_queue::rank next = queue_.lowest();
+  queue_.remove(clock_queue::thread_of(next));
+  others_ = queue_.lowest();
+  if (clock_queue::thread_of(next) != me) fibers_.switch_to(clock_queue::thread_of(next));
+}
+
+void simulation::go_on_in_turn() {
+  const unsigned me = fibers_.current();
+  turn_left_ = accesses_per_turn;
+  for (unsigned i = 1; i < threads(); ++i) {
+    const unsigned next = (me + i) % threads();
+    if (ended_[next]) continue;
+    fibers_.switch_to(next);
+    return;
+  }
+}
+
+void simulation::touch_page(std::uint64_t where) {
+  if (page_touched_[where / page_bytes]) return;
+  page_touched_[where / page_bytes] = true;
+  machine_.first_touch(where, socket_of(fibers_.current()));
+}
+
+void simulation::before(const access& a) {
+  if (fibers_.on_own_stack(a.address)) return;
+  const std::optional<std::uint64_t> where = arena::simulated(a.address);
+  if (!where) return;
+  if (!timed_) {
+    if (--turn_left_ == 0) go_on_in_turn();
+    return touch_page(*where);
+  }
+  give_way();
+  const unsigned me = fibers_.current();
+  const unsigned hardware = hardware_thread_[me];
+  std::uint64_t& clock = clock_[me];
+  clock += machine_.work(hardware, work_per_access);
+  clock += machine_.access(hardware, clock, *where, a.bytes, touch_of(a.kind));
+}
+
+void simulation::fence() {
+  if (!timed_) return;
+  give_way();
+  const unsigned me = fibers_.current();
+  clock_[me] += machine_.fence(hardware_thread_[me], clock_[me]);
+}
+
+void simulation::wait(bool long_wait) {
+  if (!timed_) return go_on_in_turn();
+  clock_[fibers_.current()] += long_wait ? long_wait_cycles : short_wait_cycles;
+  give_way();
+}
+
+void simulation::fault(const char* what, const block_record*) {
+  failure_ = std::string("the simulated program: ") + what;
+  if (fibers_.current() != fibers::none) fibers_.leave();
+}
+
+void simulation::mapped(std::uintptr_t address, std::size_t bytes, bool huge, const unsigned* numa_node) {
+  page_attributes attributes;
+  attributes.huge = huge;
+  if (numa_node != nullptr) attributes.numa_node = *numa_node;
+  machine_.set_page(arena::simulated(address).value(), bytes, attributes);
+}
+
+}  // namespace espalier::sim

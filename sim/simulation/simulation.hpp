@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/machine/machine.hpp"
+#include "sim/machine/thread_order.hpp"
+#include "sim/memory/heap.hpp"
+#include "sim/runtime/fibers.hpp"
+#include "sim/runtime/world.hpp"
+#include "sim/simulation/clock_queue.hpp"
+
+namespace espalier::sim {
+
+/// What a phase of a simulation took.
+struct phase_result {
+  std::vector<counts> by_thread;
+  /// From the start of the phase, which is common to all, to the end of the last thread; of the core.
+  std::uint64_t cycles = 0;
+
+  [[nodiscard]] counts total() const noexcept;
+};
+
+/// A program of many threads on a simulated machine. At each access the thread with the lowest clock is the
+/// one that goes on, so that the order of events is that of the machine's time. The same program, machine and
+/// number of threads give the same counts, to the last one, in every process.
+///
+/// What computation costs is guessed, a few cycles for each access to memory: the model is about the memory.
+class simulation final : public world {
+ public:
+  /// Thread i of the program runs on the i-th hardware thread in the order given. Throws
+  /// std::invalid_argument where the machine has fewer.
+  simulation(const machine_spec& spec, unsigned threads, pinning order = pinning::smt_last);
+  simulation(const simulation&) = delete;
+  simulation& operator=(const simulation&) = delete;
+  ~simulation();
+
+  /// The program's code with its memory, on no thread, in no time.
+  void outside_time(const std::function<void()>& code);
+
+  /// Every thread runs the code, with its number. Takes no time and leaves the caches alone; pages come to
+  /// lie where their first thread is.
+  void without_time(const std::function<void(unsigned)>& code);
+
+  /// Every thread runs the code, from the same moment on.
+  phase_result run(const std::function<void(unsigned)>& code);
+
+  [[nodiscard]] unsigned threads() const noexcept { return static_cast<unsigned>(clock_.size()); }
+  [[nodiscard]] const machine_spec& spec() const noexcept { return machine_.spec(); }
+  [[nodiscard]] const sim::machine& machine() const noexcept { return machine_; }
+  [[nodiscard]] unsigned socket_of(unsigned thread) const noexcept {
+    return machine_.socket_of(hardware_thread_[thread]);
+  }
+  /// The running thread's clock.
+  [[nodiscard]] std::uint64_t clock() const noexcept { return clock_[fibers_.current()]; }
+
+  // What the program calls.
+  void before(const access& a) override;
+  void fence() override;
+  void wait(bool long_wait) override;
+  [[nodiscard]] std::uint32_t slot() const noexcept override;
+  [[nodiscard]] std::uint32_t slots() const noexcept override { return threads() + 1; }
+  void fault(const char* what, const block_record* block) override;
+  [[nodiscard]] block_event event() const noexcept override { return {}; }
+  [[nodiscard]] std::uint64_t moment() noexcept override { return ++moments_; }
+  void mapped(std::uintptr_t address, std::size_t bytes, bool huge, const unsigned* numa_node) override;
+
+ private:
+  void run_fibers(const std::function<void(unsigned)>& code);
+  unsigned finished(unsigned id);
+  void go_on_in_turn();
+  void give_way();
+  void touch_page(std::uint64_t where);
+
+  sim::machine machine_;
+  std::vector<unsigned> hardware_thread_;
+  sim::heap heap_;
+  sim::fibers fibers_;
+  clock_queue queue_;
+  std::vector<std::uint64_t> clock_;
+  /// The running thread goes on while its rank is not above this: the lowest of all others.
+  clock_queue::rank others_ = clock_queue::never;
+  std::uint64_t moments_ = 0;
+
+  bool timed_ = false;
+  // Without time: threads take turns of so many accesses.
+  std::uint64_t turn_left_ = 0;
+  std::vector<bool> ended_;
+  std::vector<bool> page_touched_;
+  std::string failure_;
+};
+
+}  // namespace espalier::sim
