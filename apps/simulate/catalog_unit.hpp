@@ -1,0 +1,38 @@
+#pragma once
+
+#include "apps/simulate/simulated_map.hpp"
+#include "espalier/workload/driver.hpp"
+
+namespace espalier::simulate {
+
+/// Instrumented: what this does to memory is what the machine sees.
+template <class Map>
+class simulated_map_of final : public simulated_map {
+ public:
+  void do_all(step_feed& feed) override {
+    std::uint64_t sum = 0;
+    for (workload::step s{}; feed.next(s);) sum += workload::apply(map_, s);
+    static_cast<void>(*static_cast<const volatile std::uint64_t*>(&sum));
+  }
+
+ private:
+  Map map_;
+};
+
+template <class EntryList>
+bool register_simulated() {
+  EntryList::for_each([]<class Entry>() {
+    simulated_catalog().push_back(
+        {workload::facts_of<Entry>(workload::subject_kind::espalier),
+         [] { return std::unique_ptr<simulated_map>(new simulated_map_of<typename Entry::map_type>); }});
+  });
+  return true;
+}
+
+}  // namespace espalier::simulate
+
+#define ESPALIER_CATALOG_UNIT(algorithm)                                      \
+  namespace {                                                                 \
+  [[maybe_unused]] const bool registered =                                    \
+      espalier::simulate::register_simulated<espalier::catalog::algorithm>(); \
+  }

@@ -1,0 +1,122 @@
+#include "apps/simulate/session.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <stdexcept>
+
+#include "sim/simulation/simulation.hpp"
+
+namespace espalier::simulate {
+namespace {
+
+using workload::step;
+
+/// The plan's keys, a share for each thread.
+class fill_feed final : public step_feed {
+ public:
+  fill_feed(const workload::workload_plan& plan, unsigned thread, unsigned threads)
+      : plan_(plan), left_(workload::share_of(plan.loaded, thread, threads)) {}
+
+  bool next(step& s) override {
+    const sim::own_code scope;
+    if (left_.begin == left_.end) return false;
+    const std::uint64_t key = plan_.keys.key(plan_.fill(left_.begin++));
+    s = {workload::operation::insert, key, workload::value_for(key)};
+    return true;
+  }
+
+ private:
+  const workload::workload_plan& plan_;
+  workload::index_range left_;
+};
+
+/// Operations of all threads that are still to be done: whoever is next takes the next one, so that all
+/// threads are at work until the end.
+class drawn_feed final : public step_feed {
+ public:
+  drawn_feed(const workload::run_request& request, unsigned thread, std::atomic<std::uint64_t>& new_keys,
+             std::uint64_t& left)
+      : steps_(request, thread, new_keys), left_(left) {}
+
+  bool next(step& s) override {
+    const sim::own_code scope;
+    if (left_ == 0) return false;
+    --left_;
+    s = steps_.next();
+    return true;
+  }
+
+ private:
+  workload::drawn_steps steps_;
+  std::uint64_t& left_;
+};
+
+simulated_measurement measure(const simulation_request& request, const simulated_entry& entry,
+                              const std::shared_ptr<const workload::workload_plan>& plan, unsigned threads) {
+  sim::simulation program(request.machine, threads, request.pinning);
+  std::unique_ptr<simulated_map> map;
+  program.outside_time([&] { map = entry.make(); });
+  program.without_time([&](unsigned thread) {
+    fill_feed feed(*plan, thread, threads);
+    map->do_all(feed);
+  });
+
+  std::atomic<std::uint64_t> new_keys{plan->loaded};
+  workload::run_request draws{.plan = *plan,
+                              .threads = threads,
+                              .pus = {},
+                              .time = {},
+                              .operations = std::nullopt,
+                              .seed = request.seed,
+                              .latency_every = 0,
+                              .recorder = nullptr};
+  const auto phase = [&](std::uint64_t operations) {
+    std::uint64_t left = operations;
+    return program.run([&](unsigned thread) {
+      drawn_feed feed(draws, thread, new_keys, left);
+      map->do_all(feed);
+    });
+  };
+  static_cast<void>(phase(request.operations / 5 + 1));
+  ++draws.seed;
+  const sim::phase_result measured = phase(request.operations);
+
+  program.outside_time([&] { map.reset(); });
+
+  simulated_measurement m;
+  m.facts = entry.facts;
+  m.plan = plan;
+  m.threads = threads;
+  m.operations = request.operations;
+  m.total = measured.total();
+  m.cycles = measured.cycles;
+  m.ghz = request.machine.ghz;
+  return m;
+}
+
+}  // namespace
+
+std::vector<simulated_entry>& simulated_catalog() {
+  static std::vector<simulated_entry> entries;
+  return entries;
+}
+
+std::vector<simulated_measurement> run_simulation(const simulation_request& request,
+                                                  const simulation_observer& observer) {
+  if (request.operations == 0) throw std::invalid_argument("0 operations show nothing; at least 1 is needed");
+  std::vector<simulated_measurement> all;
+  const std::size_t total = request.plans.size() * request.threads.size() * request.maps.size();
+  for (const auto& plan : request.plans) {
+    if (!plan->trace.empty()) throw std::invalid_argument("traces are not simulated yet");
+    for (const unsigned threads : request.threads) {
+      for (const simulated_entry& entry : request.maps) {
+        observer(all.size(), total, fmt::format("{}: {}, {} threads", plan->name, entry.facts.name, threads));
+        all.push_back(measure(request, entry, plan, threads));
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace espalier::simulate

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/simulate/simulated_map.hpp"
+#include "sim/machine/counts.hpp"
+#include "sim/machine/machine_spec.hpp"
+#include "sim/machine/thread_order.hpp"
+
+namespace espalier::simulate {
+
+struct simulation_request {
+  std::vector<std::shared_ptr<const workload::workload_plan>> plans;
+  std::vector<simulated_entry> maps;
+  sim::machine_spec machine;
+  std::vector<unsigned> threads;
+  sim::pinning pinning = sim::pinning::smt_last;
+  /// Of all threads together. Before them a fifth as many warm the caches up.
+  std::uint64_t operations = 100'000;
+  std::uint64_t seed = 42;
+};
+
+/// One map under one plan with one number of threads.
+struct simulated_measurement {
+  workload::subject_facts facts;
+  std::shared_ptr<const workload::workload_plan> plan;
+  unsigned threads = 0;
+  std::uint64_t operations = 0;
+  sim::counts total;
+  std::uint64_t cycles = 0;
+  double ghz = 1;
+
+  /// On the simulated machine, which is not this one.
+  [[nodiscard]] double operations_per_second() const noexcept {
+    return static_cast<double>(operations) / static_cast<double>(cycles) * ghz * 1e9;
+  }
+  [[nodiscard]] double per_operation(std::uint64_t count) const noexcept {
+    return static_cast<double>(count) / static_cast<double>(operations);
+  }
+};
+
+/// Is told what comes next, of how many.
+using simulation_observer = std::function<void(std::size_t done, std::size_t total, const std::string& what)>;
+
+/// In order: plans, numbers of threads, maps.
+[[nodiscard]] std::vector<simulated_measurement> run_simulation(const simulation_request& request,
+                                                                const simulation_observer& observer);
+
+}  // namespace espalier::simulate

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "espalier/workload/step.hpp"
+#include "espalier/workload/subject.hpp"
+
+// Where instrumented maps and the simulator's own code meet: types are erased per run, not per operation.
+
+namespace espalier::simulate {
+
+/// Gives a simulated thread its operations. Implemented outside the simulated program: drawing costs it
+/// nothing.
+class step_feed {
+ public:
+  step_feed() = default;
+  step_feed(const step_feed&) = delete;
+  step_feed& operator=(const step_feed&) = delete;
+  virtual ~step_feed() = default;
+  /// False where there are no more.
+  virtual bool next(workload::step& s) = 0;
+};
+
+/// A map of the catalogue inside a simulated program, where it is made, used and destroyed.
+class simulated_map {
+ public:
+  simulated_map() = default;
+  simulated_map(const simulated_map&) = delete;
+  simulated_map& operator=(const simulated_map&) = delete;
+  virtual ~simulated_map() = default;
+
+  virtual void do_all(step_feed& feed) = 0;
+};
+
+struct simulated_entry {
+  workload::subject_facts facts;
+  std::unique_ptr<simulated_map> (*make)();
+};
+
+/// Filled by the catalogue's units before main.
+std::vector<simulated_entry>& simulated_catalog();
+
+}  // namespace espalier::simulate
