@@ -1,0 +1,261 @@
+#include "sim/machine/machine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+namespace espalier::sim {
+namespace {
+
+machine_spec validated(machine_spec spec) {
+  validate(spec);
+  return spec;
+}
+
+std::uint64_t checked_size(std::uint64_t bytes) {
+  if (bytes == 0 || bytes > 127ull << 30) {
+    throw std::invalid_argument("machine: the address space must have 1 byte to 127 GiB, not " +
+                                std::to_string(bytes) + " bytes");
+  }
+  return bytes;
+}
+
+unsigned latency_of(source from, const latency_spec& l) {
+  switch (from) {
+    case source::l1:
+      return l.l1;
+    case source::l2:
+      return l.l2;
+    case source::llc:
+      return l.llc;
+    case source::llc_after_snoop:
+      return l.llc_snoop;
+    case source::local_transfer:
+      return l.local_transfer;
+    case source::remote_modified:
+      return l.remote_transfer;
+    case source::remote_clean:
+      return l.remote_clean;
+    case source::local_dram:
+      return l.local_dram;
+    case source::remote_dram:
+      return l.remote_dram;
+  }
+  return 0;
+}
+
+std::uint64_t latency_of(reach invalidated, const latency_spec& l) {
+  switch (invalidated) {
+    case reach::nobody:
+      return 0;
+    case reach::last_level:
+      return l.llc;
+    case reach::socket:
+      return l.local_invalidation;
+    case reach::sockets:
+      return l.remote_invalidation;
+  }
+  return 0;
+}
+
+std::uint64_t scaled(std::uint64_t cycles, double factor) {
+  return static_cast<std::uint64_t>(std::llround(static_cast<double>(cycles) * factor));
+}
+
+}  // namespace
+
+machine::machine(const machine_spec& spec, std::uint64_t address_space_bytes)
+    : spec_(validated(spec)),
+      bytes_(checked_size(address_space_bytes)),
+      beyond_l1_{},
+      alone_{spec.latency.l1, spec.latency.store, spec.latency.atomic},
+      sharing_{},
+      caches_(spec_, (bytes_ + line_bytes - 1) / line_bytes),
+      pages_(bytes_),
+      tlbs_(spec.cores(), tlb(spec.tlb)),
+      running_(spec.cores(), 0),
+      channels_busy_(spec.sockets, 0) {
+  for (unsigned from = 0; from < beyond_l1_.size(); ++from) {
+    const unsigned whole = latency_of(static_cast<source>(from), spec_.latency);
+    beyond_l1_[from] = whole - std::min(whole, spec_.latency.l1);
+  }
+  for (std::size_t kind = 0; kind < alone_.size(); ++kind) {
+    sharing_[kind] = scaled(alone_[kind], spec_.smt_factor);
+  }
+  for (unsigned i = 0; i < spec_.hardware_threads(); ++i) {
+    const unsigned core = i / spec_.threads_per_core;
+    threads_.push_back({core, core / spec_.cores_per_socket, false, {}, store_buffer(spec_.store_buffer)});
+  }
+}
+
+std::uint64_t machine::access(unsigned hardware_thread, std::uint64_t now, std::uint64_t address,
+                              unsigned bytes, touch kind) {
+  require_inside(address, bytes);
+  if (bytes == 0) {
+    return 0;
+  }
+  thread_state& thread = threads_[hardware_thread];
+  const std::uint32_t last = line_of(address + bytes - 1);
+  std::uint32_t line = line_of(address);
+  std::uint64_t cycles = touch_line(thread, now, line, kind);
+  while (line != last) [[unlikely]] {
+    cycles += touch_line(thread, now + cycles, ++line, kind);
+  }
+  return cycles;
+}
+
+std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::uint32_t line, touch kind) {
+  counts& c = thread.count;
+  const bool write = kind != touch::read;
+  std::uint64_t stall = translate(thread, line);
+  if (kind == touch::atomic) {
+    stall += thread.stores.drain(now + stall);
+  }
+  std::uint64_t latency = 0;
+  if (caches_.hit_l1(thread.core, line, write)) [[likely]] {
+    ++c.l1_hits;
+  } else {
+    latency = fetch(thread, now + stall, line, write);
+  }
+  ++c.accesses;
+  switch (kind) {
+    case touch::read:
+      ++c.reads;
+      stall += latency;
+      break;
+    case touch::write:
+      ++c.writes;
+      // A store that is complete at once needs no place where none is before it.
+      if (latency != 0 || !thread.stores.is_empty(now + stall)) {
+        stall += thread.stores.push(now + stall, latency);
+      }
+      break;
+    case touch::atomic:
+      ++c.atomics;
+      stall += latency;
+      break;
+  }
+  const base_costs& base = shares_core(thread) ? sharing_ : alone_;
+  const std::uint64_t cycles = base[static_cast<std::size_t>(kind)] + stall;
+  c.stall_cycles += stall;
+  c.cycles += cycles;
+  return cycles;
+}
+
+std::uint64_t machine::translate(thread_state& thread, std::uint32_t line) {
+  const std::uint64_t address = std::uint64_t{line} * line_bytes;
+  switch (tlbs_[thread.core].translate(address, pages_.is_huge(address))) {
+    case tlb::outcome::l1_hit:
+      return 0;
+    case tlb::outcome::l2_hit:
+      ++thread.count.tlb_misses;
+      return spec_.latency.l2_tlb;
+    case tlb::outcome::walk:
+      ++thread.count.tlb_misses;
+      ++thread.count.page_walks;
+      return spec_.latency.page_walk;
+  }
+  return 0;
+}
+
+// What a line that is not ready in the L1 costs beyond an L1 hit, the queues included.
+std::uint64_t machine::fetch(thread_state& thread, std::uint64_t now, std::uint32_t line, bool write) {
+  unsigned home = thread.socket;
+  const coherence::result r = caches_.access(
+      thread.core, line, write,
+      [&] { return home = pages_.home(std::uint64_t{line} * line_bytes, thread.socket); }, thread.count);
+  const std::uint64_t latency =
+      std::max(beyond_l1_[static_cast<std::size_t>(r.from)], latency_of(r.invalidated, spec_.latency));
+  if (r.from <= source::l2 && r.invalidated == reach::nobody) {
+    return latency;
+  }
+
+  std::uint64_t start = std::max(now, r.entry->busy_until);
+  const bool from_dram = r.from == source::local_dram || r.from == source::remote_dram;
+  if (from_dram) {
+    start = std::max(start, channels_busy_[home]);
+  }
+  if (const unsigned fetched = r.prefetched + (from_dram ? 1 : 0); fetched != 0) {
+    channels_busy_[home] =
+        std::max(start, channels_busy_[home]) + std::uint64_t{fetched} * spec_.latency.dram_occupancy;
+  }
+  const bool keeps_busy = r.invalidated != reach::nobody || r.from > source::llc;
+  if (keeps_busy) {
+    r.entry->busy_until = start + latency;
+  }
+  thread.count.queue_cycles += start - now;
+  return start - now + latency;
+}
+
+std::uint64_t machine::fence(unsigned hardware_thread, std::uint64_t now) {
+  thread_state& thread = threads_[hardware_thread];
+  const std::uint64_t stall = thread.stores.drain(now);
+  const std::uint64_t cycles = stall + work(hardware_thread, spec_.latency.fence);
+  ++thread.count.fences;
+  thread.count.stall_cycles += stall;
+  thread.count.cycles += cycles;
+  return cycles;
+}
+
+std::uint64_t machine::work(unsigned hardware_thread, std::uint64_t cycles) const noexcept {
+  return shares_core(threads_[hardware_thread]) ? scaled(cycles, spec_.smt_factor) : cycles;
+}
+
+void machine::set_running(unsigned hardware_thread, bool running) noexcept {
+  thread_state& thread = threads_[hardware_thread];
+  if (thread.running != running) {
+    thread.running = running;
+    running_[thread.core] += running ? 1u : ~0u;
+  }
+}
+
+void machine::set_page(std::uint64_t address, std::uint64_t bytes, page_attributes attributes) {
+  if (attributes.numa_node && *attributes.numa_node >= spec_.sockets) {
+    throw std::invalid_argument("machine \"" + spec_.name + "\" has NUMA nodes 0 to " +
+                                std::to_string(spec_.sockets - 1) + ", not " +
+                                std::to_string(*attributes.numa_node));
+  }
+  pages_.set(address, bytes, attributes.huge, attributes.numa_node);
+  for (tlb& t : tlbs_) {
+    t.flush();
+  }
+}
+
+void machine::first_touch(std::uint64_t address, unsigned numa_node) {
+  require_inside(address, 1);
+  if (numa_node >= spec_.sockets) {
+    throw std::invalid_argument("machine \"" + spec_.name + "\" has NUMA nodes 0 to " +
+                                std::to_string(spec_.sockets - 1) + ", not " + std::to_string(numa_node));
+  }
+  pages_.home(address, numa_node);
+}
+
+std::optional<unsigned> machine::home_of(std::uint64_t address) const {
+  require_inside(address, 1);
+  return pages_.home(address);
+}
+
+counts machine::total() const noexcept {
+  counts sum;
+  for (const thread_state& thread : threads_) {
+    sum += thread.count;
+  }
+  return sum;
+}
+
+void machine::reset_counts() noexcept {
+  for (thread_state& thread : threads_) {
+    thread.count = {};
+  }
+}
+
+void machine::require_inside(std::uint64_t address, std::uint64_t bytes) const {
+  if (bytes > bytes_ || address > bytes_ - bytes) [[unlikely]] {
+    throw std::invalid_argument("machine: " + std::to_string(bytes) + " bytes at address " +
+                                std::to_string(address) + " leave the address space of " +
+                                std::to_string(bytes_) + " bytes");
+  }
+}
+
+}  // namespace espalier::sim

@@ -1,0 +1,38 @@
+#include "sim/machine/machine_spec.hpp"
+
+#include <stdexcept>
+
+namespace espalier::sim {
+namespace {
+
+void require(bool holds, const machine_spec& spec, const char* rule) {
+  if (!holds) {
+    throw std::invalid_argument("machine \"" + spec.name + "\": " + rule);
+  }
+}
+
+bool is_cache(const cache_spec& cache) { return cache.sets > 0 && cache.ways > 0 && cache.slices > 0; }
+
+}  // namespace
+
+void validate(const machine_spec& spec) {
+  require(spec.sockets >= 1 && spec.sockets <= max_sockets, spec, "sockets must be 1 to 16");
+  require(spec.cores_per_socket >= 1, spec, "cores_per_socket must be at least 1");
+  require(spec.threads_per_core >= 1, spec, "threads_per_core must be at least 1");
+  require(spec.cores_per_l2 >= 1 && spec.cores_per_socket % spec.cores_per_l2 == 0, spec,
+          "cores_per_l2 must divide cores_per_socket");
+  require(spec.cores() / spec.cores_per_l2 <= max_private_caches, spec, "there may be at most 128 L2 caches");
+  require(spec.ghz > 0, spec, "ghz must be positive");
+  require(is_cache(spec.l1) && is_cache(spec.l2) && is_cache(spec.llc), spec,
+          "l1, l2 and llc need at least one set, way and slice");
+  // A line written back from the L1 must not push out the line that is being fetched.
+  require(spec.l2.ways >= 2, spec, "l2 needs at least 2 ways");
+  require(spec.tlb.l1_small.sets > 0 && spec.tlb.l1_small.ways > 0, spec,
+          "tlb.l1_small needs at least one set and way");
+  require(spec.latency.l1 <= spec.latency.l2 && spec.latency.l2 <= spec.latency.llc, spec,
+          "latencies must not fall from l1 to l2 to llc");
+  require(spec.store_buffer >= 1, spec, "store_buffer must be at least 1");
+  require(spec.smt_factor >= 1, spec, "smt_factor must be at least 1");
+}
+
+}  // namespace espalier::sim

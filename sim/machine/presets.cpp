@@ -1,0 +1,229 @@
+#include "sim/machine/presets.hpp"
+
+#include <array>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+// Geometry is that of the papers' machine tables and of the processors' data sheets. Latencies are published
+// measurements of the same processor, or of the next kin where it says so, in cycles of the preset's clock;
+// what is marked "estimate" follows from its neighbours. Memory occupancy is 64 bytes over the peak bandwidth
+// of a NUMA node's channels. Atomic, fence and TLB costs follow Agner Fog's instruction tables and
+// microarchitecture guide, rounded.
+//
+//   [7cpu]   7-cpu.com, pages Haswell and Westmere
+//   [sosp13] David, Guerraoui, Trigonakis: Everything You Always Wanted to Know About Synchronization but Were
+//            Afraid to Ask, SOSP 2013, tables 2 and 3 (Opteron 6172 at 2.1 GHz, Xeon E7-8867L at 2.13 GHz)
+//   [icpp15] Molka, Hackenberg, Schoene, Nagel: Cache Coherence Protocol and Memory Performance of the Intel
+//            Haswell-EP Architecture, ICPP 2015 (Xeon E5-2680 v3 at 2.5 GHz, times in ns)
+//   [mlc]    Intel: Memory Latencies on Intel Xeon Processor E5-4600 and E7-4800 product families, 2014
+//   [at2978] AnandTech 2978: AMD's 12-core Magny-Cours Opteron 6174 (2010)
+//   [lostc]  LostCircuits: AMD's FX-8150 Zambezi, Bulldozer in Action (2011)
+//   [c2c]    core-to-core-latency of N. Viennot (i5-4590, Haswell: 21 ns)
+
+namespace espalier::sim {
+namespace {
+
+constexpr tlb_spec haswell_tlb{.l1_small = {16, 4}, .l1_huge = {8, 4}, .l2 = {128, 8}, .l2_holds_huge = true};
+
+// A Haswell server, from [icpp15]'s times: the uncore's part of a latency is time, not cycles of the core.
+latency_spec haswell_server(double ghz, unsigned dram_occupancy) {
+  const auto cycles = [ghz](double ns) { return static_cast<unsigned>(std::lround(ns * ghz)); };
+  latency_spec l;
+  l.l1 = 4;                             // [icpp15] 1.6 ns
+  l.l2 = 12;                            // [icpp15] 4.8 ns
+  l.llc = cycles(21.2);                 // [icpp15] L3 of the own node
+  l.llc_snoop = cycles(44.4);           // [icpp15] exclusive in another core of the node
+  l.local_transfer = cycles(53);        // [icpp15] modified in the L1 of another core of the node
+  l.remote_transfer = cycles(113);      // [icpp15] modified in a core of the other node
+  l.remote_clean = cycles(104);         // [icpp15] L3 of the other node
+  l.local_dram = cycles(96.4);          // [icpp15] memory of the own node
+  l.remote_dram = cycles(146);          // [icpp15] memory of the other node
+  l.local_invalidation = cycles(53);    // estimate: as a transfer within the node
+  l.remote_invalidation = cycles(113);  // estimate: as a transfer between the nodes
+  l.store = 1;
+  l.atomic = 19;
+  l.fence = 33;
+  l.l2_tlb = 8;
+  l.page_walk = 30;
+  l.dram_occupancy = dram_occupancy;
+  return l;
+}
+
+machine_spec abu_dhabi() {
+  machine_spec m;
+  m.name = "abu_dhabi";
+  m.description =
+      "4 x AMD Opteron 6376, 2.3 GHz, 64 cores (ATC'18). Each of the 8 dies is modelled as a socket with its "
+      "8 MiB L3 and its NUMA node; distances between dies are averaged.";
+  m.sockets = 8;
+  m.cores_per_socket = 8;
+  m.threads_per_core = 1;
+  m.cores_per_l2 = 2;
+  m.ghz = 2.3;
+  m.l1 = {64, 4};
+  m.l2 = {2048, 16};
+  m.llc = {2048, 64};
+  m.llc_inclusive = false;
+  m.adjacent_line_prefetch = false;
+  m.tlb = {.l1_small = {1, 64}, .l1_huge = {1, 64}, .l2 = {128, 8}, .l2_holds_huge = true};
+  latency_spec& l = m.latency;
+  l.l1 = 4;                     // [lostc]
+  l.l2 = 20;                    // [lostc] 20 to 22
+  l.llc = 57;                   // [at2978], the generation before
+  l.llc_snoop = 81;             // [sosp13] Opteron, same die
+  l.local_transfer = 81;        // [sosp13] Opteron, modified, same die
+  l.remote_transfer = 205;      // [sosp13] Opteron, modified: mean of 161, 3 x 172, 3 x 252
+  l.remote_clean = 208;         // [sosp13] Opteron, shared: mean of 169, 3 x 176, 3 x 254
+  l.local_dram = 136;           // [sosp13] Opteron
+  l.remote_dram = 280;          // [sosp13] Opteron: mean of 237, 3 x 247, 3 x 327
+  l.local_invalidation = 246;   // [sosp13] Opteron, store to a shared line: probes go to all dies
+  l.remote_invalidation = 284;  // [sosp13] Opteron, likewise, mean over the dies
+  l.store = 1;
+  l.atomic = 40;
+  l.fence = 45;
+  l.l2_tlb = 20;
+  l.page_walk = 45;
+  l.dram_occupancy = 6;
+  m.store_buffer = 24;
+  return m;
+}
+
+machine_spec haswell() {
+  machine_spec m;
+  m.name = "haswell";
+  m.description = "2 x Intel Xeon E7-4830 v3 (Haswell-EX), 2.1 GHz, 24 cores, 48 threads (ATC'18).";
+  m.sockets = 2;
+  m.cores_per_socket = 12;
+  m.threads_per_core = 2;
+  m.ghz = 2.1;
+  m.l1 = {64, 8};
+  m.l2 = {512, 8};
+  m.llc = {2048, 20, 12};
+  m.adjacent_line_prefetch = true;
+  m.tlb = haswell_tlb;
+  m.latency = haswell_server(2.1, 3);
+  m.store_buffer = 42;
+  m.smt_factor = 1.6;
+  return m;
+}
+
+machine_spec e7_4850() {
+  machine_spec m;
+  m.name = "e7_4850";
+  m.description =
+      "4 x Intel Xeon E7-4850 (Westmere-EX), 2.0 GHz, 40 cores, 80 threads (Middleware'19). The L3 is "
+      "modelled "
+      "as 8 slices of 3 MiB.";
+  m.sockets = 4;
+  m.cores_per_socket = 10;
+  m.threads_per_core = 2;
+  m.ghz = 2.0;
+  m.l1 = {64, 8};
+  m.l2 = {512, 8};
+  m.llc = {2048, 24, 8};
+  m.adjacent_line_prefetch = true;
+  m.tlb = {.l1_small = {16, 4}, .l1_huge = {8, 4}, .l2 = {128, 4}, .l2_holds_huge = false};
+  latency_spec& l = m.latency;
+  l.l1 = 4;                     // [7cpu] Westmere
+  l.l2 = 10;                    // [7cpu] Westmere
+  l.llc = 44;                   // [sosp13] Xeon
+  l.llc_snoop = 92;             // [sosp13] Xeon, exclusive, same die
+  l.local_transfer = 109;       // [sosp13] Xeon, modified, same die
+  l.remote_transfer = 289;      // [sosp13] Xeon, modified, one hop
+  l.remote_clean = 223;         // [sosp13] Xeon, shared, one hop
+  l.local_dram = 272;           // [mlc] 136 ns
+  l.remote_dram = 396;          // [mlc] 198 ns
+  l.local_invalidation = 116;   // [sosp13] Xeon, store to a shared line, same die
+  l.remote_invalidation = 318;  // [sosp13] Xeon, store to a shared line, one hop
+  l.store = 1;
+  l.atomic = 20;
+  l.fence = 33;
+  l.l2_tlb = 7;
+  l.page_walk = 30;
+  l.dram_occupancy = 4;
+  m.store_buffer = 32;
+  m.smt_factor = 1.6;
+  return m;
+}
+
+machine_spec e5_2650_htm() {
+  machine_spec m;
+  m.name = "e5_2650_htm";
+  m.description =
+      "2 x Intel Xeon E5-2650 v3 (Haswell-EP), 2.3 GHz, 20 cores, with transactional memory (PPoPP'17). The "
+      "paper names no generation; clock, cores, L3 and transactions are those of v3. One thread a core.";
+  m.sockets = 2;
+  m.cores_per_socket = 10;
+  m.threads_per_core = 1;
+  m.ghz = 2.3;
+  m.l1 = {64, 8};
+  m.l2 = {512, 8};
+  m.llc = {2048, 20, 10};
+  m.adjacent_line_prefetch = true;
+  m.tlb = haswell_tlb;
+  m.latency = haswell_server(2.3, 2);
+  m.store_buffer = 42;
+  // Written lines are tracked in the L1, read ones as far as the L3, which includes the other caches.
+  m.transactions = {.write_sets = 64, .write_ways = 8, .read_set_lines = m.llc.lines()};
+  return m;
+}
+
+machine_spec i7_4770() {
+  machine_spec m;
+  m.name = "i7_4770";
+  m.description =
+      "Intel Core i7-4770 (Haswell), 3.4 GHz, 4 cores, 8 threads, with transactional memory (the machine of "
+      "the malloc placement and TSX measurements).";
+  m.sockets = 1;
+  m.cores_per_socket = 4;
+  m.threads_per_core = 2;
+  m.ghz = 3.4;
+  m.l1 = {64, 8};
+  m.l2 = {512, 8};
+  m.llc = {2048, 16, 4};
+  m.adjacent_line_prefetch = true;
+  m.tlb = haswell_tlb;
+  latency_spec& l = m.latency;
+  l.l1 = 4;                 // [7cpu] Haswell
+  l.l2 = 12;                // [7cpu] Haswell
+  l.llc = 36;               // [7cpu] Haswell
+  l.llc_snoop = 60;         // estimate: between an L3 hit and a transfer
+  l.local_transfer = 71;    // [c2c] 21 ns
+  l.local_dram = 230;       // [7cpu] Haswell: 36 cycles + 57 ns
+  l.remote_transfer = 230;  // one socket: this and the rest of the remote ones do not occur
+  l.remote_clean = 230;
+  l.remote_dram = 230;
+  l.local_invalidation = 71;  // estimate: as a transfer
+  l.remote_invalidation = 71;
+  l.store = 1;
+  l.atomic = 19;
+  l.fence = 33;
+  l.l2_tlb = 8;
+  l.page_walk = 30;
+  l.dram_occupancy = 9;
+  m.store_buffer = 42;
+  m.smt_factor = 1.6;
+  m.transactions = {.write_sets = 64, .write_ways = 8, .read_set_lines = m.llc.lines()};
+  return m;
+}
+
+}  // namespace
+
+std::span<const machine_spec> presets() {
+  static const std::array all{abu_dhabi(), haswell(), e7_4850(), e5_2650_htm(), i7_4770()};
+  return all;
+}
+
+const machine_spec& preset(std::string_view name) {
+  std::string known;
+  for (const machine_spec& m : presets()) {
+    if (m.name == name) {
+      return m;
+    }
+    known += (known.empty() ? "" : ", ") + m.name;
+  }
+  throw std::invalid_argument("no simulated machine \"" + std::string(name) + "\": there are " + known);
+}
+
+}  // namespace espalier::sim

@@ -1,0 +1,99 @@
+#include "sim/machine/cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+namespace espalier::sim {
+namespace {
+
+std::vector<std::uint32_t> content(const cache& c) {
+  std::vector<std::uint32_t> lines;
+  c.visit([&](const cache::way& w) { lines.push_back(w.line()); });
+  return lines;
+}
+
+TEST(machine_cache, replaces_the_least_recently_used) {
+  cache c({1, 3});
+  EXPECT_FALSE(c.insert(10));
+  EXPECT_FALSE(c.insert(11));
+  EXPECT_FALSE(c.insert(12));
+  ASSERT_NE(c.use(10), nullptr);
+  ASSERT_TRUE(c.victim_for(13));
+  EXPECT_EQ(c.victim_for(13)->line(), 11u);
+  EXPECT_EQ(c.insert(13)->line(), 11u);
+  EXPECT_EQ(c.insert(14)->line(), 12u);
+  EXPECT_EQ(content(c), (std::vector<std::uint32_t>{14, 13, 10}));
+}
+
+TEST(machine_cache, looking_is_not_using) {
+  cache c({1, 2});
+  c.insert(1);
+  c.insert(2);
+  EXPECT_TRUE(c.contains(1));
+  EXPECT_NE(c.find(1), nullptr);
+  EXPECT_EQ(c.insert(3)->line(), 1u);
+}
+
+TEST(machine_cache, removed_ways_are_filled_first) {
+  cache c({1, 3});
+  for (const std::uint32_t line : {1u, 2u, 3u}) {
+    c.insert(line);
+  }
+  EXPECT_TRUE(c.remove(2));
+  EXPECT_FALSE(c.remove(2));
+  EXPECT_EQ(content(c), (std::vector<std::uint32_t>{3, 1}));
+  EXPECT_FALSE(c.insert(4));
+  EXPECT_EQ(c.insert(5)->line(), 1u);
+  c.clear();
+  EXPECT_TRUE(content(c).empty());
+}
+
+TEST(machine_cache, marks_move_with_their_line) {
+  cache c({1, 2});
+  c.insert(1);
+  c.find(1)->mark(true);
+  c.insert(2);
+  EXPECT_FALSE(c.find(2)->marked());
+  EXPECT_TRUE(c.find(1)->marked());
+  EXPECT_TRUE(c.insert(3)->marked());
+  c.insert(1);
+  EXPECT_FALSE(c.find(1)->marked());
+}
+
+TEST(machine_cache, holds_line_zero_and_the_largest) {
+  cache c({1, 2});
+  EXPECT_FALSE(c.contains(0));
+  const auto largest = static_cast<std::uint32_t>(cache::line_limit - 1);
+  EXPECT_FALSE(c.contains(largest));
+  c.insert(0);
+  c.insert(largest);
+  EXPECT_TRUE(c.contains(0));
+  EXPECT_TRUE(c.contains(largest));
+  EXPECT_EQ(c.insert(5)->line(), 0u);
+}
+
+TEST(machine_cache, spreads_over_sets_that_are_no_power_of_two) {
+  cache c({3, 1});
+  for (std::uint32_t line = 0; line < 3; ++line) {
+    EXPECT_FALSE(c.insert(line));
+  }
+  EXPECT_EQ(c.insert(4)->line(), 1u);
+  EXPECT_EQ(c.insert(5)->line(), 2u);
+}
+
+TEST(machine_cache, uses_every_set_of_every_slice) {
+  const cache c({4, 1, 6});
+  std::set<unsigned> sets;
+  for (std::uint32_t line = 0; line < 4096; ++line) {
+    ASSERT_EQ(c.set_of(line), c.set_of(line));
+    ASSERT_EQ(c.set_of(line) % 4, line % 4);
+    sets.insert(c.set_of(line));
+  }
+  EXPECT_EQ(sets.size(), 24u);
+  EXPECT_EQ(*sets.rbegin(), 23u);
+}
+
+}  // namespace
+}  // namespace espalier::sim
