@@ -111,7 +111,8 @@ void* heap::allocate(std::size_t bytes, std::size_t align, const block_event& by
       if (memory != nullptr) plain_large_[reinterpret_cast<std::uintptr_t>(memory)] = whole;
       return memory;
     }
-    free_list& list = free_[c];
+    // Each thread has blocks and runs of its own, as with the thread caches of common allocators.
+    free_list& list = free_[std::uint64_t{by.fiber} << 8U | c];
     if (!list.blocks.empty()) {
       void* const memory = list.blocks.back();
       list.blocks.pop_back();
@@ -156,7 +157,7 @@ const char* heap::deallocate(void* memory, const block_event& by) {
     const std::size_t page = (address - first()) / page_bytes;
     if (page >= page_class_.size() || page_class_[page] == large_class)
       return "an address that no allocation returned is freed";
-    free_[page_class_[page]].blocks.push_back(memory);
+    free_[std::uint64_t{by.fiber} << 8U | page_class_[page]].blocks.push_back(memory);
     return nullptr;
   }
   block_record* const block = find(address);

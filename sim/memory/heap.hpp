@@ -103,7 +103,7 @@ class heap {
     std::uintptr_t run_next = 0;
     std::uintptr_t run_end = 0;
   };
-  // By rounded size and alignment. Looked up, never iterated.
+  // By rounded size and alignment; plain: by thread and class. Looked up, never iterated.
   std::unordered_map<std::uint64_t, free_list> free_;
   std::unordered_map<std::uintptr_t, std::uint64_t> plain_large_;
   std::vector<std::uint8_t> page_class_;  // plain: which class a 4 KiB page serves

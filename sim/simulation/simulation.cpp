@@ -57,6 +57,12 @@ std::uint32_t simulation::slot() const noexcept {
   return fibers_.current() == fibers::none ? 0 : fibers_.current() + 1;
 }
 
+block_event simulation::event() const noexcept {
+  block_event e;  // who suffices: nothing is remembered here
+  e.fiber = fibers_.current();
+  return e;
+}
+
 void simulation::outside_time(const std::function<void()>& code) {
   const program_code scope(*this, false);
   code();
@@ -159,7 +165,6 @@ void simulation::touch_page(std::uint64_t where) {
 }
 
 void simulation::before(const access& a) {
-  if (fibers_.on_own_stack(a.address)) return;
   const std::optional<std::uint64_t> where = arena::simulated(a.address);
   if (!where) return;
   if (!timed_) {

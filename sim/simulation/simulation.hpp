@@ -63,7 +63,7 @@ class simulation final : public world {
   [[nodiscard]] std::uint32_t slot() const noexcept override;
   [[nodiscard]] std::uint32_t slots() const noexcept override { return threads() + 1; }
   void fault(const char* what, const block_record* block) override;
-  [[nodiscard]] block_event event() const noexcept override { return {}; }
+  [[nodiscard]] block_event event() const noexcept override;
   [[nodiscard]] std::uint64_t moment() noexcept override { return ++moments_; }
   void mapped(std::uintptr_t address, std::size_t bytes, bool huge, const unsigned* numa_node) override;
 
