@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+// The atomic read-write objects by which the authors of DPS measure delegation (Middleware 2019, section 5.1):
+// each is some cache lines long, and an operation reads and writes every line of one of them. Instrumented.
+
+namespace espalier::simulate {
+
+/// Says which object is next. Implemented outside the simulated program.
+class object_feed {
+ public:
+  object_feed() = default;
+  object_feed(const object_feed&) = delete;
+  object_feed& operator=(const object_feed&) = delete;
+  virtual ~object_feed() = default;
+  /// False where there are no more.
+  virtual bool next(std::uint64_t& object) = 0;
+  /// This thread has come to its end, and its operations are done. Whether that is so of all threads.
+  virtual void ended() = 0;
+  virtual bool all_ended() = 0;
+};
+
+struct objects_shape {
+  std::uint64_t objects;
+  std::uint64_t lines;
+  unsigned threads;
+  unsigned localities;
+  /// Messages that a thread may have on their way to one locality.
+  unsigned in_flight;
+};
+
+/// The same objects in two programs.
+class objects_program {
+ public:
+  objects_program() = default;
+  objects_program(const objects_program&) = delete;
+  objects_program& operator=(const objects_program&) = delete;
+  virtual ~objects_program() = default;
+
+  /// Each thread once, before time begins: touches what shall lie near it.
+  virtual void settle(unsigned thread, unsigned locality) = 0;
+  virtual void operate(unsigned thread, unsigned locality, object_feed& feed) = 0;
+
+  /// Writes that all operations together have done, for a check.
+  [[nodiscard]] virtual std::uint64_t writes() const = 0;
+};
+
+/// Every thread locks the object, by an MCS lock of its own, and works on it where it is.
+[[nodiscard]] std::unique_ptr<objects_program> make_locked_objects(const objects_shape& shape);
+
+/// Objects are spread over localities; an operation is done by a thread of the object's locality, under the
+/// object's lock. A thread sends messages of one line each, through a ring for each pair of sender and
+/// locality, and serves the requests for its own locality while it waits: for the answer where one message is
+/// in flight (DPS's synchronous mode), else for a place in the ring (its asynchronous mode, section 4.4, for
+/// operations that return nothing). What a delegation runtime does, without its conveniences.
+[[nodiscard]] std::unique_ptr<objects_program> make_delegated_objects(const objects_shape& shape);
+
+}  // namespace espalier::simulate
