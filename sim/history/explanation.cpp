@@ -1,0 +1,265 @@
+#include "sim/history/explanation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <set>
+#include <sstream>
+#include <type_traits>
+#include <utility>
+
+#include "sim/history/timeline.hpp"
+
+namespace espalier::sim {
+namespace {
+
+constexpr std::size_t easily_read = 24;
+constexpr std::size_t most_lines = 40;
+constexpr std::size_t most_reduced = 64;
+constexpr std::size_t most_listed = 12;
+constexpr std::size_t most_tried = 256;
+
+// "a, b, c and 4 more"
+std::string listed(const std::vector<std::string>& items, const char* separator) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(items.size(), most_listed); ++i) {
+    text += (i == 0 ? "" : separator) + items[i];
+  }
+  if (items.size() > most_listed) text += " and " + std::to_string(items.size() - most_listed) + " more";
+  return text;
+}
+
+template <class Model>
+class explainer {
+ public:
+  using state = typename Model::state;
+
+  explainer(const history& observed, Model& model, search_budget& budget,
+            const std::vector<observation>& operations, state start, std::size_t blocked)
+      : observed_(observed),
+        model_(model),
+        budget_(budget),
+        search_(model, budget),
+        operations_(operations),
+        start_(start),
+        blocked_(blocked) {}
+
+  finding explain(const std::string& subject) {
+    part found = smallest_part();
+    leave_out_observers(found);
+    finding result;
+    result.text = text_of(found, subject);
+    std::set<std::uint32_t> taken;
+    for (const observation& o : found.operations) {
+      if (taken.insert(o.source).second) result.evidence.push_back(observed_.operations()[o.source]);
+    }
+    return result;
+  }
+
+ private:
+  // Operations that have no order from any of the starts; that of index `blocked` returns last.
+  struct part {
+    std::size_t cut = 0;
+    std::vector<state> starts;
+    std::vector<observation> operations;
+    std::size_t blocked = 0;
+  };
+
+  // What remains behind a cut before operations_[cut]; without starts where the budget has ended.
+  part behind(std::size_t cut) {
+    part p;
+    p.cut = cut;
+    const moment edge = operations_[cut].what.invoked;
+    const moment close = operations_[blocked_].what.returned;
+    std::vector<observation> before;
+    for (std::size_t i = 0; i < cut; ++i) {
+      observation o = operations_[i];
+      if (o.what.returned < edge) {
+        before.push_back(o);
+      } else if (!only_observes(o.what)) {
+        if (!o.what.pending()) o.what.returned = after_the_end;
+        before.push_back(o);
+        p.operations.push_back(o);
+      }
+    }
+    for (std::size_t i = cut; i < operations_.size() && operations_[i].what.invoked <= close; ++i) {
+      observation o = operations_[i];
+      if (i == blocked_) {
+        p.blocked = p.operations.size();
+      } else if (o.what.returned >= close) {
+        if (only_observes(o.what)) continue;
+        if (!o.what.pending()) o.what.returned = after_the_end;
+      }
+      p.operations.push_back(o);
+    }
+    if (before.empty()) {
+      p.starts = {start_};
+    } else {
+      search_.collect(before, std::array{start_}, p.starts);
+      if (budget_.ended()) p.starts.clear();
+    }
+    return p;
+  }
+
+  bool has_no_order(const part& p) {
+    return !p.starts.empty() && search_.run(p.operations, p.starts) == outcome::violation;
+  }
+
+  part smallest_part() {
+    std::size_t quiescent = 0;  // pending operations apart
+    std::size_t exact = 0;
+    bool pending = false;
+    moment latest = 0;
+    for (std::size_t i = 0; i <= blocked_; ++i) {
+      const operation& o = operations_[i].what;
+      if (i > 0 && latest < o.invoked) {
+        quiescent = i;
+        if (!pending) exact = i;
+      }
+      pending |= o.pending();
+      if (!o.pending()) latest = std::max(latest, o.returned);
+    }
+    part p = behind(quiescent);
+    if (p.operations.size() <= easily_read && has_no_order(p)) return p;
+    for (std::size_t back = 0; back < std::min(blocked_ - quiescent, most_tried); back = 2 * back + 1) {
+      if (part shorter = behind(blocked_ - back); has_no_order(shorter)) return shorter;
+    }
+    if (has_no_order(p)) return p;
+    p = behind(exact);
+    return p.starts.empty() ? behind(0) : p;
+  }
+
+  void leave_out_observers(part& p) {
+    if (p.operations.size() > most_reduced) return;
+    for (std::size_t i = p.operations.size(); i-- > 0;) {
+      if (i == p.blocked || !only_observes(p.operations[i].what)) continue;
+      part smaller = p;
+      smaller.operations.erase(smaller.operations.begin() + static_cast<std::ptrdiff_t>(i));
+      if (i < p.blocked) --smaller.blocked;
+      if (has_no_order(smaller)) p = std::move(smaller);
+    }
+  }
+
+  [[nodiscard]] std::string name_of(const observation& o) const {
+    const operation& original = observed_.operations()[o.source];
+    if (original.kind != operation_kind::scan || o.what.kind == operation_kind::scan) {
+      return describe(observed_, original);
+    }
+    return "scan(" + std::to_string(original.key) + ") saw " + std::to_string(o.what.key) + " -> " +
+           (o.what.result ? std::to_string(o.what.value) : "absent");
+  }
+
+  // Which results of the blocked operation would have had an order.
+  std::string possible_results(const part& p) {
+    const operation& o = p.operations[p.blocked].what;
+    std::string possible;
+    if (o.kind == operation_kind::find) {
+      possible = possible_values(p);
+    } else if (o.kind != operation_kind::scan) {
+      possible = o.result ? "false" : "true";
+    }
+    return possible.empty() ? "" : ", whose result could only be " + possible;
+  }
+
+  std::string possible_values(const part& p) {
+    if constexpr (std::is_same_v<Model, register_model>) {
+      std::set<std::pair<bool, std::uint64_t>> values{{false, 0}};
+      for (const state& s : p.starts) values.insert({s.present, s.value});
+      for (const observation& other : p.operations) {
+        if (!only_observes(other.what) && other.what.kind != operation_kind::erase) {
+          values.insert({true, other.what.value});
+        }
+      }
+      if (values.size() > most_tried) return "";
+      part other = p;
+      operation& o = other.operations[p.blocked].what;
+      std::vector<std::string> possible;
+      for (const auto& [present, value] : values) {
+        o.result = present;
+        o.value = value;
+        if (search_.run(other.operations, p.starts) == outcome::linearizable) {
+          possible.push_back(present ? std::to_string(value) : "absent");
+        }
+      }
+      return listed(possible, " or ");
+    }
+    return "";
+  }
+
+  // An order of everything that returned before.
+  std::string order_of(part p) {
+    operation& last = p.operations[p.blocked].what;
+    last.returned = after_the_end;
+    if (search_.run(p.operations, p.starts) != outcome::linearizable) return "";
+    const auto& order = search_.order();
+    const std::size_t left_out = order.size() - std::min(order.size(), most_listed);
+    std::vector<std::string> names;
+    for (std::size_t i = left_out; i < order.size(); ++i) names.push_back(name_of(p.operations[order[i]]));
+    if (left_out > 0) names.front() = "... " + names.front();
+    return names.empty() ? "" : "What returned before it has an order: " + listed(names, "; ") + ".\n";
+  }
+
+  std::string text_of(const part& p, const std::string& subject) {
+    const observation& last = p.operations[p.blocked];
+    std::ostringstream out;
+    out << subject << ": no order agrees with " << name_of(last) << " of thread " << last.what.thread
+        << ", returned at " << last.what.returned << possible_results(p) << ".\n";
+
+    std::vector<std::string> starts;
+    starts.reserve(p.starts.size());
+    for (const state& s : p.starts) starts.push_back(model_.describe(s));
+    out << "Before moment " << operations_[p.cut].what.invoked << ": " << listed(starts, " or ") << ".\n";
+
+    std::vector<timeline_line> lines;
+    lines.reserve(p.operations.size());
+    for (std::size_t i = 0; i < p.operations.size(); ++i) {
+      lines.push_back({observed_.operations()[p.operations[i].source],
+                       name_of(p.operations[i]) + (i == p.blocked ? "  <--" : "")});
+    }
+    if (lines.size() > most_lines) {
+      // The blocked operation and those invoked last before its return.
+      const std::size_t left_out = lines.size() - most_lines;
+      std::swap(lines[std::min(p.blocked, left_out)], lines[left_out]);
+      lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(left_out));
+      out << "  (" << left_out << " operations before these left out)\n";
+    }
+    print_timeline(out, lines);
+    out << order_of(p);
+
+    std::vector<timeline_line> earlier;
+    for (std::size_t i = p.cut; i-- > 0 && earlier.size() < 4;) {
+      const auto same = [&](const observation& o) { return o.source == operations_[i].source; };
+      if (std::ranges::any_of(p.operations, same)) continue;
+      earlier.push_back({observed_.operations()[operations_[i].source], name_of(operations_[i])});
+    }
+    if (!earlier.empty()) {
+      out << "Before:\n";
+      print_timeline(out, earlier);
+    }
+    return out.str();
+  }
+
+  const history& observed_;
+  Model& model_;
+  search_budget& budget_;
+  order_search<Model> search_;
+  const std::vector<observation>& operations_;
+  state start_;
+  std::size_t blocked_;
+};
+
+}  // namespace
+
+template <class Model>
+finding explain(const history& observed, Model& model, search_budget& budget, const std::string& subject,
+                const std::vector<observation>& operations, typename Model::state start,
+                std::size_t blocked) {
+  return explainer<Model>(observed, model, budget, operations, start, blocked).explain(subject);
+}
+
+template finding explain(const history&, register_model&, search_budget&, const std::string&,
+                         const std::vector<observation>&, register_model::state, std::size_t);
+template finding explain(const history&, map_model&, search_budget&, const std::string&,
+                         const std::vector<observation>&, map_model::state, std::size_t);
+
+}  // namespace espalier::sim

@@ -1,0 +1,182 @@
+#include "sim/history/history.hpp"
+
+#include <algorithm>
+#include <ostream>
+#include <stdexcept>
+
+namespace espalier::sim {
+namespace {
+
+void check_interval(const operation& o) {
+  if (o.returned < o.invoked) {
+    throw std::invalid_argument("history: an operation of thread " + std::to_string(o.thread) +
+                                " returned at moment " + std::to_string(o.returned) +
+                                ", but moments do not decrease and it was invoked at " +
+                                std::to_string(o.invoked));
+  }
+}
+
+[[noreturn]] void refuse_moment(std::uint32_t thread, moment last, moment at) {
+  throw std::invalid_argument("history_lane: moment " + std::to_string(at) + " of thread " +
+                              std::to_string(thread) + " follows " + std::to_string(last) +
+                              ", but the moments of one thread must increase and stay below never");
+}
+
+}  // namespace
+
+std::string_view to_string(operation_kind kind) noexcept {
+  switch (kind) {
+    case operation_kind::find:
+      return "find";
+    case operation_kind::contains:
+      return "contains";
+    case operation_kind::insert:
+      return "insert";
+    case operation_kind::insert_or_assign:
+      return "insert_or_assign";
+    case operation_kind::erase:
+      return "erase";
+    case operation_kind::scan:
+      return "scan";
+  }
+  return "?";
+}
+
+history_lane::history_lane(std::uint32_t thread, std::size_t expected) : thread_(thread) {
+  operations_.reserve(expected);
+}
+
+void history_lane::begin(operation_kind kind, std::uint64_t key, std::uint64_t value, moment at) {
+  if (at == never || (last_ && at <= *last_)) refuse_moment(thread_, last_.value_or(0), at);
+  last_ = at;
+  open_ = true;
+  operation o;
+  o.invoked = at;
+  o.key = key;
+  o.value = kind == operation_kind::scan ? pool_.size() : value;
+  o.thread = thread_;
+  o.kind = kind;
+  operations_.push_back(o);
+}
+
+operation& history_lane::close(bool fits, moment at) {
+  if (!open_ || !fits) {
+    throw std::invalid_argument("history_lane: thread " + std::to_string(thread_) +
+                                " ended an operation that is not the one it began last");
+  }
+  if (at == never || at <= operations_.back().invoked) refuse_moment(thread_, operations_.back().invoked, at);
+  last_ = at;
+  open_ = false;
+  operations_.back().returned = at;
+  return operations_.back();
+}
+
+void history_lane::end(bool result, moment at) {
+  const bool fits = open_ && operations_.back().kind != operation_kind::find &&
+                    operations_.back().kind != operation_kind::scan;
+  close(fits, at).result = result;
+}
+
+void history_lane::end_find(std::optional<std::uint64_t> found, moment at) {
+  operation& o = close(open_ && operations_.back().kind == operation_kind::find, at);
+  o.result = found.has_value();
+  o.value = found.value_or(0);
+}
+
+void history_lane::end_scan(bool reached_end, moment at) {
+  close(open_ && operations_.back().kind == operation_kind::scan, at).result = reached_end;
+}
+
+void history_lane::visit(std::uint64_t key, std::uint64_t value) {
+  if (!open_ || operations_.back().kind != operation_kind::scan) {
+    throw std::invalid_argument("history_lane: thread " + std::to_string(thread_) +
+                                " visited an entry, but the operation it began last is no open scan");
+  }
+  pool_.push_back({key, value});
+  ++operations_.back().entries;
+}
+
+void history::add_initial(std::uint64_t key, std::uint64_t value) {
+  const auto at = std::ranges::lower_bound(initial_, key, {}, &map_entry::key);
+  if (at != initial_.end() && at->key == key) {
+    throw std::invalid_argument("history: the initial contents hold key " + std::to_string(key) +
+                                " already; give each key once");
+  }
+  initial_.insert(at, {key, value});
+}
+
+void history::add(const history_lane& lane) {
+  const std::uint64_t shift = pool_.size();
+  pool_.insert(pool_.end(), lane.pool().begin(), lane.pool().end());
+  operations_.reserve(operations_.size() + lane.operations().size());
+  for (operation o : lane.operations()) {
+    if (o.kind == operation_kind::scan) o.value += shift;
+    operations_.push_back(o);
+  }
+}
+
+void history::add(const operation& o) {
+  check_interval(o);
+  if (o.kind == operation_kind::scan) {
+    throw std::invalid_argument("history: a scan is added together with the entries that it visited");
+  }
+  operations_.push_back(o);
+}
+
+void history::add(const operation& scan, std::span<const map_entry> visited) {
+  check_interval(scan);
+  if (scan.kind != operation_kind::scan) {
+    throw std::invalid_argument("history: only a scan is added together with visited entries");
+  }
+  operation o = scan;
+  o.value = pool_.size();
+  o.entries = static_cast<std::uint32_t>(visited.size());
+  pool_.insert(pool_.end(), visited.begin(), visited.end());
+  operations_.push_back(o);
+}
+
+std::span<const map_entry> history::entries(const operation& scan) const {
+  return std::span(pool_).subspan(scan.value, scan.entries);
+}
+
+void history::write_text(std::ostream& out) const {
+  for (const map_entry& e : initial_) out << "initial " << e.key << ' ' << e.value << '\n';
+  for (const operation& o : operations_) {
+    const bool scan = o.kind == operation_kind::scan;
+    out << to_string(o.kind) << ' ' << o.thread << ' ' << o.invoked << ' ';
+    if (o.pending()) {
+      out << '-';
+    } else {
+      out << o.returned;
+    }
+    out << ' ' << o.key << ' ' << (scan ? o.entries : o.value) << ' ' << (o.result ? 1 : 0);
+    if (scan) {
+      for (const map_entry& e : entries(o)) out << ' ' << e.key << ' ' << e.value;
+    }
+    out << '\n';
+  }
+}
+
+std::string describe(const history& observed, const operation& o) {
+  std::string text(to_string(o.kind));
+  text += '(' + std::to_string(o.key);
+  if (o.kind == operation_kind::insert || o.kind == operation_kind::insert_or_assign) {
+    text += ", " + std::to_string(o.value);
+  }
+  text += ')';
+  if (o.pending()) return text + " pending";
+  text += " -> ";
+  switch (o.kind) {
+    case operation_kind::find:
+      return text + (o.result ? std::to_string(o.value) : "absent");
+    case operation_kind::scan:
+      for (const map_entry& e : observed.entries(o)) {
+        text += std::to_string(e.key) + ": " + std::to_string(e.value) + ", ";
+      }
+      return text + (o.result ? "end" : "stopped");
+    default:
+      return text + (o.result ? "true" : "false");
+  }
+}
+
+}  // namespace espalier::sim

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// What was observed of a map: its contents at the start and the operations of all threads, each with the
+// moments of its invocation and of its return. Keys and values are 64-bit numbers.
+//
+// A moment is a position on one order common to all threads: the simulator's count of steps, or natively an
+// atomic counter that is advanced before and after each operation. One operation precedes another if it
+// returned at an earlier moment than that of the other's invocation; at equal moments they overlap.
+// Therefore the moments of one thread's events must increase, or its program order would be lost.
+//
+// Each thread records into a lane of its own, which shares nothing; the lanes are added to a history when
+// the threads have ended.
+
+namespace espalier::sim {
+
+using moment = std::uint64_t;
+
+/// The moment of return of an operation that did not return.
+inline constexpr moment never = std::numeric_limits<moment>::max();
+
+enum class operation_kind : std::uint8_t { find, contains, insert, insert_or_assign, erase, scan };
+
+[[nodiscard]] std::string_view to_string(operation_kind kind) noexcept;
+
+struct map_entry {
+  std::uint64_t key;
+  std::uint64_t value;
+  friend bool operator==(const map_entry&, const map_entry&) = default;
+  friend auto operator<=>(const map_entry&, const map_entry&) = default;
+};
+
+struct operation {
+  moment invoked = 0;
+  /// never: the operation is pending; it may or may not have taken effect, at any moment since `invoked`.
+  moment returned = never;
+  /// scan: where it began, inclusive.
+  std::uint64_t key = 0;
+  /// insert, insert_or_assign: the argument. find: the value found, if one was. scan: where in the
+  /// history's pool its entries begin.
+  std::uint64_t value = 0;
+  std::uint32_t thread = 0;
+  /// scan: how many entries it visited.
+  std::uint32_t entries = 0;
+  operation_kind kind = operation_kind::find;
+  /// As returned; find: whether there was a value; scan: whether it went to the end of the map. A scan that
+  /// was stopped has covered the keys from `key` to the last one visited.
+  bool result = false;
+
+  [[nodiscard]] bool pending() const noexcept { return returned == never; }
+};
+static_assert(sizeof(operation) <= 48);
+
+/// Records the operations of one thread, in program order. Appending costs a push_back.
+class history_lane {
+ public:
+  /// Reserves room for the expected number of operations.
+  explicit history_lane(std::uint32_t thread, std::size_t expected = 0);
+
+  /// An operation begins. One that was not ended before stays pending, for instance because it threw.
+  /// Throws std::invalid_argument where `at` is not after the thread's previous event.
+  void begin(operation_kind kind, std::uint64_t key, std::uint64_t value, moment at);
+
+  // The operation begun last returned. They throw std::invalid_argument where `at` is not after its
+  // beginning, or no operation of that kind is open.
+
+  /// contains, insert, insert_or_assign, erase.
+  void end(bool result, moment at);
+  void end_find(std::optional<std::uint64_t> found, moment at);
+  void end_scan(bool reached_end, moment at);
+
+  /// The open scan visited an entry.
+  void visit(std::uint64_t key, std::uint64_t value);
+
+  [[nodiscard]] std::span<const operation> operations() const noexcept { return operations_; }
+  /// Where the scans' entries lie; their `value` counts from its beginning.
+  [[nodiscard]] std::span<const map_entry> pool() const noexcept { return pool_; }
+
+ private:
+  operation& close(bool fits, moment at);
+
+  std::uint32_t thread_;
+  bool open_ = false;
+  std::optional<moment> last_;
+  std::vector<operation> operations_;
+  std::vector<map_entry> pool_;
+};
+
+class history {
+ public:
+  /// The map holds this entry at the start. Throws std::invalid_argument if `key` was given before.
+  void add_initial(std::uint64_t key, std::uint64_t value);
+
+  void add(const history_lane& lane);
+
+  /// Any operation but a scan, in any order. Throws std::invalid_argument if it returned before it began.
+  void add(const operation& o);
+  /// A scan; its `value` and `entries` are set here.
+  void add(const operation& scan, std::span<const map_entry> visited);
+
+  /// By key.
+  [[nodiscard]] std::span<const map_entry> initial() const noexcept { return initial_; }
+  /// As they were added.
+  [[nodiscard]] std::span<const operation> operations() const noexcept { return operations_; }
+  /// What a scan of this history visited, in its order.
+  [[nodiscard]] std::span<const map_entry> entries(const operation& scan) const;
+
+  /// One line each: "initial KEY VALUE", then "KIND THREAD INVOKED RETURNED KEY VALUE RESULT", where
+  /// RETURNED of a pending operation is "-" and RESULT is 0 or 1; a scan's VALUE is the number of its
+  /// entries, and they follow on its line as KEY VALUE pairs.
+  void write_text(std::ostream& out) const;
+
+ private:
+  std::vector<map_entry> initial_;
+  std::vector<operation> operations_;
+  std::vector<map_entry> pool_;
+};
+
+/// "insert(7, 3) -> true", "find(7) -> absent", "erase(7) pending", "scan(5) -> 7: 3, 9: 1, end".
+[[nodiscard]] std::string describe(const history& observed, const operation& o);
+
+}  // namespace espalier::sim

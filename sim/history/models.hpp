@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "espalier/workload/random.hpp"
+#include "sim/history/history.hpp"
+#include "sim/history/search_budget.hpp"
+
+// What a map does, for the search: once as the register that one key is, once as a whole.
+
+namespace espalier::sim {
+
+/// One key: absent or with a value.
+struct register_state {
+  std::uint64_t value = 0;
+  bool present = false;
+
+  [[nodiscard]] std::uint64_t hash() const noexcept {
+    return workload::mix64(value) + static_cast<std::uint64_t>(present);
+  }
+  friend bool operator==(const register_state&, const register_state&) = default;
+};
+
+/// Operations of one key; no scan.
+struct register_model {
+  using state = register_state;
+
+  [[nodiscard]] static std::optional<state> apply(const operation& o, const state& before) noexcept;
+  [[nodiscard]] static std::string describe(const state& s);
+};
+
+/// Operations of any key; a scan takes effect at one moment.
+class map_model {
+ public:
+  /// Contents that the model knows, by number.
+  struct state {
+    std::uint32_t number = 0;
+
+    [[nodiscard]] std::uint64_t hash() const noexcept { return workload::mix64(number); }
+    friend bool operator==(const state&, const state&) = default;
+  };
+
+  /// The contents are paid for from the budget.
+  map_model(const history& observed, search_budget& budget) : observed_(observed), budget_(budget) {}
+  map_model(const map_model&) = delete;
+  map_model& operator=(const map_model&) = delete;
+  ~map_model() { budget_.give_back(held_); }
+
+  /// The history's initial contents.
+  [[nodiscard]] state start();
+  [[nodiscard]] std::optional<state> apply(const operation& o, const state& before);
+  [[nodiscard]] std::string describe(const state& s) const;
+
+ private:
+  using contents = std::vector<map_entry>;
+
+  [[nodiscard]] state number_of(contents&& c);
+  [[nodiscard]] bool agrees(const operation& scan, const contents& c) const;
+
+  const history& observed_;
+  search_budget& budget_;
+  std::map<contents, std::uint32_t> numbers_;
+  std::vector<const contents*> contents_;
+  std::size_t held_ = 0;
+};
+
+}  // namespace espalier::sim

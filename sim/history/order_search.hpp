@@ -1,0 +1,381 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "espalier/workload/random.hpp"
+#include "sim/history/history.hpp"
+#include "sim/history/search_budget.hpp"
+
+// Is there an order of these operations that agrees with their intervals and their results?
+//
+// Sources: the depth-first search of J. Wing and C. Gong, "Testing and verifying concurrent objects", JPDC
+// 17(1), 1993; the memory of configurations (operations ordered, state) that failed, and the ordering of
+// operations not before they must be, of G. Lowe, "Testing for linearizability", CCPE 29(4), 2017.
+//
+// The search walks along the events. An operation is put into the order at the latest possible moment: when
+// some operation returns and has no place yet, operations open at that moment are put one after the other,
+// until it has one. What has returned has its place in every configuration that comes so far, therefore a
+// configuration is (event, which of the open operations have a place, state): its size does not depend on
+// the length of the history, and at a quiescent moment it is the state alone, so that a segment between two
+// such moments is searched once for each state in which it can begin.
+//
+// Two rules keep it narrow. An operation that leaves the state as it is takes its place as soon as its
+// result agrees with the state, since nothing that follows can tell; so only the others branch. A pending
+// operation has no return that asks for a place; it takes one only for the sake of another that returns.
+//
+// A model has
+//   state: small, copyable, with == and std::uint64_t hash() const
+//   std::optional<state> apply(const operation&, state): the state that follows, nothing where the result
+//     does not agree; a pending operation agrees with every state
+// Time and memory are exponential in the number of operations open at once, at worst; linear in the rest.
+
+namespace espalier::sim {
+
+enum class outcome : std::uint8_t { linearizable, violation, unknown };
+
+/// Moment of return, for parts of a history, of an operation that returned after the part's end: its result
+/// is known, but it need not have a place in the order.
+inline constexpr moment after_the_end = never - 1;
+
+/// An operation as one model sees it.
+struct observation {
+  operation what;
+  /// Its index in the history.
+  std::uint32_t source;
+};
+
+/// Whether the operation, going by its result, left the map as it was.
+[[nodiscard]] inline bool only_observes(const operation& o) noexcept {
+  switch (o.kind) {
+    case operation_kind::insert:
+    case operation_kind::erase:
+      return !o.pending() && !o.result;
+    case operation_kind::insert_or_assign:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// The configurations that a search has been in: a hash table with open addressing.
+template <class State>
+class visited_set {
+ public:
+  explicit visited_set(search_budget& budget) : budget_(budget) { clear(); }
+  visited_set(const visited_set&) = delete;
+  visited_set& operator=(const visited_set&) = delete;
+  ~visited_set() { budget_.give_back(bytes(slots_)); }
+
+  void clear() {
+    budget_.give_back(bytes(slots_));
+    slots_.assign(64, slot{});
+    size_ = 0;
+    budget_.take(bytes(slots_));
+  }
+
+  /// False where it was there already, or where the budget's memory is at its end.
+  bool insert(std::uint32_t position, std::uint64_t placed, const State& state) {
+    if (2 * (size_ + 1) > slots_.size() && !grow()) return false;
+    slot& at = find(slots_, {placed, state, position});
+    if (at.position != nowhere) return false;
+    at = {placed, state, position};
+    ++size_;
+    return true;
+  }
+
+ private:
+  static constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max();
+
+  struct slot {
+    std::uint64_t placed = 0;
+    State state{};
+    std::uint32_t position = nowhere;
+  };
+
+  static std::size_t bytes(const std::vector<slot>& slots) { return slots.size() * sizeof(slot); }
+
+  static slot& find(std::vector<slot>& slots, const slot& sought) {
+    const std::size_t mask = slots.size() - 1;
+    auto at = static_cast<std::size_t>(workload::mix64(
+        workload::mix64(sought.placed + 0x9e3779b97f4a7c15U * sought.position) ^ sought.state.hash()));
+    for (;; ++at) {
+      slot& s = slots[at & mask];
+      if (s.position == nowhere ||
+          (s.position == sought.position && s.placed == sought.placed && s.state == sought.state)) {
+        return s;
+      }
+    }
+  }
+
+  bool grow() {
+    const std::size_t larger = 2 * bytes(slots_);
+    if (!budget_.take(larger)) {
+      budget_.give_back(larger);
+      return false;
+    }
+    std::vector<slot> slots(2 * slots_.size());
+    for (const slot& s : slots_) {
+      if (s.position != nowhere) find(slots, s) = s;
+    }
+    slots_.swap(slots);
+    budget_.give_back(bytes(slots));
+    return true;
+  }
+
+  search_budget& budget_;
+  std::vector<slot> slots_;
+  std::size_t size_ = 0;
+};
+
+template <class Model>
+class order_search {
+ public:
+  using state = typename Model::state;
+
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+  order_search(Model& model, search_budget& budget) : model_(model), budget_(budget), visited_(budget) {}
+
+  /// `operations` by invocation, without pending ones that only observe; they must outlive the search.
+  /// `starts`: the states before them. Unknown: budget.why() says the reason.
+  outcome run(std::span<const observation> operations, std::span<const state> starts) {
+    return search(operations, starts, nullptr);
+  }
+
+  /// Like run, and adds to `ends` every state that can follow the operations, once.
+  outcome collect(std::span<const observation> operations, std::span<const state> starts,
+                  std::vector<state>& ends) {
+    return search(operations, starts, &ends);
+  }
+
+  /// After run said linearizable: an order, as indices of operations. Pending ones without effect lack.
+  [[nodiscard]] const std::vector<std::uint32_t>& order() const noexcept { return order_; }
+
+  /// After a violation: the operation whose return no order reaches, although one reaches all returns
+  /// before.
+  [[nodiscard]] std::size_t blocked() const noexcept { return blocked_; }
+
+ private:
+  static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
+
+  struct event {
+    moment at;
+    std::uint32_t op;
+    bool is_return;
+  };
+
+  // A configuration from which several operations could come next.
+  struct junction {
+    std::uint64_t placed;
+    std::uint64_t untried;
+    state before;
+    std::uint32_t position;
+    std::uint32_t ordered;
+  };
+
+  enum class stop : std::uint8_t { end, choice, dead };
+
+  outcome search(std::span<const observation> operations, std::span<const state> starts,
+                 std::vector<state>* ends) {
+    operations_ = operations;
+    blocked_ = none;
+    furthest_ = 0;
+    visited_.clear();
+    if (!prepare()) return outcome::unknown;
+    bool found = false;
+    for (const state& start : starts) {
+      found |= descend(start, ends);
+      if (budget_.ended()) return outcome::unknown;
+      if (found && ends == nullptr) return outcome::linearizable;
+    }
+    if (found) return outcome::linearizable;
+    if (!events_.empty()) blocked_ = events_[furthest_].op;
+    return outcome::violation;
+  }
+
+  // Orders the events and gives every operation a bit that is its own while it is open.
+  bool prepare() {
+    events_.clear();
+    for (std::uint32_t i = 0; i < operations_.size(); ++i) {
+      const operation& o = operations_[i].what;
+      events_.push_back({o.invoked, i, false});
+      if (o.returned < after_the_end) events_.push_back({o.returned, i, true});
+    }
+    // At one moment invocations come first: operations that touch there overlap.
+    std::ranges::sort(events_, [](const event& a, const event& b) {
+      if (a.at != b.at) return a.at < b.at;
+      return a.is_return != b.is_return ? b.is_return : a.op < b.op;
+    });
+    bit_.resize(operations_.size());
+    before_.resize(operations_.size());
+    std::ranges::fill(holder_, nobody);
+    std::uint64_t free = ~std::uint64_t{0};
+    for (const event& e : events_) {
+      if (e.is_return) {
+        free |= std::uint64_t{1} << bit_[e.op];
+        continue;
+      }
+      if (free == 0) return budget_.refuse("more than 64 operations are open at one moment");
+      const int bit = std::countr_zero(free);
+      free &= free - 1;
+      bit_[e.op] = static_cast<std::uint8_t>(bit);
+      before_[e.op] = std::exchange(holder_[bit], e.op);
+    }
+    std::ranges::fill(holder_, nobody);
+    position_ = 0;
+    open_ = 0;
+    changing_ = 0;
+    return true;
+  }
+
+  // One search from one start; true where an end was reached.
+  bool descend(state now, std::vector<state>* ends) {
+    rewind(0);
+    order_.clear();
+    junctions_.clear();
+    std::uint64_t placed = 0;
+    bool found = false;
+    do {
+      if (advance(now, placed) == stop::end) {
+        found = true;
+        if (ends == nullptr) return true;
+        if (std::ranges::find(*ends, now) == ends->end()) ends->push_back(now);
+      }
+    } while (next_choice(now, placed));
+    return found;
+  }
+
+  // Walks on to the end, or to a return that asks for a choice, which becomes a junction unless it was one.
+  stop advance(state& now, std::uint64_t& placed) {
+    while (position_ < events_.size()) {
+      if (!budget_.spend()) return stop::dead;
+      const event& e = events_[position_];
+      const std::uint64_t bit = std::uint64_t{1} << bit_[e.op];
+      if (!e.is_return) {
+        enter(e.op, bit);
+        ++position_;
+        if ((changing_ & bit) == 0) place_observers(now, placed, bit);
+        continue;
+      }
+      if ((placed & bit) == 0) {
+        furthest_ = std::max(furthest_, position_);
+        const std::uint64_t candidates = open_ & ~placed & changing_;
+        if (candidates != bit) {
+          const auto position = static_cast<std::uint32_t>(position_);
+          if (candidates == 0 || !visited_.insert(position, placed, now)) {
+            return stop::dead;
+          }
+          junctions_.push_back(
+              {placed, candidates, now, position, static_cast<std::uint32_t>(order_.size())});
+          return stop::choice;
+        }
+        if (!place(bit, now, placed)) return stop::dead;
+      }
+      placed &= ~bit;
+      open_ &= ~bit;
+      ++position_;
+    }
+    return stop::end;
+  }
+
+  // Goes back to the last junction with an untried operation and tries it; false where there is none.
+  bool next_choice(state& now, std::uint64_t& placed) {
+    while (!junctions_.empty() && budget_.spend()) {
+      junction& j = junctions_.back();
+      if (j.untried == 0) {
+        junctions_.pop_back();
+        continue;
+      }
+      rewind(j.position);
+      order_.resize(j.ordered);
+      const std::uint64_t tried = first_to_return(j.untried);
+      j.untried &= ~tried;
+      now = j.before;
+      placed = j.placed;
+      if (place(tried, now, placed)) return true;
+    }
+    return false;
+  }
+
+  // Whoever must have a place soonest is tried first: that leads to an order sooner, if there is one.
+  [[nodiscard]] std::uint64_t first_to_return(std::uint64_t untried) const {
+    int first = std::countr_zero(untried);
+    for (untried &= untried - 1; untried != 0; untried &= untried - 1) {
+      const int bit = std::countr_zero(untried);
+      if (returned(bit) < returned(first)) first = bit;
+    }
+    return std::uint64_t{1} << first;
+  }
+
+  [[nodiscard]] moment returned(int bit) const { return operations_[holder_[bit]].what.returned; }
+
+  bool place(std::uint64_t bit, state& now, std::uint64_t& placed) {
+    const std::uint32_t op = holder_[std::countr_zero(bit)];
+    const auto next = model_.apply(operations_[op].what, now);
+    if (!next) return false;
+    now = *next;
+    placed |= bit;
+    order_.push_back(op);
+    place_observers(now, placed, open_ & ~placed & ~changing_);
+    return true;
+  }
+
+  void place_observers(const state& now, std::uint64_t& placed, std::uint64_t observers) {
+    for (; observers != 0; observers &= observers - 1) {
+      const int bit = std::countr_zero(observers);
+      if (!model_.apply(operations_[holder_[bit]].what, now)) continue;
+      placed |= std::uint64_t{1} << bit;
+      order_.push_back(holder_[bit]);
+    }
+  }
+
+  void enter(std::uint32_t op, std::uint64_t bit) {
+    open_ |= bit;
+    hold(op, bit);
+  }
+
+  void hold(std::uint32_t op, std::uint64_t bit) {
+    holder_[std::countr_zero(bit)] = op;
+    const bool changes = op != nobody && !only_observes(operations_[op].what);
+    changing_ = changes ? changing_ | bit : changing_ & ~bit;
+  }
+
+  void rewind(std::size_t position) {
+    while (position_ > position) {
+      const event& e = events_[--position_];
+      const std::uint64_t bit = std::uint64_t{1} << bit_[e.op];
+      if (e.is_return) {
+        open_ |= bit;
+      } else {
+        open_ &= ~bit;
+        hold(before_[e.op], bit);
+      }
+    }
+  }
+
+  Model& model_;
+  search_budget& budget_;
+  visited_set<state> visited_;
+  std::span<const observation> operations_;
+  std::vector<event> events_;
+  std::vector<std::uint8_t> bit_;
+  // Who held the operation's bit before it, for going back.
+  std::vector<std::uint32_t> before_;
+  std::vector<junction> junctions_;
+  std::vector<std::uint32_t> order_;
+  std::uint32_t holder_[64]{};
+  std::uint64_t open_ = 0;
+  std::uint64_t changing_ = 0;
+  std::size_t position_ = 0;
+  std::size_t furthest_ = 0;
+  std::size_t blocked_ = none;
+};
+
+}  // namespace espalier::sim
