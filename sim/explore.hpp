@@ -4,10 +4,14 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "sim/machine/machine_spec.hpp"
+#include "sim/transactions/transaction_counts.hpp"
 
 // The schedule explorer. A test says what is there, what two or three threads do, and what must hold:
 //
@@ -60,6 +64,12 @@ struct exploration_options {
   std::uint64_t step_budget = 50'000;
   /// Whether memory that is allocated in the scene and not freed when it ends is a failure.
   bool leaks_fail = true;
+  /// What bounds hardware transactions (transactions/simulated_htm.hpp); nothing: there are none.
+  std::optional<transactional_spec> transactions =
+      transactional_spec{.write_sets = 64, .write_ways = 12, .read_set_lines = 4096};
+  /// Whether, in about every other run, some transactions abort with status 0 for no reason, as on a busy
+  /// machine, so that fallbacks are taken.
+  bool spurious_aborts = true;
 };
 
 enum class failure_kind : std::uint8_t {
@@ -94,6 +104,8 @@ class exploration_report {
   std::uint64_t runs = 0;
   std::uint64_t steps = 0;
   std::uint64_t longest_run = 0;
+  /// Of all runs.
+  transaction_counts transactions;
   std::shared_ptr<const exploration_failure> failure;
 };
 

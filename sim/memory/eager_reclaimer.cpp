@@ -7,6 +7,7 @@
 
 #include "sim/explore.hpp"
 #include "sim/runtime/world.hpp"
+#include "sim/transactions/transactions.hpp"
 
 namespace espalier::sim {
 
@@ -49,6 +50,18 @@ void give_back(const std::vector<retired>& entries, const own_code& scope) noexc
   }
 }
 
+bool is_in_transaction(const own_code& scope) noexcept {
+  return scope.running() != nullptr && in_transaction(*scope.running());
+}
+
+/// Nothing that is done here is undone by an abort, so it waits for the commit. False outside transactions.
+template <class Action>
+bool after_commit(const own_code& scope, Action&& action) {
+  if (!is_in_transaction(scope)) return false;
+  scope.running()->transactional->on_commit(scope.running()->slot() - 1, std::forward<Action>(action));
+  return true;
+}
+
 }  // namespace
 
 eager_reclaimer::eager_reclaimer() {
@@ -66,11 +79,19 @@ eager_reclaimer::guard eager_reclaimer::pin() {
   const own_code scope;
   const std::uint64_t number = state_->next_guard++;
   state_->reserved[number] = 0;
+  // The guard goes with its frame when a transaction is aborted.
+  if (is_in_transaction(scope))
+    scope.running()->transactional->on_abort(scope.running()->slot() - 1, [this, number] { unpin(number); });
   return guard(*this, number);
 }
 
 void eager_reclaimer::unpin(std::uint64_t number) noexcept {
   const own_code scope;
+  if (after_commit(scope, [this, number] { unpin(number); })) return;
+  // An unpin is a release: whoever learns of it has seen the stores before it. One that still waited could
+  // otherwise fall upon memory that this unpin gives back.
+  if (world* const w = scope.running(); w != nullptr && w->buffers != nullptr)
+    w->buffers->drain(w->slot() - 1);
   state_->reserved.erase(number);
   for (auto& w : state_->waiting) std::erase(w.guards, number);
   give_back(state_->take_if([](const auto& w) { return w.guards.empty(); }), scope);
@@ -82,11 +103,14 @@ void eager_reclaimer::guard::reserve(std::size_t n) {
   room = std::max(room, n);
 }
 
-void eager_reclaimer::guard::retire(const retired& entry) noexcept {
-  note_retired(entry.object);
+void eager_reclaimer::guard::retire(const retired& entry) noexcept { owner_->retire(number_, entry); }
+
+void eager_reclaimer::retire(std::uint64_t number, const retired& entry) noexcept {
   const own_code scope;
-  state& s = *owner_->state_;
-  std::size_t& room = s.reserved[number_];
+  if (after_commit(scope, [this, number, entry] { retire(number, entry); })) return;
+  note_retired(entry.object);
+  state& s = *state_;
+  std::size_t& room = s.reserved[number];
   require(room != 0, "an entry is retired without a reservation for it");
   --room;
   s.waiting.push_back({entry, {}});

@@ -62,6 +62,7 @@ class eager_reclaimer {
 
  private:
   void unpin(std::uint64_t number) noexcept;
+  void retire(std::uint64_t number, const retired& entry) noexcept;
 
   state* state_;
 };

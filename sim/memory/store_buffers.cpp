@@ -32,6 +32,7 @@ bool store_buffers::overlaps(unsigned fiber, std::uintptr_t address, std::size_t
 void store_buffers::flush_oldest(unsigned fiber) {
   const entry oldest = waiting_[fiber].front();
   waiting_[fiber].pop_front();
+  if (visible_) visible_(fiber, reinterpret_cast<std::uintptr_t>(oldest.address), oldest.bytes);
   std::memcpy(oldest.address, &oldest.value, oldest.bytes);  // little-endian, like every machine here
 }
 

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <utility>
 #include <vector>
 
 namespace espalier::sim {
@@ -16,6 +18,10 @@ namespace espalier::sim {
 /// a machine has. Plain stores to the fiber's own stack are nobody else's business and drain nothing.
 class store_buffers {
  public:
+  /// Called with each store as memory takes it, before it does: fiber, address, bytes.
+  using observer = std::function<void(unsigned, std::uintptr_t, std::size_t)>;
+  void when_visible(observer observe) { visible_ = std::move(observe); }
+
   void reset(unsigned fibers);
 
   void store(unsigned fiber, void* address, unsigned bytes, std::uint64_t value);
@@ -35,6 +41,7 @@ class store_buffers {
     std::uint64_t value;
   };
   std::vector<std::deque<entry>> waiting_;
+  observer visible_;
 };
 
 }  // namespace espalier::sim

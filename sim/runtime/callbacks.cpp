@@ -9,6 +9,7 @@
 #include "sim/runtime/access.hpp"
 #include "sim/runtime/fibers.hpp"
 #include "sim/runtime/world.hpp"
+#include "sim/transactions/transactions.hpp"
 
 namespace espalier::sim {
 
@@ -50,7 +51,7 @@ void store(volatile Word* address, Word value, int order, const void* where) {
                   order == __ATOMIC_SEQ_CST ? access_kind::modify : access_kind::atomic_store, where);
   if (store_buffers* const b = w->buffers) {
     const own_code scope;
-    if (order != __ATOMIC_SEQ_CST)
+    if (order != __ATOMIC_SEQ_CST && !in_transaction(*w))
       return b->store(w->slot() - 1, const_cast<Word*>(address), sizeof(Word),
                       static_cast<std::uint64_t>(value));
     b->drain(w->slot() - 1);

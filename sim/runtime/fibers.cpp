@@ -106,10 +106,13 @@ void fibers::switch_to(unsigned id) {
 }
 
 void fibers::run(unsigned first) {
-  if (setjmp(signal_exit_) == 0)
+  if (setjmp(signal_exit_) == 0) {
     switch_to(first);
-  else
+  } else {
+    // Main was left as suspended and was not resumed: what stands for it is void, and must not be unwound.
+    ::new (&main_->context) fiber;
     arrive(none);
+  }
 }
 
 void fibers::leave() {

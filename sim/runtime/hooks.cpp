@@ -18,17 +18,35 @@
 #include "sim/memory/heap.hpp"
 #include "sim/runtime/arena.hpp"
 #include "sim/runtime/world.hpp"
+#include "sim/transactions/transactions.hpp"
+
+namespace espalier::sim {
+namespace {
+
+void unmap(const own_code& scope, std::byte* data, std::size_t bytes) {
+  world& w = *scope.allocating();
+  if (scope.running() != nullptr) leave_transaction(w);
+  if (w.transactional != nullptr) w.transactional->forget(std::bit_cast<std::uintptr_t>(data), bytes);
+  w.memory->unmap(data, bytes);
+}
+
+}  // namespace
+}  // namespace espalier::sim
 
 namespace espalier::hw {
 
 void cpu_relax() noexcept {
   const sim::own_code scope;
-  if (scope.running() != nullptr) scope.running()->wait(false);
+  if (scope.running() == nullptr) return;
+  leave_transaction(*scope.running());
+  scope.running()->wait(false);
 }
 
 void park() noexcept {
   const sim::own_code scope;
-  if (scope.running() != nullptr) scope.running()->wait(true);
+  if (scope.running() == nullptr) return;
+  leave_transaction(*scope.running());
+  scope.running()->wait(true);
 }
 
 std::uint32_t thread_slot() {
@@ -51,6 +69,7 @@ const bool membarrier_works = true;
 void fence_heavy() noexcept {
   const sim::own_code scope;
   if (scope.running() == nullptr) return;
+  leave_transaction(*scope.running());
   scope.running()->fence();
   if (scope.running()->buffers != nullptr) scope.running()->buffers->drain_all();
 }
@@ -77,7 +96,7 @@ page_run::~page_run() {
   if (!sim::arena::contains(std::bit_cast<std::uintptr_t>(data_)))
     std::free(data_);
   else if (scope.allocating() != nullptr)
-    scope.allocating()->memory->unmap(data_, size_);
+    sim::unmap(scope, data_, size_);
 }
 
 std::size_t page_size() noexcept { return 4096; }
@@ -89,6 +108,7 @@ page_run map_pages(std::size_t bytes, const page_options& options) {
   const std::size_t unit = options.huge ? huge_page_size() : page_size();
   page_run run;
   const sim::own_code scope;
+  if (scope.running() != nullptr) leave_transaction(*scope.running());
   run.size_ = (bytes + unit - 1) / unit * unit;
   if (scope.allocating() != nullptr) {
     run.data_ = static_cast<std::byte*>(scope.allocating()->memory->map(run.size_, unit));

@@ -9,10 +9,12 @@
 
 #include "sim/runtime/access.hpp"
 #include "sim/runtime/world.hpp"
+#include "sim/transactions/transactions.hpp"
 
 namespace {
 
 using espalier::sim::access_kind;
+using espalier::sim::leave_transaction;
 using espalier::sim::own_code;
 using espalier::sim::world;
 
@@ -36,6 +38,7 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t* mutex) {
   const own_code scope;
   world* const w = scope.running();
   if (w == nullptr) return pthread_mutex_lock(mutex);
+  leave_transaction(*w);
   while (!take(*w, mutex)) w->wait(true);
   return 0;
 }
@@ -44,6 +47,7 @@ int __wrap_pthread_mutex_trylock(pthread_mutex_t* mutex) {
   const own_code scope;
   world* const w = scope.running();
   if (w == nullptr) return pthread_mutex_trylock(mutex);
+  leave_transaction(*w);
   return take(*w, mutex) ? 0 : EBUSY;
 }
 
@@ -51,6 +55,7 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t* mutex) {
   const own_code scope;
   world* const w = scope.running();
   if (w == nullptr) return pthread_mutex_unlock(mutex);
+  leave_transaction(*w);
   w->before({reinterpret_cast<std::uintptr_t>(mutex), sizeof(int), access_kind::modify,
              __builtin_return_address(0)});
   w->fence();

@@ -9,6 +9,18 @@
 #include "sim/memory/heap.hpp"
 #include "sim/runtime/arena.hpp"
 #include "sim/runtime/world.hpp"
+#include "sim/transactions/transactions.hpp"
+
+namespace espalier::sim {
+
+void world::deallocate(void* block, const block_event& by) {
+  const auto address = reinterpret_cast<std::uintptr_t>(block);
+  if (transactional != nullptr) transactional->forget(address, memory->usable_bytes(block));
+  if (const char* const wrong = memory->deallocate(block, by))
+    fault(wrong, memory->remembers() ? memory->find(address) : nullptr);
+}
+
+}  // namespace espalier::sim
 
 namespace {
 
@@ -16,8 +28,12 @@ using espalier::sim::own_code;
 
 void* allocate(std::size_t bytes, std::size_t align) noexcept {
   const own_code scope;
-  if (espalier::sim::world* const w = scope.allocating())
-    return w->memory->allocate(bytes, align, w->event());
+  if (espalier::sim::world* const w = scope.allocating()) {
+    void* const memory = w->memory->allocate(bytes, align, w->event());
+    if (memory != nullptr && scope.running() != nullptr && in_transaction(*w))
+      w->transactional->allocated(w->slot() - 1, memory);
+    return memory;
+  }
   if (align <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return std::malloc(bytes == 0 ? 1 : bytes);
   return std::aligned_alloc(align, (bytes + align - 1) / align * align);
 }
@@ -35,10 +51,11 @@ void deallocate(void* memory) noexcept {
   // What outlives its world went with the world's heap.
   espalier::sim::world* const w = scope.allocating();
   if (w == nullptr) return;
-  if (const char* const wrong = w->memory->deallocate(memory, w->event())) {
-    w->fault(wrong,
-             w->memory->remembers() ? w->memory->find(reinterpret_cast<std::uintptr_t>(memory)) : nullptr);
-  }
+  if (scope.running() != nullptr && in_transaction(*w))
+    return w->transactional->free_at_commit(w->slot() - 1, memory, w->event());
+  // Whoever is given the block next has seen what this thread wrote there: allocators synchronise.
+  if (scope.running() != nullptr && w->buffers != nullptr) w->buffers->drain(w->slot() - 1);
+  w->deallocate(memory, w->event());
 }
 
 constexpr std::size_t usual = __STDCPP_DEFAULT_NEW_ALIGNMENT__;

@@ -11,6 +11,8 @@ namespace espalier::sim {
 
 class transactions;
 
+enum class transaction_step : std::uint8_t { begin, commit, abort };
+
 /// What stands behind the callbacks while a simulated program runs. One at a time.
 ///
 /// The program is ordinary code, compiled with the thread sanitizer's instrumentation and linked with our
@@ -37,13 +39,25 @@ class world {
   [[nodiscard]] virtual block_event event() const noexcept = 0;
   /// A position in the one order in which everything here happens; each call gives a later one.
   [[nodiscard]] virtual std::uint64_t moment() noexcept = 0;
+  /// The moment of the running fiber's first access since forget_first_step(); 0 where there was none, and
+  /// in a world that does not keep it.
+  [[nodiscard]] virtual std::uint64_t first_step() const noexcept { return 0; }
+  virtual void forget_first_step() noexcept {}
+  /// The running fiber is about to begin a transaction, or to commit one; or it has just gone back to where an
+  /// aborted one began. Before a begin the world lets the fiber's buffered stores be seen; like before(), it
+  /// may let others run first. `where` is in the program.
+  virtual void step(transaction_step /*what*/, const void* /*where*/) {}
   /// Pages that the program mapped: where machines differ in pages and homes.
   virtual void mapped(std::uintptr_t, std::size_t, bool /*huge*/, const unsigned* /*numa_node*/) {}
 
   /// Null where stores are seen by all at once.
   store_buffers* buffers = nullptr;
   sim::heap* memory = nullptr;
+  /// Null on a machine without transactions.
   transactions* transactional = nullptr;
+
+  /// Frees a block of `memory`, or faults.
+  void deallocate(void* block, const block_event& by);
 
  protected:
   ~world() = default;

@@ -94,6 +94,12 @@ exploration::exploration(const exploration_options& options, const std::function
     : options_(options), build_(build), contents_(std::make_unique<scene::contents>()) {
   memory = &heap_;
   fibers_.when_finished([this](unsigned id) { return finished(id); });
+  if (options.transactions) {
+    transactional = &transactions_;
+    stores_.when_visible([this](unsigned fiber, std::uintptr_t address, std::size_t bytes) {
+      transactions_.on_visible(fiber, address, bytes);
+    });
+  }
 }
 
 exploration::~exploration() = default;
@@ -114,6 +120,7 @@ std::optional<run_failure> exploration::run(strategy& choose_by, const run_condi
   failure_.reset();
   fibers_.clear();
   heap_.reset(conditions.reuse_memory ? heap::policy::reuse : heap::policy::quarantine);
+  if (options_.transactions) transactions_.reset(*options_.transactions, conditions.spurious_aborts);
   decisions_.clear();
   last_seen_.clear();
   steps_ = moments_ = 0;
@@ -140,6 +147,7 @@ std::optional<run_failure> exploration::run(strategy& choose_by, const run_condi
   alive_ = (agent_set{1} << count) - 1;
   buffers = conditions.buffered_stores ? &stores_ : nullptr;
   stores_.reset(count);
+  first_steps_.assign(count, 0);
   strategy_ = &choose_by;
   strategy_->begin(buffers != nullptr ? 2 * count : count, seed, expected_steps);
   {
@@ -212,7 +220,7 @@ unsigned exploration::choose() {
       waiting_ = 0;
       ready = alive_;
     }
-    const unsigned agent = strategy_->choose({ready, current, steps_});
+    const unsigned agent = strategy_->choose({ready, ready | alive_, current, steps_});
     const std::size_t segments = decisions_.segments().size();
     decisions_.append(agent);
     if (decisions_.segments().size() != segments) last_seen_.push_back(nullptr);
@@ -223,17 +231,26 @@ unsigned exploration::choose() {
   }
 }
 
-void exploration::before(const access& a) {
-  if (fibers_.on_own_stack(a.address)) return;
+void exploration::take_turn(const void* where, unsigned time) {
   if (++steps_ > options_.step_budget)
     fail(failure_kind::livelock, "no end after " + std::to_string(options_.step_budget) + " steps");
   const unsigned me = fibers_.current();
   const unsigned next = choose();
   if (next != me) fibers_.switch_to(next);
-  // From here on the access happens.
   waiting_ &= agent_set{1} << me;
-  last_seen_.back() = a.where;
-  strategy_->took(me, is_atomic(a.kind) ? atomic_time : plain_time);
+  if (first_steps_[me] == 0) first_steps_[me] = ++moments_;
+  last_seen_.back() = where;
+  strategy_->took(me, time);
+}
+
+void exploration::before(const access& a) {
+  if (fibers_.on_own_stack(a.address)) return;
+  take_turn(a.where, is_atomic(a.kind) ? atomic_time : plain_time);
+  // From here on the access happens: first of all to transactions, one of which may not live to see it.
+  // A store that goes to the buffer concerns them when it leaves it.
+  const unsigned me = fibers_.current();
+  const bool is_delayed = buffers != nullptr && a.kind == access_kind::atomic_store && !in_transaction(*this);
+  if (transactional != nullptr && !is_delayed) transactions_.on_access(me, a);
   check(a);
   if (buffers == nullptr || is_atomic(a.kind)) return;
   if (is_write(a.kind) ? !stores_.empty(me) : stores_.overlaps(me, a.address, a.bytes)) stores_.drain(me);
@@ -255,6 +272,12 @@ void exploration::check(const access& a) {
          "the thread " + describe_access(a) + " at offset " + std::to_string(offset) +
              " of a block of only " + std::to_string(block->bytes) + " bytes",
          block);
+}
+
+void exploration::step(transaction_step what, const void* where) {
+  if (what == transaction_step::abort) return;
+  take_turn(where, atomic_time);
+  if (what == transaction_step::begin) fence();
 }
 
 void exploration::fence() {
@@ -342,12 +365,18 @@ std::uint64_t now() {
 
 void note_retired(const void* memory) {
   const own_code scope;
-  if (active != nullptr) active->retired(memory);
+  if (active == nullptr) return;
+  if (scope.running() != nullptr && in_transaction(*active))
+    active->transactional->on_commit(active->slot() - 1, [memory] { note_retired(memory); });
+  else
+    active->retired(memory);
 }
 
 void wait_for_others() {
   const own_code scope;
-  if (scope.running() != nullptr) scope.running()->wait(false);
+  if (scope.running() == nullptr) return;
+  leave_transaction(*scope.running());
+  scope.running()->wait(false);
 }
 
 }  // namespace espalier::sim

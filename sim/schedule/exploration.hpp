@@ -14,6 +14,7 @@
 #include "sim/runtime/world.hpp"
 #include "sim/schedule/schedule.hpp"
 #include "sim/schedule/strategy.hpp"
+#include "sim/transactions/transactions.hpp"
 
 namespace espalier::sim {
 
@@ -31,6 +32,8 @@ struct run_failure {
 struct run_conditions {
   bool buffered_stores;
   bool reuse_memory;
+  /// Seed of transactions that abort for no reason; 0 for none.
+  std::uint64_t spurious_aborts = 0;
 };
 
 /// Executes a scene once under a strategy.
@@ -47,6 +50,9 @@ class exploration final : public world {
 
   [[nodiscard]] const schedule& decisions() const noexcept { return decisions_; }
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
+  [[nodiscard]] const transaction_counts& transactions_of_run() const noexcept {
+    return transactions_.counts();
+  }
   [[nodiscard]] const std::vector<std::string>& thread_names() const noexcept;
   /// For each segment of the decisions, where its agent was last seen; null for store buffers.
   [[nodiscard]] const std::vector<const void*>& last_seen() const noexcept { return last_seen_; }
@@ -55,11 +61,18 @@ class exploration final : public world {
   void before(const access& a) override;
   void fence() override;
   void wait(bool long_wait) override;
+  void step(transaction_step what, const void* where) override;
   [[nodiscard]] std::uint32_t slot() const noexcept override;
   [[nodiscard]] std::uint32_t slots() const noexcept override { return fibers_.count() + 1; }
   void fault(const char* what, const block_record* block) override;
   [[nodiscard]] block_event event() const noexcept override;
   [[nodiscard]] std::uint64_t moment() noexcept override { return ++moments_; }
+  [[nodiscard]] std::uint64_t first_step() const noexcept override {
+    return in_program() ? first_steps_[fibers_.current()] : 0;
+  }
+  void forget_first_step() noexcept override {
+    if (in_program()) first_steps_[fibers_.current()] = 0;
+  }
 
   void fail(failure_kind kind, std::string what, const block_record* block = nullptr);
   void retired(const void* detached);
@@ -74,6 +87,8 @@ class exploration final : public world {
   unsigned finished(unsigned id);
   /// Lets the strategy choose among the ready, until it chooses a fiber; that one's number.
   unsigned choose();
+  /// A step of the running fiber: from its end on the fiber does what it is about to do.
+  void take_turn(const void* where, unsigned time);
   void check(const access& a);
 
   const exploration_options& options_;
@@ -81,6 +96,7 @@ class exploration final : public world {
   sim::heap heap_;
   sim::fibers fibers_;
   store_buffers stores_;
+  sim::transactions transactions_{*this};
   std::unique_ptr<scene::contents> contents_;
 
   strategy* strategy_ = nullptr;
@@ -88,6 +104,7 @@ class exploration final : public world {
   std::vector<const void*> last_seen_;
   std::uint64_t steps_ = 0;
   std::uint64_t moments_ = 0;
+  std::vector<std::uint64_t> first_steps_;  // by fiber
   agent_set alive_ = 0;
   agent_set waiting_ = 0;
   std::optional<run_failure> failure_;

@@ -1,6 +1,7 @@
 #include "sim/explore.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <ostream>
@@ -16,8 +17,10 @@ namespace {
 
 constexpr std::uint64_t shrinking_runs = 2000;
 constexpr const char* variable = "ESPALIER_SCHEDULE";
+const std::string aborts = ",aborts:";
 
-/// "NAME|reused,buffered|0x12.1x3".
+/// "NAME|reused,buffered|0x12.1x3"; after "buffered" also ",aborts:17", a seed, where transactions aborted for
+/// no reason.
 struct recorded_run {
   std::string name;
   run_conditions conditions;
@@ -25,7 +28,9 @@ struct recorded_run {
 
   [[nodiscard]] std::string to_text() const {
     return name + '|' + (conditions.reuse_memory ? "reused" : "quarantined") + ',' +
-           (conditions.buffered_stores ? "buffered" : "sequential") + '|' + decisions.to_text();
+           (conditions.buffered_stores ? "buffered" : "sequential") +
+           (conditions.spurious_aborts != 0 ? aborts + std::to_string(conditions.spurious_aborts) : "") +
+           '|' + decisions.to_text();
   }
 
   static recorded_run parse(std::string_view text) {
@@ -35,9 +40,16 @@ struct recorded_run {
       throw std::invalid_argument(std::string(variable) +
                                   " is NAME|quarantined,sequential|0x12.1x3, as a report prints it");
     const std::string_view how = text.substr(middle + 1, last - middle - 1);
-    return {std::string(text.substr(0, middle)),
-            {how.find("buffered") != std::string_view::npos, how.find("reused") != std::string_view::npos},
-            schedule::parse(text.substr(last + 1))};
+    std::uint64_t seed = 0;
+    if (const std::size_t at = how.find(aborts); at != std::string_view::npos) {
+      const char* const digits = how.data() + at + aborts.size();
+      if (std::from_chars(digits, how.data() + how.size(), seed).ec != std::errc{})
+        throw std::invalid_argument(std::string(variable) + ": after 'aborts:' comes a number");
+    }
+    return {
+        std::string(text.substr(0, middle)),
+        {how.find("buffered") != std::string_view::npos, how.find("reused") != std::string_view::npos, seed},
+        schedule::parse(text.substr(last + 1))};
   }
 };
 
@@ -59,7 +71,8 @@ class strategy_cycle {
 
 run_conditions conditions_of(const exploration_options& o, std::uint64_t random_bits) {
   return {o.stores == store_order::either ? (random_bits & 1U) != 0 : o.stores == store_order::buffered,
-          o.memory == freed_memory::either ? (random_bits & 2U) != 0 : o.memory == freed_memory::reused};
+          o.memory == freed_memory::either ? (random_bits & 2U) != 0 : o.memory == freed_memory::reused,
+          o.spurious_aborts && (random_bits & 4U) != 0 ? random_bits >> 48U | 1U : 0};
 }
 
 /// Takes segments away while the run still fails in the same way.
@@ -200,7 +213,12 @@ std::string_view to_string(failure_kind kind) noexcept {
 }
 
 std::ostream& operator<<(std::ostream& out, const exploration_report& report) {
-  if (report.passed()) return out << "passed " << report.runs << " schedules, " << report.steps << " steps";
+  if (report.passed()) {
+    out << "passed " << report.runs << " schedules, " << report.steps << " steps";
+    if (report.transactions.begun != 0)
+      out << ", " << report.transactions.committed << " of " << report.transactions.begun << " transactions";
+    return out;
+  }
   return out << "failed in schedule " << report.failure->run << " (" << report.failure->strategy << ")\n"
              << report.failure->text;
 }
@@ -220,6 +238,7 @@ exploration_report explore(std::string_view name, const exploration_options& opt
     const auto failure = e.run(*by, recorded.conditions, 0, 0);
     report.runs = 1;
     report.steps = report.longest_run = e.steps();
+    report.transactions = e.transactions_of_run();
     if (failure)
       report.failure = std::make_shared<exploration_failure>(exploration_failure{
           failure->kind, text_of(e, *failure, recorded), recorded.to_text(), 1, "replay"});
@@ -234,9 +253,11 @@ exploration_report explore(std::string_view name, const exploration_options& opt
     const auto failure = e.run(by, conditions, seed, report.longest_run);
     ++report.runs;
     report.steps += e.steps();
+    report.transactions += e.transactions_of_run();
     report.longest_run = std::max(report.longest_run, e.steps());
     if (!failure) continue;
     recorded_run recorded{std::string(name), conditions, e.decisions()};
+    if (e.transactions_of_run().begun == 0) recorded.conditions.spurious_aborts = 0;
     if (failure->kind != failure_kind::livelock)
       recorded.decisions = shrink(e, conditions, failure->kind, std::move(recorded.decisions));
     report.failure = made_readable(e, std::move(recorded), report.runs, by.name());

@@ -44,6 +44,32 @@ class random_choice final : public strategy {
   std::uint64_t switch_one_in_ = 1;
 };
 
+class stalled final : public strategy {
+ public:
+  void begin(unsigned agents, std::uint64_t seed, std::uint64_t expected_steps) override {
+    by_.begin(agents, seed, expected_steps);
+    random_generator random(seed, 3);
+    victim_ = static_cast<unsigned>(random.below(agents));
+    stops_at_ = random.below(expected_steps != 0 ? expected_steps : 64);
+  }
+
+  unsigned choose(const situation& now) override {
+    const agent_set all_but_victim = ~(agent_set{1} << victim_);
+    const agent_set alive = now.alive & all_but_victim;
+    if (now.step < stops_at_ || alive == 0) return by_.choose(now);
+    // Where all the others wait, they go on waiting.
+    const agent_set ready = now.ready & all_but_victim;
+    return by_.choose({ready != 0 ? ready : alive, alive, now.current, now.step});
+  }
+
+  [[nodiscard]] std::string name() const override { return "stalled"; }
+
+ private:
+  random_choice by_;
+  unsigned victim_ = 0;
+  std::uint64_t stops_at_ = 0;
+};
+
 class pct final : public strategy {
  public:
   explicit pct(unsigned depth) : depth_(depth) {}
@@ -151,6 +177,7 @@ class replay final : public strategy {
 }  // namespace
 
 std::unique_ptr<strategy> random_strategy() { return std::make_unique<random_choice>(); }
+std::unique_ptr<strategy> stalled_strategy() { return std::make_unique<stalled>(); }
 std::unique_ptr<strategy> round_robin_strategy() { return std::make_unique<round_robin>(); }
 std::unique_ptr<strategy> lowest_clock_strategy() { return std::make_unique<lowest_clock>(); }
 std::unique_ptr<strategy> replay_strategy(schedule what) { return std::make_unique<replay>(std::move(what)); }
@@ -165,10 +192,11 @@ std::unique_ptr<strategy> make_strategy(std::string_view name) {
   if (name == "random") return random_strategy();
   if (name == "round-robin") return round_robin_strategy();
   if (name == "lowest-clock") return lowest_clock_strategy();
+  if (name == "stalled") return stalled_strategy();
   if (name.starts_with("pct:") && name.size() == 5 && name[4] >= '2' && name[4] <= '5')
     return pct_strategy(static_cast<unsigned>(name[4] - '0'));
   throw std::invalid_argument("there is no strategy '" + std::string(name) +
-                              "'; there are random, pct:2 to pct:5, round-robin and lowest-clock");
+                              "'; there are random, pct:2 to pct:5, round-robin, lowest-clock and stalled");
 }
 
 }  // namespace espalier::sim

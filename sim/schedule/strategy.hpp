@@ -19,6 +19,8 @@ using agent_set = std::uint64_t;
 struct situation {
   /// Who can go on. Never empty.
   agent_set ready;
+  /// Who has not ended: the ready, and threads that said they wait for others. They may be chosen too.
+  agent_set alive;
   /// Who took the last step; may not be among them.
   unsigned current;
   /// Steps taken so far in this run.
@@ -60,11 +62,15 @@ class strategy {
 /// for atomic ones. The seed shifts the starting times.
 [[nodiscard]] std::unique_ptr<strategy> lowest_clock_strategy();
 
+/// As random, until at some step one agent stops for good: it goes on only when all others have ended. What
+/// is lock-free ends so too; a lock whose holder stops is called a livelock.
+[[nodiscard]] std::unique_ptr<strategy> stalled_strategy();
+
 /// What a schedule says; where it does not fit the run (any more), the current agent goes on, else the first
 /// that can.
 [[nodiscard]] std::unique_ptr<strategy> replay_strategy(schedule what);
 
-/// random, pct:2 to pct:5, round-robin, lowest-clock. Throws std::invalid_argument naming them.
+/// random, pct:2 to pct:5, round-robin, lowest-clock, stalled. Throws std::invalid_argument naming them.
 [[nodiscard]] std::unique_ptr<strategy> make_strategy(std::string_view name);
 
 }  // namespace espalier::sim

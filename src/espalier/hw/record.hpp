@@ -45,7 +45,7 @@ inline namespace observed {
 inline namespace unobserved {
 #endif
 
-namespace detail {
+namespace record_detail {
 constexpr void annotate([[maybe_unused]] const void* first, [[maybe_unused]] std::size_t bytes,
                         [[maybe_unused]] record_kind kind) noexcept {
 #if defined(ESPALIER_RECORDS_OBSERVED)
@@ -57,7 +57,7 @@ constexpr void annotate([[maybe_unused]] const void* first, [[maybe_unused]] std
 
 /// These bytes are one record.
 constexpr void annotate_record(const void* first, std::size_t bytes) noexcept {
-  detail::annotate(first, bytes, record_kind::record);
+  record_detail::annotate(first, bytes, record_kind::record);
 }
 
 /// This object is one record. Not for pointers, where the pointer would be meant and its target expected.
@@ -69,7 +69,7 @@ constexpr void annotate_record(const T& object) noexcept {
 
 /// These bytes are one piece of metadata.
 constexpr void annotate_metadata(const void* first, std::size_t bytes) noexcept {
-  detail::annotate(first, bytes, record_kind::metadata);
+  record_detail::annotate(first, bytes, record_kind::metadata);
 }
 
 /// This object is one piece of metadata; pointers excluded likewise.

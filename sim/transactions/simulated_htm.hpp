@@ -1,0 +1,33 @@
+#pragma once
+
+#include "espalier/hw/htm.hpp"
+
+namespace espalier::sim {
+
+/// The transactions of the world that the program runs in, as a backend for locks and maps; see
+/// transactions.hpp for what they are. Outside the threads of a world, and on a machine without transactions,
+/// run() aborts with status 0 and the body never runs.
+///
+/// An abort leaves the body in its middle, wherever it is, without destroying what its frames hold. A body
+/// that keeps to hw/htm.hpp has only the simulated program's memory there, which is put back.
+class simulated_htm {
+ public:
+  /// Constant during a run of a world.
+  [[nodiscard]] static bool available() noexcept;
+  [[nodiscard]] static bool active() noexcept;
+
+  template <hw::transaction_body Body>
+  [[nodiscard]] static hw::transaction_outcome run(Body&& body) noexcept {
+    auto call = [&body]() noexcept { return hw::verdict_of(body); };
+    using call_type = decltype(call);
+    return run_erased([](void* c) noexcept { return (*static_cast<call_type*>(c))(); }, &call);
+  }
+
+ private:
+  using erased_body = hw::transaction_verdict (*)(void*) noexcept;
+  static hw::transaction_outcome run_erased(erased_body body, void* context) noexcept;
+};
+
+static_assert(hw::transactional_backend<simulated_htm>);
+
+}  // namespace espalier::sim

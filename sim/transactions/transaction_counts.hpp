@@ -1,0 +1,48 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <string_view>
+
+#include "espalier/hw/htm.hpp"
+
+namespace espalier::sim {
+
+/// Why a simulated transaction aborted, where a processor would only say "conflict". Of two threads that meet
+/// on a line:
+enum class abort_reason : std::uint8_t {
+  true_conflict,   ///< they want the same record, or the same bytes
+  false_conflict,  ///< they want different things that lie in one line
+  metadata,        ///< they want the same counts, versions or locks
+  capacity,
+  explicit_abort,
+  other,  ///< something that no transaction may do, or nothing at all
+};
+
+[[nodiscard]] std::string_view to_string(abort_reason reason) noexcept;
+
+struct transaction_counts {
+  /// Outermost transactions.
+  std::uint64_t begun = 0;
+  std::uint64_t committed = 0;
+  std::array<std::uint64_t, 6> by_reason{};
+  /// What the status told the program.
+  std::array<std::uint64_t, 6> by_cause{};
+
+  [[nodiscard]] std::uint64_t aborted() const noexcept {
+    return std::accumulate(by_reason.begin(), by_reason.end(), std::uint64_t{0});
+  }
+  [[nodiscard]] std::uint64_t of(abort_reason reason) const noexcept {
+    return by_reason[static_cast<std::size_t>(reason)];
+  }
+  [[nodiscard]] std::uint64_t of(hw::abort_cause cause) const noexcept {
+    return by_cause[static_cast<std::size_t>(cause)];
+  }
+
+  transaction_counts& operator+=(const transaction_counts& more) noexcept;
+  friend bool operator==(const transaction_counts&, const transaction_counts&) = default;
+};
+
+}  // namespace espalier::sim

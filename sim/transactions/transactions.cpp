@@ -1,0 +1,221 @@
+#include "sim/transactions/transactions.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "espalier/workload/random.hpp"
+#include "sim/runtime/arena.hpp"
+#include "sim/runtime/fibers.hpp"
+#include "sim/transactions/byte_mask.hpp"
+
+namespace espalier::sim {
+namespace {
+
+using hw::abort_status;
+
+constexpr std::uint64_t latest_spurious = 8;
+
+/// Frames come and go there while a doomed fiber is switched out, so that nothing may be put back; and none
+/// that survives the abort is read after it.
+bool on_stack_of(unsigned fiber, std::uintptr_t address) noexcept {
+  return address - (arena::stacks + fiber * fibers::stack_bytes) < fibers::stack_bytes;
+}
+
+/// The program's own memory at its simulated addresses. What others share with it, such as globals of a
+/// library, lies above all of those.
+std::uint64_t position(std::uintptr_t address) noexcept {
+  return arena::simulated(address).value_or(address);
+}
+
+/// Calls part(line, mask, address, bytes) for the piece of a range in each line.
+template <class Part>
+void for_each_line(std::uintptr_t address, std::size_t bytes, Part&& part) {
+  while (bytes != 0) {
+    const std::uint64_t simulated = position(address);
+    const std::uint64_t offset = simulated % line_bytes;
+    const std::size_t here_bytes = std::min<std::size_t>(bytes, line_bytes - offset);
+    if (!part(simulated / line_bytes, byte_mask(offset, here_bytes), address, here_bytes)) return;
+    address += here_bytes;
+    bytes -= here_bytes;
+  }
+}
+
+}  // namespace
+
+void transactions::reset(const transactional_spec& limits, std::uint64_t spurious_seed) {
+  if (limits.write_sets == 0 || limits.write_ways == 0 || limits.read_set_lines == 0)
+    throw std::invalid_argument("transactions need at least 1 set, 1 way and 1 line to read");
+  limits_ = limits;
+  spurious_seed_ = spurious_seed;
+  open_ = 0;
+  states_.clear();
+  lines_.clear();
+  records_.clear();
+  counts_ = {};
+}
+
+void transactions::annotate(std::uintptr_t address, std::size_t bytes, hw::record_kind kind) {
+  const std::uint64_t begin = position(address);
+  records_.annotate(begin, begin + bytes, kind);
+}
+
+void transactions::forget(std::uintptr_t address, std::size_t bytes) {
+  const std::uint64_t begin = position(address);
+  records_.forget(begin, begin + bytes);
+}
+
+void transactions::begin(unsigned fiber, std::jmp_buf& exit) {
+  if (states_.size() <= fiber) states_.resize(fiber + 1);
+  state& mine = states_[fiber];
+  mine.now = phase::running;
+  mine.depth = 1;
+  mine.exit = &exit;
+  mine.written_in_set.assign(limits_.write_sets, 0);
+  mine.spurious_in = 0;
+  if (spurious_seed_ != 0) {
+    // By fiber, so that what one of them does moves nothing for the others while a schedule is shrunk.
+    const std::uint64_t drawn = workload::mix64(workload::mix64(spurious_seed_ + fiber) + mine.begun);
+    if (drawn % spurious_one_in == 0) mine.spurious_in = 1 + drawn / spurious_one_in % latest_spurious;
+  }
+  ++mine.begun;
+  ++counts_.begun;
+  ++open_;
+}
+
+void transactions::observe(unsigned fiber, const access& a) {
+  if (open_ == 0) return;
+  meet(fiber, a.address, a.bytes, is_write(a.kind));
+  if (!active(fiber)) return;
+  if (std::uint64_t& left = states_[fiber].spurious_in; left != 0 && --left == 0)
+    return doom(fiber, abort_status{}, abort_reason::other);
+  const bool reads = !is_write(a.kind) || a.kind == access_kind::modify;
+  for_each_line(a.address, a.bytes,
+                [&](std::uint64_t line, std::uint64_t mask, std::uintptr_t address, std::size_t bytes) {
+                  if (touch(fiber, line, mask, reads, is_write(a.kind), address, bytes)) return true;
+                  doom(fiber, abort_status{abort_status::capacity_bit}, abort_reason::capacity);
+                  return false;
+                });
+}
+
+void transactions::meet(unsigned fiber, std::uintptr_t address, std::size_t bytes, bool write) {
+  for_each_line(address, bytes, [&](std::uint64_t line, std::uint64_t mask, std::uintptr_t, std::size_t) {
+    const auto wanted = [&](const line_use& u) { return write ? u.read | u.written : u.written; };
+    while (true) {
+      const auto found = lines_.find(line);
+      if (found == lines_.end()) break;
+      const auto victim = std::find_if(found->second.begin(), found->second.end(),
+                                       [&](const line_use& u) { return u.fiber != fiber && wanted(u) != 0; });
+      if (victim == found->second.end()) break;
+      doom(victim->fiber, abort_status{abort_status::conflict_bit | abort_status::retry_bit},
+           records_.meeting(line, mask, wanted(*victim)));
+    }
+    return true;
+  });
+}
+
+bool transactions::touch(unsigned fiber, std::uint64_t line, std::uint64_t mask, bool reads, bool writes,
+                         std::uintptr_t address, std::size_t bytes) {
+  state& mine = states_[fiber];
+  std::vector<line_use>& uses = lines_[line];
+  auto use = std::find_if(uses.begin(), uses.end(), [&](const line_use& u) { return u.fiber == fiber; });
+  if (use == uses.end()) {
+    mine.lines.push_back(line);
+    use = uses.insert(use, {fiber, 0, 0});
+  }
+  if (reads) {
+    if (use->read == 0 && mine.read_lines++ == limits_.read_set_lines) return false;
+    use->read |= mask;
+  }
+  if (!writes) return true;
+  if (use->written == 0 && mine.written_in_set[line % limits_.write_sets]++ == limits_.write_ways)
+    return false;
+  if ((mask & ~use->written) != 0 && !on_stack_of(fiber, address)) {
+    const auto* const now = reinterpret_cast<const std::byte*>(address);
+    mine.log.push_back({address, mine.old.size(), bytes});
+    mine.old.insert(mine.old.end(), now, now + bytes);
+  }
+  use->written |= mask;
+  return true;
+}
+
+void transactions::doom(unsigned fiber, hw::abort_status status, abort_reason reason) {
+  state& mine = states_[fiber];
+  if (mine.depth > 1) status = abort_status{status.word() | abort_status::nested_bit};
+  ++counts_.by_reason[static_cast<std::size_t>(reason)];
+  ++counts_.by_cause[static_cast<std::size_t>(status.cause())];
+  mine.status = status;
+  mine.now = phase::doomed;
+  for (auto entry = mine.log.rbegin(); entry != mine.log.rend(); ++entry)
+    std::memcpy(reinterpret_cast<void*>(entry->address), mine.old.data() + entry->offset, entry->bytes);
+  // Last one first: the next attempt then finds the same blocks at the same places.
+  block_event by = owner_.event();
+  by.fiber = fiber;
+  by.callers = {};  // of whoever aborts it
+  for (auto memory = mine.allocated.rbegin(); memory != mine.allocated.rend(); ++memory)
+    owner_.deallocate(*memory, by);
+  release(fiber);
+}
+
+void transactions::release(unsigned fiber) {
+  state& mine = states_[fiber];
+  for (const std::uint64_t line : mine.lines) {
+    const auto found = lines_.find(line);
+    std::erase_if(found->second, [&](const line_use& u) { return u.fiber == fiber; });
+    if (found->second.empty()) lines_.erase(found);
+  }
+  mine.lines.clear();
+  mine.read_lines = 0;
+  mine.log.clear();
+  mine.old.clear();
+  mine.allocated.clear();
+}
+
+void transactions::refuse(unsigned fiber) {
+  if (!active(fiber)) return;
+  if (!doomed(fiber)) doom(fiber, abort_status{}, abort_reason::other);
+  leave_if_doomed(fiber);
+}
+
+void transactions::abort(unsigned fiber, hw::abort_code code) {
+  if (!doomed(fiber)) doom(fiber, abort_status::asked_for(code), abort_reason::explicit_abort);
+}
+
+void transactions::on_commit(unsigned fiber, std::function<void()> action) {
+  states_[fiber].after_commit.push_back(std::move(action));
+}
+
+void transactions::on_abort(unsigned fiber, std::function<void()> action) {
+  states_[fiber].after_abort.push_back(std::move(action));
+}
+
+bool transactions::try_commit(unsigned fiber) {
+  state& mine = states_[fiber];
+  if (mine.now == phase::running && mine.spurious_in != 0) doom(fiber, abort_status{}, abort_reason::other);
+  if (mine.now == phase::doomed) return false;
+  release(fiber);
+  mine.now = phase::none;
+  --open_;
+  ++counts_.committed;
+  return true;
+}
+
+transactions::actions transactions::committed(unsigned fiber) {
+  state& mine = states_[fiber];
+  for (const deferred_free& f : std::exchange(mine.freed, {})) owner_.deallocate(f.memory, f.by);
+  mine.after_abort.clear();
+  return std::exchange(mine.after_commit, {});
+}
+
+transactions::abandoned transactions::taken_back(unsigned fiber) {
+  state& mine = states_[fiber];
+  mine.now = phase::none;
+  --open_;
+  mine.freed.clear();
+  mine.after_commit.clear();
+  std::reverse(mine.after_abort.begin(), mine.after_abort.end());
+  return {mine.status, std::exchange(mine.after_abort, {})};
+}
+
+}  // namespace espalier::sim
