@@ -14,6 +14,11 @@ constexpr std::uint64_t work_per_access = 2;
 // A pause instruction of the time of these machines, and a system call that finds nobody to run.
 constexpr std::uint64_t short_wait_cycles = 10;
 constexpr std::uint64_t long_wait_cycles = 800;
+// Beginning and committing a transaction together cost somewhat more than an atomic; rolling back costs more
+// (measured on processors from Haswell on).
+constexpr std::uint64_t begin_cycles = 20;
+constexpr std::uint64_t commit_cycles = 15;
+constexpr std::uint64_t abort_cycles = 150;
 constexpr std::uint64_t accesses_per_turn = 4096;
 
 touch touch_of(access_kind kind) noexcept {
@@ -46,6 +51,10 @@ simulation::simulation(const machine_spec& spec, unsigned threads, pinning order
       clock_(threads, 0) {
   memory = &heap_;
   heap_.reset(heap::policy::plain);
+  if (spec.transactions) {
+    transactional = &transactions_;
+    transactions_.reset(*spec.transactions);
+  }
   fibers_.when_finished([this](unsigned id) { return finished(id); });
   page_touched_.resize(arena::address_space_bytes / page_bytes);
   for (const unsigned hardware : hardware_thread_) machine_.set_running(hardware, true);
@@ -102,6 +111,7 @@ phase_result simulation::run(const std::function<void(unsigned)>& code) {
     queue_.set(i, clock_queue::rank_of(start, i));
   }
   timed_ = true;
+  if (transactional != nullptr) transactions_.reset(*spec().transactions);
   // The first thread is taken out of the queue as give_way() would have done.
   const clock_queue::rank first = queue_.lowest();
   queue_.remove(clock_queue::thread_of(first));
@@ -110,6 +120,7 @@ phase_result simulation::run(const std::function<void(unsigned)>& code) {
   run_fibers(code);
   timed_ = false;
   phase_result result;
+  result.transactions = transactions_.counts();
   for (unsigned i = 0; i < threads(); ++i) {
     result.by_thread.push_back(machine_.of(hardware_thread_[i]) - before_phase[i]);
     result.cycles = std::max(result.cycles, clock_[i] - start);
@@ -169,10 +180,12 @@ void simulation::before(const access& a) {
   if (!where) return;
   if (!timed_) {
     if (--turn_left_ == 0) go_on_in_turn();
+    if (transactional != nullptr) transactions_.on_access(fibers_.current(), a);
     return touch_page(*where);
   }
   give_way();
   const unsigned me = fibers_.current();
+  if (transactional != nullptr) transactions_.on_access(me, a);
   const unsigned hardware = hardware_thread_[me];
   std::uint64_t& clock = clock_[me];
   clock += machine_.work(hardware, work_per_access);
@@ -184,6 +197,16 @@ void simulation::fence() {
   give_way();
   const unsigned me = fibers_.current();
   clock_[me] += machine_.fence(hardware_thread_[me], clock_[me]);
+}
+
+void simulation::step(transaction_step what, const void*) {
+  if (!timed_) return;
+  if (what != transaction_step::abort) give_way();
+  const unsigned me = fibers_.current();
+  const std::uint64_t cycles = what == transaction_step::begin    ? begin_cycles
+                               : what == transaction_step::commit ? commit_cycles
+                                                                  : abort_cycles;
+  clock_[me] += machine_.work(hardware_thread_[me], cycles);
 }
 
 void simulation::wait(bool long_wait) {

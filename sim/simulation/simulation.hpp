@@ -11,6 +11,8 @@
 #include "sim/runtime/fibers.hpp"
 #include "sim/runtime/world.hpp"
 #include "sim/simulation/clock_queue.hpp"
+#include "sim/transactions/transaction_counts.hpp"
+#include "sim/transactions/transactions.hpp"
 
 namespace espalier::sim {
 
@@ -19,6 +21,8 @@ struct phase_result {
   std::vector<counts> by_thread;
   /// From the start of the phase, which is common to all, to the end of the last thread; of the core.
   std::uint64_t cycles = 0;
+  /// All 0 on a machine without transactions.
+  transaction_counts transactions;
 
   [[nodiscard]] counts total() const noexcept;
 };
@@ -60,6 +64,7 @@ class simulation final : public world {
   void before(const access& a) override;
   void fence() override;
   void wait(bool long_wait) override;
+  void step(transaction_step what, const void* where) override;
   [[nodiscard]] std::uint32_t slot() const noexcept override;
   [[nodiscard]] std::uint32_t slots() const noexcept override { return threads() + 1; }
   void fault(const char* what, const block_record* block) override;
@@ -77,6 +82,7 @@ class simulation final : public world {
   sim::machine machine_;
   std::vector<unsigned> hardware_thread_;
   sim::heap heap_;
+  sim::transactions transactions_{*this};
   sim::fibers fibers_;
   clock_queue queue_;
   std::vector<std::uint64_t> clock_;
