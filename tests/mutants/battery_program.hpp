@@ -1,0 +1,32 @@
+#pragma once
+
+#include "mutants/driver.hpp"
+#include "scheduled/battery.hpp"
+
+// The scheduled battery against a catalogue entry's default map: the whole program of a map's mutant.
+
+namespace espalier::mutants {
+
+template <class First, class...>
+struct first_map {
+  using type = typename First::map_type;
+};
+
+template <class List>
+round_result explore_battery(std::string_view algorithm, const round_options& options) {
+  using map = typename List::template entries_as<first_map>::type;
+  sim::battery::options how;
+  how.schedules_per_scenario = options.schedules_per_scenario;
+  how.seed = options.seed;
+  how.map = algorithm;
+  sim::battery::result r = sim::battery::run<sim::battery::simulated_map<map>>(how);
+  return {r.passed, std::move(r.scenario), r.schedules, std::move(r.text)};
+}
+
+}  // namespace espalier::mutants
+
+#define ESPALIER_MUTANTS_BATTERY(algorithm)                                                       \
+  espalier::mutants::round_result espalier::mutants::explore_all(                                 \
+      const espalier::mutants::round_options& options) {                                          \
+    return espalier::mutants::explore_battery<espalier::catalog::algorithm>(#algorithm, options); \
+  }

@@ -1,0 +1,77 @@
+#include "mutants/driver.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <iostream>
+#include <string>
+
+namespace espalier::mutants {
+
+void scenes::run(std::string_view name, const std::function<void(sim::scene&)>& build,
+                 sim::exploration_options how, double share) {
+  if (!result_.passed) return;
+  how.schedules = std::max<std::uint64_t>(
+      1, static_cast<std::uint64_t>(static_cast<double>(options_.schedules_per_scenario) * share));
+  how.seed = options_.seed;
+  const sim::exploration_report report = sim::explore(name, how, build);
+  result_.schedules += report.runs;
+  if (report.passed()) return;
+  result_.passed = false;
+  result_.scenario = name;
+  result_.text = report.failure->text;
+}
+
+namespace {
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out.push_back('\\');
+    if (c == '\n')
+      out += "\\n";
+    else if (static_cast<unsigned char>(c) < 0x20)
+      out.push_back(' ');
+    else
+      out.push_back(c);
+  }
+  return out + '"';
+}
+
+/// Rounds with fresh seeds, each longer than the one before, until one fails or the time is over. The first
+/// round is always made whole.
+round_result explore_for(double seconds) {
+  // Small rounds first: most mutants die in the first schedules of the scenario that is meant for them, which
+  // may be the last one.
+  round_options options{50, 1};
+  round_result sum;
+  const std::clock_t begin = std::clock();
+  const auto left = [&] {
+    return static_cast<double>(std::clock() - begin) / static_cast<double>(CLOCKS_PER_SEC) < seconds;
+  };
+  do {
+    round_result one = explore_all(options);
+    one.schedules += sum.schedules;
+    sum = std::move(one);
+    if (!sum.passed) break;
+    ++options.seed;
+    options.schedules_per_scenario = std::min<std::uint64_t>(options.schedules_per_scenario * 2, 400);
+  } while (left());
+  return sum;
+}
+
+}  // namespace
+}  // namespace espalier::mutants
+
+int main(int argc, char** argv) {
+  double seconds = 5;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (std::string_view(argv[i]) == "--seconds") seconds = std::strtod(argv[i + 1], nullptr);
+  }
+  const auto result = espalier::mutants::explore_for(seconds);
+  std::cout << "{\"passed\": " << (result.passed ? "true" : "false")
+            << ", \"schedules\": " << result.schedules
+            << ", \"scenario\": " << espalier::mutants::quoted(result.scenario)
+            << ", \"text\": " << espalier::mutants::quoted(result.text) << "}\n";
+  return result.passed ? 0 : 1;
+}

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "sim/explore.hpp"
+
+// What a mutant's program is: something to explore, again and again with other seeds, until it fails or its
+// time is over. main() is in driver.cpp.
+
+namespace espalier::mutants {
+
+struct round_options {
+  std::uint64_t schedules_per_scenario;
+  std::uint64_t seed;
+};
+
+struct round_result {
+  bool passed = true;
+  std::string scenario;
+  std::uint64_t schedules = 0;
+  /// The explorer's report, which begins with the kind of failure.
+  std::string text;
+};
+
+/// Each program defines it: all its scenarios, once; stops at the first that fails.
+round_result explore_all(const round_options& options);
+
+/// For programs with scenes of their own: runs them one after the other.
+class scenes {
+ public:
+  explicit scenes(const round_options& options) : options_(options) {}
+
+  /// Nothing once a scene has failed. `share` scales the number of schedules: long scenes get fewer.
+  void run(std::string_view name, const std::function<void(sim::scene&)>& build,
+           sim::exploration_options how = {}, double share = 1);
+
+  [[nodiscard]] round_result result() && { return std::move(result_); }
+
+ private:
+  round_options options_;
+  round_result result_;
+};
+
+}  // namespace espalier::mutants

@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""Seeded bugs, each of which the scheduled tests must find.
+
+A mutant is an edit of one source file of the library that exists only in the build folder. The tables of
+*.toml beside this script describe them:
+
+    [[mutant]]
+    name = "ticket_version_after_edge"
+    file = "src/espalier/map/bst/ticket.hpp"
+    find = "text that occurs exactly once in the file"
+    replace = "what stands there instead"
+    why = "what error this is, and where it was published if it was"
+    battery = "ticket"          # a catalogue entry, or a program of programs/
+    expect = ["leak"]           # optional: the only kinds of failure that count
+    equivalent = "reason"       # optional: changes nothing that the contract speaks of
+    edits = [{find = "...", replace = "..."}]   # instead of find and replace: several edits
+
+Verbs: list, generate (overlays and programs into the build folder), run (each mutant in a process of its own).
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CATALOG = ROOT / "src/espalier/map/catalog"
+PROGRAMS = HERE / "programs"
+
+NEEDED_SHARE = 0.95
+FIELDS = {"name", "file", "find", "replace", "edits", "why", "battery", "expect", "equivalent"}
+REQUIRED = {"name", "file", "why", "battery"}
+# As the explorer begins its reports: sim::to_string(failure_kind).
+KINDS = {
+    "requirement": "a requirement does not hold",
+    "use_after_free": "use of memory that is not allocated",
+    "bad_free": "wrong free",
+    "bad_retire": "wrong retirement",
+    "leak": "leak",
+    "livelock": "livelock",
+    "exception": "exception",
+    "signal": "crash",
+}
+
+
+class Wrong(Exception):
+    """What is wrong with the tables or with the build, for people."""
+
+
+def batteries():
+    names = {path.stem for path in CATALOG.glob("*.hpp")}
+    programs = {path.stem for path in PROGRAMS.glob("*.cpp")}
+    if names & programs:
+        raise Wrong(f"catalogue entries and programs share names: {sorted(names & programs)}")
+    return names, programs
+
+
+def read_tables(folder=HERE):
+    catalogue, programs = batteries()
+    found = {}
+    for path in sorted(folder.glob("*.toml")):
+        with open(path, "rb") as table:
+            document = tomllib.load(table)
+        for mutant in document.get("mutant", []):
+            name = mutant.get("name", "?")
+            place = f"{path.name}, mutant {name}"
+            if unknown := set(mutant) - FIELDS:
+                raise Wrong(f"{place}: unknown field {sorted(unknown)[0]!r}")
+            if missing := REQUIRED - set(mutant):
+                raise Wrong(f"{place}: the field {sorted(missing)[0]!r} is missing")
+            if not name.isidentifier():
+                raise Wrong(f"{place}: a name is letters, digits and underscores")
+            if name in found:
+                raise Wrong(f"{place}: the name is taken")
+            if ("edits" in mutant) == ("find" in mutant) or ("find" in mutant) != ("replace" in mutant):
+                raise Wrong(f"{place}: needs either find and replace, or edits")
+            if mutant["battery"] not in catalogue | programs:
+                raise Wrong(f"{place}: battery {mutant['battery']!r} is neither a catalogue entry nor a program")
+            for kind in mutant.get("expect", []):
+                if kind not in KINDS:
+                    raise Wrong(f"{place}: expect knows no kind {kind!r}; there are {', '.join(KINDS)}")
+            mutant.setdefault("edits", [{"find": mutant.get("find"), "replace": mutant.get("replace")}])
+            mutant["table"] = path.name
+            found[name] = mutant
+    return found
+
+
+def overlay_of(mutant):
+    """Where the edited file lies below the mutant's folder: as the library includes it."""
+    return pathlib.PurePosixPath(mutant["file"]).relative_to("src")
+
+
+def edited(mutant, text):
+    for edit in mutant["edits"]:
+        count = text.count(edit["find"])
+        if count != 1:
+            raise Wrong(
+                f"mutant {mutant['name']} ({mutant['table']}): its text occurs {count} times in {mutant['file']}, "
+                f"not once; adapt the mutant to the file:\n    " + edit["find"].strip().replace("\n", "\n    ")
+            )
+        text = text.replace(edit["find"], edit["replace"])
+    return text
+
+
+def battery_source(battery):
+    """The translation unit that runs a battery: a program, or generated for a catalogue entry."""
+    if (PROGRAMS / f"{battery}.cpp").exists():
+        return f'#include "mutants/programs/{battery}.cpp"\n'
+    return (
+        f'#include "espalier/map/catalog/{battery}.hpp"\n'
+        f'#include "mutants/battery_program.hpp"\n\n'
+        f"ESPALIER_MUTANTS_BATTERY({battery})\n"
+    )
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def generate(arguments):
+    mutants = read_tables()
+    for name in arguments.names or mutants:
+        folder = arguments.into / name
+        if name.startswith("reference_"):
+            write(folder / "program.cpp", battery_source(name.removeprefix("reference_")))
+            continue
+        mutant = mutants[name]
+        text = (ROOT / mutant["file"]).read_text()
+        write(folder / overlay_of(mutant), edited(mutant, text))
+        write(folder / "program.cpp", battery_source(mutant["battery"]))
+
+
+def show_list(arguments):
+    mutants = read_tables()
+    if arguments.cmake:
+        # One list element each: name, table, edited file, its overlay.
+        rows = [f"{m['name']}|{m['table']}|{m['file']}|{overlay_of(m)}" for m in mutants.values()]
+        rows += [f"reference_{b}|||" for b in sorted({m["battery"] for m in mutants.values()})]
+        print(";".join(rows), end="")
+        return
+    for m in mutants.values():
+        print(f"{m['name']}  ({m['file']}, by {m['battery']})\n    {' '.join(m['why'].split())}")
+        if "equivalent" in m:
+            print(f"    no test can kill it: {m['equivalent']}")
+
+
+def outcome_of(executable, arguments, seconds):
+    """Runs one program with so much processor time: (its report or None, how it ended, processor seconds)."""
+
+    def limit():
+        whole = int(seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (whole, whole + 1))
+
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ESPALIER_")}
+    try:
+        done = subprocess.run(
+            [str(executable), *arguments], capture_output=True, text=True, errors="replace", preexec_fn=limit,
+            timeout=30 * seconds, env=environment,
+        )
+    except FileNotFoundError:
+        raise Wrong(f"{executable} is not built; build the target mutants_programs") from None
+    except subprocess.TimeoutExpired:
+        done = None
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if done is None:
+        return None, "no end", used
+    lines = done.stdout.splitlines()
+    if done.returncode in (0, 1) and lines:
+        return json.loads(lines[-1]), "", used
+    if done.returncode in (-9, -24):  # SIGKILL, SIGXCPU: the limit
+        return None, "no end", used
+    detail = (done.stderr.strip().splitlines() or [""])[-1]
+    return None, f"exit status {done.returncode} {detail}".strip(), used
+
+
+def kind_of(text):
+    for kind, words in KINDS.items():
+        if text.startswith(words):
+            return kind
+    return "other"
+
+
+def judge(mutant, report, ended):
+    """(killed, scenario, schedules, what) for one mutant."""
+    if report is None:
+        if ended == "no end":
+            return False, "-", None, "survived: the program did not end"
+        return True, "-", None, f"the process crashed ({ended})"
+    if report["passed"]:
+        return False, "-", report["schedules"], "survived"
+    kind = kind_of(report["text"])
+    if mutant.get("expect") and kind not in mutant["expect"]:
+        return False, report["scenario"], report["schedules"], f"found something else: {kind}"
+    return True, report["scenario"], report["schedules"], kind
+
+
+def run(arguments):
+    mutants = read_tables()
+    if arguments.only:
+        if unknown := [n for n in arguments.only if n not in mutants]:
+            raise Wrong(f"there is no mutant {unknown[0]}")
+        mutants = {name: mutants[name] for name in arguments.only}
+    folder = arguments.programs
+    budget = str(arguments.seconds - 1)
+    rows = []
+    false_alarms = []
+
+    def show(name, killed, scenario, schedules, used, what):
+        count = "-" if schedules is None else str(schedules)
+        mark = "killed" if killed else "      "
+        print(f"{name:44} {mark} {scenario:36} {count:>9} {used:7.2f} s  {what}", flush=True)
+
+    print(f"{'mutant':44} {'':6} {'scenario':36} {'schedules':>9} {'CPU':>9}  kind")
+    for battery in sorted({m["battery"] for m in mutants.values()}):
+        report, ended, used = outcome_of(
+            folder / f"reference_{battery}", ["--seconds", str(arguments.reference_seconds)], arguments.seconds
+        )
+        fine = report is not None and report["passed"]
+        show(f"(unchanged: {battery})", False, "-", report["schedules"] if report else None, used,
+             "passed" if fine else "FALSE ALARM " + (report["text"] if report else ended))
+        rows.append({"reference": battery, "passed": fine, "cpu_seconds": used,
+                     "schedules": report["schedules"] if report else None})
+        if not fine:
+            false_alarms.append(battery)
+
+    killed_count = 0
+    counted = 0
+    slow = []
+    for name, mutant in mutants.items():
+        report, ended, used = outcome_of(folder / name, ["--seconds", budget], arguments.seconds)
+        killed, scenario, schedules, what = judge(mutant, report, ended)
+        if "equivalent" in mutant and not killed:
+            what += f" (equivalent: {mutant['equivalent']})"
+        show(name, killed, scenario, schedules, used, what)
+        if arguments.verbose and report is not None and not report["passed"]:
+            print("    " + report["text"].replace("\n", "\n    "))
+        counted += 1
+        killed_count += killed
+        if killed and used > arguments.seconds:
+            slow.append(name)
+        rows.append({"mutant": name, "file": mutant["file"], "battery": mutant["battery"], "killed": killed,
+                     "scenario": scenario, "schedules": schedules, "cpu_seconds": used, "kind": what,
+                     "equivalent": "equivalent" in mutant, "text": report["text"] if report else ended})
+    share = killed_count / counted
+    print(f"{killed_count} of {counted} killed ({100 * share:.1f} %)")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if false_alarms:
+        print(f"false alarms on unchanged code: {', '.join(false_alarms)}")
+    for name in slow:
+        print(f"{name} took more than {arguments.seconds} s")
+    return 0 if share >= NEEDED_SHARE and not slow and not false_alarms else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    verbs = parser.add_subparsers(required=True)
+
+    verb = verbs.add_parser("list", help="what there is")
+    verb.add_argument("--cmake", action="store_true", help="as a list for CMake")
+    verb.set_defaults(do=show_list)
+
+    verb = verbs.add_parser("generate", help="write overlays and programs")
+    verb.add_argument("--into", type=pathlib.Path, required=True, help="folder in the build folder")
+    verb.add_argument("names", nargs="*", help="mutants, or reference_BATTERY; all mutants if none")
+    verb.set_defaults(do=generate)
+
+    verb = verbs.add_parser("run", help="run the built programs; 0 only if enough mutants are killed")
+    verb.add_argument("--programs", type=pathlib.Path, required=True, help="folder of the executables")
+    verb.add_argument("--only", nargs="+", metavar="NAME", help="these mutants")
+    verb.add_argument("--seconds", type=int, default=10, help="processor time that a mutant has to be killed in")
+    verb.add_argument("--reference-seconds", type=float, default=1.0,
+                      help="processor time for each battery on unchanged code")
+    verb.add_argument("--json", type=pathlib.Path, help="results into this file")
+    verb.add_argument("--verbose", action="store_true", help="with the explorer's reports")
+    verb.set_defaults(do=run)
+
+    arguments = parser.parse_args()
+    try:
+        return arguments.do(arguments) or 0
+    except Wrong as wrong:
+        print(f"mutants.py: {wrong}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+// One update of ticket sleeps while others change the edge that it has seen, and bring its version round.
+
+#include <cstdint>
+
+#include "espalier/map/bst/ticket.hpp"
+#include "mutants/driver.hpp"
+#include "scheduled/battery.hpp"
+#include "sim/recorded_map.hpp"
+
+namespace espalier::mutants {
+namespace {
+
+using key = std::uint64_t;
+using map_type = sim::recorded<sim::battery::simulated_map<ticket<key, key>>>;
+
+void sleeps_over_an_insert_and_an_erase(sim::scene& s) {
+  auto& map = s.make<map_type>();
+  map.start_with(10, 1);
+  s.thread("sleeper", [&] { map.insert(30, 3); });
+  s.thread("busy", [&] {
+    map.insert(20, 2);
+    map.erase(10);
+  });
+  s.at_end([&] { map.check(); });
+}
+
+}  // namespace
+
+round_result explore_all(const round_options& options) {
+  scenes all(options);
+  all.run("sleeps over an insert and an erase", sleeps_over_an_insert_and_an_erase);
+  return std::move(all).result();
+}
+
+}  // namespace espalier::mutants
