@@ -1,0 +1,129 @@
+#include "sim/history/recorder.hpp"
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "sim/explore.hpp"
+#include "sim/history/linearizability.hpp"
+#include "sim/memory/store_buffers.hpp"
+#include "sim/runtime/world.hpp"
+
+namespace espalier::sim {
+
+struct recorder::state {
+  struct thread {
+    explicit thread(std::uint32_t slot) : lane(slot) {}
+    history_lane lane;
+    operation_kind kind{};
+    std::uint64_t key = 0;
+    std::uint64_t value = 0;
+    std::vector<map_entry> visited;
+  };
+
+  std::vector<map_entry> initial;
+  std::vector<std::unique_ptr<thread>> threads;  // by slot; 0 is main
+
+  thread& of(const world& w) {
+    const std::uint32_t slot = w.slot();
+    if (threads.size() <= slot) threads.resize(slot + 1);
+    if (!threads[slot]) threads[slot] = std::make_unique<thread>(slot);
+    return *threads[slot];
+  }
+};
+
+namespace {
+
+world& world_of(const own_code& scope) {
+  if (scope.allocating() == nullptr) throw std::logic_error("a recorder works inside a scene only");
+  return *scope.allocating();
+}
+
+/// The operation that began last has returned.
+template <class Thread>
+void open(world& w, Thread& t) {
+  const moment first = w.first_step();
+  t.lane.begin(t.kind, t.key, t.value, first != 0 ? first : w.moment());
+}
+
+}  // namespace
+
+recorder::recorder() {
+  const own_code scope;
+  state_ = new state;
+}
+
+recorder::~recorder() {
+  const own_code scope;
+  delete state_;
+}
+
+void recorder::initial(std::uint64_t key, std::uint64_t value) {
+  const own_code scope;
+  state_->initial.push_back({key, value});
+}
+
+void recorder::begin(operation_kind kind, std::uint64_t key, std::uint64_t value) {
+  const own_code scope;
+  world& w = world_of(scope);
+  auto& t = state_->of(w);
+  t.kind = kind;
+  t.key = key;
+  t.value = value;
+  t.visited.clear();
+  w.forget_first_step();
+}
+
+void recorder::end(bool result) {
+  const own_code scope;
+  world& w = world_of(scope);
+  auto& t = state_->of(w);
+  const bool changed =
+      t.kind == operation_kind::insert_or_assign || (result && t.kind != operation_kind::contains);
+  if (changed && scope.running() != nullptr) w.fence();
+  open(w, t);
+  t.lane.end(result, w.moment());
+}
+
+void recorder::end_find(const std::uint64_t* found) {
+  const own_code scope;
+  world& w = world_of(scope);
+  auto& t = state_->of(w);
+  open(w, t);
+  t.lane.end_find(found != nullptr ? std::optional(*found) : std::nullopt, w.moment());
+}
+
+void recorder::visit(std::uint64_t key, std::uint64_t value) {
+  const own_code scope;
+  state_->of(world_of(scope)).visited.push_back({key, value});
+}
+
+void recorder::end_scan(bool reached_end) {
+  const own_code scope;
+  world& w = world_of(scope);
+  auto& t = state_->of(w);
+  open(w, t);
+  for (const map_entry& e : t.visited) t.lane.visit(e.key, e.value);
+  t.lane.end_scan(reached_end, w.moment());
+}
+
+void recorder::check() const {
+  std::string wrong;
+  {
+    const own_code scope;
+    history observed;
+    for (const map_entry& e : state_->initial) observed.add_initial(e.key, e.value);
+    for (const auto& t : state_->threads) {
+      if (t) observed.add(t->lane);
+    }
+    const verdict v = sim::check(observed);
+    if (v.result == outcome::violation) wrong = "the map's history is not linearizable: " + v.explanation;
+    if (v.result == outcome::unknown)
+      wrong = "whether the map's history is linearizable is unknown: " + v.explanation;
+  }
+  if (!wrong.empty()) fail(wrong);
+}
+
+}  // namespace espalier::sim

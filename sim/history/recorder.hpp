@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "sim/history/history.hpp"
+
+namespace espalier::sim {
+
+/// The history of one map in one run of a simulated program. What it keeps lies outside the program's
+/// memory, and nothing it does is a step of the program.
+///
+/// An operation is recorded as if it were called right before its first access to shared memory, since a
+/// thread that is interrupted there might as well have been interrupted before the call; so operations
+/// overlap only where the run made them. An operation that has changed the map returns when its stores are
+/// seen by all: whoever learns of its return from the thread itself learns it through a later store.
+///
+/// Only inside a scene. Throws std::logic_error elsewhere.
+class recorder {
+ public:
+  recorder();
+  recorder(const recorder&) = delete;
+  recorder& operator=(const recorder&) = delete;
+  ~recorder();
+
+  /// The map holds this entry before the threads begin.
+  void initial(std::uint64_t key, std::uint64_t value);
+
+  /// The running thread calls an operation, then returns from it.
+  void begin(operation_kind kind, std::uint64_t key, std::uint64_t value = 0);
+  void end(bool result);
+  void end_find(const std::uint64_t* found);
+  /// The open scan visited an entry.
+  void visit(std::uint64_t key, std::uint64_t value);
+  void end_scan(bool reached_end);
+
+  /// Fails the run unless the history is linearizable, scans per key.
+  void check() const;
+
+ private:
+  struct state;
+  state* state_;
+};
+
+}  // namespace espalier::sim
