@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "scheduled/battery/subject.hpp"
+#include "scheduled/battery/subject_of.hpp"
+#include "sim/memory/eager_reclaimer.hpp"
+#include "sim/memory/traced_heap.hpp"
+
+// The scheduled scenarios for maps (battery/scenarios.cpp, battery/random_programs.cpp), to be run against
+// any type that keeps the contract of espalier/map/map_concept.hpp. Needs no test framework:
+//
+//     using namespace espalier::sim;
+//     const battery::result r = battery::run<battery::simulated_map<espalier::ticket<key, value>>>({});
+//     return r.passed ? 0 : 1;
+//
+// The scenarios themselves are compiled once, into the library espalier_battery; a simulated program
+// (espalier_simulated() in sim/CMakeLists.txt) instantiates the map and links with it.
+
+namespace espalier::sim::battery {
+
+struct options {
+  /// Of a scenario of the usual size; scenarios with long runs make fewer.
+  std::uint64_t schedules_per_scenario = 200;
+  std::uint64_t seed = 1;
+  /// One scenario; empty: all.
+  std::string only;
+  /// Names the map in reports, and in what ESPALIER_SCHEDULE repeats.
+  std::string map = "map";
+};
+
+struct result {
+  bool passed = true;
+  /// The one that failed; empty where all passed.
+  std::string scenario;
+  /// Of all scenarios run.
+  std::uint64_t schedules = 0;
+  std::uint64_t steps = 0;
+  /// The kind of the failure and the explorer's report.
+  std::string text;
+};
+
+[[nodiscard]] std::vector<std::string> scenario_names();
+
+/// Runs the scenarios in order, up to the first that fails. Throws std::invalid_argument where `only` names
+/// none.
+[[nodiscard]] result run(const subject_type& type, const options& o);
+
+/// A map as it is, its traits included. Scenarios with values larger than a word are left out for a type
+/// whose template does not begin with key, value, traits and order.
+template <class Map>
+[[nodiscard]] result run(const options& o) {
+  return run(subject_type_of<Map>(), o);
+}
+
+namespace detail {
+template <class Map>
+struct simulated;
+template <template <class, class, class, class, class...> class Map, class K, class V, class Traits, class C,
+          class... Rest>
+struct simulated<Map<K, V, Traits, C, Rest...>> {
+  using type =
+      Map<K, V,
+          typename Traits::template with_placement<traced_heap>::template with_reclaimer<eager_reclaimer>, C,
+          Rest...>;
+};
+}  // namespace detail
+
+/// The same map with the placement that watches every block and the reclaimer that gives back at once. Maps
+/// that put a reclaimer of their own in place of their traits' keep it.
+template <class Map>
+using simulated_map = typename detail::simulated<Map>::type;
+
+}  // namespace espalier::sim::battery

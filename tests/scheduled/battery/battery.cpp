@@ -1,0 +1,112 @@
+#include "scheduled/battery.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+
+#include "scheduled/battery/scenario.hpp"
+
+namespace espalier::sim::battery {
+namespace {
+
+/// A thread's body. Small enough for std::function to hold in place.
+struct player {
+  subject* map;
+  const thread_program* mine;
+
+  [[gnu::no_sanitize_thread]] void operator()() const {
+    const step* const first = mine->steps.data();
+    const step* const last = first + mine->steps.size();
+    mine->one_guard ? map->play_guarded(first, last) : map->play(first, last);
+  }
+};
+
+void print(std::ostream& out, const step& s) {
+  out << to_string(s.kind) << '(' << s.key;
+  const bool writes = s.kind == operation_kind::insert || s.kind == operation_kind::insert_or_assign;
+  if (writes) out << ", " << s.value;
+  if (s.kind == operation_kind::scan && s.value != std::numeric_limits<std::uint64_t>::max())
+    out << ", at most " << s.value;
+  out << ')';
+}
+
+std::string describe(const program& p) {
+  constexpr std::size_t most_printed = 16;
+  std::ostringstream out;
+  out << "  program: keys";
+  if (p.initial.empty()) out << " none";
+  for (std::size_t i = 0; i < std::min(most_printed, p.initial.size()); ++i) out << ' ' << p.initial[i].key;
+  if (p.initial.size() > most_printed) out << " and " << p.initial.size() - most_printed << " more";
+  out << '\n';
+  for (std::size_t t = 0; t < p.threads.size(); ++t) {
+    out << "    thread " << t << (p.threads[t].one_guard ? ", one guard:" : ":");
+    for (const step& s : p.threads[t].steps) print(out << ' ', s);
+    out << '\n';
+  }
+  return out.str();
+}
+
+void set_up(scene& s, const subject_type& type, const scenario& from, const program& p) {
+  subject& map = (from.wide ? type.make_wide : type.make)(s);
+  for (const map_entry& e : p.initial) map.start_with(e);
+  constexpr const char* names[] = {"a", "b", "c", "d"};
+  for (std::size_t t = 0; t < p.threads.size(); ++t) s.thread(names[t], player{&map, &p.threads[t]});
+  s.at_end([&map] { map.check(); });
+}
+
+/// False where it fails.
+bool run_scenario(const subject_type& type, const scenario& from, const options& o, result& all) {
+  const auto total =
+      static_cast<std::uint64_t>(std::ceil(static_cast<double>(o.schedules_per_scenario) * from.weight));
+  for (std::size_t i = 0; i < from.programs.size(); ++i) {
+    const program& p = from.programs[i];
+    exploration_options how;
+    how.schedules = std::max<std::uint64_t>(1, total / from.programs.size());
+    how.seed = o.seed + i;
+    how.step_budget = from.step_budget;
+    std::string name = o.map + '/' + from.name;
+    if (from.programs.size() != 1) name += '#' + std::to_string(i);
+    const exploration_report report = explore(name, how, [&](scene& s) { set_up(s, type, from, p); });
+    all.schedules += report.runs;
+    all.steps += report.steps;
+    if (report.passed()) continue;
+    std::ostringstream text;
+    text << to_string(report.failure->kind) << " in " << name << '\n' << describe(p) << report << '\n';
+    all.passed = false;
+    all.scenario = from.name;
+    all.text = text.str();
+    return false;
+  }
+  return true;
+}
+
+std::vector<scenario> all_scenarios(std::uint64_t seed) {
+  std::vector<scenario> all = written_scenarios();
+  for (scenario& s : random_scenarios(seed)) all.push_back(std::move(s));
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> scenario_names() {
+  std::vector<std::string> names;
+  for (const scenario& s : all_scenarios(1)) names.push_back(s.name);
+  return names;
+}
+
+result run(const subject_type& type, const options& o) {
+  result all;
+  bool found = false;
+  for (const scenario& s : all_scenarios(o.seed)) {
+    if (!o.only.empty() && o.only != s.name) continue;
+    found = true;
+    if (s.wide && type.make_wide == nullptr) continue;
+    if (!run_scenario(type, s, o, all)) break;
+  }
+  if (!found) throw std::invalid_argument("there is no scenario '" + o.only + "' in the battery");
+  return all;
+}
+
+}  // namespace espalier::sim::battery

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/explore.hpp"
+#include "sim/history/history.hpp"
+
+// A map as the scenarios see it: behind virtual functions, so that they are compiled once and not once for
+// each map type.
+
+namespace espalier::sim::battery {
+
+/// One operation of a program.
+struct step {
+  operation_kind kind;
+  std::uint64_t key;
+  /// insert, insert_or_assign: the argument. scan: the most entries to visit.
+  std::uint64_t value;
+};
+
+/// A map in a scene, all of whose operations are recorded.
+class subject {
+ public:
+  subject() = default;
+  subject(const subject&) = delete;
+  subject& operator=(const subject&) = delete;
+  virtual ~subject() = default;
+
+  virtual void start_with(const map_entry& e) = 0;
+  /// Each step with a guard of its own.
+  virtual void play(const step* first, const step* last) = 0;
+  /// All steps under one guard.
+  virtual void play_guarded(const step* first, const step* last) = 0;
+  /// At the end of the run: fails it where the map did not keep its promises.
+  virtual void check() = 0;
+};
+
+/// How to make one of a type of map, in a scene.
+struct subject_type {
+  subject& (*make)(scene& s);
+  /// With values of 24 bytes; null where the type cannot be given other values.
+  subject& (*make_wide)(scene& s);
+};
+
+}  // namespace espalier::sim::battery

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "espalier/workload/random.hpp"
+#include "scheduled/battery/subject.hpp"
+#include "sim/recorded_map.hpp"
+
+namespace espalier::sim::battery {
+
+/// Too large for a word. Each part follows from the first, which shows whether a reader got one value, or
+/// parts of two, or memory that was given back.
+struct wide_value {
+  std::uint64_t first, second, third;
+};
+
+}  // namespace espalier::sim::battery
+
+namespace espalier::sim {
+
+template <>
+struct recorded_value<battery::wide_value> {
+  [[nodiscard]] static battery::wide_value from_word(std::uint64_t word) noexcept {
+    return {word, workload::mix64(word), ~word};
+  }
+  [[nodiscard]] static std::uint64_t to_word(const battery::wide_value& v) {
+    require(v.second == workload::mix64(v.first) && v.third == ~v.first,
+            "a value came back that nobody wrote");
+    return v.first;
+  }
+};
+
+}  // namespace espalier::sim
+
+namespace espalier::sim::battery {
+
+/// None of its own doing is a step of the run.
+template <class Map>
+class subject_of final : public subject {
+ public:
+  [[gnu::no_sanitize_thread]] void start_with(const map_entry& e) override {
+    map_.start_with(e.key, e.value);
+  }
+
+  [[gnu::no_sanitize_thread]] void play(const step* first, const step* last) override {
+    for (const step* s = first; s != last; ++s) play_one(*s);
+  }
+
+  [[gnu::no_sanitize_thread]] void play_guarded(const step* first, const step* last) override {
+    auto guard = map_.pin();
+    for (const step* s = first; s != last; ++s) play_one(*s, guard);
+  }
+
+  void check() override { map_.check(); }
+
+ private:
+  template <class... Guard>
+  [[gnu::no_sanitize_thread]] void play_one(const step& s, Guard&... guard) {
+    switch (s.kind) {
+      case operation_kind::find:
+        map_.find(guard..., s.key);
+        break;
+      case operation_kind::contains:
+        map_.contains(guard..., s.key);
+        break;
+      case operation_kind::insert:
+        map_.insert(guard..., s.key, s.value);
+        break;
+      case operation_kind::insert_or_assign:
+        map_.insert_or_assign(guard..., s.key, s.value);
+        break;
+      case operation_kind::erase:
+        map_.erase(guard..., s.key);
+        break;
+      case operation_kind::scan:
+        map_.scan(guard..., s.key, s.value);
+        break;
+    }
+  }
+
+  recorded<Map> map_;
+};
+
+template <class Map>
+struct wide_map {
+  using type = void;
+};
+template <template <class, class, class, class, class...> class Map, class K, class V, class Traits, class C,
+          class... Rest>
+struct wide_map<Map<K, V, Traits, C, Rest...>> {
+  using type = Map<K, wide_value, Traits, C, Rest...>;
+};
+
+template <class Map>
+subject& make_subject(scene& s) {
+  return s.make<subject_of<Map>>();
+}
+
+template <class Map>
+[[nodiscard]] subject_type subject_type_of() {
+  subject_type type{make_subject<Map>, nullptr};
+  using wide = typename wide_map<Map>::type;
+  if constexpr (!std::is_void_v<wide>) type.make_wide = make_subject<wide>;
+  return type;
+}
+
+}  // namespace espalier::sim::battery

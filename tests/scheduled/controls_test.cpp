@@ -1,0 +1,342 @@
+// Programs that are wrong in well-known ways. A tool that finds nothing here finds nothing.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "espalier/hw/pause.hpp"
+#include "espalier/hw/thread_slot.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_facade.hpp"
+#include "espalier/reclaim/no_guard.hpp"
+#include "scheduled/battery.hpp"
+#include "scheduled/lock_scenes.hpp"
+#include "sim/explore.hpp"
+#include "sim/memory/eager_reclaimer.hpp"
+
+namespace {
+
+using namespace espalier;
+using sim::failure_kind;
+using sim::scene;
+
+// Maps: a locked std::map, right but for what a flaw makes of it.
+
+enum class flaw : std::uint8_t {
+  none,
+  insert_in_two_steps,
+  assign_by_erase_and_insert,
+  find_remembers,
+  erase_reports_true,
+  scan_by_position,
+};
+
+template <flaw Flaw>
+class flawed_map : public map_facade<flawed_map<Flaw>, std::uint64_t, std::uint64_t, std::less<>> {
+  using facade = map_facade<flawed_map, std::uint64_t, std::uint64_t, std::less<>>;
+  using hold = std::scoped_lock<std::mutex>;
+
+ public:
+  using key_type = std::uint64_t;
+  using mapped_type = std::uint64_t;
+  using guard_type = no_guard;
+  using facade::contains;
+  using facade::erase;
+  using facade::find;
+  using facade::insert;
+  using facade::insert_or_assign;
+  using facade::scan;
+
+  [[nodiscard]] guard_type pin() noexcept { return {}; }
+
+  std::optional<std::uint64_t> find(guard_type&, const std::uint64_t& key) {
+    const hold lock(mutex_);
+    auto& memory = found_last_[hw::thread_slot()];
+    if (Flaw == flaw::find_remembers && memory.first == key && memory.second) return memory.second;
+    const auto at = map_.find(key);
+    if (at == map_.end()) return std::nullopt;
+    memory = {key, at->second};
+    return at->second;
+  }
+
+  bool contains(guard_type&, const std::uint64_t& key) {
+    const hold lock(mutex_);
+    return map_.contains(key);
+  }
+
+  bool insert(guard_type& guard, const std::uint64_t& key, const std::uint64_t& value) {
+    if (Flaw == flaw::insert_in_two_steps) {
+      if (contains(guard, key)) return false;
+      const hold lock(mutex_);
+      map_[key] = value;
+      return true;
+    }
+    const hold lock(mutex_);
+    return map_.emplace(key, value).second;
+  }
+
+  bool insert_or_assign(guard_type& guard, const std::uint64_t& key, const std::uint64_t& value) {
+    if (Flaw == flaw::assign_by_erase_and_insert) {
+      const bool was_there = erase(guard, key);
+      return insert(guard, key, value) && !was_there;
+    }
+    const hold lock(mutex_);
+    return map_.insert_or_assign(key, value).second;
+  }
+
+  bool erase(guard_type& guard, const std::uint64_t& key) {
+    if (Flaw == flaw::erase_reports_true) {
+      if (!contains(guard, key)) return false;
+      const hold lock(mutex_);
+      map_.erase(key);
+      return true;
+    }
+    const hold lock(mutex_);
+    return map_.erase(key) != 0;
+  }
+
+  template <class Visitor>
+  std::size_t scan(guard_type&, const std::uint64_t& from, Visitor&& visitor) {
+    std::uint64_t next = from;
+    for (std::size_t visits = 0;; ++visits) {
+      std::optional<std::pair<std::uint64_t, std::uint64_t>> entry;
+      {
+        const hold lock(mutex_);
+        auto at = map_.lower_bound(Flaw == flaw::scan_by_position ? from : next);
+        if (Flaw == flaw::scan_by_position) {
+          for (std::size_t i = 0; i < visits && at != map_.end(); ++i) ++at;
+        }
+        if (at != map_.end()) entry = *at;
+      }
+      if (!entry) return visits;
+      if (!visit_entry(visitor, entry->first, entry->second)) return visits + 1;
+      next = entry->first + 1;
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::uint64_t, std::uint64_t> map_;
+  std::array<std::pair<std::uint64_t, std::optional<std::uint64_t>>, 8> found_last_{};
+};
+
+sim::battery::options small_options() {
+  sim::battery::options o;
+  o.schedules_per_scenario = 200;
+  return o;
+}
+
+/// Without scan_over_several_guards, and keys at the end of the domain, which the map above does not know.
+template <class Map>
+sim::battery::result run_all(const char* leave_out) {
+  sim::battery::result sum;
+  for (const std::string& name : sim::battery::scenario_names()) {
+    if (name == leave_out) continue;
+    sim::battery::options o = small_options();
+    o.only = name;
+    sum = sim::battery::run<Map>(o);
+    if (!sum.passed) break;
+  }
+  return sum;
+}
+
+TEST(flawed_maps, one_without_a_flaw_passes) {
+  const auto r = run_all<flawed_map<flaw::none>>("keys_at_the_ends_of_the_domain");
+  EXPECT_TRUE(r.passed) << r.text;
+}
+
+template <flaw Flaw>
+void expect_not_linearizable() {
+  const auto r = run_all<flawed_map<Flaw>>("keys_at_the_ends_of_the_domain");
+  ASSERT_FALSE(r.passed);
+  EXPECT_NE(r.text.find(to_string(failure_kind::requirement)), std::string::npos) << r.text;
+  EXPECT_NE(r.text.find("not linearizable"), std::string::npos) << r.text;
+}
+
+TEST(flawed_maps, insert_in_two_steps) { expect_not_linearizable<flaw::insert_in_two_steps>(); }
+TEST(flawed_maps, assign_by_erase_and_insert) { expect_not_linearizable<flaw::assign_by_erase_and_insert>(); }
+// Here the operations do not overlap where the error is: their intervals must be no longer than they are.
+TEST(flawed_maps, find_remembers) { expect_not_linearizable<flaw::find_remembers>(); }
+TEST(flawed_maps, erase_reports_true) { expect_not_linearizable<flaw::erase_reports_true>(); }
+TEST(flawed_maps, scan_by_position) { expect_not_linearizable<flaw::scan_by_position>(); }
+
+// Locks.
+
+struct load_then_store_lock {
+  std::atomic<bool> held{false};
+  void lock() noexcept {
+    while (held.load(std::memory_order_acquire)) hw::cpu_relax();
+    held.store(true, std::memory_order_release);
+  }
+  bool try_lock() noexcept {
+    if (held.load(std::memory_order_acquire)) return false;
+    held.store(true, std::memory_order_release);
+    return true;
+  }
+  void unlock() noexcept { held.store(false, std::memory_order_release); }
+};
+
+sim::exploration_report explore(const char* name, const std::function<void(scene&)>& build,
+                                sim::store_order stores = sim::store_order::either) {
+  sim::exploration_options o;
+  o.schedules = 4000;
+  o.stores = stores;
+  return sim::explore(name, o, build);
+}
+
+void expect_found(const sim::exploration_report& report, failure_kind kind) {
+  ASSERT_FALSE(report.passed()) << "nothing was found in " << report.runs << " schedules";
+  EXPECT_EQ(report.failure->kind, kind) << report;
+}
+
+TEST(flawed_locks, load_then_store) {
+  expect_found(explore("load_then_store", sim::mutual_exclusion<load_then_store_lock, 2, 1>),
+               failure_kind::requirement);
+}
+
+/// Dekker's entry protocol: each says that it wants to enter, then looks whether the other does.
+template <std::memory_order Order>
+void dekker(scene& s) {
+  struct entry {
+    std::atomic<bool> wants[2]{};
+    std::atomic<int> inside{0};
+  };
+  auto& shared = s.make<entry>();
+  for (const int me : {0, 1}) {
+    s.thread(me == 0 ? "a" : "b", [&shared, me] {
+      shared.wants[me].store(true, Order);
+      if (shared.wants[1 - me].load(Order)) return;
+      sim::require(shared.inside.fetch_add(1) == 0, "both are inside");
+      shared.inside.fetch_sub(1);
+    });
+  }
+}
+
+TEST(flawed_locks, dekker_needs_a_fence) {
+  const auto relaxed = dekker<std::memory_order_relaxed>;
+  EXPECT_TRUE(explore("dekker", relaxed, sim::store_order::sequential).passed());
+  expect_found(explore("dekker", relaxed, sim::store_order::buffered), failure_kind::requirement);
+  const auto fenced = explore("dekker_fenced", dekker<std::memory_order_seq_cst>, sim::store_order::buffered);
+  EXPECT_TRUE(fenced.passed()) << fenced;
+}
+
+TEST(flawed_locks, locks_in_two_orders) {
+  expect_found(explore("locks_in_two_orders",
+                       [](scene& s) {
+                         auto& locks = s.make<std::array<std::mutex, 2>>();
+                         s.thread("a", [&locks] {
+                           const std::scoped_lock first(locks[0]);
+                           const std::scoped_lock second(locks[1]);
+                         });
+                         s.thread("b", [&locks] {
+                           const std::scoped_lock first(locks[1]);
+                           const std::scoped_lock second(locks[0]);
+                         });
+                       }),
+               failure_kind::livelock);
+}
+
+// Reclamation: one cell that a reader reaches and a writer takes out.
+
+struct cell {
+  sim::eager_reclaimer reclaimer;
+  std::atomic<int*> current{new int(1)};
+  ~cell() { delete current.load(); }
+
+  void read() {
+    const auto guard = reclaimer.pin();
+    if (const int* const seen = current.load()) sim::require(*seen == 1, "the value is there");
+  }
+  static retired entry_of(int* memory) {
+    return {memory, nullptr, nullptr, [](const retired& e) noexcept { delete static_cast<int*>(e.object); }};
+  }
+};
+
+void around_a_reader(scene& s, void (*write)(cell&)) {
+  auto& shared = s.make<cell>();
+  s.thread("reads", [&shared] {
+    shared.read();
+    shared.read();
+  });
+  s.thread("writes", [&shared, write] { write(shared); });
+}
+
+TEST(flawed_reclamation, none) {
+  const auto report = explore("right", [](scene& s) {
+    around_a_reader(s, [](cell& c) {
+      auto guard = c.reclaimer.pin();
+      guard.reserve(1);
+      guard.retire(cell::entry_of(c.current.exchange(nullptr)));
+    });
+  });
+  EXPECT_TRUE(report.passed()) << report;
+}
+
+TEST(flawed_reclamation, retired_before_it_is_unlinked) {
+  expect_found(explore("retired_before_it_is_unlinked",
+                       [](scene& s) {
+                         around_a_reader(s, [](cell& c) {
+                           {
+                             auto guard = c.reclaimer.pin();
+                             guard.reserve(1);
+                             guard.retire(cell::entry_of(c.current.load()));
+                           }
+                           c.current.store(nullptr);
+                         });
+                       }),
+               failure_kind::use_after_free);
+}
+
+TEST(flawed_reclamation, freed_at_once) {
+  expect_found(
+      explore("freed_at_once",
+              [](scene& s) { around_a_reader(s, [](cell& c) { delete c.current.exchange(nullptr); }); }),
+      failure_kind::use_after_free);
+}
+
+TEST(flawed_reclamation, retired_by_two) {
+  expect_found(explore("retired_by_two",
+                       [](scene& s) {
+                         auto& shared = s.make<cell>();
+                         for (const char* name : {"a", "b"}) {
+                           s.thread(name, [&shared] {
+                             auto guard = shared.reclaimer.pin();
+                             guard.reserve(1);
+                             int* const seen = shared.current.load();
+                             if (seen == nullptr) return;
+                             shared.current.store(nullptr);
+                             guard.retire(cell::entry_of(seen));
+                           });
+                         }
+                       }),
+               failure_kind::bad_retire);
+}
+
+TEST(flawed_reclamation, lost_when_two_write) {
+  expect_found(explore("lost_when_two_write",
+                       [](scene& s) {
+                         auto& shared = s.make<cell>();
+                         for (const char* name : {"a", "b"}) {
+                           s.thread(name, [&shared] {
+                             auto guard = shared.reclaimer.pin();
+                             guard.reserve(1);
+                             int* seen = shared.current.load();
+                             int* const fresh = new int(1);
+                             // Who loses forgets its own.
+                             if (!shared.current.compare_exchange_strong(seen, fresh)) return;
+                             guard.retire(cell::entry_of(seen));
+                           });
+                         }
+                       }),
+               failure_kind::leak);
+}
+
+}  // namespace

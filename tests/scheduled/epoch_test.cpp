@@ -1,0 +1,236 @@
+#include "espalier/reclaim/epoch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "espalier/map/bst/ticket.hpp"
+#include "scheduled/schedules.hpp"
+#include "sim/explore.hpp"
+
+namespace {
+
+using namespace espalier;
+using sim::scene;
+
+sim::exploration_report explore(const char* name, double schedules, sim::store_order stores,
+                                const std::function<void(scene&)>& build) {
+  sim::exploration_options o;
+  o.schedules = sim::scaled_schedules(schedules);
+  o.stores = stores;
+  return sim::explore(name, o, build);
+}
+
+void expect_kept(const char* name, double schedules, const std::function<void(scene&)>& build) {
+  for (const auto stores : {sim::store_order::sequential, sim::store_order::buffered}) {
+    const auto report = explore(name, schedules, stores, build);
+    EXPECT_TRUE(report.passed()) << report;
+  }
+}
+
+struct object {
+  std::atomic<int> alive{1};
+  ~object() { alive.store(0); }
+};
+
+/// One object that readers reach and writers replace.
+struct shared_object {
+  epoch_domain domain;
+  std::atomic<object*> current{new object};
+  std::atomic<int> replaced{0};
+
+  shared_object() = default;
+  shared_object(const shared_object&) = delete;
+  shared_object& operator=(const shared_object&) = delete;
+  ~shared_object() { delete current.load(); }
+
+  void read() {
+    const auto guard = domain.pin();
+    look_twice();
+  }
+  void look_twice() {
+    const object* const seen = current.load(std::memory_order_acquire);
+    sim::require(seen->alive.load() == 1, "what a pinned thread reaches is there");
+    sim::require(seen->alive.load() == 1, "what a pinned thread reaches stays");
+  }
+  void replace() {
+    auto guard = domain.pin();
+    guard.reserve(1);
+    object* const old = current.exchange(new object, std::memory_order_acq_rel);
+    guard.retire({old, nullptr, this,
+                  [](const retired& entry) noexcept { delete static_cast<object*>(entry.object); }});
+    replaced.fetch_add(1);
+  }
+};
+
+void everything_is_given_back(shared_object& shared) {
+  sim::require(shared.domain.collect() == 0, "nothing waits when nobody is pinned");
+  const auto count = shared.domain.statistics();
+  sim::require(count.retired == static_cast<std::uint64_t>(shared.replaced.load()) &&
+                   count.reclaimed == count.retired && count.pinned_threads == 0,
+               "the counts agree");
+}
+
+TEST(epoch, a_pinned_reader_is_waited_for) {
+  expect_kept("a_pinned_reader_is_waited_for", 8000, [](scene& s) {
+    auto& shared = s.make<shared_object>();
+    s.thread("reads", [&shared] {
+      shared.read();
+      shared.read();
+    });
+    s.thread("replaces", [&shared] {
+      shared.replace();
+      shared.domain.collect();
+      shared.domain.collect();
+    });
+    s.at_end([&shared] { everything_is_given_back(shared); });
+  });
+}
+
+TEST(epoch, two_threads_collect_at_once) {
+  expect_kept("two_threads_collect_at_once", 5000, [](scene& s) {
+    auto& shared = s.make<shared_object>();
+    s.thread("reads", [&shared] { shared.read(); });
+    s.thread("replaces", [&shared] {
+      shared.replace();
+      shared.domain.collect();
+      shared.domain.collect();
+    });
+    s.thread("collects", [&shared] {
+      shared.domain.collect();
+      shared.domain.collect();
+    });
+    s.at_end([&shared] { everything_is_given_back(shared); });
+  });
+}
+
+TEST(epoch, two_threads_replace) {
+  expect_kept("two_threads_replace", 5000, [](scene& s) {
+    auto& shared = s.make<shared_object>();
+    for (const char* name : {"a", "b"}) {
+      s.thread(name, [&shared] {
+        shared.replace();
+        shared.domain.collect();
+        shared.replace();
+        shared.domain.collect();
+      });
+    }
+    s.thread("reads", [&shared] { shared.read(); });
+    s.at_end([&shared] { everything_is_given_back(shared); });
+  });
+}
+
+TEST(epoch, nested_guards_protect_until_the_last) {
+  expect_kept("nested_guards_protect_until_the_last", 5000, [](scene& s) {
+    auto& shared = s.make<shared_object>();
+    s.thread("reads", [&shared] {
+      auto outer = shared.domain.pin();
+      const object* const seen = shared.current.load(std::memory_order_acquire);
+      {
+        const auto inner = shared.domain.pin();
+      }
+      auto moved = std::move(outer);
+      shared.look_twice();
+      sim::require(seen->alive.load() == 1, "what was reached first stays");
+    });
+    s.thread("replaces", [&shared] {
+      shared.replace();
+      shared.domain.collect();
+      shared.replace();
+      shared.domain.collect();
+    });
+    s.at_end([&shared] { everything_is_given_back(shared); });
+  });
+}
+
+/// A thread that unpins and pins again between: its later pins must not hide an earlier reader.
+TEST(epoch, pinning_again_is_no_pin_of_long_ago) {
+  expect_kept("pinning_again_is_no_pin_of_long_ago", 5000, [](scene& s) {
+    auto& shared = s.make<shared_object>();
+    s.thread("reads", [&shared] {
+      for (int i = 0; i < 3; ++i) shared.read();
+    });
+    s.thread("replaces", [&shared] {
+      for (int i = 0; i < 2; ++i) shared.replace();
+      shared.domain.collect();
+    });
+    s.thread("collects", [&shared] {
+      for (int i = 0; i < 3; ++i) shared.domain.collect();
+    });
+    s.at_end([&shared] { everything_is_given_back(shared); });
+  });
+}
+
+/// What a thread retired and never collected is given back by others, though it has ended.
+TEST(epoch, bags_of_ended_threads) {
+  expect_kept("bags_of_ended_threads", 3000, [](scene& s) {
+    auto& shared = s.make<shared_object>();
+    auto& ended = s.make<std::atomic<int>>(0);
+    for (const char* name : {"a", "b"}) {
+      s.thread(name, [&] {
+        shared.replace();
+        shared.replace();
+        ended.fetch_add(1);
+      });
+    }
+    s.thread("collects", [&] {
+      while (ended.load() != 2) sim::wait_for_others();
+      sim::require(shared.domain.collect() == 0, "a thread that has ended holds nothing up");
+    });
+    s.at_end([&shared] { everything_is_given_back(shared); });
+  });
+}
+
+/// More than two bags, so that retiring advances and gives back by itself, while a reader comes and goes.
+TEST(epoch, full_bags) {
+  expect_kept("full_bags", 150, [](scene& s) {
+    auto& shared = s.make<shared_object>();
+    s.thread("retires", [&shared] {
+      for (int i = 0; i < 140; ++i) shared.replace();
+    });
+    s.thread("retires too", [&shared] {
+      for (int i = 0; i < 70; ++i) shared.replace();
+    });
+    s.thread("reads", [&shared] {
+      for (int i = 0; i < 40; ++i) shared.read();
+    });
+    s.at_end([&shared] { everything_is_given_back(shared); });
+  });
+}
+
+using shipped_map = ticket<std::uint64_t, std::uint64_t>;
+
+/// A map dies beside another one on the same domain, whose thread collects what both have retired. What is
+/// given back after the purge would go to the dead map's placement, whose memory is gone.
+TEST(epoch, purge_of_a_dying_map) {
+  expect_kept("purge_of_a_dying_map", 1000, [](scene& s) {
+    auto& domain = s.make<epoch_domain>();
+    auto& living = s.make<shipped_map>(&domain);
+    living.insert(1, 1);
+    living.insert(2, 2);
+    s.thread("dies", [&domain] {
+      const auto dying = std::make_unique<shipped_map>(&domain);
+      dying->insert(1, 1);
+      dying->insert(2, 2);
+      dying->erase(1);
+      dying->erase(2);
+    });
+    s.thread("lives", [&] {
+      living.erase(1);
+      domain.collect();
+      living.erase(2);
+      domain.collect();
+    });
+    s.thread("reads", [&living] { static_cast<void>(living.find(2)); });
+    s.at_end([&] {
+      sim::require(domain.collect() == 0, "nothing waits when nobody is pinned");
+      sim::require(living.usage().blocks == 0, "the empty map holds nothing");
+    });
+  });
+}
+
+}  // namespace

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "espalier/map/catalog.hpp"
+#include "scheduled/battery.hpp"
+
+// The battery as tests <map>/<scenario>, for the entries of one algorithm of the catalogue: each type that is
+// left when placement and reclaimer are the simulator's, and the algorithm's default with the traits that
+// ship.
+
+namespace espalier::sim::battery {
+
+/// Makes one test of each scenario for this map. `share` is its part of the usual number of schedules.
+bool add_tests(const std::string& map, const subject_type& type, double share);
+
+template <class... Maps>
+struct map_list {
+  template <class Map>
+  static constexpr bool has = (std::is_same_v<Map, Maps> || ...);
+  template <class Map>
+  using with = map_list<Maps..., Map>;
+};
+
+template <class Done, class... Entries>
+struct distinct;
+template <class Done>
+struct distinct<Done> {
+  static void add() {}
+};
+template <class Done, class Entry, class... Others>
+struct distinct<Done, Entry, Others...> {
+  static void add() {
+    using map = simulated_map<typename Entry::map_type>;
+    if constexpr (!Done::template has<map>) add_tests(Entry::name(), subject_type_of<map>(), 1);
+    distinct<typename Done::template with<map>, Others...>::add();
+  }
+};
+template <class... Entries>
+using distinct_of = distinct<map_list<>, Entries...>;
+
+template <class Entries>
+bool add_algorithm() {
+  Entries::template entries_as<distinct_of>::add();
+  Entries::for_each([]<class Entry>() {
+    if constexpr (Entry::variant.empty())
+      add_tests(Entry::name() + "/as_shipped", subject_type_of<typename Entry::map_type>(), 0.25);
+  });
+  return true;
+}
+
+}  // namespace espalier::sim::battery
+
+#define ESPALIER_CATALOG_UNIT(algorithm)                 \
+  [[maybe_unused]] static const bool algorithm##_added = \
+      ::espalier::sim::battery::add_algorithm<::espalier::catalog::algorithm>();

@@ -1,0 +1,232 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "espalier/memory/cluster_slab.hpp"
+#include "espalier/memory/clustered.hpp"
+#include "espalier/memory/segregated.hpp"
+#include "espalier/memory/slab.hpp"
+#include "scheduled/schedules.hpp"
+#include "sim/explore.hpp"
+
+namespace {
+
+using namespace espalier;
+using sim::scene;
+
+constexpr std::size_t block_bytes = 32;
+constexpr block node_request{block_bytes, alignof(std::uint64_t), memory_role::node};
+
+void expect_kept(const char* name, double schedules, const std::function<void(scene&)>& build) {
+  for (const auto stores : {sim::store_order::sequential, sim::store_order::buffered}) {
+    sim::exploration_options o;
+    o.schedules = sim::scaled_schedules(schedules);
+    o.stores = stores;
+    const auto report = sim::explore(name, o, build);
+    EXPECT_TRUE(report.passed()) << report;
+  }
+}
+
+/// A block in use carries its owner's mark in all its words. Handed out twice, it carries somebody else's.
+struct marked_block {
+  std::uint64_t words[block_bytes / sizeof(std::uint64_t)];
+
+  void mark(std::uint64_t by) {
+    for (std::uint64_t& w : words) w = by;
+  }
+  void check(std::uint64_t by) const {
+    for (const std::uint64_t w : words)
+      sim::require(w == by, "a block in use is written to by another owner");
+  }
+};
+
+/// The placements behind one face.
+class slab_source {
+ public:
+  void* take(const void* = nullptr) { return memory_.allocate(); }
+  void give(void* memory) noexcept { memory_.deallocate(memory); }
+  [[nodiscard]] memory_usage usage() const noexcept { return memory_.usage(); }
+
+ private:
+  slab memory_{block_bytes};
+};
+
+class cluster_source {
+ public:
+  void* take(const void* near = nullptr) { return memory_.allocate(near); }
+  void give(void* memory) noexcept { memory_.deallocate(memory); }
+  [[nodiscard]] memory_usage usage() const noexcept { return memory_.usage(); }
+
+ private:
+  cluster_slab memory_{block_bytes, 2};
+};
+
+class large_cluster_source {
+ public:
+  void* take(const void* near = nullptr) { return memory_.allocate(near); }
+  void give(void* memory) noexcept { memory_.deallocate(memory); }
+  [[nodiscard]] memory_usage usage() const noexcept { return memory_.usage(); }
+
+ private:
+  cluster_slab memory_{block_bytes, 8};
+};
+
+template <class Placement>
+class placement_source {
+ public:
+  void* take(const void* near = nullptr) { return memory_.allocate(node_request, near); }
+  void give(void* memory) noexcept { memory_.deallocate(memory, node_request); }
+  [[nodiscard]] memory_usage usage() const noexcept { return memory_.usage(); }
+
+ private:
+  Placement memory_;
+};
+
+/// Blocks in the hands of one thread, with its mark.
+template <class Source, std::size_t Most>
+class holder {
+ public:
+  holder(Source& source, std::uint64_t mark) : source_(source), mark_(mark) {}
+
+  void* take(const void* near = nullptr) {
+    auto* const b = static_cast<marked_block*>(source_.take(near));
+    sim::require(reinterpret_cast<std::uintptr_t>(b) % alignof(std::uint64_t) == 0, "a block is aligned");
+    b->mark(mark_);
+    blocks_[count_++] = b;
+    return b;
+  }
+  void give_all() {
+    for (std::size_t i = 0; i < count_; ++i) blocks_[i]->check(mark_);
+    for (std::size_t i = 0; i < count_; ++i) source_.give(blocks_[i]);
+    count_ = 0;
+  }
+
+ private:
+  Source& source_;
+  std::uint64_t mark_;
+  std::array<marked_block*, Most> blocks_{};
+  std::size_t count_ = 0;
+};
+
+template <class Source>
+class placements : public ::testing::Test {};
+
+using all_sources = ::testing::Types<slab_source, cluster_source, large_cluster_source,
+                                     placement_source<segregated>, placement_source<clustered>>;
+TYPED_TEST_SUITE(placements, all_sources);
+
+void require_empty(memory_usage usage) {
+  sim::require(usage.blocks == 0 && usage.bytes_in_use == 0, "no block is in use at the end");
+}
+
+TYPED_TEST(placements, hand_out_no_block_twice) {
+  expect_kept("hand_out_no_block_twice", 1500, [](scene& s) {
+    auto& source = s.make<TypeParam>();
+    for (std::uint64_t t = 1; t <= 3; ++t) {
+      s.thread(std::to_string(t), [&source, t] {
+        holder<TypeParam, 4> mine(source, t);
+        for (int round = 0; round < 2; ++round) {
+          for (int i = 0; i < 3; ++i) mine.take();
+          mine.give_all();
+        }
+      });
+    }
+    s.at_end([&source] { require_empty(source.usage()); });
+  });
+}
+
+/// All ask for room beside one block, which stays; and each beside its own.
+TYPED_TEST(placements, share_the_room_beside_a_block) {
+  expect_kept("share_the_room_beside_a_block", 3000, [](scene& s) {
+    auto& source = s.make<TypeParam>();
+    void* const wanted = source.take();
+    for (std::uint64_t t = 1; t <= 3; ++t) {
+      s.thread(std::to_string(t), [&source, wanted, t] {
+        holder<TypeParam, 4> mine(source, t);
+        for (int round = 0; round < 2; ++round) {
+          const void* const own = mine.take(wanted);
+          mine.take(own);
+          mine.give_all();
+        }
+      });
+    }
+    s.at_end([&source, wanted] {
+      source.give(wanted);
+      require_empty(source.usage());
+    });
+  });
+}
+
+/// Blocks that lie side by side are given back by two threads, while a third takes: the last one out hands
+/// the whole cluster on.
+TYPED_TEST(placements, neighbours_given_back_by_two_threads) {
+  expect_kept("neighbours_given_back_by_two_threads", 3000, [](scene& s) {
+    auto& source = s.make<TypeParam>();
+    void* const first = source.take();
+    void* const second = source.take(first);
+    s.thread("gives first", [&source, first] {
+      source.give(first);
+      holder<TypeParam, 2> mine(source, 1);
+      mine.take(mine.take());
+      mine.give_all();
+    });
+    s.thread("gives second", [&source, second] {
+      source.give(second);
+      holder<TypeParam, 2> mine(source, 2);
+      mine.take(mine.take());
+      mine.give_all();
+    });
+    s.thread("takes", [&source] {
+      holder<TypeParam, 4> mine(source, 3);
+      mine.take(mine.take());
+      mine.take(mine.take());
+      mine.give_all();
+    });
+    s.at_end([&source] { require_empty(source.usage()); });
+  });
+}
+
+/// Enough blocks for the batches by which one thread's memory comes to serve another.
+TYPED_TEST(placements, batches_from_thread_to_thread) {
+  expect_kept("batches_from_thread_to_thread", 60, [](scene& s) {
+    constexpr std::size_t many = 270;
+    auto& source = s.make<TypeParam>();
+    auto& blocks = s.make<std::array<std::atomic<void*>, many>>();
+    for (auto& b : blocks) {
+      void* const memory = source.take();
+      static_cast<marked_block*>(memory)->mark(99);
+      b.store(memory);
+    }
+    s.thread("gives", [&] {
+      for (auto& b : blocks) {
+        void* const memory = b.exchange(nullptr);
+        if (memory == nullptr) continue;
+        static_cast<marked_block*>(memory)->check(99);
+        source.give(memory);
+      }
+    });
+    for (std::uint64_t t = 1; t <= 2; ++t) {
+      s.thread(std::to_string(t), [&, t] {
+        holder<TypeParam, 160> mine(source, t);
+        for (std::size_t i = 0; i < 60; ++i) {
+          mine.take();
+          if (void* const memory = blocks[many - 1 - i].exchange(nullptr)) source.give(memory);
+        }
+        for (std::size_t i = 0; i < 80; ++i) mine.take();
+        mine.give_all();
+        for (std::size_t i = 0; i < 70; ++i) mine.take();
+        mine.give_all();
+      });
+    }
+    s.at_end([&] {
+      for (auto& b : blocks) sim::require(b.load() == nullptr, "every block was given back");
+      require_empty(source.usage());
+    });
+  });
+}
+
+}  // namespace
