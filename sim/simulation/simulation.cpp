@@ -48,7 +48,8 @@ simulation::simulation(const machine_spec& spec, unsigned threads, pinning order
     : machine_(spec, arena::address_space_bytes),
       hardware_thread_(chosen_threads(spec, threads, order)),
       queue_(threads),
-      clock_(threads, 0) {
+      clock_(threads, 0),
+      spins_(threads) {
   memory = &heap_;
   heap_.reset(heap::policy::plain);
   if (spec.transactions) {
@@ -108,6 +109,7 @@ phase_result simulation::run(const std::function<void(unsigned)>& code) {
   for (unsigned i = 0; i < threads(); ++i) {
     before_phase.push_back(machine_.of(hardware_thread_[i]));
     clock_[i] = start;
+    spins_[i] = {};
     queue_.set(i, clock_queue::rank_of(start, i));
   }
   timed_ = true;
@@ -132,11 +134,7 @@ unsigned simulation::finished(unsigned id) {
   ended_[id] = true;
   if (timed_) {
     queue_.remove(id);
-    const clock_queue::rank next = queue_.lowest();
-    if (next == clock_queue::never) return fibers::none;
-    queue_.remove(clock_queue::thread_of(next));
-    others_ = queue_.lowest();
-    return clock_queue::thread_of(next);
+    return take_next();
   }
   turn_left_ = accesses_per_turn;
   for (unsigned i = 1; i <= threads(); ++i) {
@@ -152,10 +150,68 @@ void simulation::give_way() {
   const clock_queue::rank mine = clock_queue::rank_of(clock_[me], me);
   if (mine <= others_) return;
   queue_.set(me, mine);
+  const unsigned next = take_next();
+  if (next != me) fibers_.switch_to(next);
+}
+
+unsigned simulation::take_next() {
+  if (queue_.lowest() == clock_queue::never) {
+    const std::uint64_t now = *std::max_element(clock_.begin(), clock_.end());
+    while (!sleepers_.empty()) wake(sleepers_.back(), now);
+  }
   const clock_queue::rank next = queue_.lowest();
+  if (next == clock_queue::never) return fibers::none;
   queue_.remove(clock_queue::thread_of(next));
   others_ = queue_.lowest();
-  if (clock_queue::thread_of(next) != me) fibers_.switch_to(clock_queue::thread_of(next));
+  return clock_queue::thread_of(next);
+}
+
+void simulation::spin::note(std::uint64_t line) noexcept {
+  for (std::size_t i = 0; i < line_count; ++i) {
+    if (lines[i] == line) return;
+  }
+  if (line_count == most_lines)
+    reads_only = false;
+  else
+    lines[line_count++] = line;
+}
+
+bool simulation::goes_round(spin& turn, std::uint64_t now) noexcept {
+  const std::uint64_t period = now - turn.since;
+  const bool round = turn.reads_only && turn.line_count != 0 && period == turn.period;
+  turn.period = turn.reads_only ? period : 0;
+  return round;
+}
+
+void simulation::sleep() {
+  const unsigned me = fibers_.current();
+  spins_[me].asleep = true;
+  sleepers_.push_back(me);
+  const unsigned next = take_next();
+  if (next != me) fibers_.switch_to(next);
+}
+
+void simulation::wake(unsigned thread, std::uint64_t when) {
+  spin& turn = spins_[thread];
+  turn.asleep = false;
+  std::erase(sleepers_, thread);
+  std::uint64_t& clock = clock_[thread];
+  const std::uint64_t turns = when < clock ? 0 : (when - clock) / turn.period + 1;
+  clock += turns * turn.period;
+  const clock_queue::rank rank = clock_queue::rank_of(clock, thread);
+  queue_.set(thread, rank);
+  others_ = std::min(others_, rank);
+}
+
+void simulation::wake_readers_of(std::uint64_t line, std::uint64_t when) {
+  for (std::size_t i = sleepers_.size(); i-- > 0;) {
+    const spin& turn = spins_[sleepers_[i]];
+    for (std::size_t l = 0; l < turn.line_count; ++l) {
+      if (turn.lines[l] != line) continue;
+      wake(sleepers_[i], when);
+      break;
+    }
+  }
 }
 
 void simulation::go_on_in_turn() {
@@ -188,6 +244,14 @@ void simulation::before(const access& a) {
   if (transactional != nullptr) transactions_.on_access(me, a);
   const unsigned hardware = hardware_thread_[me];
   std::uint64_t& clock = clock_[me];
+  const std::uint64_t line = *where / line_bytes;
+  const std::uint64_t last_line = (*where + a.bytes - 1) / line_bytes;
+  if (is_write(a.kind)) {
+    spins_[me].reads_only = false;
+    for (std::uint64_t l = line; l <= last_line && !sleepers_.empty(); ++l) wake_readers_of(l, clock);
+  } else {
+    for (std::uint64_t l = line; l <= last_line; ++l) spins_[me].note(l);
+  }
   clock += machine_.work(hardware, work_per_access);
   clock += machine_.access(hardware, clock, *where, a.bytes, touch_of(a.kind));
 }
@@ -196,6 +260,7 @@ void simulation::fence() {
   if (!timed_) return;
   give_way();
   const unsigned me = fibers_.current();
+  spins_[me].reads_only = false;
   clock_[me] += machine_.fence(hardware_thread_[me], clock_[me]);
 }
 
@@ -211,8 +276,15 @@ void simulation::step(transaction_step what, const void*) {
 
 void simulation::wait(bool long_wait) {
   if (!timed_) return go_on_in_turn();
-  clock_[fibers_.current()] += long_wait ? long_wait_cycles : short_wait_cycles;
-  give_way();
+  const unsigned me = fibers_.current();
+  clock_[me] += long_wait ? long_wait_cycles : short_wait_cycles;
+  if (goes_round(spins_[me], clock_[me]))
+    sleep();
+  else
+    give_way();
+  spins_[me].line_count = 0;
+  spins_[me].reads_only = true;
+  spins_[me].since = clock_[me];
 }
 
 void simulation::fault(const char* what, const block_record*) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -73,6 +74,31 @@ class simulation final : public world {
   void mapped(std::uintptr_t address, std::size_t bytes, bool huge, const unsigned* numa_node) override;
 
  private:
+  /// What a thread has done since it last said that it waits. A loop that only reads the same few lines, again
+  /// and again in the same time, changes nothing until somebody writes one of them: such a thread sleeps
+  /// until then. Its clock goes on; the reads of the turns that are left out, all of them hits, are not
+  /// counted, and a loop that counts its turns has made fewer.
+  struct spin {
+    static constexpr std::size_t most_lines = 2;
+    std::array<std::uint64_t, most_lines> lines{};
+    std::size_t line_count = 0;
+    bool reads_only = true;
+    std::uint64_t since = 0;   // when it began
+    std::uint64_t period = 0;  // of the turn before, which was like this one; 0 for unlike
+    bool asleep = false;
+
+    void note(std::uint64_t line) noexcept;
+  };
+
+  /// After a turn of a loop that waits: whether the next ones will all be the same.
+  bool goes_round(spin& turn, std::uint64_t now) noexcept;
+  void sleep();
+  void wake_readers_of(std::uint64_t line, std::uint64_t when);
+  void wake(unsigned thread, std::uint64_t when);
+  /// The next in the queue, taken out. Where all sleep, they are woken first: what they wait for is not
+  /// memory.
+  unsigned take_next();
+
   void run_fibers(const std::function<void(unsigned)>& code);
   unsigned finished(unsigned id);
   void go_on_in_turn();
@@ -89,6 +115,8 @@ class simulation final : public world {
   /// The running thread goes on while its rank is not above this: the lowest of all others.
   clock_queue::rank others_ = clock_queue::never;
   std::uint64_t moments_ = 0;
+  std::vector<spin> spins_;
+  std::vector<unsigned> sleepers_;
 
   bool timed_ = false;
   // Without time: threads take turns of so many accesses.
