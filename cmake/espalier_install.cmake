@@ -31,6 +31,12 @@ install(FILES "${PROJECT_BINARY_DIR}/espalier.pc" DESTINATION "${CMAKE_INSTALL_L
 
 if(ESPALIER_BUILD_APPS)
   install(TARGETS espalier_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  if(TARGET espalier_simulate)
+    # Only the command starts the one and only that loads the other, so both are out of the way of PATH and of
+    # the linker.
+    install(TARGETS espalier_simulate RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/espalier")
+    install(TARGETS espalier_sim LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/espalier")
+  endif()
   install(DIRECTORY report/espalier_report DESTINATION "${CMAKE_INSTALL_DATADIR}/espalier/report"
     PATTERN "__pycache__" EXCLUDE)
   install(CODE "

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,19 +8,18 @@
 #include <memory>
 #include <optional>
 
+#include "apps/common/map_choice.hpp"
+#include "apps/common/report_page.hpp"
+#include "apps/common/usage_error.hpp"
 #include "bench_options.hpp"
 #include "commands.hpp"
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/hw/topology.hpp"
 #include "espalier/peers_config.hpp"
 #include "espalier/workload/key_file.hpp"
-#include "espalier/workload/output_file.hpp"
 #include "espalier/workload/result.hpp"
 #include "espalier/workload/session.hpp"
-#include "map_choice.hpp"
 #include "progress.hpp"
-#include "report_command.hpp"
-#include "usage_error.hpp"
 
 namespace espalier::app {
 namespace {
@@ -39,14 +37,6 @@ void apply_quick_defaults(bench_options& o, const CLI::App& verb) {
   if (unset("--time")) o.seconds = 0.2;
   if (unset("--out")) o.out = "out";
   if (unset("--latency-every")) o.latency_every = 8;
-}
-
-void apply_out(bench_options& o) {
-  if (o.out.empty()) return;
-  const fs::path folder(o.out);
-  if (o.json.empty()) o.json = folder / "results.json";
-  if (o.csv.empty()) o.csv = folder / "results.csv";
-  if (o.report.empty()) o.report = folder / "report.html";
 }
 
 std::vector<unsigned> checked_threads(const std::vector<std::int64_t>& asked) {
@@ -69,21 +59,6 @@ hw::pin_policy checked_pin(const std::string& name) {
   if (name == "scatter") return hw::pin_policy::scatter;
   if (name == "none") return hw::pin_policy::none;
   throw usage_error(fmt::format("--pin {} is unknown; it is cores, scatter or none", name));
-}
-
-template <class Number>
-void at_least(Number value, Number least, const char* option) {
-  if (!(value >= least))
-    throw usage_error(fmt::format("{} {} is too small; at least {} is needed", option, value, least));
-}
-
-plan_request common_plan(const bench_options& o) {
-  plan_request p;
-  if (!o.distribution.empty()) p.distribution = workload::distribution_spec::parse(o.distribution);
-  p.keys = o.keys;
-  p.order = workload::parse_key_order(o.order);
-  p.seed = o.seed;
-  return p;
 }
 
 std::vector<std::shared_ptr<const workload::workload_plan>> quick_plans(const bench_options& o) {
@@ -112,14 +87,7 @@ std::vector<std::shared_ptr<const workload::workload_plan>> quick_plans(const be
 
 std::vector<std::shared_ptr<const workload::workload_plan>> plans_of(const bench_options& o,
                                                                      const CLI::App& verb) {
-  plan_request p = common_plan(o);
-  if (!o.keys_from.empty()) {
-    workload::key_list list = workload::load_key_file(o.keys_from);
-    if (list.duplicates != 0)
-      std::fprintf(stderr, "%s: %llu repeated keys were dropped\n", o.keys_from.c_str(),
-                   static_cast<unsigned long long>(list.duplicates));
-    p.explicit_keys = std::move(list.keys);
-  }
+  plan_request p = plan_with_keys(o);
   if (!o.trace.empty()) {
     p.trace = workload::read_trace(fs::path(o.trace));
     if (p.trace.empty()) throw usage_error(fmt::format("{} holds no operation", o.trace));
@@ -127,14 +95,7 @@ std::vector<std::shared_ptr<const workload::workload_plan>> plans_of(const bench
     p.prefill = verb.count("--keys") != 0 || verb.count("--keys-from") != 0;
     return {workload::make_plan(p)};
   }
-  std::vector<std::shared_ptr<const workload::workload_plan>> plans;
-  std::vector<std::string> mixes = o.mixes;
-  if (mixes.empty()) mixes.emplace_back(p.mix);
-  for (const std::string& mix : mixes) {
-    p.mix = mix;
-    plans.push_back(workload::make_plan(p));
-  }
-  return plans;
+  return plans_of_mixes(std::move(p), o.mixes);
 }
 
 std::vector<workload::registration> chosen_peers() {
@@ -142,7 +103,7 @@ std::vector<workload::registration> chosen_peers() {
     std::fprintf(stderr, "peer %s is missing from this build; with the packages %s the next build has it\n",
                  std::string(missing.name).c_str(), std::string(missing.packages).c_str());
   }
-  std::vector<workload::registration> built = all_peers();
+  std::vector<workload::registration> built = choose_maps(workload::registry(), workload::subject_kind::peer);
   if (built.empty())
     throw usage_error(
         "--peers: this program was built without any; install libtbb-dev, libcds-dev and libabsl-dev, then "
@@ -151,9 +112,9 @@ std::vector<workload::registration> chosen_peers() {
 }
 
 workload::session_request session_of(const bench_options& o, const CLI::App& verb) {
-  at_least<std::int64_t>(o.runs, 1, "--runs");
-  at_least<std::int64_t>(o.latency_every, 0, "--latency-every");
-  at_least<std::int64_t>(o.operations, 0, "--operations");
+  at_least(o.runs, 1, "--runs");
+  at_least(o.latency_every, 0, "--latency-every");
+  at_least(o.operations, 0, "--operations");
   if (!(o.seconds > 0) || o.seconds > 86400)
     throw usage_error(
         fmt::format("--time {} is out of range; seconds above 0 and up to 86400 are possible", o.seconds));
@@ -166,18 +127,13 @@ workload::session_request session_of(const bench_options& o, const CLI::App& ver
   s.seed = o.seed;
   s.latency_every = static_cast<unsigned>(o.latency_every);
   s.check_leaks = !o.no_leak_check;
-  s.maps = choose_maps(o.maps.empty() ? std::vector<std::string>{"all"} : o.maps, o.placements);
+  s.maps = choose_maps(workload::registry(), o.map_names(), o.placements);
   if (o.peers) {
     const auto peers = chosen_peers();
     s.maps.insert(s.maps.end(), peers.begin(), peers.end());
   }
   s.plans = o.quick ? quick_plans(o) : plans_of(o, verb);
   return s;
-}
-
-std::optional<workload::output_file> open_output(const std::string& path) {
-  if (path.empty()) return std::nullopt;
-  return std::optional<workload::output_file>(std::in_place, fs::path(path));
 }
 
 void write_hgrm(const fs::path& folder, const std::vector<workload::measurement>& all) {
@@ -192,9 +148,7 @@ void write_hgrm(const fs::path& folder, const std::vector<workload::measurement>
 
 void run_bench(bench_options o, const CLI::App& verb) {
   if (o.quick) apply_quick_defaults(o, verb);
-  apply_out(o);
-  if (!o.report.empty() && o.json.empty())
-    throw usage_error("--report needs the results as well: add --json FILE, or use --out FOLDER");
+  o.complete();
 
   // Everything that can be refused is refused before the first measurement.
   workload::session_request session = session_of(o, verb);

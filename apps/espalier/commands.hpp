@@ -10,6 +10,10 @@ namespace espalier::app {
 void add_bench_command(CLI::App& parser);
 void add_list_command(CLI::App& parser);
 void add_report_command(CLI::App& parser);
+void add_simulate_command(CLI::App& parser);
 void add_completion_command(CLI::App& parser);
+
+/// Becomes the simulator, which speaks for the verb from here on. Throws usage_error where this build has none.
+[[noreturn]] void become_simulator(char** arguments);
 
 }  // namespace espalier::app

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/common/map_choice.hpp"
 #include "commands.hpp"
-#include "map_choice.hpp"
 
 namespace espalier::app {
 namespace {
@@ -28,7 +28,9 @@ std::string bash_script(const CLI::App& parser) {
     verbs.push_back(verb->get_name());
     options += fmt::format("    {}) words='{}' ;;\n", verb->get_name(), fmt::join(option_names(*verb), " "));
   }
-  std::vector<std::string> maps = map_names();
+  std::vector<std::string> maps;
+  for (const auto& r : choose_maps(workload::registry(), workload::subject_kind::espalier))
+    maps.push_back(r.facts.name);
   maps.insert(maps.end(), {"all", "every"});
   return fmt::format(R"(# bash completion for espalier; load it with: source <(espalier completion)
 _espalier() {{
@@ -41,7 +43,11 @@ _espalier() {{
       return ;;
     --mix) words='100/0/0 90/5/5 50/25/25 ycsb-a ycsb-b ycsb-c ycsb-d ycsb-e ycsb-f' ;;
     --distribution) words='uniform zipfian scrambled-zipfian latest hotspot normal self-similar poisson sequential' ;;
-    --pin) words='cores scatter none' ;;
+    --pin)
+      words='cores scatter none'
+      [[ ${{COMP_WORDS[1]}} == simulate ]] && words='cores compact scatter' ;;
+    --machine)
+      words=$("${{COMP_WORDS[0]}}" simulate --machines 2>/dev/null | grep -o '^[a-z0-9_]*') ;;
     --order) words='scrambled sequential' ;;
     --json|--csv|--report|--trace|--record|--keys-from|--out|--hgrm|-o|--output)
       COMPREPLY=($(compgen -f -- "$current"))

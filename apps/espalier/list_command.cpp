@@ -5,9 +5,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "apps/common/map_choice.hpp"
+#include "apps/common/table.hpp"
 #include "commands.hpp"
-#include "map_choice.hpp"
-#include "table.hpp"
 
 namespace espalier::app {
 namespace {
@@ -71,9 +71,10 @@ void add_list_command(CLI::App& parser) {
                  "Also the maps of other libraries that this program was built with");
   verb->add_flag("--json", chosen->json, "Print JSON instead of a table");
   verb->callback([chosen] {
-    auto all = choose_maps({"every"}, {});
+    using workload::subject_kind;
+    auto all = choose_maps(workload::registry(), subject_kind::espalier);
     if (chosen->peers) {
-      const auto peers = all_peers();
+      const auto peers = choose_maps(workload::registry(), subject_kind::peer);
       all.insert(all.end(), peers.begin(), peers.end());
     }
     chosen->json ? print_json(all) : print_table(all);

@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <functional>
 
+#include "apps/common/table.hpp"
 #include "espalier/workload/result.hpp"
 #include "espalier/workload/statistics.hpp"
-#include "table.hpp"
 
 namespace espalier::app {
 namespace {
@@ -48,33 +48,18 @@ std::string group_table(const std::vector<workload::measurement>& group, bool co
 
 }  // namespace
 
-progress::progress() : terminal_(isatty(STDERR_FILENO) == 1) {}
-
-void progress::clear() {
-  if (terminal_) std::fputs("\r\033[K", stderr);
-}
-
 void progress::step(std::size_t done, std::size_t total, const std::string& what) {
-  if (terminal_) {
-    clear();
-    std::fprintf(stderr, "[%3zu%%] %.*s", done * 100 / std::max<std::size_t>(total, 1), 90, what.c_str());
-    std::fflush(stderr);
-    return;
-  }
-  const std::size_t tenths = done * 10 / std::max<std::size_t>(total, 1);
-  if (done != 0 && tenths <= tenths_shown_) return;
-  tenths_shown_ = tenths;
-  std::fprintf(stderr, "%zu%%: %s\n", tenths * 10, what.c_str());
+  line_.step(done, total, what);
 }
 
 void progress::skipped(const workload::subject_facts& map, const workload::workload_plan& plan,
                        const std::string& why) {
-  clear();
+  line_.clear();
   std::fprintf(stderr, "%s: %s is left out: %s\n", plan.name.c_str(), map.name.c_str(), why.c_str());
 }
 
 void progress::finished(const std::vector<workload::measurement>& group) {
-  clear();
+  line_.clear();
   const bool colour = wants_colour(STDOUT_FILENO);
   const auto& m = group.front();
   const std::string title =

@@ -1,25 +1,183 @@
-#include <cstdio>
-#include <cstdlib>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <stdexcept>
+
+#include "apps/common/exit_status.hpp"
+#include "apps/common/map_choice.hpp"
+#include "apps/common/progress_line.hpp"
+#include "apps/common/report_page.hpp"
+#include "apps/common/simulate_options.hpp"
+#include "apps/common/table.hpp"
+#include "apps/common/usage_error.hpp"
+#include "apps/simulate/calibration.hpp"
+#include "apps/simulate/result.hpp"
 #include "apps/simulate/session.hpp"
+#include "apps/simulate/study.hpp"
+#include "apps/simulate/tables.hpp"
 #include "sim/machine/presets.hpp"
+#include "sim/machine/this_machine.hpp"
+
+namespace espalier::simulate {
+namespace {
+
+using app::simulate_options;
+using app::usage_error;
+
+constexpr const char* trust =
+    "All of this is simulated. Memory is modelled, computation is guessed: rankings and counts mean\n"
+    "something, absolute throughput does not. docs/simulated-machine.md says how far to trust it.";
+
+sim::machine_spec chosen_machine(const std::string& name) {
+  if (name == "this") return sim::this_machine(hw::topology::system());
+  std::string known;
+  for (const sim::machine_spec& m : sim::presets()) {
+    if (m.name == name) return m;
+    known += m.name + ", ";
+  }
+  throw usage_error(fmt::format("--machine {} is unknown; there are {}and this", name, known));
+}
+
+std::vector<unsigned> chosen_threads(const simulate_options& o, const sim::machine_spec& machine) {
+  std::vector<unsigned> threads;
+  if (o.threads.empty()) {
+    const unsigned most = o.calibrate ? machine.cores() : machine.hardware_threads();
+    std::set<unsigned> steps{1, machine.cores_per_socket, machine.cores(), most};
+    threads.assign(steps.begin(), steps.upper_bound(most));
+    return threads;
+  }
+  const std::int64_t most = o.calibrate ? machine.cores() : machine.hardware_threads();
+  for (const std::int64_t n : o.threads) {
+    if (n < 1 || n > most)
+      throw usage_error(fmt::format("--threads {} is out of range; from 1 to {} is possible {}", n, most,
+                                    o.calibrate ? "with --calibrate here" : "on " + machine.name));
+    threads.push_back(static_cast<unsigned>(n));
+  }
+  return threads;
+}
+
+sim::pinning chosen_pinning(const std::string& name) {
+  if (name == "cores") return sim::pinning::smt_last;
+  if (name == "compact") return sim::pinning::compact;
+  if (name == "scatter") return sim::pinning::scatter;
+  throw usage_error(fmt::format("--pin {} is unknown; it is cores, compact or scatter", name));
+}
+
+void check_calibration(const simulate_options& o, const CLI::App& parser) {
+  if (parser.count("--machine") != 0 && o.machine != "this")
+    throw usage_error("--calibrate is about this machine; leave out --machine, or say --machine this");
+  if (!o.study.empty()) throw usage_error("--calibrate runs maps; leave out --study");
+  if (o.pin != "cores") throw usage_error("--calibrate pins to cores; leave out --pin");
+}
+
+/// The files that were asked for, open since before the first simulated operation.
+struct outputs {
+  explicit outputs(const app::result_options& o)
+      : json(app::open_output(o.json)), csv(app::open_output(o.csv)) {
+    if (!o.report.empty()) const workload::output_file probe{std::filesystem::path(o.report)};
+  }
+  std::optional<workload::output_file> json;
+  std::optional<workload::output_file> csv;
+};
+
+/// Those that can do what the plan asks for; says why of the others.
+std::vector<simulated_entry> able_maps(const std::vector<simulated_entry>& maps,
+                                       const workload::workload_plan& plan, app::progress_line& line) {
+  std::vector<simulated_entry> able;
+  for (const simulated_entry& map : maps) {
+    const std::string why = map.facts.cannot_run(plan);
+    if (why.empty()) {
+      able.push_back(map);
+      continue;
+    }
+    line.clear();
+    std::fprintf(stderr, "%s: %s is left out: %s\n", plan.name.c_str(), map.facts.name.c_str(), why.c_str());
+  }
+  return able;
+}
+
+std::vector<simulated_measurement> run_maps(const simulation_request& request, table_width width) {
+  app::progress_line line;
+  const bool colour = app::wants_colour(STDOUT_FILENO);
+  std::vector<simulated_measurement> all;
+  const std::size_t each = request.threads.size() * request.maps.size();
+  for (std::size_t i = 0; i < request.plans.size(); ++i) {
+    simulation_request part = request;
+    part.plans = {request.plans[i]};
+    part.maps = able_maps(request.maps, *request.plans[i], line);
+    if (part.maps.empty()) continue;
+    const auto group = run_simulation(part, [&](std::size_t done, std::size_t, const std::string& what) {
+      line.step(i * each + done, request.plans.size() * each, "simulating " + what);
+    });
+    line.clear();
+    std::printf("%s\n", measurement_table(request.machine, group, width, colour).c_str());
+    std::fflush(stdout);
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  if (all.empty()) throw usage_error("none of the maps can run this workload; see the reasons above");
+  return all;
+}
+
+int run(simulate_options o, const CLI::App& parser) {
+  if (o.list_machines) {
+    std::fputs(machine_list().c_str(), stdout);
+    return app::exit_done;
+  }
+  // Everything that can be refused is refused before the first operation.
+  o.complete();
+  app::at_least(o.operations, 1, "--operations");
+  if (o.calibrate) check_calibration(o, parser);
+  simulation_request request;
+  request.machine = chosen_machine(o.calibrate ? "this" : o.machine);
+  request.threads = chosen_threads(o, request.machine);
+  request.pinning = chosen_pinning(o.pin);
+  request.operations = static_cast<std::uint64_t>(o.operations);
+  request.seed = o.seed;
+  if (!o.study.empty()) {
+    const study& chosen = find_study(o.study);
+    {
+      const outputs probe(o);
+    }
+    return chosen.run({request.machine, request.threads, request.pinning, request.operations, o.keys, o.seed,
+                       o.json, o.csv, o.report, o.wide});
+  }
+  request.maps = app::choose_maps(simulated_catalog(), o.map_names(), o.placements);
+  if (o.calibrate && request.maps.size() < 2)
+    throw usage_error("--calibrate compares maps with the first one; name at least two");
+  request.plans = app::plans_of_mixes(app::plan_with_keys(o), o.mixes);
+  outputs files(o);
+
+  const auto all = run_maps(request, o.wide ? table_width::wide : table_width::narrow);
+  std::vector<calibrated_ratio> ratios;
+  if (o.calibrate) {
+    ratios = calibrate(o, all);
+    std::printf("%s\n", calibration_table(ratios, app::wants_colour(STDOUT_FILENO)).c_str());
+  }
+  std::printf("%s\n", trust);
+  if (files.json)
+    files.json->commit(to_json(workload::gather_context(o.seed, o.pin), request.machine, all, ratios));
+  if (files.csv) files.csv->commit(to_csv(request.machine, all));
+  if (!o.report.empty()) app::write_report({o.json}, o.report);
+  for (const std::string& written : {o.json, o.csv, o.report}) {
+    if (!written.empty()) std::printf("wrote %s\n", written.c_str());
+  }
+  return app::exit_done;
+}
+
+}  // namespace
+}  // namespace espalier::simulate
 
 int main(int argc, char** argv) {
   using namespace espalier;
-  simulate::simulation_request r;
-  workload::plan_request p;
-  p.mix = argc > 4 ? argv[4] : "90/5/5";
-  p.keys = 100000;
-  r.plans.push_back(workload::make_plan(p));
-  for (auto& e : simulate::simulated_catalog())
-    if (argc > 1 && e.facts.name == argv[1]) r.maps.push_back(e);
-  r.machine = sim::preset("e7_4850");
-  r.threads = {static_cast<unsigned>(std::atoi(argv[2]))};
-  r.operations = static_cast<std::uint64_t>(std::atoll(argv[3]));
-  for (auto& m : run_simulation(r, [](auto, auto, const auto& w) { std::printf("%s\n", w.c_str()); })) {
-    std::printf("%s %.2f M/s\n", m.facts.name.c_str(), m.operations_per_second() / 1e6);
-    for (const auto& f : sim::counts_fields)
-      std::printf("  %s %.3f (%llu)\n", std::string(f.name).c_str(), m.per_operation(m.total.*f.value),
-                  static_cast<unsigned long long>(m.total.*f.value));
-  }
+  CLI::App parser(app::simulate_description, "espalier simulate");
+  parser.failure_message(CLI::FailureMessage::simple);
+  app::simulate_options options;
+  declare(parser, options);
+  int status = app::exit_done;
+  parser.callback([&] { status = simulate::run(options, parser); });
+  const int parsed = app::run_parser(parser, argc, argv);
+  return parsed == app::exit_done ? status : parsed;
 }

@@ -49,7 +49,7 @@ class drawn_objects final : public object_feed {
 objects_measurement measure_objects(const objects_request& request) {
   if (request.objects == 0 || request.lines == 0 || request.operations == 0)
     throw std::invalid_argument("objects, their lines and the operations are at least 1 each");
-  sim::simulation simulated(request.machine, request.threads);
+  sim::simulation simulated(request.machine, request.threads, request.pinning);
   // A locality is a socket that has threads; they are numbered without gaps.
   std::vector<unsigned> locality(request.threads);
   std::vector<unsigned> sockets;

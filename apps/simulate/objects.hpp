@@ -4,12 +4,14 @@
 
 #include "sim/machine/counts.hpp"
 #include "sim/machine/machine_spec.hpp"
+#include "sim/machine/thread_order.hpp"
 
 namespace espalier::simulate {
 
 struct objects_request {
   sim::machine_spec machine;
   unsigned threads = 40;
+  sim::pinning pinning = sim::pinning::smt_last;
   std::uint64_t objects = 64;
   std::uint64_t lines = 64;
   /// Of all threads together; a fifth as many before them warm up.

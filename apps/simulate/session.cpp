@@ -111,7 +111,9 @@ std::vector<simulated_measurement> run_simulation(const simulation_request& requ
     if (!plan->trace.empty()) throw std::invalid_argument("traces are not simulated yet");
     for (const unsigned threads : request.threads) {
       for (const simulated_entry& entry : request.maps) {
-        observer(all.size(), total, fmt::format("{}: {}, {} threads", plan->name, entry.facts.name, threads));
+        observer(all.size(), total,
+                 fmt::format("{}: {}, {} thread{}", plan->name, entry.facts.name, threads,
+                             threads == 1 ? "" : "s"));
         all.push_back(measure(request, entry, plan, threads));
       }
     }

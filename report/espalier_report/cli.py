@@ -42,7 +42,8 @@ def parser() -> argparse.ArgumentParser:
         description=textwrap.dedent("""\
             Turns the results of `espalier bench` into one HTML page: which map won which
             workload, charts of throughput, latency, memory and scaling, and every number as a
-            table. The page is a single file and loads nothing, so it can be mailed, archived
+            table. Results of `espalier simulate` become a page of their own kind, which says on
+            every figure that it is simulated. The page is a single file and loads nothing, so it can be mailed, archived
             and opened without a network."""),
         epilog=textwrap.dedent("""\
             examples:
@@ -55,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
 
             exit status: 0 written; 2 nothing written, one line on stderr says why."""))
     result.add_argument("results", nargs="+", type=pathlib.Path, metavar="RESULTS.json",
-                        help="a file that `espalier bench` wrote")
+                        help="a file that `espalier bench` or `espalier simulate` wrote")
     result.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("report.html"),
                         metavar="REPORT.html", help="the page to write (default: %(default)s)")
     return result

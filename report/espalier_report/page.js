@@ -52,14 +52,16 @@
     };
   }
 
+  // A bar has a colour only.
   function swatch(trace) {
+    const look = trace.line ?? { color: trace.marker.color, dash: "solid" };
     const dashes = { solid: "", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-    const attributes = { x1: 0, x2: 26, y1: 5, y2: 5, "stroke-width": 2.5,
-      "stroke-dasharray": dashes[trace.line.dash] };
+    const attributes = { x1: 0, x2: 26, y1: 5, y2: 5, "stroke-width": trace.line ? 2.5 : 9,
+      "stroke-dasharray": dashes[look.dash] };
     for (const [name, value] of Object.entries(attributes)) line.setAttribute(name, value);
-    line.style.stroke = `var(--${trace.line.color})`;
+    line.style.stroke = `var(--${look.color})`;
     svg.setAttribute("width", 26);
     svg.setAttribute("height", 10);
     svg.setAttribute("aria-hidden", "true");

@@ -7,9 +7,10 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from espalier_report import figures, tables, text, verdict
+from espalier_report import figures, simulated, tables, text, verdict
 from espalier_report.figures import Figure
 from espalier_report.markup import Content, Markup, element, markup
 from espalier_report.results import Results
@@ -17,27 +18,68 @@ from espalier_report.results import Results
 HERE = pathlib.Path(__file__).resolve().parent
 
 
+@dataclass(frozen=True)
+class Part:
+    """A section of the page and its entry in the navigation."""
+    id: str
+    name: str
+    content: Content
+
+
 def render(results: Results, plotly: str) -> str:
+    return simulated_page(results, plotly) if results.simulated else measured_page(results, plotly)
+
+
+def measured_page(results: Results, plotly: str) -> str:
     palette = figures.Palette(results)
-    groups = {
-        "throughput": figures.throughput(results), "latency": figures.latency(results, palette),
-        "memory": figures.memory(results), "scaling": figures.scaling(results, palette)}
+    throughput, latency = figures.throughput(results), figures.latency(results, palette)
+    memory, scaling = figures.memory(results), figures.scaling(results, palette)
     found = verdict.verdicts(results)
-    title = verdict.headline(found)
+    parts = [
+        Part("throughput", "Throughput", [key(results), charts(throughput)]),
+        Part("latency", "Latency", charts(latency) or absent(
+            "Latency is unavailable: no file holds a latency curve.")),
+        Part("memory", "Memory per key", [key(results), charts(memory) or absent(
+            "Bytes per key are unavailable for every map.")]),
+        Part("scaling", "Scaling over threads", charts(scaling)) if scaling else None,
+        Part("tables", "All numbers", all_tables(results)),
+        Part("context", "Context", tables.context_table(results, "table-context")),
+        Part("reading", "How to read this", reading(results))]
+    return document(verdict.headline(found), "Espalier benchmark report of "
+                    + text.listing(results.files), [v.sentence for v in found], cautions(results),
+                    parts, throughput + latency + memory + scaling, plotly)
+
+
+def simulated_page(results: Results, plotly: str) -> str:
+    throughput = simulated.throughput(results, figures.Palette(results))
+    served, stalls = simulated.served(results), simulated.stalls(results)
+    calibration = simulated.calibration(results)
+    counts = [[element("h3", f"{workload} (simulated)"),
+               simulated.counts_table(results, workload, f"table-{index}")]
+              for index, workload in enumerate(results.workloads)]
+    parts = [
+        Part("throughput", "Simulated throughput", charts(throughput)),
+        Part("served", "Where simulated accesses were served", charts(served)),
+        Part("stalls", "Simulated stall cycles", charts(stalls)),
+        Part("calibration", "Calibration", [charts(calibration), simulated.calibration_table(
+            results.calibration, "table-calibration")]) if calibration else None,
+        Part("tables", "All simulated numbers", counts),
+        Part("context", "Context", tables.context_table(results, "table-context")),
+        Part("reading", "How to read this", simulated.reading())]
+    return document(simulated.headline(results), "Simulated by Espalier: "
+                    + text.listing(results.files), simulated.sentences(results), [simulated.TRUST],
+                    parts, throughput + served + stalls + calibration, plotly)
+
+
+def document(title: str, made: str, sentences: Sequence[str], warnings: Sequence[str],
+             parts: Sequence[Part | None], drawn: Sequence[Figure], plotly: str) -> str:
+    shown = [part for part in parts if part]
     body = element(
-        "body", header(title, found, results), navigation(groups["scaling"] != []),
-        element("main",
-                section("throughput", "Throughput", key(results), charts(groups["throughput"])),
-                section("latency", "Latency", charts(groups["latency"]) or absent(
-                    "Latency is unavailable: no file holds a latency curve.")),
-                section("memory", "Memory per key", key(results), charts(groups["memory"])
-                        or absent("Bytes per key are unavailable for every map.")),
-                section("scaling", "Scaling over threads", charts(groups["scaling"]))
-                if groups["scaling"] else None,
-                section("tables", "All numbers", all_tables(results)),
-                section("context", "Context", tables.context_table(results, "table-context")),
-                section("reading", "How to read this", reading(results))),
-        data_block([figure for group in groups.values() for figure in group]))
+        "body", header(title, made, sentences, warnings),
+        element("nav", [element("a", part.name, href=f"#{part.id}") for part in shown],
+                aria_label="Contents"),
+        element("main", [section(part.id, part.name, part.content) for part in shown]),
+        data_block(drawn))
     scripts = [plotly, (HERE / "page.js").read_text(encoding="utf-8")]
     return "".join(("<!DOCTYPE html>\n", '<html lang="en">\n', head(title, scripts), body_with(
         body, scripts), "\n</html>\n"))
@@ -67,21 +109,12 @@ def digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
 
 
-def header(title: str, found: Sequence[verdict.Verdict], results: Results) -> Markup:
-    made = "Espalier benchmark report of " + text.listing(results.files)
-    warnings = [element("li", warning) for warning in cautions(results)]
+def header(title: str, made: str, sentences: Sequence[str], warnings: Sequence[str]) -> Markup:
     return element(
         "header", element("p", made, class_="kicker"), element("h1", title),
-        element("ul", [element("li", v.sentence) for v in found], class_="verdicts"),
-        element("ul", warnings, class_="cautions", aria_label="Cautions") if warnings else None)
-
-
-def navigation(scaling: bool) -> Markup:
-    links = [("throughput", "Throughput"), ("latency", "Latency"), ("memory", "Memory"),
-             ("scaling", "Scaling"), ("tables", "All numbers"), ("context", "Context"),
-             ("reading", "How to read this")]
-    return element("nav", [element("a", name, href=f"#{id_}") for id_, name in links
-                           if scaling or id_ != "scaling"], aria_label="Contents")
+        element("ul", [element("li", sentence) for sentence in sentences], class_="verdicts"),
+        element("ul", [element("li", warning) for warning in warnings], class_="cautions",
+                aria_label="Cautions") if warnings else None)
 
 
 def section(id_: str, title: str, *content: Content) -> Markup:

@@ -16,8 +16,13 @@ from espalier_report.text import UNAVAILABLE
 Object = dict[str, Any]
 
 NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
-EXPECTED = "a results file is the JSON that `espalier bench` writes"
+EXPECTED = "a results file is the JSON that `espalier bench` or `espalier simulate` writes"
 SETTINGS = ("mix", "distribution", "keys", "placement")
+# What a simulated entry says of each operation; the first seven places served all accesses.
+COUNTS = ("accesses", "l1_hits", "l2_hits", "llc_hits", "local_transfers", "remote_transfers",
+          "local_dram", "remote_dram", "reads", "writes", "atomics", "fences", "upgrades",
+          "local_invalidations", "remote_invalidations", "back_invalidations", "writebacks",
+          "prefetches", "tlb_misses", "page_walks", "queue_cycles", "stall_cycles", "cycles")
 
 
 class ResultsError(ValueError):
@@ -57,6 +62,7 @@ class Measurement:
     instructions: float | None
     llc_misses: float | None
     context_switches: float | None
+    counts: dict[str, float] = field(default_factory=dict)
     label: str = ""
 
     @property
@@ -87,12 +93,32 @@ class Latency:
         return self.kind == "peer"
 
 
+@dataclass(frozen=True)
+class Calibrated:
+    """A map's throughput over that of the reference, measured and simulated."""
+    workload: str
+    threads: int
+    map: str
+    reference: str
+    native: float
+    simulated: float
+
+    @property
+    def deviation(self) -> float:
+        return self.simulated / self.native - 1
+
+
 @dataclass
 class Results:
     files: list[str]
     contexts: list[Object]
     measurements: list[Measurement]
     latencies: list[Latency] = field(default_factory=list)
+    calibration: list[Calibrated] = field(default_factory=list)
+
+    @property
+    def simulated(self) -> bool:
+        return any(_simulated(context) for context in self.contexts)
 
     @property
     def workloads(self) -> list[str]:
@@ -121,6 +147,9 @@ def load(paths: Iterable[pathlib.Path]) -> Results:
     for index, path in enumerate(given):
         document = _read(path)
         _Reader(str(path), index).into(results, document)
+        if _simulated(results.contexts[index]) != _simulated(results.contexts[0]):
+            raise ResultsError(f"{path}: simulated results and measured ones cannot share a page; "
+                               "make one page of each")
     _label(results)
     return results
 
@@ -155,6 +184,7 @@ class _Reader:
     def __init__(self, path: str, file: int) -> None:
         self.path = path
         self.file = file
+        self.simulated = False
 
     def into(self, results: Results, document: Object) -> None:
         context: Any = document.get("context")
@@ -164,7 +194,15 @@ class _Reader:
         if not entries:
             self.fail("benchmarks", "must hold at least one entry")
         results.contexts.append(context)
+        self.simulated = _simulated(context)
+        for index, entry in enumerate(entries):
+            if _simulated(entry) != self.simulated:
+                self.fail(f"benchmarks[{index}].simulated",
+                          "must be what the context says: a file is simulated or measured, never both")
         results.measurements += self.measurements(entries)
+        results.calibration += [
+            self.calibrated(entry, f"calibration[{index}]")
+            for index, entry in enumerate(self.objects(document, "calibration", True))]
         latencies = [self.latency(entry, f"latency[{index}]")
                      for index, entry in enumerate(self.objects(document, "latency", True))]
         seen: set[tuple[str, str, int, str, str]] = set()
@@ -262,7 +300,33 @@ class _Reader:
             self.repetitions(group, runs),
             self.spread("real_time", aggregates, runs), self.spread("cpu_time", aggregates, runs),
             fact("bytes_per_key"), fact("leaked_bytes", least=None), fact("instructions"),
-            fact("llc_misses"), fact("context_switches"))
+            fact("llc_misses"), fact("context_switches"),
+            self.counts(*sources[0][::-1]) if self.simulated else {})
+
+    def counts(self, entry: Object, where: str) -> dict[str, float]:
+        given: Any = entry.get("counts")
+        if not isinstance(given, dict):
+            self.fail(f"{where}.counts", "must be an object of counts per operation")
+        found = {}
+        for name in COUNTS:
+            count = self.number(given, name, f"{where}.counts")
+            if count is None:
+                self.fail(f"{where}.counts.{name}", "must be a non-negative number")
+            found[name] = count
+        return found
+
+    def calibrated(self, entry: Object, where: str) -> Calibrated:
+        if not self.simulated:
+            self.fail(where, "must be in simulated results only")
+        ratios = []
+        for key in ("native_ratio", "simulated_ratio"):
+            ratio = self.number(entry, key, where, above=0)
+            if ratio is None:
+                self.fail(f"{where}.{key}", "must be a positive number")
+            ratios.append(ratio)
+        return Calibrated(self.text(entry, "workload", where), self.threads(entry, where),
+                          self.text(entry, "map", where), self.text(entry, "reference", where),
+                          *ratios)
 
     def repetitions(self, group: list[tuple[str, Object]], runs: list[Any]) -> int:
         stated = (self.number(entry, "repetitions", where) for where, entry in group)
@@ -316,6 +380,10 @@ class _Reader:
         if not isinstance(points, list) or not all(_is_point(point) for point in points):
             self.fail(f"{where}.curve", "must be a list of [fraction from 0 to 1, duration] pairs")
         return sorted((float(p), float(value)) for p, value in points)
+
+
+def _simulated(entry: Object) -> bool:
+    return entry.get("simulated") is True
 
 
 def _finite(value: Any) -> bool:

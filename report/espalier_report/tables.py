@@ -11,6 +11,7 @@ from espalier_report.markup import Content, Markup, element
 from espalier_report.results import SETTINGS, Latency, Measurement, Results, Spread
 
 CONTEXT = {
+    "simulated": "Simulated", "machine": "Simulated machine",
     "date": "Date", "host_name": "Host", "cpu_model": "Processor", "topology": "Topology",
     "num_cpus": "CPUs", "mhz_per_cpu": "MHz", "caches": "Caches",
     "cpu_scaling_enabled": "Frequency scaling", "load_avg": "Load average",
@@ -107,7 +108,8 @@ def context_table(results: Results, id_: str) -> Markup:
 
     columns = [Column(name, cell(index), numeric=False)
                for index, name in enumerate(results.files)]
-    return table(id_, "Where and how it was measured", "Fact", keys, columns,
+    how = "simulated" if results.simulated else "measured"
+    return table(id_, f"Where and how it was {how}", "Fact", keys, columns,
                  lambda key: CONTEXT.get(key, key))
 
 
@@ -116,13 +118,16 @@ def context_text(key: str, fact: Any) -> str:
         return text.UNAVAILABLE
     if key == "caches" and isinstance(fact, list):
         return "; ".join(cache_text(cache) for cache in fact)
+    if key == "simulated":
+        return "yes" if fact is True else "no"
     if isinstance(fact, bool):
         return "on" if fact else "off"
     if isinstance(fact, list):
         return ", ".join(context_text("", part) for part in fact)
     if isinstance(fact, dict):
-        return ", ".join(f"{name.replace('_', ' ')} {context_text('', part)}"
-                         for name, part in fact.items())
+        return ", ".join(f"{name.replace('_', ' ')} "
+                         + (f"({context_text('', part)})" if isinstance(part, dict)
+                            else context_text("", part)) for name, part in fact.items())
     return str(fact)
 
 

@@ -213,6 +213,7 @@ class ReportPage(BrowserCase):
     """Holds for every report: the fixture's, or the one given with --report."""
 
     html: str
+    called = ""
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -226,7 +227,7 @@ class ReportPage(BrowserCase):
     def test_draws_every_plot_without_an_error(self) -> None:
         self.open()
         self.assertEqual(self.browser.faults(self.html), [])
-        self.browser.screenshot("desktop-light")
+        self.browser.screenshot(f"{self.called}desktop-light")
 
     def test_fits_a_phone(self) -> None:
         self.browser.emulate(PHONE)
@@ -236,7 +237,7 @@ class ReportPage(BrowserCase):
         self.assertLessEqual(
             driver.execute_script("return document.documentElement.scrollWidth"), PHONE[0])
         self.assertEqual(self.browser.faults(self.html), [])
-        self.browser.screenshot("phone-light")
+        self.browser.screenshot(f"{self.called}phone-light")
 
     def test_fits_a_phone_that_is_turned(self) -> None:
         self.browser.emulate(PHONE)
@@ -255,9 +256,9 @@ class ReportPage(BrowserCase):
         self.open()
         self.assert_scheme(dark=True)
         self.assertEqual(self.browser.faults(self.html), [])
-        self.browser.screenshot("desktop-dark")
+        self.browser.screenshot(f"{self.called}desktop-dark")
         self.browser.emulate(PHONE, dark=True)
-        self.browser.screenshot("phone-dark")
+        self.browser.screenshot(f"{self.called}phone-dark")
 
     def test_follows_the_colour_scheme_while_open(self) -> None:
         self.open()
@@ -335,6 +336,31 @@ class FixturePage(BrowserCase):
         self.assertLessEqual({"a", "select", "button", "scroll", "summary"}, seen)
 
 
+class SimulatedPage(ReportPage):
+    """The page of simulated results, with bars in stacks and in groups."""
+
+    called = "simulated-"
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.html = fixture_page(fixture.calibrated_document())
+
+    def test_draws_what_the_fixture_holds(self) -> None:
+        self.open()
+        drawn = {name: (drawing["bars"], drawing["lines"])
+                 for name, drawing in self.browser.drawings().items()}
+        self.assertEqual(drawn, fixture.SIMULATED_DRAWN)
+
+    def test_a_place_is_hidden_and_shown_again(self) -> None:
+        self.open()
+        for bars in (12, 15):
+            frame = self.browser.driver.find_element(By.CSS_SELECTOR, "figure:has(#served-0)")
+            frame.find_element(By.CSS_SELECTOR, "button[data-label='remote transfer']").click()
+            self.assertEqual(self.browser.drawings()["served-0"]["bars"], bars)
+        self.assertEqual(self.browser.errors(), [])
+
+
 class BrokenControls(BrowserCase):
     """The checks above are worth something only if they catch pages that are broken."""
 
@@ -384,7 +410,8 @@ class BrokenControls(BrowserCase):
 
 def load_tests(loader: unittest.TestLoader, _: unittest.TestSuite,
                __: str | None) -> unittest.TestSuite:
-    cases = [ReportPage] if OPTIONS.report else [ReportPage, FixturePage, BrokenControls]
+    cases = [ReportPage] if OPTIONS.report else [ReportPage, FixturePage, SimulatedPage,
+                                                     BrokenControls]
     return unittest.TestSuite(loader.loadTestsFromTestCase(case) for case in cases)
 
 

@@ -1,4 +1,4 @@
-"""Makes results documents for the tests, in the shape that `espalier bench` writes."""
+"""Makes results documents for the tests, in the shape that `espalier bench` and `espalier simulate` write."""
 
 from __future__ import annotations
 
@@ -104,3 +104,52 @@ def document() -> Json:
 # What the page of document() must draw with the first view of each figure: bars, lines.
 DRAWN = {"throughput-0": (4, 0), "throughput-1": (2, 0), "latency-0": (0, 3), "memory-0": (3, 0),
          "scaling-0": (0, 4)}
+
+
+SERVED = ("l1_hits", "l2_hits", "llc_hits", "local_transfers", "remote_transfers", "local_dram",
+          "remote_dram")
+OTHER_COUNTS = ("reads", "writes", "atomics", "fences", "upgrades", "local_invalidations",
+                "remote_invalidations", "back_invalidations", "writebacks", "prefetches",
+                "tlb_misses", "page_walks", "queue_cycles", "stall_cycles", "cycles")
+
+
+def simulated_entry(workload: str, map_: str, threads: int, time: float,
+                    served: tuple[float, ...], stall: float) -> Json:
+    name = f"{workload}/{map_}/threads:{threads}"
+    counts = dict.fromkeys(OTHER_COUNTS, 0.125) | dict(zip(SERVED, served))
+    counts |= {"accesses": sum(served), "stall_cycles": stall}
+    return {"name": name, "run_name": name, "family_index": 0, "per_family_instance_index": 0,
+            "run_type": "iteration", "repetitions": 1, "repetition_index": 0, "threads": threads,
+            "iterations": 1000, "real_time": time, "cpu_time": time * threads, "time_unit": "ns",
+            "items_per_second": 1e9 / time, "simulated": True, "map": map_, "kind": "espalier",
+            "workload": workload, "mix": "90/5/5", "distribution": "uniform", "keys": 100000,
+            "placement": "segregated", "counts": counts}
+
+
+def simulated_document() -> Json:
+    """One workload at two thread counts, one at one; three maps, one of them with a nasty name."""
+    machine = {"name": "e7_4850", "description": "4 x Xeon", "sockets": 4,
+               "llc": {"sets": 2048, "ways": 24}, "llc_inclusive": True}
+    told = {key: value for key, value in context().items() if key != "host_name"}
+    benchmarks = [
+        simulated_entry("read-mostly", "ticket", 1, 500.0, (50, 3, 4, 0, 0, 1, 0), 600.0),
+        simulated_entry("read-mostly", "locked_map", 1, 520.0, (40, 4, 6, 0, 0, 1, 0), 550.0),
+        simulated_entry("read-mostly", "ticket", 40, 20.0, (50, 3, 3, 0.5, 1.25, 1, 1), 1000.0),
+        simulated_entry("read-mostly", "locked_map", 40, 4000.0, (41, 4, 6, 16, 29, 1, 1), 344833.0),
+        simulated_entry("read-mostly", NASTY, 40, 100.0, (41, 4, 6, 1, 2, 1, 1), 20000.0),
+        simulated_entry("scans", "ticket", 40, 30.0, (60, 3, 3, 0, 1, 1, 1), 1500.0)]
+    return {"context": told | {"simulated": True, "machine": machine}, "benchmarks": benchmarks}
+
+
+def calibrated_document() -> Json:
+    ratios = [{"workload": "read-mostly", "threads": 1, "map": map_, "reference": "ticket",
+               "native_ratio": native, "simulated_ratio": simulated,
+               "deviation": simulated / native - 1}
+              for map_, native, simulated in (("ticket", 1.0, 1.0), ("locked_map", 1.25, 1.0))]
+    return simulated_document() | {"calibration": ratios}
+
+
+# As DRAWN, of calibrated_document(); a bar of no length is not drawn.
+SIMULATED_DRAWN = {"throughput-0": (0, 2), "throughput-1": (1, 0), "served-0": (15, 0),
+                   "served-1": (4, 0), "stalls-0": (3, 0), "stalls-1": (1, 0),
+                   "calibration-0": (4, 0)}

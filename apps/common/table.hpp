@@ -6,18 +6,24 @@
 
 namespace espalier::app {
 
-/// Rows of text, set in columns: the first left-aligned, the others as told.
+/// Rows of text, set in columns. A head may have several lines; they stand on the first row.
 class table {
  public:
   enum class align : unsigned char { left, right };
 
-  table(std::vector<std::string> heads, std::vector<align> aligns);
+  /// `gap` spaces lie between columns.
+  table(std::vector<std::string> heads, std::vector<align> aligns, std::size_t gap = 2);
   void add(std::vector<std::string> cells);
   [[nodiscard]] std::string text(bool colour) const;
 
  private:
+  [[nodiscard]] std::string line(const std::vector<std::string>& cells,
+                                 const std::vector<std::size_t>& widths) const;
+
   std::vector<align> aligns_;
-  std::vector<std::vector<std::string>> rows_;  // the first is the heads
+  std::size_t gap_;
+  std::size_t head_lines_ = 1;
+  std::vector<std::vector<std::string>> rows_;  // the heads' lines first
 };
 
 /// Whether a stream is a terminal on which colour is welcome (NO_COLOR is honoured).

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace espalier::app {
+
+enum class child_output : unsigned char { shown, dropped };
+
+/// Runs a program to its end and gives its exit status, 128 where a signal ended it, nothing where it could
+/// not be started. The first word is looked for as the shell would. Standard error stays this program's.
+[[nodiscard]] std::optional<int> run_child(const std::vector<std::string>& command,
+                                           child_output output = child_output::shown);
+
+/// What belongs to this program: at `installed` below the prefix, which is a folder above this executable, or
+/// else at `built`, seen from the executable's folder. Nothing where there is neither.
+[[nodiscard]] std::optional<std::filesystem::path> find_companion(const std::filesystem::path& built,
+                                                                  const std::filesystem::path& installed);
+
+}  // namespace espalier::app

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+namespace espalier::app {
+
+/// Exit statuses of every program: done, something failed on the way, what was asked for cannot be done.
+inline constexpr int exit_done = 0;
+inline constexpr int exit_failure = 1;
+inline constexpr int exit_usage = 2;
+
+/// Runs the parser with the arguments and its callbacks; whatever is thrown becomes one line on standard error
+/// that begins with the parser's name, and a status.
+[[nodiscard]] int run_parser(CLI::App& parser, int argc, const char* const* argv);
+
+/// Likewise for any code.
+[[nodiscard]] int run_reporting(const std::string& name, const std::function<int()>& code);
+
+}  // namespace espalier::app

@@ -1,0 +1,98 @@
+#include "apps/common/map_choice.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "apps/common/usage_error.hpp"
+
+namespace espalier::app {
+namespace {
+
+using workload::subject_facts;
+using workload::subject_kind;
+
+bool differs_in_placement_only(const subject_facts& facts) {
+  return facts.variant.empty() || facts.variant == facts.placement;
+}
+
+bool ours(const subject_facts& facts) { return facts.kind == subject_kind::espalier; }
+
+bool stands_for(const std::string& name, const subject_facts& facts) {
+  return facts.name == name || (name == "every" && ours(facts)) ||
+         (name == "all" && ours(facts) && facts.variant.empty());
+}
+
+std::vector<std::string> names_of(const facts_list& among, const std::vector<std::size_t>& positions) {
+  std::vector<std::string> names;
+  names.reserve(positions.size());
+  for (const std::size_t position : positions) names.push_back(among[position]->name);
+  return names;
+}
+
+std::set<std::string> placed(const facts_list& among, const std::set<std::string>& wanted,
+                             const std::vector<std::string>& placements) {
+  std::set<std::string> chosen;
+  for (const std::string& placement : placements) {
+    const auto before = chosen.size();
+    std::set<std::string> known;
+    for (const std::size_t position : positions_of(among, subject_kind::espalier)) {
+      const subject_facts& facts = *among[position];
+      if (!differs_in_placement_only(facts)) continue;
+      known.emplace(facts.placement);
+      if (wanted.contains(std::string(facts.algorithm)) &&
+          (facts.placement == placement || placement == "all"))
+        chosen.insert(facts.name);
+    }
+    if (chosen.size() == before)
+      throw usage_error(fmt::format("none of these maps comes with the placement '{}'; there is {}; or all",
+                                    placement, fmt::join(known, ", ")));
+  }
+  return chosen;
+}
+
+}  // namespace
+
+// Units register in the linker's order, the entries of a unit in the catalogue's.
+std::vector<std::size_t> positions_of(const facts_list& among, subject_kind kind) {
+  std::map<std::string_view, std::vector<std::size_t>> by_algorithm;
+  for (std::size_t i = 0; i < among.size(); ++i) {
+    if (among[i]->kind == kind) by_algorithm[among[i]->algorithm].push_back(i);
+  }
+  std::vector<std::size_t> all;
+  for (const auto& [algorithm, entries] : by_algorithm) all.insert(all.end(), entries.begin(), entries.end());
+  return all;
+}
+
+std::vector<std::size_t> positions_of(const facts_list& among, const std::vector<std::string>& names,
+                                      const std::vector<std::string>& placements) {
+  std::vector<std::size_t> order = positions_of(among, subject_kind::espalier);
+  const std::vector<std::string> catalog = names_of(among, order);
+  const std::vector<std::size_t> peers = positions_of(among, subject_kind::peer);
+  order.insert(order.end(), peers.begin(), peers.end());
+
+  std::set<std::string> wanted;
+  for (const std::string& name : names) {
+    bool known = false;
+    for (const std::size_t position : order) {
+      if (!stands_for(name, *among[position])) continue;
+      known = true;
+      wanted.insert(among[position]->name);
+    }
+    if (!known) {
+      throw usage_error(fmt::format("there is no map '{}'; the maps are {}; or all, or every", name,
+                                    fmt::join(catalog, ", ")));
+    }
+  }
+  if (!placements.empty()) wanted = placed(among, wanted, placements);
+  std::vector<std::size_t> chosen;
+  for (const std::size_t position : order) {
+    if (wanted.contains(among[position]->name)) chosen.push_back(position);
+  }
+  return chosen;
+}
+
+}  // namespace espalier::app

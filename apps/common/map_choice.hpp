@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "espalier/workload/subject.hpp"
+
+// Which maps a user means. A program's list of maps may hold anything with a member `facts`.
+
+namespace espalier::app {
+
+using facts_list = std::vector<const workload::subject_facts*>;
+
+/// Positions of the maps that a list of names stands for, in the order of the catalogue, each once. A name is
+/// an entry ("ticket", "ticket/shared_heap"), "all" (every algorithm at its default) or "every" (every entry,
+/// peers aside). With placements, each algorithm named is taken with those instead of its default's. Throws
+/// usage_error with what there is to choose from.
+[[nodiscard]] std::vector<std::size_t> positions_of(const facts_list& among,
+                                                    const std::vector<std::string>& names,
+                                                    const std::vector<std::string>& placements);
+
+/// Positions of all maps of a kind, in the order of the catalogue.
+[[nodiscard]] std::vector<std::size_t> positions_of(const facts_list& among, workload::subject_kind kind);
+
+template <class Entry, class... Choice>
+[[nodiscard]] std::vector<Entry> choose_maps(const std::vector<Entry>& among, const Choice&... choice) {
+  facts_list facts;
+  facts.reserve(among.size());
+  for (const Entry& entry : among) facts.push_back(&entry.facts);
+  std::vector<Entry> chosen;
+  for (const std::size_t position : positions_of(facts, choice...)) chosen.push_back(among[position]);
+  return chosen;
+}
+
+}  // namespace espalier::app

@@ -1,0 +1,121 @@
+#include "apps/common/shared_options.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "apps/common/usage_error.hpp"
+#include "espalier/workload/key_file.hpp"
+
+namespace espalier::app {
+
+namespace fs = std::filesystem;
+
+void result_options::complete() {
+  if (!out.empty()) {
+    const fs::path folder(out);
+    if (json.empty()) json = folder / "results.json";
+    if (csv.empty()) csv = folder / "results.csv";
+    if (report.empty()) report = folder / "report.html";
+  }
+  if (!report.empty() && json.empty())
+    throw usage_error("--report needs the results as well: add --json FILE, or use --out FOLDER");
+}
+
+void declare_maps(CLI::App& verb, map_options& o) {
+  verb.add_option("--maps", o.maps, "Maps, comma-separated: names that `espalier list` shows, all, or every")
+      ->delimiter(',')
+      ->type_name("NAMES")
+      ->group(maps_group);
+  verb.add_option("--placement", o.placements, "Take the maps with these placements; or all")
+      ->delimiter(',')
+      ->type_name("NAMES")
+      ->group(maps_group);
+}
+
+void declare_load(CLI::App& verb, load_options& o) {
+  verb.add_option("--mix", o.mixes,
+                  "LOOKUP/INSERT/ERASE in percent (90/5/5), or ycsb-a to ycsb-f; may be repeated")
+      ->type_name("MIX")
+      ->group(load_group);
+  verb.add_option(
+          "--distribution", o.distribution,
+          "uniform, zipfian:0.99, scrambled-zipfian:0.99, latest:0.99, hotspot:0.2,0.8, normal:0.125, "
+          "self-similar:0.2, poisson:0.5, sequential; by default what the mix prescribes, else uniform")
+      ->type_name("NAME[:PARAMETERS]")
+      ->group(load_group);
+  verb.add_option("--keys", o.keys, "Keys present at the start; operations name twice as many")
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(load_group);
+  verb.add_option("--order", o.order, "scrambled (over all 64-bit numbers) or sequential keys")
+      ->capture_default_str()
+      ->type_name("ORDER")
+      ->group(load_group);
+  verb.add_option(
+          "--keys-from", o.keys_from,
+          "Keys from a file: one integer a line, or little-endian 64-bit words; half of them are loaded")
+      ->type_name("FILE")
+      ->group(load_group);
+}
+
+void declare_seed(CLI::App& verb, load_options& o) {
+  verb.add_option("--seed", o.seed, "Of all random numbers")
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(measurement_group);
+}
+
+void declare_results(CLI::App& verb, result_options& o) {
+  verb.add_option("--json", o.json, "Results in Google Benchmark's JSON")
+      ->type_name("FILE")
+      ->group(results_group);
+  verb.add_option("--csv", o.csv, "A line for each map, workload and number of threads")
+      ->type_name("FILE")
+      ->group(results_group);
+  verb.add_option("--report", o.report, "One HTML page with plots")->type_name("FILE")->group(results_group);
+}
+
+workload::plan_request common_plan(const load_options& o) {
+  workload::plan_request p;
+  if (!o.distribution.empty()) p.distribution = workload::distribution_spec::parse(o.distribution);
+  p.keys = o.keys;
+  p.order = workload::parse_key_order(o.order);
+  p.seed = o.seed;
+  return p;
+}
+
+workload::plan_request plan_with_keys(const load_options& o) {
+  workload::plan_request p = common_plan(o);
+  if (o.keys_from.empty()) return p;
+  workload::key_list list = workload::load_key_file(o.keys_from);
+  if (list.duplicates != 0)
+    std::fprintf(stderr, "%s: %llu repeated keys were dropped\n", o.keys_from.c_str(),
+                 static_cast<unsigned long long>(list.duplicates));
+  p.explicit_keys = std::move(list.keys);
+  return p;
+}
+
+std::vector<std::shared_ptr<const workload::workload_plan>> plans_of_mixes(
+    workload::plan_request request, const std::vector<std::string>& mixes) {
+  if (mixes.empty()) return {workload::make_plan(request)};
+  std::vector<std::shared_ptr<const workload::workload_plan>> plans;
+  for (const std::string& mix : mixes) {
+    request.mix = mix;
+    plans.push_back(workload::make_plan(request));
+  }
+  return plans;
+}
+
+std::optional<workload::output_file> open_output(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  return std::optional<workload::output_file>(std::in_place, fs::path(path));
+}
+
+void at_least(std::int64_t value, std::int64_t least, const char* option) {
+  if (value < least)
+    throw usage_error(fmt::format("{} {} is too small; at least {} is needed", option, value, least));
+}
+
+}  // namespace espalier::app

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "espalier/workload/output_file.hpp"
+#include "espalier/workload/plan.hpp"
+
+// Options that several verbs have and mean the same by, as text and numbers not yet checked.
+
+namespace espalier::app {
+
+struct map_options {
+  std::vector<std::string> maps;
+  std::vector<std::string> placements;
+
+  /// What was named; all where nothing was.
+  [[nodiscard]] std::vector<std::string> map_names() const {
+    return maps.empty() ? std::vector<std::string>{"all"} : maps;
+  }
+};
+
+struct load_options {
+  std::vector<std::string> mixes;
+  std::string distribution;
+  std::string order = "scrambled";
+  std::uint64_t keys = 1'000'000;
+  std::string keys_from;
+  std::uint64_t seed = 42;
+};
+
+struct result_options {
+  std::string out;
+  std::string json;
+  std::string csv;
+  std::string report;
+
+  /// Names the files that --out stands for, and refuses a report without results.
+  void complete();
+};
+
+inline constexpr const char* maps_group = "Which maps";
+inline constexpr const char* load_group = "Workload";
+inline constexpr const char* measurement_group = "Measurement";
+inline constexpr const char* results_group = "Results";
+
+void declare_maps(CLI::App& verb, map_options& options);
+void declare_load(CLI::App& verb, load_options& options);
+void declare_seed(CLI::App& verb, load_options& options);
+void declare_results(CLI::App& verb, result_options& options);
+
+/// All but the mix and the keys from a file. Throws std::invalid_argument.
+[[nodiscard]] workload::plan_request common_plan(const load_options& options);
+
+/// With the keys from a file, where there is one; says on standard error what was dropped.
+[[nodiscard]] workload::plan_request plan_with_keys(const load_options& options);
+
+/// A plan for each mix. Throws std::invalid_argument.
+[[nodiscard]] std::vector<std::shared_ptr<const workload::workload_plan>> plans_of_mixes(
+    workload::plan_request request, const std::vector<std::string>& mixes);
+
+/// Nothing for an empty path. Throws std::invalid_argument where the file cannot be written.
+[[nodiscard]] std::optional<workload::output_file> open_output(const std::string& path);
+
+/// Throws usage_error where a number is less than it may be.
+void at_least(std::int64_t value, std::int64_t least, const char* option);
+
+}  // namespace espalier::app

@@ -1,0 +1,58 @@
+#include "apps/common/table.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace espalier::app {
+
+table::table(std::vector<std::string> heads, std::vector<align> aligns, std::size_t gap)
+    : aligns_(std::move(aligns)), gap_(gap) {
+  for (const std::string& head : heads)
+    head_lines_ = std::max(head_lines_, 1 + static_cast<std::size_t>(std::ranges::count(head, '\n')));
+  rows_.resize(head_lines_, std::vector<std::string>(heads.size()));
+  for (std::size_t column = 0; column < heads.size(); ++column) {
+    std::string rest = std::move(heads[column]);
+    for (std::size_t line = head_lines_; line-- > 0 && !rest.empty();) {
+      const std::size_t cut = rest.rfind('\n');
+      rows_[line][column] = cut == std::string::npos ? rest : rest.substr(cut + 1);
+      rest.erase(cut == std::string::npos ? 0 : cut);
+    }
+  }
+}
+
+void table::add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+std::string table::line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths) const {
+  std::string text;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    if (i != 0) text.append(gap_, ' ');
+    text += aligns_[i] == align::left ? fmt::format("{:<{}}", cells[i], widths[i])
+                                      : fmt::format("{:>{}}", cells[i], widths[i]);
+  }
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+std::string table::text(bool colour) const {
+  std::vector<std::size_t> widths(rows_.front().size());
+  for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string all;
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    all += bold(line(rows_[r], widths), colour && r < head_lines_);
+    all += '\n';
+  }
+  return all;
+}
+
+bool wants_colour(int descriptor) { return isatty(descriptor) == 1 && std::getenv("NO_COLOR") == nullptr; }
+
+std::string bold(std::string_view text, bool colour) {
+  return colour ? fmt::format("\033[1m{}\033[0m", text) : std::string(text);
+}
+
+}  // namespace espalier::app

@@ -1,0 +1,155 @@
+#include <fmt/format.h>
+
+#include <unistd.h>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "apps/common/table.hpp"
+#include "apps/common/usage_error.hpp"
+#include "apps/simulate/objects.hpp"
+#include "apps/simulate/result.hpp"
+#include "apps/simulate/study.hpp"
+#include "espalier/workload/context.hpp"
+#include "espalier/workload/output_file.hpp"
+
+// Read-write objects under locks and by message (DPS, Middleware 2019, section 5.1 and figure 7).
+
+namespace espalier::simulate {
+namespace {
+
+struct shape {
+  std::uint64_t objects;
+  std::uint64_t lines;
+};
+/// The four panels of the figure.
+constexpr std::array shapes{shape{64, 4}, shape{64, 64}, shape{512, 64}, shape{512, 4}};
+
+struct program {
+  std::string_view name;
+  unsigned in_flight;
+};
+constexpr std::array programs{program{"locks", 0}, program{"by message", 1},
+                              program{"by message, 2 in flight", 2}};
+
+struct row {
+  unsigned threads;
+  shape objects;
+  std::string_view program;
+  objects_measurement measured;
+  double speed_up;  // against locks
+};
+
+std::vector<row> measure_all(const study_options& o) {
+  std::vector<row> rows;
+  for (const unsigned threads : o.threads) {
+    for (const shape& s : shapes) {
+      double locked_cycles = 0;
+      for (const program& p : programs) {
+        objects_request request{.machine = o.machine,
+                                .threads = threads,
+                                .pinning = o.pinning,
+                                .objects = s.objects,
+                                .lines = s.lines,
+                                .operations = o.operations,
+                                .seed = o.seed,
+                                .in_flight = p.in_flight};
+        const objects_measurement m = measure_objects(request);
+        const auto cycles = static_cast<double>(m.cycles);
+        if (p.in_flight == 0) locked_cycles = cycles;
+        rows.push_back({threads, s, p.name, m, locked_cycles / cycles});
+      }
+    }
+  }
+  return rows;
+}
+
+double per_second(const row& r, double ghz) {
+  return static_cast<double>(r.measured.operations) / static_cast<double>(r.measured.cycles) * ghz * 1e9;
+}
+
+void print(const study_options& o, const std::vector<row>& rows) {
+  using app::table;
+  const auto right = table::align::right;
+  const bool colour = app::wants_colour(STDOUT_FILENO);
+  std::printf("%s\n",
+              app::bold(fmt::format("SIMULATED on {}: objects of cache lines, each operation reads and "
+                                    "writes all lines of one",
+                                    o.machine.name),
+                        colour)
+                  .c_str());
+  table t({"threads", "objects x lines", "done", "remote\ntransfers", "local\ntransfers", "stall\ncycles",
+           "simulated\nM/s", "against\nlocks"},
+          {right, right, table::align::left, right, right, right, right, right});
+  for (const row& r : rows) {
+    const sim::counts& c = r.measured.total;
+    t.add({fmt::format("{}", r.threads), fmt::format("{} x {}", r.objects.objects, r.objects.lines),
+           std::string(r.program), fmt::format("{:.2f}", r.measured.per_operation(c.remote_transfers)),
+           fmt::format("{:.2f}", r.measured.per_operation(c.local_transfers)),
+           fmt::format("{:.0f}", r.measured.per_operation(c.stall_cycles)),
+           fmt::format("{:.3f}", per_second(r, o.machine.ghz) / 1e6), fmt::format("{:.2f} x", r.speed_up)});
+  }
+  std::printf(
+      "%s\nTransfers and cycles are per operation. Each socket is a locality of the objects that are "
+      "reached by message.\n",
+      t.text(colour).c_str());
+}
+
+std::string json_of(const study_options& o, const std::vector<row>& rows) {
+  nlohmann::ordered_json all;
+  all["context"] = context_json(workload::gather_context(o.seed, "cores"), o.machine);
+  all["context"]["study"] = "objects";
+  all["benchmarks"] = nlohmann::ordered_json::array();
+  for (const row& r : rows) {
+    nlohmann::ordered_json one;
+    one["name"] =
+        fmt::format("objects/{}x{}/{}/threads:{}", r.objects.objects, r.objects.lines, r.program, r.threads);
+    one["run_type"] = "iteration";
+    one["threads"] = r.threads;
+    one["iterations"] = r.measured.operations;
+    one["real_time"] = 1e9 / per_second(r, o.machine.ghz);
+    one["cpu_time"] = 1e9 / per_second(r, o.machine.ghz) * r.threads;
+    one["time_unit"] = "ns";
+    one["simulated"] = true;
+    one["speed_up"] = r.speed_up;
+    for (const sim::counts_field& f : sim::counts_fields)
+      one["counts"][std::string(f.name)] = r.measured.per_operation(r.measured.total.*f.value);
+    all["benchmarks"].push_back(std::move(one));
+  }
+  return all.dump(2) + "\n";
+}
+
+std::string csv_of(const std::vector<row>& rows) {
+  std::string text = "simulated,threads,objects,lines,program,operations,cycles,speed_up";
+  for (const sim::counts_field& f : sim::counts_fields) text += fmt::format(",{}", f.name);
+  text += '\n';
+  for (const row& r : rows) {
+    text += fmt::format("yes,{},{},{},\"{}\",{},{},{}", r.threads, r.objects.objects, r.objects.lines,
+                        r.program, r.measured.operations, r.measured.cycles, r.speed_up);
+    for (const sim::counts_field& f : sim::counts_fields)
+      text += fmt::format(",{}", r.measured.per_operation(r.measured.total.*f.value));
+    text += '\n';
+  }
+  return text;
+}
+
+int run(const study_options& o) {
+  if (!o.report.empty()) throw app::usage_error("the study objects has no report; --json and --csv it has");
+  std::optional<workload::output_file> json;
+  std::optional<workload::output_file> csv;
+  if (!o.json.empty()) json.emplace(o.json);
+  if (!o.csv.empty()) csv.emplace(o.csv);
+  const std::vector<row> rows = measure_all(o);
+  print(o, rows);
+  if (json) json->commit(json_of(o, rows));
+  if (csv) csv->commit(csv_of(rows));
+  return 0;
+}
+
+const registered_study objects{
+    "objects",
+    "read-write objects under MCS locks, and by message to their socket (Middleware 2019, figure 7)", run};
+
+}  // namespace
+}  // namespace espalier::simulate

@@ -1,0 +1,172 @@
+#include "apps/simulate/result.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace espalier::simulate {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json cache_json(const sim::cache_spec& c) {
+  return {{"sets", c.sets}, {"ways", c.ways}, {"slices", c.slices}, {"bytes", c.bytes()}};
+}
+
+// Entries of an array, not bytes.
+ordered_json tlb_json(const sim::cache_spec& c) { return {{"sets", c.sets}, {"ways", c.ways}}; }
+
+ordered_json latency_json(const sim::latency_spec& l) {
+  return {{"l1", l.l1},
+          {"l2", l.l2},
+          {"llc", l.llc},
+          {"llc_snoop", l.llc_snoop},
+          {"local_transfer", l.local_transfer},
+          {"remote_transfer", l.remote_transfer},
+          {"remote_clean", l.remote_clean},
+          {"local_dram", l.local_dram},
+          {"remote_dram", l.remote_dram},
+          {"local_invalidation", l.local_invalidation},
+          {"remote_invalidation", l.remote_invalidation},
+          {"store", l.store},
+          {"atomic", l.atomic},
+          {"fence", l.fence},
+          {"l2_tlb", l.l2_tlb},
+          {"page_walk", l.page_walk},
+          {"dram_occupancy", l.dram_occupancy}};
+}
+
+ordered_json machine_json(const sim::machine_spec& m) {
+  ordered_json j;
+  j["name"] = m.name;
+  j["description"] = m.description;
+  j["sockets"] = m.sockets;
+  j["cores_per_socket"] = m.cores_per_socket;
+  j["threads_per_core"] = m.threads_per_core;
+  j["cores_per_l2"] = m.cores_per_l2;
+  j["ghz"] = m.ghz;
+  j["l1"] = cache_json(m.l1);
+  j["l2"] = cache_json(m.l2);
+  j["llc"] = cache_json(m.llc);
+  j["llc_inclusive"] = m.llc_inclusive;
+  j["adjacent_line_prefetch"] = m.adjacent_line_prefetch;
+  j["tlb"] = {{"l1_small", tlb_json(m.tlb.l1_small)},
+              {"l1_huge", tlb_json(m.tlb.l1_huge)},
+              {"l2", tlb_json(m.tlb.l2)},
+              {"l2_holds_huge", m.tlb.l2_holds_huge}};
+  j["latency_cycles"] = latency_json(m.latency);
+  j["store_buffer"] = m.store_buffer;
+  j["smt_factor"] = m.smt_factor;
+  if (m.transactions)
+    j["transactions"] = {{"write_sets", m.transactions->write_sets},
+                         {"write_ways", m.transactions->write_ways},
+                         {"read_set_lines", m.transactions->read_set_lines}};
+  else
+    j["transactions"] = "unavailable";
+  return j;
+}
+
+ordered_json caches_json(const sim::machine_spec& m) {
+  const auto one = [](const char* type, int level, const sim::cache_spec& c, unsigned sharing) {
+    return ordered_json{{"type", type}, {"level", level}, {"size", c.bytes()}, {"num_sharing", sharing}};
+  };
+  return ordered_json::array({one("Data", 1, m.l1, m.threads_per_core),
+                              one("Unified", 2, m.l2, m.cores_per_l2 * m.threads_per_core),
+                              one("Unified", 3, m.llc, m.cores_per_socket * m.threads_per_core)});
+}
+
+ordered_json entry_json(const simulated_measurement& m, std::size_t family) {
+  const std::string name = fmt::format("{}/{}/threads:{}", m.plan->name, m.facts.name, m.threads);
+  const double time = 1e9 / m.operations_per_second();
+  ordered_json j;
+  j["name"] = name;
+  j["family_index"] = family;
+  j["per_family_instance_index"] = 0;
+  j["run_name"] = name;
+  j["run_type"] = "iteration";
+  j["repetitions"] = 1;
+  j["repetition_index"] = 0;
+  j["threads"] = m.threads;
+  j["iterations"] = m.operations;
+  j["real_time"] = time;
+  j["cpu_time"] = time * m.threads;  // no thread ends before the others
+  j["time_unit"] = "ns";
+  j["items_per_second"] = m.operations_per_second();
+  j["simulated"] = true;
+  j["map"] = m.facts.name;
+  j["kind"] = to_string(m.facts.kind);
+  j["workload"] = m.plan->name;
+  j["mix"] = m.plan->mix.name;
+  j["distribution"] = m.plan->draws.spec().to_string();
+  j["keys"] = m.plan->loaded;
+  j["placement"] = m.facts.placement;
+  ordered_json counts;
+  for (const sim::counts_field& field : sim::counts_fields)
+    counts[std::string(field.name)] = m.per_operation(m.total.*field.value);
+  j["counts"] = std::move(counts);
+  return j;
+}
+
+}  // namespace
+
+ordered_json context_json(const workload::run_context& host, const sim::machine_spec& machine) {
+  ordered_json j;
+  j["date"] = host.date;
+  j["executable"] = "espalier simulate";
+  j["simulated"] = true;
+  j["num_cpus"] = machine.hardware_threads();
+  j["mhz_per_cpu"] = std::llround(machine.ghz * 1000);
+  j["cpu_scaling_enabled"] = false;
+  j["caches"] = caches_json(machine);
+  j["library_build_type"] = host.build_type == "Debug" ? "debug" : "release";
+  j["espalier_version"] = host.version;
+  j["commit"] = host.commit;
+  j["compiler"] = host.compiler;
+  j["build_flags"] = host.build_flags;
+  j["seed"] = host.seed;
+  j["pinning"] = host.pinning;
+  j["machine"] = machine_json(machine);
+  return j;
+}
+
+std::string to_json(const workload::run_context& host, const sim::machine_spec& machine,
+                    const std::vector<simulated_measurement>& all,
+                    const std::vector<calibrated_ratio>& calibration) {
+  ordered_json benchmarks = ordered_json::array();
+  for (const simulated_measurement& m : all) benchmarks.push_back(entry_json(m, benchmarks.size()));
+  ordered_json j;
+  j["context"] = context_json(host, machine);
+  j["benchmarks"] = std::move(benchmarks);
+  if (!calibration.empty()) {
+    ordered_json ratios = ordered_json::array();
+    for (const calibrated_ratio& r : calibration)
+      ratios.push_back({{"workload", r.workload},
+                        {"threads", r.threads},
+                        {"map", r.map},
+                        {"reference", r.reference},
+                        {"native_ratio", r.native},
+                        {"simulated_ratio", r.simulated},
+                        {"deviation", r.deviation()}});
+    j["calibration"] = std::move(ratios);
+  }
+  return j.dump(1) + "\n";
+}
+
+std::string to_csv(const sim::machine_spec& machine, const std::vector<simulated_measurement>& all) {
+  std::string text =
+      "simulated_machine,workload,map,placement,mix,distribution,keys,threads,operations,"
+      "simulated_ops_per_s";
+  for (const sim::counts_field& field : sim::counts_fields) text += fmt::format(",{}_per_op", field.name);
+  text += '\n';
+  for (const simulated_measurement& m : all) {
+    text += fmt::format("{},\"{}\",{},{},{},\"{}\",{},{},{},{}", machine.name, m.plan->name, m.facts.name,
+                        m.facts.placement, m.plan->mix.name, m.plan->draws.spec().to_string(), m.plan->loaded,
+                        m.threads, m.operations, m.operations_per_second());
+    for (const sim::counts_field& field : sim::counts_fields)
+      text += fmt::format(",{}", m.per_operation(m.total.*field.value));
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace espalier::simulate

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/simulate/calibration.hpp"
+#include "apps/simulate/session.hpp"
+#include "espalier/workload/context.hpp"
+
+namespace espalier::simulate {
+
+/// Everything that may differ between two runs, the build and the whole machine simulated. Processors, clock
+/// and caches are those of that machine.
+[[nodiscard]] nlohmann::ordered_json context_json(const workload::run_context& host,
+                                                  const sim::machine_spec& machine);
+
+/// Results in the JSON shape of Google Benchmark: `context`, and `benchmarks` with one entry for each
+/// measurement, which is the same to the last byte in every run. real_time is the simulated time, cpu_time that
+/// of all threads together, in nanoseconds per operation; `counts` has every count per operation.
+/// `calibration` is there where there was one.
+[[nodiscard]] std::string to_json(const workload::run_context& host, const sim::machine_spec& machine,
+                                  const std::vector<simulated_measurement>& all,
+                                  const std::vector<calibrated_ratio>& calibration);
+
+/// One line per map, workload and number of threads, with every count per operation.
+[[nodiscard]] std::string to_csv(const sim::machine_spec& machine,
+                                 const std::vector<simulated_measurement>& all);
+
+}  // namespace espalier::simulate

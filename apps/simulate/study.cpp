@@ -1,0 +1,35 @@
+#include "apps/simulate/study.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "apps/common/usage_error.hpp"
+
+namespace espalier::simulate {
+namespace {
+
+std::map<std::string, study>& studies() {
+  static std::map<std::string, study> all;
+  return all;
+}
+
+}  // namespace
+
+const study& find_study(const std::string& name) {
+  const auto found = studies().find(name);
+  if (found != studies().end()) return found->second;
+  if (studies().empty())
+    throw app::usage_error(fmt::format("there is no study '{}'; this build has none", name));
+  std::string known;
+  for (const auto& [other, one] : studies())
+    known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", other, one.description);
+  throw app::usage_error(fmt::format("there is no study '{}'; there is {}", name, known));
+}
+
+registered_study::registered_study(std::string name, std::string description,
+                                   std::function<int(const study_options&)> run) {
+  studies().emplace(name, study{name, std::move(description), std::move(run)});
+}
+
+}  // namespace espalier::simulate

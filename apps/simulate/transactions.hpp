@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "espalier/hw/htm.hpp"
+#include "sim/machine/machine_spec.hpp"
+#include "sim/transactions/transaction_counts.hpp"
+
+namespace espalier::simulate {
+
+enum class transactional_structure : std::uint8_t { counter, list };
+
+struct transactional_measurement {
+  std::uint64_t operations;
+  std::uint64_t fallbacks;
+  sim::transaction_counts transactions;
+  std::uint64_t cycles;
+};
+
+/// Throws std::invalid_argument for a machine without transactions, std::logic_error should the structure
+/// come out wrong.
+[[nodiscard]] transactional_measurement measure_transactions(const sim::machine_spec& machine,
+                                                             unsigned threads,
+                                                             transactional_structure structure,
+                                                             std::uint64_t operations, std::uint64_t seed);
+
+/// How much fits one transaction, found by trying, and what its end says where it does not.
+struct transactional_limits {
+  std::uint64_t written_lines;  // one behind the other
+  std::uint64_t written_in_one_set;
+  std::uint64_t read_lines;  // up to what was tried
+  std::uint64_t read_lines_tried;
+  hw::abort_status beyond;  // of the smallest write set that does not fit
+  bool leaves_no_trace;     // all of those that aborted
+};
+[[nodiscard]] transactional_limits probe_limits(const sim::machine_spec& machine);
+
+}  // namespace espalier::simulate

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "espalier/hw/htm.hpp"
+
+// Small transactional programs, whose transactions subscribe to a fallback lock. Instrumented.
+
+namespace espalier::simulate {
+
+class transactional_program {
+ public:
+  transactional_program() = default;
+  transactional_program(const transactional_program&) = delete;
+  transactional_program& operator=(const transactional_program&) = delete;
+  virtual ~transactional_program() = default;
+
+  /// One operation of a thread; `random` decides which. True if it took the fallback lock.
+  virtual bool operate(std::uint64_t random) = 0;
+  /// What all operations together must have left, and what they have left.
+  [[nodiscard]] virtual std::uint64_t expected() const = 0;
+  [[nodiscard]] virtual std::uint64_t found() const = 0;
+};
+
+/// All threads add to one number.
+[[nodiscard]] std::unique_ptr<transactional_program> make_transactional_counter();
+
+/// A sorted list of up to `keys` nodes, half of them at first; inserts, erases and lookups. Each node is a
+/// record; two lie in a line.
+[[nodiscard]] std::unique_ptr<transactional_program> make_transactional_list(std::uint64_t keys);
+
+/// One transaction that writes, or reads, so many lines; `stride` lines apart. Memory is restored to zero
+/// after a commit.
+class transactional_lines {
+ public:
+  transactional_lines() = default;
+  transactional_lines(const transactional_lines&) = delete;
+  transactional_lines& operator=(const transactional_lines&) = delete;
+  virtual ~transactional_lines() = default;
+  virtual hw::transaction_outcome write(std::uint64_t lines, std::uint64_t stride) = 0;
+  virtual hw::transaction_outcome read(std::uint64_t lines) = 0;
+  /// Whether every byte is zero, as it was before.
+  [[nodiscard]] virtual bool is_untouched() const = 0;
+};
+[[nodiscard]] std::unique_ptr<transactional_lines> make_transactional_lines(std::uint64_t most_lines);
+
+}  // namespace espalier::simulate

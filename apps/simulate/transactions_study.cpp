@@ -1,0 +1,125 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "apps/common/table.hpp"
+#include "apps/common/usage_error.hpp"
+#include "apps/simulate/result.hpp"
+#include "apps/simulate/study.hpp"
+#include "apps/simulate/transactions.hpp"
+#include "espalier/workload/context.hpp"
+#include "espalier/workload/output_file.hpp"
+
+// A counter and a list under elided locks, and how much fits one transaction.
+
+namespace espalier::simulate {
+namespace {
+
+struct row {
+  const char* structure;
+  unsigned threads;
+  transactional_measurement measured;
+};
+
+constexpr sim::abort_reason reasons[] = {sim::abort_reason::true_conflict,  sim::abort_reason::false_conflict,
+                                         sim::abort_reason::metadata,       sim::abort_reason::capacity,
+                                         sim::abort_reason::explicit_abort, sim::abort_reason::other};
+
+double share(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void print(const study_options& o, const transactional_limits& limits, const std::vector<row>& rows) {
+  using app::table;
+  const auto right = table::align::right;
+  const bool colour = app::wants_colour(STDOUT_FILENO);
+  std::printf(
+      "%s\n",
+      app::bold(fmt::format("SIMULATED on {}: hardware transactions", o.machine.name), colour).c_str());
+  std::printf(
+      "fits one transaction: %llu lines written one behind the other, %llu in one set, %llu read%s\n"
+      "one line more: %s; memory after the aborted ones: %s\n\n",
+      static_cast<unsigned long long>(limits.written_lines),
+      static_cast<unsigned long long>(limits.written_in_one_set),
+      static_cast<unsigned long long>(limits.read_lines),
+      limits.read_lines == limits.read_lines_tried ? " (no more were tried)" : "",
+      hw::to_string(limits.beyond).c_str(), limits.leaves_no_trace ? "as before them" : "CHANGED");
+  table t({"structure", "threads", "committed", "by the\nlock", "true\nconflict", "false\nconflict",
+           "meta-\ndata", "capacity", "explicit", "other", "simulated\nM/s"},
+          {table::align::left, right, right, right, right, right, right, right, right, right, right});
+  for (const row& r : rows) {
+    const transactional_measurement& m = r.measured;
+    std::vector<std::string> cells{r.structure, fmt::format("{}", r.threads),
+                                   fmt::format("{:.3f}", share(m.transactions.committed, m.operations)),
+                                   fmt::format("{:.3f}", share(m.fallbacks, m.operations))};
+    for (const sim::abort_reason reason : reasons)
+      cells.push_back(fmt::format("{:.3f}", share(m.transactions.of(reason), m.operations)));
+    cells.push_back(fmt::format(
+        "{:.2f}", static_cast<double>(m.operations) / static_cast<double>(m.cycles) * o.machine.ghz * 1e3));
+    t.add(std::move(cells));
+  }
+  std::printf(
+      "%s\nAll but the last column are per operation; the six before it are aborts by their reason.\n",
+      t.text(colour).c_str());
+}
+
+std::string json_of(const study_options& o, const transactional_limits& limits,
+                    const std::vector<row>& rows) {
+  nlohmann::ordered_json all;
+  all["context"] = context_json(workload::gather_context(o.seed, "cores"), o.machine);
+  all["context"]["study"] = "transactions";
+  all["limits"] = {{"written_lines", limits.written_lines}, {"written_in_one_set", limits.written_in_one_set},
+                   {"read_lines", limits.read_lines},       {"beyond", hw::to_string(limits.beyond)},
+                   {"beyond_word", limits.beyond.word()},   {"leaves_no_trace", limits.leaves_no_trace}};
+  all["benchmarks"] = nlohmann::ordered_json::array();
+  for (const row& r : rows) {
+    const transactional_measurement& m = r.measured;
+    nlohmann::ordered_json one;
+    one["name"] = fmt::format("{}/threads:{}", r.structure, r.threads);
+    one["run_type"] = "iteration";
+    one["threads"] = r.threads;
+    one["iterations"] = m.operations;
+    one["real_time"] = static_cast<double>(m.cycles) / o.machine.ghz / static_cast<double>(m.operations);
+    one["cpu_time"] =
+        static_cast<double>(m.cycles) / o.machine.ghz / static_cast<double>(m.operations) * r.threads;
+    one["time_unit"] = "ns";
+    one["simulated"] = true;
+    one["begun"] = m.transactions.begun;
+    one["committed"] = m.transactions.committed;
+    one["fallbacks"] = m.fallbacks;
+    for (const sim::abort_reason reason : reasons)
+      one["aborts"][std::string(sim::to_string(reason))] = m.transactions.of(reason);
+    all["benchmarks"].push_back(std::move(one));
+  }
+  return all.dump(2) + "\n";
+}
+
+int run(const study_options& o) {
+  if (!o.report.empty() || !o.csv.empty())
+    throw app::usage_error("the study transactions writes --json alone");
+  std::optional<workload::output_file> json;
+  if (!o.json.empty()) json.emplace(o.json);
+  const transactional_limits limits = probe_limits(o.machine);
+  std::vector<row> rows;
+  for (const unsigned threads : o.threads) {
+    rows.push_back(
+        {"counter", threads,
+         measure_transactions(o.machine, threads, transactional_structure::counter, o.operations, o.seed)});
+    rows.push_back(
+        {"list", threads,
+         measure_transactions(o.machine, threads, transactional_structure::list, o.operations, o.seed)});
+  }
+  print(o, limits, rows);
+  if (json) json->commit(json_of(o, limits, rows));
+  return 0;
+}
+
+const registered_study transactions{
+    "transactions", "a counter and a list under elided locks, and what fits one transaction", run};
+
+}  // namespace
+}  // namespace espalier::simulate

@@ -1,0 +1,235 @@
+"""What a page of simulated results shows: every title, axis and sentence says that it is simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from espalier_report import figures, text
+from espalier_report.figures import Figure, Json, Palette, Row, View
+from espalier_report.markup import Markup, element
+from espalier_report.results import COUNTS, Calibrated, Measurement, Results, Spread
+from espalier_report.tables import Column, shared_settings, table, value
+
+# Where an access is served that misses a core's own caches, from near to far.
+PLACES = {"llc_hits": "last-level cache", "local_transfers": "local transfer",
+          "remote_transfers": "remote transfer", "local_dram": "local DRAM",
+          "remote_dram": "remote DRAM"}
+TRUST = ("Everything on this page is simulated. Memory is modelled, computation is guessed: rankings "
+         "and counts mean something, absolute throughput does not.")
+
+
+def machines(results: Results) -> str:
+    names = (context.get("machine", {}) for context in results.contexts)
+    return text.listing(dict.fromkeys(
+        str(machine.get("name", text.UNAVAILABLE)) if isinstance(machine, dict)
+        else text.UNAVAILABLE for machine in names))
+
+
+def headline(results: Results) -> str:
+    on = f"Simulated on {machines(results)}"
+    leaders = [leader for leader in map(_leader, _groups(results)) if leader]
+    if not leaders:
+        return f"{on}: nothing to compare"
+    if len(leaders) <= 3:
+        return f"{on}: " + "; ".join(f"{m.label} leads {m.workload}" for m in leaders)
+    wins: dict[str, int] = {}
+    for m in leaders:
+        wins[m.label] = wins.get(m.label, 0) + 1
+    most = min(wins, key=lambda label: (-wins[label], label))
+    return f"{on}: {most} leads {wins[most]} of {text.plural(len(leaders), 'workload')}"
+
+
+def sentences(results: Results) -> list[str]:
+    found = []
+    for group in _groups(results):
+        ranked = _ranked(group)
+        if not ranked:
+            continue
+        best = ranked[0]
+        at = f"{best.workload} at {text.plural(best.threads, 'simulated thread')}"
+        if len(ranked) == 1:
+            found.append(f"Only {best.label} was simulated in {at}.")
+            continue
+        ratio = _throughput(best) / _throughput(ranked[1])
+        found.append(f"{best.label} leads {at}: {text.number(ratio)} times {ranked[1].label}, "
+                     "simulated.")
+    return found
+
+
+def throughput(results: Results, palette: Palette) -> list[Figure]:
+    drawn = []
+    for index, workload in enumerate(results.workloads):
+        group = [m for m in results.of(workload) if m.throughput]
+        counts = results.thread_counts(workload)
+        if not group:
+            continue
+        scale = figures.scale_of(group)
+        unit = f"simulated {scale.unit}"
+        if len(counts) < 2:
+            rows = [Row(m.label, m.peer, figures.scaled(m.throughput, scale.of),
+                        scale.text(_throughput(m))) for m in group]
+            view = figures.bars("", rows, unit, best_is_greatest=True)
+        else:
+            labels = figures.ranked(group)
+            shown = figures.at_first(labels)
+            traces = [figures.scaling_trace(
+                label, sorted((m for m in group if m.label == label), key=lambda m: m.threads),
+                scale, palette, label in shown) for label in labels]
+            view = View("", traces, figures.line_layout(
+                figures.thread_axis(counts), {"title": {"text": unit}, "rangemode": "tozero"}), 420)
+        drawn.append(Figure(
+            f"throughput-{index}", f"Simulated throughput of {workload}", f"{workload} (simulated)",
+            f"Simulated throughput of {workload} over simulated threads. Compare maps and slopes; "
+            "the absolute numbers are those of a model that guesses what computation costs.",
+            [view], series=len(counts) >= 2))
+    return drawn
+
+
+def served(results: Results) -> list[Figure]:
+    """Stacked bars: an operation's accesses beyond the L1 and L2, by the place that served them."""
+    drawn = []
+    for index, workload in enumerate(results.workloads):
+        views = [_stack(threads, [m for m in results.of(workload) if m.threads == threads])
+                 for threads in reversed(results.thread_counts(workload))]
+        drawn.append(Figure(
+            f"served-{index}", f"Where simulated accesses of {workload} were served",
+            f"{workload} (simulated)",
+            f"Simulated accesses of one operation of {workload} that missed the caches of its own "
+            "core, by the place that served them; shorter is better, and the places to the right "
+            "cost the most. Local is within the socket, remote beyond it.", views, series=True))
+    return drawn
+
+
+def stalls(results: Results) -> list[Figure]:
+    drawn = []
+    for index, workload in enumerate(results.workloads):
+        views = []
+        for threads in reversed(results.thread_counts(workload)):
+            group = [m for m in results.of(workload) if m.threads == threads]
+            scale = text.Scale(max(m.counts["stall_cycles"] for m in group))
+            rows = [Row(m.label, m.peer, Spread(scale.of(m.counts["stall_cycles"])),
+                        scale.text(m.counts["stall_cycles"])) for m in group]
+            unit = {"M": "million ", "k": "thousand "}.get(scale.short, "")
+            views.append(figures.bars(text.plural(threads, "thread"), rows,
+                                      f"simulated {unit}stall cycles per operation",
+                                      best_is_greatest=False))
+        drawn.append(Figure(
+            f"stalls-{index}", f"Simulated stall cycles of {workload}", f"{workload} (simulated)",
+            f"Simulated cycles that one operation of {workload} waits for memory, shorter is "
+            "better.", views))
+    return drawn
+
+
+def calibration(results: Results) -> list[Figure]:
+    views = []
+    for workload, threads in dict.fromkeys((c.workload, c.threads) for c in results.calibration):
+        group = [c for c in results.calibration if (c.workload, c.threads) == (workload, threads)]
+        names = [text.plotly_text(c.map) for c in group]
+        traces: list[Json] = [
+            {"type": "bar", "orientation": "h", "name": name, "label": name, "y": names,
+             "x": [getattr(c, attribute) for c in group], "marker": {"color": colour},
+             "hovertemplate": "%{y}<br>%{fullData.name} %{x:.3f}<extra></extra>"}
+            for name, attribute, colour in (("measured ratio", "native", "series8"),
+                                            ("simulated ratio", "simulated", "series0"))]
+        layout = {"barmode": "group", "xaxis": {"title": {"text": "throughput over that of "
+                                                          + text.plotly_text(group[0].reference)},
+                                                "rangemode": "tozero"},
+                  "yaxis": {"autorange": "reversed", "showgrid": False}}
+        views.append(View(f"{workload}, {text.plural(threads, 'thread')}", traces, layout,
+                          90 + 48 * len(group)))
+    if not views:
+        return []
+    return [Figure("calibration-0", "Simulated ratios beside measured ones", None,
+                   "Throughput of each map over that of the first one: measured on this machine, and "
+                   "simulated on a machine of its shape. Ratios only: absolute numbers of the two "
+                   "are not comparable.", views, series=True)]
+
+
+def calibration_table(found: Sequence[Calibrated], id_: str) -> Markup:
+    columns = [Column("Workload", lambda c: c.workload, numeric=False),
+               Column("Threads", lambda c: str(c.threads)),
+               Column("Measured ratio", lambda c: text.number(c.native)),
+               Column("Simulated ratio", lambda c: text.number(c.simulated)),
+               Column("Deviation", lambda c: f"{c.deviation * 100:+.0f}{text.THIN}%")]
+    return table(id_, f"Throughput over that of {found[0].reference}, measured and simulated", "Map",
+                 found, columns, lambda c: c.map)
+
+
+def counts_table(results: Results, workload: str, id_: str) -> Markup:
+    group = sorted(results.of(workload), key=lambda m: (-m.threads, -_throughput(m), m.label))
+    scale = figures.scale_of(group)
+    shared, _ = shared_settings(group)
+
+    def count(name: str) -> Any:
+        return lambda m: value(text.number(m.counts.get(name)))
+
+    columns = [Column("Threads", lambda m: str(m.threads)),
+               Column(f"Simulated {scale.short} op/s".replace("  ", " "),
+                      lambda m: scale.text(_throughput(m)))]
+    columns += [Column(_head(name), count(name)) for name in COUNTS]
+    caption = f"{workload}: simulated counts per operation" + \
+        (f" ({', '.join(shared)})" if shared else "")
+    return table(id_, caption, "Map", group, columns)
+
+
+def reading() -> Markup:
+    points = [
+        TRUST,
+        "A simulation with the same program, machine, workload and seed gives the same counts to "
+        "the last one, so there is no spread: a difference is one of the model, however small.",
+        "A transfer brings a line from another core's cache: local within the socket, remote from "
+        "another. DRAM is local where the page lies on the socket's own NUMA node.",
+        "Stall cycles are those beyond an L1 hit, a buffered store or an atomic in the L1. Waiting "
+        "threads that spin in their own caches stall little, but their operations take long.",
+        "docs/simulated-machine.md says what is modelled and how well the model agrees with "
+        "published measurements. `espalier simulate --calibrate` compares it with this machine."]
+    return element("ul", [element("li", point) for point in points])
+
+
+def _head(name: str) -> str:
+    words = name.replace("_", " ").capitalize()
+    for shouted in ("LLC", "DRAM", "TLB"):
+        words = words.replace(shouted.capitalize(), shouted).replace(shouted.lower(), shouted)
+    return words
+
+
+def _groups(results: Results) -> list[list[Measurement]]:
+    return [results.at_most_threads(workload) for workload in results.workloads]
+
+
+def _throughput(m: Measurement) -> float:
+    return m.throughput.median if m.throughput else 0.0
+
+
+def _ranked(group: Sequence[Measurement]) -> list[Measurement]:
+    return sorted((m for m in group if m.throughput), key=lambda m: (-_throughput(m), m.label))
+
+
+def _leader(group: Sequence[Measurement]) -> Measurement | None:
+    ranked = _ranked(group)
+    return ranked[0] if len(ranked) > 1 else None
+
+
+def _stack(threads: int, group: Sequence[Measurement]) -> View:
+    beyond = {m.label: sum(m.counts[name] for name in PLACES) for m in group}
+    ordered = sorted(group, key=lambda m: (beyond[m.label], m.label))
+    names = [text.plotly_label(m.label) for m in ordered]
+    traces: list[Json] = []
+    for index, (name, place) in enumerate(PLACES.items()):
+        traces.append({
+            "type": "bar", "orientation": "h", "name": place, "label": place,
+            "y": list(range(len(ordered))), "x": [m.counts[name] for m in ordered],
+            "marker": {"color": f"series{index}"},
+            "text": [f"{text.plotly_text(m.label)}: {text.number(m.counts[name])}" for m in ordered],
+            "textposition": "none",
+            "hovertemplate": "%{text}<br>%{fullData.name}, simulated<extra></extra>"})
+    layout = {
+        "barmode": "stack", "bargap": 0.35,
+        "xaxis": {"title": {"text": "simulated accesses per operation beyond L1 and L2"},
+                  "rangemode": "tozero"},
+        "yaxis": {"tickvals": list(range(len(ordered))), "ticktext": names,
+                  "range": [len(ordered) - 0.4, -0.6], "showgrid": False}}
+    lines = max(len(text.wrapped(m.label)) for m in ordered)
+    return View(text.plural(threads, "thread"), traces, layout,
+                90 + len(ordered) * max(30, 4 + 15 * lines))
