@@ -1,5 +1,5 @@
 # What `cmake --install` gives: headers, libraries, the command with its report tool, a CMake package and a
-# pkg-config file.
+# pkg-config file; with the simulator, that as the package's component "sim".
 
 include(CMakePackageConfigHelpers)
 
@@ -10,6 +10,16 @@ install(TARGETS espalier espalier_workload EXPORT espalier_targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(EXPORT espalier_targets NAMESPACE espalier:: DESTINATION "${package_folder}")
+
+if(TARGET espalier_sim)
+  # Beside the library's headers and libraries: it is linked by name only through the package.
+  install(DIRECTORY sim/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/espalier-sim/sim" FILES_MATCHING PATTERN "*.hpp")
+  install(TARGETS espalier_sim espalier_sim_library espalier_sim_program EXPORT espalier_sim_targets
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}/espalier"
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/espalier")
+  install(EXPORT espalier_sim_targets NAMESPACE espalier:: DESTINATION "${package_folder}")
+  install(FILES cmake/espalier_simulated.cmake DESTINATION "${package_folder}")
+endif()
 
 configure_package_config_file(cmake/espalier_config.cmake.in
   "${PROJECT_BINARY_DIR}/espalier-config.cmake" INSTALL_DESTINATION "${package_folder}")
@@ -32,10 +42,8 @@ install(FILES "${PROJECT_BINARY_DIR}/espalier.pc" DESTINATION "${CMAKE_INSTALL_L
 if(ESPALIER_BUILD_APPS)
   install(TARGETS espalier_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   if(TARGET espalier_simulate)
-    # Only the command starts the one and only that loads the other, so both are out of the way of PATH and of
-    # the linker.
+    # Only the command starts it, so it is out of the way of PATH.
     install(TARGETS espalier_simulate RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/espalier")
-    install(TARGETS espalier_sim LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/espalier")
   endif()
   install(DIRECTORY report/espalier_report DESTINATION "${CMAKE_INSTALL_DATADIR}/espalier/report"
     PATTERN "__pycache__" EXCLUDE)

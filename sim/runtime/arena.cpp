@@ -1,19 +1,46 @@
 #include "sim/runtime/arena.hpp"
 
+#include <link.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 
-// Defined by the linker: where the program lies in memory.
-extern "C" {
-extern const char __executable_start __attribute__((weak));
-extern const char _end __attribute__((weak));
+namespace espalier::sim::arena {
+namespace {
+
+struct range {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+};
+
+/// Where the program lies in memory. The linker's names for it would be this library's own, or are not seen
+/// from here where the program is position-independent.
+range find_program() noexcept {
+  range found;
+  // The program itself comes first.
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* out) {
+        auto& program = *static_cast<range*>(out);
+        for (unsigned i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& segment = info->dlpi_phdr[i];
+          if (segment.p_type != PT_LOAD) continue;
+          const std::uintptr_t first = info->dlpi_addr + segment.p_vaddr;
+          program.begin = program.end == 0 ? first : std::min(program.begin, first);
+          program.end = std::max(program.end, first + segment.p_memsz);
+        }
+        return 1;
+      },
+      &found);
+  return found;
 }
 
-namespace espalier::sim::arena {
+const range program = find_program();
+
+}  // namespace
 
 void reserve() {
   static const bool done = [] {
@@ -34,10 +61,8 @@ void reserve() {
 
 std::optional<std::uint64_t> simulated(std::uintptr_t address) noexcept {
   if (contains(address)) return address - base;
-  const auto begin = reinterpret_cast<std::uintptr_t>(&__executable_start);
-  const auto end = reinterpret_cast<std::uintptr_t>(&_end);
-  if (begin != 0 && address - begin < end - begin && address - begin < image_bytes)
-    return bytes + (address - begin);
+  const std::uintptr_t offset = address - program.begin;
+  if (offset < program.end - program.begin && offset < image_bytes) return bytes + offset;
   return std::nullopt;
 }
 

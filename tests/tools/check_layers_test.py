@@ -15,16 +15,20 @@ class CheckLayers(unittest.TestCase):
     def setUp(self) -> None:
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
-        self.root = pathlib.Path(scratch.name)
-        (self.root / "README.md").write_text("| layer | rooms |\n|---|---|\n| `hw/` | a |\n| `map/` | b |\n")
+        self.folder = pathlib.Path(scratch.name)
+        self.root = check_layers.Root(self.folder, "espalier", forbidden=("sim",))
+        (self.folder / "README.md").write_text("| layer | rooms |\n|---|---|\n| `hw/` | a |\n| `map/` | b |\n")
 
     def write(self, name: str, text: str) -> None:
-        path = self.root / name
+        path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
     def test_this_tree(self) -> None:
-        self.assertEqual(check_layers.check(ROOT / "src" / "espalier"), [])
+        for root in check_layers.roots_of(ROOT):
+            with self.subTest(root.prefix):
+                self.assertTrue(list(root.folder.rglob("*.hpp")))
+                self.assertEqual(check_layers.check(root), [])
 
     def test_downward_includes_pass(self) -> None:
         self.write("map/a.hpp", '#pragma once\n#include "espalier/hw/b.hpp"\n#include <vector>\n')
@@ -43,8 +47,29 @@ class CheckLayers(unittest.TestCase):
         self.write("hw/b.hpp", '// late\n#pragma once\n#include "espalier/cellar/a.hpp"\n')
         self.assertEqual(len(check_layers.check(self.root)), 4)
 
+    def test_rooms_of_one_layer_include_each_other(self) -> None:
+        (self.folder / "README.md").write_text(
+            "| layer | rooms |\n|---|---|\n| `hw/` `map/`, `front.hpp` | a |\n| `top.hpp` | b |\n")
+        self.write("map/a.hpp", '#pragma once\n#include "espalier/hw/b.hpp"\n')
+        self.write("hw/b.hpp", '#pragma once\n#include "espalier/map/a.hpp"\n#include "espalier/front.hpp"\n')
+        self.write("front.hpp", '#pragma once\n#include "espalier/map/a.hpp"\n')
+        self.write("top.hpp", '#pragma once\n#include "espalier/front.hpp"\n')
+        self.assertEqual(check_layers.check(self.root), [])
+        self.write("hw/b.cpp", '#include "espalier/top.hpp"\n')
+        self.write("side.hpp", "#pragma once\n")
+        above, missing = check_layers.check(self.root)
+        self.assertIn("hw/b.cpp:1: hw/ must not include top.hpp: top.hpp lies above it", above)
+        self.assertIn("side.hpp is missing", missing)
+
+    def test_other_roots(self) -> None:
+        self.write("hw/a.hpp", '#pragma once\n#include "elsewhere/map/b.hpp"\n')
+        self.assertEqual(check_layers.check(self.root), [])
+        self.write("hw/b.hpp", '#pragma once\n#include "sim/world.hpp"\n')
+        (fault,) = check_layers.check(self.root)
+        self.assertIn("must not include sim/world.hpp", fault)
+
     def test_no_table(self) -> None:
-        (self.root / "README.md").write_text("nothing\n")
+        (self.folder / "README.md").write_text("nothing\n")
         self.assertEqual(len(check_layers.check(self.root)), 1)
 
 
