@@ -27,7 +27,7 @@
 // The scene is set up anew for every schedule. Threads are fibers; before each access to memory that is not
 // on its own stack a thread may be interrupted, and a strategy chooses by whom. Nothing else is random: the
 // same name, options and program give the same runs. The source file is compiled with the thread sanitizer's
-// instrumentation and linked without its runtime (espalier_simulated() in sim/CMakeLists.txt does both).
+// instrumentation and linked without its runtime (cmake/espalier_simulated.cmake does both).
 //
 // What is found without being asked for: accesses to freed memory, or to none; blocks freed or retired
 // twice; blocks never freed; threads that never end; exceptions and signals. A failing schedule is shrunk

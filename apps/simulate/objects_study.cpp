@@ -47,14 +47,14 @@ std::vector<row> measure_all(const study_options& o) {
     for (const shape& s : shapes) {
       double locked_cycles = 0;
       for (const program& p : programs) {
-        objects_request request{.machine = o.machine,
-                                .threads = threads,
-                                .pinning = o.pinning,
-                                .objects = s.objects,
-                                .lines = s.lines,
-                                .operations = o.operations,
-                                .seed = o.seed,
-                                .in_flight = p.in_flight};
+        const objects_request request{.machine = o.machine,
+                                      .threads = threads,
+                                      .pinning = o.pinning,
+                                      .objects = s.objects,
+                                      .lines = s.lines,
+                                      .operations = o.operations,
+                                      .seed = o.seed,
+                                      .in_flight = p.in_flight};
         const objects_measurement m = measure_objects(request);
         const auto cycles = static_cast<double>(m.cycles);
         if (p.in_flight == 0) locked_cycles = cycles;

@@ -81,6 +81,7 @@ transactional_measurement measure_transactions(const sim::machine_spec& machine,
 
 transactional_limits probe_limits(const sim::machine_spec& machine) {
   check_machine(machine);
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the check is above
   const sim::transactional_spec& spec = *machine.transactions;
   sim::simulation simulated(machine, 1);
   const std::uint64_t lines_of_writes = std::uint64_t{spec.write_sets} * spec.write_ways;

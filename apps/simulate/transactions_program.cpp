@@ -71,7 +71,7 @@ class list final : public transactional_program {
       nodes_[k].key = k;
       hw::annotate_record(nodes_[k]);
     }
-    hw::annotate_metadata(&head_.value, sizeof head_.value);
+    hw::annotate_metadata(static_cast<const void*>(&head_.value), sizeof(void*));
     for (std::uint64_t k = keys; k-- > 0;) {
       if (k % 2 != 0) continue;
       nodes_[k].next = head_.value;

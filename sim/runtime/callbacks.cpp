@@ -86,6 +86,20 @@ int exchange_if_equal(volatile Word* address, Word* expected, Word desired, cons
   return 0;
 }
 
+void* copied(void* (*copy)(void*, const void*, std::size_t), void* to, const void* from, std::size_t bytes,
+             const void* where) {
+  if (bytes != 0) {
+    announce(from, bytes, access_kind::read, where);
+    announce(to, bytes, access_kind::write, where);
+  }
+  return copy(to, from, bytes);
+}
+
+void* filled(void* to, int value, std::size_t bytes, const void* where) {
+  if (bytes != 0) announce(to, bytes, access_kind::write, where);
+  return std::memset(to, value, bytes);
+}
+
 }  // namespace
 }  // namespace espalier::sim
 
@@ -123,6 +137,7 @@ ESPALIER_PLAIN(4)
 ESPALIER_PLAIN(8)
 ESPALIER_PLAIN(16)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a type has none
 #define ESPALIER_ATOMIC(bits, word)                                                                    \
   extern "C" word __tsan_atomic##bits##_load(const volatile word* address, int) {                      \
     return espalier::sim::load(address, ESPALIER_CALLER);                                              \
@@ -170,6 +185,7 @@ ESPALIER_PLAIN(16)
     espalier::sim::exchange_if_equal(address, &expected, desired, ESPALIER_CALLER);                    \
     return expected;                                                                                   \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 
 ESPALIER_ATOMIC(8, std::uint8_t)
 ESPALIER_ATOMIC(16, std::uint16_t)
@@ -190,37 +206,39 @@ void __tsan_write_range(void* address, std::size_t bytes) {
   espalier::sim::announce(address, bytes, access_kind::write, ESPALIER_CALLER);
 }
 void __tsan_vptr_update(void** address, void*) {
-  espalier::sim::announce(address, sizeof(void*), access_kind::write, ESPALIER_CALLER);
+  espalier::sim::announce(static_cast<void*>(address), sizeof(void*), access_kind::write, ESPALIER_CALLER);
 }
 void __tsan_vptr_read(void** address) {
-  espalier::sim::announce(address, sizeof(void*), access_kind::read, ESPALIER_CALLER);
+  espalier::sim::announce(static_cast<void*>(address), sizeof(void*), access_kind::read, ESPALIER_CALLER);
 }
 
 void* __tsan_memcpy(void* to, const void* from, std::size_t bytes) {
-  if (bytes != 0) {
-    espalier::sim::announce(from, bytes, access_kind::read, ESPALIER_CALLER);
-    espalier::sim::announce(to, bytes, access_kind::write, ESPALIER_CALLER);
-  }
-  return std::memcpy(to, from, bytes);
+  return espalier::sim::copied(std::memcpy, to, from, bytes, ESPALIER_CALLER);
 }
 void* __tsan_memmove(void* to, const void* from, std::size_t bytes) {
-  if (bytes != 0) {
-    espalier::sim::announce(from, bytes, access_kind::read, ESPALIER_CALLER);
-    espalier::sim::announce(to, bytes, access_kind::write, ESPALIER_CALLER);
-  }
-  return std::memmove(to, from, bytes);
+  return espalier::sim::copied(std::memmove, to, from, bytes, ESPALIER_CALLER);
 }
 void* __tsan_memset(void* to, int value, std::size_t bytes) {
-  if (bytes != 0) espalier::sim::announce(to, bytes, access_kind::write, ESPALIER_CALLER);
-  return std::memset(to, value, bytes);
+  return espalier::sim::filled(to, value, bytes, ESPALIER_CALLER);
 }
 
 // g++ leaves these calls to the linker, which turns them into ours (--wrap) in simulated programs.
-void* __wrap_memcpy(void* to, const void* from, std::size_t bytes) { return __tsan_memcpy(to, from, bytes); }
-void* __wrap_memmove(void* to, const void* from, std::size_t bytes) {
-  return __tsan_memmove(to, from, bytes);
+void* __wrap_memcpy(void* to, const void* from, std::size_t bytes) {
+  return espalier::sim::copied(std::memcpy, to, from, bytes, ESPALIER_CALLER);
 }
-void* __wrap_memset(void* to, int value, std::size_t bytes) { return __tsan_memset(to, value, bytes); }
+void* __wrap_memmove(void* to, const void* from, std::size_t bytes) {
+  return espalier::sim::copied(std::memmove, to, from, bytes, ESPALIER_CALLER);
+}
+void* __wrap_memset(void* to, int value, std::size_t bytes) {
+  return espalier::sim::filled(to, value, bytes, ESPALIER_CALLER);
+}
+int __wrap_memcmp(const void* left, const void* right, std::size_t bytes) {
+  if (bytes != 0) {
+    espalier::sim::announce(left, bytes, access_kind::read, ESPALIER_CALLER);
+    espalier::sim::announce(right, bytes, access_kind::read, ESPALIER_CALLER);
+  }
+  return std::memcmp(left, right, bytes);
+}
 
 void __tsan_atomic_thread_fence(int order) {
   if (espalier::sim::world* const w = espalier::sim::here.running) {

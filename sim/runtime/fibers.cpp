@@ -28,7 +28,7 @@ struct arena_stack {
 
   [[nodiscard]] boost::context::stack_context allocate() const {
     boost::context::stack_context where;
-    const std::size_t stagger = index % 64 * 1088;
+    const std::size_t stagger = std::size_t{index % 64} * 1088;
     where.size = fibers::stack_bytes - stagger;
     where.sp = reinterpret_cast<void*>(low() + where.size);
     return where;

@@ -115,7 +115,7 @@ block_event exploration::event() const noexcept { return block_event::now(fibers
 std::optional<run_failure> exploration::run(strategy& choose_by, const run_conditions& conditions,
                                             std::uint64_t seed, std::uint64_t expected_steps) {
   // What a failed run has left is in the arena, which is about to be reset: dropped, not destroyed.
-  if (failure_) static_cast<void>(contents_.release());
+  if (failure_) static_cast<void>(contents_.release());  // NOLINT(bugprone-unused-return-value)
   contents_ = std::make_unique<scene::contents>();
   failure_.reset();
   fibers_.clear();

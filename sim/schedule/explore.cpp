@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "espalier/workload/random.hpp"
+#include "sim/runtime/arena.hpp"
 #include "sim/schedule/exploration.hpp"
 #include "sim/schedule/symbols.hpp"
 
@@ -109,7 +110,7 @@ schedule shrink(exploration& e, const run_conditions& conditions, failure_kind k
 }
 
 std::string command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::stringstream all;
   all << file.rdbuf();
   std::string text = all.str();
@@ -127,8 +128,13 @@ std::string agent_name(const exploration& e, unsigned agent) {
   return "main";
 }
 
+/// The program's own frames: those of the simulator and of other libraries say nothing about it.
 void print_stack(std::ostream& out, const std::vector<const void*>& callers) {
-  for (const std::string& place : describe(callers)) out << "    " << place << '\n';
+  std::vector<const void*> own;
+  for (const void* const caller : callers) {
+    if (arena::simulated(reinterpret_cast<std::uintptr_t>(caller))) own.push_back(caller);
+  }
+  for (const std::string& place : describe(own)) out << "    " << place << '\n';
 }
 
 void print_event(std::ostream& out, const exploration& e, const char* what, const block_event& event) {
@@ -175,7 +181,7 @@ std::string text_of(const exploration& e, const run_failure& failure, const reco
   return out.str();
 }
 
-std::shared_ptr<const exploration_failure> made_readable(exploration& e, recorded_run recorded,
+std::shared_ptr<const exploration_failure> made_readable(exploration& e, const recorded_run& recorded,
                                                          std::uint64_t run, const std::string& strategy) {
   const auto by = replay_strategy(recorded.decisions);
   const auto failure = e.run(*by, recorded.conditions, 0, 0);
@@ -260,7 +266,7 @@ exploration_report explore(std::string_view name, const exploration_options& opt
     if (e.transactions_of_run().begun == 0) recorded.conditions.spurious_aborts = 0;
     if (failure->kind != failure_kind::livelock)
       recorded.decisions = shrink(e, conditions, failure->kind, std::move(recorded.decisions));
-    report.failure = made_readable(e, std::move(recorded), report.runs, by.name());
+    report.failure = made_readable(e, recorded, report.runs, by.name());
     break;
   }
   return report;

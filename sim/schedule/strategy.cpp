@@ -77,7 +77,7 @@ class pct final : public strategy {
   void begin(unsigned agents, std::uint64_t seed, std::uint64_t expected_steps) override {
     random_generator random(seed, 1);
     priority_.resize(agents);
-    for (unsigned a = 0; a < agents; ++a) priority_[a] = static_cast<std::int64_t>(depth_ + a);
+    for (unsigned a = 0; a < agents; ++a) priority_[a] = std::int64_t{depth_} + a;
     for (unsigned a = agents; a > 1; --a) std::swap(priority_[a - 1], priority_[random.below(a)]);
     changes_.clear();
     for (unsigned i = 1; i < depth_; ++i)
@@ -155,7 +155,8 @@ class replay final : public strategy {
 
   unsigned choose(const situation& now) override {
     const auto& segments = what_.segments();
-    while (at_ < segments.size() && (taken_ == segments[at_].steps || !has(now.ready, segments[at_].agent))) {
+    // Also who waits: "stalled" lets them go on waiting.
+    while (at_ < segments.size() && (taken_ == segments[at_].steps || !has(now.alive, segments[at_].agent))) {
       ++at_;
       taken_ = 0;
     }

@@ -88,7 +88,8 @@ std::vector<std::string> describe(const std::vector<const void*>& return_address
         place = base_name(file);
         function = shortened(lines[i]);
       }
-      described.push_back(place.empty() ? "" : place + " in " + function);
+      if (!place.empty()) place.append(" in ").append(function);
+      described.push_back(place);
     }
   }
   described.resize(return_addresses.size());

@@ -113,6 +113,7 @@ phase_result simulation::run(const std::function<void(unsigned)>& code) {
     queue_.set(i, clock_queue::rank_of(start, i));
   }
   timed_ = true;
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the constructor asked
   if (transactional != nullptr) transactions_.reset(*spec().transactions);
   // The first thread is taken out of the queue as give_way() would have done.
   const clock_queue::rank first = queue_.lowest();
@@ -296,7 +297,12 @@ void simulation::mapped(std::uintptr_t address, std::size_t bytes, bool huge, co
   page_attributes attributes;
   attributes.huge = huge;
   if (numa_node != nullptr) attributes.numa_node = *numa_node;
-  machine_.set_page(arena::simulated(address).value(), bytes, attributes);
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): pages come from the arena
+  const std::uint64_t where = arena::simulated(address).value();
+  machine_.set_page(where, bytes, attributes);
+  // Addresses that had other pages before: they have no home yet.
+  std::fill_n(page_touched_.begin() + static_cast<std::ptrdiff_t>(where / page_bytes),
+              (bytes + page_bytes - 1) / page_bytes, false);
 }
 
 }  // namespace espalier::sim

@@ -56,7 +56,7 @@ class attempt {
   void end(transaction_verdict verdict) { run_all(end_own(verdict)); }
 
   [[nodiscard]] abort_status taken_back() {
-    transactions::abandoned left = take_back();
+    const transactions::abandoned left = take_back();
     run_all(left.undo);
     return left.status;
   }

@@ -88,8 +88,10 @@ void transactions::observe(unsigned fiber, const access& a) {
   if (open_ == 0) return;
   meet(fiber, a.address, a.bytes, is_write(a.kind));
   if (!active(fiber)) return;
-  if (std::uint64_t& left = states_[fiber].spurious_in; left != 0 && --left == 0)
-    return doom(fiber, abort_status{}, abort_reason::other);
+  if (std::uint64_t& left = states_[fiber].spurious_in; left != 0) {
+    --left;
+    if (left == 0) return doom(fiber, abort_status{}, abort_reason::other);
+  }
   const bool reads = !is_write(a.kind) || a.kind == access_kind::modify;
   for_each_line(a.address, a.bytes,
                 [&](std::uint64_t line, std::uint64_t mask, std::uintptr_t address, std::size_t bytes) {

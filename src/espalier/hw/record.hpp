@@ -53,7 +53,7 @@ constexpr void annotate([[maybe_unused]] const void* first, [[maybe_unused]] std
   if (espalier_annotate_record != nullptr) espalier_annotate_record(first, bytes, static_cast<int>(kind));
 #endif
 }
-}  // namespace detail
+}  // namespace record_detail
 
 /// These bytes are one record.
 constexpr void annotate_record(const void* first, std::size_t bytes) noexcept {
