@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <latch>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -17,13 +18,17 @@ double run_team(unsigned threads, std::span<const unsigned> pus,
   std::latch start(static_cast<std::ptrdiff_t>(threads) + 1);
   std::mutex mutex;
   std::exception_ptr failure;
+  // The threads look at the clock themselves: on a loaded machine the caller may wake when they have ended.
+  std::uint64_t first_begin = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t last_end = 0;
 
   const auto thread_main = [&](unsigned index) {
     bool arrived = false;
+    std::uint64_t begin = 0;
     const std::function<void()> ready = [&] {
       arrived = true;
       start.arrive_and_wait();
+      begin = hw::wall_ns();
     };
     try {
       std::optional<hw::scoped_pin> pin;
@@ -33,13 +38,13 @@ double run_team(unsigned threads, std::span<const unsigned> pus,
       const std::scoped_lock hold(mutex);
       if (!failure) failure = std::current_exception();
     }
-    if (!arrived) start.count_down();
+    if (!arrived) return start.count_down();
     const std::uint64_t end = hw::wall_ns();
     const std::scoped_lock hold(mutex);
+    first_begin = std::min(first_begin, begin);
     last_end = std::max(last_end, end);
   };
 
-  std::uint64_t began = 0;
   {
     std::vector<std::jthread> team;
     team.reserve(threads);
@@ -52,11 +57,10 @@ double run_team(unsigned threads, std::span<const unsigned> pus,
       throw;
     }
     start.arrive_and_wait();
-    began = hw::wall_ns();
     if (between) between();
   }
   if (failure) std::rethrow_exception(failure);
-  return static_cast<double>(last_end - std::min(began, last_end));
+  return static_cast<double>(last_end - std::min(first_begin, last_end));
 }
 
 }  // namespace espalier::workload

@@ -13,7 +13,8 @@ namespace espalier::workload {
 /// called `ready` once its preparations are done. between() runs in the calling thread while they work, then
 /// they are joined. The first exception of any of them is thrown again.
 ///
-/// Returns the wall time in nanoseconds from the common start to the end of the last body.
+/// Returns the wall time in nanoseconds from when the first body has gone on after `ready` to the end of the
+/// last; 0 where no body calls it.
 double run_team(unsigned threads, std::span<const unsigned> pus,
                 const std::function<void(unsigned index, const std::function<void()>& ready)>& body,
                 const std::function<void()>& between = {});
