@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "espalier/map/node_layout.hpp"
 #include "scheduled/battery/subject.hpp"
 #include "scheduled/battery/subject_of.hpp"
 #include "sim/memory/eager_reclaimer.hpp"
@@ -46,8 +47,9 @@ struct result {
 
 [[nodiscard]] std::vector<std::string> scenario_names();
 
-/// Runs the scenarios in order, up to the first that fails. Throws std::invalid_argument where `only` names
-/// none.
+/// Runs the scenarios in order, up to the first that fails. What the map promises to get done beside a thread
+/// that has stopped is checked too, by further schedules under the strategy "stalled". Throws
+/// std::invalid_argument where `only` names none.
 [[nodiscard]] result run(const subject_type& type, const options& o);
 
 /// A map as it is, its traits included. Scenarios with values larger than a word are left out for a type
@@ -63,15 +65,16 @@ struct simulated;
 template <template <class, class, class, class, class...> class Map, class K, class V, class Traits, class C,
           class... Rest>
 struct simulated<Map<K, V, Traits, C, Rest...>> {
-  using type =
-      Map<K, V,
-          typename Traits::template with_placement<traced_heap>::template with_reclaimer<eager_reclaimer>, C,
-          Rest...>;
+  using type = Map<K, V,
+                   typename Traits::template with_placement<traced_heap>::template with_reclaimer<
+                       eager_reclaimer>::template with_layout<compact_layout>,
+                   C, Rest...>;
 };
 }  // namespace detail
 
-/// The same map with the placement that watches every block and the reclaimer that gives back at once. Maps
-/// that put a reclaimer of their own in place of their traits' keep it.
+/// The same map with the placement that watches every block and the reclaimer that gives back at once, in one
+/// layout: nodes that lie otherwise take the same steps. Maps that put a reclaimer of their own in place of
+/// their traits' keep it.
 template <class Map>
 using simulated_map = typename detail::simulated<Map>::type;
 

@@ -168,6 +168,40 @@ TEST(flawed_maps, find_remembers) { expect_not_linearizable<flaw::find_remembers
 TEST(flawed_maps, erase_reports_true) { expect_not_linearizable<flaw::erase_reports_true>(); }
 TEST(flawed_maps, scan_by_position) { expect_not_linearizable<flaw::scan_by_position>(); }
 
+/// The map without a flaw, but for what it says of itself: it holds a lock while it works.
+template <progress Finds, progress Updates>
+struct boastful_map : flawed_map<flaw::none> {
+  static constexpr map_properties properties{"boastful_map",          Finds, Updates, balance::strict,
+                                             scan_guarantee::per_key, false, "none"};
+};
+
+template <class Map>
+void expect_stopped_by_one(const char* scenario) {
+  sim::battery::options o = small_options();
+  o.only = scenario;
+  const auto r = sim::battery::run<Map>(o);
+  ASSERT_FALSE(r.passed);
+  EXPECT_NE(r.text.find(to_string(failure_kind::livelock)), std::string::npos) << r.text;
+  EXPECT_NE(r.text.find("/stalled"), std::string::npos) << r.text;
+}
+
+TEST(boastful_maps, one_that_promises_nothing_passes) {
+  for (const char* scenario : {"two_inserts_of_one_key", "one_writer_beside_readers"}) {
+    sim::battery::options o = small_options();
+    o.only = scenario;
+    const auto r = sim::battery::run<boastful_map<progress::blocking, progress::blocking>>(o);
+    EXPECT_TRUE(r.passed) << r.text;
+  }
+}
+
+TEST(boastful_maps, updates_that_are_not_lock_free) {
+  expect_stopped_by_one<boastful_map<progress::lock_free, progress::lock_free>>("two_inserts_of_one_key");
+}
+
+TEST(boastful_maps, finds_that_are_not_lock_free) {
+  expect_stopped_by_one<boastful_map<progress::lock_free, progress::blocking>>("one_writer_beside_readers");
+}
+
 // Locks.
 
 struct load_then_store_lock {

@@ -106,7 +106,7 @@ void foreign(sim::scene& s) {
 
 void first_comers(sim::scene& s) {
   auto& source = s.make<clustered>();
-  constexpr block router{32, 32, memory_role::node};
+  static constexpr block router{32, 32, memory_role::node};  // outlives this call, as the threads do
   for (const char* name : {"a", "b"}) {
     s.thread(name, [&] { source.deallocate(source.allocate(router), router); });
   }

@@ -122,6 +122,17 @@ void add_neighbours(collection& c) {
          of({30, 20, 10}, {{erase(10), erase(20)}, {erase(20), erase(10)}, {find(30)}})});
 }
 
+/// Readers beside one writer, who may stop wherever it is (battery.cpp): they come to their ends where reads
+/// take no lock.
+void add_one_writer(collection& c) {
+  c.add("one_writer_beside_readers",
+        {of({10, 20, 30}, {{erase(20), insert(20)}, {find(20), contains(30)}, {scan(), find(10)}}),
+         of({20, 10, 30, 25}, {{erase(20), erase(25)}, {find(25), find(20)}, {scan()}}),
+         of({10, 20}, {{assign(20), assign(15), erase(10)}, {find(20), find(15)}, {contains(10), scan(15)}}),
+         of({1}, {{erase(1), insert(2), insert(1)}, {find(1), find(2)}, {scan()}}),
+         of({50, 20, 80, 60, 70}, {{erase(50), erase(80)}, {find(60), find(80)}, {scan(), scan()}})});
+}
+
 /// Overwriting a value, beside everything that may happen to its key.
 std::vector<program> assignments() {
   return {of({10, 20}, {{assign(10), assign(10)}, {erase(10)}, {find(10), find(10)}}),
@@ -254,6 +265,7 @@ std::vector<scenario> written_scenarios() {
   collection c;
   add_small_maps(c);
   add_neighbours(c);
+  add_one_writer(c);
   add_values(c);
   add_returning_keys(c);
   add_scans(c);

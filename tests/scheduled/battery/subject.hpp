@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "espalier/map/map_concept.hpp"
 #include "sim/explore.hpp"
 #include "sim/history/history.hpp"
 
@@ -41,6 +42,9 @@ struct subject_type {
   subject& (*make)(scene& s);
   /// With values of 24 bytes; null where the type cannot be given other values.
   subject& (*make_wide)(scene& s);
+  /// What the map promises.
+  progress find_progress = progress::blocking;
+  progress update_progress = progress::blocking;
 };
 
 }  // namespace espalier::sim::battery

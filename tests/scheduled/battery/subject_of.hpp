@@ -100,6 +100,10 @@ subject& make_subject(scene& s) {
 template <class Map>
 [[nodiscard]] subject_type subject_type_of() {
   subject_type type{make_subject<Map>, nullptr};
+  if constexpr (requires { Map::properties; }) {
+    type.find_progress = Map::properties.find_progress;
+    type.update_progress = Map::properties.update_progress;
+  }
   using wide = typename wide_map<Map>::type;
   if constexpr (!std::is_void_v<wide>) type.make_wide = make_subject<wide>;
   return type;
