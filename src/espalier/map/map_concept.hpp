@@ -44,6 +44,7 @@ enum class scan_guarantee : std::uint8_t { per_key, snapshot };
 /// What a map promises beyond the contract, and where it comes from.
 struct map_properties {
   std::string_view name;
+  // Of the algorithm. A placement may wait where it hands out memory (slab takes a lock once a batch).
   progress find_progress;
   progress update_progress;
   balance shape;
