@@ -113,8 +113,7 @@ std::string json_of(const study_options& o, const std::vector<row>& rows) {
     one["time_unit"] = "ns";
     one["simulated"] = true;
     one["speed_up"] = r.speed_up;
-    for (const sim::counts_field& f : sim::counts_fields)
-      one["counts"][std::string(f.name)] = r.measured.per_operation(r.measured.total.*f.value);
+    one["counts"] = counts_json(r.measured.total, r.measured.operations);
     all["benchmarks"].push_back(std::move(one));
   }
   return all.dump(2) + "\n";
@@ -122,14 +121,11 @@ std::string json_of(const study_options& o, const std::vector<row>& rows) {
 
 std::string csv_of(const std::vector<row>& rows) {
   std::string text = "simulated,threads,objects,lines,program,operations,cycles,speed_up";
-  for (const sim::counts_field& f : sim::counts_fields) text += fmt::format(",{}", f.name);
-  text += '\n';
+  text += counts_csv_head("") + '\n';
   for (const row& r : rows) {
     text += fmt::format("yes,{},{},{},\"{}\",{},{},{}", r.threads, r.objects.objects, r.objects.lines,
                         r.program, r.measured.operations, r.measured.cycles, r.speed_up);
-    for (const sim::counts_field& f : sim::counts_fields)
-      text += fmt::format(",{}", r.measured.per_operation(r.measured.total.*f.value));
-    text += '\n';
+    text += counts_csv(r.measured.total, r.measured.operations) + '\n';
   }
   return text;
 }

@@ -100,14 +100,35 @@ ordered_json entry_json(const simulated_measurement& m, std::size_t family) {
   j["distribution"] = m.plan->draws.spec().to_string();
   j["keys"] = m.plan->loaded;
   j["placement"] = m.facts.placement;
-  ordered_json counts;
-  for (const sim::counts_field& field : sim::counts_fields)
-    counts[std::string(field.name)] = m.per_operation(m.total.*field.value);
-  j["counts"] = std::move(counts);
+  j["counts"] = counts_json(m.total, m.operations);
   return j;
 }
 
+double per_operation(std::uint64_t count, std::uint64_t operations) {
+  return static_cast<double>(count) / static_cast<double>(operations);
+}
+
 }  // namespace
+
+ordered_json counts_json(const sim::counts& total, std::uint64_t operations) {
+  ordered_json counts;
+  for (const sim::counts_field& field : sim::counts_fields)
+    counts[std::string(field.name)] = per_operation(total.*field.value, operations);
+  return counts;
+}
+
+std::string counts_csv(const sim::counts& total, std::uint64_t operations) {
+  std::string text;
+  for (const sim::counts_field& field : sim::counts_fields)
+    text += fmt::format(",{}", per_operation(total.*field.value, operations));
+  return text;
+}
+
+std::string counts_csv_head(std::string_view suffix) {
+  std::string text;
+  for (const sim::counts_field& field : sim::counts_fields) text += fmt::format(",{}{}", field.name, suffix);
+  return text;
+}
 
 ordered_json context_json(const workload::run_context& host, const sim::machine_spec& machine) {
   ordered_json j;
@@ -156,15 +177,12 @@ std::string to_csv(const sim::machine_spec& machine, const std::vector<simulated
   std::string text =
       "simulated_machine,workload,map,placement,mix,distribution,keys,threads,operations,"
       "simulated_ops_per_s";
-  for (const sim::counts_field& field : sim::counts_fields) text += fmt::format(",{}_per_op", field.name);
-  text += '\n';
+  text += counts_csv_head("_per_op") + '\n';
   for (const simulated_measurement& m : all) {
     text += fmt::format("{},\"{}\",{},{},{},\"{}\",{},{},{},{}", machine.name, m.plan->name, m.facts.name,
                         m.facts.placement, m.plan->mix.name, m.plan->draws.spec().to_string(), m.plan->loaded,
                         m.threads, m.operations, m.operations_per_second());
-    for (const sim::counts_field& field : sim::counts_fields)
-      text += fmt::format(",{}", m.per_operation(m.total.*field.value));
-    text += '\n';
+    text += counts_csv(m.total, m.operations) + '\n';
   }
   return text;
 }

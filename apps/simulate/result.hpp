@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/simulate/calibration.hpp"
@@ -14,6 +15,12 @@ namespace espalier::simulate {
 /// and caches are those of that machine.
 [[nodiscard]] nlohmann::ordered_json context_json(const workload::run_context& host,
                                                   const sim::machine_spec& machine);
+
+/// Every count per operation, by name.
+[[nodiscard]] nlohmann::ordered_json counts_json(const sim::counts& total, std::uint64_t operations);
+/// The same for a line of CSV, each with a comma before it; and the names, each with the suffix.
+[[nodiscard]] std::string counts_csv(const sim::counts& total, std::uint64_t operations);
+[[nodiscard]] std::string counts_csv_head(std::string_view suffix);
 
 /// Results in the JSON shape of Google Benchmark: `context`, and `benchmarks` with one entry for each
 /// measurement, which is the same to the last byte in every run. real_time is the simulated time, cpu_time that

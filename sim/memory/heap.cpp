@@ -207,14 +207,12 @@ void heap::unmap(void* memory, std::size_t bytes) noexcept {
   next_page_ = address;
 }
 
-std::vector<const block_record*> heap::live_since(std::size_t mark) const {
+std::vector<const block_record*> heap::live() const {
   std::vector<const block_record*> found;
-  for (std::size_t i = mark; i < blocks_.size(); ++i) {
-    if (blocks_[i].state != block_state::freed) found.push_back(&blocks_[i]);
+  for (const block_record& block : blocks_) {
+    if (block.state != block_state::freed) found.push_back(&block);
   }
   return found;
 }
-
-std::vector<const block_record*> heap::live() const { return live_since(0); }
 
 }  // namespace espalier::sim

@@ -79,9 +79,6 @@ class heap {
 
   /// Blocks allocated and not freed. Quarantine and reuse only.
   [[nodiscard]] std::vector<const block_record*> live() const;
-  /// Position in live()'s order: blocks allocated from now on lie behind it.
-  [[nodiscard]] std::size_t mark() const noexcept { return blocks_.size(); }
-  [[nodiscard]] std::vector<const block_record*> live_since(std::size_t mark) const;
 
  private:
   static constexpr std::size_t granule_bytes = 16;

@@ -1,12 +1,8 @@
 // What a simulated program has in place of the library's own hw/ rooms: waiting, thread slots, fences, pages.
 
-#include <malloc.h>
-#include <pthread.h>
-
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <new>
 #include <stdexcept>
 #include <utility>

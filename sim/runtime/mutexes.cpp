@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <map>
 
 #include "sim/runtime/access.hpp"
 #include "sim/runtime/world.hpp"

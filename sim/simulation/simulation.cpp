@@ -78,7 +78,7 @@ void simulation::outside_time(const std::function<void()>& code) {
   code();
 }
 
-void simulation::run_fibers(const std::function<void(unsigned)>& code) {
+void simulation::run_fibers(const std::function<void(unsigned)>& code, unsigned first) {
   fibers_.clear();
   ended_.assign(threads(), false);
   failure_.clear();
@@ -93,14 +93,14 @@ void simulation::run_fibers(const std::function<void(unsigned)>& code) {
       if (!failure_.empty()) fibers_.leave();
     });
   }
-  fibers_.run(timed_ ? clock_queue::thread_of(queue_.lowest()) : 0);
+  fibers_.run(first);
   if (!failure_.empty()) throw std::runtime_error(failure_);
 }
 
 void simulation::without_time(const std::function<void(unsigned)>& code) {
   timed_ = false;
   turn_left_ = accesses_per_turn;
-  run_fibers(code);
+  run_fibers(code, 0);
 }
 
 phase_result simulation::run(const std::function<void(unsigned)>& code) {
@@ -115,12 +115,7 @@ phase_result simulation::run(const std::function<void(unsigned)>& code) {
   timed_ = true;
   // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the constructor asked
   if (transactional != nullptr) transactions_.reset(*spec().transactions);
-  // The first thread is taken out of the queue as give_way() would have done.
-  const clock_queue::rank first = queue_.lowest();
-  queue_.remove(clock_queue::thread_of(first));
-  others_ = queue_.lowest();
-  queue_.set(clock_queue::thread_of(first), first);
-  run_fibers(code);
+  run_fibers(code, take_next());
   timed_ = false;
   phase_result result;
   result.transactions = transactions_.counts();
@@ -186,15 +181,13 @@ bool simulation::goes_round(spin& turn, std::uint64_t now) noexcept {
 
 void simulation::sleep() {
   const unsigned me = fibers_.current();
-  spins_[me].asleep = true;
   sleepers_.push_back(me);
   const unsigned next = take_next();
   if (next != me) fibers_.switch_to(next);
 }
 
 void simulation::wake(unsigned thread, std::uint64_t when) {
-  spin& turn = spins_[thread];
-  turn.asleep = false;
+  const spin& turn = spins_[thread];
   std::erase(sleepers_, thread);
   std::uint64_t& clock = clock_[thread];
   const std::uint64_t turns = when < clock ? 0 : (when - clock) / turn.period + 1;

@@ -85,13 +85,12 @@ class simulation final : public world {
     bool reads_only = true;
     std::uint64_t since = 0;   // when it began
     std::uint64_t period = 0;  // of the turn before, which was like this one; 0 for unlike
-    bool asleep = false;
 
     void note(std::uint64_t line) noexcept;
   };
 
   /// After a turn of a loop that waits: whether the next ones will all be the same.
-  bool goes_round(spin& turn, std::uint64_t now) noexcept;
+  static bool goes_round(spin& turn, std::uint64_t now) noexcept;
   void sleep();
   void wake_readers_of(std::uint64_t line, std::uint64_t when);
   void wake(unsigned thread, std::uint64_t when);
@@ -99,7 +98,7 @@ class simulation final : public world {
   /// memory.
   unsigned take_next();
 
-  void run_fibers(const std::function<void(unsigned)>& code);
+  void run_fibers(const std::function<void(unsigned)>& code, unsigned first);
   unsigned finished(unsigned id);
   void go_on_in_turn();
   void give_way();
