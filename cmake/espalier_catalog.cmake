@@ -5,13 +5,32 @@
 #     [FOLDER <folder> PREFIX <include prefix>]                another one
 #     [ONLY <algorithm>...])                                   not all of it
 
+set(ESPALIER_ALGORITHMS "" CACHE STRING
+  "Algorithms of the catalogue to build, separated by semicolons; empty for all (for work on one of them)")
+
+# The algorithms of our own catalogue that this build has.
+function(espalier_algorithms result)
+  file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/espalier/map/catalog/*.hpp")
+  set(names "")
+  foreach(file IN LISTS files)
+    cmake_path(GET file STEM name)
+    if(NOT ESPALIER_ALGORITHMS OR name IN_LIST ESPALIER_ALGORITHMS)
+      list(APPEND names ${name})
+    endif()
+  endforeach()
+  set(${result} ${names} PARENT_SCOPE)
+endfunction()
+
 function(espalier_catalog_units target header)
   cmake_parse_arguments(arg "" "FOLDER;PREFIX" "ONLY" ${ARGN})
   if(NOT arg_FOLDER)
     set(arg_FOLDER "${PROJECT_SOURCE_DIR}/src/espalier/map/catalog")
     set(arg_PREFIX "espalier/map/catalog")
+    espalier_algorithms(files)
+    list(TRANSFORM files APPEND ".hpp")
+  else()
+    file(GLOB files CONFIGURE_DEPENDS RELATIVE "${arg_FOLDER}" "${arg_FOLDER}/*.hpp")
   endif()
-  file(GLOB files CONFIGURE_DEPENDS RELATIVE "${arg_FOLDER}" "${arg_FOLDER}/*.hpp")
   if("ONLY" IN_LIST ARGN)
     list(TRANSFORM arg_ONLY APPEND ".hpp")
     foreach(file IN LISTS arg_ONLY)
