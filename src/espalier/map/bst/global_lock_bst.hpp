@@ -8,7 +8,7 @@
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/map/batched_scan.hpp"
-#include "espalier/map/bst/plain_tree.hpp"
+#include "espalier/map/bst/internal_tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
@@ -88,7 +88,7 @@ class global_lock_bst : public stored_map<global_lock_bst<Key, Value, Traits, Co
   /// No other thread may use the map any more.
   ~global_lock_bst() {
     if constexpr (store::template must_visit<node>()) {
-      plain_tree::destroy_all(root_, [this](node* n) { store_.destroy(memory_role::node, n); });
+      internal_tree::destroy_all(root_, [this](node* n) { store_.destroy(memory_role::node, n); });
     }
   }
 
@@ -149,15 +149,15 @@ class global_lock_bst : public stored_map<global_lock_bst<Key, Value, Traits, Co
   /// Calls visitor(address, bytes, role) for every block that the map reaches.
   template <class Visitor>
   void visit_nodes(Visitor&& visitor) const {
-    plain_tree::visit_all(static_cast<const node*>(root_), [&](const node& n) {
+    internal_tree::visit_all(static_cast<const node*>(root_), [&](const node& n) {
       visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
     });
   }
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
-    return plain_tree::check<Compare>(static_cast<const node*>(root_),
-                                      [](const node&) -> const char* { return nullptr; });
+    return internal_tree::check<Compare>(static_cast<const node*>(root_),
+                                         [](const node&) -> const char* { return nullptr; });
   }
 
  private:

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/map/batched_scan.hpp"
-#include "espalier/map/bst/plain_tree.hpp"
+#include "espalier/map/bst/internal_tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
+#include "espalier/map/stepwise_scan.hpp"
 #include "espalier/map/stored_map.hpp"
 #include "espalier/reclaim/no_guard.hpp"
 #include "espalier/sync/lock_concept.hpp"
@@ -114,7 +114,7 @@ class hand_over_hand_bst
   /// No other thread may use the map any more.
   ~hand_over_hand_bst() {
     if constexpr (store::template must_visit<node>()) {
-      plain_tree::destroy_all(head_.root, [this](node* n) { store_.destroy(memory_role::node, n); });
+      internal_tree::destroy_all(head_.root, [this](node* n) { store_.destroy(memory_role::node, n); });
     }
   }
 
@@ -160,14 +160,8 @@ class hand_over_hand_bst
   /// A descent for each entry. The visitor is called with no lock held, and may call the map.
   template <class Visitor>
   std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
-    std::size_t visits = 0;
-    std::optional<entry> at = first_of({from, false});
-    while (at) {
-      ++visits;
-      if (!visit_entry(visitor, at->key, at->value)) break;
-      at = first_of({at->key, true});
-    }
-    return visits;
+    return stepwise_scan<Compare>(
+        from, [this](const auto& bound) { return first_of(bound); }, std::forward<Visitor>(visitor));
   }
 
   // Quiescent only, for tests and inspection.
@@ -175,7 +169,7 @@ class hand_over_hand_bst
   /// Calls visitor(address, bytes, role) for every block that the map reaches.
   template <class Visitor>
   void visit_nodes(Visitor&& visitor) const {
-    plain_tree::visit_all(static_cast<const node*>(head_.root), [&](const node& n) {
+    internal_tree::visit_all(static_cast<const node*>(head_.root), [&](const node& n) {
       visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
     });
   }
@@ -183,16 +177,13 @@ class hand_over_hand_bst
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
     if (is_held(head_.lock)) return "the head is locked";
-    return plain_tree::check<Compare>(static_cast<const node*>(head_.root), [](const node& n) {
+    return internal_tree::check<Compare>(static_cast<const node*>(head_.root), [](const node& n) {
       return is_held(n.lock) ? "a reachable node is locked" : static_cast<const char*>(nullptr);
     });
   }
 
  private:
-  struct entry {
-    Key key;
-    Value value;
-  };
+  using entry = scan_entry<Key, Value>;
 
   /// A lock held, or none. Assigning another one takes that over first and then lets its own go: one step
   /// hand over hand.

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <type_traits>
+#include <vector>
+
+// Walks over internal binary search trees at rest: an entry in every node, smaller keys on the left. A node
+// has a key and child[2], whose edges are pointers, words that hold one (with a member get()), or atomics of
+// either. None of it recurses: the depth of an unbalanced tree can be its size.
+
+namespace espalier::internal_tree {
+
+template <class Node>
+[[nodiscard]] Node* to_pointer(Node* edge) noexcept {
+  return edge;
+}
+template <class Edge>
+[[nodiscard]] auto to_pointer(const Edge& edge) noexcept -> decltype(edge.get()) {
+  return edge.get();
+}
+template <class Edge>
+[[nodiscard]] auto to_pointer(const std::atomic<Edge>& edge) noexcept {
+  return to_pointer(edge.load(std::memory_order_acquire));
+}
+
+/// Calls visit for every node, parents before children.
+template <class Node, class Visit>
+void visit_all(const Node* top, Visit&& visit) {
+  std::vector<const Node*> open;
+  if (top != nullptr) open.push_back(top);
+  while (!open.empty()) {
+    const Node* const n = open.back();
+    open.pop_back();
+    visit(*n);
+    for (const auto& edge : n->child) {
+      if (const Node* const next = to_pointer(edge)) open.push_back(next);
+    }
+  }
+}
+
+/// Calls destroy for every node. Allocates nothing: it turns left children up until none is left. Marks on
+/// edges are lost.
+template <class Node, class Destroy>
+void destroy_all(Node* top, Destroy&& destroy) noexcept {
+  while (top != nullptr) {
+    if (Node* const left = to_pointer(top->child[0])) {
+      using edge_word = std::remove_cvref_t<decltype(top->child[0])>;
+      if constexpr (requires { typename edge_word::value_type; }) {
+        // relaxed: at rest
+        top->child[0].store(left->child[1].load(std::memory_order_relaxed), std::memory_order_relaxed);
+        left->child[1].store(typename edge_word::value_type(top), std::memory_order_relaxed);
+      } else {
+        top->child[0] = left->child[1];
+        left->child[1] = edge_word(top);
+      }
+      top = left;
+    } else {
+      Node* const right = to_pointer(top->child[1]);
+      destroy(top);
+      top = right;
+    }
+  }
+}
+
+/// What is wrong with the tree, or null: order, and what check_node finds.
+template <class Compare, class Node, class CheckNode>
+[[nodiscard]] const char* check(const Node* top, CheckNode&& check_node) {
+  struct open_node {
+    const Node* node;
+    const Node* low;   // keys below are larger than its key
+    const Node* high;  // keys below are smaller than its key
+  };
+  std::vector<open_node> open;
+  if (top != nullptr) open.push_back({top, nullptr, nullptr});
+  const auto key_of = [](const Node& n) {
+    if constexpr (requires { n.key.load(); })
+      return n.key.load(std::memory_order_acquire);
+    else
+      return n.key;
+  };
+  while (!open.empty()) {
+    const auto [n, low, high] = open.back();
+    open.pop_back();
+    if (const char* wrong = check_node(*n)) return wrong;
+    if (low != nullptr && !Compare{}(key_of(*low), key_of(*n))) return "a key lies right of one not smaller";
+    if (high != nullptr && !Compare{}(key_of(*n), key_of(*high))) return "a key lies left of one not larger";
+    if (const Node* const left = to_pointer(n->child[0])) open.push_back({left, low, n});
+    if (const Node* const right = to_pointer(n->child[1])) open.push_back({right, n, high});
+  }
+  return nullptr;
+}
+
+}  // namespace espalier::internal_tree
