@@ -60,6 +60,9 @@ template <class Map>
 }
 
 namespace detail {
+template <node_shape Shape>
+using layout_of_shape = std::conditional_t<Shape == node_shape::published, published_layout, compact_layout>;
+
 template <class Map>
 struct simulated;
 template <template <class, class, class, class, class...> class Map, class K, class V, class Traits, class C,
@@ -67,13 +70,13 @@ template <template <class, class, class, class, class...> class Map, class K, cl
 struct simulated<Map<K, V, Traits, C, Rest...>> {
   using type = Map<K, V,
                    typename Traits::template with_placement<traced_heap>::template with_reclaimer<
-                       eager_reclaimer>::template with_layout<compact_layout>,
+                       eager_reclaimer>::template with_layout<layout_of_shape<Traits::layout_type::shape>>,
                    C, Rest...>;
 };
 }  // namespace detail
 
 /// The same map with the placement that watches every block and the reclaimer that gives back at once, in one
-/// layout: nodes that lie otherwise take the same steps. Maps that put a reclaimer of their own in place of
+/// layout of its node's shape: nodes that merely lie otherwise take the same steps. Maps that put a reclaimer of their own in place of
 /// their traits' keep it.
 template <class Map>
 using simulated_map = typename detail::simulated<Map>::type;

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "espalier/map/map_concept.hpp"
+#include "espalier/map/node_layout.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "support/function_ref.hpp"
 
@@ -69,7 +71,10 @@ struct subject_type {
   /// Retired memory is given back (the reclaimer is not leaky).
   bool gives_back;
   std::string_view placement;
+  std::string_view layout;
   std::optional<std::size_t> node_bytes;
+  /// In the order of their offsets; empty where the map does not say.
+  std::span<const node_member> node_members;
 
   /// With a domain from make_domain(), or null for a map with a reclaimer of its own.
   std::unique_ptr<subject> (*make)(const std::shared_ptr<void>& domain);

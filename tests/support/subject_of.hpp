@@ -149,7 +149,9 @@ template <class Entry, class Codec, class Map>
   type.largest_key = Codec::largest_key;
   type.gives_back = Map::reclaimer_type::gives_back;
   type.placement = Map::traits_type::placement_type::name;
+  type.layout = Map::traits_type::layout_type::name;
   if constexpr (requires { Map::node_bytes; }) type.node_bytes = Map::node_bytes;
+  if constexpr (requires { Map::node_members; }) type.node_members = Map::node_members;
   type.make = [](const std::shared_ptr<void>& domain) -> std::unique_ptr<subject> {
     return std::make_unique<subject_of<Map, Codec>>(domain);
   };

@@ -52,6 +52,9 @@ struct map_properties {
   /// Readers reach nodes that others detach: memory is given back through a reclaimer.
   bool region_protection;
   std::string_view paper;
+  /// False for a map that only measures what validation costs: find, contains and scan are then right only
+  /// while nobody writes.
+  bool reads_beside_writers = true;
 };
 
 /// For visitors of the contract that do not care.

@@ -2,38 +2,69 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "espalier/hw/cache_line.hpp"
 
-// How large and how aligned a tree node is. The study of ATC 2018 (section 3) traces most of the difference
-// between trees of one algorithm to this. An algorithm asks its layout for the alignment of a node with the
-// given natural one; everything else about it, control flow included, stays the same.
+// How large and how aligned a tree node is, and where its fields lie. The study of ATC 2018 (section 3) traces
+// most of the difference between trees of one algorithm to this. An algorithm asks its layout for the shape of
+// its node and for the alignment of a node with the given natural one; everything else about it, control flow
+// included, stays the same, except where the shape says so.
 
 namespace espalier {
+
+enum class node_shape : std::uint8_t {
+  /// Search fields first, the smallest lock that will do, nothing that the algorithm does not need.
+  compact,
+  /// As in the implementation that the study measured, with whatever its table 3 finds wrong: a mutex of the
+  /// C library in each node, padding, fields of the search apart from each other. Where the table finds heavy
+  /// traversals, lookups keep the records that only updates need.
+  published
+};
 
 template <class L>
 concept node_layout = requires {
   { L::name } -> std::convertible_to<std::string_view>;
+  { L::shape } -> std::convertible_to<node_shape>;
   { L::node_align(std::size_t{}, std::size_t{}) } -> std::same_as<std::size_t>;
 };
 
-/// The smallest node. One whose size is a power of two below a line is aligned to it: it then never
-/// straddles two lines.
+/// The smallest node. One whose size is a power of two up to a line is aligned to it: it then never straddles
+/// two lines.
 struct compact_layout {
   static constexpr std::string_view name = "compact";
+  static constexpr node_shape shape = node_shape::compact;
   static constexpr std::size_t node_align(std::size_t bytes, std::size_t natural) noexcept {
     const bool power_of_two = (bytes & (bytes - 1)) == 0;
     return power_of_two && bytes <= hw::cache_line_bytes && bytes > natural ? bytes : natural;
   }
 };
 
-/// A node for each cache line, as much published code has it.
+/// A compact node at the start of a cache line of its own.
 struct line_layout {
   static constexpr std::string_view name = "line";
+  static constexpr node_shape shape = node_shape::compact;
   static constexpr std::size_t node_align(std::size_t, std::size_t) noexcept { return hw::cache_line_bytes; }
 };
 
-static_assert(node_layout<compact_layout> && node_layout<line_layout>);
+/// The published node. Its padding is part of its fields; malloc, for which it was written, aligned it to 16
+/// bytes at most, and to a line only because blocks of such sizes lay so.
+struct published_layout {
+  static constexpr std::string_view name = "published";
+  static constexpr node_shape shape = node_shape::published;
+  static constexpr std::size_t node_align(std::size_t bytes, std::size_t natural) noexcept {
+    return bytes % hw::cache_line_bytes == 0 ? hw::cache_line_bytes : natural;
+  }
+};
+
+static_assert(node_layout<compact_layout> && node_layout<line_layout> && node_layout<published_layout>);
+
+/// A field of a node, for whoever shows nodes to people.
+struct node_member {
+  std::string_view name;
+  std::size_t offset;
+  std::size_t bytes;
+};
 
 }  // namespace espalier

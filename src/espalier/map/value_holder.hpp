@@ -14,7 +14,8 @@ concept word_value = std::is_trivially_copyable_v<Value> && std::is_default_cons
 
 /// How a node of a concurrent tree holds its value: as the word itself, or, where the value is no word, as a
 /// pointer to a cell that never changes; an assignment then replaces the cell. Either way a reader copies
-/// one consistent value and a writer stores one word.
+/// one consistent value and a writer stores one word. A tree that moves entries between nodes by
+/// compare-exchange asks for cells always (Cells): values repeat, addresses of cells under a guard do not.
 ///
 /// Assigning in place is linearizable beside an erase that does not look at the value. Let t be the moment
 /// at which the erase takes the node out of reach. Assignments and reads of this node before t count when
@@ -22,12 +23,13 @@ concept word_value = std::is_trivially_copyable_v<Value> && std::is_default_cons
 /// their intervals: all of them count immediately before the erase, in the order in which they met at the
 /// value's word. No two of them are ordered in real time (each spans t), and no operation that begins after
 /// t can reach the node. An erase that returned the value would have to freeze it first.
-template <class Store, class Value>
+template <class Store, class Value, bool Cells = !word_value<Value>>
 struct value_holder {
+  static_assert(Cells || word_value<Value>);
   static_assert(std::is_trivially_copyable_v<Value> && std::is_trivially_destructible_v<Value>,
                 "values are copied while others read them: they must be trivially copyable");
 
-  static constexpr bool in_place = word_value<Value>;
+  static constexpr bool in_place = !Cells;
   using word = std::conditional_t<in_place, Value, const Value*>;
 
   /// Throws std::bad_alloc where a cell is needed.

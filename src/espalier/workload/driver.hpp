@@ -244,6 +244,7 @@ template <class Entry>
   facts.kind = kind;
   facts.properties = map::properties;
   if constexpr (requires { map::node_bytes; }) facts.node_bytes = map::node_bytes;
+  if constexpr (requires { map::node_members; }) facts.node_members = map::node_members;
   if constexpr (requires { typename map::traits_type; })
     facts.placement = map::traits_type::placement_type::name;
   else

@@ -1,5 +1,7 @@
 #include "espalier/workload/subject.hpp"
 
+#include <utility>
+
 namespace espalier::workload {
 
 std::vector<registration>& registry() {
@@ -15,6 +17,17 @@ std::string subject_facts::cannot_run(const workload_plan& plan) const {
     }
     return false;
   };
+  static constexpr std::pair<operation, trace_operation> writers[] = {
+      {operation::insert, trace_operation::insert},
+      {operation::erase, trace_operation::erase},
+      {operation::update, trace_operation::assign},
+      {operation::read_modify_write, trace_operation::assign},
+  };
+  if (!properties.reads_beside_writers) {
+    for (const auto& [op, recorded] : writers) {
+      if (uses(op, recorded)) return "its reads are right only while nobody writes";
+    }
+  }
   if (!supports_erase && uses(operation::erase, trace_operation::erase)) return "it has no concurrent erase";
   if (!supports_scan && uses(operation::scan, trace_operation::scan)) return "it has no concurrent scan";
   return {};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "espalier/map/map_concept.hpp"
+#include "espalier/map/node_layout.hpp"
 #include "espalier/workload/plan.hpp"
 
 // A map under test with its type erased: once per workload, never per operation.
@@ -33,6 +34,8 @@ struct subject_facts {
   map_properties properties{};
   /// Bytes of a node; unset where a map has no fixed node.
   std::optional<std::size_t> node_bytes;
+  /// What lies where in it; empty where a map does not say.
+  std::span<const node_member> node_members;
   /// "unavailable" where the map does not say.
   std::string_view placement;
   bool supports_erase = true;

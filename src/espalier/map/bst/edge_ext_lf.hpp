@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string_view>
+#include <type_traits>
 
 #include "espalier/map/bst/external_map.hpp"
 #include "espalier/map/bst/external_tree.hpp"
@@ -67,9 +69,22 @@ namespace espalier {
 /// The default policies.
 using edge_ext_lf_traits = map_traits::with_placement<clustered>;
 
-template <class Key, class Value, class Traits = edge_ext_lf_traits, class Compare = std::less<Key>>
+/// Whose node edge_ext_lf has in the published layout. The authors' is compact as it is: the study of ATC
+/// 2018 finds nothing wrong with it.
+struct edge_ext_lf_by_authors {
+  static constexpr std::string_view name = "edge_ext_lf";
+  static constexpr std::size_t published_padding = 0;
+};
+/// The second implementation of the study, ASCYLIB's, fills a cache line with each node.
+struct edge_ext_lf_by_ascylib {
+  static constexpr std::string_view name = "edge_ext_lf_2";
+  static constexpr std::size_t published_padding = 32;
+};
+
+template <class Key, class Value, class Traits = edge_ext_lf_traits, class Compare = std::less<Key>,
+          class Design = edge_ext_lf_by_authors>
 class edge_ext_lf
-    : public external_map<edge_ext_lf<Key, Value, Traits, Compare>, Key, Value, Traits, Compare> {
+    : public external_map<edge_ext_lf<Key, Value, Traits, Compare, Design>, Key, Value, Traits, Compare> {
   using base = external_map<edge_ext_lf, Key, Value, Traits, Compare>;
   friend base;
   using base::equal;
@@ -86,15 +101,24 @@ class edge_ext_lf
   using edge = std::atomic<edge_word>;
 
   // Search fields first: 24 of 32 bytes, and the compact layout aligns them to 32.
-  struct fields {
+  struct compact_fields {
     Key key;
     std::array<edge, 2> child;  // both null in a leaf, neither in an internal node
     std::atomic<typename holder::word> value;
 
-    fields(const Key& k, typename holder::word v) noexcept : key(k), child{}, value(v) {}
-    fields(const Key& k, node* left, node* right) noexcept
+    compact_fields(const Key& k, typename holder::word v) noexcept : key(k), child{}, value(v) {}
+    compact_fields(const Key& k, node* left, node* right) noexcept
         : key(k), child{edge_word(left), edge_word(right)}, value(typename holder::word{}) {}
   };
+
+  struct padded_fields : compact_fields {
+    using compact_fields::compact_fields;
+    std::array<std::byte, Design::published_padding> padding;
+  };
+
+  static constexpr bool padded =
+      Traits::layout_type::shape == node_shape::published && Design::published_padding != 0;
+  using fields = std::conditional_t<padded, padded_fields, compact_fields>;
 
   struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
@@ -106,14 +130,14 @@ class edge_ext_lf
 
   static_assert(edge::is_always_lock_free);
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(typename holder::word) != 8 ||
-                (offsetof(fields, key) == 0 && offsetof(fields, child) == 8 &&
-                 offsetof(fields, value) == 24 && sizeof(fields) == 32));
+                (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
+                 offsetof(compact_fields, value) == 24 && sizeof(compact_fields) == 32));
 
  public:
   using typename base::guard_type;
 
   static constexpr map_properties properties{
-      "edge_ext_lf",
+      Design::name,
       progress::lock_free,
       progress::lock_free,
       balance::none,
@@ -122,6 +146,10 @@ class edge_ext_lf
       "Natarajan and Mittal, Fast Concurrent Lock-free Binary Search Trees, PPoPP 2014"};
 
   static constexpr std::size_t node_bytes = sizeof(node);
+  static constexpr auto node_members =
+      std::to_array<node_member>({{"key", offsetof(compact_fields, key), sizeof(Key)},
+                                  {"child", offsetof(compact_fields, child), sizeof(compact_fields::child)},
+                                  {"value", offsetof(compact_fields, value), sizeof(compact_fields::value)}});
 
   using base::base;
   /// No other thread may use the map any more.

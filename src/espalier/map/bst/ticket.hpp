@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 
 #include "espalier/map/bst/external_map.hpp"
 #include "espalier/map/bst/external_tree.hpp"
@@ -85,7 +86,7 @@ class ticket
   // Search fields first: 24 of 32 bytes, and the compact layout aligns them to 32. Only routers are locked
   // and only leaves have a value: they share a word, which makes 32 of the 40 bytes that the algorithm is
   // usually given.
-  struct fields {
+  struct compact_fields {
     Key key;
     std::array<edge, 2> child;  // both null in a leaf, neither in a router
     union {
@@ -93,9 +94,25 @@ class ticket
       std::atomic<typename holder::word> value;  // of a leaf
     };
 
-    fields(const Key& k, typename holder::word v) noexcept : key(k), child{}, value(v) {}
-    fields(const Key& k, node* left, node* right) noexcept : key(k), child{left, right}, lock{} {}
+    compact_fields(const Key& k, typename holder::word v) noexcept : key(k), child{}, value(v) {}
+    compact_fields(const Key& k, node* left, node* right) noexcept : key(k), child{left, right}, lock{} {}
   };
+
+  // As in the authors' code: value and lock apart, and a line for each node.
+  struct published_fields {
+    Key key;
+    std::atomic<typename holder::word> value;
+    std::array<edge, 2> child;
+    VersionLock lock;
+    std::array<std::byte, 24> padding;
+
+    published_fields(const Key& k, typename holder::word v) noexcept : key(k), value(v), child{}, lock{} {}
+    published_fields(const Key& k, node* left, node* right) noexcept
+        : key(k), value{}, child{left, right}, lock{} {}
+  };
+
+  static constexpr bool compact = Traits::layout_type::shape == node_shape::compact;
+  using fields = std::conditional_t<compact, compact_fields, published_fields>;
 
   struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
@@ -107,8 +124,9 @@ class ticket
 
   static_assert(edge::is_always_lock_free);
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(typename holder::word) != 8 ||
-                (offsetof(fields, key) == 0 && offsetof(fields, child) == 8 && offsetof(fields, lock) == 24 &&
-                 offsetof(fields, value) == 24 && sizeof(fields) == 32));
+                (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
+                 offsetof(compact_fields, lock) == 24 && offsetof(compact_fields, value) == 24 &&
+                 sizeof(compact_fields) == 32 && sizeof(published_fields) == 64));
 
  public:
   using typename base::guard_type;
@@ -123,6 +141,18 @@ class ticket
       "David, Guerraoui and Trigonakis, Asynchronized Concurrency, ASPLOS 2015"};
 
   static constexpr std::size_t node_bytes = sizeof(node);
+  static constexpr auto node_members = [] {
+    if constexpr (compact)
+      return std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key)},
+                                         {"child", offsetof(fields, child), sizeof(fields::child)},
+                                         {"lock / value", offsetof(fields, lock), sizeof(VersionLock)}});
+    else
+      return std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key)},
+                                         {"value", offsetof(fields, value), sizeof(fields::value)},
+                                         {"child", offsetof(fields, child), sizeof(fields::child)},
+                                         {"lock", offsetof(fields, lock), sizeof(fields::lock)},
+                                         {"padding", offsetof(fields, padding), sizeof(fields::padding)}});
+  }();
 
   using base::base;
   /// No other thread may use the map any more.

@@ -6,10 +6,11 @@
 
 namespace espalier::catalog {
 
-using ticket =
-    entry_list<entry<espalier::ticket<key, value>>,
-               entry<espalier::ticket<key, value, ticket_traits::with_placement<segregated>>, "segregated">,
-               entry<espalier::ticket<key, value, ticket_traits::with_placement<shared_heap>>, "shared_heap">,
-               entry<espalier::ticket<key, value, ticket_traits::with_layout<line_layout>>, "line">>;
+using ticket = entry_list<
+    entry<espalier::ticket<key, value>>,
+    entry<espalier::ticket<key, value, ticket_traits::with_placement<segregated>>, "segregated">,
+    entry<espalier::ticket<key, value, ticket_traits::with_placement<shared_heap>>, "shared_heap">,
+    entry<espalier::ticket<key, value, ticket_traits::with_layout<line_layout>>, "line">,
+    entry<espalier::ticket<key, value, ticket_traits::with_layout<published_layout>>, "published">>;
 
 }  // namespace espalier::catalog
