@@ -38,6 +38,16 @@ class operations {
   ~operations() = default;
 };
 
+/// Of a reclaimer, a recent state; exact at quiescence.
+struct reclaimer_figures {
+  std::uint64_t retired;
+  std::uint64_t reclaimed;
+  /// hw::thread_slot() of the pinned thread that is furthest behind; nothing where none is pinned.
+  std::optional<std::uint32_t> oldest_slot;
+  /// Attempts to go on that it has refused since the last one that succeeded.
+  std::uint64_t refusals;
+};
+
 /// One map of some type.
 class subject {
  public:
@@ -59,6 +69,8 @@ class subject {
 
   /// What its reclaimer says about itself; any time.
   [[nodiscard]] virtual std::string reclaimer_state() = 0;
+  /// The same in figures; nothing where it keeps none.
+  [[nodiscard]] virtual std::optional<reclaimer_figures> reclaimed() = 0;
 };
 
 /// A type of map, and how to make one.

@@ -124,6 +124,19 @@ class subject_of final : public subject {
     }
     return "unavailable";
   }
+  std::optional<reclaimer_figures> reclaimed() override {
+    if constexpr (requires { map_.domain().statistics(); }) {
+      const auto s = map_.domain().statistics();
+      reclaimer_figures figures{s.retired, s.reclaimed, std::nullopt, 0};
+      if (s.oldest) {
+        figures.oldest_slot = s.oldest->slot;
+        figures.refusals = s.oldest->refusals;
+      }
+      return figures;
+    } else {
+      return std::nullopt;
+    }
+  }
 
  private:
   static Map construct([[maybe_unused]] void* domain) {
