@@ -52,6 +52,8 @@ std::vector<placed> blocks_of(subject& map) {
 
 }  // namespace
 
+ESPALIER_SUITE_TAKES(layout) { return type.codec.empty(); }
+
 ESPALIER_CHECK(layout, node_size) {
   ASSERT_TRUE(type.node_bytes.has_value());
   const auto* const known =
@@ -123,7 +125,8 @@ ESPALIER_CHECK(layout, names_are_unique) {
             1);
   EXPECT_EQ(std::count_if(subjects().begin(), subjects().end(),
                           [&](const subject_type& other) {
-                            return other.algorithm == type.algorithm && other.variant.empty();
+                            return other.algorithm == type.algorithm && other.variant.empty() &&
+                                   other.codec.empty();
                           }),
             1)
       << "an algorithm has one default";

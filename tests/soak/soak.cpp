@@ -61,6 +61,10 @@ sample take(subject& map) {
 
 }  // namespace
 
+ESPALIER_SUITE_TAKES(soak) {
+  return type.codec.empty() && type.variant.empty() && type.properties.region_protection;
+}
+
 ESPALIER_CHECK(soak, memory_stays_flat) {
   const auto total = static_cast<std::uint64_t>(
       environment_number("ESPALIER_SOAK_OPERATIONS", instrumented ? 50'000 : 400'000));

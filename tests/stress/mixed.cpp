@@ -24,6 +24,7 @@
 #include <string>
 #include <thread>
 
+#include "support/codec.hpp"
 #include "support/environment.hpp"
 #include "support/interruptions.hpp"
 #include "support/model.hpp"
@@ -245,6 +246,11 @@ void stress(const subject_type& type, settings s) {
 }
 
 }  // namespace
+
+ESPALIER_SUITE_TAKES(stress) {
+  return type.properties.reads_beside_writers &&
+         (type.codec.empty() || (type.variant.empty() && type.codec == wide_codec::suffix));
+}
 
 ESPALIER_CHECK(stress, one_key) { stress(type, {4, 1, 120000}); }
 ESPALIER_CHECK(stress, two_keys) { stress(type, {4, 2, 160000}); }

@@ -78,6 +78,8 @@ struct subject_type {
   std::string name;
   std::string_view algorithm;
   std::string_view variant;
+  /// Empty for the catalogue's own keys and values.
+  std::string_view codec;
   map_properties properties;
   key largest_key;
   /// Retired memory is given back (the reclaimer is not leaky).

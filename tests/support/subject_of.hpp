@@ -158,6 +158,7 @@ template <class Entry, class Codec, class Map>
   type.name = std::move(name);
   type.algorithm = Entry::algorithm;
   type.variant = Entry::variant;
+  type.codec = Codec::suffix;
   type.properties = Map::properties;
   type.largest_key = Codec::largest_key;
   type.gives_back = Map::reclaimer_type::gives_back;

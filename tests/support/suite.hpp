@@ -20,6 +20,8 @@ struct check {
 };
 
 bool add_check(check c);
+/// A suite for which this is not called takes every subject.
+bool add_filter(std::string suite, bool (*takes)(const subject_type&));
 bool add_subject(subject_type type);
 [[nodiscard]] const std::vector<subject_type>& subjects();
 
@@ -27,6 +29,12 @@ bool add_subject(subject_type type);
 [[nodiscard]] bool register_tests();
 
 }  // namespace espalier::test
+
+/// Defines which subjects a suite takes; the body sees `type` and returns a bool.
+#define ESPALIER_SUITE_TAKES(suite)                                                                          \
+  static bool suite##_takes(const ::espalier::test::subject_type& type);                                     \
+  [[maybe_unused]] static const bool suite##_filtered = ::espalier::test::add_filter(#suite, suite##_takes); \
+  static bool suite##_takes([[maybe_unused]] const ::espalier::test::subject_type& type)
 
 /// Defines a check; the body sees `type`, the subject_type that it is run for.
 #define ESPALIER_CHECK(suite, name)                                                     \
