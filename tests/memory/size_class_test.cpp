@@ -18,7 +18,8 @@ TEST(size_class, a_block_holds_what_was_asked_aligned_and_wastes_less_than_one_a
       ASSERT_EQ(held % granule, 0U);
       const std::size_t step = align < granule ? granule : align;
       if (bytes >= smallest) {
-        ASSERT_LT(held - bytes, step) << bytes << " bytes aligned to " << align;
+        const std::size_t to_whole_lines = held % hw::cache_line_bytes == 0 ? granule : 0;
+        ASSERT_LT(held - bytes, step + to_whole_lines) << bytes << " bytes aligned to " << align;
       }
     }
   }
@@ -39,6 +40,11 @@ TEST(size_class, sizes_of_tree_nodes) {
   EXPECT_EQ(bytes_for(40, 8), 40U);
   EXPECT_EQ(bytes_for(40, 16), 48U);
   EXPECT_EQ(bytes_for(40, 64), 64U);
+  EXPECT_EQ(bytes_for(48, 8), 48U);
+  EXPECT_EQ(bytes_for(56, 8), 64U);
+  EXPECT_EQ(bytes_for(64, 8), 64U);
+  EXPECT_EQ(bytes_for(112, 8), 112U);
+  EXPECT_EQ(bytes_for(120, 8), 128U);
 }
 
 }  // namespace
