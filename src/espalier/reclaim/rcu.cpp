@@ -1,0 +1,26 @@
+#include "espalier/reclaim/rcu.hpp"
+
+#include "espalier/hw/thread_slot.hpp"
+#include "espalier/sync/backoff.hpp"
+
+namespace espalier {
+
+bool rcu_domain::caller_is_inside() const noexcept {
+  const record* const mine = records_.at(hw::thread_slot());
+  // relaxed: only this thread writes it.
+  return mine != nullptr && inside(mine->crossings.load(std::memory_order_relaxed));
+}
+
+void rcu_domain::synchronize() const noexcept {
+  assert(!caller_is_inside() && "a read section waits for itself");
+  hw::fence_heavy();
+  records_.for_each([](std::uint32_t, const record& r) {
+    // order: look (acquire) <- enter, leave (release)
+    const std::uint64_t seen = r.crossings.load(std::memory_order_acquire);
+    if (!inside(seen)) return;
+    for (backoff pause; r.crossings.load(std::memory_order_acquire) == seen; pause.wait()) {
+    }
+  });
+}
+
+}  // namespace espalier
