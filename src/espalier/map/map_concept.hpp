@@ -55,6 +55,9 @@ struct map_properties {
   /// False for a map that only measures what validation costs: find, contains and scan are then right only
   /// while nobody writes.
   bool reads_beside_writers = true;
+  /// True where an update may wait for the end of reads that are under way: a reader that stops for good then
+  /// stops updates, though it holds no lock.
+  bool updates_await_reads = false;
 };
 
 /// For visitors of the contract that do not care.

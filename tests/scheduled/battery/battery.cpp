@@ -64,9 +64,10 @@ bool writes(const thread_program& t) {
 }
 
 /// Whether all others must come to their ends where any thread of the program stops for good. Where updates
-/// take locks and reads do not, that is so for a single writer: nobody waits for what it may hold.
+/// take locks and reads do not, that is so for a single writer: nobody waits for what it may hold. It is not
+/// where that writer waits for readers, who may be the ones that stop.
 bool survives_a_stop(const subject_type& type, const program& p) {
-  if (type.find_progress == progress::blocking) return false;
+  if (type.find_progress == progress::blocking || type.updates_await_reads) return false;
   return type.update_progress != progress::blocking ||
          std::count_if(p.threads.begin(), p.threads.end(), writes) <= 1;
 }

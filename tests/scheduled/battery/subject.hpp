@@ -45,6 +45,7 @@ struct subject_type {
   /// What the map promises.
   progress find_progress = progress::blocking;
   progress update_progress = progress::blocking;
+  bool updates_await_reads = false;
 };
 
 }  // namespace espalier::sim::battery

@@ -103,6 +103,7 @@ template <class Map>
   if constexpr (requires { Map::properties; }) {
     type.find_progress = Map::properties.find_progress;
     type.update_progress = Map::properties.update_progress;
+    type.updates_await_reads = Map::properties.updates_await_reads;
   }
   using wide = typename wide_map<Map>::type;
   if constexpr (!std::is_void_v<wide>) type.make_wide = make_subject<wide>;
