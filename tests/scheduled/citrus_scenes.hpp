@@ -1,0 +1,182 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "espalier/map/bst/citrus.hpp"
+#include "espalier/sync/ttas_lock.hpp"
+#include "scheduled/battery.hpp"
+#include "sim/explore.hpp"
+#include "sim/recorded_map.hpp"
+
+// Schedules for citrus that the battery hardly meets, as scenes for explore(). In most of them one thread
+// stops before it takes a lock, and goes on when another has done its part: they have one schedule that
+// matters, and always run it.
+
+namespace espalier::sim {
+
+/// Where a thread stops for others.
+class stop {
+ public:
+  void reach() {
+    reached_ = true;
+    while (!open_.load()) wait_for_others();
+  }
+  void pass() { reached_ = true; }
+  /// Until somebody has come here.
+  void await() const {
+    while (!reached_.load()) wait_for_others();
+  }
+  void open() { open_ = true; }
+
+ private:
+  std::atomic<bool> reached_{false};
+  std::atomic<bool> open_{false};
+};
+
+/// A lock before which the thread that takes it next, or after a few others were taken, stops.
+struct stopping_lock : ttas_lock {
+  void lock() noexcept {
+    if (at != nullptr && locks_before-- == 0) std::exchange(at, nullptr)->reach();
+    ttas_lock::lock();
+  }
+  static inline stop* at = nullptr;
+  static inline int locks_before = 0;
+};
+
+using citrus_map = recorded<battery::simulated_map<citrus<std::uint64_t, std::uint64_t>>>;
+using stopping_citrus = recorded<
+    battery::simulated_map<citrus<std::uint64_t, std::uint64_t, map_traits::with_lock<stopping_lock>>>>;
+
+template <class Map, class... Keys>
+Map& map_of(scene& s, Keys... keys) {
+  auto& map = s.make<Map>();
+  for (const std::uint64_t key : {std::uint64_t{static_cast<unsigned>(keys)}...})
+    map.start_with(key, key + 1);
+  s.at_end([&map] { map.check(); });
+  return map;
+}
+
+/// One thread does `first` up to a lock, another does `then` meanwhile.
+template <class First, class Then>
+void stopped(scene& s, int locks_before, First first, Then then) {
+  auto& here = s.make<stop>();
+  stopping_lock::at = nullptr;
+  s.thread("stops", [&here, locks_before, first] {
+    stopping_lock::locks_before = locks_before;
+    stopping_lock::at = &here;
+    first();
+    // It took fewer locks: the other goes on, too.
+    if (std::exchange(stopping_lock::at, nullptr) != nullptr) here.pass();
+  });
+  s.thread("meanwhile", [&here, then] {
+    here.await();
+    then();
+    here.open();
+  });
+}
+
+/// 52 finds the left edge of 80 empty. It is empty again when 52 links there; but 55, which came there
+/// meanwhile and moved to the place of 50, leads away from it.
+inline void insert_at_an_edge_that_is_empty_again(scene& s) {
+  auto& map = map_of<stopping_citrus>(s, 50, 20, 80);
+  stopped(
+      s, 0, [&map] { map.insert(52, 1); },
+      [&map] {
+        map.insert(55, 2);
+        map.erase(50);
+      });
+}
+
+/// The same, where the edge does not become empty by the move, but by the erase of what took 55's place.
+inline void insert_at_an_edge_that_is_empty_later(scene& s) {
+  auto& map = map_of<stopping_citrus>(s, 50, 20, 80);
+  stopped(
+      s, 0, [&map] { map.insert(52, 1); },
+      [&map] {
+        map.insert(55, 2);
+        map.insert(57, 3);
+        map.erase(50);
+        map.erase(57);
+      });
+}
+
+/// The node below which an insert stands is the successor that moves.
+inline void insert_below_the_successor(scene& s) {
+  auto& map = map_of<stopping_citrus>(s, 50, 20, 80);
+  stopped(s, 0, [&map] { map.insert(52, 1); }, [&map] { map.erase(50); });
+}
+
+/// An erase holds the locks of 50, of the node above and of the copy, and has found the successor, 60. Before
+/// it locks that, a smaller one comes.
+inline void successor_gets_a_left_child(scene& s) {
+  auto& map = map_of<stopping_citrus>(s, 50, 20, 80, 60);
+  stopped(s, 3, [&map] { map.erase(50); }, [&map] { map.insert(55, 1); });
+}
+
+/// As above, and the successor goes.
+inline void successor_goes(scene& s) {
+  auto& map = map_of<stopping_citrus>(s, 50, 20, 80, 60);
+  stopped(
+      s, 3, [&map] { map.erase(50); },
+      [&map] {
+        map.erase(60);
+        map.insert(70, 1);
+      });
+}
+
+/// A writer stops with four locks held; readers do not notice.
+inline void readers_beside_a_stopped_erase(scene& s) {
+  auto& map = map_of<stopping_citrus>(s, 50, 20, 80, 60, 70);
+  stopped(
+      s, 4, [&map] { map.erase(50); },
+      [&map] {
+        for (const std::uint64_t key : {50, 20, 80, 60, 70}) map.find(key);
+        map.scan(0);
+      });
+}
+
+/// The first scene with every stop that an insert can make.
+inline void insert_beside_a_move(scene& s) {
+  auto& map = map_of<citrus_map>(s, 50, 20, 80);
+  s.thread("inserts", [&map] { map.insert(52, 1); });
+  s.thread("moves", [&map] {
+    map.insert(55, 2);
+    map.erase(50);
+  });
+}
+
+/// While 80 stands twice, the copy loses its left child and is itself erased.
+inline void copy_is_erased_during_the_move(scene& s) {
+  auto& map = map_of<citrus_map>(s, 50, 20, 80);
+  s.thread("moves", [&map] { map.erase(50); });
+  s.thread("erases", [&map] {
+    map.erase(20);
+    map.erase(80);
+    map.contains(80);
+  });
+  s.thread("reads", [&map] { map.find(80); });
+}
+
+/// Searches that pass 50 before the move, and meet 60 and what lies below it after.
+inline void searches_are_overtaken(scene& s) {
+  auto& map = map_of<citrus_map>(s, 50, 20, 80, 60, 70);
+  s.thread("moves", [&map] { map.erase(50); });
+  s.thread("finds", [&map] {
+    map.find(60);
+    map.find(70);
+  });
+  s.thread("scans", [&map] { map.scan(60); });
+}
+
+/// Each takes locks that the other waits for, if they are taken in no order.
+inline void moves_that_share_nodes(scene& s) {
+  auto& map = map_of<citrus_map>(s, 50, 20, 80, 60, 70, 90);
+  s.thread("moves 60", [&map] { map.erase(50); });
+  s.thread("erases 60", [&map] { map.erase(60); });
+  s.thread("moves 90", [&map] { map.erase(80); });
+  s.thread("assigns", [&map] { map.insert_or_assign(60, 1); });
+}
+
+}  // namespace espalier::sim
