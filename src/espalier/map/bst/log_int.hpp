@@ -1,0 +1,524 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/map/bst/internal_tree.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_facade.hpp"
+#include "espalier/map/map_traits.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/map/stored_map.hpp"
+#include "espalier/map/tagged_ptr.hpp"
+#include "espalier/map/value_holder.hpp"
+#include "espalier/sync/backoff.hpp"
+#include "espalier/sync/lock_concept.hpp"
+#include "espalier/sync/std_mutex.hpp"
+
+// log_int: internal binary search tree over a doubly linked list that decides which keys are present.
+// Drachsler, Vechev and Yahav, "Practical Concurrent Binary Search Trees via Logical Ordering", PPoPP 2014;
+// the unbalanced one of its trees.
+//
+// Essence. All nodes are linked in the order of their keys, besides being in the tree. A search descends
+// without locks or validation; wherever it ends, it walks along the list to the place of its key. The tree is
+// thus a hint of where to enter the list, and may change in any way under a descent. A node's succ_lock
+// guards the gap between it and its successor; its tree_lock guards its two edges. An insert locks the gap,
+// then the node with the free edge there. An erase locks the gaps on both sides of its node, then in the tree
+// what its removal changes; a node with two children is replaced by its successor, which is linked elsewhere
+// but never copied, so that entries do not move.
+//
+// Deviations from the paper and from its implementations (the authors' in Java, ASCYLIB's in C):
+//  1. An insert links itself behind its predecessor before it becomes the predecessor of its successor. The
+//     other way round, a search from above finds the key and a later one from below does not.
+//  2. Both gaps stay locked until the erased node is out of the tree. Unlocked earlier, its neighbour can go
+//     and a key come while searches still enter the list at the erased node. Its links follow neither: the
+//     searches miss the key, and are led to memory that was given back. An insert, too, keeps its gap locked
+//     until its node is in the tree.
+//  3. Updates look first, as find does: an insert of a present key and an erase of an absent one lock
+//     nothing.
+//  4. A parent is locked and looked up again until both agree. Its mark is not tested besides: when the
+//     tree_lock of an erased node comes free, the node is nobody's parent.
+//  5. Who fails to get a lock that it may only try lets go of all its tree locks and backs off. Locks are
+//     held by objects, and trying one has one meaning of its result; the kinds of lock in ASCYLIB have two.
+//  6. The sentinels are nodes of the map itself, told by address, and have no key. The mark is a bit of succ.
+//  7. Values, overwritten in place without a lock (value_holder.hpp has the argument).
+//  8. Memory is given back (below).
+//
+// Invariants. first() and last() enclose the list; the tree hangs on last()'s left edge.
+//   - succ is written under the node's succ_lock, pred under the predecessor's, edges under the node's
+//     tree_lock, parent under those of the old parent and the new. Links and edges of an erased node stay as
+//     they were.
+//   - succ is exact: what it reaches from first() is the list. A node is present while it is in the list
+//     without a mark. pred lags behind by at most one change, while that gap is locked.
+//   - A node in the tree is in the list, or its erase holds the gaps around it. Call either "in place". A key
+//     that lies strictly in such gaps is absent, the erased one too; both ends are in the list.
+//   - Between two neighbours in the tree one edge is free: right of the lower or left of the upper.
+//
+// Why a search is right. (a) Each node that it stands on was in place at some time t of the search. The top
+// of the tree is; an edge or link read from a node in place leads to one in place; and a node that has left
+// since t keeps the edges and links with which it left. (b) Let the walk go by succ from z, smaller than the
+// key, to y, not smaller. When it read this, or when z was marked if that was after t, or else at t, no key
+// between z and y was present. (c) If y has the key and no mark, the key is present when the mark is read. If
+// it has one, the key was absent once it was marked, if that was after t, or else at t: while the gaps are
+// locked no other node with this key comes.
+//   A scan goes along succ and visits what has no mark. By (b) it passes no key that is present throughout,
+// also when it stands on erased nodes; and keys increase along succ, in these too.
+//
+// Order of locks. succ_locks come first, by increasing keys; who holds a tree_lock waits for no succ_lock. An
+// insert takes one tree_lock. An erase waits for its node's, then for the parent's; the successor and the
+// parent of that, which lie below, it only tries. So whoever waits while it holds a tree_lock waits for the
+// parent of its own unmarked node. In a cycle of such waits each node would lie below the next: it did when
+// its parent was read; a locked node is not moved and an unmarked one not removed; and who else moves goes
+// up, staying above all that it was above.
+//
+// Progress. find, contains and scan take no lock, write nothing shared and never retry. They are lock-free,
+// not wait-free: updates may go on extending the way ahead. In a tree that nobody changes every walk ends,
+// also beside an erase that has stopped: it cuts the successor off before it gives it new edges, so that
+// edges form no cycle at any time. Updates block one another: a holder that is descheduled stops updates of
+// its gaps and of the edges that it has locked.
+//
+// Reclamation. The erase that marked a node retires it, when all is unlinked. (I1) The links of both
+// neighbours, the edge of the parent and the parents of its children have been replaced; a node erased
+// earlier may still lead there, but only searches that were under way then stand on it. (I2) The mark is set
+// once, under the lock of the gap before the node. (I3) Links, edges and parents are written with a fresh
+// node, or with nodes that a lock of the writer keeps from being erased.
+//
+// Linearization points
+//   insert, insert_or_assign -> true     link: the store of the predecessor's succ
+//   insert -> false, assign -> false     the read of the mark; the store of the value
+//   erase -> true                        mark: the store of succ with the mark
+//   find, contains -> present            the read of the mark
+//   erase -> false, find, contains       as (b) and (c) say: the read of succ, or another erase's mark
+//
+// Orderings
+//   link (release), mark (release)       -> read_link (acquire)   nodes are seen constructed, links in order
+//   attach, unlink (release)             -> read_edge (acquire)   the same for edges
+//   adopt (release)                      -> read_parent (acquire) the parent is seen constructed
+//   accesses under locks: relaxed, where only holders of that lock write
+//   value: see value_holder.hpp
+
+namespace espalier {
+
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
+class log_int
+    : public stored_map<log_int<Key, Value, Traits, Compare>, Key, Value, Compare, node_store<Traits>> {
+  using store = node_store<Traits>;
+  using base = stored_map<log_int, Key, Value, Compare, store>;
+  using base::store_;
+  using holder = value_holder<store, Value>;
+  static_assert(std::is_trivially_copyable_v<Key>);
+
+  static constexpr bool compact = Traits::layout_type::shape == node_shape::compact;
+  using lock_type = std::conditional_t<compact, typename Traits::lock_type, std_mutex>;
+  static_assert(lockable<lock_type>, "erases hand locks on: a lock with a queue node will not do");
+
+  static constexpr std::uintptr_t mark = 1;
+
+  struct node;
+  using edge = std::atomic<node*>;
+  using link = tagged_ptr<node, 1>;
+
+  // Search fields first; all of it is one line.
+  struct compact_fields {
+    Key key;
+    std::array<edge, 2> child;
+    std::atomic<link> succ;  // with the mark
+    edge pred;
+    std::atomic<typename holder::word> value;
+    edge parent;
+    lock_type tree_lock;
+    lock_type succ_lock;
+
+    compact_fields(const Key& k, typename holder::word v) noexcept
+        : key(k), child{}, succ{}, pred{}, value(v), parent{}, tree_lock{}, succ_lock{} {}
+  };
+
+  // As in ASCYLIB, with the mutexes that the study found there: they tear edges, key and value apart into the
+  // three lines that a node then fills. (The mark, a byte behind the value there, is a bit of succ here too.)
+  struct published_fields {
+    std::array<edge, 2> child;
+    edge parent;
+    std::atomic<link> succ;
+    edge pred;
+    lock_type tree_lock;
+    lock_type succ_lock;
+    Key key;
+    std::atomic<typename holder::word> value;
+    std::array<std::byte, 56> padding;
+
+    published_fields(const Key& k, typename holder::word v) noexcept
+        : child{}, parent{}, succ{}, pred{}, tree_lock{}, succ_lock{}, key(k), value(v) {}
+  };
+
+  using fields = std::conditional_t<compact, compact_fields, published_fields>;
+
+  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+    using fields::fields;
+  };
+
+  static_assert(edge::is_always_lock_free && std::atomic<link>::is_always_lock_free);
+  static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(typename holder::word) != 8 ||
+                (compact ? sizeof(lock_type) != 4 : sizeof(lock_type) != 40) ||
+                (compact ? offsetof(fields, key) == 0 && offsetof(fields, child) == 8 &&
+                               offsetof(fields, succ) == 24 && offsetof(fields, pred) == 32 &&
+                               offsetof(fields, value) == 40 && offsetof(fields, parent) == 48 &&
+                               offsetof(fields, tree_lock) == 56 && offsetof(fields, succ_lock) == 60 &&
+                               sizeof(node) == 64
+                         : offsetof(fields, child) == 0 && offsetof(fields, key) == 120 &&
+                               offsetof(fields, value) == 128 && sizeof(node) == 192));
+
+ public:
+  using traits_type = Traits;
+  using typename base::guard_type;
+
+  static constexpr map_properties properties{"log_int",
+                                             progress::lock_free,
+                                             progress::blocking,
+                                             balance::none,
+                                             scan_guarantee::per_key,
+                                             true,
+                                             "Drachsler, Vechev and Yahav, Practical Concurrent Binary "
+                                             "Search Trees via Logical Ordering, PPoPP 2014"};
+
+  static constexpr std::size_t node_bytes = sizeof(node);
+  static constexpr auto node_members = [] {
+    constexpr node_member key{"key", offsetof(fields, key), sizeof(Key)};
+    constexpr node_member child{"child", offsetof(fields, child), sizeof(fields::child)};
+    constexpr node_member succ{"succ / mark", offsetof(fields, succ), sizeof(fields::succ)};
+    constexpr node_member pred{"pred", offsetof(fields, pred), sizeof(fields::pred)};
+    constexpr node_member value{"value", offsetof(fields, value), sizeof(fields::value)};
+    constexpr node_member parent{"parent", offsetof(fields, parent), sizeof(fields::parent)};
+    constexpr node_member tree_lock{"tree_lock", offsetof(fields, tree_lock), sizeof(lock_type)};
+    constexpr node_member succ_lock{"succ_lock", offsetof(fields, succ_lock), sizeof(lock_type)};
+    if constexpr (compact)
+      return std::array{key, child, succ, pred, value, parent, tree_lock, succ_lock};
+    else
+      return std::array{
+          child, parent,    succ,
+          pred,  tree_lock, succ_lock,
+          key,   value,     node_member{"padding", offsetof(fields, padding), sizeof(fields::padding)}};
+  }();
+
+  using base::base;
+  /// No other thread may use the map any more.
+  ~log_int() {
+    if constexpr (store::template must_visit<node>() || holder::must_visit())
+      internal_tree::destroy_all(top(), [this](node* n) { destroy(store_, n); });
+  }
+
+  using base::contains;
+  using base::erase;
+  using base::find;
+  using base::insert;
+  using base::insert_or_assign;
+  using base::scan;
+
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+    const node* const n = locate(key);
+    if (!is_present(*n, key)) return std::nullopt;
+    return holder::read(n->value.load(std::memory_order_acquire));
+  }
+
+  [[nodiscard]] bool contains(guard_type&, const Key& key) { return is_present(*locate(key), key); }
+
+  bool insert(guard_type&, const Key& key, const Value& value) {
+    return add(key, value, [](node&, pending&) {});
+  }
+
+  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
+    return add(key, value, [&](node& n, pending& word) {
+      const typename holder::word fresh = word.get(value);
+      guard.reserve(holder::retirements);
+      holder::assign(store_, guard, n.value, fresh);
+      word.release();
+    });
+  }
+
+  bool erase(guard_type& guard, const Key& key) {
+    node* const n = locate(key);
+    if (!is_present(*n, key)) return false;
+    guard.reserve(1);
+    if (!detach(*n)) return false;
+    store_.retire_by(guard, n, nullptr, [](const retired& entry) noexcept {
+      destroy(*static_cast<store*>(entry.owner), static_cast<node*>(entry.object));
+    });
+    return true;
+  }
+
+  template <class Visitor>
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+    std::size_t visits = 0;
+    for (const node* n = locate(from); n != &last();) {
+      const link next = n->succ.load(std::memory_order_acquire);
+      if (!next.has(mark)) {
+        ++visits;
+        if (!visit_entry(visitor, n->key, holder::read(n->value.load(std::memory_order_acquire)))) break;
+      }
+      n = next.get();
+    }
+    return visits;
+  }
+
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    internal_tree::visit_all(static_cast<const node*>(top()), [&](const node& n) {
+      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
+      if constexpr (!holder::in_place)
+        visitor(static_cast<const void*>(n.value.load(std::memory_order_acquire)), sizeof(Value),
+                memory_role::value);
+    });
+  }
+
+  /// What is wrong with the structure, or null.
+  [[nodiscard]] const char* check_invariants() const {
+    std::size_t in_tree = 0;
+    const char* const wrong =
+        internal_tree::check<Compare>(static_cast<const node*>(top()), [&](const node& n) -> const char* {
+          ++in_tree;
+          if (is_marked(n)) return "an erased node is in the tree";
+          if (is_held(n.tree_lock) || is_held(n.succ_lock)) return "a reachable node is locked";
+          const node* const parent = n.parent.load(std::memory_order_acquire);
+          if (parent->child[0].load(std::memory_order_acquire) != &n &&
+              parent->child[1].load(std::memory_order_acquire) != &n)
+            return "a node is not a child of its parent";
+          return nullptr;
+        });
+    if (wrong != nullptr) return wrong;
+    if (is_held(first().succ_lock) || is_held(last().tree_lock)) return "a sentinel is locked";
+    std::size_t in_list = 0;
+    const node* before = &first();
+    const node* n = before->succ.load(std::memory_order_acquire).get();
+    for (; n != &last(); before = n, n = n->succ.load(std::memory_order_acquire).get()) {
+      if (++in_list > in_tree) return "a node of the list is not in the tree";
+      if (n->pred.load(std::memory_order_acquire) != before) return "pred is not the reverse of succ";
+      if (before != &first() && !Compare{}(before->key, n->key)) return "the list is not in order";
+    }
+    if (last().pred.load(std::memory_order_acquire) != before) return "pred is not the reverse of succ";
+    return in_list == in_tree ? nullptr : "a node of the tree is not in the list";
+  }
+
+ private:
+  using held = std::unique_lock<lock_type>;
+  using pending = typename holder::pending;
+
+  /// The node with the free edge in a gap, locked.
+  struct free_edge {
+    held lock;
+    node* parent;
+    std::size_t side;
+  };
+
+  /// What the removal of a node from the tree changes, locked.
+  struct removal {
+    held on_node;
+    held on_parent;
+    held on_above;
+    held on_successor;
+    node* above = nullptr;  // the successor's parent; null where the node has a free edge
+  };
+
+  static bool is_held(const lock_type& lock) noexcept {
+    if constexpr (elidable<lock_type>) return lock.is_locked();
+    return false;
+  }
+
+  /// For a node that no thread can reach.
+  static void destroy(store& owner, node* n) noexcept {
+    holder::discard(owner, n->value.load(std::memory_order_relaxed));
+    owner.destroy(memory_role::node, n);
+  }
+
+  node& first() noexcept { return ends_.first; }
+  node& last() noexcept { return ends_.last; }
+  const node& first() const noexcept { return ends_.first; }
+  const node& last() const noexcept { return ends_.last; }
+
+  // order: read_edge (acquire) <- attach, unlink (release)
+  [[nodiscard]] node* top() const noexcept { return last().child[0].load(std::memory_order_acquire); }
+
+  bool is_smaller(const node& n, const Key& key) const {
+    return &n != &last() && (&n == &first() || Compare{}(n.key, key));
+  }
+  bool is_larger(const node& n, const Key& key) const {
+    return &n != &first() && (&n == &last() || Compare{}(key, n.key));
+  }
+  static bool is_marked(const node& n) noexcept {
+    // order: read_link (acquire) <- mark (release)
+    return n.succ.load(std::memory_order_acquire).has(mark);
+  }
+  /// For a node that locate() found.
+  bool is_present(const node& n, const Key& key) const { return !is_larger(n, key) && !is_marked(n); }
+
+  /// The node with the key, present or not; where there is none the first one behind it, at worst last().
+  [[nodiscard]] node* locate(const Key& key) {
+    node* n = &last();
+    for (node* next = top(); next != nullptr;) {
+      n = next;
+      const bool right = Compare{}(n->key, key);
+      if (!right && !Compare{}(key, n->key)) return n;
+      next = n->child[right ? 1 : 0].load(std::memory_order_acquire);
+    }
+    // order: read_link (acquire) <- link, mark (release)
+    while (is_larger(*n, key)) n = n->pred.load(std::memory_order_acquire);
+    while (is_smaller(*n, key)) n = n->succ.load(std::memory_order_acquire).get();
+    return n;
+  }
+
+  template <class Present>
+  bool add(const Key& key, const Value& value, Present&& present) {
+    pending word(store_);
+    unpublished<store, node> fresh(store_, memory_role::node);
+    for (backoff pause;; pause.wait()) {
+      node* const behind = locate(key);
+      if (is_present(*behind, key)) {
+        present(*behind, word);
+        return false;
+      }
+      if (fresh.get() == nullptr) fresh.emplace(behind, key, word.get(value));
+      node& p = *behind->pred.load(std::memory_order_acquire);
+      const held gap(p.succ_lock);
+      const link next = p.succ.load(std::memory_order_relaxed);
+      // The gap is another one if p was erased, or if anything came or went around the key: look again.
+      if (next.has(mark) || !is_smaller(p, key) || !is_larger(*next.get(), key)) continue;
+      insert_between(p, *next.get(), *fresh.get());
+      fresh.release();
+      word.release();
+      return true;
+    }
+  }
+
+  /// Links a node into a locked gap.
+  static void insert_between(node& p, node& s, node& n) {
+    const free_edge slot = lock_free_edge(p, s);
+    // relaxed: published by link
+    n.pred.store(&p, std::memory_order_relaxed);
+    n.succ.store(&s, std::memory_order_relaxed);
+    n.parent.store(slot.parent, std::memory_order_relaxed);
+    // LP: insert(true) is the first of these. order: link (release) -> read_link (acquire)
+    p.succ.store(&n, std::memory_order_release);
+    s.pred.store(&n, std::memory_order_release);
+    // order: attach (release) -> read_edge (acquire)
+    slot.parent->child[slot.side].store(&n, std::memory_order_release);
+  }
+
+  /// Of two neighbours whose gap is locked. A first() counts as having last() on its right.
+  [[nodiscard]] static free_edge lock_free_edge(node& p, node& s) {
+    for (backoff pause;; pause.wait()) {
+      // relaxed: a guess which of the two it is, tested below.
+      const bool right = p.child[1].load(std::memory_order_relaxed) == nullptr;
+      free_edge slot{held((right ? p : s).tree_lock), right ? &p : &s, right ? std::size_t{1} : 0};
+      if (slot.parent->child[slot.side].load(std::memory_order_relaxed) == nullptr) return slot;
+    }
+  }
+
+  /// Takes a node out of list and tree, and with it the key. False if another erase does.
+  bool detach(node& n) {
+    held gap_before;
+    node* p = nullptr;
+    while (true) {
+      p = n.pred.load(std::memory_order_acquire);
+      gap_before = held(p->succ_lock);
+      // Equal, neither has a mark, and both stay while the gap is locked.
+      if (p->succ.load(std::memory_order_relaxed) == link(&n)) break;
+      gap_before.unlock();
+      if (is_marked(n)) return false;  // LP: the mark, which was not there when the search ended
+    }
+    const held gap_behind(n.succ_lock);
+    node& s = *n.succ.load(std::memory_order_relaxed).get();
+    const removal locks = lock_for_removal(n, s);
+    // LP: erase(true). order: mark (release) -> read_link (acquire)
+    n.succ.store(link(&s, mark), std::memory_order_release);
+    // order: link (release) -> read_link (acquire)
+    p->succ.store(&s, std::memory_order_release);
+    s.pred.store(p, std::memory_order_release);
+    unlink(n, s, locks.above);
+    return true;
+  }
+
+  /// For a node whose gaps are locked, and its successor.
+  [[nodiscard]] static removal lock_for_removal(node& n, node& s) {
+    for (backoff pause;; pause.wait()) {
+      removal locks;
+      locks.on_node = held(n.tree_lock);
+      locks.on_parent = lock_parent(n);
+      if (child(n, 0) == nullptr || child(n, 1) == nullptr) return locks;
+      // The successor is in the tree, for its insert has let go of the gap: below n, with its left edge free.
+      locks.above = s.parent.load(std::memory_order_acquire);
+      if (locks.above != &n) {
+        locks.on_above = held(locks.above->tree_lock, std::try_to_lock);
+        // relaxed: read under the lock of what it would change from.
+        if (!locks.on_above || s.parent.load(std::memory_order_relaxed) != locks.above) continue;
+      }
+      locks.on_successor = held(s.tree_lock, std::try_to_lock);
+      if (locks.on_successor) return locks;
+    }
+  }
+
+  [[nodiscard]] static held lock_parent(const node& n) {
+    while (true) {
+      // order: read_parent (acquire) <- adopt (release)
+      node* const parent = n.parent.load(std::memory_order_acquire);
+      held lock(parent->tree_lock);
+      // relaxed: as above
+      if (n.parent.load(std::memory_order_relaxed) == parent) return lock;
+    }
+  }
+
+  /// Takes a node out of the tree that lock_for_removal() has prepared.
+  static void unlink(node& n, node& s, node* above) noexcept {
+    node* const left = child(n, 0);
+    node* const right = child(n, 1);
+    node* heir = left != nullptr ? left : right;
+    if (above != nullptr) {
+      heir = &s;
+      if (above != &n) {
+        // The successor is cut off before it gets an edge to what lies above it: no cycle at any time.
+        set_child(*above, 0, child(s, 1));
+        set_child(s, 1, right);
+      }
+      set_child(s, 0, left);
+    }
+    // relaxed: the parent's lock is held.
+    node& parent = *n.parent.load(std::memory_order_relaxed);
+    set_child(parent, child(parent, 0) == &n ? 0 : 1, heir);
+  }
+
+  /// Of a locked node. relaxed: only the holder writes it.
+  static node* child(const node& n, std::size_t side) noexcept {
+    return n.child[side].load(std::memory_order_relaxed);
+  }
+
+  /// For a locked node, and a child whose parent is locked too.
+  static void set_child(node& parent, std::size_t side, node* n) noexcept {
+    // order: adopt (release) -> read_parent (acquire)
+    if (n != nullptr) n->parent.store(&parent, std::memory_order_release);
+    // order: unlink (release) -> read_edge (acquire)
+    parent.child[side].store(n, std::memory_order_release);
+  }
+
+  struct sentinels {
+    alignas(hw::false_sharing_bytes) node first{Key{}, typename holder::word{}};
+    alignas(hw::false_sharing_bytes) node last{Key{}, typename holder::word{}};
+
+    sentinels() noexcept {
+      // relaxed: nobody else has the map yet.
+      first.succ.store(&last, std::memory_order_relaxed);
+      last.pred.store(&first, std::memory_order_relaxed);
+      first.child[1].store(&last, std::memory_order_relaxed);
+    }
+  };
+
+  sentinels ends_;
+};
+
+}  // namespace espalier
