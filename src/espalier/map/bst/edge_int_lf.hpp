@@ -1,0 +1,749 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/map/bst/internal_tree.hpp"
+#include "espalier/map/bst/stamped_edge.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_traits.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/map/stepwise_scan.hpp"
+#include "espalier/map/stored_map.hpp"
+#include "espalier/map/value_holder.hpp"
+#include "espalier/memory/clustered.hpp"
+#include "espalier/sync/backoff.hpp"
+
+// edge_int_lf: lock-free internal binary search tree whose edges carry the marks.
+// Ramachandran and Mittal, "A Fast Lock-Free Internal Binary Search Tree", ICDCN 2015.
+//
+// Essence. An erase announces itself by INTENT on the edge to its node, the target, and freezes the target's
+// own edges with DELETE, the left one first. A target with at most one child is simple: the edge above swings
+// to that child. Otherwise the smallest node on its right, the successor, is frozen with PROMOTE, its left
+// edge first, where the target's address is left for helpers. The successor's entry then moves up into the
+// target, the successor's node is unlinked, and a clean copy takes the target's place. The first flag on a
+// node's left edge decides for ever which of the two roles it has. Whoever meets a flag can do the rest.
+//
+// Deviations from the paper:
+//  1. Keys are never overwritten. The target's entry word comes to point to the successor's node: that alone
+//     is the promotion, and replaces both the key and the mark in it. Key and value change in one step, a key
+//     may be of any type, and it needs no bit. The target routes by its old key until the copy is there.
+//     Searches may go wrong below it meanwhile; they notice by its frozen edge, as they have to anyway.
+//  2. Values lie in cells that move with their keys, since copying a value from node to node would lose
+//     assignments. The successor's entry is sealed before it moves; an assignment that finds it so waits for
+//     nobody, it helps. (setbench's port has the copy begin with a value of 0.)
+//  3. Null edges carry stamps (stamped_edge.hpp). In the paper a null edge keeps the address of the node that
+//     was there; with memory reused the same word can return, and an insert that slept hangs its key into a
+//     range that meanwhile belongs to other keys.
+//  4. Memory is given back (below); the paper and its code leak nodes and the records of every help.
+//  5. No sentinel keys. The tree hangs on root_, an edge that no node holds and that only INTENT marks. A
+//     descent that never turned right has no anchor, and nothing can have moved up past it.
+//  6. The authors' search ends, where it meets the same troubled anchor twice, with the first round's result:
+//     its last node, not a match. Here the key is absent then. Updates do not repeat, they help.
+//  7. readyToReplace is a bit of the entry word: 32 bytes, not 40. Helpers hold their state on the stack; in
+//     the authors' code each help allocates and leaks a record. (Their compare-and-swap without TBB returns
+//     nothing, their keys have 31 bits.)
+//
+// Invariants. An edge with DELETE or PROMOTE never changes again, except that the target's right edge, where
+// the successor hangs on it, passes to what is below that. An edge with INTENT changes only when the node
+// below is detached, and its holder stays linked until then. No edge has INTENT and a freezing flag. A target
+// has one successor for ever. A promoted entry never changes but for its bit `ready`, a sealed one never.
+// While a promoted target is linked its old key is nowhere in the tree: whoever inserts it meets the target.
+//
+// Misses. Let the anchor be the last node at which a descent for an absent key turned right. The key could
+// be missed only by moving up, past the descent, into the anchor (the key is then the successor's, the
+// smallest on the anchor's right), or into a node above after the anchor itself was taken out. Both begin
+// with a frozen right edge of the anchor: a miss holds if that edge is free of DELETE and PROMOTE afterwards.
+// If not, either the anchor's entry shows the key, which is thus found; or a second descent that meets the
+// same anchor shows that it was linked when the first one ended, with the key not moved into it: the first
+// miss holds.
+//
+// Progress: every operation is lock-free. find, contains and scan write nothing shared and help nobody; they
+// retry only where an update has made progress, or once. A retry of an update means that another one made
+// progress. One exception: an erase that has announced itself must not fail. It has allocated the copy
+// before, which only a target with two children will need; where memory for helping another erase in its way
+// runs out, it waits for that one's owner.
+//
+// Reclamation. A target is detached by one CAS on the edge above; its winner retires it, together with the
+// successor where there is one. (I1) A promoted target leads to its successor, which is therefore reached
+// until the target is not; nothing else that is linked leads to either. (I2) One winner. (I3) A CAS that
+// succeeds writes fresh nodes, or what hangs on a frozen edge of a node still linked, which is linked too.
+// A cell is retired by the winner of the assignment or of the promotion that takes its place; a simple
+// target's goes with the node; a sealed one belongs to the copy.
+//
+// Linearization points
+//   insert, insert_or_assign -> true     publish: its CAS
+//   insert -> false                      the read of the entry
+//   insert_or_assign -> false            the CAS on the entry
+//   erase -> true                        simple: the CAS of lift; else promote; by whichever thread
+//   find, contains -> present            the read of the entry; of a node detached since, as value_holder.hpp
+//                                        has it, and of one that is final, any moment at which it was linked
+//   erase -> false, find, contains       the read of the empty edge, or of a promoted entry with another key
+//
+// Orderings
+//   publish, lift, unlink, replace (release)  -> read_edge (acquire)   nodes are seen constructed
+//   freeze (acq_rel) before unlink (release)  -> read_edge (acquire) before check_anchor (acquire)
+//                                                who misses a key that moved sees that its anchor is frozen
+//   promote (release) before unlink (release) -> read_edge before read_entry (acquire)
+//                                                who sees the target's right edge empty sees it promoted
+//   seal (acq_rel), promote (release)         -> read_entry (acquire)  the successor's cell is final
+//   assign (acq_rel)                          -> read_entry (acquire)  cells are seen constructed
+//   mark_ready (release)                      -> replace's read of the entry (acquire)   edges are final
+
+namespace espalier {
+
+/// The default policies.
+using edge_int_lf_traits = map_traits::with_placement<clustered>;
+
+template <class Key, class Value, class Traits = edge_int_lf_traits, class Compare = std::less<Key>>
+class edge_int_lf
+    : public stored_map<edge_int_lf<Key, Value, Traits, Compare>, Key, Value, Compare, node_store<Traits>> {
+  using store = node_store<Traits>;
+  using base = stored_map<edge_int_lf, Key, Value, Compare, store>;
+  using base::store_;
+  using holder = value_holder<store, Value, true>;
+  static_assert(std::is_trivially_copyable_v<Key>);
+
+  static constexpr std::uintptr_t promote_flag = 1;
+  static constexpr std::uintptr_t delete_flag = 2;
+  static constexpr std::uintptr_t intent_flag = 4;
+  static constexpr std::uintptr_t frozen = promote_flag | delete_flag;
+
+  struct node;
+  using edge_word = stamped_edge<node, 3>;
+  using edge = std::atomic<edge_word>;
+
+  /// What a node stands for: the value of its key, or, promoted, the entry of its successor. The bits are at
+  /// the top because a cell may have any alignment.
+  class entry_word {
+   public:
+    static constexpr std::uintptr_t promoted = std::uintptr_t{1} << 63U;  // of a target
+    static constexpr std::uintptr_t ready = std::uintptr_t{1} << 62U;     // and its successor is unlinked
+    static constexpr std::uintptr_t sealed = std::uintptr_t{1} << 61U;    // of a successor
+
+    entry_word() noexcept = default;
+    explicit entry_word(const Value* cell) noexcept : word_(reinterpret_cast<std::uintptr_t>(cell)) {}
+    explicit entry_word(node* successor) noexcept
+        : word_(reinterpret_cast<std::uintptr_t>(successor) | promoted) {}
+
+    [[nodiscard]] bool has(std::uintptr_t bits) const noexcept { return (word_ & bits) != 0; }
+    [[nodiscard]] bool is_final() const noexcept { return has(promoted | sealed); }
+    [[nodiscard]] entry_word with(std::uintptr_t bit) const noexcept {
+      entry_word w;
+      w.word_ = word_ | bit;
+      return w;
+    }
+    [[nodiscard]] const Value* cell() const noexcept { return reinterpret_cast<const Value*>(address()); }
+    [[nodiscard]] node* successor() const noexcept { return reinterpret_cast<node*>(address()); }
+
+   private:
+    [[nodiscard]] std::uintptr_t address() const noexcept { return word_ & ~(promoted | ready | sealed); }
+    std::uintptr_t word_ = 0;
+  };
+
+  // Search fields first: 24 of 32 bytes, and the compact layout aligns them to 32.
+  struct compact_fields {
+    Key key;  // written by the constructor, and in a copy before it is published
+    std::array<edge, 2> child;
+    std::atomic<entry_word> entry;
+
+    compact_fields(const Key& k, entry_word e, edge_word empty) noexcept
+        : key(k), child{empty, empty}, entry(e) {}
+  };
+
+  // As in the implementation measured: a word for readyToReplace, here unused. The study finds nothing wrong
+  // with the node, but that lookups keep what only updates need.
+  struct published_fields {
+    Key key;
+    std::array<edge, 2> child;
+    std::uint64_t ready;
+    std::atomic<entry_word> entry;
+
+    published_fields(const Key& k, entry_word e, edge_word empty) noexcept
+        : key(k), child{empty, empty}, ready(0), entry(e) {}
+  };
+
+  static constexpr bool compact = Traits::layout_type::shape == node_shape::compact;
+  using fields = std::conditional_t<compact, compact_fields, published_fields>;
+
+  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+    using fields::fields;
+  };
+
+  static_assert(edge::is_always_lock_free && std::atomic<entry_word>::is_always_lock_free);
+  static_assert(sizeof(Key) != 8 || alignof(Key) != 8 ||
+                (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
+                 offsetof(compact_fields, entry) == 24 && sizeof(compact_fields) == 32 &&
+                 offsetof(published_fields, child) == 8 && offsetof(published_fields, ready) == 24 &&
+                 offsetof(published_fields, entry) == 32 && sizeof(published_fields) == 40));
+
+ public:
+  using traits_type = Traits;
+  using typename base::guard_type;
+
+  static constexpr map_properties properties{
+      "edge_int_lf",
+      progress::lock_free,
+      progress::lock_free,
+      balance::none,
+      scan_guarantee::per_key,
+      true,
+      "Ramachandran and Mittal, A Fast Lock-Free Internal Binary Search Tree, ICDCN 2015"};
+
+  static constexpr std::size_t node_bytes = sizeof(node);
+  static constexpr auto node_members =
+      std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key)},
+                                  {"child", offsetof(fields, child), sizeof(fields::child)},
+                                  {"entry", offsetof(fields, entry), sizeof(fields::entry)}});
+
+  using base::base;
+  /// No other thread may use the map any more.
+  ~edge_int_lf() {
+    if constexpr (store::template must_visit<node>() || holder::must_visit())
+      internal_tree::destroy_all(top(), [this](node* n) { destroy(store_, n); });
+  }
+
+  using base::contains;
+  using base::erase;
+  using base::find;
+  using base::insert;
+  using base::insert_or_assign;
+  using base::scan;
+
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+    const Value* const cell = lookup(key);
+    if (cell == nullptr) return std::nullopt;
+    return *cell;
+  }
+
+  [[nodiscard]] bool contains(guard_type&, const Key& key) { return lookup(key) != nullptr; }
+
+  bool insert(guard_type& guard, const Key& key, const Value& value) {
+    typename holder::pending cell(store_);
+    return add(guard, key, value, cell, [](node&, entry_word) { return true; });
+  }
+
+  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
+    typename holder::pending cell(store_);
+    return add(guard, key, value, cell, [&](node& n, entry_word seen) {
+      guard.reserve(holder::retirements);
+      const entry_word fresh(cell.get(value));
+      while (!seen.is_final()) {
+        // LP: assign. order: assign (acq_rel) -> read_entry (acquire)
+        if (n.entry.compare_exchange_weak(seen, fresh, std::memory_order_acq_rel,
+                                          std::memory_order_acquire)) {
+          cell.release();
+          retire_cell(guard, seen);
+          return true;
+        }
+      }
+      return false;
+    });
+  }
+
+  bool erase(guard_type& guard, const Key& key) {
+    means with(store_, guard);
+    for (backoff pause;; pause.wait()) {
+      place at = seek(key);
+      if (at.seen.is_null()) {
+        if (confirms_miss(with, at)) return false;
+        continue;
+      }
+      node& n = *at.seen.get();
+      if (at.seen.flags() == 0) {  // nor is the node promoted then: the edge to a target has INTENT
+        with.prepare(n);
+        const edge_word mine = at.seen.with(intent_flag);
+        // order: announce (acq_rel); nothing is published by it but itself
+        if (at.edge_to->compare_exchange_strong(at.seen, mine, std::memory_order_acq_rel,
+                                                std::memory_order_acquire)) {
+          with.own = &n;
+          await_detached(with, {at.edge_to, &n}, mine);
+          with.own = nullptr;
+          // Whoever detached it, this erase did it; unless the node went as somebody's successor, and its key
+          // lives on further up. acquire: the flag that decided comes before the CAS that detached.
+          if (!n.child[0].load(std::memory_order_acquire).has(promote_flag)) return true;
+          continue;
+        }
+      }
+      help(with, at);
+    }
+  }
+
+  /// A search for each entry. The visitor may call the map.
+  template <class Visitor>
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+    return stepwise_scan<Compare>(
+        from, [this](const auto& bound) { return first_of(bound); }, std::forward<Visitor>(visitor));
+  }
+
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    internal_tree::visit_all(static_cast<const node*>(top()), [&](const node& n) {
+      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
+      visitor(static_cast<const void*>(n.entry.load(std::memory_order_acquire).cell()), sizeof(Value),
+              memory_role::value);
+    });
+  }
+
+  /// What is wrong with the structure, or null.
+  [[nodiscard]] const char* check_invariants() const {
+    if (root_.load(std::memory_order_acquire).flags() != 0) return "a mark was left on the root edge";
+    return internal_tree::check<Compare>(static_cast<const node*>(top()), [](const node& n) -> const char* {
+      for (const edge& e : n.child) {
+        if (e.load(std::memory_order_acquire).flags() != 0) return "a mark was left on an edge";
+      }
+      return n.entry.load(std::memory_order_acquire).is_final() ? "a reachable entry is final" : nullptr;
+    });
+  }
+
+ private:
+  /// Where an update's descent ended.
+  struct place {
+    edge* edge_to;    // the edge to the node with the key, or the empty one where it would be
+    edge_word seen;   // what that was
+    node* parent;     // whose it is; null for root_
+    edge* to_parent;  // the edge to that node
+    node* anchor;     // where the descent last turned right, or null
+    edge* to_anchor;  // the edge to it
+  };
+
+  /// The same for a lookup.
+  struct end_of_search {
+    edge_word seen;
+    const node* anchor;
+  };
+
+  /// A node whose fate is settled, or that a flagged edge leads to; null where there is nothing to do.
+  struct target {
+    edge* edge_to = nullptr;
+    node* victim = nullptr;
+  };
+
+  /// The node with the smallest key right of another one.
+  struct leftmost {
+    edge* edge_to;
+    node* smallest;   // null where there is nothing on the right
+    edge_word left;   // its left edge, null
+    edge* to_parent;  // the edge to the node that holds edge_to
+    node* parent;     // that node
+  };
+
+  using unpublished_node = unpublished<store, node>;
+
+  /// What it takes to bring erases to their ends. An erase prepares for its own before it announces itself;
+  /// from then on it may not throw: it keeps for its own what it has, and helps others if there is more.
+  class means {
+   public:
+    means(store& s, guard_type& g) noexcept
+        : guard(g), of_own_(s, memory_role::node), of_others_(s, memory_role::node) {}
+
+    /// Before the erase of this node is announced. Throws std::bad_alloc.
+    void prepare(const node& n) {
+      guard.reserve(per_target);
+      provide(of_own_, n);
+    }
+    /// Whether there is room to retire what finishing this target detaches.
+    bool has_room(const node& n) {
+      return own == &n || attempt([&] { guard.reserve(own == nullptr ? per_target : 2 * per_target); });
+    }
+    /// A node to replace this target by, or null.
+    unpublished_node* copy_for(const node& n) {
+      unpublished_node& copy = own == &n ? of_own_ : of_others_;
+      return attempt([&] { provide(copy, n); }) ? &copy : nullptr;
+    }
+
+    guard_type& guard;
+    const node* own = nullptr;
+
+   private:
+    static constexpr std::size_t per_target = 2;  // a cell; and the nodes, which are one entry
+
+    static void provide(unpublished_node& copy, const node& n) {
+      if (copy.get() == nullptr) copy.emplace(&n, n.key, entry_word(), edge_word());
+    }
+    template <class Action>
+    bool attempt(Action&& action) {
+      try {
+        action();
+        return true;
+      } catch (const std::bad_alloc&) {
+        if (own == nullptr) throw;
+        return false;
+      }
+    }
+
+    unpublished_node of_own_;
+    unpublished_node of_others_;
+  };
+
+  static bool equal(const Key& a, const Key& b) { return !Compare{}(a, b) && !Compare{}(b, a); }
+
+  [[nodiscard]] node* top() const noexcept { return root_.load(std::memory_order_acquire).get(); }
+
+  // Searches. order: read_edge (acquire) <- publish, lift, unlink, replace (release)
+
+  [[nodiscard]] end_of_search glance(const Key& key) const {
+    const Key sought = key;  // the caller's would be read again after each acquire load
+    end_of_search end{root_.load(std::memory_order_acquire), nullptr};
+    while (!end.seen.is_null()) {
+      const node& n = *end.seen.get();
+      const bool right = Compare{}(n.key, sought);
+      if (!right && !Compare{}(sought, n.key)) break;
+      if (right) end.anchor = &n;
+      end.seen = n.child[right ? 1 : 0].load(std::memory_order_acquire);
+    }
+    return end;
+  }
+
+  [[nodiscard]] place seek(const Key& key) {
+    place at{&root_, root_.load(std::memory_order_acquire), nullptr, nullptr, nullptr, nullptr};
+    while (!at.seen.is_null()) {
+      node& n = *at.seen.get();
+      const bool right = Compare{}(n.key, key);
+      if (!right && !Compare{}(key, n.key)) break;
+      if (right) {
+        at.anchor = &n;
+        at.to_anchor = at.edge_to;
+      }
+      at.to_parent = at.edge_to;
+      at.parent = &n;
+      at.edge_to = &n.child[right ? 1 : 0];
+      at.seen = at.edge_to->load(std::memory_order_acquire);
+    }
+    return at;
+  }
+
+  /// After a descent has ended at an empty edge: whether nothing can have moved past it.
+  static bool is_steady(const node* anchor) noexcept {
+    // order: check_anchor (acquire), after read_edge
+    return anchor == nullptr || !anchor->child[1].load(std::memory_order_acquire).has(frozen);
+  }
+
+  /// The cell of the key's value, or null.
+  [[nodiscard]] const Value* lookup(const Key& key) {
+    const node* suspect = nullptr;
+    while (true) {
+      const auto end = [&] {
+        if constexpr (compact)
+          return glance(key);
+        else
+          return seek(key);
+      }();
+      if (!end.seen.is_null()) {
+        const entry_word e = end.seen.get()->entry.load(std::memory_order_acquire);
+        return e.has(entry_word::promoted) ? nullptr : e.cell();
+      }
+      if (is_steady(end.anchor)) return nullptr;
+      const entry_word e = end.anchor->entry.load(std::memory_order_acquire);
+      if (e.has(entry_word::promoted) && equal(e.successor()->key, key))
+        return e.successor()->entry.load(std::memory_order_acquire).cell();
+      if (end.anchor == suspect) return nullptr;
+      suspect = end.anchor;
+    }
+  }
+
+  /// The entry with the smallest key that the bound admits: a lookup of a key that is not there, just behind
+  /// the bound, and the last node at which that turned left.
+  [[nodiscard]] std::optional<scan_entry<Key, Value>> first_of(const scan_bound<Key, Compare>& bound) const {
+    const node* suspect = nullptr;
+    const node* suspected = nullptr;
+    while (true) {
+      const node* anchor = nullptr;
+      const node* best = nullptr;
+      edge_word next = root_.load(std::memory_order_acquire);
+      while (!next.is_null()) {
+        const node& n = *next.get();
+        const bool right = !bound.admits(n.key);
+        (right ? anchor : best) = &n;
+        next = n.child[right ? 1 : 0].load(std::memory_order_acquire);
+      }
+      if (is_steady(anchor)) return entry_at(best);
+      const entry_word e = anchor->entry.load(std::memory_order_acquire);
+      if (e.has(entry_word::promoted) && bound.admits(e.successor()->key)) return entry_at(e.successor());
+      if (anchor == suspect) return entry_at(suspected);
+      suspect = anchor;
+      suspected = best;
+    }
+  }
+
+  [[nodiscard]] static std::optional<scan_entry<Key, Value>> entry_at(const node* n) {
+    if (n == nullptr) return std::nullopt;
+    entry_word e = n->entry.load(std::memory_order_acquire);
+    if (e.has(entry_word::promoted)) {  // the next larger key, and the next that is there
+      n = e.successor();
+      e = n->entry.load(std::memory_order_acquire);
+    }
+    return scan_entry<Key, Value>{n->key, *e.cell()};
+  }
+
+  // Updates.
+
+  /// present(node, entry) says whether the operation is done where the key is there.
+  template <class Present>
+  bool add(guard_type& guard, const Key& key, const Value& value, typename holder::pending& cell,
+           Present&& present) {
+    means with(store_, guard);
+    unpublished_node fresh(store_, memory_role::node);
+    for (backoff pause;; pause.wait()) {
+      place at = seek(key);
+      if (!at.seen.is_null()) {
+        node& n = *at.seen.get();
+        const entry_word e = n.entry.load(std::memory_order_acquire);
+        if (!e.has(entry_word::promoted) && present(n, e)) return false;
+        finish(with, {at.edge_to, &n});  // the entry is final: the node goes
+        continue;
+      }
+      if (!confirms_miss(with, at)) continue;
+      if (at.seen.flags() == 0) {
+        const entry_word e(cell.get(value));
+        if (fresh.get() == nullptr) fresh.emplace(at.parent, key, e, edge_word());
+        node* const n = fresh.get();
+        // relaxed: published by the CAS below
+        for (edge& empty : n->child)
+          empty.store(edge_word::null(at.seen.stamp() + 1), std::memory_order_relaxed);
+        // LP: insert(true) is this CAS when it succeeds. order: publish (release) -> read_edge (acquire)
+        if (at.edge_to->compare_exchange_strong(at.seen, edge_word(n), std::memory_order_acq_rel,
+                                                std::memory_order_acquire)) {
+          fresh.release();
+          cell.release();
+          return true;
+        }
+      }
+      help(with, at);
+    }
+  }
+
+  /// Whether an update may rely on the key's absence; else it helps the anchor out of the way.
+  bool confirms_miss(means& with, const place& at) {
+    if (is_steady(at.anchor)) return true;
+    finish(with, {at.to_anchor, at.anchor});
+    return false;
+  }
+
+  /// Helps whoever has marked the edge at which an update ended.
+  void help(means& with, const place& at) {
+    const edge_word now = at.edge_to->load(std::memory_order_acquire);
+    if (now.has(intent_flag))
+      finish(with, {at.edge_to, now.get()});
+    else if (now.has(frozen))
+      finish(with, {at.to_parent, at.parent});
+  }
+
+  /// Until the node that this thread announced the erase of is out of the tree. The edge to it changes then
+  /// and not before.
+  void await_detached(means& with, target own, edge_word announced) {
+    for (backoff pause;; pause.wait()) {
+      finish(with, own);
+      if (own.edge_to->load(std::memory_order_acquire) != announced) return;
+    }
+  }
+
+  // Helping. A step that finds another target in its way returns that one, which is then taken on instead of
+  // its own: the caller comes back anyway.
+
+  void finish(means& with, target t) {
+    while (t.victim != nullptr) t = advance(with, t);
+  }
+
+  /// The node is a target, or a successor, or will be one of them: the edge to it has INTENT.
+  target advance(means& with, target t) {
+    node& v = *t.victim;
+    for (edge& e : v.child) {
+      edge_word w = e.load(std::memory_order_acquire);
+      while (!w.has(frozen)) {
+        if (w.has(intent_flag)) return {&e, w.get()};
+        // order: freeze (acq_rel) -> check_anchor (acquire)
+        if (e.compare_exchange_weak(w, w.with(delete_flag), std::memory_order_acq_rel,
+                                    std::memory_order_acquire))
+          break;
+      }
+      if (w.has(promote_flag)) return relocate(with, *w.noted());  // the left one, which is first
+    }
+    if (!with.has_room(v)) return {};
+    // Edges before the entry: the right one can become empty, but only after the promotion.
+    const edge_word left = v.child[0].load(std::memory_order_acquire);
+    const edge_word right = v.child[1].load(std::memory_order_acquire);
+    const bool promoted = v.entry.load(std::memory_order_acquire).has(entry_word::promoted);
+    if (!promoted && (left.is_null() || right.is_null())) {
+      lift(with, t, left, right);
+      return {};
+    }
+    const target obstacle = relocate(with, v);
+    if (obstacle.victim == nullptr) replace(with, t);
+    return obstacle;
+  }
+
+  /// What takes a node's place that has these frozen edges, one of them null.
+  static edge_word heir(edge_word left, edge_word right) noexcept {
+    if (!left.is_null()) return edge_word(left.get());
+    if (!right.is_null()) return edge_word(right.get());
+    return edge_word::null(std::max(left.stamp(), right.stamp()) + 1);
+  }
+
+  /// Takes a simple target out.
+  void lift(means& with, target t, edge_word left, edge_word right) noexcept {
+    edge_word expected(t.victim, intent_flag);
+    // LP: erase(true). order: lift (release) -> read_edge (acquire)
+    if (t.edge_to->compare_exchange_strong(expected, heir(left, right), std::memory_order_acq_rel,
+                                           std::memory_order_relaxed))
+      retire(with.guard, t.victim, nullptr);
+  }
+
+  /// Puts a copy, with its successor's key, in the place of a target whose successor is unlinked.
+  void replace(means& with, target t) {
+    edge_word expected(t.victim, intent_flag);
+    if (t.edge_to->load(std::memory_order_acquire) != expected) return;
+    node& v = *t.victim;
+    const entry_word e = v.entry.load(std::memory_order_acquire);
+    unpublished_node* const copy = e.has(entry_word::ready) ? with.copy_for(v) : nullptr;
+    if (copy == nullptr) return;
+    node* const successor = e.successor();
+    node& c = *copy->get();
+    c.key = successor->key;
+    // relaxed: published by the CAS below
+    c.entry.store(entry_word(successor->entry.load(std::memory_order_acquire).cell()),
+                  std::memory_order_relaxed);
+    for (std::size_t s = 0; s < 2; ++s) {
+      const edge_word w = v.child[s].load(std::memory_order_acquire);
+      c.child[s].store(w.is_null() ? edge_word::null(w.stamp()) : edge_word(w.get()),
+                       std::memory_order_relaxed);
+    }
+    // order: replace (release) -> read_edge (acquire)
+    if (t.edge_to->compare_exchange_strong(expected, edge_word(&c), std::memory_order_acq_rel,
+                                           std::memory_order_relaxed)) {
+      copy->release();
+      retire(with.guard, &v, successor);
+    }
+  }
+
+  [[nodiscard]] static leftmost find_leftmost(node& of) {
+    leftmost at{&of.child[1], nullptr, of.child[1].load(std::memory_order_acquire), nullptr, &of};
+    if (at.left.is_null()) return at;
+    at.smallest = at.left.get();
+    while (true) {
+      edge& left = at.smallest->child[0];
+      at.left = left.load(std::memory_order_acquire);
+      if (at.left.is_null()) return at;
+      at.to_parent = at.edge_to;
+      at.parent = at.smallest;
+      at.edge_to = &left;
+      at.smallest = at.left.get();
+    }
+  }
+
+  /// Moves the successor's entry up into a target with two frozen edges, and unlinks the successor. Returns
+  /// what has to be finished before; nothing, if that is done or there is no room to do it.
+  target relocate(means& with, node& v) {
+    if (!with.has_room(v)) return {};
+    while (true) {
+      const entry_word before = v.entry.load(std::memory_order_acquire);
+      if (before.has(entry_word::ready)) return {};
+      const leftmost at = find_leftmost(v);
+      const bool chosen = at.smallest != nullptr && at.left.has(promote_flag) && at.left.noted() == &v;
+      if (!chosen) {
+        // A chosen successor stays the leftmost until it is unlinked.
+        if (before.has(entry_word::promoted)) {
+          mark_ready(v, before);
+          return {};
+        }
+        if (at.smallest == nullptr || at.left.has(promote_flag)) continue;  // `before` is out of date
+        if (at.left.has(delete_flag)) return {at.edge_to, at.smallest};
+        // Looked at again, after the left edge: if the target were promoted by now, the node found could be
+        // the one behind its successor. If not, the CAS succeeds only if nobody chose one meanwhile, since
+        // that would have been this node.
+        if (v.entry.load(std::memory_order_acquire).has(entry_word::promoted)) continue;
+        edge_word expected = at.left;
+        // order: choose (acq_rel) -> read_edge (acquire)
+        if (!at.smallest->child[0].compare_exchange_strong(expected, edge_word::null_noting(&v, promote_flag),
+                                                           std::memory_order_acq_rel,
+                                                           std::memory_order_relaxed))
+          continue;
+      }
+      node& s = *at.smallest;
+      edge_word right = s.child[1].load(std::memory_order_acquire);
+      while (!right.has(promote_flag)) {
+        if (right.has(intent_flag)) return {&s.child[1], right.get()};
+        // order: freeze (acq_rel) -> check_anchor (acquire)
+        if (s.child[1].compare_exchange_weak(right, right.with(promote_flag), std::memory_order_acq_rel,
+                                             std::memory_order_acquire))
+          break;
+      }
+      promote(with, v, s);
+      if (edge_word to_s = at.edge_to->load(std::memory_order_acquire); to_s.get() == &s) {
+        const bool is_right_child = at.edge_to == &v.child[1];
+        if (to_s.has(delete_flag) && !is_right_child) return {at.to_parent, at.parent};
+        edge_word after = heir(edge_word(), right);
+        if (is_right_child) after = after.with(delete_flag);
+        // An INTENT on this edge goes with it: that erase begins anew.
+        // order: unlink (release) -> read_edge (acquire)
+        if (at.edge_to->compare_exchange_strong(to_s, after, std::memory_order_acq_rel,
+                                                std::memory_order_relaxed)) {
+          mark_ready(v, v.entry.load(std::memory_order_acquire));
+          return {};
+        }
+      }
+    }
+  }
+
+  void promote(means& with, node& v, node& s) noexcept {
+    // Sealed before a copy can be made: an assignment after that would be lost.
+    entry_word e = s.entry.load(std::memory_order_acquire);
+    // order: seal (acq_rel) -> read_entry (acquire)
+    while (!e.has(entry_word::sealed) &&
+           !s.entry.compare_exchange_weak(e, e.with(entry_word::sealed), std::memory_order_acq_rel,
+                                          std::memory_order_acquire)) {
+    }
+    e = v.entry.load(std::memory_order_acquire);
+    while (!e.has(entry_word::promoted)) {
+      // LP: erase(true). order: promote (release) -> read_entry (acquire)
+      if (v.entry.compare_exchange_weak(e, entry_word(&s), std::memory_order_acq_rel,
+                                        std::memory_order_acquire)) {
+        retire_cell(with.guard, e);
+        return;
+      }
+    }
+  }
+
+  static void mark_ready(node& v, entry_word promoted) noexcept {
+    // A store: the word changes no more, and all who come here store the same.
+    // order: mark_ready (release) -> replace's read of the entry (acquire)
+    v.entry.store(promoted.with(entry_word::ready), std::memory_order_release);
+  }
+
+  /// A target, and its successor where there is one.
+  void retire(guard_type& guard, node* victim, node* successor) noexcept {
+    store_.retire_by(guard, victim, successor, [](const retired& entry) noexcept {
+      store& owner = *static_cast<store*>(entry.owner);
+      destroy(owner, static_cast<node*>(entry.object));
+      if (entry.aux != nullptr) destroy(owner, static_cast<node*>(entry.aux));
+    });
+  }
+
+  void retire_cell(guard_type& guard, entry_word e) noexcept {
+    store_.template retire<Value, memory_role::value>(guard, const_cast<Value*>(e.cell()));
+  }
+
+  /// For a node that no thread can reach. A final entry belongs to another node.
+  static void destroy(store& owner, node* n) noexcept {
+    const entry_word e = n->entry.load(std::memory_order_relaxed);
+    if (!e.is_final()) holder::discard(owner, e.cell());
+    owner.destroy(memory_role::node, n);
+  }
+
+  alignas(hw::false_sharing_bytes) edge root_{};
+};
+
+}  // namespace espalier

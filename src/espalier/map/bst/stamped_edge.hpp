@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+
+namespace espalier {
+
+/// An edge of a tree whose empty edges must not be mistaken for one another: a pointer, or null with a stamp,
+/// and either way a few flags in the low bits. A compare-exchange that expects an empty edge is then bound to
+/// one stretch of its being empty; with a bare null it would also succeed after a node came and went, when
+/// other keys may belong there. Null is told by the top bit, which no address of a user program has, and not
+/// by a fourth low one: nodes of 8 bytes' alignment leave three.
+///
+/// Stamps need no counter. Let whoever hangs a node on an edge with stamp n give the node's own empty edges
+/// n + 1, and whoever takes the last node off an edge leave there one more than the stamps which that node
+/// had. Then every stamp below an edge is larger than any that this edge ever had, and no stamp returns to an
+/// edge. Helpers that take out the same node all compute the same word.
+template <class Node, unsigned Flags>
+class stamped_edge {
+  static_assert(sizeof(std::uintptr_t) == 8);
+
+ public:
+  /// Null, the first stamp.
+  constexpr stamped_edge() noexcept = default;
+  stamped_edge(Node* node, std::uintptr_t flags = 0) noexcept  // NOLINT(google-explicit-constructor)
+      : word_(address(node) | flags) {
+    assert(node != nullptr && flags <= flag_mask);
+  }
+
+  [[nodiscard]] static stamped_edge null(std::uint64_t stamp) noexcept {
+    return stamped_edge(null_bit | stamp << Flags);
+  }
+  /// Null, with the address of a node where the stamp would be. For an edge that will never be empty, or
+  /// anything else, again.
+  [[nodiscard]] static stamped_edge null_noting(const Node* node, std::uintptr_t flags) noexcept {
+    return stamped_edge(null_bit | address(node) | flags);
+  }
+
+  [[nodiscard]] bool is_null() const noexcept { return (word_ & null_bit) != 0; }
+  [[nodiscard]] Node* get() const noexcept { return is_null() ? nullptr : pointer(); }
+  /// Of a null that is not noting.
+  [[nodiscard]] std::uint64_t stamp() const noexcept { return (word_ & ~null_bit) >> Flags; }
+  /// Of a null that is noting.
+  [[nodiscard]] Node* noted() const noexcept { return pointer(); }
+
+  [[nodiscard]] std::uintptr_t flags() const noexcept { return word_ & flag_mask; }
+  [[nodiscard]] bool has(std::uintptr_t flags) const noexcept { return (word_ & flags) != 0; }
+  [[nodiscard]] stamped_edge with(std::uintptr_t flags) const noexcept { return stamped_edge(word_ | flags); }
+
+  friend bool operator==(stamped_edge, stamped_edge) noexcept = default;
+
+ private:
+  static constexpr std::uintptr_t null_bit = std::uintptr_t{1} << 63U;
+  static constexpr std::uintptr_t flag_mask = (std::uintptr_t{1} << Flags) - 1;
+
+  explicit stamped_edge(std::uintptr_t word) noexcept : word_(word) {}
+
+  static std::uintptr_t address(const Node* node) noexcept {
+    static_assert(alignof(Node) >= (std::size_t{1} << Flags), "the alignment leaves too few bits");
+    return reinterpret_cast<std::uintptr_t>(node);
+  }
+  [[nodiscard]] Node* pointer() const noexcept {
+    return reinterpret_cast<Node*>(word_ & ~null_bit & ~flag_mask);  // NOLINT(performance-no-int-to-ptr)
+  }
+
+  std::uintptr_t word_ = null_bit;
+};
+
+}  // namespace espalier
