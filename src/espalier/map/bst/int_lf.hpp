@@ -1,0 +1,730 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/map/bst/internal_tree.hpp"
+#include "espalier/map/bst/node_op_word.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_traits.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/map/stepwise_scan.hpp"
+#include "espalier/map/stored_map.hpp"
+#include "espalier/map/value_holder.hpp"
+#include "espalier/sync/backoff.hpp"
+
+// int_lf: lock-free internal binary search tree whose nodes carry the operation in progress. Howley and
+// Jones, "A Non-Blocking Internal Binary Search Tree", SPAA 2012.
+//
+// Essence. Each node has an op word. To change a node, an update writes a descriptor of the change there by
+// CAS; whoever meets a descriptor can complete it. A change exchanges one field of its node: an edge or the
+// value. A node with at most one child is erased by a MARK, which is for ever, and spliced out by a change of
+// its parent. A node with two children gets the entry of its successor: a relocation is written into the
+// successor's op word, then into the target's, which decides; the entry moves up, and the successor is marked
+// and spliced out.
+//
+// Deviations from the paper:
+//  1. Op words at rest, and null edges, hold a version of their node, one more after each operation on it:
+//     they never recur. The paper leaves the address of the last descriptor, or of the node last there. Both
+//     recur when memory is used again, and a stale CAS then succeeds; and a descriptor could not go back
+//     before its word is overwritten.
+//  2. Values, in cells that move with their keys. A late helper finds another cell and fails, where a CAS of
+//     values succeeds as soon as a value recurs (ASCYLIB). An assignment is a change like any other: the op
+//     word keeps it apart from erasure and relocation, so that none is lost. Results and values share no
+//     channel, and no value is reserved (ASCYLIB reserves four).
+//  3. find, contains and scan only load, and never help (below).
+//  4. Who meets a relocation at the successor touches the target only if its walk passed it: the memory of
+//     another one may have gone back (reachable_target has the argument).
+//  5. An erase sees to it that the node which it marked is spliced out before it returns.
+//  6. Memory is given back (below). ASCYLIB and setbench retire an erased node even where its splice failed.
+//
+// Invariants. The key of a node grows, by relocation only, and is fixed once the node is marked. A field
+// changes only while its node's op word holds the change, or the relocation with this target. A marked node,
+// and a successor under relocation, has at most one child, and its edges stay as they are. Nodes are added as
+// leaves only: those above a node become no more. Gone is a node that is marked, or that is the successor in
+// a relocation which has succeeded: its entry is erased, or is the target's. With gone nodes taken for edges
+// to their only child the tree is a search tree in which each entry stands once.
+//
+// Reading. A walk may run over nodes that are being detached, but has passed all that are above the place
+// where it is. Let x be the key that it looks for, and `right` the last node that it left to the right. What
+// it left to the left has keys larger than x, and they only grow. So x escapes the walk only upwards, into a
+// node left to the right, whose key is then at least x; and not past `right` while that is in the tree: the
+// successor of a node above it is not larger than its key. The walk ends at an empty edge and then reads op
+// word and key of `right`. If that is not gone, and its key still smaller than x, then x was absent at a
+// moment of the walk at which the last node was in the tree and its edge empty. Found is a node that has x
+// and is not gone, and has x still after its cell was read: the cell is then that of x, since a relocation
+// exchanges the cell before the key. Of the target of a relocation the descriptor says what stands there.
+//   find walks by keys and edges alone and looks at op words where it ends. If it sees there what it cannot
+// use, first_of walks again, and passes gone nodes over. It repeats only if `right`, or the node that it
+// found, has become gone or got a new key during the walk.
+//
+// Progress: every operation is lock-free, none wait-free. A reader repeats only after another operation has
+// taken effect, and waits for nobody.
+//
+// Reclamation. A descriptor is retired by the thread whose CAS takes it out of the tree: a change out of its
+// node, a relocation out of the successor, where it is first and last. With it goes what the operation has
+// replaced: the cell, or the node spliced out (and its cell, if that did not move). Nothing goes earlier: who
+// pins later may still find the descriptor, and expect with a CAS an address that has come back. (I1) After
+// that CAS no op word holds the descriptor: the target has been left before, and is not entered again, as the
+// version that the relocation expects there has passed. The field was exchanged before. (I2) One CAS takes it
+// out. (I3) Late helpers change nothing: what they expect (a version, a key that has grown, an address that
+// their guard keeps from coming back) does not recur.
+//
+// Linearization points
+//   insert, insert_or_assign -> true     exchange: of the edge, by whichever thread
+//   insert_or_assign -> false            exchange: of the cell
+//   insert -> false                      seek: the read of the key; the node was at rest
+//   erase -> true, a child or none       mark
+//   erase -> true, two children          accept: the CAS of the target's op word, by whichever thread
+//   erase -> false                       seek: as for readers
+//   find, contains -> present, a visit   the read of the cell; at the target of a relocation, of its op word
+//   find, contains -> absent             as above, or an accept within the call
+//
+// Orderings
+//   publish, mark, rest: of an op word (acq_rel)
+//                               -> read_op (acquire)      with a descriptor comes what it says, with a
+//                                                         version the node's fields
+//   exchange (acq_rel)          -> read_edge, read_cell (acquire)
+//   move_cell, move_key, rest (acq_rel), in this order
+//                               -> read_key, read_cell, read_op (acquire), in this order
+
+namespace espalier {
+
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
+class int_lf
+    : public stored_map<int_lf<Key, Value, Traits, Compare>, Key, Value, Compare, node_store<Traits>> {
+  using store = node_store<Traits>;
+  using base = stored_map<int_lf, Key, Value, Compare, store>;
+  using base::store_;
+  using holder = value_holder<store, Value, true>;
+  using cell_word = typename holder::word;
+  static_assert(std::is_trivially_copyable_v<Key> && std::atomic<Key>::is_always_lock_free,
+                "keys move between nodes: their atomics must be lock-free");
+  static_assert(std::has_unique_object_representations_v<Key> || std::is_floating_point_v<Key>,
+                "keys are compared bit by bit where they move: no padding");
+
+  struct node;
+  struct change;
+  struct relocation;
+
+  static constexpr bool compact = Traits::layout_type::shape == node_shape::compact;
+
+  using op_word = node_op_word<change, relocation>;
+
+  /// An edge: a node, or null with a version of the node that has the edge.
+  class child_word {
+   public:
+    child_word() noexcept = default;
+    explicit child_word(node* n) noexcept : word_(reinterpret_cast<std::uintptr_t>(n)) {}
+    [[nodiscard]] static child_word null(std::uintptr_t version) noexcept {
+      return from_word(version << 1U | 1U);
+    }
+    [[nodiscard]] bool is_null() const noexcept { return (word_ & 1U) != 0; }
+    [[nodiscard]] node* get() const noexcept {
+      return is_null() ? nullptr : reinterpret_cast<node*>(word_);  // NOLINT
+    }
+    [[nodiscard]] std::uintptr_t word() const noexcept { return word_; }
+    [[nodiscard]] static child_word from_word(std::uintptr_t word) noexcept {
+      child_word w;
+      w.word_ = word;
+      return w;
+    }
+
+   private:
+    std::uintptr_t word_ = 1;
+  };
+
+  using edge = std::atomic<child_word>;
+  static_assert(edge::is_always_lock_free && std::atomic<op_word>::is_always_lock_free);
+
+  // Search fields first: 24 of 40 bytes. The op word follows: a find reads it once, at its end.
+  struct compact_fields {
+    std::atomic<Key> key;
+    std::array<edge, 2> child{};
+    std::atomic<op_word> op{};
+    std::atomic<cell_word> cell;
+
+    compact_fields(const Key& k, cell_word c) noexcept : key(k), cell(c) {}
+  };
+
+  // As in the implementation that the study measured, ASCYLIB's: a line for each node.
+  struct published_fields {
+    std::atomic<Key> key;
+    std::atomic<cell_word> cell;
+    std::atomic<op_word> op{};
+    std::array<edge, 2> child{};
+    std::array<std::byte, 24> padding;
+
+    published_fields(const Key& k, cell_word c) noexcept : key(k), cell(c) {}
+  };
+
+  using fields = std::conditional_t<compact, compact_fields, published_fields>;
+  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+    using fields::fields;
+  };
+
+  // The published descriptors fill lines as its nodes do, and so come from the same size class.
+  static constexpr std::size_t descriptor_align = compact ? alignof(std::uintptr_t) : hw::cache_line_bytes;
+
+  enum class field : std::uint8_t { left, right, cell };
+
+  /// Exchanges one field of the node whose op word holds it. Written before it is published, then constant.
+  struct alignas(descriptor_align) change {
+    std::uintptr_t before = 0;
+    std::uintptr_t after = 0;
+    op_word rest;  // the node's op word afterwards
+    field what = field::left;
+  };
+
+  enum class decision : std::uint8_t { open, successful, failed };
+
+  struct relocation_terms {
+    node* target;
+    op_word target_rest;     // what the target's op word must be
+    op_word successor_rest;  // what the successor's was
+    Key old_key, new_key;    // of the target
+    cell_word old_cell, new_cell;
+  };
+  struct alignas(descriptor_align) relocation : relocation_terms {
+    explicit relocation(const relocation_terms& terms) noexcept : relocation_terms(terms) {}
+    std::atomic<decision> state{decision::open};
+  };
+
+  static_assert(sizeof(Key) != 8 || alignof(Key) != 8 ||
+                (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
+                 offsetof(compact_fields, op) == 24 && offsetof(compact_fields, cell) == 32 &&
+                 sizeof(compact_fields) == 40 && sizeof(published_fields) == 64 &&
+                 sizeof(change) == (compact ? 32 : 64) && sizeof(relocation) == 64));
+
+ public:
+  using traits_type = Traits;
+  using typename base::guard_type;
+
+  static constexpr map_properties properties{
+      "int_lf",
+      progress::lock_free,
+      progress::lock_free,
+      balance::none,
+      scan_guarantee::per_key,
+      true,
+      "Howley and Jones, A Non-Blocking Internal Binary Search Tree, SPAA 2012"};
+
+  static constexpr std::size_t node_bytes = sizeof(node);
+  static constexpr auto node_members = [] {
+    constexpr node_member key{"key", offsetof(fields, key), sizeof(fields::key)};
+    constexpr node_member child{"child", offsetof(fields, child), sizeof(fields::child)};
+    constexpr node_member op{"op", offsetof(fields, op), sizeof(fields::op)};
+    constexpr node_member cell{"value cell", offsetof(fields, cell), sizeof(fields::cell)};
+    if constexpr (compact)
+      return std::to_array<node_member>({key, child, op, cell});
+    else
+      return std::to_array<node_member>(
+          {key, cell, op, child, {"padding", offsetof(fields, padding), sizeof(fields::padding)}});
+  }();
+
+  using base::base;
+  /// No other thread may use the map any more.
+  ~int_lf() {
+    if constexpr (store::template must_visit<node>() || holder::must_visit())
+      internal_tree::destroy_all(top(), [this](node* n) { destroy(store_, n); });
+  }
+
+  using base::contains;
+  using base::erase;
+  using base::find;
+  using base::insert;
+  using base::insert_or_assign;
+  using base::scan;
+
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+    const cell_word cell = look_up(key);
+    if (cell == nullptr) return std::nullopt;
+    return holder::read(cell);
+  }
+
+  [[nodiscard]] bool contains(guard_type&, const Key& key) { return look_up(key) != nullptr; }
+
+  bool insert(guard_type& guard, const Key& key, const Value& value) {
+    return add(guard, key, value, [](place&, pending&, spare_change&) { return true; });
+  }
+
+  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
+    return add(guard, key, value, [&](place& at, pending& cell, spare_change& spare) {
+      const cell_word fresh = cell.get(value);
+      change& c = ready(spare);
+      // Read after the op word, compared with it by publish: the cell is the one that the change replaces.
+      c.before = to_word(read_cell(*at.on));
+      c.after = to_word(fresh);
+      c.what = field::cell;
+      if (!publish(guard, *at.on, at.op, spare)) return false;
+      cell.release();
+      return true;
+    });
+  }
+
+  bool erase(guard_type& guard, const Key& key) {
+    spare_change spare(store_, memory_role::descriptor);
+    for (backoff pause;; pause.wait()) {
+      place at = seek(guard, key, spare);
+      if (!at.found) return false;
+      ready(spare);  // after the mark there is no way back
+      if (has_two_children(*at.on) ? relocate(guard, at, spare) : remove(guard, at, spare)) return true;
+    }
+  }
+
+  /// A descent for each entry: entries move between nodes.
+  template <class Visitor>
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+    return stepwise_scan<Compare>(
+        from,
+        [this](const auto& bound) {
+          using entry = scan_entry<Key, Value>;
+          std::optional<entry> found;
+          if (const auto first = first_of(bound)) found.emplace(entry{first->key, holder::read(first->cell)});
+          return found;
+        },
+        std::forward<Visitor>(visitor));
+  }
+
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    internal_tree::visit_all(static_cast<const node*>(top()), [&](const node& n) {
+      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
+      if (!read_op(n).entry_moved())
+        visitor(static_cast<const void*>(read_cell(n)), sizeof(Value), memory_role::value);
+    });
+  }
+
+  /// What is wrong with the structure, or null.
+  [[nodiscard]] const char* check_invariants() const {
+    const auto wrong_with = [](const node& n) -> const char* {
+      const op_word w = read_op(n);
+      return w.marked() ? "an erased node is linked" : w.at_rest() ? nullptr : "an operation was left undone";
+    };
+    if (const char* const wrong = wrong_with(head_)) return wrong;
+    return internal_tree::check<Compare>(static_cast<const node*>(top()), wrong_with);
+  }
+
+ private:
+  using pending = typename holder::pending;
+  using spare_change = unpublished<store, change>;
+
+  /// Where the walk of an update ended. All op words were at rest when the walk passed.
+  struct place {
+    node* above;  // the parent, head_ included
+    op_word above_op;
+    node* on;
+    op_word op;
+    node* right;  // the last node left through the right edge
+    op_word right_op;
+    child_word next;  // the empty edge where the key would be
+    field side;       // which edge that is
+    bool found;       // `on` has the key
+  };
+
+  /// An entry as a reader saw it.
+  struct sight {
+    Key key;
+    cell_word cell;
+    Key before;  // the key that a relocation under way takes away here; else the same
+  };
+
+  static bool less(const Key& a, const Key& b) { return Compare{}(a, b); }
+  static std::size_t side_of(field edge) noexcept { return edge == field::left ? 0 : 1; }
+  static std::uintptr_t to_word(cell_word cell) noexcept { return reinterpret_cast<std::uintptr_t>(cell); }
+  static cell_word to_cell(std::uintptr_t word) noexcept {
+    return reinterpret_cast<cell_word>(word);  // NOLINT
+  }
+
+  [[nodiscard]] node* top() const noexcept { return read_edge(head_, 1).get(); }
+
+  // order: read_edge <- exchange; read_op <- publish, mark, rest; read_key <- move_key; read_cell <-
+  // exchange, move_cell (all acquire <- acq_rel)
+  static child_word read_edge(const node& n, std::size_t side) noexcept {
+    return n.child[side].load(std::memory_order_acquire);
+  }
+  static op_word read_op(const node& n) noexcept { return n.op.load(std::memory_order_acquire); }
+  static Key read_key(const node& n) noexcept { return n.key.load(std::memory_order_acquire); }
+  static cell_word read_cell(const node& n) noexcept { return n.cell.load(std::memory_order_acquire); }
+
+  /// The CAS of all fields; each call names its partners. relaxed where it fails: another thread has done it,
+  /// and who is behind this one sees the field no older than this one did.
+  template <class T>
+  static bool exchange(std::atomic<T>& word, std::type_identity_t<T> from,
+                       std::type_identity_t<T> to) noexcept {
+    return word.compare_exchange_strong(from, to, std::memory_order_acq_rel, std::memory_order_relaxed);
+  }
+
+  /// The child of a node that has one at most, or null.
+  static child_word only_child(const node& n) noexcept {
+    const child_word left = read_edge(n, 0);
+    return left.is_null() ? read_edge(n, 1) : left;
+  }
+
+  // Reading.
+
+  /// The cell of the key, or null.
+  [[nodiscard]] cell_word look_up(const Key& key) const {
+    const node* right = &head_;
+    for (child_word next = read_edge(head_, 1); !next.is_null();) {
+      const node& n = *next.get();
+      const Key here = read_key(n);
+      if (less(key, here)) {
+        next = read_edge(n, 0);
+      } else if (less(here, key)) {
+        right = &n;
+        next = read_edge(n, 1);
+      } else {
+        const cell_word cell = read_cell(n);  // LP: present
+        // relaxed: behind the acquire of the op word
+        if (read_op(n).entry_stays() && !less(here, n.key.load(std::memory_order_relaxed))) return cell;
+        return look_up_again(key);
+      }
+    }
+    // LP: absent. relaxed: as above
+    if (right == &head_ ||
+        (read_op(*right).entry_stays() && less(right->key.load(std::memory_order_relaxed), key)))
+      return nullptr;
+    return look_up_again(key);
+  }
+
+  [[gnu::noinline]] [[nodiscard]] cell_word look_up_again(const Key& key) const {
+    const auto first = first_of(scan_bound<Key, Compare>{key, false});
+    return first && !less(key, first->key) ? first->cell : nullptr;
+  }
+
+  /// The entry with the smallest key that the bound admits. The cell lives as long as the guard.
+  [[nodiscard]] std::optional<sight> first_of(const scan_bound<Key, Compare>& bound) const {
+    for (backoff pause;; pause.wait()) {
+      const node* right = nullptr;  // last node with a smaller key, which is not admitted
+      const node* best = nullptr;   // last node with an admitted key
+      for (child_word next = read_edge(head_, 1); !next.is_null();) {
+        const node& n = *next.get();
+        if (is_gone(n)) {
+          next = only_child(n);
+        } else if (bound.admits(read_key(n))) {
+          best = &n;
+          next = read_edge(n, 0);
+        } else {
+          right = &n;
+          next = read_edge(n, 1);
+        }
+      }
+      if (right != nullptr) {
+        const auto below = look_at(*right);
+        if (!below || bound.admits(below->before)) continue;  // what we looked for may have moved there
+        if (bound.admits(below->key)) return below;           // and is about to
+      }
+      if (best == nullptr) return std::nullopt;
+      if (const auto found = look_at(*best)) return found;
+    }
+  }
+
+  static bool is_gone(const node& n) noexcept {
+    const op_word w = read_op(n);
+    if (w.marked()) return true;
+    const relocation* const r = w.relocating();
+    return r != nullptr && r->target != &n &&
+           r->state.load(std::memory_order_acquire) == decision::successful;
+  }
+
+  /// The entry of a node; nothing if the node is gone or its key has just changed.
+  static std::optional<sight> look_at(const node& n) {
+    const Key key = read_key(n);
+    const cell_word cell = read_cell(n);  // LP: a visit
+    const op_word w = read_op(n);
+    if (w.marked()) return std::nullopt;
+    if (const relocation* const r = w.relocating()) {
+      // The CAS that wrote this has decided: the old key is erased, the new one is here.
+      if (r->target == &n) return sight{r->new_key, r->new_cell, r->old_key};
+      if (r->state.load(std::memory_order_acquire) == decision::successful) return std::nullopt;
+    }
+    // relaxed: behind the acquire of the op word
+    if (less(key, n.key.load(std::memory_order_relaxed))) return std::nullopt;
+    return sight{key, cell, key};
+  }
+
+  // Updates.
+
+  /// A descriptor to write, made before the first change that others can see. Throws std::bad_alloc.
+  static change& ready(spare_change& spare) {
+    if (spare.get() == nullptr) spare.emplace(nullptr);
+    return *spare.get();
+  }
+
+  /// Finds the key, or the empty edge where it would be; with `beyond`, where the next larger key would be.
+  /// Completes what it meets. Throws std::bad_alloc; reserves retirements for what the caller does next.
+  [[nodiscard]] place seek(guard_type& guard, const Key& key, spare_change& spare, bool beyond = false) {
+    for (backoff pause;; pause.wait()) {
+      guard.reserve(4);  // two to help, two of the caller
+      place at{};
+      at.above = at.on = at.right = &head_;
+      at.op = at.right_op = read_op(head_);
+      at.side = field::right;
+      if (!at.op.at_rest()) {
+        help(guard, at, spare);
+        continue;
+      }
+      at.next = read_edge(head_, 1);
+      while (!at.next.is_null()) {
+        at.above = at.on;
+        at.above_op = at.op;
+        at.on = at.next.get();
+        at.op = read_op(*at.on);
+        if (!at.op.at_rest()) break;
+        const Key here = read_key(*at.on);
+        if (less(key, here)) {
+          at.side = field::left;
+        } else if (beyond || less(here, key)) {
+          at.side = field::right;
+          at.right = at.on;
+          at.right_op = at.op;
+        } else {
+          at.found = true;
+          return at;
+        }
+        at.next = read_edge(*at.on, side_of(at.side));
+      }
+      if (!at.op.at_rest())
+        help(guard, at, spare);
+      else if (read_op(*at.right) == at.right_op)
+        return at;
+    }
+  }
+
+  /// Inserts, or lets present(place, cell, spare) do its part: false there means again.
+  template <class Present>
+  bool add(guard_type& guard, const Key& key, const Value& value, Present&& present) {
+    pending cell(store_);
+    unpublished<store, node> fresh(store_, memory_role::node);
+    spare_change spare(store_, memory_role::descriptor);
+    for (backoff pause;; pause.wait()) {
+      place at = seek(guard, key, spare);
+      if (at.found) {
+        if (present(at, cell, spare)) return false;
+        continue;
+      }
+      if (fresh.get() == nullptr) fresh.emplace(at.on == &head_ ? nullptr : at.on, key, cell.get(value));
+      change& c = ready(spare);
+      c.before = at.next.word();
+      c.after = child_word(fresh.get()).word();
+      c.what = at.side;
+      if (!publish(guard, *at.on, at.op, spare)) continue;
+      fresh.release();
+      cell.release();
+      return true;
+    }
+  }
+
+  /// Writes the spare change into the node's op word and completes it. False if the word is no longer `seen`.
+  bool publish(guard_type& guard, node& n, op_word seen, spare_change& spare) noexcept {
+    change& c = *spare.get();
+    c.rest = seen.next();
+    if (!exchange(n.op, seen, op_word(c))) return false;  // order: publish (acq_rel) -> read_op (acquire)
+    spare.release();
+    complete(guard, n, c);
+    return true;
+  }
+
+  /// The rest of a change that n's op word held when this thread read it. Late comers fail: what they expect
+  /// has been replaced, and cannot have come back while they are pinned.
+  void complete(guard_type& guard, node& n, change& c) noexcept {
+    // LP: insert, insert_or_assign. order: exchange (acq_rel) -> read_edge, read_cell (acquire)
+    if (c.what == field::cell)
+      exchange(n.cell, to_cell(c.before), to_cell(c.after));
+    else
+      exchange(n.child[side_of(c.what)], child_word::from_word(c.before), child_word::from_word(c.after));
+    // order: rest (acq_rel) -> read_op (acquire)
+    if (exchange(n.op, op_word(c), c.rest)) store_.retire_by(guard, &c, nullptr, give_back_change);
+  }
+
+  /// Completes, or begins to, what the walk of an update has met at its last node. Throws std::bad_alloc,
+  /// with nothing done.
+  void help(guard_type& guard, const place& at, spare_change& spare) {
+    if (change* const c = at.op.changing()) {
+      complete(guard, *at.on, *c);
+    } else if (relocation* const r = at.op.relocating()) {
+      if (r->target == at.on) {
+        decide(*r, true);
+        move_entry(*r);
+      } else if (const auto reachable = reachable_target(*r, at)) {
+        ready(spare);
+        if (settle(guard, *r, *at.on, *reachable)) splice_successor(guard, *r, at, spare);
+      }
+    } else {
+      ready(spare);
+      splice(guard, *at.above, at.above_op, *at.on, spare);
+    }
+  }
+
+  /// Whether this thread may touch the target of a relocation that it met at the successor, at.on. The
+  /// descriptor alone does not protect the target: it may have been erased otherwise, and retired, before
+  /// this thread pinned. But a target in the tree is above the successor, so the walk passed it, to the
+  /// right; and what is between the two was there, left through the left edge, when the successor was chosen.
+  /// So if at.right is another node, then it has been marked since, and the walk must repeat (nothing is
+  /// returned), or the target is not in the tree.
+  static std::optional<bool> reachable_target(const relocation& r, const place& at) noexcept {
+    if (r.target == at.right) return true;
+    if (read_op(*at.right) == at.right_op) return false;
+    return std::nullopt;
+  }
+
+  /// Decides a relocation. With an unreachable target it has failed, if it was not decided before.
+  static decision decide(relocation& r, bool reachable) noexcept {
+    decision now = r.state.load(std::memory_order_acquire);
+    if (now != decision::open) return now;
+    bool accepted = false;
+    if (reachable) {
+      const op_word mine(r);
+      op_word seen = r.target_rest;
+      // LP: erase(true) of the target's key is accept, this CAS. order: publish (acq_rel) -> read_op
+      // (acquire)
+      accepted = r.target->op.compare_exchange_strong(seen, mine, std::memory_order_acq_rel,
+                                                      std::memory_order_acquire) ||
+                 seen == mine;
+    }
+    const decision wanted = accepted ? decision::successful : decision::failed;
+    // acq_rel: who reads the decision sees the target's op word at least as new as it was here.
+    return r.state.compare_exchange_strong(now, wanted, std::memory_order_acq_rel, std::memory_order_acquire)
+               ? wanted
+               : now;
+  }
+
+  /// The target's half of a successful relocation. Late comers fail, at each step: the old cell goes back
+  /// with the descriptor, keys grow, versions do not recur.
+  static void move_entry(relocation& r) noexcept {
+    exchange(r.target->cell, r.old_cell, r.new_cell);  // order: move_cell (acq_rel) -> read_cell (acquire)
+    exchange(r.target->key, r.old_key, r.new_key);     // order: move_key (acq_rel) -> read_key (acquire)
+    exchange(r.target->op, op_word(r), r.target_rest.next());  // order: rest (acq_rel) -> read_op (acquire)
+  }
+
+  /// Carries a relocation through, but for the splice. True if it succeeded.
+  bool settle(guard_type& guard, relocation& r, node& successor, bool reachable) noexcept {
+    const bool moves = decide(r, reachable) == decision::successful;
+    if (moves && reachable) move_entry(r);  // else it has moved, and the target has gone since
+    // order: rest or mark (acq_rel) -> read_op (acquire)
+    if (exchange(successor.op, op_word(r), moves ? op_word::mark(true) : r.successor_rest.next()))
+      store_.retire_by(guard, &r, nullptr, give_back_relocation);
+    return moves;
+  }
+
+  bool splice_successor(guard_type& guard, const relocation& r, const place& at,
+                        spare_change& spare) noexcept {
+    const op_word above_op = at.above == r.target ? r.target_rest.next() : at.above_op;
+    return splice(guard, *at.above, above_op, *at.on, spare);
+  }
+
+  /// Takes a marked node out of the tree, if its parent's op word is still what it was when its edge was
+  /// read.
+  bool splice(guard_type& guard, node& above, op_word above_op, node& marked, spare_change& spare) noexcept {
+    change& c = *spare.get();
+    const child_word below = only_child(marked);
+    c.before = child_word(&marked).word();
+    // A null of the parent's own: the marked node's may be like one that was here.
+    c.after = (below.is_null() ? child_word::null(above_op.next_version()) : below).word();
+    c.what = read_edge(above, 0).get() == &marked ? field::left : field::right;
+    return publish(guard, above, above_op, spare);
+  }
+
+  static bool has_two_children(const node& n) noexcept {
+    return !read_edge(n, 0).is_null() && !read_edge(n, 1).is_null();
+  }
+
+  /// Erases a node that had at most one child when its op word was read. False if that has changed.
+  bool remove(guard_type& guard, place& at, spare_change& spare) noexcept {
+    const Key key = read_key(*at.on);
+    // LP: erase(true) is mark, this CAS. order: mark (acq_rel) -> read_op (acquire)
+    if (!exchange(at.on->op, at.op, op_word::mark(false))) return false;
+    if (!splice(guard, *at.above, at.above_op, *at.on, spare)) clean_up(guard, key, spare);
+    return true;
+  }
+
+  /// Erases the key of a node with two children by moving its successor's entry there. False if something
+  /// came in between. Needs a spare change.
+  bool relocate(guard_type& guard, place at, spare_change& spare) {
+    node& target = *at.on;
+    relocation_terms terms{};
+    terms.target = &target;
+    terms.target_rest = at.op;
+    // Read after the op word, which decide compares: they belong together.
+    terms.old_key = read_key(target);
+    terms.old_cell = read_cell(target);
+    at.right = at.on;
+    at.right_op = at.op;
+    // Each edge on the way is read after its node's op word; nothing on it changes unless an op word does.
+    for (child_word next = read_edge(target, 1); !next.is_null(); next = read_edge(*at.on, 0)) {
+      at.above = at.on;
+      at.above_op = at.op;
+      at.on = next.get();
+      at.op = read_op(*at.on);
+      if (!at.op.at_rest()) {
+        help(guard, at, spare);
+        return false;
+      }
+    }
+    node& successor = *at.on;
+    if (&successor == &target) return false;
+    terms.successor_rest = at.op;
+    terms.new_key = read_key(successor);
+    terms.new_cell = read_cell(successor);
+    unpublished<store, relocation> made(store_, memory_role::descriptor);
+    relocation& r = made.emplace(nullptr, terms);
+    if (!exchange(successor.op, at.op, op_word(r))) return false;  // order: publish -> read_op
+    made.release();
+    if (!settle(guard, r, successor, true)) return false;
+    if (!splice_successor(guard, r, at, spare)) clean_up(guard, terms.new_key, spare);
+    return true;
+  }
+
+  /// Sees to it that a marked node which had this key is not in the tree. Such a node lies right of all other
+  /// nodes with the key, so a walk just beyond the key meets it and splices it out. Where memory runs out it
+  /// is left to the next update that passes.
+  void clean_up(guard_type& guard, const Key& key, spare_change& spare) noexcept {
+    try {
+      (void)seek(guard, key, spare, true);
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
+  // Giving back: what no thread can reach.
+
+  static void destroy(store& owner, node* n) noexcept {
+    if (!n->op.load(std::memory_order_relaxed).entry_moved())
+      holder::discard(owner, n->cell.load(std::memory_order_relaxed));
+    owner.destroy(memory_role::node, n);
+  }
+
+  static void give_back_change(const retired& entry) noexcept {
+    store& owner = *static_cast<store*>(entry.owner);
+    change* const c = static_cast<change*>(entry.object);
+    if (c->what == field::cell)
+      holder::discard(owner, to_cell(c->before));
+    else if (node* const spliced = child_word::from_word(c->before).get())
+      destroy(owner, spliced);
+    owner.destroy(memory_role::descriptor, c);
+  }
+
+  static void give_back_relocation(const retired& entry) noexcept {
+    store& owner = *static_cast<store*>(entry.owner);
+    relocation* const r = static_cast<relocation*>(entry.object);
+    // relaxed: decided long ago
+    if (r->state.load(std::memory_order_relaxed) == decision::successful) holder::discard(owner, r->old_cell);
+    owner.destroy(memory_role::descriptor, r);
+  }
+
+  // Has no key: everything is right of it. Never erased.
+  alignas(hw::false_sharing_bytes) node head_{Key{}, nullptr};
+};
+
+}  // namespace espalier
