@@ -1,0 +1,501 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <type_traits>
+
+#include "espalier/map/bst/external_map.hpp"
+#include "espalier/map/bst/external_tree.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_traits.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/map/tagged_ptr.hpp"
+#include "espalier/memory/clustered.hpp"
+#include "espalier/sync/backoff.hpp"
+
+// ext_lf: lock-free external binary search tree whose routers are flagged by operation records.
+// Ellen, Fatourou, Ruppert and van Breugel, "Non-blocking Binary Search Trees", PODC 2010.
+//
+// Essence. Keys live in leaves; an internal node (router) routes (left: smaller than its key). Beside its two
+// edges a router has an update word: clean, or a flag and the record of the operation that owns the router,
+// from which anybody can finish it. An insert flags the leaf's parent (IFLAG), swings the edge from the leaf
+// to a new router, and unflags. An erase flags the grandparent (DFLAG), marks the parent (MARK, for ever: its
+// edges are frozen), swings the grandparent's edge to the sibling, and unflags; where the parent cannot be
+// marked, because its word is no longer the one that was read on the way down, it unflags and starts again.
+//
+// Deviations from the paper:
+//  1. A clean word is a version, one more than the last clean word of that router, where the paper leaves the
+//     pointer to the finished record. No value of an update word ever comes back, whatever addresses do; so a
+//     record is given back when its flag goes, and a router at rest has none. Pointers ask for more: the last
+//     record must be kept, for its address is the tag. setbench's ellen.h retires it at the unflag, and the
+//     word can come back; ASCYLIB's bst_ellen retires it when the word is overwritten, but loses one where an
+//     erase backs out. Even done right it is not enough. A helper compares the parent's word with the address
+//     of a record that may have been retired before the helper was pinned. When that address comes back at
+//     the same parent, the helper marks it for an erase that was backed out long ago, and another key goes
+//     with it.
+//  2. No sentinel keys. The tree hangs on the left edge of head_, a router of the map itself which has no key
+//     and is never marked. That edge is null for the empty map and may point to a leaf. A leaf there, or
+//     null, is replaced by one CAS, without a flag: an insert's flag keeps the router from being marked
+//     meanwhile, and nobody marks head_. Nobody helps with that CAS either, so that it cannot come late.
+//  3. insert_or_assign replaces the leaf of a key that is present, by the steps of an insert: a leaf never
+//     changes. For an insert puts a copy in the place of the old leaf, as in the paper, so that no edge has a
+//     value twice (below); a value stored into the old leaf beside that would be lost.
+//  4. A mark that fails is backed out at once, and what stood in its way is helped by the next attempt, which
+//     meets it if it is still there. Hence no recursion. Nor is the winner of a flag helped before the loser
+//     has looked again.
+//  5. Memory is given back (below); the paper leaves it to a garbage collector.
+//
+// Invariants. An update word has no value twice. A router's edges change only while its word is flagged, and
+// never again once it is marked; but head_'s changes at any time where it points to a leaf or to null. A leaf
+// never changes. No edge has a value twice, but for null at head_: an insert or an assignment writes a fresh
+// node; an erase moves a sibling up, and nothing ever moves down, since an insert hangs a copy below its
+// router. So what a helper tries too late fails. The range of keys below a node never shrinks while it is
+// linked.
+//
+// Reading is external_map's, though entries do move, from a leaf to its copy or to its successor: the two are
+// never below one edge at one time, so that no walk passes both, and a walk which holds the old leaf is where
+// it was when the edge to it was read, or when the router with that edge was detached.
+//
+// Progress: every operation is lock-free. find, contains and scan write nothing shared and never retry; they
+// are not wait-free, since inserts may go on extending the path right ahead of a descent. Who meets a flag or
+// a mark in the way of an update helps (libcds' EllenBinTree waits), and tries again; so does who fails at a
+// CAS. Suppose that updates try for ever and none is done. Then from some time on nothing is marked, no
+// insert flags and head_'s edge stays, for each of these completes an operation. Flags are set by erases
+// which back out, and for ever, or the tries would come to an end. Take the deepest router that is flagged
+// again and again. The marks that fail are on its children, so their words change again and again, by flags:
+// but these lie deeper.
+//
+// Placement. Routers, leaves and records are apart; a router is asked for near its parent, which is where a
+// descent comes from (memory/clustered.hpp).
+//
+// Reclamation. Who wins the swing retires what it detached: the old leaf, or the parent and its leaf. It does
+// so after the word was unflagged, by itself or another, for until then the record leads there. Who wins the
+// unflag retires the record. A record that was not published goes back at once. A leaf that was copied goes
+// back without its value's cell, which the copy has.
+// (I1) Only detached routers and the record lead to detached nodes, and nobody follows a record but from its
+// flag, or from its mark in the router that the swing detaches: whoever can, was pinned before the unflag, or
+// before the swing. (I2) One thread wins each CAS. (I3) A CAS writes into an edge what is fresh, or a sibling
+// whose only edge is frozen until the swing; and one that comes late fails: the value it expects is gone for
+// good, and its address does not come back while the thread that has the record is pinned. On head_'s edge
+// the sibling may be replaced, and retired, before the unflag: who helps then reads its address from the
+// frozen edge, does not follow it, and fails to write it.
+//
+// Linearization points
+//   insert, insert_or_assign -> true     swing: the CAS of the edge, by whichever thread; at head_, replace's
+//   insert_or_assign -> false            the same
+//   erase -> true                        swing, by whichever thread; at head_, cut
+//   insert, erase -> false               the read of the edge to the leaf (flags are ignored); where the
+//   find, contains                       router that holds the edge was detached by then, its detachment
+//
+// Orderings
+//   flag, mark (release)   -> read_update (acquire)   a record is seen complete
+//   unflag (release)       -> read_update (acquire)   with a version come the edges it stands for; the word
+//                                                     is read before the edge
+//   mark (acq_rel)         -> read_update (acquire)   with a mark come the edges it freezes
+//   swing (release)        -> read_edge (acquire)     nodes are seen constructed
+
+namespace espalier {
+
+/// The default policies.
+using ext_lf_traits = map_traits::with_placement<clustered>;
+
+template <class Key, class Value, class Traits = ext_lf_traits, class Compare = std::less<Key>>
+class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Value, Traits, Compare> {
+  using base = external_map<ext_lf, Key, Value, Traits, Compare>;
+  friend base;
+  using base::equal;
+  using base::side;
+  using base::store_;
+  using typename base::holder;
+  using typename base::store;
+
+  // An update word: one of these in its two lowest bits, and a version (clean) or a record.
+  static constexpr std::uintptr_t clean = 0;
+  static constexpr std::uintptr_t iflag = 1;
+  static constexpr std::uintptr_t dflag = 2;
+  static constexpr std::uintptr_t mark = 3;
+  static constexpr std::uintptr_t one_version = 4;
+
+  struct node;
+  struct record;
+  using edge = std::atomic<node*>;
+  using update_word = tagged_ptr<record, 2>;
+
+  // Search fields first: 24 of 32 bytes, and the compact layout aligns them to 32. Only routers are flagged
+  // and only leaves have a value: they share a word, which makes 32 of the 40 bytes that the algorithm is
+  // usually given.
+  struct compact_fields {
+    Key key;
+    std::array<edge, 2> child;  // both null in a leaf, neither in a router
+    union {
+      std::atomic<update_word> update;           // of a router
+      std::atomic<typename holder::word> value;  // of a leaf
+    };
+
+    compact_fields(const Key& k, typename holder::word v) noexcept : key(k), child{}, value(v) {}
+    compact_fields(const Key& k, node* left, node* right) noexcept
+        : key(k), child{left, right}, update(update_word()) {}
+  };
+
+  // As in the implementation that was measured: the edges behind the value, and a line for each node.
+  struct published_fields {
+    Key key;
+    std::atomic<typename holder::word> value;
+    std::atomic<update_word> update;
+    std::array<edge, 2> child;
+    std::array<std::byte, 24> padding;
+
+    published_fields(const Key& k, typename holder::word v) noexcept
+        : key(k), value(v), update(update_word()), child{} {}
+    published_fields(const Key& k, node* left, node* right) noexcept
+        : key(k), value{}, update(update_word()), child{left, right} {}
+  };
+
+  static constexpr bool compact = Traits::layout_type::shape == node_shape::compact;
+  using fields = std::conditional_t<compact, compact_fields, published_fields>;
+
+  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+    using fields::fields;
+    [[nodiscard]] bool is_leaf() const noexcept {
+      // relaxed: null or not is fixed at construction.
+      return this->child[0].load(std::memory_order_relaxed) == nullptr;
+    }
+  };
+
+  /// What somebody else must know to finish an operation. Nothing in it changes once it is published.
+  struct compact_record {
+    node* top;            // the router whose edge is swung, and whose word has the flag
+    node* old;            // what that edge points to: the leaf to replace, or the parent to take out
+    node* fresh;          // what takes the leaf's place; null for an erase, which has the sibling
+    update_word settled;  // the clean word that the flag gives way to
+    update_word seen;     // of an erase: the parent's word, which the mark replaces
+    std::uint8_t top_side;
+    std::uint8_t old_side;  // of an erase: where the leaf hangs on the parent
+  };
+  struct published_record : compact_record {
+    std::array<std::byte, 16> padding;
+  };
+  struct record : std::conditional_t<compact, compact_record, published_record> {
+    explicit record(const compact_record& r) noexcept { set(r); }
+    void set(const compact_record& r) noexcept { static_cast<compact_record&>(*this) = r; }
+  };
+
+  static_assert(edge::is_always_lock_free && std::atomic<update_word>::is_always_lock_free);
+  static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(typename holder::word) != 8 ||
+                (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
+                 offsetof(compact_fields, update) == 24 && offsetof(compact_fields, value) == 24 &&
+                 sizeof(compact_fields) == 32 && sizeof(published_fields) == 64));
+  static_assert(sizeof(compact_record) == 48 && sizeof(published_record) == 64);
+
+ public:
+  using typename base::guard_type;
+
+  static constexpr map_properties properties{
+      "ext_lf",
+      progress::lock_free,
+      progress::lock_free,
+      balance::none,
+      scan_guarantee::per_key,
+      true,
+      "Ellen, Fatourou, Ruppert and van Breugel, Non-blocking Binary Search Trees, PODC 2010"};
+
+  static constexpr std::size_t node_bytes = sizeof(node);
+  static constexpr auto node_members = [] {
+    if constexpr (compact)
+      return std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key)},
+                                         {"child", offsetof(fields, child), sizeof(fields::child)},
+                                         {"update / value", offsetof(fields, update), sizeof(update_word)}});
+    else
+      return std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key)},
+                                         {"value", offsetof(fields, value), sizeof(fields::value)},
+                                         {"update", offsetof(fields, update), sizeof(fields::update)},
+                                         {"child", offsetof(fields, child), sizeof(fields::child)},
+                                         {"padding", offsetof(fields, padding), sizeof(fields::padding)}});
+  }();
+
+  using base::base;
+  /// No other thread may use the map any more.
+  ~ext_lf() { base::destroy_all(root()); }
+
+  using base::contains;
+  using base::erase;
+  using base::find;
+  using base::insert;
+  using base::insert_or_assign;
+
+  [[nodiscard]] std::optional<Value> find(guard_type& guard, const Key& key) {
+    if constexpr (compact) {
+      return base::find(guard, key);
+    } else {
+      const node* const leaf = seek(key).leaf;
+      if (leaf == nullptr || !equal(leaf->key, key)) return std::nullopt;
+      return holder::read(leaf->value.load(std::memory_order_acquire));
+    }
+  }
+
+  [[nodiscard]] bool contains(guard_type& guard, const Key& key) {
+    if constexpr (compact) {
+      return base::contains(guard, key);
+    } else {
+      const node* const leaf = seek(key).leaf;
+      return leaf != nullptr && equal(leaf->key, key);
+    }
+  }
+
+  bool insert(guard_type& guard, const Key& key, const Value& value) {
+    return put(guard, key, value, if_present::keep);
+  }
+
+  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
+    return put(guard, key, value, if_present::assign);
+  }
+
+  bool erase(guard_type& guard, const Key& key) {
+    unpublished<store, record> fresh(store_, memory_role::descriptor);
+    for (backoff pause;; pause.wait()) {
+      const seek_record at = seek(key);
+      if (at.leaf == nullptr || !equal(at.leaf->key, key)) return false;
+      guard.reserve(retirements);
+      if (at.parent == &head_) {
+        if (cut(guard, at.leaf)) return true;
+        continue;
+      }
+      if (help(guard, at.grandparent_seen) || help(guard, at.parent_seen)) continue;
+      record& mine = prepare(fresh, {at.grandparent, at.parent, nullptr, version_after(at.grandparent_seen),
+                                     at.parent_seen, at.parent_side, at.leaf_side});
+      if (!flag(at.grandparent, at.grandparent_seen, mine, dflag)) continue;
+      fresh.release();
+      if (finish_erase(guard, mine)) return true;
+    }
+  }
+
+  // Quiescent only, for tests and inspection.
+
+  /// What is wrong with the structure, or null.
+  [[nodiscard]] const char* check_invariants() const {
+    const auto flagged = [](const node& router) {
+      return router.update.load(std::memory_order_acquire).tags() != clean;
+    };
+    if (flagged(head_)) return "the head is flagged";
+    return external_tree::check<Compare>(root(), [&](const node* n) -> const char* {
+      return !n->is_leaf() && flagged(*n) ? "a reachable router is flagged" : nullptr;
+    });
+  }
+
+ private:
+  using graft_type = graft<store, node, holder, Key, Value, Compare>;
+
+  enum class if_present : std::uint8_t { keep, assign };
+
+  struct seek_record {
+    node* grandparent;  // unset where the parent is head_
+    node* parent;
+    node* leaf;  // null where the map is empty
+    update_word grandparent_seen;
+    update_word parent_seen;
+    std::uint8_t parent_side;
+    std::uint8_t leaf_side;
+  };
+
+  /// Most that one operation retires in one attempt, its own or another's that it helps: what the swing
+  /// detached, as one entry, and the record.
+  static constexpr std::size_t retirements = 2;
+
+  // order: read_edge (acquire) <- swing (release)
+  [[nodiscard]] node* root() const noexcept { return head_.child[0].load(std::memory_order_acquire); }
+  [[nodiscard]] const node* top() const noexcept { return root(); }
+
+  [[nodiscard]] seek_record seek(const Key& key) {
+    seek_record at{nullptr, &head_, nullptr, {}, {}, 0, 0};
+    // order: read_update (acquire) before read_edge: who then flags the router where its word is still the
+    // same finds the edge still the same.
+    at.parent_seen = head_.update.load(std::memory_order_acquire);
+    at.leaf = root();
+    while (at.leaf != nullptr && !at.leaf->is_leaf()) {
+      at.grandparent = at.parent;
+      at.grandparent_seen = at.parent_seen;
+      at.parent_side = at.leaf_side;
+      at.parent = at.leaf;
+      at.leaf_side = static_cast<std::uint8_t>(side(key, *at.parent));
+      at.parent_seen = at.parent->update.load(std::memory_order_acquire);
+      at.leaf = at.parent->child[at.leaf_side].load(std::memory_order_acquire);
+    }
+    return at;
+  }
+
+  bool put(guard_type& guard, const Key& key, const Value& value, if_present then) {
+    graft_type graft(store_);
+    unpublished<store, node> copy(store_, memory_role::leaf);
+    unpublished<store, record> fresh(store_, memory_role::descriptor);
+    for (backoff pause;; pause.wait()) {
+      const seek_record at = seek(key);
+      const bool present = at.leaf != nullptr && equal(at.leaf->key, key);
+      if (present && then == if_present::keep) return false;
+      guard.reserve(retirements);
+      if (help(guard, at.parent_seen)) continue;
+      const bool moves = at.leaf != nullptr && !present;
+      node* const sibling = moves ? copy_of(*at.leaf, copy) : nullptr;
+      if (!replace(guard, at, graft.prepare(key, value, sibling, at.parent), fresh)) continue;
+      graft.linked();
+      if (moves) copy.release();
+      return !present;
+    }
+  }
+
+  /// Puts a fresh node in the place of the leaf that a seek found. False if the tree has changed there.
+  bool replace(guard_type& guard, const seek_record& at, node* by, unpublished<store, record>& fresh) {
+    if (at.parent == &head_) {
+      node* expected = at.leaf;
+      // LP: insert, insert_or_assign. order: swing (release) -> read_edge (acquire). relaxed: a failure looks
+      // at nothing.
+      if (!head_.child[0].compare_exchange_strong(expected, by, std::memory_order_release,
+                                                  std::memory_order_relaxed))
+        return false;
+      if (at.leaf != nullptr) retire_replaced(guard, at.leaf, by);
+      return true;
+    }
+    record& mine = prepare(
+        fresh, {at.parent, at.leaf, by, version_after(at.parent_seen), update_word(), at.leaf_side, 0});
+    if (!flag(at.parent, at.parent_seen, mine, iflag)) return false;
+    fresh.release();
+    finish_replace(guard, mine);
+    return true;
+  }
+
+  /// Takes the only leaf off head_.
+  bool cut(guard_type& guard, node* leaf) noexcept {
+    node* expected = leaf;
+    // LP: erase(true). order: swing (release) -> read_edge (acquire). relaxed: a failure looks at nothing.
+    if (!head_.child[0].compare_exchange_strong(expected, nullptr, std::memory_order_release,
+                                                std::memory_order_relaxed))
+      return false;
+    retire_whole(guard, leaf);
+    return true;
+  }
+
+  // Flags and marks. What follows is called by the owner of a record and by helpers alike.
+
+  static update_word version_after(update_word seen) noexcept {
+    return update_word::from_word(seen.word() + one_version);
+  }
+
+  static bool flag(node* router, update_word seen, record& mine, std::uintptr_t how) noexcept {
+    // order: flag (release) -> read_update (acquire). relaxed: a failure looks at nothing.
+    return router->update.compare_exchange_strong(seen, update_word(&mine, how), std::memory_order_release,
+                                                  std::memory_order_relaxed);
+  }
+
+  /// Finishes the operation that stands in a word, if one does. Needs `retirements` reserved.
+  bool help(guard_type& guard, update_word seen) noexcept {
+    switch (seen.tags()) {
+      case iflag:
+        finish_replace(guard, *seen.get());
+        return true;
+      case dflag:
+        finish_erase(guard, *seen.get());
+        return true;
+      case mark:
+        take_out(guard, *seen.get());
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  void finish_replace(guard_type& guard, record& r) noexcept {
+    const bool won = swing(r, r.fresh);
+    unflag(guard, r, iflag);
+    if (won) retire_replaced(guard, r.old, r.fresh);
+  }
+
+  /// False if the parent could not be marked, and the flag is gone. One outcome for all who ask: the parent's
+  /// word never again is what the record has seen, and once marked stays so.
+  bool finish_erase(guard_type& guard, record& r) noexcept {
+    const update_word marked(&r, mark);
+    update_word found = r.seen;
+    // order: mark (acq_rel) -> read_update (acquire). acquire on failure: with another's mark come the edges.
+    if (!r.old->update.compare_exchange_strong(found, marked, std::memory_order_acq_rel,
+                                               std::memory_order_acquire) &&
+        found != marked) {
+      unflag(guard, r, dflag);
+      return false;
+    }
+    take_out(guard, r);
+    return true;
+  }
+
+  /// Swings the edge past a marked parent.
+  void take_out(guard_type& guard, record& r) noexcept {
+    // relaxed: these edges, and what they point to, came with the mark, and never change again.
+    node* const leaf = r.old->child[r.old_side].load(std::memory_order_relaxed);
+    node* const sibling = r.old->child[1 - r.old_side].load(std::memory_order_relaxed);
+    const bool won = swing(r, sibling);
+    unflag(guard, r, dflag);
+    if (won) retire_pair(guard, r.old, leaf);
+  }
+
+  /// True if this call swung the edge. When it returns somebody has.
+  static bool swing(const record& r, node* fresh) noexcept {
+    node* expected = r.old;
+    // LP: insert, insert_or_assign and erase(true). order: swing (release) -> read_edge (acquire). relaxed: a
+    // failure means that it is done, and the unflag below orders it.
+    return r.top->child[r.top_side].compare_exchange_strong(expected, fresh, std::memory_order_release,
+                                                            std::memory_order_relaxed);
+  }
+
+  void unflag(guard_type& guard, record& r, std::uintptr_t how) noexcept {
+    update_word expected(&r, how);
+    // order: unflag (release) -> read_update (acquire). relaxed: a failure looks at nothing.
+    if (r.top->update.compare_exchange_strong(expected, r.settled, std::memory_order_release,
+                                              std::memory_order_relaxed))
+      store_.template retire<record, memory_role::descriptor>(guard, &r);
+  }
+
+  // Memory.
+
+  static record& prepare(unpublished<store, record>& fresh, const compact_record& contents) {
+    if (fresh.get() == nullptr) return fresh.emplace(nullptr, contents);
+    fresh.get()->set(contents);
+    return *fresh.get();
+  }
+
+  static node* copy_of(const node& leaf, unpublished<store, node>& copy) {
+    // relaxed: the leaf's value is fixed at construction, and came with the edge to it.
+    const auto value = leaf.value.load(std::memory_order_relaxed);
+    if (copy.get() == nullptr) return &copy.emplace(nullptr, leaf.key, value);
+    copy.get()->key = leaf.key;
+    // relaxed: published with the router above it.
+    copy.get()->value.store(value, std::memory_order_relaxed);
+    return copy.get();
+  }
+
+  /// For a leaf that another, or a router with its copy, has replaced.
+  void retire_replaced(guard_type& guard, node* leaf, const node* by) noexcept {
+    if (by->is_leaf())
+      retire_whole(guard, leaf);
+    else  // the copy has the value's cell
+      store_.template retire<node, memory_role::leaf>(guard, leaf);
+  }
+
+  void retire_whole(guard_type& guard, node* leaf) noexcept {
+    store_.retire_by(guard, leaf, nullptr, [](const retired& entry) noexcept {
+      base::destroy(*static_cast<store*>(entry.owner), static_cast<node*>(entry.object));
+    });
+  }
+
+  void retire_pair(guard_type& guard, node* parent, node* leaf) noexcept {
+    store_.retire_by(guard, parent, leaf, [](const retired& entry) noexcept {
+      store& owner = *static_cast<store*>(entry.owner);
+      base::destroy(owner, static_cast<node*>(entry.aux));
+      base::destroy(owner, static_cast<node*>(entry.object));
+    });
+  }
+
+  alignas(hw::false_sharing_bytes) node head_{Key{}, nullptr, nullptr};
+};
+
+}  // namespace espalier
