@@ -54,6 +54,12 @@ bool is_in_transaction(const own_code& scope) noexcept {
   return scope.running() != nullptr && in_transaction(*scope.running());
 }
 
+/// Of the running thread.
+void drain_stores(const own_code& scope) noexcept {
+  if (world* const w = scope.running(); w != nullptr && w->buffers != nullptr)
+    w->buffers->drain(w->slot() - 1);
+}
+
 /// Nothing that is done here is undone by an abort, so it waits for the commit. False outside transactions.
 template <class Action>
 bool after_commit(const own_code& scope, Action&& action) {
@@ -90,8 +96,7 @@ void eager_reclaimer::unpin(std::uint64_t number) noexcept {
   if (after_commit(scope, [this, number] { unpin(number); })) return;
   // An unpin is a release: whoever learns of it has seen the stores before it. One that still waited could
   // otherwise fall upon memory that this unpin gives back.
-  if (world* const w = scope.running(); w != nullptr && w->buffers != nullptr)
-    w->buffers->drain(w->slot() - 1);
+  drain_stores(scope);
   state_->reserved.erase(number);
   for (auto& w : state_->waiting) std::erase(w.guards, number);
   give_back(state_->take_if([](const auto& w) { return w.guards.empty(); }), scope);
@@ -109,6 +114,9 @@ void eager_reclaimer::retire(std::uint64_t number, const retired& entry) noexcep
   const own_code scope;
   if (after_commit(scope, [this, number, entry] { retire(number, entry); })) return;
   note_retired(entry.object);
+  // A guard that is not waited for must not reach the object. So whoever pins from here on sees the stores that
+  // detached it; an epoch domain gets that from the retiring thread's own pin, which it waits for.
+  drain_stores(scope);
   state& s = *state_;
   std::size_t& room = s.reserved[number];
   require(room != 0, "an entry is retired without a reservation for it");
