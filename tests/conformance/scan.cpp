@@ -163,6 +163,7 @@ ESPALIER_CHECK(conformance, visitor_may_use_the_map) {
 }
 
 ESPALIER_CHECK(conformance, scan_beside_writers) {
+  if (!type.properties.reads_beside_writers) GTEST_SKIP() << "its reads are right only while nobody writes";
   // The odd keys stay throughout: every scan sees each of them once, in order, with its value. The even ones
   // come and go.
   constexpr key stable = 150;

@@ -9,7 +9,8 @@
 
 // The battery as tests <map>/<scenario>, for the entries of one algorithm of the catalogue: each type that is
 // left when placement and reclaimer are the simulator's, and the algorithm's default with the traits that
-// ship. The default has the usual number of schedules, the others a quarter of it.
+// ship. The default has the usual number of schedules, the others a quarter of it. Maps whose reads suffer no
+// writers are left out.
 
 namespace espalier::sim::battery {
 
@@ -34,7 +35,7 @@ template <class Done, class Entry, class... Others>
 struct distinct<Done, Entry, Others...> {
   static void add() {
     using map = simulated_map<typename Entry::map_type>;
-    if constexpr (!Done::template has<map>)
+    if constexpr (!Done::template has<map> && map::properties.reads_beside_writers)
       add_tests(Entry::name(), subject_type_of<map>(), Entry::variant.empty() ? 1 : 0.25);
     distinct<typename Done::template with<map>, Others...>::add();
   }
