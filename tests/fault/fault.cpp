@@ -107,7 +107,7 @@ std::vector<action> make_script() {
                                     operation::find,
                                     operation::scan};
   random_source random(3003);
-  std::vector<action> script(1200);
+  std::vector<action> script(1500);
   for (action& a : script)
     a = {frequent[random.below(std::size(frequent))], random.below(script_keys), random.next()};
   return script;

@@ -21,9 +21,18 @@ struct known_node {
   std::size_t published;
 };
 constexpr known_node known_nodes[] = {
-    {"edge_ext_lf", 32, 0},     {"edge_ext_lf_2", 32, 64},
+    {"occ_avl", 56, 112},
+    {"occ_avl_2", 56, 64},
+    {"edge_int_lf", 32, 40},  // 40 in the literature: whether a node is ready is a bit of its entry
+    {"log_int", 64, 192},
+    {"citrus", 48, 88},
+    {"int_lf", 40, 64},
+    {"edge_ext_lf", 32, 0},
+    {"edge_ext_lf_2", 32, 64},
     {"ticket", 32, 64},  // 40 in the literature: a router's locks and a leaf's value share a word
-    {"global_lock_bst", 32, 0}, {"hand_over_hand_bst", 40, 0},
+    {"ext_lf", 32, 64},  // likewise with a router's update word
+    {"global_lock_bst", 32, 0},
+    {"hand_over_hand_bst", 40, 0},
     {"locked_map", 48, 0},  // of libstdc++'s std::map: links, colour, entry
 };
 

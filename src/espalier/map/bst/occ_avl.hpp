@@ -1,0 +1,670 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/map/bst/internal_tree.hpp"
+#include "espalier/map/bst/occ_avl_node.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_traits.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/map/stepwise_scan.hpp"
+#include "espalier/map/stored_map.hpp"
+#include "espalier/map/value_holder.hpp"
+#include "espalier/sync/backoff.hpp"
+#include "espalier/sync/lock_concept.hpp"
+
+// occ_avl: internal AVL tree with optimistic readers and a lock in each node.
+// Bronson, Casper, Chafi and Olukotun, "A Practical Concurrent Binary Search Tree", PPoPP 2010.
+//
+// Essence. A descent takes no locks. It goes hand over hand by versions: it reads an edge, the version of the
+// child, the edge again, and then that the node it leaves still has the version with which it was entered. A
+// version changes only when its node *shrinks*: when a rotation moves it down, and part of its range of keys
+// away. Growing hurts nobody. Updates lock the few nodes that they change, from the top down. A key whose node
+// has two children is erased by calling the node absent: it stays and routes. A node with fewer is spliced
+// out. Who changes the tree repairs heights, balance, and routing nodes that are left with one child.
+//
+// Deviations from the paper, from the authors' code (SnapTree), and from its descendants in C:
+//  1. Keys are compared by Compare; ASCYLIB subtracts them into an int.
+//  2. Whether a key is present is said by a counter, odd or even, not by a reserved value. A find reads the
+//     counter, the value, the counter: what it returns was the value at a moment at which the key was there.
+//     Values are assigned under the lock: beside erase and insert in one node no other way is linearizable.
+//  3. A spliced node stays as it was but for its version. Who stands on it finds what was true when it was
+//     spliced out. (Where the value is cleared before it is certain that the node can go, an erase that must
+//     try again finds nothing to erase.)
+//  4. A descent waits for a shrinking child until it has shrunk; ASCYLIB stops after 100 looks.
+//  5. An update that finds things changed, once it has its locks, descends again from the top.
+//  6. A repair examines a node under its lock only, and the parent of a changed node once that is locked and
+//     still the parent. SnapTree looks first without: one thread may then store a height computed from a
+//     child's old one just after the thread which changed the child has looked and found nothing to do.
+//  7. After a rotation a repair goes up to the node above it at least. SnapTree's goes on while heights change;
+//     where another thread repairs the lowest damaged node meanwhile, those above it stay damaged.
+//  8. Where a double rotation would leave two damaged nodes side by side only its first half is made.
+//     SnapTree leaves it to the child's own repair, which may find nothing to do there.
+//  9. Memory is given back (below).
+// With 6 to 8 the balance at rest is that of an AVL tree: check_invariants() verifies it.
+//
+// The Design (occ_avl_node.hpp) says where a descent goes on that has met a change, whether reads validate at
+// all, and which node the published layout is.
+//
+// Invariants
+//   - A node's key never changes. Its edges, version, state (presence, height) and value are written under its
+//     lock; its parent under the locks of the old parent and of the new one.
+//   - Locks are taken downwards only: a node's with its parent's held, or with none.
+//   - A linked node is the child of its parent, which is linked. A spliced node has the version `unlinked` for
+//     ever; its edges, state and value stay.
+//   - A node's range of keys only grows, until its version changes.
+//   - Who changes an edge or the state of a node, or the height of its child, examines the node under its lock
+//     afterwards. So the last one to change something about it sees what there is to repair.
+//   - At rest heights are exact, those of siblings differ by one at most, and routing nodes have two children.
+//     But for this: where several routing nodes are to go in one repair and there is no memory to retire them
+//     with, they stay, and damage above them waits for another repair there.
+//
+// Progress. Updates block one another. find, contains and scan write nothing and take no lock, yet block: they
+// wait while a node on their path shrinks, which takes a rotation some ten stores. They go back only over nodes
+// that have shrunk.
+//
+// Scan: a validated descent for each entry, to the node at which it turned left last. Let x be a key beyond
+// the bound that is present throughout. The range of the node where the descent stands contains x until the
+// descent turns left at a node whose key is not larger; where it turns left below that, keys are smaller still.
+// So no such x lies before the node found. Where that is absent the scan goes on behind it.
+//
+// Reclamation. splice() detaches a node; its caller alone retires it, when the locks are released. (I1) The
+// node hung on one edge, of its parent, which was locked and linked. (I2) Whether a node is spliced is read
+// and written under its lock. (I3) Rotations and splices hang only nodes that are linked: each is reached by
+// edges from a locked node that is not spliced. Who waits for the lock of a spliced node is pinned. Cells, of
+// values that are no words: an assignment retires the one that it replaces, and the erase that makes a node
+// route retires that node's, whose address nobody follows while the key is absent. A spliced node takes its
+// cell along.
+//
+// Linearization points
+//   insert, insert_or_assign -> true     link: the store of the edge; put: the store of the state
+//   insert -> false                      the read of the state
+//   insert_or_assign -> false            put: the store of the value
+//   erase -> true                        hide: the store of the state; splice: the store of the parent's edge
+//   erase -> false, find, contains       at the key's node: the read of the state, or of the value if present;
+//                                        without one: the read of the empty edge, confirmed by the version
+//   What is read of a node that is spliced out meanwhile counts immediately before its splice. That lies
+//   within the operation, which could not have come to the node otherwise.
+//
+// Orderings
+//   hang, link (release)             -> read_edge (acquire)     nodes are seen constructed; who sees an edge of
+//                                                               a rotation sees the versions that it has opened
+//   close, splice (release)          -> read_version (acquire)  who sees the version sees the edges changed
+//                                                               before it, the one to the node among them
+//   turn_life, correct_height (release) -> read_life (acquire)  with the state comes the value
+//   put: the value (release)         -> read_value (acquire)    who sees the value of a revival sees at his next
+//                                                               look that the key had been absent
+//   all else: the locks
+
+namespace espalier {
+
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
+          class Design = occ_avl_by_synchrobench>
+class occ_avl : public stored_map<occ_avl<Key, Value, Traits, Compare, Design>, Key, Value, Compare,
+                                  node_store<Traits>> {
+  using store = node_store<Traits>;
+  using base = stored_map<occ_avl, Key, Value, Compare, store>;
+  using base::store_;
+  using holder = value_holder<store, Value>;
+  using value_word = typename holder::word;
+  static_assert(std::is_trivially_copyable_v<Key>);
+
+  using parts = occ_avl_node<Key, value_word, Traits, Design>;
+  using node = typename parts::node;
+  using version = typename parts::version;
+  using state = typename parts::state;
+
+ public:
+  using traits_type = Traits;
+  using typename base::guard_type;
+
+  static constexpr map_properties properties{
+      Design::name,
+      progress::blocking,
+      progress::blocking,
+      balance::relaxed,
+      scan_guarantee::per_key,
+      true,
+      "Bronson, Casper, Chafi and Olukotun, A Practical Concurrent Binary Search Tree, PPoPP 2010",
+      Design::reads_validate};
+
+  static constexpr std::size_t node_bytes = sizeof(node);
+  static constexpr auto node_members = parts::members;
+
+  using base::base;
+  /// No other thread may use the map any more.
+  ~occ_avl() {
+    if constexpr (store::template must_visit<node>() || holder::must_visit())
+      internal_tree::destroy_all(top(), [this](node* n) { dispose(store_, n); });
+  }
+
+  using base::contains;
+  using base::erase;
+  using base::find;
+  using base::insert;
+  using base::insert_or_assign;
+  using base::scan;
+
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+    place at;
+    if (!seek<Design::reads_validate>(to_key{&key}, at)) return std::nullopt;
+    return read(*at.where);
+  }
+
+  [[nodiscard]] bool contains(guard_type&, const Key& key) {
+    place at;
+    return seek<Design::reads_validate>(to_key{&key}, at) && is_present(*at.where);
+  }
+
+  bool insert(guard_type& guard, const Key& key, const Value& value) { return add<false>(guard, key, value); }
+
+  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
+    return add<true>(guard, key, value);
+  }
+
+  bool erase(guard_type& guard, const Key& key) {
+    guard.reserve(retirements);
+    for (backoff pause;; pause.wait()) {
+      place at;
+      if (!seek<true>(to_key{&key}, at) || !is_present(*at.where)) return false;
+      const outcome done = at.where->has_two_children() ? hide(guard, *at.where) : take_out(guard, *at.where);
+      if (done != outcome::lost) return done == outcome::changed;
+    }
+  }
+
+  /// A descent for each entry. The visitor is called with no lock held, and may call the map.
+  template <class Visitor>
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+    return stepwise_scan<Compare>(
+        from, [this](const auto& bound) { return first_of(bound); }, std::forward<Visitor>(visitor));
+  }
+
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    internal_tree::visit_all(static_cast<const node*>(top()), [&](const node& n) {
+      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
+      if constexpr (!holder::in_place) {
+        if (is_present(n))
+          visitor(static_cast<const void*>(n.value.load(std::memory_order_acquire)), sizeof(Value),
+                  memory_role::value);
+      }
+    });
+  }
+
+  /// What is wrong with the structure, or null.
+  [[nodiscard]] const char* check_invariants() const {
+    if (head_.is_held()) return "the head is locked";
+    if (top() != nullptr && top()->parent_now() != &head_) return "the top node does not know its parent";
+    return internal_tree::check<Compare>(static_cast<const node*>(top()), [](const node& n) -> const char* {
+      if (n.is_held()) return "a reachable node is locked";
+      if ((n.ovl.load(std::memory_order_acquire) & (parts::shrinking | parts::unlinked)) != 0)
+        return "a reachable node shrinks or is unlinked";
+      for (const std::size_t side : {left, right}) {
+        const node* const child = n.child_on(side);
+        if (child != nullptr && child->parent_now() != &n) return "a node does not know its parent";
+      }
+      switch (condition(n)) {
+        case repair::none:
+          return nullptr;
+        case repair::height:
+          return "a height is wrong";
+        case repair::rotation:
+          return "a node is out of balance";
+        default:
+          return "a routing node has fewer than two children";
+      }
+    });
+  }
+
+ private:
+  using entry = scan_entry<Key, Value>;
+  using bound_type = scan_bound<Key, Compare>;
+
+  /// Retirements reserved before the first change: of the operation's own node and cell, and of the routing
+  /// nodes that its repairs unlink while nobody else is there.
+  static constexpr unsigned retirements = 4;
+
+  // Descents.
+
+  static constexpr std::size_t left = 0;
+  static constexpr std::size_t right = 1;
+  static constexpr std::size_t here = 2;
+
+  /// The way to a key.
+  struct to_key {
+    const Key* key;
+    [[nodiscard]] std::size_t at(const node& n) const {
+      const bool smaller = Compare{}(*key, n.key);
+      const bool larger = Compare{}(n.key, *key);
+      // Only this is worth a branch: whether it goes left or right no processor can predict.
+      if (!(smaller | larger)) return here;
+      return larger ? right : left;
+    }
+    /// What a descent has found that ends at an empty edge of this node.
+    [[nodiscard]] node* end(node* last) const noexcept { return last; }
+  };
+
+  /// The way to the node with the smallest key that a bound admits.
+  struct to_first {
+    const bound_type* bound;
+    node* turned_left = nullptr;
+    [[nodiscard]] std::size_t at(node& n) {
+      if (!bound->admits(n.key)) return right;
+      turned_left = &n;
+      return left;
+    }
+    [[nodiscard]] node* end(node*) const noexcept { return turned_left; }
+  };
+
+  enum class arrival : std::uint8_t { found, absent, lost };
+
+  /// Where a descent ended.
+  struct place {
+    node* where = nullptr;    // the node with the key; else what the way's end() says
+    std::size_t side = left;  // of the empty edge
+    version seen = 0;         // of the node that has it
+  };
+
+  /// True if it found the key's node, be the key present or not.
+  template <bool Validate, class Way>
+  bool seek(const Way& way, place& to) {
+    arrival how;
+    do how = descend<Validate>(way, &head_, right, 0, to);
+    while (how == arrival::lost);
+    return how == arrival::found;
+  }
+
+  /// Goes down from a node that was on the way when it had the version `seen`, over its edge on one side.
+  template <bool Validate, class Way>
+  [[nodiscard]] static arrival descend(Way way, node* n, std::size_t side, version seen, place& to) {
+    while (true) {
+      // order: read_edge (acquire) <- hang, link
+      node* const child = n->child[side].load(std::memory_order_acquire);
+      if (child == nullptr) {
+        // LP: the read of the edge, where the key is absent. relaxed: the acquire orders this after it.
+        if (Validate && n->ovl.load(std::memory_order_relaxed) != seen) return arrival::lost;
+        to = {way.end(n), side, seen};
+        return arrival::absent;
+      }
+      Way onwards = way;
+      const std::size_t next = onwards.at(*child);
+      if (next == here) {  // however the descent came here
+        to.where = child;
+        return arrival::found;
+      }
+      // order: read_version (acquire) <- close, splice
+      const version below = Validate ? child->ovl.load(std::memory_order_acquire) : 0;
+      if constexpr (Validate) {
+        if ((below & parts::shrinking) != 0) [[unlikely]]
+          wait_for(*child, below);
+        // The edge after the version: that is one which the child had while it hung there. acquire: the
+        // version of n is read last.
+        const bool there = (below & (parts::shrinking | parts::unlinked)) == 0 &&
+                           n->child[side].load(std::memory_order_acquire) == child;
+        // relaxed: ordered by the acquire before it. If n has not changed the way was right up to the child
+        // when the edge was read; from now on the child's version stands for it.
+        if (n->ovl.load(std::memory_order_relaxed) != seen) [[unlikely]]
+          return arrival::lost;
+        if (!there) [[unlikely]]
+          continue;
+      }
+      if constexpr (Validate && Design::retry == retry_from::ancestor) {
+        const arrival how = descend<Validate>(onwards, child, next, below, to);
+        if (how != arrival::lost) return how;
+      } else {
+        way = onwards;
+        n = child;
+        side = next;
+        seen = below;
+      }
+    }
+  }
+
+  /// Until the rotation is over that moves the node down.
+  [[gnu::cold]] static void wait_for(const node& n, version seen) noexcept {
+    // relaxed: the caller reads again what it needs.
+    for (backoff pause; n.ovl.load(std::memory_order_relaxed) == seen; pause.wait()) {
+    }
+  }
+
+  /// The value at a moment at which the key was present, or nothing.
+  [[nodiscard]] static std::optional<Value> read(const node& n) noexcept {
+    while (true) {
+      // LP: where the key is absent. order: read_life (acquire) <- turn_life (release)
+      const state before = n.life.load(std::memory_order_acquire);
+      if (!parts::is_present(before)) return std::nullopt;
+      // LP: where it is present. order: read_value (acquire) <- put
+      const value_word word = n.value.load(std::memory_order_acquire);
+      // relaxed: ordered by the acquire before it.
+      if (parts::same_life(n.life.load(std::memory_order_relaxed), before)) return holder::read(word);
+    }
+  }
+
+  [[nodiscard]] std::optional<entry> first_of(const bound_type& from) {
+    std::optional<Key> routing;
+    while (true) {
+      const bound_type bound = routing ? bound_type{*routing, true} : from;
+      place at;
+      seek<Design::reads_validate>(to_first{&bound}, at);
+      if (at.where == nullptr) return std::nullopt;
+      if (const std::optional<Value> value = read(*at.where)) return entry{at.where->key, *value};
+      routing = at.where->key;
+    }
+  }
+
+  // Updates. Each of these locks, looks whether what the descent saw still holds, and only then writes.
+
+  enum class outcome : std::uint8_t { changed, unchanged, lost };
+  /// What a node needs, in the order in which it is looked for.
+  enum class repair : std::uint8_t { none, unlink, rotation, height };
+
+  template <bool Assign>
+  bool add(guard_type& guard, const Key& key, const Value& value) {
+    typename holder::pending word(store_);
+    unpublished<store, node> fresh(store_, memory_role::node);
+    guard.reserve(retirements);
+    for (backoff pause;; pause.wait()) {
+      place at;
+      if (!seek<true>(to_key{&key}, at)) {
+        if (fresh.get() == nullptr) fresh.emplace(at.where, key, word.get(value), parts::present_leaf);
+        if (!link(guard, at, *fresh.get())) continue;
+        fresh.release();
+        word.release();
+        return true;
+      }
+      if (!Assign && is_present(*at.where)) return false;
+      const outcome done = put<Assign>(guard, *at.where, word.get(value));
+      if (done == outcome::lost) continue;
+      if (Assign || done == outcome::changed) word.release();
+      return done == outcome::changed;
+    }
+  }
+
+  /// Hangs a fresh node on the empty edge where a descent ended.
+  bool link(guard_type& guard, const place& at, node& fresh) {
+    node& n = *at.where;
+    repair needed;
+    {
+      const lock_guard hold(n.lock);
+      // relaxed, both: written under the lock only.
+      if (n.ovl.load(std::memory_order_relaxed) != at.seen) return false;
+      if (n.child[at.side].load(std::memory_order_relaxed) != nullptr) return false;
+      fresh.parent.store(&n, std::memory_order_relaxed);  // published with the node
+      // LP: insert(true). order: link (release) -> read_edge (acquire)
+      n.child[at.side].store(&fresh, std::memory_order_release);
+      needed = examine(n);
+    }
+    repair_from(guard, {&n, needed, nullptr});
+    return true;
+  }
+
+  /// Gives a value to the node that has the key. Changed: the key was absent.
+  template <bool Assign>
+  outcome put(guard_type& guard, node& n, value_word word) {
+    value_word old;
+    {
+      const lock_guard hold(n.lock);
+      if (n.is_unlinked()) return outcome::lost;
+      if (!is_present(n)) {
+        // order: put (release) -> read_value (acquire)
+        n.value.store(word, std::memory_order_release);
+        n.turn_life();  // LP: insert(true)
+        return outcome::changed;
+      }
+      if (!Assign) return outcome::unchanged;
+      old = n.value.load(std::memory_order_relaxed);  // written under the lock only
+      // LP: insert_or_assign(false). order: put (release) -> read_value (acquire)
+      n.value.store(word, std::memory_order_release);
+    }
+    retire_value(guard, old);
+    return outcome::unchanged;
+  }
+
+  /// Erases a key whose node has two children: it is a routing node from now on.
+  outcome hide(guard_type& guard, node& n) {
+    value_word old;
+    {
+      const lock_guard hold(n.lock);
+      if (n.is_unlinked()) return outcome::lost;
+      if (!is_present(n)) return outcome::unchanged;
+      if (!n.has_two_children()) return outcome::lost;
+      old = n.value.load(std::memory_order_relaxed);
+      n.turn_life();  // LP: erase(true)
+    }
+    retire_value(guard, old);
+    return outcome::changed;
+  }
+
+  /// Erases a key whose node has at most one child, and the node.
+  outcome take_out(guard_type& guard, node& n) {
+    node& parent = *n.parent_now();
+    repair needed;
+    {
+      const lock_guard hold_parent(parent.lock);
+      if (!is_parent(parent, n)) return outcome::lost;
+      const lock_guard hold(n.lock);
+      if (n.is_unlinked()) return outcome::lost;
+      if (!is_present(n)) return outcome::unchanged;
+      if (n.has_two_children()) return outcome::lost;
+      splice(parent, n);  // LP: erase(true)
+      needed = examine(parent);
+    }
+    retire(guard, n);
+    repair_from(guard, {&parent, needed, nullptr});
+    return outcome::changed;
+  }
+
+  /// Takes a node with at most one child out of the tree. It and its parent are locked.
+  static void splice(node& parent, node& n) noexcept {
+    parent.hang(parent.side_of(n), n.child_on(n.child_on(left) != nullptr ? left : right));
+    // After the edge: who finds the version `unlinked` reads the edge again and goes on. order: splice
+    // (release) -> read_version (acquire)
+    n.ovl.store(parts::unlinked, std::memory_order_release);
+  }
+
+  // Repairs.
+
+  /// A node that this thread has damaged and examined, its height being right by now.
+  struct damage {
+    node* at;
+    repair needed;
+    node* top;  // the repair goes up to this node at least; null: as far as heights change
+  };
+
+  /// Of a node that is locked. Heights of children are read without their locks: who changes one examines this
+  /// node afterwards.
+  [[nodiscard]] static repair condition(const node& n) noexcept {
+    if (!n.has_two_children() && !is_present(n)) return repair::unlink;
+    const unsigned l = parts::height_of(n.child_on(left));
+    const unsigned r = parts::height_of(n.child_on(right));
+    if (!parts::balanced(l, r)) return repair::rotation;
+    return parts::height_of(&n) == parts::height_over(l, r) ? repair::none : repair::height;
+  }
+
+  /// Sees to the height of a locked node, and says what else it needs; `height`: that was changed, which
+  /// damages the parent.
+  [[nodiscard]] repair examine(node& n) noexcept {
+    if (&n == &head_ || n.is_unlinked()) return repair::none;
+    const repair needed = condition(n);
+    if (needed == repair::height) n.correct_height();
+    return needed;
+  }
+
+  /// The parent of a node that has changed, once it is locked and still the parent.
+  [[nodiscard]] damage examine_parent(const node& n, node* top) noexcept {
+    while (true) {
+      node& parent = *n.parent_now();
+      if (&parent == &head_) return {&head_, repair::none, nullptr};
+      const lock_guard hold(parent.lock);
+      if (n.parent_now() == &parent) return {&parent, examine(parent), top};
+    }
+  }
+
+  /// Until nothing is damaged that this thread is to blame for.
+  void repair_from(guard_type& guard, damage d) noexcept {
+    while (d.at != &head_) {
+      if (d.needed == repair::unlink && !can_retire(guard)) d.needed = repair::none;
+      if (d.needed == repair::unlink || d.needed == repair::rotation) {
+        d = restructure(guard, d);
+        continue;
+      }
+      if (d.at == d.top) d.top = nullptr;
+      if (d.needed == repair::none && d.top == nullptr) return;
+      d = examine_parent(*d.at, d.top);
+    }
+  }
+
+  /// Unlinks or rotates the node, if it still needs it once it is locked with its parent.
+  [[nodiscard]] damage restructure(guard_type& guard, const damage& d) noexcept {
+    node& n = *d.at;
+    damage rest = d;
+    bool unlinks = false;
+    {
+      node& parent = *n.parent_now();
+      const lock_guard hold_parent(parent.lock);
+      if (!is_parent(parent, n)) {
+        if (n.is_unlinked()) rest.needed = repair::none;
+        return rest;  // to be tried again
+      }
+      const lock_guard hold(n.lock);
+      rest.needed = examine(n);
+      if (rest.needed == repair::rotation) return rotate(parent, n, d.top);
+      // An unlinking that no retirement was reserved for is left to the next round.
+      unlinks = rest.needed == repair::unlink && d.needed == repair::unlink;
+      if (unlinks) {
+        splice(parent, n);
+        rest = {&parent, examine(parent), d.top == &n ? nullptr : d.top};
+      }
+    }
+    if (unlinks) retire(guard, n);
+    return rest;
+  }
+
+  /// Brings a node into balance: its higher child moves up, or the inner child of that one. The node and its
+  /// parent are locked.
+  [[nodiscard]] damage rotate(node& parent, node& n, node* top) noexcept {
+    const std::size_t high =
+        parts::height_of(n.child_on(left)) > parts::height_of(n.child_on(right)) ? left : right;
+    const std::size_t low = 1 - high;
+    node& child = *n.child_on(high);
+    const lock_guard hold_child(child.lock);
+    // The child's height stays now. There may be nothing left to do.
+    if (parts::height_of(&child) <= parts::height_of(n.child_on(low)) + 1) return {&n, examine(n), top};
+    node* const outer = child.child_on(high);
+    node* const inner = child.child_on(low);
+    if (parts::height_of(inner) <= parts::height_of(outer)) return rotate_once(parent, n, child, high, top);
+    const lock_guard hold_inner(inner->lock);
+    if (parts::height_of(inner) <= parts::height_of(outer)) return rotate_once(parent, n, child, high, top);
+    // A double rotation hands the inner child's own inner side to the child. It must not leave that one
+    // damaged beside n: a repair goes on upwards, from one node. Otherwise the first half of it will do, and
+    // n's turn comes again when the child is repaired.
+    node* const moves = inner->child_on(high);
+    const bool routes = !is_present(child);
+    if (!parts::balanced(parts::height_of(outer), parts::height_of(moves)) ||
+        (routes && (outer == nullptr || moves == nullptr)))
+      return rotate_once(n, child, *inner, low, top);
+    return rotate_twice(parent, n, child, *inner, high, top);
+  }
+
+  /// The child on the high side takes the node's place. All three are locked. Only the node shrinks.
+  [[nodiscard]] damage rotate_once(node& parent, node& n, node& child, std::size_t high, node* top) noexcept {
+    const std::size_t low = 1 - high;
+    const version before = n.open();
+    n.hang(high, child.child_on(low));
+    const std::size_t side = parent.side_of(n);
+    child.hang(low, &n);
+    parent.hang(side, &child);
+    n.correct_height();
+    child.correct_height();
+    n.close(before);
+    return lowest(parent, child, n, top);
+  }
+
+  /// The inner child of the child on the high side takes the node's place. All four are locked. The node and
+  /// the child shrink.
+  [[nodiscard]] damage rotate_twice(node& parent, node& n, node& child, node& inner, std::size_t high,
+                                    node* top) noexcept {
+    const std::size_t low = 1 - high;
+    const version n_before = n.open();
+    const version child_before = child.open();
+    n.hang(high, inner.child_on(low));
+    child.hang(low, inner.child_on(high));
+    const std::size_t side = parent.side_of(n);
+    inner.hang(high, &child);
+    inner.hang(low, &n);
+    parent.hang(side, &inner);
+    n.correct_height();
+    child.correct_height();
+    inner.correct_height();
+    child.close(child_before);
+    n.close(n_before);
+    return lowest(parent, inner, n, top);
+  }
+
+  /// After a rotation that has moved `down` below `up`, while all are locked: where the repair goes on. Up to
+  /// the parent, whatever others repair on the way.
+  [[nodiscard]] damage lowest(node& parent, node& up, node& down, node* top) noexcept {
+    if (top == nullptr || top == &down) top = &parent;
+    if (const repair needed = examine(down); needed != repair::none) return {&down, needed, top};
+    if (const repair needed = examine(up); needed != repair::none) return {&up, needed, top};
+    return {&parent, examine(parent), top};
+  }
+
+  // Parts.
+
+  // LP: contains, insert(false), erase(false). order: read_life (acquire) <- turn_life (release)
+  [[nodiscard]] static bool is_present(const node& n) noexcept {
+    return parts::is_present(n.life.load(std::memory_order_acquire));
+  }
+
+  [[nodiscard]] static bool is_parent(const node& parent, const node& n) noexcept {
+    return n.parent_now() == &parent && !parent.is_unlinked();
+  }
+
+  [[nodiscard]] node* top() const noexcept { return head_.child[right].load(std::memory_order_acquire); }
+
+  // Memory.
+
+  static bool can_retire(guard_type& guard) noexcept {
+    try {
+      guard.reserve(1);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+
+  void retire(guard_type& guard, node& n) noexcept {
+    store_.retire_by(guard, &n, nullptr, [](const retired& which) noexcept {
+      dispose(*static_cast<store*>(which.owner), static_cast<node*>(which.object));
+    });
+  }
+
+  /// For the value of a node that has another one, or is a routing node, by now.
+  void retire_value(guard_type& guard, value_word old) noexcept {
+    if constexpr (!holder::in_place)
+      store_.template retire<Value, memory_role::value>(guard, const_cast<Value*>(old));
+  }
+
+  /// For a node that no thread can reach. A routing node has a value no more.
+  static void dispose(store& owner, node* n) noexcept {
+    if (is_present(*n)) holder::discard(owner, n->value.load(std::memory_order_relaxed));
+    owner.destroy(memory_role::node, n);
+  }
+
+  // Its right edge leads to the tree. It has no key, and never shrinks.
+  alignas(hw::false_sharing_bytes) node head_{Key{}, value_word{}, 0};
+};
+
+}  // namespace espalier

@@ -1,0 +1,220 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "espalier/map/node_layout.hpp"
+#include "espalier/sync/lock_concept.hpp"
+#include "espalier/sync/std_mutex.hpp"
+
+// The node of occ_avl (occ_avl.hpp), in the layouts that it has, and what can be said and done about one node.
+
+namespace espalier {
+
+/// Where a descent goes on that finds a node on its path changed.
+enum class retry_from : std::uint8_t {
+  /// At the deepest node that has not: the descent is a recursion, whose frames keep the path.
+  ancestor,
+  /// At the top: the descent is a loop, which keeps one node and its version.
+  root
+};
+
+/// The nodes of the two implementations in the study of ATC 2018.
+enum class occ_avl_published : std::uint8_t {
+  /// setbench's, from synchrobench: a mutex, two fields that an AVL tree has no use for, the version last.
+  scattered,
+  /// ASCYLIB's: one line, the height first.
+  one_line
+};
+
+struct occ_avl_by_synchrobench {
+  static constexpr std::string_view name = "occ_avl";
+  static constexpr retry_from retry = retry_from::ancestor;
+  static constexpr bool reads_validate = true;
+  static constexpr occ_avl_published published = occ_avl_published::scattered;
+};
+struct occ_avl_by_ascylib : occ_avl_by_synchrobench {
+  static constexpr std::string_view name = "occ_avl_2";
+  static constexpr occ_avl_published published = occ_avl_published::one_line;
+};
+/// The study's "-ret".
+struct occ_avl_from_root : occ_avl_by_ascylib {
+  static constexpr retry_from retry = retry_from::root;
+};
+/// The study's "-unsafe": what validation costs, while nobody writes.
+struct occ_avl_unsafe : occ_avl_from_root {
+  static constexpr bool reads_validate = false;
+};
+
+/// Fields that are written under the node's lock are read relaxed by its holder. Without the lock such a read
+/// is a guess, unless its order is said.
+template <class Key, class Word, class Traits, class Design>
+class occ_avl_node {
+  static constexpr bool compact = Traits::layout_type::shape == node_shape::compact;
+  static constexpr bool scattered = !compact && Design::published == occ_avl_published::scattered;
+
+ public:
+  using lock_type = std::conditional_t<scattered, std_mutex, typename Traits::lock_type>;
+  static_assert(lockable<lock_type>, "a lock with a queue node will not do");
+
+  // Bit 0: shrinking. Bit 1: unlinked. Above: a count.
+  using version = std::uint64_t;
+  static constexpr version shrinking = 1;
+  static constexpr version unlinked = 2;
+
+  // Bits 0 to 7: the height. Above: a count, odd while the key is present. In 24 bits: two lives of a key are
+  // taken for one only if 2^23 of them end between two loads of one find.
+  using state = std::uint32_t;
+  static constexpr state height_bits = 0xff;
+  static constexpr state one_change = height_bits + 1;
+  static constexpr state present_leaf = one_change | 1U;
+
+  struct node;
+  using edge = std::atomic<node*>;
+
+  // Search fields first: 32 of 56 bytes.
+  struct compact_fields {
+    Key key;
+    std::array<edge, 2> child;
+    std::atomic<version> ovl{0};
+    std::atomic<Word> value;
+    edge parent{nullptr};
+    lock_type lock{};
+    std::atomic<state> life;
+
+    compact_fields(const Key& k, Word v, state s) noexcept : key(k), child{}, value(v), life(s) {}
+  };
+
+  struct scattered_fields {
+    Key key;
+    std::atomic<Word> value;
+    std::array<edge, 2> child;
+    edge parent{nullptr};
+    std::uint64_t index{};
+    std::int64_t color{};
+    lock_type lock{};
+    std::atomic<state> life;
+    std::atomic<version> ovl{0};
+
+    scattered_fields(const Key& k, Word v, state s) noexcept : key(k), value(v), child{}, life(s) {}
+  };
+
+  struct one_line_fields {
+    std::atomic<state> life;
+    Key key;
+    std::atomic<Word> value;
+    std::atomic<version> ovl{0};
+    edge parent{nullptr};
+    std::array<edge, 2> child;
+    lock_type lock{};
+
+    one_line_fields(const Key& k, Word v, state s) noexcept : life(s), key(k), value(v), child{} {}
+  };
+
+  using fields = std::conditional_t<compact, compact_fields,
+                                    std::conditional_t<scattered, scattered_fields, one_line_fields>>;
+
+  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+    using fields::fields;
+
+    [[nodiscard]] node* child_on(std::size_t side) const noexcept {
+      return this->child[side].load(std::memory_order_relaxed);
+    }
+    [[nodiscard]] bool has_two_children() const noexcept {
+      return child_on(0) != nullptr && child_on(1) != nullptr;
+    }
+    [[nodiscard]] std::size_t side_of(const node& of) const noexcept { return child_on(0) == &of ? 0 : 1; }
+
+    /// Changes under the lock of the node that it names; to others it names one to lock, and then to ask again.
+    [[nodiscard]] node* parent_now() const noexcept {
+      // order: parent_now (acquire) <- hang (release)
+      return this->parent.load(std::memory_order_acquire);
+    }
+
+    void hang(std::size_t side, node* below) noexcept {
+      // order: hang (release) -> read_edge (acquire)
+      this->child[side].store(below, std::memory_order_release);
+      if (below != nullptr) below->parent.store(this, std::memory_order_release);
+    }
+
+    /// Without the lock true is no guess: it is so for ever.
+    [[nodiscard]] bool is_unlinked() const noexcept {
+      return (this->ovl.load(std::memory_order_relaxed) & unlinked) != 0;
+    }
+
+    /// Before the first change of edges by which the node loses keys. Relaxed: those are stored with release.
+    version open() noexcept {
+      const version before = this->ovl.load(std::memory_order_relaxed);
+      this->ovl.store(before | shrinking, std::memory_order_relaxed);
+      return before;
+    }
+    /// After the last one. order: close (release) -> read_version (acquire)
+    void close(version before) noexcept {
+      this->ovl.store((before | shrinking | unlinked) + 1, std::memory_order_release);
+    }
+
+    [[nodiscard]] state life_now() const noexcept { return this->life.load(std::memory_order_relaxed); }
+
+    /// From absent to present, or back. order: turn_life (release) -> read_life (acquire)
+    void turn_life() noexcept { this->life.store(life_now() + one_change, std::memory_order_release); }
+
+    void correct_height() noexcept {
+      const state height = height_over(height_of(child_on(0)), height_of(child_on(1)));
+      // release: a find that reads this state sees the value that came with it.
+      this->life.store((life_now() & ~height_bits) | height, std::memory_order_release);
+    }
+
+    [[nodiscard]] bool is_held() const noexcept {
+      if constexpr (elidable<lock_type>) return this->lock.is_locked();
+      return false;
+    }
+  };
+
+  [[nodiscard]] static bool is_present(state s) noexcept { return (s & one_change) != 0; }
+  [[nodiscard]] static bool same_life(state a, state b) noexcept { return ((a ^ b) & ~height_bits) == 0; }
+
+  [[nodiscard]] static unsigned height_of(const node* n) noexcept {
+    return n == nullptr ? 0 : n->life_now() & height_bits;
+  }
+  /// Bounded, should hundreds of threads stop before they repair one path.
+  [[nodiscard]] static unsigned height_over(unsigned a, unsigned b) noexcept {
+    return std::min(1 + std::max(a, b), unsigned{height_bits});
+  }
+  [[nodiscard]] static bool balanced(unsigned a, unsigned b) noexcept { return a <= b + 1 && b <= a + 1; }
+
+  static constexpr auto members = [] {
+    constexpr node_member key{"key", offsetof(fields, key), sizeof(fields::key)};
+    constexpr node_member child{"child", offsetof(fields, child), sizeof(fields::child)};
+    constexpr node_member ovl{"version", offsetof(fields, ovl), sizeof(fields::ovl)};
+    constexpr node_member value{"value", offsetof(fields, value), sizeof(fields::value)};
+    constexpr node_member parent{"parent", offsetof(fields, parent), sizeof(fields::parent)};
+    constexpr node_member lock{"lock", offsetof(fields, lock), sizeof(fields::lock)};
+    constexpr node_member life{"presence / height", offsetof(fields, life), sizeof(fields::life)};
+    if constexpr (compact) {
+      return std::to_array<node_member>({key, child, ovl, value, parent, lock, life});
+    } else if constexpr (scattered) {
+      constexpr node_member index{"index", offsetof(fields, index), sizeof(fields::index)};
+      constexpr node_member color{"color", offsetof(fields, color), sizeof(fields::color)};
+      return std::to_array<node_member>({key, value, child, parent, index, color, lock, life, ovl});
+    } else {
+      return std::to_array<node_member>({life, key, value, ovl, parent, child, lock});
+    }
+  }();
+
+ private:
+  static_assert(edge::is_always_lock_free && std::atomic<version>::is_always_lock_free);
+  static constexpr bool words = sizeof(Key) == 8 && alignof(Key) == 8 && sizeof(std::atomic<Word>) == 8 &&
+                                sizeof(lock_type) == (scattered ? sizeof(std_mutex) : 4);
+  static_assert(!words || !compact ||
+                (offsetof(fields, key) == 0 && offsetof(fields, child) == 8 && offsetof(fields, ovl) == 24 &&
+                 offsetof(fields, value) == 32 && offsetof(fields, parent) == 40 &&
+                 offsetof(fields, lock) == 48 && offsetof(fields, life) == 52 && sizeof(fields) == 56));
+  static_assert(!words || compact || sizeof(fields) == (scattered ? 112 : 64));
+};
+
+}  // namespace espalier

@@ -1,0 +1,58 @@
+// What happens to a node of occ_avl while others rely on what they saw of it: it is made present again between
+// two looks of a find, or before a repair comes to it.
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "espalier/map/bst/occ_avl.hpp"
+#include "mutants/driver.hpp"
+#include "scheduled/battery.hpp"
+#include "sim/recorded_map.hpp"
+
+namespace espalier::mutants {
+namespace {
+
+using key = std::uint64_t;
+using map_type = sim::recorded<sim::battery::simulated_map<occ_avl<key, key>>>;
+
+map_type& map_with(sim::scene& s, std::initializer_list<key> keys) {
+  auto& map = s.make<map_type>();
+  for (const key k : keys) map.start_with(k, k);
+  s.at_end([&map] { map.check(); });
+  return map;
+}
+
+/// The node of 50 has two children throughout.
+void revival_beside_finds(sim::scene& s) {
+  auto& map = map_with(s, {50, 20, 80});
+  s.thread("erases and inserts", [&] {
+    map.erase(50);
+    map.insert(50, 1);
+  });
+  s.thread("finds", [&] {
+    map.find(50);
+    map.find(50);
+  });
+}
+
+/// Without 50 and 70, the node of 50 moves down below 40 and is left with one child; the subtree is lower than
+/// before, which the node of 100 must learn though the node of 50 is to stay.
+void revival_after_a_rotation(sim::scene& s) {
+  auto& map = map_with(s, {100, 50, 200, 20, 60, 150, 300, 10, 40, 70, 120, 30});
+  s.thread("rotates", [&] {
+    map.erase(50);
+    map.erase(70);
+  });
+  s.thread("revives", [&] { map.insert(50, 1); });
+}
+
+}  // namespace
+
+round_result explore_all(const round_options& options) {
+  scenes all(options);
+  all.run("revival beside finds", revival_beside_finds);
+  all.run("revival after a rotation", revival_after_a_rotation);
+  return std::move(all).result();
+}
+
+}  // namespace espalier::mutants
