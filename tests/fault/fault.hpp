@@ -20,7 +20,7 @@ void add_subject_placed() {
 template <class Entries>
 bool add_fault_subjects() {
   Entries::for_each([]<class Entry>() {
-    add_subject_of<Entry, plain_codec>();
+    if constexpr (!loses_heap_memory<typename Entry::map_type>) add_subject_of<Entry, plain_codec>();
     if constexpr (Entry::variant.empty()) {
       add_subject_placed<Entry, shared_heap, plain_codec>();
       add_subject_placed<Entry, shared_heap, wide_codec>();

@@ -15,10 +15,12 @@
 #include <vector>
 
 #include "espalier/memory/clustered.hpp"
+#include "espalier/memory/extra_allocations.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/memory/pmr.hpp"
 #include "espalier/memory/segregated.hpp"
 #include "espalier/memory/shared_heap.hpp"
+#include "espalier/memory/shifted.hpp"
 
 // What every placement promises, found out by one audit; placements that break one promise each show that
 // the audit would notice.
@@ -94,7 +96,8 @@ std::string audit(Placement& source) {
 template <class Placement>
 class placements : public testing::Test {};
 
-using shipped = testing::Types<segregated, shared_heap, pmr_placement, clustered>;
+using shipped = testing::Types<segregated, shared_heap, pmr_placement, clustered, shifted<shared_heap>,
+                               extra_allocations<shared_heap>, extra_allocations<segregated>>;
 TYPED_TEST_SUITE(placements, shipped);
 
 TYPED_TEST(placements, keep_their_promises) {

@@ -70,12 +70,11 @@ void expect_sound_at_rest(subject& map, const subject_type& type) {
 
   std::uint64_t blocks = 0;
   std::uint64_t bytes = 0;
-  const bool from_heap = type.placement == "shared_heap";
   map.visit_blocks([&](const void* memory, std::size_t size, memory_role) {
     ++blocks;
     // A heap says itself how large it made a block; the arenas round up as size_class does.
-    bytes += from_heap ? malloc_usable_size(const_cast<void*>(memory))
-                       : size_class::bytes_for(size, size_class::granule);
+    bytes += type.from_heap ? malloc_usable_size(const_cast<void*>(memory))
+                            : size_class::bytes_for(size, size_class::granule);
   });
   const memory_usage held = map.usage();
   EXPECT_EQ(held.blocks, blocks) << "blocks held against blocks reached";

@@ -85,6 +85,8 @@ struct subject_type {
   /// Retired memory is given back (the reclaimer is not leaky).
   bool gives_back;
   std::string_view placement;
+  /// Its blocks are malloc's own.
+  bool from_heap;
   std::string_view layout;
   std::optional<std::size_t> node_bytes;
   /// In the order of their offsets; empty where the map does not say.

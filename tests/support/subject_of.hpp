@@ -163,6 +163,7 @@ template <class Entry, class Codec, class Map>
   type.largest_key = Codec::largest_key;
   type.gives_back = Map::reclaimer_type::gives_back;
   type.placement = Map::traits_type::placement_type::name;
+  type.from_heap = heap_placement<typename Map::traits_type::placement_type>;
   type.layout = Map::traits_type::layout_type::name;
   if constexpr (requires { Map::node_bytes; }) type.node_bytes = Map::node_bytes;
   if constexpr (requires { Map::node_members; }) type.node_members = Map::node_members;
@@ -176,6 +177,11 @@ template <class Entry, class Codec, class Map>
   type.construct_only = [] { [[maybe_unused]] Map map; };
   return type;
 }
+
+/// Reproduces code that leaks, and from the heap: leak detectors object, and rightly.
+template <class Map>
+concept loses_heap_memory =
+    heap_placement<typename Map::traits_type::placement_type> && !Map::reclaimer_type::gives_back;
 
 /// Adds the map of a catalogue entry, translated by the codec, to the subjects of this executable.
 template <class Entry, class Codec>

@@ -62,4 +62,9 @@ concept placement = requires(P& p, const P& constant, const block& b, void* memo
   { P::name } -> std::convertible_to<std::string_view>;
 };
 
+/// A placement whose blocks are malloc's own, as it says by `from_heap`: all instances draw from one source, and
+/// a block is held in as many bytes as malloc says.
+template <class P>
+concept heap_placement = placement<P> && requires { requires P::from_heap; };
+
 }  // namespace espalier

@@ -14,6 +14,7 @@ class shared_heap {
  public:
   static constexpr bool releases_on_destruction(std::size_t) noexcept { return false; }
   static constexpr std::string_view name = "shared_heap";
+  static constexpr bool from_heap = true;
 
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr);
   void deallocate(void* memory, const block& b) noexcept;
@@ -24,6 +25,6 @@ class shared_heap {
   striped_counter bytes_;
 };
 
-static_assert(placement<shared_heap>);
+static_assert(heap_placement<shared_heap>);
 
 }  // namespace espalier

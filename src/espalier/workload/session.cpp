@@ -15,7 +15,7 @@ namespace {
 // What a key may cost in the largest of the maps, for the forecast of memory.
 constexpr std::uint64_t bytes_per_key_at_most = 160;
 
-void check(const session_request& request) {
+void check_parts(const session_request& request) {
   if (request.maps.empty()) throw std::invalid_argument("no map is left to run");
   if (request.plans.empty()) throw std::invalid_argument("no workload is left to run");
   if (request.threads.empty()) throw std::invalid_argument("no number of threads is given");
@@ -173,9 +173,13 @@ std::vector<double> measurement::cpu_ns_per_operation() const {
 
 double measurement::median_throughput() const { return median(throughput()).value_or(0); }
 
-std::vector<measurement> run_session(const session_request& request, session_observer& observer) {
-  check(request);
+void check_session(const session_request& request) {
+  check_parts(request);
   check_memory(request);
+}
+
+std::vector<measurement> run_session(const session_request& request, session_observer& observer) {
+  check_session(request);
   std::vector<measurement> all;
   std::size_t done = 0;
   const std::size_t total = steps_of(request);

@@ -64,8 +64,11 @@ class session_observer {
   virtual void finished(const std::vector<measurement>& group) = 0;
 };
 
-/// All maps of a plan exist at once. Throws std::invalid_argument, before anything is built, where memory
-/// will not suffice for that, or for a request without maps, plans, threads or runs.
+/// All maps of a plan exist at once. Throws std::invalid_argument where memory will not suffice for that, or for
+/// a request without maps, plans, threads or runs.
+void check_session(const session_request& request);
+
+/// Throws as check_session() does, before anything is built.
 [[nodiscard]] std::vector<measurement> run_session(const session_request& request,
                                                    session_observer& observer);
 

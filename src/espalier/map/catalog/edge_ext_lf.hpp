@@ -3,6 +3,7 @@
 #include "espalier/map/bst/edge_ext_lf.hpp"
 #include "espalier/map/catalog.hpp"
 #include "espalier/memory/shared_heap.hpp"
+#include "espalier/memory/shifted.hpp"
 #include "espalier/reclaim/leaky.hpp"
 
 namespace espalier::catalog {
@@ -11,6 +12,8 @@ using edge_ext_lf = entry_list<
     entry<espalier::edge_ext_lf<key, value>>,
     entry<espalier::edge_ext_lf<key, value, edge_ext_lf_traits::with_placement<segregated>>, "segregated">,
     entry<espalier::edge_ext_lf<key, value, edge_ext_lf_traits::with_placement<shared_heap>>, "shared_heap">,
+    entry<espalier::edge_ext_lf<key, value, edge_ext_lf_traits::with_placement<shifted<shared_heap>>>,
+          "shifted">,
     entry<espalier::edge_ext_lf<key, value, edge_ext_lf_traits::with_layout<line_layout>>, "line">,
     entry<espalier::edge_ext_lf<key, value, edge_ext_lf_traits::with_reclaimer<leaky>>, "leaky">>;
 

@@ -10,6 +10,7 @@ using edge_ext_lf_2_map = espalier::edge_ext_lf<key, value, Traits, std::less<ke
 
 using edge_ext_lf_2 =
     entry_list<entry<edge_ext_lf_2_map<edge_ext_lf_traits>>,
+               entry<edge_ext_lf_2_map<edge_ext_lf_traits::with_placement<segregated>>, "segregated">,
                entry<edge_ext_lf_2_map<edge_ext_lf_traits::with_layout<published_layout>>, "published">>;
 
 }  // namespace espalier::catalog

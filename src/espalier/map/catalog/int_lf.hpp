@@ -2,10 +2,17 @@
 
 #include "espalier/map/bst/int_lf.hpp"
 #include "espalier/map/catalog.hpp"
+#include "espalier/memory/extra_allocations.hpp"
 #include "espalier/memory/shared_heap.hpp"
 #include "espalier/reclaim/leaky.hpp"
 
 namespace espalier::catalog {
+
+/// As the study of ATC 2018 had it: nodes of 64 bytes and descriptors of the same size class, which are never
+/// freed, in the heap.
+template <class Placement>
+using int_lf_as_studied = espalier::int_lf<
+    key, value, map_traits::with_layout<published_layout>::with_reclaimer<leaky>::with_placement<Placement>>;
 
 using int_lf =
     entry_list<entry<espalier::int_lf<key, value>>,
@@ -13,8 +20,7 @@ using int_lf =
                entry<espalier::int_lf<key, value, map_traits::with_layout<line_layout>>, "line">,
                entry<espalier::int_lf<key, value, map_traits::with_layout<published_layout>>, "published">,
                entry<espalier::int_lf<key, value, map_traits::with_reclaimer<leaky>>, "leaky">,
-               entry<espalier::int_lf<key, value,
-                                      map_traits::with_layout<published_layout>::with_placement<shared_heap>>,
-                     "published_shared_heap">>;
+               entry<int_lf_as_studied<shared_heap>, "published_shared_heap">,
+               entry<int_lf_as_studied<extra_allocations<shared_heap>>, "published_extra_allocations">>;
 
 }  // namespace espalier::catalog

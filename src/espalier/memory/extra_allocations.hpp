@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <string_view>
+#include <utility>
+
+#include "espalier/hw/thread_slot.hpp"
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/sync/per_thread.hpp"
+
+namespace espalier {
+
+/// Another placement, disturbed: before each block the thread takes a further one of random size from the
+/// heap, and keeps it. Where blocks of two kinds alternate in one size class, each kind lies in every second
+/// line and uses half of a cache's sets; the extra ones break that rhythm (ATC 2018, table 4, "w/ allocs").
+/// For the study of such effects, not for use: the extra blocks cost more than they mend.
+///
+/// Sizes are multiples of 16 up to 128, the same in every run for each thread slot.
+template <placement Below>
+class extra_allocations {
+ public:
+  static constexpr bool releases_on_destruction(std::size_t bytes) noexcept {
+    return Below::releases_on_destruction(bytes);
+  }
+  static constexpr std::string_view name = "extra_allocations";
+  static constexpr bool from_heap = heap_placement<Below>;
+
+  extra_allocations() = default;
+  extra_allocations(const extra_allocations&) = delete;
+  extra_allocations& operator=(const extra_allocations&) = delete;
+  ~extra_allocations() {
+    kept_.for_each([](std::uint32_t, kept& k) {
+      while (k.first != nullptr) ::operator delete(std::exchange(k.first, k.first->next));
+    });
+  }
+
+  [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
+    keep_one(kept_.local());
+    return below_.allocate(b, near);
+  }
+  void deallocate(void* memory, const block& b) noexcept { below_.deallocate(memory, b); }
+
+  /// The extra blocks are reserved, but not among those handed out.
+  [[nodiscard]] memory_usage usage() const noexcept {
+    memory_usage all = below_.usage();
+    kept_.for_each(
+        [&](std::uint32_t, const kept& k) { all.bytes_reserved += k.bytes.load(std::memory_order_relaxed); });
+    return all;
+  }
+
+ private:
+  static constexpr std::uint64_t step = 16;
+  static constexpr std::uint64_t sizes = 8;
+
+  struct extra {
+    extra* next;
+  };
+  struct kept {
+    extra* first = nullptr;
+    std::uint64_t random = 0;
+    // relaxed throughout: the owner writes, usage() is exact at quiescence.
+    std::atomic<std::uint64_t> bytes{0};
+  };
+
+  static void keep_one(kept& k) {
+    if (k.random == 0) k.random = hw::thread_slot() + 1;
+    // Knuth's linear congruential generator; its high bits are the good ones.
+    k.random = k.random * 6364136223846793005U + 1442695040888963407U;
+    const std::uint64_t bytes = ((k.random >> 60U) % sizes + 1) * step;
+    k.first = ::new (::operator new(bytes)) extra{k.first};
+    k.bytes.store(k.bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  }
+
+  Below below_;
+  per_thread<kept> kept_;
+};
+
+}  // namespace espalier

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/sync/per_thread.hpp"
+
+namespace espalier {
+
+/// Another placement, one block out of step: the first block of each thread (slot) is preceded by one of 32
+/// bytes, which is kept. Two nodes of 32 bytes that one insert allocates then no longer share a line, as they
+/// otherwise do (ATC 2018, figure 3). For the study of that effect.
+template <heap_placement Below>
+class shifted {
+ public:
+  static constexpr bool releases_on_destruction(std::size_t bytes) noexcept {
+    return Below::releases_on_destruction(bytes);
+  }
+  static constexpr std::string_view name = "shifted";
+  static constexpr bool from_heap = true;
+
+  shifted() = default;
+  shifted(const shifted&) = delete;
+  shifted& operator=(const shifted&) = delete;
+  ~shifted() {
+    first_.for_each([&](std::uint32_t, void* first) {
+      if (first != nullptr) apart_.deallocate(first, extra);
+    });
+  }
+
+  [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
+    void*& first = first_.local();
+    if (first == nullptr) [[unlikely]]
+      first = apart_.allocate(extra);
+    return below_.allocate(b, near);
+  }
+  void deallocate(void* memory, const block& b) noexcept { below_.deallocate(memory, b); }
+
+  /// The extra blocks are reserved, but not among those handed out.
+  [[nodiscard]] memory_usage usage() const noexcept {
+    memory_usage all = below_.usage();
+    all.bytes_reserved += apart_.usage().bytes_reserved;
+    return all;
+  }
+
+ private:
+  static constexpr block extra{32, 32, memory_role::other};
+
+  Below below_;
+  Below apart_;  // counts the extra blocks, which come from where those of below_ do
+  per_thread<void*> first_;
+};
+
+}  // namespace espalier
