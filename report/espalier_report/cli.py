@@ -10,7 +10,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from espalier_report import page, plotly_bundle, results, text
+from espalier_report import page, plotly_bundle, results, study, text
 
 FAILED = 2
 
@@ -23,14 +23,13 @@ def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     try:
         loaded = results.load(options.results)
-        html = page.render(loaded, plotly_bundle.load())
-        written = write_whole(options.output, html.encode("utf-8", errors="replace"),
-                              options.results)
+        written = write_pages(options.output, loaded, options.results)
     except (results.ResultsError, plotly_bundle.PlotlyMissing, OutputError) as error:
         print(f"espalier report: {' '.join(str(error).split())}", file=sys.stderr)
         return FAILED
+    what = f"{text.plural(len(loaded.study.figures), 'figure')}, " if loaded.study else ""
     maps = len({m.label for m in loaded.measurements})
-    print(f"{options.output}: {text.plural(len(loaded.workloads), 'workload')}, "
+    print(f"{options.output}: {what}{text.plural(len(loaded.workloads), 'workload')}, "
           f"{text.plural(maps, 'map')}, {written / 1e6:.1f} MB")
     return 0
 
@@ -50,6 +49,9 @@ def parser() -> argparse.ArgumentParser:
               espalier report results.json -o report.html
               espalier report monday.json tuesday.json -o both.html
 
+            The study that `--study atc18` writes becomes an index, and beside it a page for each
+            of its figures.
+
             Several files become one page. Entries are told apart by workload, map and threads;
             where two files hold the same, their maps carry the file's name. Ratios between two
             files also hold what changed between the runs: prefer maps measured in one run.
@@ -60,6 +62,18 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("report.html"),
                         metavar="REPORT.html", help="the page to write (default: %(default)s)")
     return result
+
+
+def write_pages(target: pathlib.Path, loaded: results.Results,
+                sources: Sequence[pathlib.Path]) -> int:
+    """One page, or those of a study beside their index. The bytes written."""
+    plotly = plotly_bundle.load()
+    pages = study.pages(loaded, target.name, plotly) if loaded.study else \
+        [study.Page(target.name, page.render(loaded, plotly))]
+    if len({one.name for one in pages}) < len(pages):
+        raise OutputError(f"{target}: is the name of a figure's page; give -o another name")
+    return sum(write_whole(target.with_name(one.name), one.html.encode("utf-8", errors="replace"),
+                           sources) for one in pages)
 
 
 def write_whole(target: pathlib.Path, content: bytes, sources: Sequence[pathlib.Path]) -> int:

@@ -54,16 +54,13 @@ def simulated_page(results: Results, plotly: str) -> str:
     throughput = simulated.throughput(results, figures.Palette(results))
     served, stalls = simulated.served(results), simulated.stalls(results)
     calibration = simulated.calibration(results)
-    counts = [[element("h3", f"{workload} (simulated)"),
-               simulated.counts_table(results, workload, f"table-{index}")]
-              for index, workload in enumerate(results.workloads)]
     parts = [
         Part("throughput", "Simulated throughput", charts(throughput)),
         Part("served", "Where simulated accesses were served", charts(served)),
         Part("stalls", "Simulated stall cycles", charts(stalls)),
         Part("calibration", "Calibration", [charts(calibration), simulated.calibration_table(
             results.calibration, "table-calibration")]) if calibration else None,
-        Part("tables", "All simulated numbers", counts),
+        Part("tables", "All simulated numbers", counts_tables(results)),
         Part("context", "Context", tables.context_table(results, "table-context")),
         Part("reading", "How to read this", simulated.reading())]
     return document(simulated.headline(results), "Simulated by Espalier: "
@@ -71,7 +68,7 @@ def simulated_page(results: Results, plotly: str) -> str:
                     parts, throughput + served + stalls + calibration, plotly)
 
 
-def document(title: str, made: str, sentences: Sequence[str], warnings: Sequence[str],
+def document(title: str, made: Content, sentences: Sequence[Content], warnings: Sequence[str],
              parts: Sequence[Part | None], drawn: Sequence[Figure], plotly: str) -> str:
     shown = [part for part in parts if part]
     body = element(
@@ -109,7 +106,7 @@ def digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
 
 
-def header(title: str, made: str, sentences: Sequence[str], warnings: Sequence[str]) -> Markup:
+def header(title: str, made: Content, sentences: Sequence[Content], warnings: Sequence[str]) -> Markup:
     return element(
         "header", element("p", made, class_="kicker"), element("h1", title),
         element("ul", [element("li", sentence) for sentence in sentences], class_="verdicts"),
@@ -173,6 +170,12 @@ def all_tables(results: Results) -> list[Content]:
             parts.append(element("details", element("summary", f"Latency table of {workload}"),
                                  latency))
     return parts
+
+
+def counts_tables(results: Results) -> list[Content]:
+    return [[element("h3", f"{workload} (simulated)"),
+             simulated.counts_table(results, workload, f"table-{index}")]
+            for index, workload in enumerate(results.workloads)]
 
 
 def data_block(drawn: Sequence[Figure]) -> Markup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pathlib
+import re
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ Object = dict[str, Any]
 NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 EXPECTED = "a results file is the JSON that `espalier bench` or `espalier simulate` writes"
 SETTINGS = ("mix", "distribution", "keys", "placement")
+VERDICTS = ("agrees", "differs", "not measurable here")
 # What a simulated entry says of each operation; the first seven places served all accesses.
 COUNTS = ("accesses", "l1_hits", "l2_hits", "llc_hits", "local_transfers", "remote_transfers",
           "local_dram", "remote_dram", "reads", "writes", "atomics", "fences", "upgrades",
@@ -108,6 +110,37 @@ class Calibrated:
         return self.simulated / self.native - 1
 
 
+@dataclass(frozen=True)
+class Finding:
+    """What a paper found, and what was found here."""
+    paper: str
+    ours: str
+    verdict: str
+    keys: int
+    machine: str
+
+
+@dataclass(frozen=True)
+class StudyFigure:
+    """A figure of a paper; its measurements are those of the workloads."""
+    id: str
+    title: str
+    summary: str
+    workloads: list[str]
+    node_bytes: dict[str, int]
+    missing: list[tuple[str, str]]
+    findings: list[Finding]
+
+
+@dataclass(frozen=True)
+class Study:
+    title: str
+    paper: str
+    simulated: bool
+    figures: list[StudyFigure]
+    contexts: list[Object]
+
+
 @dataclass
 class Results:
     files: list[str]
@@ -115,6 +148,7 @@ class Results:
     measurements: list[Measurement]
     latencies: list[Latency] = field(default_factory=list)
     calibration: list[Calibrated] = field(default_factory=list)
+    study: Study | None = None
 
     @property
     def simulated(self) -> bool:
@@ -150,6 +184,8 @@ def load(paths: Iterable[pathlib.Path]) -> Results:
         if _simulated(results.contexts[index]) != _simulated(results.contexts[0]):
             raise ResultsError(f"{path}: simulated results and measured ones cannot share a page; "
                                "make one page of each")
+    if results.study and len(given) > 1:
+        raise ResultsError("a study has pages of its own; report its file alone")
     _label(results)
     return results
 
@@ -213,16 +249,19 @@ class _Reader:
                                                "threads and operation")
             seen.add(key)
         results.latencies += latencies
+        if "study" in document:
+            results.study = self.study(document["study"])
 
     def fail(self, where: str, expectation: str) -> NoReturn:
         raise ResultsError(f"{self.path}: '{where}' {expectation}; {EXPECTED}")
 
-    def objects(self, document: Object, key: str, optional: bool = False) -> list[Object]:
+    def objects(self, document: Object, key: str, optional: bool = False,
+                within: str = "") -> list[Object]:
         value: Any = document.get(key, [] if optional else None)
         if optional and value == UNAVAILABLE:
             return []
         if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
-            self.fail(key, "must be a list of objects")
+            self.fail(f"{within}{key}", "must be a list of objects")
         return value
 
     def text(self, entry: Object, key: str, where: str) -> str:
@@ -327,6 +366,45 @@ class _Reader:
         return Calibrated(self.text(entry, "workload", where), self.threads(entry, where),
                           self.text(entry, "map", where), self.text(entry, "reference", where),
                           *ratios)
+
+    def study(self, given: Any) -> Study:
+        if not isinstance(given, dict):
+            self.fail("study", "must be an object")
+        found = [self.study_figure(entry, f"study.figures[{index}]")
+                 for index, entry in enumerate(self.objects(given, "figures", False, "study."))]
+        if len({figure.id for figure in found}) != len(found):
+            self.fail("study.figures", "must have an id each")
+        return Study(self.text(given, "title", "study"), self.text(given, "paper", "study"),
+                     self.simulated, found, self.objects(given, "contexts", True, "study."))
+
+    def study_figure(self, entry: Object, where: str) -> StudyFigure:
+        # The id becomes a file's name.
+        id_ = self.text(entry, "id", where)
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", id_):
+            self.fail(f"{where}.id", "must be small letters, digits and single hyphens")
+        sizes: Any = entry.get("node_bytes", {})
+        if not isinstance(sizes, dict) or not all(map(_finite, sizes.values())):
+            self.fail(f"{where}.node_bytes", "must be sizes by map")
+        at = f"{where}."
+        return StudyFigure(
+            id_, self.text(entry, "title", where), self.text(entry, "summary", where),
+            [self.text(panel, "workload", f"{where}.panels[{index}]")
+             for index, panel in enumerate(self.objects(entry, "panels", False, at))], sizes,
+            [(self.text(gap, "map", f"{where}.missing[{index}]"),
+              self.text(gap, "why", f"{where}.missing[{index}]"))
+             for index, gap in enumerate(self.objects(entry, "missing", False, at))],
+            [self.finding(finding, f"{where}.findings[{index}]")
+             for index, finding in enumerate(self.objects(entry, "findings", False, at))])
+
+    def finding(self, entry: Object, where: str) -> Finding:
+        verdict = entry.get("verdict")
+        if verdict not in VERDICTS:
+            self.fail(f"{where}.verdict", f"must be one of {', '.join(VERDICTS)}")
+        keys = self.number(entry, "keys", where)
+        if keys is None:
+            self.fail(f"{where}.keys", "must be a number")
+        return Finding(self.text(entry, "paper", where), self.text(entry, "ours", where), verdict,
+                       int(keys), _plain(entry.get("machine")))
 
     def repetitions(self, group: list[tuple[str, Object]], runs: list[Any]) -> int:
         stated = (self.number(entry, "repetitions", where) for where, entry in group)

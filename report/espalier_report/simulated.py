@@ -19,11 +19,14 @@ TRUST = ("Everything on this page is simulated. Memory is modelled, computation 
          "and counts mean something, absolute throughput does not.")
 
 
+def machine_name(context: dict[str, Any]) -> str:
+    machine = context.get("machine", {})
+    return str(machine.get("name", text.UNAVAILABLE)) if isinstance(machine, dict) \
+        else text.UNAVAILABLE
+
+
 def machines(results: Results) -> str:
-    names = (context.get("machine", {}) for context in results.contexts)
-    return text.listing(dict.fromkeys(
-        str(machine.get("name", text.UNAVAILABLE)) if isinstance(machine, dict)
-        else text.UNAVAILABLE for machine in names))
+    return text.listing(dict.fromkeys(map(machine_name, results.contexts)))
 
 
 def headline(results: Results) -> str:

@@ -50,7 +50,7 @@ def skip(missing: str) -> None:
 require_browser()
 
 import fixture  # noqa: E402
-from espalier_report import page, plotly_bundle, results  # noqa: E402
+from espalier_report import page, plotly_bundle, results, study  # noqa: E402
 from selenium import webdriver  # noqa: E402
 from selenium.common.exceptions import TimeoutException  # noqa: E402
 from selenium.webdriver.chrome.options import Options  # noqa: E402
@@ -101,6 +101,14 @@ def fixture_page(document: dict[str, Any] | None = None) -> str:
         source = pathlib.Path(folder) / "results.json"
         source.write_text(json.dumps(document or fixture.document()), encoding="utf-8")
         return page.render(results.load([source]), plotly_bundle.load())
+
+
+def study_pages(simulated: bool) -> dict[str, str]:
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / "results.json"
+        source.write_text(json.dumps(fixture.study_document(simulated)), encoding="utf-8")
+        return {one.name: one.html for one in study.pages(
+            results.load([source]), "index.html", plotly_bundle.load())}
 
 
 def luminance(colour: str) -> float:
@@ -361,6 +369,39 @@ class SimulatedPage(ReportPage):
         self.assertEqual(self.browser.errors(), [])
 
 
+class StudyPage(ReportPage):
+    """The page of a study's figure, with bars in pairs."""
+
+    called = "study-"
+    simulated = False
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.pages = study_pages(cls.simulated)
+        cls.html = cls.pages["figure-2.html"]
+
+    def test_draws_what_the_fixture_holds(self) -> None:
+        self.open()
+        drawn = {name: (drawing["bars"], drawing["lines"])
+                 for name, drawing in self.browser.drawings().items()}
+        self.assertEqual(drawn, fixture.SIMULATED_STUDY_DRAWN if self.simulated else fixture.STUDY_DRAWN)
+
+    def test_the_index_fits_a_phone_and_has_no_error(self) -> None:
+        for size in (DESKTOP, PHONE):
+            self.browser.emulate(size)
+            self.browser.open(self.pages["index.html"])
+            self.assertEqual(self.browser.errors(), [])
+            self.assertLessEqual(self.browser.driver.execute_script(
+                "return document.documentElement.scrollWidth"), size[0])
+            self.browser.screenshot(f"{self.called}index-{size[0]}")
+
+
+class SimulatedStudyPage(StudyPage):
+    called = "simulated-study-"
+    simulated = True
+
+
 class BrokenControls(BrowserCase):
     """The checks above are worth something only if they catch pages that are broken."""
 
@@ -411,7 +452,7 @@ class BrokenControls(BrowserCase):
 def load_tests(loader: unittest.TestLoader, _: unittest.TestSuite,
                __: str | None) -> unittest.TestSuite:
     cases = [ReportPage] if OPTIONS.report else [ReportPage, FixturePage, SimulatedPage,
-                                                     BrokenControls]
+                                                     StudyPage, SimulatedStudyPage, BrokenControls]
     return unittest.TestSuite(loader.loadTestsFromTestCase(case) for case in cases)
 
 

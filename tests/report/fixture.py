@@ -153,3 +153,39 @@ def calibrated_document() -> Json:
 SIMULATED_DRAWN = {"throughput-0": (0, 2), "throughput-1": (1, 0), "served-0": (15, 0),
                    "served-1": (4, 0), "stalls-0": (3, 0), "stalls-1": (1, 0),
                    "calibration-0": (4, 0)}
+
+
+def study_document(simulated: bool = False) -> Json:
+    """Two figures: one with both nodes of two trees, one that nothing was measured for."""
+    maps = {"ticket/published": 64, "ticket/segregated": 32, "ext_lf/published": 64, "ext_lf": 32}
+    times = {"ticket/published": 300.0, "ticket/segregated": 250.0, "ext_lf/published": 280.0, "ext_lf": 200.0}
+    machine = {"machine": "haswell"} if simulated else {}
+    workload = "figure-2, 1,000 keys" + (", haswell" if simulated else "")
+    findings = [{"paper": "Smaller nodes gain 23 %", "keys": 1000, "ours": "They gain 1.30 times.",
+                 "verdict": "agrees", **machine},
+                {"paper": f"A {NASTY} loses", "keys": 1000, "ours": f"{NASTY} gains.", "verdict": "differs",
+                 **machine}]
+    alone = [{"paper": "Shifted is slower", "keys": 1000, "ours": "Not measured: all.",
+              "verdict": "not measurable here", **machine}]
+    figures = [
+        {"id": "figure-2", "title": "What compact nodes gain", "summary": "With both nodes.",
+         "panels": [{"workload": workload, "keys": 1000, "threads": 4, **machine}], "node_bytes": maps,
+         "missing": [{"map": "citrus", "why": "not in this build"}], "findings": findings},
+        {"id": "figure-3", "title": "Children in the line of their parent", "summary": "Shifted.", "panels": [],
+         "node_bytes": {}, "missing": [{"map": NASTY, "why": "not in this build"}], "findings": alone}]
+    study = {"name": "atc18", "title": "Getting to the root", "paper": "Arbel-Raviv et al., ATC 2018",
+             "figures": figures}
+    if simulated:
+        told = simulated_document()["context"]
+        told["machine"] = told["machine"] | {"name": "haswell"}
+        benchmarks = [simulated_entry(workload, map_, 4, time, (50, 3, 4, 1, 1, 1, 1), 600.0)
+                      for map_, time in times.items()]
+        return {"context": told, "benchmarks": benchmarks, "study": study | {"contexts": [told]}}
+    benchmarks = [entry for map_, time in times.items()
+                  for entry in family(workload, map_, around(time), bytes_per_key=maps[map_])]
+    return {"context": context(), "benchmarks": benchmarks, "study": study}
+
+
+# As DRAWN, of the first figure of study_document(), measured and simulated.
+STUDY_DRAWN = {"pairs-0": (4, 0), "throughput-0": (4, 0), "memory-0": (4, 0)}
+SIMULATED_STUDY_DRAWN = {"pairs-0": (4, 0), "throughput-0": (4, 0), "served-0": (20, 0), "stalls-0": (4, 0)}
