@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <map>
 #include <set>
 #include <string_view>
 
+#include "apps/common/atc18_study.hpp"
 #include "apps/common/usage_error.hpp"
 
 namespace espalier::app {
@@ -21,9 +24,41 @@ bool differs_in_placement_only(const subject_facts& facts) {
 
 bool ours(const subject_facts& facts) { return facts.kind == subject_kind::espalier; }
 
+constexpr const char* all_bst = "all-bst";
+
+std::vector<std::string> trees_of_the_study() {
+  std::vector<std::string> names;
+  for (const atc18::tree& t : atc18::trees()) {
+    names.emplace_back(t.name);
+    if (t.published != nullptr) names.emplace_back(t.published);
+  }
+  return names;
+}
+
 bool stands_for(const std::string& name, const subject_facts& facts) {
   return facts.name == name || (name == "every" && ours(facts)) ||
          (name == "all" && ours(facts) && facts.variant.empty());
+}
+
+/// With the names that all-bst stands for, those that there are, in its place.
+std::vector<std::string> expanded(const std::vector<std::string>& names,
+                                  const std::vector<std::string>& catalog) {
+  std::vector<std::string> all;
+  std::vector<std::string> missing;
+  for (const std::string& name : names) {
+    if (name != all_bst) {
+      all.push_back(name);
+      continue;
+    }
+    for (const std::string& tree : trees_of_the_study())
+      (std::ranges::find(catalog, tree) != catalog.end() ? all : missing).push_back(tree);
+  }
+  if (all.empty() && !names.empty())
+    throw usage_error("all-bst: this build has none of the trees of the ATC 2018 study");
+  if (!missing.empty())
+    std::fprintf(stderr, "all-bst: missing from this build: %s\n",
+                 fmt::format("{}", fmt::join(missing, ", ")).c_str());
+  return all;
 }
 
 std::vector<std::string> names_of(const facts_list& among, const std::vector<std::size_t>& positions) {
@@ -75,7 +110,7 @@ std::vector<std::size_t> positions_of(const facts_list& among, const std::vector
   order.insert(order.end(), peers.begin(), peers.end());
 
   std::set<std::string> wanted;
-  for (const std::string& name : names) {
+  for (const std::string& name : expanded(names, catalog)) {
     bool known = false;
     for (const std::size_t position : order) {
       if (!stands_for(name, *among[position])) continue;
@@ -83,7 +118,7 @@ std::vector<std::size_t> positions_of(const facts_list& among, const std::vector
       wanted.insert(among[position]->name);
     }
     if (!known) {
-      throw usage_error(fmt::format("there is no map '{}'; the maps are {}; or all, or every", name,
+      throw usage_error(fmt::format("there is no map '{}'; the maps are {}; or all, every, or all-bst", name,
                                     fmt::join(catalog, ", ")));
     }
   }

@@ -1,7 +1,9 @@
 #include "apps/common/shared_options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -24,7 +26,10 @@ void result_options::complete() {
 }
 
 void declare_maps(CLI::App& verb, map_options& o) {
-  verb.add_option("--maps", o.maps, "Maps, comma-separated: names that `espalier list` shows, all, or every")
+  verb.add_option(
+          "--maps", o.maps,
+          "Maps, comma-separated: names that `espalier list` shows, all, every, or all-bst (the trees of "
+          "the ATC 2018 study, compact and as published)")
       ->delimiter(',')
       ->type_name("NAMES")
       ->group(maps_group);
@@ -111,6 +116,15 @@ std::vector<std::shared_ptr<const workload::workload_plan>> plans_of_mixes(
 std::optional<workload::output_file> open_output(const std::string& path) {
   if (path.empty()) return std::nullopt;
   return std::optional<workload::output_file>(std::in_place, fs::path(path));
+}
+
+void only_options(const CLI::App& verb, const std::string& who, const std::vector<std::string>& taken) {
+  for (const CLI::Option* option : verb.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() != 0 && std::ranges::find(taken, name) == taken.end())
+      throw usage_error(
+          fmt::format("{} says what is run; leave out {}, it takes {}", who, name, fmt::join(taken, ", ")));
+  }
 }
 
 void at_least(std::int64_t value, std::int64_t least, const char* option) {

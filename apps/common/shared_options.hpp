@@ -66,6 +66,9 @@ void declare_results(CLI::App& verb, result_options& options);
 /// Nothing for an empty path. Throws std::invalid_argument where the file cannot be written.
 [[nodiscard]] std::optional<workload::output_file> open_output(const std::string& path);
 
+/// Throws usage_error, which begins with `who`, where the command line has an option that is not among those.
+void only_options(const CLI::App& verb, const std::string& who, const std::vector<std::string>& taken);
+
 /// Throws usage_error where a number is less than it may be.
 void at_least(std::int64_t value, std::int64_t least, const char* option);
 

@@ -33,7 +33,9 @@ void declare(CLI::App& verb, simulate_options& o) {
       ->type_name("N")
       ->group(measurement_group);
   declare_seed(verb, o);
-  verb.add_option("--study", o.study, "Run a study instead of the maps; a wrong name lists the studies")
+  verb.add_option(
+          "--study", o.study,
+          "Run a study instead of the maps: atc18, objects or transactions; a wrong name says what they are")
       ->type_name("NAME")
       ->group(measurement_group);
   verb.add_flag("--calibrate", o.calibrate,
@@ -51,6 +53,7 @@ void declare(CLI::App& verb, simulate_options& o) {
       "Examples:\n"
       "  espalier simulate --maps ticket,edge_ext_lf --threads 1,10,40\n"
       "  espalier simulate --machine haswell --maps all --mix ycsb-a --out simulated/\n"
+      "  espalier simulate --study atc18 --machine abu_dhabi --keys 1000000 --out atc18/\n"
       "  espalier simulate --calibrate --maps all --mix 50/25/25\n"
       "Counts are those of a model of the machine's memory and the same in every run; what computation costs "
       "is\n"

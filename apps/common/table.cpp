@@ -55,4 +55,23 @@ std::string bold(std::string_view text, bool colour) {
   return colour ? fmt::format("\033[1m{}\033[0m", text) : std::string(text);
 }
 
+std::string wrapped(const std::string& text, const std::string& indent, std::size_t width) {
+  std::string all;
+  std::string line;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::size_t end = text.find(' ', at);
+    if (end == std::string::npos) end = text.size();
+    const std::string word = text.substr(at, end - at);
+    at = end + 1;
+    if (word.empty()) continue;
+    if (!line.empty() && line.size() + 1 + word.size() > width) {
+      all += indent + line + '\n';
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return all + indent + line + '\n';
+}
+
 }  // namespace espalier::app

@@ -31,4 +31,7 @@ class table {
 
 [[nodiscard]] std::string bold(std::string_view text, bool colour);
 
+/// The text in lines of at most `width` characters after an indent, broken at spaces.
+[[nodiscard]] std::string wrapped(const std::string& text, const std::string& indent, std::size_t width);
+
 }  // namespace espalier::app

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -12,9 +10,8 @@
 #include "apps/common/report_page.hpp"
 #include "apps/common/usage_error.hpp"
 #include "bench_options.hpp"
+#include "bench_study.hpp"
 #include "commands.hpp"
-#include "espalier/hw/thread_slot.hpp"
-#include "espalier/hw/topology.hpp"
 #include "espalier/peers_config.hpp"
 #include "espalier/workload/key_file.hpp"
 #include "espalier/workload/result.hpp"
@@ -37,28 +34,6 @@ void apply_quick_defaults(bench_options& o, const CLI::App& verb) {
   if (unset("--time")) o.seconds = 0.2;
   if (unset("--out")) o.out = "out";
   if (unset("--latency-every")) o.latency_every = 8;
-}
-
-std::vector<unsigned> checked_threads(const std::vector<std::int64_t>& asked) {
-  if (asked.empty()) {
-    const std::size_t cores = std::max<std::size_t>(hw::topology::system().cores().size(), 1);
-    return {static_cast<unsigned>(std::min<std::size_t>(cores, 16))};
-  }
-  std::vector<unsigned> threads;
-  for (const std::int64_t n : asked) {
-    const std::int64_t most = hw::max_thread_slots - 16;  // some are the program's own
-    if (n < 1 || n > most)
-      throw usage_error(fmt::format("--threads {} is out of range; from 1 to {} is possible", n, most));
-    threads.push_back(static_cast<unsigned>(n));
-  }
-  return threads;
-}
-
-hw::pin_policy checked_pin(const std::string& name) {
-  if (name == "cores") return hw::pin_policy::cores;
-  if (name == "scatter") return hw::pin_policy::scatter;
-  if (name == "none") return hw::pin_policy::none;
-  throw usage_error(fmt::format("--pin {} is unknown; it is cores, scatter or none", name));
 }
 
 std::vector<std::shared_ptr<const workload::workload_plan>> quick_plans(const bench_options& o) {
@@ -112,21 +87,7 @@ std::vector<workload::registration> chosen_peers() {
 }
 
 workload::session_request session_of(const bench_options& o, const CLI::App& verb) {
-  at_least(o.runs, 1, "--runs");
-  at_least(o.latency_every, 0, "--latency-every");
-  at_least(o.operations, 0, "--operations");
-  if (!(o.seconds > 0) || o.seconds > 86400)
-    throw usage_error(
-        fmt::format("--time {} is out of range; seconds above 0 and up to 86400 are possible", o.seconds));
-  workload::session_request s;
-  s.threads = checked_threads(o.threads);
-  s.pinning = checked_pin(o.pin);
-  s.runs = static_cast<unsigned>(o.runs);
-  s.time = std::chrono::nanoseconds(std::llround(o.seconds * 1e9));
-  if (o.operations > 0) s.operations = static_cast<std::uint64_t>(o.operations);
-  s.seed = o.seed;
-  s.latency_every = static_cast<unsigned>(o.latency_every);
-  s.check_leaks = !o.no_leak_check;
+  workload::session_request s = measurement_of(o);
   s.maps = choose_maps(workload::registry(), o.map_names(), o.placements);
   if (o.peers) {
     const auto peers = chosen_peers();
@@ -147,6 +108,7 @@ void write_hgrm(const fs::path& folder, const std::vector<workload::measurement>
 }
 
 void run_bench(bench_options o, const CLI::App& verb) {
+  if (!o.study.empty()) return run_bench_study(o, verb);
   if (o.quick) apply_quick_defaults(o, verb);
   o.complete();
 

@@ -1,11 +1,51 @@
 #include "bench_options.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "apps/common/usage_error.hpp"
+#include "espalier/hw/thread_slot.hpp"
+#include "espalier/hw/topology.hpp"
+
 namespace espalier::app {
+namespace {
+
+std::vector<unsigned> checked_threads(const std::vector<std::int64_t>& asked) {
+  if (asked.empty()) {
+    const std::size_t cores = std::max<std::size_t>(hw::topology::system().cores().size(), 1);
+    return {static_cast<unsigned>(std::min<std::size_t>(cores, 16))};
+  }
+  std::vector<unsigned> threads;
+  for (const std::int64_t n : asked) {
+    const std::int64_t most = hw::max_thread_slots - 16;  // some are the program's own
+    if (n < 1 || n > most)
+      throw usage_error(fmt::format("--threads {} is out of range; from 1 to {} is possible", n, most));
+    threads.push_back(static_cast<unsigned>(n));
+  }
+  return threads;
+}
+
+hw::pin_policy checked_pin(const std::string& name) {
+  if (name == "cores") return hw::pin_policy::cores;
+  if (name == "scatter") return hw::pin_policy::scatter;
+  if (name == "none") return hw::pin_policy::none;
+  throw usage_error(fmt::format("--pin {} is unknown; it is cores, scatter or none", name));
+}
+
+}  // namespace
 
 void declare(CLI::App& verb, bench_options& o) {
   verb.add_flag(
       "--quick", o.quick,
       "The main job: every map, three workloads and one on real keys, to out/, in under two minutes");
+
+  verb.add_option("--study", o.study,
+                  "Run a study in place of maps and workloads: atc18, figure by figure, with what it found "
+                  "beside what is found here; --keys K for one number of keys, --out for its pages")
+      ->type_name("NAME");
 
   declare_maps(verb, o);
   verb.add_flag("--peers", o.peers, "Also the maps of other libraries that this program was built with")
@@ -63,7 +103,27 @@ void declare(CLI::App& verb, bench_options& o) {
       "  espalier bench --quick\n"
       "  espalier bench --maps ticket,edge_ext_lf --keys 10000000 --mix 50/25/25 --peers --runs 7\n"
       "  espalier bench --maps all --mix ycsb-a --mix ycsb-e --threads 1,2,4 --out results/\n"
+      "  espalier bench --study atc18 --keys 1000000 --out atc18/\n"
       "Other programs disturb a measurement; compare only maps of one invocation, whose runs alternate.");
+}
+
+workload::session_request measurement_of(const bench_options& o) {
+  at_least(o.runs, 1, "--runs");
+  at_least(o.latency_every, 0, "--latency-every");
+  at_least(o.operations, 0, "--operations");
+  if (!(o.seconds > 0) || o.seconds > 86400)
+    throw usage_error(
+        fmt::format("--time {} is out of range; seconds above 0 and up to 86400 are possible", o.seconds));
+  workload::session_request s;
+  s.threads = checked_threads(o.threads);
+  s.pinning = checked_pin(o.pin);
+  s.runs = static_cast<unsigned>(o.runs);
+  s.time = std::chrono::nanoseconds(std::llround(o.seconds * 1e9));
+  if (o.operations > 0) s.operations = static_cast<std::uint64_t>(o.operations);
+  s.seed = o.seed;
+  s.latency_every = static_cast<unsigned>(o.latency_every);
+  s.check_leaks = !o.no_leak_check;
+  return s;
 }
 
 }  // namespace espalier::app

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "apps/common/shared_options.hpp"
+#include "espalier/workload/session.hpp"
 
 namespace espalier::app {
 
@@ -8,6 +9,7 @@ namespace espalier::app {
 struct bench_options : map_options, load_options, result_options {
   bool quick = false;
   bool peers = false;
+  std::string study;
   std::string trace;
   std::string record;
   std::vector<std::int64_t> threads;
@@ -21,5 +23,8 @@ struct bench_options : map_options, load_options, result_options {
 };
 
 void declare(CLI::App& verb, bench_options& options);
+
+/// How to measure: all of a request but its maps and plans. Throws usage_error.
+[[nodiscard]] workload::session_request measurement_of(const bench_options& options);
 
 }  // namespace espalier::app

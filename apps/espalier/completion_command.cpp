@@ -31,7 +31,7 @@ std::string bash_script(const CLI::App& parser) {
   std::vector<std::string> maps;
   for (const auto& r : choose_maps(workload::registry(), workload::subject_kind::espalier))
     maps.push_back(r.facts.name);
-  maps.insert(maps.end(), {"all", "every"});
+  maps.insert(maps.end(), {"all", "every", "all-bst"});
   return fmt::format(R"(# bash completion for espalier; load it with: source <(espalier completion)
 _espalier() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} words=''
@@ -49,6 +49,9 @@ _espalier() {{
     --machine)
       words=$("${{COMP_WORDS[0]}}" simulate --machines 2>/dev/null | grep -o '^[a-z0-9_]*') ;;
     --order) words='scrambled sequential' ;;
+    --study)
+      words='atc18'
+      [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 objects transactions' ;;
     --json|--csv|--report|--trace|--record|--keys-from|--out|--hgrm|-o|--output)
       COMPREPLY=($(compgen -f -- "$current"))
       return ;;

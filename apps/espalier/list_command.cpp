@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -57,11 +59,87 @@ void print_json(const std::vector<workload::registration>& all) {
   std::printf("%s\n", list.dump(1).c_str());
 }
 
+/// A node's members and the gaps between them, as lines of a table.
+struct node_lines {
+  std::string head;
+  std::vector<std::array<std::string, 3>> lines;
+};
+
+node_lines lines_of(const workload::subject_facts& f) {
+  node_lines node;
+  node.head = fmt::format("{}: {}", f.name,
+                          f.node_bytes ? fmt::format("{} bytes", *f.node_bytes) : std::string("unavailable"));
+  std::size_t at = 0;
+  const auto gap_until = [&](std::size_t end) {
+    if (end > at) node.lines.push_back({fmt::format("{}", at), fmt::format("{}", end - at), "(padding)"});
+  };
+  for (const node_member& m : f.node_members) {
+    gap_until(m.offset);
+    node.lines.push_back({fmt::format("{}", m.offset), fmt::format("{}", m.bytes), std::string(m.name)});
+    at = std::max(at, m.offset + m.bytes);
+  }
+  if (!f.node_members.empty() && f.node_bytes) gap_until(*f.node_bytes);
+  if (node.lines.empty()) node.lines.push_back({"", "", "members unavailable"});
+  return node;
+}
+
+/// Each algorithm's default, and beside it its published node where there is one.
+void print_nodes(const std::vector<workload::registration>& all) {
+  using enum table::align;
+  const bool colour = wants_colour(STDOUT_FILENO);
+  for (const auto& r : all) {
+    if (!r.facts.variant.empty()) continue;
+    std::vector<node_lines> nodes{lines_of(r.facts)};
+    for (const auto& other : all) {
+      if (other.facts.algorithm == r.facts.algorithm && other.facts.variant == "published")
+        nodes.push_back(lines_of(other.facts));
+    }
+    std::vector<std::string> heads;
+    std::vector<table::align> aligns;
+    std::size_t rows = 0;
+    for (const node_lines& node : nodes) {
+      heads.insert(heads.end(), {"offset", "bytes", node.head});
+      aligns.insert(aligns.end(), {right, right, left});
+      rows = std::max(rows, node.lines.size());
+    }
+    table t(heads, aligns);
+    for (std::size_t i = 0; i < rows; ++i) {
+      std::vector<std::string> row;
+      for (const node_lines& node : nodes) {
+        const auto line = i < node.lines.size() ? node.lines[i] : std::array<std::string, 3>{};
+        row.insert(row.end(), line.begin(), line.end());
+      }
+      t.add(std::move(row));
+    }
+    std::printf("%s\n", t.text(colour).c_str());
+  }
+}
+
+void print_nodes_json(const std::vector<workload::registration>& all) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& r : all) {
+    const auto& f = r.facts;
+    if (!f.variant.empty() && f.variant != "published") continue;
+    nlohmann::ordered_json j;
+    j["map"] = f.name;
+    if (f.node_bytes)
+      j["node_bytes"] = *f.node_bytes;
+    else
+      j["node_bytes"] = "unavailable";
+    if (f.node_members.empty()) j["members"] = "unavailable";
+    for (const node_member& m : f.node_members)
+      j["members"].push_back({{"name", m.name}, {"offset", m.offset}, {"bytes", m.bytes}});
+    list.push_back(std::move(j));
+  }
+  std::printf("%s\n", list.dump(1).c_str());
+}
+
 }  // namespace
 
 void add_list_command(CLI::App& parser) {
   struct options {
     bool peers = false;
+    bool nodes = false;
     bool json = false;
   };
   const auto chosen = std::make_shared<options>();
@@ -69,6 +147,9 @@ void add_list_command(CLI::App& parser) {
       parser.add_subcommand("list", "Show the maps of the catalogue and what each promises");
   verb->add_flag("--peers", chosen->peers,
                  "Also the maps of other libraries that this program was built with");
+  verb->add_flag(
+      "--nodes", chosen->nodes,
+      "Show what lies where in the node of each map: its default, and beside it the published one");
   verb->add_flag("--json", chosen->json, "Print JSON instead of a table");
   verb->callback([chosen] {
     using workload::subject_kind;
@@ -77,7 +158,10 @@ void add_list_command(CLI::App& parser) {
       const auto peers = choose_maps(workload::registry(), subject_kind::peer);
       all.insert(all.end(), peers.begin(), peers.end());
     }
-    chosen->json ? print_json(all) : print_table(all);
+    if (chosen->nodes)
+      chosen->json ? print_nodes_json(all) : print_nodes(all);
+    else
+      chosen->json ? print_json(all) : print_table(all);
   });
 }
 

@@ -27,10 +27,6 @@ namespace {
 using app::simulate_options;
 using app::usage_error;
 
-constexpr const char* trust =
-    "All of this is simulated. Memory is modelled, computation is guessed: rankings and counts mean\n"
-    "something, absolute throughput does not. docs/simulated-machine.md says how far to trust it.";
-
 sim::machine_spec chosen_machine(const std::string& name) {
   if (name == "this") return sim::this_machine(hw::topology::system());
   std::string known;
@@ -121,29 +117,45 @@ std::vector<simulated_measurement> run_maps(const simulation_request& request, t
   return all;
 }
 
+int run_study(const simulate_options& o, const CLI::App& parser) {
+  const study& chosen = find_study(o.study);
+  std::vector<std::string> taken = chosen.options;
+  taken.emplace_back("--study");
+  app::only_options(parser, "--study " + chosen.name, taken);
+  study_options s;
+  s.given = [&parser](const char* option) { return parser.count(option) != 0; };
+  const bool own_machines = !chosen.machines.empty() && !s.given("--machine");
+  for (const std::string& name : own_machines ? chosen.machines : std::vector<std::string>{o.machine}) {
+    const sim::machine_spec machine = chosen_machine(name);
+    s.places.push_back({machine, chosen_threads(o, machine)});
+  }
+  s.pinning = chosen_pinning(o.pin);
+  s.pin = o.pin;
+  s.operations = static_cast<std::uint64_t>(o.operations);
+  s.keys = o.keys;
+  s.seed = o.seed;
+  s.json = o.json;
+  s.csv = o.csv;
+  s.out = o.out;
+  return chosen.run(s);
+}
+
 int run(simulate_options o, const CLI::App& parser) {
   if (o.list_machines) {
     std::fputs(machine_list().c_str(), stdout);
     return app::exit_done;
   }
   // Everything that can be refused is refused before the first operation.
-  o.complete();
   app::at_least(o.operations, 1, "--operations");
   if (o.calibrate) check_calibration(o, parser);
+  if (!o.study.empty()) return run_study(o, parser);
+  o.complete();
   simulation_request request;
   request.machine = chosen_machine(o.calibrate ? "this" : o.machine);
   request.threads = chosen_threads(o, request.machine);
   request.pinning = chosen_pinning(o.pin);
   request.operations = static_cast<std::uint64_t>(o.operations);
   request.seed = o.seed;
-  if (!o.study.empty()) {
-    const study& chosen = find_study(o.study);
-    {
-      const outputs probe(o);
-    }
-    return chosen.run({request.machine, request.threads, request.pinning, request.operations, o.keys, o.seed,
-                       o.json, o.csv, o.report, o.wide});
-  }
   request.maps = app::choose_maps(simulated_catalog(), o.map_names(), o.placements);
   if (o.calibrate && request.maps.size() < 2)
     throw usage_error("--calibrate compares maps with the first one; name at least two");

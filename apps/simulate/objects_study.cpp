@@ -1,17 +1,16 @@
 #include <fmt/format.h>
-
 #include <unistd.h>
+
 #include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "apps/common/shared_options.hpp"
 #include "apps/common/table.hpp"
-#include "apps/common/usage_error.hpp"
 #include "apps/simulate/objects.hpp"
 #include "apps/simulate/result.hpp"
 #include "apps/simulate/study.hpp"
-#include "espalier/workload/context.hpp"
 #include "espalier/workload/output_file.hpp"
 
 // Read-write objects under locks and by message (DPS, Middleware 2019, section 5.1 and figure 7).
@@ -43,11 +42,11 @@ struct row {
 
 std::vector<row> measure_all(const study_options& o) {
   std::vector<row> rows;
-  for (const unsigned threads : o.threads) {
+  for (const unsigned threads : o.places.front().threads) {
     for (const shape& s : shapes) {
       double locked_cycles = 0;
       for (const program& p : programs) {
-        const objects_request request{.machine = o.machine,
+        const objects_request request{.machine = o.places.front().machine,
                                       .threads = threads,
                                       .pinning = o.pinning,
                                       .objects = s.objects,
@@ -76,7 +75,7 @@ void print(const study_options& o, const std::vector<row>& rows) {
   std::printf("%s\n",
               app::bold(fmt::format("SIMULATED on {}: objects of cache lines, each operation reads and "
                                     "writes all lines of one",
-                                    o.machine.name),
+                                    o.places.front().machine.name),
                         colour)
                   .c_str());
   table t({"threads", "objects x lines", "done", "remote\ntransfers", "local\ntransfers", "stall\ncycles",
@@ -88,7 +87,8 @@ void print(const study_options& o, const std::vector<row>& rows) {
            std::string(r.program), fmt::format("{:.2f}", r.measured.per_operation(c.remote_transfers)),
            fmt::format("{:.2f}", r.measured.per_operation(c.local_transfers)),
            fmt::format("{:.0f}", r.measured.per_operation(c.stall_cycles)),
-           fmt::format("{:.3f}", per_second(r, o.machine.ghz) / 1e6), fmt::format("{:.2f} x", r.speed_up)});
+           fmt::format("{:.3f}", per_second(r, o.places.front().machine.ghz) / 1e6),
+           fmt::format("{:.2f} x", r.speed_up)});
   }
   std::printf(
       "%s\nTransfers and cycles are per operation. Each socket is a locality of the objects that are "
@@ -97,26 +97,16 @@ void print(const study_options& o, const std::vector<row>& rows) {
 }
 
 std::string json_of(const study_options& o, const std::vector<row>& rows) {
-  nlohmann::ordered_json all;
-  all["context"] = context_json(workload::gather_context(o.seed, "cores"), o.machine);
-  all["context"]["study"] = "objects";
-  all["benchmarks"] = nlohmann::ordered_json::array();
+  nlohmann::ordered_json all = study_document(o, o.places.front().machine, "objects");
   for (const row& r : rows) {
-    nlohmann::ordered_json one;
-    one["name"] =
-        fmt::format("objects/{}x{}/{}/threads:{}", r.objects.objects, r.objects.lines, r.program, r.threads);
-    one["run_type"] = "iteration";
-    one["threads"] = r.threads;
-    one["iterations"] = r.measured.operations;
-    one["real_time"] = 1e9 / per_second(r, o.machine.ghz);
-    one["cpu_time"] = 1e9 / per_second(r, o.machine.ghz) * r.threads;
-    one["time_unit"] = "ns";
-    one["simulated"] = true;
+    nlohmann::ordered_json one = study_entry(
+        fmt::format("objects/{}x{}/{}/threads:{}", r.objects.objects, r.objects.lines, r.program, r.threads),
+        r.threads, r.measured.operations, r.measured.cycles, o.places.front().machine.ghz);
     one["speed_up"] = r.speed_up;
     one["counts"] = counts_json(r.measured.total, r.measured.operations);
     all["benchmarks"].push_back(std::move(one));
   }
-  return all.dump(2) + "\n";
+  return all.dump(1) + "\n";
 }
 
 std::string csv_of(const std::vector<row>& rows) {
@@ -131,11 +121,8 @@ std::string csv_of(const std::vector<row>& rows) {
 }
 
 int run(const study_options& o) {
-  if (!o.report.empty()) throw app::usage_error("the study objects has no report; --json and --csv it has");
-  std::optional<workload::output_file> json;
-  std::optional<workload::output_file> csv;
-  if (!o.json.empty()) json.emplace(o.json);
-  if (!o.csv.empty()) csv.emplace(o.csv);
+  std::optional<workload::output_file> json = app::open_output(o.json);
+  std::optional<workload::output_file> csv = app::open_output(o.csv);
   const std::vector<row> rows = measure_all(o);
   print(o, rows);
   if (json) json->commit(json_of(o, rows));
@@ -144,8 +131,11 @@ int run(const study_options& o) {
 }
 
 const registered_study objects{
-    "objects",
-    "read-write objects under MCS locks, and by message to their socket (Middleware 2019, figure 7)", run};
+    {"objects",
+     "read-write objects under MCS locks, and by message to their socket (Middleware 2019, figure 7)",
+     {"--machine", "--threads", "--pin", "--operations", "--seed", "--json", "--csv"},
+     {},
+     run}};
 
 }  // namespace
 }  // namespace espalier::simulate

@@ -75,6 +75,12 @@ ordered_json caches_json(const sim::machine_spec& m) {
                               one("Unified", 3, m.llc, m.cores_per_socket * m.threads_per_core)});
 }
 
+double per_operation(std::uint64_t count, std::uint64_t operations) {
+  return static_cast<double>(count) / static_cast<double>(operations);
+}
+
+}  // namespace
+
 ordered_json entry_json(const simulated_measurement& m, std::size_t family) {
   const std::string name = fmt::format("{}/{}/threads:{}", m.plan->name, m.facts.name, m.threads);
   const double time = 1e9 / m.operations_per_second();
@@ -103,12 +109,6 @@ ordered_json entry_json(const simulated_measurement& m, std::size_t family) {
   j["counts"] = counts_json(m.total, m.operations);
   return j;
 }
-
-double per_operation(std::uint64_t count, std::uint64_t operations) {
-  return static_cast<double>(count) / static_cast<double>(operations);
-}
-
-}  // namespace
 
 ordered_json counts_json(const sim::counts& total, std::uint64_t operations) {
   ordered_json counts;
@@ -147,6 +147,30 @@ ordered_json context_json(const workload::run_context& host, const sim::machine_
   j["seed"] = host.seed;
   j["pinning"] = host.pinning;
   j["machine"] = machine_json(machine);
+  return j;
+}
+
+ordered_json study_document(const study_options& o, const sim::machine_spec& machine,
+                            std::string_view study) {
+  ordered_json j;
+  j["context"] = context_json(workload::gather_context(o.seed, o.pin), machine);
+  j["context"]["study"] = study;
+  j["benchmarks"] = ordered_json::array();
+  return j;
+}
+
+ordered_json study_entry(const std::string& name, unsigned threads, std::uint64_t operations,
+                         std::uint64_t cycles, double ghz) {
+  const double time = static_cast<double>(cycles) / ghz / static_cast<double>(operations);
+  ordered_json j;
+  j["name"] = name;
+  j["run_type"] = "iteration";
+  j["threads"] = threads;
+  j["iterations"] = operations;
+  j["real_time"] = time;
+  j["cpu_time"] = time * threads;
+  j["time_unit"] = "ns";
+  j["simulated"] = true;
   return j;
 }
 

@@ -7,6 +7,7 @@
 
 #include "apps/simulate/calibration.hpp"
 #include "apps/simulate/session.hpp"
+#include "apps/simulate/study.hpp"
 #include "espalier/workload/context.hpp"
 
 namespace espalier::simulate {
@@ -21,6 +22,16 @@ namespace espalier::simulate {
 /// The same for a line of CSV, each with a comma before it; and the names, each with the suffix.
 [[nodiscard]] std::string counts_csv(const sim::counts& total, std::uint64_t operations);
 [[nodiscard]] std::string counts_csv_head(std::string_view suffix);
+
+/// The result file of a study: its context, and no entry yet.
+[[nodiscard]] nlohmann::ordered_json study_document(const study_options& o, const sim::machine_spec& machine,
+                                                    std::string_view study);
+/// An entry of it: so many operations in so many cycles. To be completed by what the study counts.
+[[nodiscard]] nlohmann::ordered_json study_entry(const std::string& name, unsigned threads,
+                                                 std::uint64_t operations, std::uint64_t cycles, double ghz);
+
+/// An entry for a map.
+[[nodiscard]] nlohmann::ordered_json entry_json(const simulated_measurement& m, std::size_t family);
 
 /// Results in the JSON shape of Google Benchmark: `context`, and `benchmarks` with one entry for each
 /// measurement, which is the same to the last byte in every run. real_time is the simulated time, cpu_time that

@@ -78,7 +78,7 @@ simulated_measurement measure(const simulation_request& request, const simulated
       map->do_all(feed);
     });
   };
-  static_cast<void>(phase(request.operations / 5 + 1));
+  static_cast<void>(phase(request.warm_up.value_or(request.operations / 5 + 1)));
   ++draws.seed;
   const sim::phase_result measured = phase(request.operations);
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,10 @@ struct simulation_request {
   sim::machine_spec machine;
   std::vector<unsigned> threads;
   sim::pinning pinning = sim::pinning::smt_last;
-  /// Of all threads together. Before them a fifth as many warm the caches up.
+  /// Of all threads together.
   std::uint64_t operations = 100'000;
+  /// Operations before them, which warm the caches up; a fifth as many where nothing is said.
+  std::optional<std::uint64_t> warm_up{};
   std::uint64_t seed = 42;
 };
 

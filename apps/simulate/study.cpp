@@ -27,9 +27,9 @@ const study& find_study(const std::string& name) {
   throw app::usage_error(fmt::format("there is no study '{}'; there is {}", name, known));
 }
 
-registered_study::registered_study(std::string name, std::string description,
-                                   std::function<int(const study_options&)> run) {
-  studies().emplace(name, study{name, std::move(description), std::move(run)});
+registered_study::registered_study(study one) {
+  std::string name = one.name;
+  studies().emplace(std::move(name), std::move(one));
 }
 
 }  // namespace espalier::simulate

@@ -55,25 +55,6 @@ std::string socket_text(const sim::machine_spec& m) {
                      m.threads_per_core == 1 ? "" : fmt::format(" x {} threads", m.threads_per_core), m.ghz);
 }
 
-std::string wrapped(const std::string& text, const std::string& indent, std::size_t width) {
-  std::string all;
-  std::string line;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    std::size_t end = text.find(' ', at);
-    if (end == std::string::npos) end = text.size();
-    const std::string word = text.substr(at, end - at);
-    at = end + 1;
-    if (word.empty()) continue;
-    if (!line.empty() && line.size() + 1 + word.size() > width) {
-      all += indent + line + '\n';
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-  }
-  return all + indent + line + '\n';
-}
-
 }  // namespace
 
 std::string measurement_table(const sim::machine_spec& machine,
@@ -136,7 +117,8 @@ std::string calibration_table(const std::vector<calibrated_ratio>& ratios, bool 
 std::string machine_list() {
   std::string all;
   const auto add = [&](const sim::machine_spec& m) {
-    all += fmt::format("{}  SIMULATED: {}\n", m.name, socket_text(m)) + wrapped(m.description, "  ", 100);
+    all +=
+        fmt::format("{}  SIMULATED: {}\n", m.name, socket_text(m)) + app::wrapped(m.description, "  ", 100);
   };
   for (const sim::machine_spec& m : sim::presets()) add(m);
   try {

@@ -10,6 +10,11 @@ namespace espalier::simulate {
 
 enum class table_width : unsigned char { narrow, wide };
 
+/// What stands below all that is printed.
+inline constexpr const char* trust =
+    "All of this is simulated. Memory is modelled, computation is guessed: rankings and counts mean\n"
+    "something, absolute throughput does not. docs/simulated-machine.md says how far to trust it.";
+
 /// One plan's measurements, map by map; the speed-up is against the map's first number of threads. The heading
 /// says that all of it is simulated. Narrow is at most 120 columns for names of up to 30 characters; wide has
 /// every count.

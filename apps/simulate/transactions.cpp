@@ -52,20 +52,18 @@ std::uint64_t largest(std::uint64_t most, Fits&& fits) {
 
 }  // namespace
 
-transactional_measurement measure_transactions(const sim::machine_spec& machine, unsigned threads,
-                                               transactional_structure structure, std::uint64_t operations,
-                                               std::uint64_t seed) {
-  check_machine(machine);
-  sim::simulation simulated(machine, threads);
+transactional_measurement measure_transactions(const transactional_request& request) {
+  check_machine(request.machine);
+  sim::simulation simulated(request.machine, request.threads, request.pinning);
   std::unique_ptr<transactional_program> program;
   simulated.outside_time([&] {
-    program = structure == transactional_structure::counter ? make_transactional_counter()
-                                                            : make_transactional_list(list_keys);
+    program = request.structure == transactional_structure::counter ? make_transactional_counter()
+                                                                    : make_transactional_list(list_keys);
   });
   std::uint64_t fallbacks = 0;
-  std::uint64_t left = operations;
+  std::uint64_t left = request.operations;
   const sim::phase_result measured = simulated.run([&](unsigned thread) {
-    draws numbers(seed, thread, left);
+    draws numbers(request.seed, thread, left);
     for (std::uint64_t n = 0; numbers.next(n);) {
       if (program->operate(n)) ++fallbacks;
     }
@@ -76,7 +74,7 @@ transactional_measurement measure_transactions(const sim::machine_spec& machine,
     program.reset();
   });
   if (!right) throw std::logic_error("a simulated transactional structure came out wrong");
-  return {operations, fallbacks, measured.transactions, measured.cycles};
+  return {request.operations, fallbacks, measured.transactions, measured.cycles};
 }
 
 transactional_limits probe_limits(const sim::machine_spec& machine) {

@@ -4,6 +4,7 @@
 
 #include "espalier/hw/htm.hpp"
 #include "sim/machine/machine_spec.hpp"
+#include "sim/machine/thread_order.hpp"
 #include "sim/transactions/transaction_counts.hpp"
 
 namespace espalier::simulate {
@@ -17,12 +18,18 @@ struct transactional_measurement {
   std::uint64_t cycles;
 };
 
+struct transactional_request {
+  sim::machine_spec machine;
+  unsigned threads = 1;
+  sim::pinning pinning = sim::pinning::smt_last;
+  transactional_structure structure = transactional_structure::counter;
+  std::uint64_t operations = 0;
+  std::uint64_t seed = 0;
+};
+
 /// Throws std::invalid_argument for a machine without transactions, std::logic_error should the structure
 /// come out wrong.
-[[nodiscard]] transactional_measurement measure_transactions(const sim::machine_spec& machine,
-                                                             unsigned threads,
-                                                             transactional_structure structure,
-                                                             std::uint64_t operations, std::uint64_t seed);
+[[nodiscard]] transactional_measurement measure_transactions(const transactional_request& request);
 
 /// How much fits one transaction, found by trying, and what its end says where it does not.
 struct transactional_limits {

@@ -6,12 +6,11 @@
 #include <optional>
 #include <vector>
 
+#include "apps/common/shared_options.hpp"
 #include "apps/common/table.hpp"
-#include "apps/common/usage_error.hpp"
 #include "apps/simulate/result.hpp"
 #include "apps/simulate/study.hpp"
 #include "apps/simulate/transactions.hpp"
-#include "espalier/workload/context.hpp"
 #include "espalier/workload/output_file.hpp"
 
 // A counter and a list under elided locks, and how much fits one transaction.
@@ -39,7 +38,8 @@ void print(const study_options& o, const transactional_limits& limits, const std
   const bool colour = app::wants_colour(STDOUT_FILENO);
   std::printf(
       "%s\n",
-      app::bold(fmt::format("SIMULATED on {}: hardware transactions", o.machine.name), colour).c_str());
+      app::bold(fmt::format("SIMULATED on {}: hardware transactions", o.places.front().machine.name), colour)
+          .c_str());
   std::printf(
       "fits one transaction: %llu lines written one behind the other, %llu in one set, %llu read%s\n"
       "one line more: %s; memory after the aborted ones: %s\n\n",
@@ -58,8 +58,8 @@ void print(const study_options& o, const transactional_limits& limits, const std
                                    fmt::format("{:.3f}", share(m.fallbacks, m.operations))};
     for (const sim::abort_reason reason : reasons)
       cells.push_back(fmt::format("{:.3f}", share(m.transactions.of(reason), m.operations)));
-    cells.push_back(fmt::format(
-        "{:.2f}", static_cast<double>(m.operations) / static_cast<double>(m.cycles) * o.machine.ghz * 1e3));
+    cells.push_back(fmt::format("{:.2f}", static_cast<double>(m.operations) / static_cast<double>(m.cycles) *
+                                              o.places.front().machine.ghz * 1e3));
     t.add(std::move(cells));
   }
   std::printf(
@@ -69,25 +69,14 @@ void print(const study_options& o, const transactional_limits& limits, const std
 
 std::string json_of(const study_options& o, const transactional_limits& limits,
                     const std::vector<row>& rows) {
-  nlohmann::ordered_json all;
-  all["context"] = context_json(workload::gather_context(o.seed, "cores"), o.machine);
-  all["context"]["study"] = "transactions";
+  nlohmann::ordered_json all = study_document(o, o.places.front().machine, "transactions");
   all["limits"] = {{"written_lines", limits.written_lines}, {"written_in_one_set", limits.written_in_one_set},
                    {"read_lines", limits.read_lines},       {"beyond", hw::to_string(limits.beyond)},
                    {"beyond_word", limits.beyond.word()},   {"leaves_no_trace", limits.leaves_no_trace}};
-  all["benchmarks"] = nlohmann::ordered_json::array();
   for (const row& r : rows) {
     const transactional_measurement& m = r.measured;
-    nlohmann::ordered_json one;
-    one["name"] = fmt::format("{}/threads:{}", r.structure, r.threads);
-    one["run_type"] = "iteration";
-    one["threads"] = r.threads;
-    one["iterations"] = m.operations;
-    one["real_time"] = static_cast<double>(m.cycles) / o.machine.ghz / static_cast<double>(m.operations);
-    one["cpu_time"] =
-        static_cast<double>(m.cycles) / o.machine.ghz / static_cast<double>(m.operations) * r.threads;
-    one["time_unit"] = "ns";
-    one["simulated"] = true;
+    nlohmann::ordered_json one = study_entry(fmt::format("{}/threads:{}", r.structure, r.threads), r.threads,
+                                             m.operations, m.cycles, o.places.front().machine.ghz);
     one["begun"] = m.transactions.begun;
     one["committed"] = m.transactions.committed;
     one["fallbacks"] = m.fallbacks;
@@ -95,31 +84,36 @@ std::string json_of(const study_options& o, const transactional_limits& limits,
       one["aborts"][std::string(sim::to_string(reason))] = m.transactions.of(reason);
     all["benchmarks"].push_back(std::move(one));
   }
-  return all.dump(2) + "\n";
+  return all.dump(1) + "\n";
 }
 
 int run(const study_options& o) {
-  if (!o.report.empty() || !o.csv.empty())
-    throw app::usage_error("the study transactions writes --json alone");
-  std::optional<workload::output_file> json;
-  if (!o.json.empty()) json.emplace(o.json);
-  const transactional_limits limits = probe_limits(o.machine);
+  std::optional<workload::output_file> json = app::open_output(o.json);
+  const transactional_limits limits = probe_limits(o.places.front().machine);
   std::vector<row> rows;
-  for (const unsigned threads : o.threads) {
-    rows.push_back(
-        {"counter", threads,
-         measure_transactions(o.machine, threads, transactional_structure::counter, o.operations, o.seed)});
-    rows.push_back(
-        {"list", threads,
-         measure_transactions(o.machine, threads, transactional_structure::list, o.operations, o.seed)});
+  for (const unsigned threads : o.places.front().threads) {
+    const auto measure = [&](const char* name, transactional_structure structure) {
+      rows.push_back({name, threads,
+                      measure_transactions({.machine = o.places.front().machine,
+                                            .threads = threads,
+                                            .pinning = o.pinning,
+                                            .structure = structure,
+                                            .operations = o.operations,
+                                            .seed = o.seed})});
+    };
+    measure("counter", transactional_structure::counter);
+    measure("list", transactional_structure::list);
   }
   print(o, limits, rows);
   if (json) json->commit(json_of(o, limits, rows));
   return 0;
 }
 
-const registered_study transactions{
-    "transactions", "a counter and a list under elided locks, and what fits one transaction", run};
+const registered_study transactions{{"transactions",
+                                     "a counter and a list under elided locks, and what fits one transaction",
+                                     {"--machine", "--threads", "--pin", "--operations", "--seed", "--json"},
+                                     {},
+                                     run}};
 
 }  // namespace
 }  // namespace espalier::simulate

@@ -12,6 +12,9 @@ import unittest
 
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 MAPS = ["edge_ext_lf", "global_lock_bst", "hand_over_hand_bst", "locked_map", "ticket"]
+TREES = ["occ_avl", "occ_avl_2", "edge_int_lf", "log_int", "citrus", "int_lf", "edge_ext_lf", "edge_ext_lf_2",
+         "ticket", "ext_lf"]
+FIGURES = ["figure-1", "table-1", "figure-2", "figure-3", "table-4", "figure-4", "baselines"]
 COMPARE = pathlib.Path("/usr/share/benchmark/compare.py")
 FAST = ["--runs", "2", "--time", "0.02", "--threads", "2"]
 
@@ -30,6 +33,11 @@ class CommandTest(unittest.TestCase):
         done = espalier("bench", *arguments, folder=str(self.folder))
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
+
+    def defaults(self) -> list[str]:
+        """Every algorithm of this build."""
+        listed = [entry["map"] for entry in json.loads(espalier("list", "--json").stdout)]
+        return sorted(name for name in listed if "/" not in name)
 
     def results(self, *arguments: str) -> dict:
         self.bench(*arguments, "--json", "r.json")
@@ -83,6 +91,15 @@ class Refusals(CommandTest):
             ("--report", "r.html"): "--json",
             ("--nosuch",): "--nosuch",
             ("--threads", "1,x"): "--threads",
+            ("--study", "nosuch"): "atc18",
+            ("--study", "atc18", "--mix", "90/5/5"): "--mix",
+            ("--study", "atc18", "--maps", "ticket"): "--maps",
+            ("--study", "atc18", "--quick"): "--quick",
+            ("--study", "atc18", "--json", "r.json"): "--out",
+            ("--study", "atc18", "--threads", "1,2"): "one number",
+            ("--study", "atc18", "--keys", "0"): "at least 1",
+            ("--study", "atc18", "--keys", "1000000000000"): "fewer",
+            ("--study", "atc18", "--out", "/proc/nothing"): "cannot write",
         }
         for arguments, word in mistakes.items():
             with self.subTest(arguments):
@@ -115,17 +132,45 @@ class Results(CommandTest):
         self.assertEqual(listed["edge_ext_lf"]["node_bytes"], 32)
         self.assertEqual(listed["ticket"]["node_bytes"], 32)
 
+    def test_list_shows_nodes_side_by_side(self) -> None:
+        lines = espalier("list", "--nodes").stdout.splitlines()
+        head = next(line for line in lines if "ticket: 32 bytes" in line)
+        self.assertIn("ticket/published: 64 bytes", head)
+        self.assertTrue(any("(padding)" in line for line in lines), "the published node of edge_ext_lf_2 has some")
+        self.assertTrue(any("members unavailable" in line for line in lines))
+        nodes = {node["map"]: node for node in json.loads(espalier("list", "--nodes", "--json").stdout)}
+        self.assertEqual(nodes["ticket"]["members"][0], {"name": "key", "offset": 0, "bytes": 8})
+        self.assertEqual(nodes["locked_map"]["members"], "unavailable")
+        for name, node in nodes.items():
+            end = 0
+            for member in node["members"] if node["members"] != "unavailable" else []:
+                self.assertGreaterEqual(member["offset"], end, name)
+                end = member["offset"] + member["bytes"]
+            self.assertLessEqual(end, node["node_bytes"], name)
+
+    def test_all_bst_takes_the_trees_of_the_study_and_names_the_missing(self) -> None:
+        done = self.bench("--maps", "all-bst", "--keys", "100", *FAST, "--json", "r.json")
+        ran = {b["map"] for b in json.loads((self.folder / "r.json").read_text())["benchmarks"]}
+        listed = {entry["map"] for entry in json.loads(espalier("list", "--json").stdout)}
+        self.assertLessEqual({"edge_ext_lf", "edge_ext_lf_2", "edge_ext_lf_2/published", "ticket", "ticket/published"},
+                             ran)
+        self.assertNotIn("hand_over_hand_bst", ran)
+        wanted = {name for tree in TREES for name in (tree, f"{tree}/published")} - {"edge_ext_lf/published"}
+        self.assertEqual(ran, wanted & listed)
+        for name in wanted - listed:
+            self.assertIn(name, done.stderr)
+
     def test_every_map_gives_results_and_loses_nothing(self) -> None:
         results = self.results("--maps", "all", "--keys", "2000", "--mix", "50/25/25", "--runs", "2",
                                "--operations", "20000", "--threads", "2")
         medians = {b["map"]: b for b in results["benchmarks"] if b.get("aggregate_name") == "median"}
-        self.assertEqual(sorted(medians), MAPS)
+        self.assertEqual(sorted(medians), self.defaults())
         for name, entry in medians.items():
             self.assertGreater(entry["items_per_second"], 0)
             self.assertEqual(entry["leaked_bytes"], 0, name)
             self.assertGreater(entry["bytes_per_key"], 16, name)
         latency = {(e["map"], e["operation"]): e for e in results["latency"]}
-        for name in MAPS:
+        for name in medians:
             for operation in ("all", "lookup", "insert", "erase"):
                 entry = latency[name, operation]
                 self.assertLessEqual(entry["p50"], entry["p99"])
@@ -201,6 +246,57 @@ class Results(CommandTest):
         self.assertIn("ticket/threads:2", done.stdout)
 
 
+class Study(CommandTest):
+    """With few keys: what is shown, never what is found."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.out = pathlib.Path(scratch.name) / "o"
+        cls.done = espalier("bench", "--study", "atc18", "--keys", "1000", "--operations", "2000", "--runs", "2",
+                            "--threads", "2", "--out", str(cls.out))
+        cls.listed = {entry["map"] for entry in json.loads(espalier("list", "--json").stdout)}
+
+    def setUp(self) -> None:
+        self.assertEqual(self.done.returncode, 0, self.done.stderr)
+        self.results = json.loads((self.out / "atc18.json").read_text())
+
+    def test_every_figure_has_a_page_and_the_index_leads_there(self) -> None:
+        names = {f"{figure}.html" for figure in FIGURES}
+        self.assertEqual({path.name for path in self.out.iterdir()}, names | {"atc18.json", "index.html"})
+        index = (self.out / "index.html").read_text()
+        for name in names:
+            self.assertIn(f'href="{name}"', index)
+            self.assertIn("The paper and here", (self.out / name).read_text())
+
+    def test_every_figure_says_what_the_paper_found(self) -> None:
+        figures = {figure["id"]: figure for figure in self.results["study"]["figures"]}
+        self.assertEqual(list(figures), FIGURES)
+        for name, figure in figures.items():
+            self.assertIn(f"{name}: {figure['title']}", self.done.stdout)
+            self.assertGreater(len(figure["findings"]), 0, name)
+            for finding in figure["findings"]:
+                # The paper has other numbers of keys.
+                if "expected first" not in finding["paper"]:
+                    self.assertEqual(finding["verdict"], "not measurable here", finding)
+
+    def test_a_map_is_measured_or_named_as_missing(self) -> None:
+        measured = {b["map"] for b in self.results["benchmarks"]}
+        missing = {gap["map"] for figure in self.results["study"]["figures"] for gap in figure["missing"]}
+        self.assertLessEqual(measured, self.listed)
+        self.assertEqual(missing & self.listed, set())
+        self.assertEqual(measured & missing, set())
+        trees = {name.partition("/")[0] for name in measured | missing}
+        self.assertLessEqual(set(TREES), trees)
+        for name in missing:
+            self.assertIn(name, " ".join(self.done.stdout.split()))
+
+    def test_everything_is_a_lookup(self) -> None:
+        self.assertEqual({b["mix"] for b in self.results["benchmarks"]}, {"100/0/0"})
+        self.assertEqual({b["keys"] for b in self.results["benchmarks"]}, {1000})
+
+
 class Interruption(CommandTest):
     def test_an_interrupted_run_leaves_no_file(self) -> None:
         running = subprocess.Popen(
@@ -234,6 +330,9 @@ class Shell(CommandTest):
 
         self.assertIn("bench", offered("espalier", "b"))
         self.assertIn("--distribution", offered("espalier", "bench", "--di"))
+        self.assertIn("all-bst", offered("espalier", "bench", "--maps", "all-"))
+        self.assertEqual(["atc18"], offered("espalier", "bench", "--study", ""))
+        self.assertIn("transactions", offered("espalier", "simulate", "--study", "t"))
         self.assertIn("ticket,edge_ext_lf", offered("espalier", "bench", "--maps", "ticket,ed"))
 
 

@@ -88,6 +88,84 @@ class Transactions(StudiesTest):
         self.assertEqual(done.stdout, "")
 
 
+class SearchTrees(unittest.TestCase):
+    """ATC 2018 with few keys: what is shown. The effects themselves need millions, and minutes."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.out = pathlib.Path(scratch.name) / "o"
+        cls.done = subprocess.run([COMMAND, "simulate", "--study", "atc18", "--keys", "500", "--operations", "300",
+                                   "--out", cls.out], capture_output=True, text=True, timeout=500)
+
+    def setUp(self) -> None:
+        self.assertEqual(self.done.returncode, 0, self.done.stderr)
+        self.results = json.loads((self.out / "atc18.json").read_text())
+
+    def test_both_machines_of_the_paper(self) -> None:
+        self.assertEqual({(b["threads"], b["simulated"]) for b in self.results["benchmarks"]},
+                         {(64, True), (48, True)})
+        contexts = self.results["study"]["contexts"]
+        self.assertEqual([context["machine"]["name"] for context in contexts], ["abu_dhabi", "haswell"])
+        for figure in self.results["study"]["figures"]:
+            if figure["panels"]:
+                self.assertEqual([panel["machine"] for panel in figure["panels"]], ["abu_dhabi", "haswell"])
+
+    def test_all_of_it_is_called_simulated(self) -> None:
+        for line in self.done.stdout.splitlines():
+            if line.startswith(("figure", "table", "baselines")):
+                self.fail(f"not called simulated: {line}")
+        self.assertIn("SIMULATED figure-2", self.done.stdout)
+        self.assertIn("absolute throughput does not", self.done.stdout)
+        for path in self.out.glob("*.html"):
+            self.assertRegex(path.read_text()[:2000], r"<title>[^<]*simulated", path.name)
+
+    def test_a_claim_is_judged_where_the_paper_makes_it(self) -> None:
+        machines = {}
+        for figure in self.results["study"]["figures"]:
+            for finding in figure["findings"]:
+                machines.setdefault(finding["paper"], []).append(finding["machine"])
+        for paper, judged in machines.items():
+            where = [name for name in ("abu_dhabi", "haswell") if name in paper] or ["abu_dhabi", "haswell"]
+            self.assertEqual(judged, where, paper)
+
+    def test_the_same_map_on_the_same_machine_has_the_same_counts_in_every_figure(self) -> None:
+        counts: dict = {}
+        for b in self.results["benchmarks"]:
+            counts.setdefault((b["map"], b["threads"], b["keys"]), set()).add(json.dumps(b["counts"]))
+        self.assertTrue(all(len(different) == 1 for different in counts.values()))
+        self.assertLess(len(counts), len(self.results["benchmarks"]))
+
+    def refused(self, *arguments: str) -> str:
+        done = subprocess.run([COMMAND, "simulate", "--study", *arguments], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        return done.stderr
+
+    def test_options_that_mean_nothing_to_a_study_are_refused(self) -> None:
+        for arguments, word in {("atc18", "--mix", "90/5/5"): "--mix", ("atc18", "--json", "r.json"): "--out",
+                                ("atc18", "--threads", "1,2"): "one number",
+                                ("atc18", "--threads", "64"): "48 is possible on haswell",
+                                ("atc18", "--threads", "65"): "64 is possible on abu_dhabi",
+                                ("atc18", "--keys", "0"): "at least 1", ("objects", "--keys", "5"): "--keys",
+                                ("objects", "--report", "r.html"): "--csv",
+                                ("transactions", "--csv", "r.csv"): "--json"}.items():
+            with self.subTest(arguments):
+                self.assertIn(word, self.refused(*arguments))
+
+
+class Pinning(StudiesTest):
+    def test_is_obeyed_and_written(self) -> None:
+        for study, machine in (("objects", "e7_4850"), ("transactions", "i7_4770")):
+            compact, cores = (self.simulate("--study", study, "--machine", machine, "--threads", "2",
+                                            "--operations", "200", "--pin", pin) for pin in ("compact", "cores"))
+            with self.subTest(study):
+                self.assertEqual((compact["context"]["pinning"], cores["context"]["pinning"]), ("compact", "cores"))
+                times = [[row["real_time"] for row in run["benchmarks"]] for run in (compact, cores)]
+                self.assertNotEqual(*times)
+
+
 class Searches(StudiesTest):
     def test_searches_that_write_move_more_lines(self) -> None:
         """None for a lock-free search but of cold lines, one lock's line, one lock for each node."""

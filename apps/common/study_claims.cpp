@@ -1,0 +1,307 @@
+#include "apps/common/study_claims.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace espalier::app {
+namespace {
+
+constexpr double order_margin = 1.02;  // a difference, where the paper gives no number
+constexpr double tolerance = 1.1;      // of what is called alike
+constexpr std::size_t line_bytes = 64;
+
+/// A quotient, between the least and the greatest that the runs allow.
+struct quotient {
+  double middle;
+  double low;
+  double high;
+};
+
+quotient over(const reading& a, const reading& b) {
+  return {a.median / b.median, a.least / b.most, a.most / b.least};
+}
+
+quotient geometric_mean(const std::vector<quotient>& all) {
+  quotient logs{0, 0, 0};
+  for (const quotient& q : all) {
+    logs.middle += std::log(q.middle);
+    logs.low += std::log(q.low);
+    logs.high += std::log(q.high);
+  }
+  const auto n = static_cast<double>(all.size());
+  return {std::exp(logs.middle / n), std::exp(logs.low / n), std::exp(logs.high / n)};
+}
+
+std::string millions(const reading& r) { return fmt::format("{:.2f} Mop/s", r.median / 1e6); }
+
+std::string times(double ratio) { return fmt::format("{:.2f} times", ratio); }
+
+judgement undecided(const std::string& sentence, const quotient& ratio) {
+  return {fmt::format("{}. From run to run the ratio is anything from {:.2f} to {:.2f}, which does not tell.",
+                      sentence, ratio.low, ratio.high),
+          agreement::not_measurable};
+}
+
+/// The verdict on a ratio that is to be at least `least`.
+judgement decide(const std::string& sentence, const quotient& ratio, double least) {
+  if (ratio.low >= least) return {sentence + '.', agreement::agrees};
+  if (ratio.high < least) return {sentence + '.', agreement::differs};
+  return undecided(sentence, ratio);
+}
+
+struct comparison {
+  std::string sentence;
+  quotient ratio;
+};
+
+/// Of two maps that were measured.
+comparison compare(const std::string& a, const std::string& b, const readings& measured, std::uint64_t keys) {
+  const reading& ours = *measured.find(a, keys);
+  const reading& theirs = *measured.find(b, keys);
+  const quotient q = over(ours, theirs);
+  return {fmt::format("{} does {}, {} the {} of {}", a, millions(ours), times(q.middle), millions(theirs), b),
+          q};
+}
+
+/// The verdict on a ratio for which the paper has a number above 1; half of its effect is enough.
+judgement decide_size(const std::string& sentence, const quotient& ratio, double papers) {
+  judgement j = decide(sentence, ratio, 1 + (papers - 1) / 2);
+  if (j.verdict == agreement::differs && ratio.low >= order_margin)
+    j.sentence += " The direction is the paper's, the size is less than half of it.";
+  return j;
+}
+
+judgement missing(const std::vector<std::string>& maps) {
+  return {fmt::format("Not measured: {}.", fmt::join(maps, ", ")), agreement::not_measurable};
+}
+
+std::vector<std::string> missing_of(const readings& measured, std::uint64_t keys,
+                                    const std::vector<std::string>& maps) {
+  std::vector<std::string> absent;
+  for (const std::string& map : maps) {
+    if (measured.find(map, keys) == nullptr && std::ranges::find(absent, map) == absent.end())
+      absent.push_back(map);
+  }
+  return absent;
+}
+
+std::vector<std::string> maps_of(const std::vector<map_pair>& pairs) {
+  std::vector<std::string> maps;
+  for (const map_pair& p : pairs) maps.insert(maps.end(), {p.better, p.worse});
+  return maps;
+}
+
+struct pair_ratio {
+  const map_pair* pair;
+  quotient ratio;
+};
+
+std::vector<pair_ratio> ratios_of(const readings& measured, std::uint64_t keys,
+                                  const std::vector<map_pair>& pairs) {
+  std::vector<pair_ratio> ratios;
+  for (const map_pair& p : pairs) {
+    const reading* const a = measured.find(p.better, keys);
+    const reading* const b = measured.find(p.worse, keys);
+    if (a != nullptr && b != nullptr) ratios.push_back({&p, over(*a, *b)});
+  }
+  return ratios;
+}
+
+std::string ratio_list(const std::vector<pair_ratio>& ratios) {
+  std::vector<std::string> parts;
+  for (const pair_ratio& r : ratios)
+    parts.push_back(fmt::format("{} over {} {:.2f}", r.pair->better, r.pair->worse, r.ratio.middle));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+quotient mean_of(const std::vector<pair_ratio>& ratios) {
+  std::vector<quotient> all;
+  all.reserve(ratios.size());
+  for (const pair_ratio& r : ratios) all.push_back(r.ratio);
+  return geometric_mean(all);
+}
+
+/// The pairs whose second map has nodes that may straddle lines, and a word on the others.
+std::pair<std::vector<map_pair>, std::string> straddling(const readings& measured, std::uint64_t keys,
+                                                         const std::vector<map_pair>& pairs) {
+  std::vector<map_pair> kept;
+  std::vector<std::string> others;
+  for (const map_pair& p : pairs) {
+    const reading* const r = measured.find(p.worse, keys);
+    const bool whole = r != nullptr && r->node_bytes && line_bytes % *r->node_bytes == 0;
+    if (whole)
+      others.push_back(fmt::format("{} ({} bytes)", p.worse, *r->node_bytes));
+    else
+      kept.push_back(p);
+  }
+  if (others.empty()) return {kept, ""};
+  return {kept, fmt::format(" The nodes of {} never straddle two lines here.", fmt::join(others, " and "))};
+}
+
+/// A tier as one reading: the geometric mean of its maps'.
+reading reading_of(const tier& t, const readings& measured, std::uint64_t keys) {
+  std::vector<quotient> all;
+  for (const std::string& map : t.maps) {
+    const reading& r = *measured.find(map, keys);
+    all.push_back({r.median, r.least, r.most});
+  }
+  const quotient mean = geometric_mean(all);
+  return {mean.middle, mean.low, mean.high, std::nullopt};
+}
+
+}  // namespace
+
+std::string grouped(std::uint64_t number) {
+  std::string text = fmt::format("{}", number);
+  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+judge far_faster(std::string fast, std::string slow) {
+  return [fast = std::move(fast), slow = std::move(slow)](const readings& measured,
+                                                          std::uint64_t keys) -> judgement {
+    if (auto absent = missing_of(measured, keys, {fast, slow}); !absent.empty()) return missing(absent);
+    const comparison c = compare(fast, slow, measured, keys);
+    return decide(c.sentence, c.ratio, 2);
+  };
+}
+
+judge faster(std::string fast, std::string slow, std::optional<double> ratio) {
+  return [fast = std::move(fast), slow = std::move(slow), ratio](const readings& measured,
+                                                                 std::uint64_t keys) -> judgement {
+    if (auto absent = missing_of(measured, keys, {fast, slow}); !absent.empty()) return missing(absent);
+    const comparison c = compare(fast, slow, measured, keys);
+    if (!ratio) return decide(c.sentence, c.ratio, order_margin);
+    return decide_size(fmt::format("{}; in the paper {}", c.sentence, times(*ratio)), c.ratio, *ratio);
+  };
+}
+
+judge alike(std::string one, std::string other) {
+  return [one = std::move(one), other = std::move(other)](const readings& measured,
+                                                          std::uint64_t keys) -> judgement {
+    if (auto absent = missing_of(measured, keys, {one, other}); !absent.empty()) return missing(absent);
+    const comparison c = compare(one, other, measured, keys);
+    const std::string sentence = c.sentence + "; in the paper the same";
+    if (c.ratio.middle <= tolerance && c.ratio.middle >= 1 / tolerance)
+      return {sentence + '.', agreement::agrees};
+    if (c.ratio.low > tolerance || c.ratio.high < 1 / tolerance) return {sentence + '.', agreement::differs};
+    return undecided(sentence, c.ratio);
+  };
+}
+
+judge mean_ratio(std::vector<map_pair> pairs, double ratio) {
+  return [pairs = std::move(pairs), ratio](const readings& measured, std::uint64_t keys) -> judgement {
+    const auto absent = missing_of(measured, keys, maps_of(pairs));
+    const auto ratios = ratios_of(measured, keys, pairs);
+    if (ratios.empty()) return missing(absent);
+    const quotient mean = mean_of(ratios);
+    const auto [least, most] = std::ranges::minmax(ratios, {}, [](const auto& r) { return r.ratio.middle; });
+    std::string sentence = fmt::format("The geometric mean of {} ratios is {:.2f}, in the paper {:.2f}; ",
+                                       ratios.size(), mean.middle, ratio);
+    sentence += ratios.size() <= 4
+                    ? ratio_list(ratios)
+                    : fmt::format("they reach from {:.2f} ({}) to {:.2f} ({})", least.ratio.middle,
+                                  least.pair->better, most.ratio.middle, most.pair->better);
+    if (!absent.empty())
+      return {fmt::format("{}. Not measured: {}.", sentence, fmt::join(absent, ", ")),
+              agreement::not_measurable};
+    return decide_size(sentence, mean, ratio);
+  };
+}
+
+judge crossing_cost(std::vector<map_pair> pairs, double ratio) {
+  return [pairs = std::move(pairs), ratio](const readings& measured, std::uint64_t keys) -> judgement {
+    const auto [kept, others] = straddling(measured, keys, pairs);
+    if (kept.empty()) return {"No map here can lose by it." + others, agreement::not_measurable};
+    judgement j = mean_ratio(kept, ratio)(measured, keys);
+    j.sentence += others;
+    return j;
+  };
+}
+
+judge no_crossing_cost(std::vector<map_pair> pairs) {
+  return [pairs = std::move(pairs)](const readings& measured, std::uint64_t keys) -> judgement {
+    const auto [kept, others] = straddling(measured, keys, pairs);
+    if (kept.empty()) return {"No map here could lose by it." + others, agreement::not_measurable};
+    if (auto absent = missing_of(measured, keys, maps_of(kept)); !absent.empty()) return missing(absent);
+    const auto ratios = ratios_of(measured, keys, kept);
+    const quotient mean = mean_of(ratios);
+    // Turned round: the small nodes are to be no slower, within the margin of an order.
+    judgement j = decide(fmt::format("Throughput of the large nodes over that of the small: {}; no more than "
+                                     "1.00 in the paper",
+                                     ratio_list(ratios)),
+                         {1 / mean.middle, 1 / mean.high, 1 / mean.low}, 1 / order_margin);
+    j.sentence += others;
+    return j;
+  };
+}
+
+judge ordered(std::vector<tier> tiers) {
+  return [tiers = std::move(tiers)](const readings& measured, std::uint64_t keys) -> judgement {
+    std::vector<std::string> maps;
+    for (const tier& t : tiers) maps.insert(maps.end(), t.maps.begin(), t.maps.end());
+    if (auto absent = missing_of(measured, keys, maps); !absent.empty()) return missing(absent);
+    std::string sentence = "Geometric means: ";
+    quotient worst{1e9, 1e9, 1e9};
+    std::optional<reading> before;
+    for (const tier& t : tiers) {
+      const reading now = reading_of(t, measured, keys);
+      sentence += fmt::format("{}{} {}", before ? ", " : "", t.name, millions(now));
+      if (before) {
+        const quotient q = over(*before, now);
+        if (q.middle < worst.middle) worst = q;
+      }
+      before = now;
+    }
+    std::ranges::sort(maps, std::greater{},
+                      [&](const std::string& m) { return measured.find(m, keys)->median; });
+    sentence += fmt::format(". From fast to slow: {}", fmt::join(maps, ", "));
+    return decide(sentence, worst, 1 / order_margin);
+  };
+}
+
+judge none_is_best(std::vector<std::string> maps, std::vector<std::string> field) {
+  return [maps = std::move(maps), field = std::move(field)](const readings& measured,
+                                                            std::uint64_t keys) -> judgement {
+    std::vector<std::string> all = field;
+    all.insert(all.end(), maps.begin(), maps.end());
+    if (auto absent = missing_of(measured, keys, all); !absent.empty()) return missing(absent);
+    const auto best = [&](const std::vector<std::string>& of) {
+      return *std::ranges::max_element(of, {}, [&](const auto& m) { return measured.find(m, keys)->median; });
+    };
+    return faster(best(field), best(maps))(measured, keys);
+  };
+}
+
+std::vector<finding> judge_all(const std::vector<claim>& claims, const readings& measured,
+                               const std::vector<std::uint64_t>& keys) {
+  std::vector<finding> findings;
+  for (const claim& c : claims) {
+    const bool another_machine = !c.machine.empty() && c.machine != measured.machine();
+    if (another_machine && !measured.machine().empty()) continue;
+    const auto has = [&](std::uint64_t k) {
+      return c.keys.empty() || std::ranges::find(c.keys, k) != c.keys.end();
+    };
+    const bool as_in_the_paper = std::ranges::any_of(keys, has);
+    for (const std::uint64_t k : keys) {
+      if (as_in_the_paper && !has(k)) continue;
+      judgement j = c.holds(measured, k);
+      if (!as_in_the_paper) {
+        std::vector<std::string> there;
+        for (const std::uint64_t p : c.keys) there.push_back(grouped(p));
+        j = {fmt::format("{} The paper has it at {} keys.", j.sentence, fmt::join(there, " and ")),
+             agreement::not_measurable};
+      } else if (another_machine && !c.elsewhere) {
+        j = {fmt::format("{} The paper has it on {}, which this machine is not.", j.sentence, c.machine),
+             agreement::not_measurable};
+      }
+      findings.push_back({c.paper, k, std::move(j)});
+    }
+  }
+  return findings;
+}
+
+}  // namespace espalier::app

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/common/atc18_study.hpp"
+#include "espalier/workload/output_file.hpp"
+
+// What a run of the study leaves: words on the terminal, a result file, and pages.
+
+namespace espalier::app {
+
+/// A workload of a figure: `workload` is its name in the result file.
+struct study_panel {
+  std::string workload;
+  std::uint64_t keys;
+  unsigned threads;
+  /// Of a simulation; empty for this machine.
+  std::string machine;
+};
+
+struct missing_map {
+  std::string map;
+  std::string why;
+};
+
+struct placed_finding {
+  std::string machine;
+  finding found;
+};
+
+struct figure_outcome {
+  explicit figure_outcome(const atc18::figure& f) : figure(&f) {}
+
+  const atc18::figure* figure;
+  std::vector<study_panel> panels;
+  std::map<std::string, std::size_t> node_bytes;
+  std::vector<missing_map> missing;
+  std::vector<placed_finding> findings;
+
+  /// Each once.
+  void miss(const std::string& map, const std::string& why);
+  void judge(const readings& measured, const std::vector<std::uint64_t>& keys, const std::string& machine);
+};
+
+/// "figure-2, 1,000,000 keys", and the machine where it is simulated.
+[[nodiscard]] std::string workload_name(const atc18::figure& f, std::uint64_t keys,
+                                        const std::string& machine = {});
+
+/// The figure's own, or the only one that was asked for.
+[[nodiscard]] std::vector<std::uint64_t> keys_of(const atc18::figure& f, std::optional<std::uint64_t> only);
+
+/// What the paper found and what was found here, with what is missing.
+[[nodiscard]] std::string findings_text(const figure_outcome& outcome, bool simulated, bool colour);
+
+/// The member `study` of a result file.
+[[nodiscard]] nlohmann::ordered_json study_json(const std::vector<figure_outcome>& outcomes);
+
+/// atc18.json, index.html and a page for each figure, in a folder; nothing where none was named.
+class study_files {
+ public:
+  /// Finds out now whether they can be written. Throws std::invalid_argument.
+  explicit study_files(const std::string& folder);
+  void write(const nlohmann::ordered_json& results);
+
+ private:
+  std::optional<workload::output_file> results_;
+};
+
+}  // namespace espalier::app

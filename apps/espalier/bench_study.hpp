@@ -1,0 +1,11 @@
+#pragma once
+
+#include "bench_options.hpp"
+
+namespace espalier::app {
+
+/// `espalier bench --study`. Throws usage_error for a study that there is not, and for options that a study
+/// does not take.
+void run_bench_study(const bench_options& options, const CLI::App& verb);
+
+}  // namespace espalier::app

@@ -1,0 +1,170 @@
+#include "apps/common/study_claims.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "apps/common/atc18_study.hpp"
+
+namespace espalier::app {
+namespace {
+
+constexpr std::uint64_t million = 1'000'000;
+
+reading steady(double speed) { return {speed, speed, speed, std::nullopt}; }
+
+readings of(const std::map<std::string, reading>& maps, const std::string& machine = {}) {
+  readings all(machine);
+  for (const auto& [map, r] : maps) all.add(map, million, r);
+  return all;
+}
+
+agreement verdict(const judge& holds, const readings& measured) { return holds(measured, million).verdict; }
+
+TEST(study_claims, half_of_the_papers_difference_is_enough) {
+  const judge holds = faster("a", "b", 1.4);
+  EXPECT_EQ(verdict(holds, of({{"a", steady(121)}, {"b", steady(100)}})), agreement::agrees);
+  EXPECT_EQ(verdict(holds, of({{"a", steady(119)}, {"b", steady(100)}})), agreement::differs);
+  EXPECT_EQ(verdict(holds, of({{"a", steady(70)}, {"b", steady(100)}})), agreement::differs);
+  const auto says_direction = [&](double a) {
+    const judgement j = holds(of({{"a", steady(a)}, {"b", steady(100)}}), million);
+    return j.sentence.find("direction is the paper's") != std::string::npos;
+  };
+  EXPECT_TRUE(says_direction(119));
+  EXPECT_FALSE(says_direction(70));
+  EXPECT_FALSE(says_direction(130));
+}
+
+TEST(study_claims, an_order_needs_little) {
+  EXPECT_EQ(verdict(faster("a", "b"), of({{"a", steady(103)}, {"b", steady(100)}})), agreement::agrees);
+  EXPECT_EQ(verdict(faster("a", "b"), of({{"a", steady(101)}, {"b", steady(100)}})), agreement::differs);
+  EXPECT_EQ(verdict(far_faster("a", "b"), of({{"a", steady(201)}, {"b", steady(100)}})), agreement::agrees);
+  EXPECT_EQ(verdict(far_faster("a", "b"), of({{"a", steady(199)}, {"b", steady(100)}})), agreement::differs);
+}
+
+TEST(study_claims, runs_that_do_not_tell_decide_nothing) {
+  const readings wide = of({{"a", {150, 90, 160, {}}}, {"b", {100, 95, 140, {}}}});
+  EXPECT_EQ(verdict(faster("a", "b", 1.4), wide), agreement::not_measurable);
+  EXPECT_NE(faster("a", "b", 1.4)(wide, million).sentence.find("0.64 to 1.68"), std::string::npos);
+}
+
+TEST(study_claims, the_same_is_within_a_tenth) {
+  EXPECT_EQ(verdict(alike("a", "b"), of({{"a", steady(109)}, {"b", steady(100)}})), agreement::agrees);
+  EXPECT_EQ(verdict(alike("a", "b"), of({{"a", steady(100)}, {"b", steady(109)}})), agreement::agrees);
+  EXPECT_EQ(verdict(alike("a", "b"), of({{"a", steady(112)}, {"b", steady(100)}})), agreement::differs);
+  EXPECT_EQ(verdict(alike("a", "b"), of({{"a", {112, 105, 120, {}}}, {"b", steady(100)}})),
+            agreement::not_measurable);
+}
+
+TEST(study_claims, what_is_missing_is_named_and_decides_nothing) {
+  const readings one = of({{"a", steady(100)}, {"c", steady(50)}});
+  for (const judge& holds :
+       {faster("a", "b", 1.4), alike("a", "b"), far_faster("a", "b"),
+        mean_ratio({{"a", "c"}, {"a", "b"}}, 1.1), ordered({{"x", {"a"}}, {"y", {"b"}}}),
+        none_is_best({"a"}, {"b"}), crossing_cost({{"a", "b"}}, 1.2), no_crossing_cost({{"a", "b"}})}) {
+    const judgement j = holds(one, million);
+    EXPECT_EQ(j.verdict, agreement::not_measurable);
+    EXPECT_NE(j.sentence.find("Not measured: b."), std::string::npos) << j.sentence;
+  }
+}
+
+TEST(study_claims, means_are_geometric) {
+  const readings measured =
+      of({{"a", steady(400)}, {"b", steady(100)}, {"c", steady(100)}, {"d", steady(100)}});
+  const judgement j = mean_ratio({{"a", "b"}, {"c", "d"}}, 2)(measured, million);
+  EXPECT_EQ(j.verdict, agreement::agrees);
+  EXPECT_NE(j.sentence.find("is 2.00"), std::string::npos) << j.sentence;
+  EXPECT_EQ(verdict(mean_ratio({{"b", "a"}, {"d", "c"}}, 2), measured), agreement::differs);
+}
+
+TEST(study_claims, tiers_are_compared_with_the_next) {
+  const std::vector<tier> tiers{{"fast", {"a", "b"}}, {"middle", {"c"}}, {"slow", {"d"}}};
+  const auto with = [](double c, double d) {
+    return of({{"a", steady(100)}, {"b", steady(90)}, {"c", steady(c)}, {"d", steady(d)}});
+  };
+  EXPECT_EQ(verdict(ordered(tiers), with(80, 70)), agreement::agrees);
+  EXPECT_EQ(verdict(ordered(tiers), with(80, 85)), agreement::differs);
+  EXPECT_EQ(verdict(ordered(tiers), with(99, 70)), agreement::differs);
+  EXPECT_EQ(verdict(none_is_best({"a", "b"}, {"c", "d"}), with(99, 70)), agreement::differs);
+  EXPECT_EQ(verdict(none_is_best({"a", "b"}, {"c", "d"}), with(103, 70)), agreement::agrees);
+}
+
+TEST(study_claims, only_nodes_that_straddle_lines_can_lose_by_it) {
+  const auto with = [](double small, std::size_t bytes) {
+    return of({{"large", {100, 100, 100, 64}}, {"small", {small, small, small, bytes}}});
+  };
+  const std::vector<map_pair> pairs{{"large", "small"}};
+  EXPECT_EQ(verdict(crossing_cost(pairs, 1.2), with(85, 40)), agreement::agrees);
+  EXPECT_EQ(verdict(crossing_cost(pairs, 1.2), with(99, 40)), agreement::differs);
+  EXPECT_EQ(verdict(crossing_cost(pairs, 1.2), with(85, 32)), agreement::not_measurable);
+  EXPECT_EQ(verdict(no_crossing_cost(pairs), with(99, 40)), agreement::agrees);
+  EXPECT_EQ(verdict(no_crossing_cost(pairs), with(85, 40)), agreement::differs);
+  EXPECT_EQ(verdict(no_crossing_cost(pairs), with(99, 32)), agreement::not_measurable);
+}
+
+TEST(study_claims, are_judged_where_and_at_what_size_the_paper_has_them) {
+  const judge holds = faster("a", "b", 1.4);
+  const std::vector<claim> claims{{"of all machines", {million}, holds},
+                                  {"of haswell", {million}, holds, "haswell"},
+                                  {"of haswell alone", {million}, holds, "haswell", false},
+                                  {"of any size", {}, holds}};
+  const auto judged = [&](const std::string& machine, const std::vector<std::uint64_t>& keys) {
+    readings measured(machine);
+    for (const std::uint64_t k : keys) {
+      measured.add("a", k, steady(150));
+      measured.add("b", k, steady(100));
+    }
+    std::vector<std::pair<std::string, agreement>> found;
+    for (const finding& f : judge_all(claims, measured, keys))
+      found.emplace_back(f.paper + " " + std::to_string(f.keys), f.ours.verdict);
+    return found;
+  };
+  using enum agreement;
+  using expected = std::vector<std::pair<std::string, agreement>>;
+  EXPECT_EQ(judged("haswell", {million}), (expected{{"of all machines 1000000", agrees},
+                                                    {"of haswell 1000000", agrees},
+                                                    {"of haswell alone 1000000", agrees},
+                                                    {"of any size 1000000", agrees}}));
+  EXPECT_EQ(judged("abu_dhabi", {million}),
+            (expected{{"of all machines 1000000", agrees}, {"of any size 1000000", agrees}}));
+  EXPECT_EQ(judged("", {million}), (expected{{"of all machines 1000000", agrees},
+                                             {"of haswell 1000000", agrees},
+                                             {"of haswell alone 1000000", not_measurable},
+                                             {"of any size 1000000", agrees}}));
+  EXPECT_EQ(judged("haswell", {500}), (expected{{"of all machines 500", not_measurable},
+                                                {"of haswell 500", not_measurable},
+                                                {"of haswell alone 500", not_measurable},
+                                                {"of any size 500", agrees}}));
+  EXPECT_EQ(judged("abu_dhabi", {500, million}), (expected{{"of all machines 1000000", agrees},
+                                                           {"of any size 500", agrees},
+                                                           {"of any size 1000000", agrees}}));
+}
+
+TEST(atc18_study, claims_speak_of_maps_that_their_figure_measures) {
+  for (const atc18::figure& f : atc18::figures()) {
+    readings all;
+    std::set<std::string> maps;
+    for (const auto& group : f.groups) {
+      for (const atc18::subject& s : group) {
+        EXPECT_TRUE(maps.insert(s.name()).second) << f.id << " has " << s.name() << " twice";
+        for (const std::uint64_t keys : f.keys) all.add(s.name(), keys, steady(100));
+      }
+    }
+    for (const finding& found : judge_all(f.claims, all, f.keys))
+      EXPECT_EQ(found.ours.sentence.find("Not measured"), std::string::npos)
+          << f.id << ": " << found.ours.sentence;
+  }
+}
+
+TEST(study_claims, numbers_are_grouped) {
+  EXPECT_EQ(grouped(7), "7");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1000), "1,000");
+  EXPECT_EQ(grouped(12'345'678), "12,345,678");
+}
+
+}  // namespace
+}  // namespace espalier::app
