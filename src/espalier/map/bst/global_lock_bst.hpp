@@ -82,6 +82,10 @@ class global_lock_bst : public stored_map<global_lock_bst<Key, Value, Traits, Co
                                              "baseline: textbook internal tree under one lock"};
 
   static constexpr std::size_t node_bytes = sizeof(node);
+  static constexpr auto node_members =
+      std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key)},
+                                  {"child", offsetof(fields, child), sizeof(fields::child)},
+                                  {"value", offsetof(fields, value), sizeof(Value)}});
 
   /// The domain does nothing for this map: it stands there so that every map is constructed alike.
   using base::base;

@@ -108,6 +108,11 @@ class hand_over_hand_bst
       "baseline: lock coupling after Bayer and Schkolnick, Acta Informatica 1977"};
 
   static constexpr std::size_t node_bytes = sizeof(node);
+  static constexpr auto node_members =
+      std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key)},
+                                  {"child", offsetof(fields, child), sizeof(fields::child)},
+                                  {"value", offsetof(fields, value), sizeof(Value)},
+                                  {"lock", offsetof(fields, lock), sizeof(lock_type)}});
 
   /// The domain does nothing for this map: it stands there so that every map is constructed alike.
   using base::base;
