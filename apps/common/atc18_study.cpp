@@ -12,8 +12,8 @@ const std::string haswell = "haswell";
 // Variants of one tree each, in the shared heap.
 const std::string collocated = "edge_ext_lf/shared_heap";
 const std::string shifted = "edge_ext_lf/shifted";
-const std::string descriptors_beside = "int_lf/published_shared_heap";
-const std::string with_allocations = "int_lf/published_extra_allocations";
+const std::string descriptors_beside = "int_lf/studied";
+const std::string with_allocations = "int_lf/studied_disturbed";
 const std::string small_nodes = "int_lf/shared_heap";
 
 std::string published_of(const tree& t) { return t.published != nullptr ? t.published : t.compact; }
