@@ -269,7 +269,7 @@ const std::vector<tree>& trees() {
   static const std::vector<tree> all{
       {"occ_avl", "occ_avl/published", "occ_avl"},
       {"occ_avl_2", "occ_avl_2/published", "occ_avl_2"},
-      {"edge_int_lf", "edge_int_lf/published", "edge_int_lf"},
+      {"edge_int_lf", "edge_int_lf/published", "edge_int_lf/segregated"},
       {"log_int", "log_int/published", "log_int"},
       {"citrus", "citrus/published", "citrus"},
       {"int_lf", "int_lf/published", "int_lf"},
