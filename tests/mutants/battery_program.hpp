@@ -3,7 +3,8 @@
 #include "mutants/driver.hpp"
 #include "scheduled/battery.hpp"
 
-// The scheduled battery against a catalogue entry's default map: the whole program of a map's mutant.
+// The scheduled battery against a catalogue entry's default map: the whole program of a map's mutant. Scenarios
+// with values larger than a word are left out where Wide is false.
 
 namespace espalier::mutants {
 
@@ -12,21 +13,22 @@ struct first_map {
   using type = typename First::map_type;
 };
 
-template <class List>
+template <class List, bool Wide>
 round_result explore_battery(std::string_view algorithm, const round_options& options) {
   using map = typename List::template entries_as<first_map>::type;
   sim::battery::options how;
   how.schedules_per_scenario = options.schedules_per_scenario;
   how.seed = options.seed;
   how.map = algorithm;
-  sim::battery::result r = sim::battery::run<sim::battery::simulated_map<map>>(how);
+  sim::battery::result r =
+      sim::battery::run(sim::battery::subject_type_of<sim::battery::simulated_map<map>, Wide>(), how);
   return {r.passed, std::move(r.scenario), r.schedules, std::move(r.text)};
 }
 
 }  // namespace espalier::mutants
 
-#define ESPALIER_MUTANTS_BATTERY(algorithm)                                                       \
-  espalier::mutants::round_result espalier::mutants::explore_all(                                 \
-      const espalier::mutants::round_options& options) {                                          \
-    return espalier::mutants::explore_battery<espalier::catalog::algorithm>(#algorithm, options); \
+#define ESPALIER_MUTANTS_BATTERY(algorithm, wide)                                                       \
+  espalier::mutants::round_result espalier::mutants::explore_all(                                       \
+      const espalier::mutants::round_options& options) {                                                \
+    return espalier::mutants::explore_battery<espalier::catalog::algorithm, wide>(#algorithm, options); \
   }

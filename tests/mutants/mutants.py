@@ -11,6 +11,8 @@ A mutant is an edit of one source file of the library that exists only in the bu
     replace = "what stands there instead"
     why = "what error this is, and where it was published if it was"
     battery = "ticket"          # a catalogue entry, or a program of programs/
+    wide = true                 # optional: only scenarios with values larger than a word find it. The others
+                                # are compiled without those, in two thirds of the time.
     expect = ["leak"]           # optional: the only kinds of failure that count
     equivalent = "reason"       # optional: changes nothing that the contract speaks of
     edits = [{find = "...", replace = "..."}]   # instead of find and replace: several edits
@@ -33,7 +35,7 @@ CATALOG = ROOT / "src/espalier/map/catalog"
 PROGRAMS = HERE / "programs"
 
 NEEDED_SHARE = 0.95
-FIELDS = {"name", "file", "find", "replace", "edits", "why", "battery", "expect", "equivalent"}
+FIELDS = {"name", "file", "find", "replace", "edits", "why", "battery", "wide", "expect", "equivalent"}
 REQUIRED = {"name", "file", "why", "battery"}
 # As the explorer begins its reports: sim::to_string(failure_kind).
 KINDS = {
@@ -107,18 +109,21 @@ def edited(mutant, text):
     return text
 
 
-def battery_source(battery):
+def battery_source(battery, wide=True):
     """The translation unit that runs a battery: a program, or generated for a catalogue entry."""
     if (PROGRAMS / f"{battery}.cpp").exists():
         return f'#include "mutants/programs/{battery}.cpp"\n'
     return (
         f'#include "espalier/map/catalog/{battery}.hpp"\n'
         f'#include "mutants/battery_program.hpp"\n\n'
-        f"ESPALIER_MUTANTS_BATTERY({battery})\n"
+        f"ESPALIER_MUTANTS_BATTERY({battery}, {str(wide).lower()})\n"
     )
 
 
 def write(path, text):
+    """Leaves a file alone that says so already: then nothing is compiled again."""
+    if path.exists() and path.read_text() == text:
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
@@ -133,7 +138,7 @@ def generate(arguments):
         mutant = mutants[name]
         text = (ROOT / mutant["file"]).read_text()
         write(folder / overlay_of(mutant), edited(mutant, text))
-        write(folder / "program.cpp", battery_source(mutant["battery"]))
+        write(folder / "program.cpp", battery_source(mutant["battery"], mutant.get("wide", False)))
 
 
 def show_list(arguments):

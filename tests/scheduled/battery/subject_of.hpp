@@ -97,7 +97,8 @@ subject& make_subject(scene& s) {
   return s.make<subject_of<Map>>();
 }
 
-template <class Map>
+/// Without Wide, the scenarios with values larger than a word are left out for this map.
+template <class Map, bool Wide = true>
 [[nodiscard]] subject_type subject_type_of() {
   subject_type type{make_subject<Map>, nullptr};
   if constexpr (requires { Map::properties; }) {
@@ -105,7 +106,7 @@ template <class Map>
     type.update_progress = Map::properties.update_progress;
     type.updates_await_reads = Map::properties.updates_await_reads;
   }
-  using wide = typename wide_map<Map>::type;
+  using wide = std::conditional_t<Wide, wide_map<Map>, std::type_identity<void>>::type;
   if constexpr (!std::is_void_v<wide>) type.make_wide = make_subject<wide>;
   return type;
 }
