@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# Runs clang-tidy over the library, the simulator, the command and one driver of each map; with the argument 1
-# over the other programs and the tests as well. Needs build/dev configured.
+# Runs clang-tidy over the library, the simulator and the command, and over the maps' headers as one file; with
+# the argument 1 over one driver of each map, the other programs and the tests as well. Needs build/dev
+# configured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-maps=$(find src/espalier/map/catalog -name '*.hpp' -printf '%f\n' | sed 's/\.hpp$//' | paste -sd '|')
-pattern="/(src|apps)/espalier/.*\.cpp$|/espalier_drivers.units/($maps)\.cpp$"
+pattern='/(src|apps)/espalier/.*\.cpp$'
 # Its rooms, not tests/sim.
 pattern+='|/sim/[a-z]+/[^/]+\.cpp$'
-if [[ ${1:-0} == 1 ]]; then pattern+='|/apps/.*\.cpp$|/tests/.*\.cpp$'; fi
+if [[ ${1:-0} == 1 ]]; then
+  maps=$(find src/espalier/map/catalog -name '*.hpp' -printf '%f\n' | sed 's/\.hpp$//' | paste -sd '|')
+  pattern+="|/espalier_drivers.units/($maps)\.cpp$|/apps/.*\.cpp$|/tests/.*\.cpp$"
+fi
+all_maps=build/dev/all_maps.cpp
+find src/espalier/map/catalog -name '*.hpp' -printf '#include "espalier/map/catalog/%f"\n' | sort >"$all_maps"
+clang-tidy-19 -quiet --header-filter='.*/src/espalier/.*' "$all_maps" -- -std=c++20 -Isrc
 # g++ has warnings that clang does not know.
 run-clang-tidy-19 -quiet -p build/dev -j "$(nproc)" -extra-arg=-Wno-unknown-warning-option "$pattern"
