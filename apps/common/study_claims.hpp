@@ -64,7 +64,7 @@ struct claim {
   std::vector<std::uint64_t> keys;
   judge holds;
   /// The machine on which the paper has it; empty for all of its machines.
-  std::string machine{};
+  std::string machine{};  // NOLINT(readability-redundant-member-init): g++ wants it where it is left out
   /// Whether the paper gives reason to expect it of other machines as well.
   bool elsewhere = true;
 };

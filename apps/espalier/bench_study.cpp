@@ -79,7 +79,7 @@ std::vector<workload::registration> maps_of(const std::vector<atc18::subject>& g
       continue;
     }
     maps.push_back(*found);
-    if (found->facts.node_bytes) outcome.node_bytes[subject.map] = *found->facts.node_bytes;
+    if (const auto bytes = found->facts.node_bytes) outcome.node_bytes[subject.map] = *bytes;
   }
   return maps;
 }
