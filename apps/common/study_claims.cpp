@@ -112,6 +112,7 @@ std::vector<pair_ratio> ratios_of(const readings& measured, std::uint64_t keys,
 
 std::string ratio_list(const std::vector<pair_ratio>& ratios) {
   std::vector<std::string> parts;
+  parts.reserve(ratios.size());
   for (const pair_ratio& r : ratios)
     parts.push_back(fmt::format("{} over {} {:.2f}", r.pair->better, r.pair->worse, r.ratio.middle));
   return fmt::format("{}", fmt::join(parts, ", "));
@@ -291,6 +292,7 @@ std::vector<finding> judge_all(const std::vector<claim>& claims, const readings&
       judgement j = c.holds(measured, k);
       if (!as_in_the_paper) {
         std::vector<std::string> there;
+        there.reserve(c.keys.size());
         for (const std::uint64_t p : c.keys) there.push_back(grouped(p));
         j = {fmt::format("{} The paper has it at {} keys.", j.sentence, fmt::join(there, " and ")),
              agreement::not_measurable};
