@@ -1,15 +1,12 @@
 #!/usr/bin/env bash
-# Runs clang-tidy over the library, the simulator and the command, and over the maps' headers as one file; with
-# the argument 1 over one driver of each map, the other programs and the tests as well. Needs build/dev
-# configured.
+# Runs clang-tidy over the library, the maps' headers as one file; with the argument 1 over one driver of each
+# map, the simulator, the programs and the tests as well. Needs build/dev configured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-pattern='/(src|apps)/espalier/.*\.cpp$'
-# Its rooms, not tests/sim.
-pattern+='|/sim/[a-z]+/[^/]+\.cpp$'
+pattern='/src/espalier/.*\.cpp$'
 if [[ ${1:-0} == 1 ]]; then
   maps=$(find src/espalier/map/catalog -name '*.hpp' -printf '%f\n' | sed 's/\.hpp$//' | paste -sd '|')
-  pattern+="|/espalier_drivers.units/($maps)\.cpp$|/apps/.*\.cpp$|/tests/.*\.cpp$"
+  pattern+="|/espalier_drivers.units/($maps)\.cpp$|/(sim|apps)/.*\.cpp$|/tests/.*\.cpp$"
 fi
 all_maps=build/dev/all_maps.cpp
 find src/espalier/map/catalog -name '*.hpp' -printf '#include "espalier/map/catalog/%f"\n' | sort >"$all_maps"
