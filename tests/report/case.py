@@ -1,0 +1,103 @@
+"""What the tests of the report share: a page taken apart, and a scratch folder for each test."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+from html.parser import HTMLParser
+from typing import Any
+
+sys.dont_write_bytecode = True
+
+import fixture  # noqa: E402
+from espalier_report import page, plotly_bundle, results  # noqa: E402
+
+STUB = "/* no library in this test */"
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+def has_plotly() -> bool:
+    try:
+        plotly_bundle.find()
+    except plotly_bundle.PlotlyMissing:
+        return False
+    return True
+
+
+class Page(HTMLParser):
+    """The page as a flat list of elements with their attributes and their own text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None], list[str]]] = []
+        self.open: list[int] = []
+        self.problems: list[str] = []
+        self.feed(html)
+        self.close()
+        self.problems += [self.elements[index][0] + " left open" for index in self.open]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs), []))
+        if tag not in VOID:
+            self.open.append(len(self.elements) - 1)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.elements[self.open[-1]][0] != tag:
+            self.problems.append(f"unexpected </{tag}>")
+        else:
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.elements[self.open[-1]][0] in ("script", "style"):
+            self.elements[self.open[-1]][2].append(data)
+        else:
+            for index in self.open:
+                self.elements[index][2].append(data)
+
+    def all(self, tag: str, **attributes: str) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs, _ in self.elements if name == tag
+                and all(attrs.get(key) == value for key, value in attributes.items())]
+
+    def texts(self, tag: str, **attributes: str) -> list[str]:
+        return [" ".join("".join(words).split()) for name, attrs, words in self.elements
+                if name == tag and all(attrs.get(key) == value
+                                       for key, value in attributes.items())]
+
+    def rows(self, table: int = 0) -> list[list[str]]:
+        found: list[list[str]] = []
+        tables = -1
+        for tag, _, words in self.elements:
+            tables += tag == "table"
+            if tables != table:
+                continue
+            if tag == "tr":
+                found.append([])
+            elif tag in ("td", "th"):
+                found[-1].append(" ".join("".join(words).split()))
+        return found
+
+
+class Case(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, document: Any, name: str = "results.json") -> pathlib.Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(document if isinstance(document, str) else json.dumps(document),
+                        encoding="utf-8")
+        return path
+
+    def load(self, *entries: list[fixture.Json], **more: Any) -> results.Results:
+        benchmarks = [entry for family in entries for entry in family]
+        return results.load([self.write({"context": fixture.context(),
+                                         "benchmarks": benchmarks, **more})])
+
+    def page_of(self, document: Any = None) -> Page:
+        loaded = results.load([self.write(document or fixture.document())])
+        return Page(page.render(loaded, STUB))

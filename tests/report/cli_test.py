@@ -1,0 +1,166 @@
+"""The command: its errors, its exit codes, its files."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+import unittest
+from typing import Any
+
+sys.dont_write_bytecode = True
+
+import fixture  # noqa: E402
+from case import Case, has_plotly  # noqa: E402
+from espalier_report import cli, plotly_bundle  # noqa: E402
+
+COMMAND = [sys.executable, "-B", str(fixture.ROOT / "report" / "espalier_report")]
+
+
+class Command(Case):
+    def run_main(self, *arguments: str | os.PathLike[str]) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = cli.main([str(argument) for argument in arguments])
+            except SystemExit as stop:
+                code = int(stop.code or 0)
+        return code, out.getvalue(), err.getvalue()
+
+    def refused(self, document: Any, *expected: str) -> None:
+        source, target = self.write(document), self.folder / "report.html"
+        target.write_text("before", encoding="utf-8")
+        self.complains([source, "-o", target], *expected)
+        self.assertEqual(target.read_text(encoding="utf-8"), "before")
+
+    def complains(self, arguments: list[Any], *expected: str) -> None:
+        before = sorted(self.folder.rglob("*"))
+        code, out, err = self.run_main(*arguments)
+        self.assertEqual((code, out), (2, ""), err)
+        self.assertEqual(err.count("\n"), 1, err)
+        for words in expected:
+            self.assertIn(words, err)
+        self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+    def altered(self, change: Any) -> fixture.Json:
+        document = fixture.document()
+        change(document)
+        return document
+
+    def test_missing_file(self) -> None:
+        self.complains([self.folder / "none.json"], "none.json: cannot be read (No such file",
+                       "espalier bench")
+
+    def test_a_folder_is_no_file(self) -> None:
+        self.complains([self.folder], "cannot be read (Is a directory)")
+
+    def test_not_json(self) -> None:
+        self.refused("hello", "results.json: is not JSON (line 1, column 1")
+        self.refused("", "is not JSON")
+        self.refused("[" * 100000, "nested too deeply")
+        self.refused("[]", "is JSON but no object")
+
+    def test_not_text(self) -> None:
+        path = self.folder / "results.json"
+        path.write_bytes(b"\xff\xfe\x00{")
+        self.complains([path], "is not UTF-8 text")
+
+    def test_not_this_schema(self) -> None:
+        self.refused({}, "'context' must be an object")
+        self.refused({"context": {}}, "'benchmarks' must be a list of objects")
+        self.refused({"context": {}, "benchmarks": []}, "at least one entry")
+        self.refused({"context": {}, "benchmarks": [{"name": "BM_x", "run_type": "iteration"}]},
+                     "'benchmarks[0].workload' must be a name", "espalier bench")
+
+    def test_wrong_values_are_named_with_their_place(self) -> None:
+        for key, value, expected in (
+                ("threads", 0, "must be a positive whole number"),
+                ("threads", True, "must be a positive whole number"),
+                ("kind", "other", "must be 'espalier' or 'peer'"),
+                ("time_unit", "h", "must be one of ns, us, ms, s"),
+                ("real_time", 0, "must be a positive number"),
+                ("real_time", -1, "must be a positive number"),
+                ("real_time", "fast", "or \"unavailable\""),
+                ("real_time", math.nan, "must be a positive number"),
+                ("real_time", 10 ** 400, "must be a positive number"),
+                ("cpu_time", math.inf, "must be a non-negative number"),
+                ("run_type", "guess", "must be 'iteration' or 'aggregate'"),
+                ("map", " ", "must be a name")):
+            with self.subTest(key=key, value=value):
+                self.refused(self.altered(
+                    lambda d, k=key, v=value: d["benchmarks"][0].update({k: v})),
+                    f"benchmarks[0].{key}'", expected)
+
+    def test_contradictions_are_refused(self) -> None:
+        self.refused(self.altered(lambda d: d["benchmarks"].append(d["benchmarks"][5])),
+                     "must not be a second median")
+        self.refused(self.altered(lambda d: d["benchmarks"][5].update(real_time=9e9)),
+                     "between its min and max")
+
+    def test_wrong_curves_are_refused(self) -> None:
+        for curve in ([[1.5, 3]], [[0.5]], "steep", [[0.5, -1]], [["a", 1]]):
+            self.refused(self.altered(lambda d, c=curve: d["latency"][0].update(curve=c)),
+                         "'latency[0].curve' must be a list of")
+        self.refused(self.altered(lambda d: d["latency"].append(d["latency"][0])),
+                     "must occur once")
+
+    @unittest.skipUnless(has_plotly(), "plotly.js is not installed")
+    def test_unwritable_output(self) -> None:
+        source = self.write(fixture.document())
+        folder = self.folder / "folder"
+        folder.mkdir()
+        self.complains([source, "-o", self.folder / "no" / "r.html"], "cannot be written (No such")
+        self.complains([source, "-o", source / "r.html"], "cannot be written (Not a directory)")
+        self.complains([source, "-o", folder], "is no regular file")
+        self.complains([source, "-o", "/dev/null"], "is no regular file")
+        self.complains([source, "-o", source], "is one of the results")
+        self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
+
+    def test_missing_library_names_the_package(self) -> None:
+        source = self.write(fixture.document())
+        known, plotly_bundle.DEBIAN = plotly_bundle.DEBIAN, pathlib.Path("/nowhere/plotly.js")
+        find_spec = plotly_bundle.importlib.util.find_spec
+        plotly_bundle.importlib.util.find_spec = lambda _: None
+        try:
+            self.complains([source, "-o", self.folder / "r.html"], "apt-get install python3-plotly")
+        finally:
+            plotly_bundle.DEBIAN, plotly_bundle.importlib.util.find_spec = known, find_spec
+
+    def test_usage_errors(self) -> None:
+        self.assertEqual(self.run_main()[0], 2)
+        self.assertEqual(self.run_main("--nonsense", "x")[0], 2)
+
+    def test_help_teaches(self) -> None:
+        code, out, _ = self.run_main("--help")
+        self.assertEqual(code, 0)
+        for words in ("espalier bench", "examples:", "-o report.html", "exit status",
+                      "Several files", "default: report.html"):
+            self.assertIn(words, out)
+
+    @unittest.skipUnless(has_plotly(), "plotly.js is not installed")
+    def test_runs_as_a_folder_and_writes_the_whole_page(self) -> None:
+        source, target = self.write(fixture.document()), self.folder / "report.html"
+        target.write_text("before", encoding="utf-8")
+        done = subprocess.run([*COMMAND, str(source), "-o", str(target)], capture_output=True,
+                              text=True, check=False, cwd=self.folder)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("2 workloads, 5 maps", done.stdout)
+        html = target.read_text(encoding="utf-8")
+        self.assertTrue(html.startswith("<!DOCTYPE html>") and html.endswith("</html>\n"))
+        self.assertIn("plotly.js v", html)
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()),
+                         ["report.html", "results.json"])
+
+    def test_runs_as_a_folder_and_fails_in_one_line(self) -> None:
+        done = subprocess.run([*COMMAND, "none.json"], capture_output=True, text=True, check=False,
+                              cwd=self.folder)
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1))
+
+
+if __name__ == "__main__":
+    unittest.main()

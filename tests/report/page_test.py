@@ -1,0 +1,242 @@
+"""The page without a browser: its figures, its structure, what it says where something is missing."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+
+import fixture  # noqa: E402
+from case import Case, Page, STUB  # noqa: E402
+from espalier_report import figures, page, results, text  # noqa: E402
+
+
+class Figures(Case):
+    def test_latency_axis_is_logarithmic_in_the_rarity(self) -> None:
+        loaded = self.load(fixture.family("w", "a", fixture.around(400)),
+                           latency=[{**fixture.latency("w", "a", 300), "curve": [
+                               [0.0, 0], [0.5, 300], [0.9, 400], [0.99, 500], [1.0, 9000]]}])
+        points = figures.points(loaded.latencies[0])
+        self.assertEqual([round(x) for x, _, _ in points], [2, 10, 100, 100000])
+        self.assertEqual([y for _, y, _ in points], [300, 400, 500, 9000])
+        axis = figures.latency(loaded, figures.Palette(loaded))[0].views[0].layout["xaxis"]
+        self.assertEqual(axis["ticktext"], ["0%", "90%", "99%", "99.9%", "99.99%", "99.999%"])
+        self.assertEqual(axis["type"], "log")
+
+    def test_bars_are_sorted_and_have_whiskers(self) -> None:
+        loaded = results.load([self.write(fixture.document())])
+        view = figures.throughput(loaded)[0].views[0]
+        ours = view.traces[0]
+        self.assertEqual(ours["x"], sorted(ours["x"], reverse=True))
+        self.assertEqual(ours["y"], [0, 1, 2])
+        self.assertAlmostEqual(ours["x"][0], 1e3 / 220)
+        self.assertAlmostEqual(ours["x"][0] + ours["error_x"]["array"][0], 1e3 / (220 * 0.98))
+        self.assertAlmostEqual(ours["x"][0] - ours["error_x"]["arrayminus"][0],
+                               1e3 / (220 * 1.02))
+
+    def test_memory_has_the_least_on_top_and_the_unavailable_below(self) -> None:
+        loaded = results.load([self.write(fixture.document())])
+        ticks = figures.memory(loaded)[0].views[0].layout["yaxis"]["ticktext"]
+        self.assertEqual((ticks[0], ticks[-2:]), ("ticket", ["absent_peer", "locked_std_map"]))
+
+    def test_scaling_needs_several_thread_counts(self) -> None:
+        loaded = self.load(fixture.family("w", "a", fixture.around(400)))
+        self.assertEqual(figures.scaling(loaded, figures.Palette(loaded)), [])
+
+    def test_many_lines_start_with_the_leaders_only(self) -> None:
+        families = [fixture.family("w", f"map{index:02}", fixture.around(400 + index), threads)
+                    for index in range(25) for threads in (1, 2)]
+        loaded = self.load(*families)
+        traces = figures.scaling(loaded, figures.Palette(loaded))[0].views[0].traces
+        self.assertEqual([trace["label"] for trace in traces if trace["visible"]],
+                         [f"map{index:02}" for index in range(figures.SHOWN_AT_FIRST)])
+        self.assertEqual(len({(t["line"]["color"], t["line"]["dash"]) for t in traces[:20]}), 20)
+
+
+class Structure(Case):
+    def test_sections_come_in_order(self) -> None:
+        self.assertEqual(self.page_of().texts("h2"), [
+            "Throughput", "Latency", "Memory per key", "Scaling over threads", "All numbers",
+            "Context", "How to read this"])
+
+    def test_the_page_is_well_formed_and_has_its_landmarks(self) -> None:
+        built = self.page_of()
+        self.assertEqual(built.problems, [])
+        self.assertEqual(built.all("html"), [{"lang": "en"}])
+        self.assertEqual(len(built.all("h1")), 1)
+        self.assertEqual(len(built.all("main")), 1)
+        self.assertTrue(built.all("meta", name="viewport"))
+        self.assertTrue(built.all("meta", charset="utf-8"))
+        ids = [attrs["id"] for _, attrs, _ in built.elements if "id" in attrs]
+        self.assertEqual(len(ids), len(set(ids)))
+        links = [str(attrs["href"])[1:] for attrs in built.all("a")]
+        self.assertLessEqual(set(links), set(ids))
+        labelled = [str(value) for _, attrs, _ in built.elements for key, value in attrs.items()
+                    if key in ("aria-labelledby", "for")]
+        self.assertLessEqual(set(labelled), set(ids))
+
+    def test_headings_never_skip_a_level(self) -> None:
+        levels = [int(tag[1]) for tag, _, _ in self.page_of().elements
+                  if re.fullmatch(r"h[1-6]", tag)]
+        self.assertEqual(levels[0], 1)
+        self.assertTrue(all(after <= before + 1 for before, after in zip(levels, levels[1:])))
+
+    def test_tables_are_accessible(self) -> None:
+        built = self.page_of()
+        self.assertEqual(len(built.all("table")), len(built.all("caption")))
+        self.assertTrue(all(attrs.get("scope") in ("row", "col") for attrs in built.all("th")))
+        boxes = built.all("div", class_="scroll") or built.all("div", **{"class": "scroll"})
+        self.assertEqual(len(boxes), len(built.all("table")))
+        self.assertTrue(all(box["tabindex"] == "0" and box["role"] == "region" for box in boxes))
+
+    def test_every_figure_has_its_data_and_its_caption(self) -> None:
+        built = self.page_of()
+        data = json.loads(built.texts("script", id="figures")[0])
+        drawn = [attrs["data-figure"] for attrs in built.all("div", role="img")]
+        self.assertEqual(set(drawn), set(data))
+        self.assertEqual(set(drawn), set(fixture.DRAWN))
+        self.assertEqual(len(built.all("figcaption")), len(drawn))
+        self.assertEqual(len(built.all("select")), len(built.all("label")))
+
+    def test_the_table_holds_every_number(self) -> None:
+        rows = self.page_of().rows(0)
+        head = rows[0]
+        self.assertEqual(head[:7], ["Map", "Threads", "Throughput, M op/s", "Wall ns/op",
+                                    "CPU ns/op", "Bytes/key", "Leaked bytes"])
+        self.assertEqual(rows[1][:7], ["edge_ext_lf", "4", "4.55 4.46 to 4.64",
+                                       "220 216 to 224", "858 841 to 875", "64.0", "0"])
+        self.assertEqual(len(rows), 1 + 10)
+
+    def test_context_is_shown_in_words(self) -> None:
+        built = self.page_of()
+        rows = dict((row[0], row[1]) for row in built.rows(len(built.all("table")) - 1))
+        self.assertEqual(rows["Commit"], "unavailable")
+        self.assertEqual(rows["Context switches"], "voluntary 12, involuntary 3")
+        self.assertEqual(rows["Caches"].replace(text.THIN, " "),
+                         "L1 data 48 KiB; L3 unified 33 MiB, shared by 8")
+        self.assertEqual(rows["Frequency scaling"], "off")
+
+    def test_cautions_are_given_where_due(self) -> None:
+        self.assertEqual(self.page_of().all("ul", **{"class": "cautions"}), [])
+        document = fixture.document()
+        document["context"] |= {"library_build_type": "debug", "num_cpus": 2,
+                                "cpu_scaling_enabled": True}
+        words = " ".join(self.page_of(document).texts("ul", **{"class": "cautions"}))
+        for expected in ("a debug build", "4 threads ran on 2 CPUs", "frequency scaling was on"):
+            self.assertIn(expected, words)
+
+    def test_no_latency_and_no_memory_are_said(self) -> None:
+        document = fixture.document()
+        del document["latency"]
+        for entry in document["benchmarks"]:
+            entry.pop("bytes_per_key", None)
+        built = self.page_of(document)
+        self.assertNotIn("latency-0", built.texts("script", id="figures")[0])
+        notes = " ".join(built.texts("p", **{"class": "note"}))
+        self.assertIn("Latency is unavailable", notes)
+        self.assertIn("Bytes per key are unavailable", notes)
+
+    def test_a_workload_with_latency_only_is_no_error(self) -> None:
+        document = fixture.document()
+        document["latency"].append(fixture.latency("other", "a", 300))
+        self.assertIn("Nothing was measured in other.", self.page_of(document).texts("li"))
+
+
+class Unavailable(Case):
+    def test_is_the_word_in_every_cell_of_the_row(self) -> None:
+        rows = [row for row in self.page_of().rows(0) if row[0] == "absent_peer"]
+        self.assertEqual(len(rows), 2)
+        for row in rows:
+            self.assertEqual(row[2:7], ["unavailable"] * 5)
+
+    def test_zero_stays_zero(self) -> None:
+        rows = self.page_of().rows(0)
+        leaked = rows[0].index("Leaked bytes")
+        self.assertEqual({row[0]: row[leaked] for row in rows[1:]}["edge_ext_lf"], "0")
+
+    def test_has_no_bar_and_no_point(self) -> None:
+        loaded = results.load([self.write(fixture.document())])
+        view = figures.throughput(loaded)[0].views[0]
+        place = view.layout["yaxis"]["ticktext"].index("absent_peer")
+        bars = [trace for trace in view.traces if trace["type"] == "bar"]
+        self.assertFalse([trace for trace in bars if place in trace["y"]])
+        self.assertEqual(view.traces[-1]["text"][place].strip(), "unavailable")
+        scaling = figures.scaling(loaded, figures.Palette(loaded))[0].views[0]
+        self.assertNotIn("absent_peer", [trace["label"] for trace in scaling.traces])
+        self.assertEqual(scaling.absent, ["absent_peer"])
+
+    def test_null_and_missing_mean_the_same(self) -> None:
+        document = fixture.document()
+        for entry in document["benchmarks"]:
+            if entry["map"] == "absent_peer":
+                entry["real_time"] = None
+                del entry["cpu_time"]
+        rows = [row for row in self.page_of(document).rows(0) if row[0] == "absent_peer"]
+        self.assertEqual(rows[0][2:5], ["unavailable"] * 3)
+
+
+class Escaping(Case):
+    def nasty_page(self) -> str:
+        evil = fixture.NASTY + "</script><!--<img src=x onerror=alert(1)>\u2028\x00\ud800"
+        document = copy.deepcopy(fixture.document())
+        for entry in document["benchmarks"] + document["latency"]:
+            entry["workload"] += evil
+            entry["map"] += evil
+            if "operation" in entry:
+                entry["operation"] += evil
+            else:
+                entry |= {key: evil for key in results.SETTINGS}
+        document["context"] = {key: evil for key in document["context"]} | {evil: evil}
+        path = self.write(document, "<i>'name\".json")
+        return page.render(results.load([path]), STUB)
+
+    def test_no_string_of_the_file_becomes_markup(self) -> None:
+        built = Page(self.nasty_page())
+        self.assertEqual(built.problems, [])
+        self.assertEqual(len(built.all("script")), 3)
+        self.assertEqual(built.all("img") + built.all("b") + built.all("link"), [])
+        self.assertFalse([attrs for _, attrs, _ in built.elements
+                          if any(key.startswith("on") for key in attrs)])
+        json.loads(built.texts("script", id="figures")[0])
+
+    def test_the_strings_are_still_there(self) -> None:
+        self.assertIn("&lt;b&gt;a&amp;b&lt;/b&gt;", self.nasty_page())
+
+    def test_plots_get_no_markup_either(self) -> None:
+        data = Page(self.nasty_page()).texts("script", id="figures")[0]
+        for figure in json.loads(data).values():
+            for view in figure["views"]:
+                shown = view["layout"]["yaxis"].get("ticktext", []) + \
+                    [name for trace in view["traces"] for name in
+                     [trace.get("name", ""), *trace.get("hovertext", [])]]
+                for label in shown:
+                    self.assertNotRegex(label.replace("<br>", ""), "[<>]")
+
+
+class SelfContained(Case):
+    def test_nothing_refers_to_a_network(self) -> None:
+        built = self.page_of()
+        for tag, attrs, words in built.elements:
+            for key in ("src", "href", "srcset", "data", "action", "poster"):
+                value = attrs.get(key) or ""
+                self.assertTrue(value == "" or value.startswith("#"), f"<{tag} {key}={value}>")
+            if tag == "style":
+                self.assertNotRegex("".join(words), r"url\(|@import")
+        self.assertEqual(built.all("link"), [])
+
+    def test_the_policy_allows_exactly_the_scripts_of_the_page(self) -> None:
+        built = self.page_of()
+        policy = built.all("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"]
+        self.assertIn("default-src 'none'", str(policy))
+        allowed = re.findall(r"'sha256-([^']+)'", str(policy))
+        scripts = ["".join(words) for tag, attrs, words in built.elements
+                   if tag == "script" and "type" not in attrs]
+        self.assertEqual(allowed, [page.digest(script) for script in scripts])
+
+
+if __name__ == "__main__":
+    unittest.main()
