@@ -76,8 +76,11 @@ std::vector<std::string> compact_of(const std::vector<std::string>& names) {
 const std::vector<std::string> balanced{"occ_avl", "occ_avl_2"};
 const std::vector<std::string> internal{"edge_int_lf", "log_int", "citrus", "int_lf"};
 const std::vector<std::string> external{"edge_ext_lf", "edge_ext_lf_2", "ticket", "ext_lf"};
-const std::vector<std::string> unbalanced{"edge_int_lf", "log_int",       "citrus", "int_lf",
-                                          "edge_ext_lf", "edge_ext_lf_2", "ticket", "ext_lf"};
+const std::vector<std::string> unbalanced = [] {
+  std::vector<std::string> all = internal;
+  all.insert(all.end(), external.begin(), external.end());
+  return all;
+}();
 
 figure figure_1() {
   return {
