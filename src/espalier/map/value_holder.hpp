@@ -66,9 +66,13 @@ struct value_holder {
       target.store(fresh, std::memory_order_release);
     } else {
       // acq_rel: publishes the cell; and each old cell is taken, and retired, exactly once.
-      const word old = target.exchange(fresh, std::memory_order_acq_rel);
-      store.template retire<Value, memory_role::value>(guard, const_cast<Value*>(old));
+      retire(store, guard, target.exchange(fresh, std::memory_order_acq_rel));
     }
+  }
+
+  /// For a word that this thread has replaced under the guard, after a reserve() on it.
+  static void retire(Store& store, typename Store::guard_type& guard, word old) noexcept {
+    if constexpr (!in_place) store.template retire<Value, memory_role::value>(guard, const_cast<Value*>(old));
   }
 
   /// Whether a dying map must visit its nodes for the sake of their values.

@@ -20,6 +20,13 @@ concept elidable = lockable<L> && requires(const L& lock) {
   { lock.is_locked() } noexcept -> std::same_as<bool>;
 };
 
+/// Whether the lock is held, so far as it can say: false for one that cannot. For checks at rest.
+template <lockable L>
+[[nodiscard]] bool is_seen_held(const L& lock) noexcept {
+  if constexpr (elidable<L>) return lock.is_locked();
+  return false;
+}
+
 /// A queue lock: each acquisition brings its own queue node, which must outlive the critical section. The
 /// node is explicit, so that one thread may hold several such locks.
 template <class L>

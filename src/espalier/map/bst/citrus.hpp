@@ -10,12 +10,12 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/map/bst/internal_map.hpp"
 #include "espalier/map/bst/internal_tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/stepwise_scan.hpp"
-#include "espalier/map/stored_map.hpp"
 #include "espalier/map/value_holder.hpp"
 #include "espalier/reclaim/rcu.hpp"
 #include "espalier/sync/backoff.hpp"
@@ -118,15 +118,14 @@
 namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
-class citrus
-    : public stored_map<citrus<Key, Value, Traits, Compare>, Key, Value, Compare, node_store<Traits>> {
-  using store = node_store<Traits>;
-  using base = stored_map<citrus, Key, Value, Compare, store>;
+class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Value, Traits, Compare> {
+  using base = internal_map<citrus, Key, Value, Traits, Compare>;
+  friend base;
   using base::store_;
-  using holder = value_holder<store, Value>;
+  using typename base::holder;
+  using typename base::store;
   using value_word = typename holder::word;
   using tag_type = std::uint32_t;
-  static_assert(std::is_trivially_copyable_v<Key>);
 
   struct node;
   using edge = std::atomic<node*>;
@@ -182,7 +181,6 @@ class citrus
                  sizeof(compact_fields) == 48));
 
  public:
-  using traits_type = Traits;
   using typename base::guard_type;
 
   static constexpr map_properties properties{
@@ -211,17 +209,13 @@ class citrus
 
   using base::base;
   /// No other thread may use the map any more.
-  ~citrus() {
-    if constexpr (store::template must_visit<node>() || holder::must_visit())
-      internal_tree::destroy_all(top(), [this](node* n) { destroy(store_, n); });
-  }
+  ~citrus() { base::destroy_all(top()); }
 
   using base::contains;
   using base::erase;
   using base::find;
   using base::insert;
   using base::insert_or_assign;
-  using base::scan;
 
   [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
     const rcu_domain::read_section inside(readers_);
@@ -255,39 +249,21 @@ class citrus
       if (copy.get() == nullptr && has_two_children(*at.target)) copy.emplace(near(at), key, value_word{});
       node* moved = nullptr;
       if (!detach(at, copy, moved)) continue;
-      retire(guard, at.target);
+      base::retire_node(guard, at.target);
       // Its value lives on in the copy.
       if (moved != nullptr) store_.template retire<node, memory_role::node>(guard, moved);
       return true;
     }
   }
 
-  /// A descent for each entry. The visitor is called outside of read sections, and may call the map.
-  template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
-    return stepwise_scan<Compare>(
-        from, [this](const auto& bound) { return first_of(bound); }, std::forward<Visitor>(visitor));
-  }
-
   // Quiescent only, for tests and inspection.
-
-  /// Calls visitor(address, bytes, role) for every block that the map reaches.
-  template <class Visitor>
-  void visit_nodes(Visitor&& visitor) const {
-    internal_tree::visit_all(static_cast<const node*>(top()), [&](const node& n) {
-      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
-      if constexpr (!holder::in_place)
-        visitor(static_cast<const void*>(n.value.load(std::memory_order_acquire)), sizeof(Value),
-                memory_role::value);
-    });
-  }
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
-    if (is_held(head_.lock)) return "the head is locked";
+    if (is_seen_held(head_.lock)) return "the head is locked";
     if (head_.child[1].load(std::memory_order_acquire) != nullptr) return "the head has a right child";
     return internal_tree::check<Compare>(static_cast<const node*>(top()), [](const node& n) -> const char* {
-      if (is_held(n.lock)) return "a reachable node is locked";
+      if (is_seen_held(n.lock)) return "a reachable node is locked";
       return n.removed ? "a reachable node is marked as removed" : nullptr;
     });
   }
@@ -310,11 +286,6 @@ class citrus
   }
   /// For a key that is not the node's.
   static std::size_t side(const Key& key, const node& n) { return Compare{}(n.key, key) ? 1 : 0; }
-
-  static bool is_held(const lock_type& lock) noexcept {
-    if constexpr (elidable<lock_type>) return lock.is_locked();
-    return false;
-  }
 
   // order: read_edge (acquire) <- link, unlink, swing (release)
   static node* child(const node& n, std::size_t s) noexcept {
@@ -419,8 +390,7 @@ class citrus
       n.value.store(word, std::memory_order_release);
     }
     fresh.release();
-    if constexpr (!holder::in_place)
-      store_.template retire<Value, memory_role::value>(guard, const_cast<Value*>(old));
+    holder::retire(store_, guard, old);
     return true;
   }
 
@@ -472,17 +442,8 @@ class citrus
     return &successor;
   }
 
-  static void destroy(store& owner, node* n) noexcept {
-    holder::discard(owner, n->value.load(std::memory_order_relaxed));
-    owner.destroy(memory_role::node, n);
-  }
-
-  /// With its value.
-  void retire(guard_type& guard, node* n) noexcept {
-    store_.retire_by(guard, n, nullptr, [](const retired& gone) noexcept {
-      destroy(*static_cast<store*>(gone.owner), static_cast<node*>(gone.object));
-    });
-  }
+  // relaxed: at rest, or out of reach.
+  static const Value* cell_of(const node& n) noexcept { return n.value.load(std::memory_order_relaxed); }
 
   // What every operation reads, and an update of the tree's top writes; apart from the readers' table, which
   // nobody writes after the first threads.

@@ -13,13 +13,13 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/map/bst/internal_map.hpp"
 #include "espalier/map/bst/internal_tree.hpp"
 #include "espalier/map/bst/stamped_edge.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/stepwise_scan.hpp"
-#include "espalier/map/stored_map.hpp"
 #include "espalier/map/value_holder.hpp"
 #include "espalier/memory/clustered.hpp"
 #include "espalier/sync/backoff.hpp"
@@ -107,12 +107,12 @@ using edge_int_lf_traits = map_traits::with_placement<clustered>;
 
 template <class Key, class Value, class Traits = edge_int_lf_traits, class Compare = std::less<Key>>
 class edge_int_lf
-    : public stored_map<edge_int_lf<Key, Value, Traits, Compare>, Key, Value, Compare, node_store<Traits>> {
-  using store = node_store<Traits>;
-  using base = stored_map<edge_int_lf, Key, Value, Compare, store>;
+    : public internal_map<edge_int_lf<Key, Value, Traits, Compare>, Key, Value, Traits, Compare, true> {
+  using base = internal_map<edge_int_lf, Key, Value, Traits, Compare, true>;
+  friend base;
   using base::store_;
-  using holder = value_holder<store, Value, true>;
-  static_assert(std::is_trivially_copyable_v<Key>);
+  using typename base::holder;
+  using typename base::store;
 
   static constexpr std::uintptr_t promote_flag = 1;
   static constexpr std::uintptr_t delete_flag = 2;
@@ -188,7 +188,6 @@ class edge_int_lf
                  offsetof(published_fields, entry) == 32 && sizeof(published_fields) == 40));
 
  public:
-  using traits_type = Traits;
   using typename base::guard_type;
 
   static constexpr map_properties properties{
@@ -208,17 +207,13 @@ class edge_int_lf
 
   using base::base;
   /// No other thread may use the map any more.
-  ~edge_int_lf() {
-    if constexpr (store::template must_visit<node>() || holder::must_visit())
-      internal_tree::destroy_all(top(), [this](node* n) { destroy(store_, n); });
-  }
+  ~edge_int_lf() { base::destroy_all(top()); }
 
   using base::contains;
   using base::erase;
   using base::find;
   using base::insert;
   using base::insert_or_assign;
-  using base::scan;
 
   [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
     const Value* const cell = lookup(key);
@@ -243,7 +238,7 @@ class edge_int_lf
         if (n.entry.compare_exchange_weak(seen, fresh, std::memory_order_acq_rel,
                                           std::memory_order_acquire)) {
           cell.release();
-          retire_cell(guard, seen);
+          holder::retire(store_, guard, seen.cell());
           return true;
         }
       }
@@ -279,24 +274,7 @@ class edge_int_lf
     }
   }
 
-  /// A search for each entry. The visitor may call the map.
-  template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
-    return stepwise_scan<Compare>(
-        from, [this](const auto& bound) { return first_of(bound); }, std::forward<Visitor>(visitor));
-  }
-
   // Quiescent only, for tests and inspection.
-
-  /// Calls visitor(address, bytes, role) for every block that the map reaches.
-  template <class Visitor>
-  void visit_nodes(Visitor&& visitor) const {
-    internal_tree::visit_all(static_cast<const node*>(top()), [&](const node& n) {
-      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
-      visitor(static_cast<const void*>(n.entry.load(std::memory_order_acquire).cell()), sizeof(Value),
-              memory_role::value);
-    });
-  }
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
@@ -599,7 +577,7 @@ class edge_int_lf
     // LP: erase(true). order: lift (release) -> read_edge (acquire)
     if (t.edge_to->compare_exchange_strong(expected, heir(left, right), std::memory_order_acq_rel,
                                            std::memory_order_relaxed))
-      retire(with.guard, t.victim, nullptr);
+      base::retire_node(with.guard, t.victim);
   }
 
   /// Puts a copy, with its successor's key, in the place of a target whose successor is unlinked.
@@ -625,7 +603,7 @@ class edge_int_lf
     if (t.edge_to->compare_exchange_strong(expected, edge_word(&c), std::memory_order_acq_rel,
                                            std::memory_order_relaxed)) {
       copy->release();
-      retire(with.guard, &v, successor);
+      base::retire_node(with.guard, &v, successor);
     }
   }
 
@@ -711,7 +689,7 @@ class edge_int_lf
       // LP: erase(true). order: promote (release) -> read_entry (acquire)
       if (v.entry.compare_exchange_weak(e, entry_word(&s), std::memory_order_acq_rel,
                                         std::memory_order_acquire)) {
-        retire_cell(with.guard, e);
+        holder::retire(store_, with.guard, e.cell());
         return;
       }
     }
@@ -723,24 +701,10 @@ class edge_int_lf
     v.entry.store(promoted.with(entry_word::ready), std::memory_order_release);
   }
 
-  /// A target, and its successor where there is one.
-  void retire(guard_type& guard, node* victim, node* successor) noexcept {
-    store_.retire_by(guard, victim, successor, [](const retired& entry) noexcept {
-      store& owner = *static_cast<store*>(entry.owner);
-      destroy(owner, static_cast<node*>(entry.object));
-      if (entry.aux != nullptr) destroy(owner, static_cast<node*>(entry.aux));
-    });
-  }
-
-  void retire_cell(guard_type& guard, entry_word e) noexcept {
-    store_.template retire<Value, memory_role::value>(guard, const_cast<Value*>(e.cell()));
-  }
-
-  /// For a node that no thread can reach. A final entry belongs to another node.
-  static void destroy(store& owner, node* n) noexcept {
-    const entry_word e = n->entry.load(std::memory_order_relaxed);
-    if (!e.is_final()) holder::discard(owner, e.cell());
-    owner.destroy(memory_role::node, n);
+  /// A final entry belongs to another node. relaxed: at rest, or out of reach.
+  static const Value* cell_of(const node& n) noexcept {
+    const entry_word e = n.entry.load(std::memory_order_relaxed);
+    return e.is_final() ? nullptr : e.cell();
   }
 
   alignas(hw::false_sharing_bytes) edge root_{};

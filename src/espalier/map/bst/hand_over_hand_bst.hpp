@@ -181,9 +181,9 @@ class hand_over_hand_bst
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
-    if (is_held(head_.lock)) return "the head is locked";
+    if (is_seen_held(head_.lock)) return "the head is locked";
     return internal_tree::check<Compare>(static_cast<const node*>(head_.root), [](const node& n) {
-      return is_held(n.lock) ? "a reachable node is locked" : static_cast<const char*>(nullptr);
+      return is_seen_held(n.lock) ? "a reachable node is locked" : static_cast<const char*>(nullptr);
     });
   }
 
@@ -218,11 +218,6 @@ class hand_over_hand_bst
     node* parent;  // whose edge that is; null for head_
     node* target;
   };
-
-  static bool is_held(const lock_type& lock) noexcept {
-    if constexpr (elidable<lock_type>) return lock.is_locked();
-    return false;
-  }
 
   [[nodiscard]] place seek(const Key& key) {
     place at{held(head_.lock), held(), &head_.root, nullptr, head_.root};

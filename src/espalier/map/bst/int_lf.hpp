@@ -11,13 +11,14 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/map/bst/internal_map.hpp"
 #include "espalier/map/bst/internal_tree.hpp"
 #include "espalier/map/bst/node_op_word.hpp"
+#include "espalier/map/bst/stamped_edge.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/stepwise_scan.hpp"
-#include "espalier/map/stored_map.hpp"
 #include "espalier/map/value_holder.hpp"
 #include "espalier/sync/backoff.hpp"
 
@@ -63,7 +64,7 @@
 // and is not gone, and has x still after its cell was read: the cell is then that of x, since a relocation
 // exchanges the cell before the key. Of the target of a relocation the descriptor says what stands there.
 //   find walks by keys and edges alone and looks at op words where it ends. If it sees there what it cannot
-// use, first_of walks again, and passes gone nodes over. It repeats only if `right`, or the node that it
+// use, first_sight walks again, and passes gone nodes over. It repeats only if `right`, or the node that it
 // found, has become gone or got a new key during the walk.
 //
 // Progress: every operation is lock-free, none wait-free. A reader repeats only after another operation has
@@ -99,12 +100,12 @@
 namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
-class int_lf
-    : public stored_map<int_lf<Key, Value, Traits, Compare>, Key, Value, Compare, node_store<Traits>> {
-  using store = node_store<Traits>;
-  using base = stored_map<int_lf, Key, Value, Compare, store>;
+class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Value, Traits, Compare, true> {
+  using base = internal_map<int_lf, Key, Value, Traits, Compare, true>;
+  friend base;
   using base::store_;
-  using holder = value_holder<store, Value, true>;
+  using typename base::holder;
+  using typename base::store;
   using cell_word = typename holder::word;
   static_assert(std::is_trivially_copyable_v<Key> && std::atomic<Key>::is_always_lock_free,
                 "keys move between nodes: their atomics must be lock-free");
@@ -119,29 +120,8 @@ class int_lf
 
   using op_word = node_op_word<change, relocation>;
 
-  /// An edge: a node, or null with a version of the node that has the edge.
-  class child_word {
-   public:
-    child_word() noexcept = default;
-    explicit child_word(node* n) noexcept : word_(reinterpret_cast<std::uintptr_t>(n)) {}
-    [[nodiscard]] static child_word null(std::uintptr_t version) noexcept {
-      return from_word(version << 1U | 1U);
-    }
-    [[nodiscard]] bool is_null() const noexcept { return (word_ & 1U) != 0; }
-    [[nodiscard]] node* get() const noexcept {
-      return is_null() ? nullptr : reinterpret_cast<node*>(word_);  // NOLINT
-    }
-    [[nodiscard]] std::uintptr_t word() const noexcept { return word_; }
-    [[nodiscard]] static child_word from_word(std::uintptr_t word) noexcept {
-      child_word w;
-      w.word_ = word;
-      return w;
-    }
-
-   private:
-    std::uintptr_t word_ = 1;
-  };
-
+  /// Its stamp is a version of the node that has the edge.
+  using child_word = stamped_edge<node, 0>;
   using edge = std::atomic<child_word>;
   static_assert(edge::is_always_lock_free && std::atomic<op_word>::is_always_lock_free);
 
@@ -205,7 +185,6 @@ class int_lf
                  sizeof(change) == (compact ? 32 : 64) && sizeof(relocation) == 64));
 
  public:
-  using traits_type = Traits;
   using typename base::guard_type;
 
   static constexpr map_properties properties{
@@ -232,17 +211,13 @@ class int_lf
 
   using base::base;
   /// No other thread may use the map any more.
-  ~int_lf() {
-    if constexpr (store::template must_visit<node>() || holder::must_visit())
-      internal_tree::destroy_all(top(), [this](node* n) { destroy(store_, n); });
-  }
+  ~int_lf() { base::destroy_all(top()); }
 
   using base::contains;
   using base::erase;
   using base::find;
   using base::insert;
   using base::insert_or_assign;
-  using base::scan;
 
   [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
     const cell_word cell = look_up(key);
@@ -280,31 +255,7 @@ class int_lf
     }
   }
 
-  /// A descent for each entry: entries move between nodes.
-  template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
-    return stepwise_scan<Compare>(
-        from,
-        [this](const auto& bound) {
-          using entry = scan_entry<Key, Value>;
-          std::optional<entry> found;
-          if (const auto first = first_of(bound)) found.emplace(entry{first->key, holder::read(first->cell)});
-          return found;
-        },
-        std::forward<Visitor>(visitor));
-  }
-
   // Quiescent only, for tests and inspection.
-
-  /// Calls visitor(address, bytes, role) for every block that the map reaches.
-  template <class Visitor>
-  void visit_nodes(Visitor&& visitor) const {
-    internal_tree::visit_all(static_cast<const node*>(top()), [&](const node& n) {
-      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
-      if (!read_op(n).entry_moved())
-        visitor(static_cast<const void*>(read_cell(n)), sizeof(Value), memory_role::value);
-    });
-  }
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
@@ -400,12 +351,12 @@ class int_lf
   }
 
   [[gnu::noinline]] [[nodiscard]] cell_word look_up_again(const Key& key) const {
-    const auto first = first_of(scan_bound<Key, Compare>{key, false});
+    const auto first = first_sight(scan_bound<Key, Compare>{key, false});
     return first && !less(key, first->key) ? first->cell : nullptr;
   }
 
   /// The entry with the smallest key that the bound admits. The cell lives as long as the guard.
-  [[nodiscard]] std::optional<sight> first_of(const scan_bound<Key, Compare>& bound) const {
+  [[nodiscard]] std::optional<sight> first_sight(const scan_bound<Key, Compare>& bound) const {
     for (backoff pause;; pause.wait()) {
       const node* right = nullptr;  // last node with a smaller key, which is not admitted
       const node* best = nullptr;   // last node with an admitted key
@@ -429,6 +380,12 @@ class int_lf
       if (best == nullptr) return std::nullopt;
       if (const auto found = look_at(*best)) return found;
     }
+  }
+
+  [[nodiscard]] std::optional<scan_entry<Key, Value>> first_of(const scan_bound<Key, Compare>& bound) const {
+    const auto first = first_sight(bound);
+    if (!first) return std::nullopt;
+    return scan_entry<Key, Value>{first->key, holder::read(first->cell)};
   }
 
   static bool is_gone(const node& n) noexcept {
@@ -699,10 +656,10 @@ class int_lf
 
   // Giving back: what no thread can reach.
 
-  static void destroy(store& owner, node* n) noexcept {
-    if (!n->op.load(std::memory_order_relaxed).entry_moved())
-      holder::discard(owner, n->cell.load(std::memory_order_relaxed));
-    owner.destroy(memory_role::node, n);
+  // relaxed: at rest, or out of reach.
+  static const Value* cell_of(const node& n) noexcept {
+    return n.op.load(std::memory_order_relaxed).entry_moved() ? nullptr
+                                                              : n.cell.load(std::memory_order_relaxed);
   }
 
   static void give_back_change(const retired& entry) noexcept {
@@ -711,7 +668,7 @@ class int_lf
     if (c->what == field::cell)
       holder::discard(owner, to_cell(c->before));
     else if (node* const spliced = child_word::from_word(c->before).get())
-      destroy(owner, spliced);
+      base::destroy(owner, spliced);
     owner.destroy(memory_role::descriptor, c);
   }
 

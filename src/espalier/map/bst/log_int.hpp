@@ -10,12 +10,12 @@
 #include <type_traits>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/map/bst/internal_map.hpp"
 #include "espalier/map/bst/internal_tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
-#include "espalier/map/stored_map.hpp"
 #include "espalier/map/tagged_ptr.hpp"
 #include "espalier/map/value_holder.hpp"
 #include "espalier/sync/backoff.hpp"
@@ -107,13 +107,12 @@
 namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
-class log_int
-    : public stored_map<log_int<Key, Value, Traits, Compare>, Key, Value, Compare, node_store<Traits>> {
-  using store = node_store<Traits>;
-  using base = stored_map<log_int, Key, Value, Compare, store>;
+class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, Value, Traits, Compare> {
+  using base = internal_map<log_int, Key, Value, Traits, Compare>;
+  friend base;
   using base::store_;
-  using holder = value_holder<store, Value>;
-  static_assert(std::is_trivially_copyable_v<Key>);
+  using typename base::holder;
+  using typename base::store;
 
   static constexpr bool compact = Traits::layout_type::shape == node_shape::compact;
   using lock_type = std::conditional_t<compact, typename Traits::lock_type, std_mutex>;
@@ -175,7 +174,6 @@ class log_int
                                offsetof(fields, value) == 128 && sizeof(node) == 192));
 
  public:
-  using traits_type = Traits;
   using typename base::guard_type;
 
   static constexpr map_properties properties{"log_int",
@@ -208,10 +206,7 @@ class log_int
 
   using base::base;
   /// No other thread may use the map any more.
-  ~log_int() {
-    if constexpr (store::template must_visit<node>() || holder::must_visit())
-      internal_tree::destroy_all(top(), [this](node* n) { destroy(store_, n); });
-  }
+  ~log_int() { base::destroy_all(top()); }
 
   using base::contains;
   using base::erase;
@@ -246,9 +241,7 @@ class log_int
     if (!is_present(*n, key)) return false;
     guard.reserve(1);
     if (!detach(*n)) return false;
-    store_.retire_by(guard, n, nullptr, [](const retired& entry) noexcept {
-      destroy(*static_cast<store*>(entry.owner), static_cast<node*>(entry.object));
-    });
+    base::retire_node(guard, n);
     return true;
   }
 
@@ -268,17 +261,6 @@ class log_int
 
   // Quiescent only, for tests and inspection.
 
-  /// Calls visitor(address, bytes, role) for every block that the map reaches.
-  template <class Visitor>
-  void visit_nodes(Visitor&& visitor) const {
-    internal_tree::visit_all(static_cast<const node*>(top()), [&](const node& n) {
-      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
-      if constexpr (!holder::in_place)
-        visitor(static_cast<const void*>(n.value.load(std::memory_order_acquire)), sizeof(Value),
-                memory_role::value);
-    });
-  }
-
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
     std::size_t in_tree = 0;
@@ -286,7 +268,7 @@ class log_int
         internal_tree::check<Compare>(static_cast<const node*>(top()), [&](const node& n) -> const char* {
           ++in_tree;
           if (is_marked(n)) return "an erased node is in the tree";
-          if (is_held(n.tree_lock) || is_held(n.succ_lock)) return "a reachable node is locked";
+          if (is_seen_held(n.tree_lock) || is_seen_held(n.succ_lock)) return "a reachable node is locked";
           const node* const parent = n.parent.load(std::memory_order_acquire);
           if (parent->child[0].load(std::memory_order_acquire) != &n &&
               parent->child[1].load(std::memory_order_acquire) != &n)
@@ -294,7 +276,7 @@ class log_int
           return nullptr;
         });
     if (wrong != nullptr) return wrong;
-    if (is_held(first().succ_lock) || is_held(last().tree_lock)) return "a sentinel is locked";
+    if (is_seen_held(first().succ_lock) || is_seen_held(last().tree_lock)) return "a sentinel is locked";
     std::size_t in_list = 0;
     const node* before = &first();
     const node* n = before->succ.load(std::memory_order_acquire).get();
@@ -327,16 +309,8 @@ class log_int
     node* above = nullptr;  // the successor's parent; null where the node has a free edge
   };
 
-  static bool is_held(const lock_type& lock) noexcept {
-    if constexpr (elidable<lock_type>) return lock.is_locked();
-    return false;
-  }
-
-  /// For a node that no thread can reach.
-  static void destroy(store& owner, node* n) noexcept {
-    holder::discard(owner, n->value.load(std::memory_order_relaxed));
-    owner.destroy(memory_role::node, n);
-  }
+  // relaxed: at rest, or out of reach.
+  static const Value* cell_of(const node& n) noexcept { return n.value.load(std::memory_order_relaxed); }
 
   node& first() noexcept { return ends_.first; }
   node& last() noexcept { return ends_.last; }

@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/map/bst/internal_map.hpp"
 #include "espalier/map/bst/internal_tree.hpp"
 #include "espalier/map/bst/occ_avl_node.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/stepwise_scan.hpp"
-#include "espalier/map/stored_map.hpp"
 #include "espalier/map/value_holder.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/lock_concept.hpp"
@@ -108,14 +108,14 @@ namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
           class Design = occ_avl_by_synchrobench>
-class occ_avl : public stored_map<occ_avl<Key, Value, Traits, Compare, Design>, Key, Value, Compare,
-                                  node_store<Traits>> {
-  using store = node_store<Traits>;
-  using base = stored_map<occ_avl, Key, Value, Compare, store>;
+class occ_avl
+    : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>, Key, Value, Traits, Compare> {
+  using base = internal_map<occ_avl, Key, Value, Traits, Compare>;
+  friend base;
   using base::store_;
-  using holder = value_holder<store, Value>;
+  using typename base::holder;
+  using typename base::store;
   using value_word = typename holder::word;
-  static_assert(std::is_trivially_copyable_v<Key>);
 
   using parts = occ_avl_node<Key, value_word, Traits, Design>;
   using node = typename parts::node;
@@ -123,7 +123,6 @@ class occ_avl : public stored_map<occ_avl<Key, Value, Traits, Compare, Design>, 
   using state = typename parts::state;
 
  public:
-  using traits_type = Traits;
   using typename base::guard_type;
 
   static constexpr map_properties properties{
@@ -141,17 +140,13 @@ class occ_avl : public stored_map<occ_avl<Key, Value, Traits, Compare, Design>, 
 
   using base::base;
   /// No other thread may use the map any more.
-  ~occ_avl() {
-    if constexpr (store::template must_visit<node>() || holder::must_visit())
-      internal_tree::destroy_all(top(), [this](node* n) { dispose(store_, n); });
-  }
+  ~occ_avl() { base::destroy_all(top()); }
 
   using base::contains;
   using base::erase;
   using base::find;
   using base::insert;
   using base::insert_or_assign;
-  using base::scan;
 
   [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
     place at;
@@ -180,27 +175,7 @@ class occ_avl : public stored_map<occ_avl<Key, Value, Traits, Compare, Design>, 
     }
   }
 
-  /// A descent for each entry. The visitor is called with no lock held, and may call the map.
-  template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
-    return stepwise_scan<Compare>(
-        from, [this](const auto& bound) { return first_of(bound); }, std::forward<Visitor>(visitor));
-  }
-
   // Quiescent only, for tests and inspection.
-
-  /// Calls visitor(address, bytes, role) for every block that the map reaches.
-  template <class Visitor>
-  void visit_nodes(Visitor&& visitor) const {
-    internal_tree::visit_all(static_cast<const node*>(top()), [&](const node& n) {
-      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
-      if constexpr (!holder::in_place) {
-        if (is_present(n))
-          visitor(static_cast<const void*>(n.value.load(std::memory_order_acquire)), sizeof(Value),
-                  memory_role::value);
-      }
-    });
-  }
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
@@ -427,7 +402,7 @@ class occ_avl : public stored_map<occ_avl<Key, Value, Traits, Compare, Design>, 
       // LP: insert_or_assign(false). order: put (release) -> read_value (acquire)
       n.value.store(word, std::memory_order_release);
     }
-    retire_value(guard, old);
+    holder::retire(store_, guard, old);
     return outcome::unchanged;
   }
 
@@ -442,7 +417,7 @@ class occ_avl : public stored_map<occ_avl<Key, Value, Traits, Compare, Design>, 
       old = n.value.load(std::memory_order_relaxed);
       n.turn_life();  // LP: erase(true)
     }
-    retire_value(guard, old);
+    holder::retire(store_, guard, old);
     return outcome::changed;
   }
 
@@ -460,7 +435,7 @@ class occ_avl : public stored_map<occ_avl<Key, Value, Traits, Compare, Design>, 
       splice(parent, n);  // LP: erase(true)
       needed = examine(parent);
     }
-    retire(guard, n);
+    base::retire_node(guard, &n);
     repair_from(guard, {&parent, needed, nullptr});
     return outcome::changed;
   }
@@ -547,7 +522,7 @@ class occ_avl : public stored_map<occ_avl<Key, Value, Traits, Compare, Design>, 
         rest = {&parent, examine(parent), d.top == &n ? nullptr : d.top};
       }
     }
-    if (unlinks) retire(guard, n);
+    if (unlinks) base::retire_node(guard, &n);
     return rest;
   }
 
@@ -645,22 +620,9 @@ class occ_avl : public stored_map<occ_avl<Key, Value, Traits, Compare, Design>, 
     }
   }
 
-  void retire(guard_type& guard, node& n) noexcept {
-    store_.retire_by(guard, &n, nullptr, [](const retired& which) noexcept {
-      dispose(*static_cast<store*>(which.owner), static_cast<node*>(which.object));
-    });
-  }
-
-  /// For the value of a node that has another one, or is a routing node, by now.
-  void retire_value(guard_type& guard, value_word old) noexcept {
-    if constexpr (!holder::in_place)
-      store_.template retire<Value, memory_role::value>(guard, const_cast<Value*>(old));
-  }
-
-  /// For a node that no thread can reach. A routing node has a value no more.
-  static void dispose(store& owner, node* n) noexcept {
-    if (is_present(*n)) holder::discard(owner, n->value.load(std::memory_order_relaxed));
-    owner.destroy(memory_role::node, n);
+  /// A routing node has no value any more. relaxed: at rest, or out of reach.
+  static const Value* cell_of(const node& n) noexcept {
+    return is_present(n) ? n.value.load(std::memory_order_relaxed) : nullptr;
   }
 
   // Its right edge leads to the tree. It has no key, and never shrinks.

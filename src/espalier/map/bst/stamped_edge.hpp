@@ -38,15 +38,19 @@ class stamped_edge {
   }
 
   [[nodiscard]] bool is_null() const noexcept { return (word_ & null_bit) != 0; }
-  [[nodiscard]] Node* get() const noexcept { return is_null() ? nullptr : pointer(); }
+  [[nodiscard]] Node* get() const noexcept { return is_null() ? nullptr : pointer(word_); }
   /// Of a null that is not noting.
   [[nodiscard]] std::uint64_t stamp() const noexcept { return (word_ & ~null_bit) >> Flags; }
   /// Of a null that is noting.
-  [[nodiscard]] Node* noted() const noexcept { return pointer(); }
+  [[nodiscard]] Node* noted() const noexcept { return pointer(word_ & ~null_bit); }
 
   [[nodiscard]] std::uintptr_t flags() const noexcept { return word_ & flag_mask; }
   [[nodiscard]] bool has(std::uintptr_t flags) const noexcept { return (word_ & flags) != 0; }
   [[nodiscard]] stamped_edge with(std::uintptr_t flags) const noexcept { return stamped_edge(word_ | flags); }
+
+  /// All of it, for what keeps edges among other words; and back.
+  [[nodiscard]] std::uintptr_t word() const noexcept { return word_; }
+  [[nodiscard]] static stamped_edge from_word(std::uintptr_t word) noexcept { return stamped_edge(word); }
 
   friend bool operator==(stamped_edge, stamped_edge) noexcept = default;
 
@@ -60,8 +64,8 @@ class stamped_edge {
     static_assert(alignof(Node) >= (std::size_t{1} << Flags), "the alignment leaves too few bits");
     return reinterpret_cast<std::uintptr_t>(node);
   }
-  [[nodiscard]] Node* pointer() const noexcept {
-    return reinterpret_cast<Node*>(word_ & ~null_bit & ~flag_mask);  // NOLINT(performance-no-int-to-ptr)
+  [[nodiscard]] static Node* pointer(std::uintptr_t word) noexcept {
+    return reinterpret_cast<Node*>(word & ~flag_mask);  // NOLINT(performance-no-int-to-ptr)
   }
 
   std::uintptr_t word_ = null_bit;

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include "espalier/map/bst/internal_tree.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/map/stepwise_scan.hpp"
+#include "espalier/map/stored_map.hpp"
+#include "espalier/map/value_holder.hpp"
+#include "espalier/memory/placement_concept.hpp"
+
+namespace espalier {
+
+/// The part of an internal search tree that its algorithm has no say in: how the tree is inspected and given
+/// back, and a scan by searches.
+///
+/// The algorithm derives from it, befriends it, and brings
+///   top()             the node at the top, or null
+///   cell_of(node)     the value cell that goes where the node goes, or null where another node has it; never
+///                     called where values are words. For nodes at rest, and for those out of all reach
+///   first_of(bound)   as stepwise_scan has it, unless the algorithm has a scan of its own
+/// Cells: whether the algorithm wants them for all values (value_holder.hpp).
+template <class Map, class Key, class Value, class Traits, class Compare, bool Cells = !word_value<Value>>
+class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
+  using base = stored_map<Map, Key, Value, Compare, node_store<Traits>>;
+  static_assert(std::is_trivially_copyable_v<Key>);
+
+ public:
+  using traits_type = Traits;
+  using typename base::guard_type;
+
+  using base::base;
+  using base::scan;
+
+  /// A descent for each entry. The visitor is called between descents, and may call the map.
+  template <class Visitor>
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+    return stepwise_scan<Compare>(
+        from, [this](const auto& bound) { return self().first_of(bound); }, std::forward<Visitor>(visitor));
+  }
+
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    const auto* const top = self().top();
+    internal_tree::visit_all(top, [&](const auto& n) {
+      visitor(static_cast<const void*>(&n), sizeof(n), memory_role::node);
+      if constexpr (!holder::in_place) {
+        if (const Value* const cell = Map::cell_of(n))
+          visitor(static_cast<const void*>(cell), sizeof(Value), memory_role::value);
+      }
+    });
+  }
+
+ protected:
+  using base::store_;
+  using store = node_store<Traits>;
+  using holder = value_holder<store, Value, Cells>;
+
+  // No other thread may use the map any more.
+  ~internal_map() = default;
+
+  /// Gives all nodes back; for the destructor of the algorithm.
+  template <class Node>
+  void destroy_all(Node* top) noexcept {
+    if constexpr (store::template must_visit<Node>() || holder::must_visit())
+      internal_tree::destroy_all(top, [this](Node* n) { destroy(store_, n); });
+  }
+
+  /// With its cell, for a node that no thread can reach.
+  template <class Node>
+  static void destroy(store& owner, Node* n) noexcept {
+    if constexpr (!holder::in_place) holder::discard(owner, Map::cell_of(*n));
+    owner.destroy(memory_role::node, n);
+  }
+
+  /// With its cell, for a node that was detached; and for another that went with it, if any.
+  template <class Node>
+  void retire_node(guard_type& guard, Node* n, Node* other = nullptr) noexcept {
+    store_.retire_by(guard, n, other, [](const retired& gone) noexcept {
+      store& owner = *static_cast<store*>(gone.owner);
+      destroy(owner, static_cast<Node*>(gone.object));
+      if (gone.aux != nullptr) destroy(owner, static_cast<Node*>(gone.aux));
+    });
+  }
+
+ private:
+  Map& self() noexcept { return static_cast<Map&>(*this); }
+  const Map& self() const noexcept { return static_cast<const Map&>(*this); }
+};
+
+}  // namespace espalier
