@@ -9,12 +9,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json cache_json(const sim::cache_spec& c) {
+ordered_json cache_json(const hw::cache_shape& c) {
   return {{"sets", c.sets}, {"ways", c.ways}, {"slices", c.slices}, {"bytes", c.bytes()}};
 }
 
 // Entries of an array, not bytes.
-ordered_json tlb_json(const sim::cache_spec& c) { return {{"sets", c.sets}, {"ways", c.ways}}; }
+ordered_json tlb_json(const hw::cache_shape& c) { return {{"sets", c.sets}, {"ways", c.ways}}; }
 
 ordered_json latency_json(const sim::latency_spec& l) {
   return {{"l1", l.l1},
@@ -67,7 +67,7 @@ ordered_json machine_json(const sim::machine_spec& m) {
 }
 
 ordered_json caches_json(const sim::machine_spec& m) {
-  const auto one = [](const char* type, int level, const sim::cache_spec& c, unsigned sharing) {
+  const auto one = [](const char* type, int level, const hw::cache_shape& c, unsigned sharing) {
     return ordered_json{{"type", type}, {"level", level}, {"size", c.bytes()}, {"num_sharing", sharing}};
   };
   return ordered_json::array({one("Data", 1, m.l1, m.threads_per_core),

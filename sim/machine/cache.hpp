@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "sim/machine/machine_spec.hpp"
-#include "sim/machine/slice_hash.hpp"
 
 namespace espalier::sim {
 
@@ -36,7 +35,7 @@ class cache {
     std::uint32_t word_ = free_word;
   };
 
-  explicit cache(const cache_spec& spec)
+  explicit cache(const hw::cache_shape& spec)
       : sets_(spec.sets),
         ways_(spec.ways),
         slices_(spec.slices),
@@ -45,7 +44,7 @@ class cache {
 
   unsigned set_of(line_number line) const noexcept {
     const unsigned set = mask_ != 0 ? line & mask_ : line % sets_;
-    return slices_ == 1 ? set : slice_hash(std::uint64_t{line} * line_bytes, slices_) * sets_ + set;
+    return slices_ == 1 ? set : hw::slice_of(std::uint64_t{line} * line_bytes, slices_) * sets_ + set;
   }
 
   /// The way that holds the line, now the latest used of its set; null where there is none. The pointer is

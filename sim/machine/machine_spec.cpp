@@ -11,7 +11,7 @@ void require(bool holds, const machine_spec& spec, const char* rule) {
   }
 }
 
-bool is_cache(const cache_spec& cache) { return cache.sets > 0 && cache.ways > 0 && cache.slices > 0; }
+bool is_cache(const hw::cache_shape& cache) { return cache.sets > 0 && cache.ways > 0 && cache.slices > 0; }
 
 }  // namespace
 

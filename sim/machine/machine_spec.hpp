@@ -6,32 +6,13 @@
 #include <optional>
 #include <string>
 
+#include "espalier/hw/cache_geometry.hpp"
+
 namespace espalier::sim {
 
 inline constexpr unsigned line_bytes = 64;
 inline constexpr unsigned page_bytes = 4096;
 inline constexpr unsigned huge_page_bytes = 2u << 20;
-
-/// A set-associative cache of 64-byte lines with least-recently-used replacement. `sets` are those of one
-/// slice; a slice is chosen by slice_hash().
-struct cache_spec {
-  unsigned sets = 0;
-  unsigned ways = 0;
-  unsigned slices = 1;
-
-  std::uint64_t lines() const noexcept { return std::uint64_t{sets} * ways * slices; }
-  std::uint64_t bytes() const noexcept { return lines() * line_bytes; }
-  bool operator==(const cache_spec&) const = default;
-};
-
-/// The translation buffers of a core. An array with 0 ways is absent.
-struct tlb_spec {
-  cache_spec l1_small;  // 4 KiB pages
-  cache_spec l1_huge;   // 2 MiB pages
-  cache_spec l2;
-  bool l2_holds_huge = true;
-  bool operator==(const tlb_spec&) const = default;
-};
 
 /// Cycles of the core from issue to completion, in full: a last-level hit takes `llc`, not l1 + l2 + llc.
 struct latency_spec {
@@ -81,13 +62,14 @@ struct machine_spec {
   unsigned threads_per_core = 1;
   unsigned cores_per_l2 = 1;
   double ghz = 1;
-  cache_spec l1;
-  cache_spec l2;
-  cache_spec llc;
+  // Replaced least recently used first.
+  hw::cache_shape l1;
+  hw::cache_shape l2;
+  hw::cache_shape llc;
   bool llc_inclusive = true;
   /// A miss in the L2 also brings the other line of the aligned 128 bytes into the L2.
   bool adjacent_line_prefetch = false;
-  tlb_spec tlb;
+  hw::tlb_shape tlb;
   latency_spec latency;
   unsigned store_buffer = 32;
   /// The cost of work that does not wait, for each thread of a core with two or more at work.

@@ -24,7 +24,18 @@
 namespace espalier::sim {
 namespace {
 
-constexpr tlb_spec haswell_tlb{.l1_small = {16, 4}, .l1_huge = {8, 4}, .l2 = {128, 8}, .l2_holds_huge = true};
+/// With the caches of the geometry of that name.
+machine_spec with_caches_of(std::string_view name) {
+  const hw::cache_geometry& g = hw::cache_geometry_named(name);
+  machine_spec m;
+  m.name = g.name;
+  m.l1 = g.l1;
+  m.l2 = g.l2;
+  m.llc = g.llc;
+  m.adjacent_line_prefetch = g.adjacent_line_prefetch;
+  m.tlb = g.tlb;
+  return m;
+}
 
 // A Haswell server, from [icpp15]'s times: the uncore's part of a latency is time, not cycles of the core.
 latency_spec haswell_server(double ghz, unsigned dram_occupancy) {
@@ -51,8 +62,7 @@ latency_spec haswell_server(double ghz, unsigned dram_occupancy) {
 }
 
 machine_spec abu_dhabi() {
-  machine_spec m;
-  m.name = "abu_dhabi";
+  machine_spec m = with_caches_of("abu_dhabi");
   m.description =
       "4 x AMD Opteron 6376, 2.3 GHz, 64 cores (ATC'18). Each of the 8 dies is modelled as a socket with its "
       "8 MiB L3 and its NUMA node; distances between dies are averaged.";
@@ -61,12 +71,7 @@ machine_spec abu_dhabi() {
   m.threads_per_core = 1;
   m.cores_per_l2 = 2;
   m.ghz = 2.3;
-  m.l1 = {64, 4};
-  m.l2 = {2048, 16};
-  m.llc = {2048, 64};
   m.llc_inclusive = false;
-  m.adjacent_line_prefetch = false;
-  m.tlb = {.l1_small = {1, 64}, .l1_huge = {1, 64}, .l2 = {128, 8}, .l2_holds_huge = true};
   latency_spec& l = m.latency;
   l.l1 = 4;                     // [lostc]
   l.l2 = 20;                    // [lostc] 20 to 22
@@ -90,18 +95,12 @@ machine_spec abu_dhabi() {
 }
 
 machine_spec haswell() {
-  machine_spec m;
-  m.name = "haswell";
+  machine_spec m = with_caches_of("haswell");
   m.description = "2 x Intel Xeon E7-4830 v3 (Haswell-EX), 2.1 GHz, 24 cores, 48 threads (ATC'18).";
   m.sockets = 2;
   m.cores_per_socket = 12;
   m.threads_per_core = 2;
   m.ghz = 2.1;
-  m.l1 = {64, 8};
-  m.l2 = {512, 8};
-  m.llc = {2048, 20, 12};
-  m.adjacent_line_prefetch = true;
-  m.tlb = haswell_tlb;
   m.latency = haswell_server(2.1, 3);
   m.store_buffer = 42;
   m.smt_factor = 1.6;
@@ -109,8 +108,7 @@ machine_spec haswell() {
 }
 
 machine_spec e7_4850() {
-  machine_spec m;
-  m.name = "e7_4850";
+  machine_spec m = with_caches_of("e7_4850");
   m.description =
       "4 x Intel Xeon E7-4850 (Westmere-EX), 2.0 GHz, 40 cores, 80 threads (Middleware'19). The L3 is "
       "modelled "
@@ -119,11 +117,6 @@ machine_spec e7_4850() {
   m.cores_per_socket = 10;
   m.threads_per_core = 2;
   m.ghz = 2.0;
-  m.l1 = {64, 8};
-  m.l2 = {512, 8};
-  m.llc = {2048, 24, 8};
-  m.adjacent_line_prefetch = true;
-  m.tlb = {.l1_small = {16, 4}, .l1_huge = {8, 4}, .l2 = {128, 4}, .l2_holds_huge = false};
   latency_spec& l = m.latency;
   l.l1 = 4;                     // [7cpu] Westmere
   l.l2 = 10;                    // [7cpu] Westmere
@@ -148,8 +141,7 @@ machine_spec e7_4850() {
 }
 
 machine_spec e5_2650_htm() {
-  machine_spec m;
-  m.name = "e5_2650_htm";
+  machine_spec m = with_caches_of("e5_2650_htm");
   m.description =
       "2 x Intel Xeon E5-2650 v3 (Haswell-EP), 2.3 GHz, 20 cores, with transactional memory (PPoPP'17). The "
       "paper names no generation; clock, cores, L3 and transactions are those of v3. One thread a core.";
@@ -157,11 +149,6 @@ machine_spec e5_2650_htm() {
   m.cores_per_socket = 10;
   m.threads_per_core = 1;
   m.ghz = 2.3;
-  m.l1 = {64, 8};
-  m.l2 = {512, 8};
-  m.llc = {2048, 20, 10};
-  m.adjacent_line_prefetch = true;
-  m.tlb = haswell_tlb;
   m.latency = haswell_server(2.3, 2);
   m.store_buffer = 42;
   // Written lines are tracked in the L1, read ones as far as the L3, which includes the other caches.
@@ -170,8 +157,7 @@ machine_spec e5_2650_htm() {
 }
 
 machine_spec i7_4770() {
-  machine_spec m;
-  m.name = "i7_4770";
+  machine_spec m = with_caches_of("i7_4770");
   m.description =
       "Intel Core i7-4770 (Haswell), 3.4 GHz, 4 cores, 8 threads, with transactional memory (the machine of "
       "the malloc placement and TSX measurements).";
@@ -179,11 +165,6 @@ machine_spec i7_4770() {
   m.cores_per_socket = 4;
   m.threads_per_core = 2;
   m.ghz = 3.4;
-  m.l1 = {64, 8};
-  m.l2 = {512, 8};
-  m.llc = {2048, 16, 4};
-  m.adjacent_line_prefetch = true;
-  m.tlb = haswell_tlb;
   latency_spec& l = m.latency;
   l.l1 = 4;                 // [7cpu] Haswell
   l.l2 = 12;                // [7cpu] Haswell

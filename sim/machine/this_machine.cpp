@@ -15,17 +15,6 @@ const hw::topology::cache* data_cache(const hw::topology& topology, unsigned lev
   return nullptr;
 }
 
-// A power of two of sets is not required.
-cache_spec shape_of(const hw::topology::cache* c, const cache_spec& otherwise) {
-  if (c == nullptr || !c->bytes || *c->bytes < line_bytes) {
-    return otherwise;
-  }
-  const std::uint64_t lines = *c->bytes / line_bytes;
-  const unsigned ways = c->ways && *c->ways > 0 ? *c->ways : otherwise.ways;
-  const std::uint64_t bounded = std::min<std::uint64_t>(ways, lines);
-  return {static_cast<unsigned>(lines / bounded), static_cast<unsigned>(bounded)};
-}
-
 // How many cores share the cache: `cores` where that is not known or does not divide them.
 unsigned cores_beside(const hw::topology& topology, const hw::topology::cache* c, unsigned cores) {
   if (c == nullptr) {
@@ -66,12 +55,13 @@ machine_spec this_machine(const hw::topology& topology) {
   m.cores_per_l2 = l2 == nullptr ? 1 : cores_beside(topology, l2, m.cores_per_socket);
 
   m.ghz = 2.5;
-  m.l1 = shape_of(data_cache(topology, 1), {64, 8});
-  m.l2 = shape_of(l2, {1024, 8});
-  m.llc = shape_of(l3, {2048, 16, m.cores_per_socket});
+  const hw::cache_geometry g = hw::cache_geometry_of(topology);
+  m.l1 = g.l1;
+  m.l2 = g.l2;
+  m.llc = g.llc;
   m.llc_inclusive = m.llc.lines() >= 4 * m.l2.lines() * (m.cores_per_socket / m.cores_per_l2);
-  m.adjacent_line_prefetch = true;
-  m.tlb = {.l1_small = {16, 4}, .l1_huge = {8, 4}, .l2 = {128, 12}, .l2_holds_huge = true};
+  m.adjacent_line_prefetch = g.adjacent_line_prefetch;
+  m.tlb = g.tlb;
   latency_spec& l = m.latency;
   l.l1 = 5;
   l.l2 = 14;

@@ -3,13 +3,13 @@
 namespace espalier::sim {
 namespace {
 
-std::optional<cache> array_of(const cache_spec& spec) {
+std::optional<cache> array_of(const hw::cache_shape& spec) {
   return spec.ways == 0 ? std::nullopt : std::optional<cache>(spec);
 }
 
 }  // namespace
 
-tlb::tlb(const tlb_spec& spec)
+tlb::tlb(const hw::tlb_shape& spec)
     : small_(array_of(spec.l1_small)),
       huge_(array_of(spec.l1_huge)),
       l2_(array_of(spec.l2)),

@@ -14,7 +14,7 @@ class tlb {
  public:
   enum class outcome : std::uint8_t { l1_hit, l2_hit, walk };
 
-  explicit tlb(const tlb_spec& spec);
+  explicit tlb(const hw::tlb_shape& spec);
 
   /// Translates an address below 2^41 whose page has this size; afterwards the page is in the L1 array.
   outcome translate(std::uint64_t address, bool huge) noexcept {

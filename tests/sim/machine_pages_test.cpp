@@ -124,7 +124,7 @@ TEST_F(machine_tlb, reach_of_huge_pages) {
 }
 
 TEST(machine_tlb_kinds, a_second_level_may_hold_huge_pages) {
-  tlb_spec spec = tiny_spec().tlb;
+  hw::tlb_shape spec = tiny_spec().tlb;
   spec.l2_holds_huge = true;
   tlb t(spec);
   for (std::uint64_t i = 0; i < 3; ++i) {
@@ -139,7 +139,7 @@ TEST(machine_tlb_kinds, a_second_level_may_hold_huge_pages) {
 }
 
 TEST(machine_tlb_kinds, without_an_array_for_huge_pages_each_is_walked) {
-  tlb_spec spec = tiny_spec().tlb;
+  hw::tlb_shape spec = tiny_spec().tlb;
   spec.l1_huge = {};
   tlb t(spec);
   EXPECT_EQ(t.translate(0, true), tlb::outcome::walk);
