@@ -39,6 +39,37 @@ std::string millions(const reading& r) { return fmt::format("{:.2f} Mop/s", r.me
 
 std::string times(double ratio) { return fmt::format("{:.2f} times", ratio); }
 
+/// "161 accesses, 5.6 lines from memory, nodes of 56 bytes": means over the maps, of what is known of all.
+std::string costs_of(const std::vector<const reading*>& maps) {
+  std::vector<std::string> parts;
+  if (std::ranges::all_of(maps, [](const reading* r) { return r->costs.has_value(); })) {
+    const auto mean = [&](double operation_costs::* cost) {
+      double sum = 0;
+      for (const reading* r : maps) sum += (*r->costs).*cost;
+      return sum / static_cast<double>(maps.size());
+    };
+    parts = {fmt::format("{:.0f} accesses", mean(&operation_costs::accesses)),
+             fmt::format("{:.2f} lines from memory", mean(&operation_costs::memory_lines)),
+             fmt::format("{:.2f} page walks", mean(&operation_costs::page_walks))};
+  }
+  if (std::ranges::all_of(maps, [](const reading* r) { return r->node_bytes.has_value(); })) {
+    const auto [least, most] = std::ranges::minmax(maps, {}, [](const reading* r) { return *r->node_bytes; });
+    parts.push_back(*least->node_bytes == *most->node_bytes
+                        ? fmt::format("nodes of {} bytes", *least->node_bytes)
+                        : fmt::format("nodes of {} to {} bytes", *least->node_bytes, *most->node_bytes));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// Why the first may not be faster than the second; empty where nothing is known.
+std::string reason(const std::string& fast, const std::vector<const reading*>& fast_maps,
+                   const std::string& slow, const std::vector<const reading*>& slow_maps) {
+  const std::string ours = costs_of(fast_maps);
+  const std::string theirs = costs_of(slow_maps);
+  if (ours.empty() || theirs.empty() || ours == theirs) return {};
+  return fmt::format(" An operation costs {} in {}, {} in {}.", ours, fast, theirs, slow);
+}
+
 judgement undecided(const std::string& sentence, const quotient& ratio) {
   return {fmt::format("{}. From run to run the ratio is anything from {:.2f} to {:.2f}, which does not tell.",
                       sentence, ratio.low, ratio.high),
@@ -55,7 +86,13 @@ judgement decide(const std::string& sentence, const quotient& ratio, double leas
 struct comparison {
   std::string sentence;
   quotient ratio;
+  std::string reason;
 };
+
+judgement with_reason(judgement j, const std::string& why) {
+  if (j.verdict == agreement::differs) j.sentence += why;
+  return j;
+}
 
 /// Of two maps that were measured.
 comparison compare(const std::string& a, const std::string& b, const readings& measured, std::uint64_t keys) {
@@ -63,7 +100,7 @@ comparison compare(const std::string& a, const std::string& b, const readings& m
   const reading& theirs = *measured.find(b, keys);
   const quotient q = over(ours, theirs);
   return {fmt::format("{} does {}, {} the {} of {}", a, millions(ours), times(q.middle), millions(theirs), b),
-          q};
+          q, reason(a, {&ours}, b, {&theirs})};
 }
 
 /// The verdict on a ratio for which the paper has a number above 1; half of its effect is enough.
@@ -142,15 +179,23 @@ std::pair<std::vector<map_pair>, std::string> straddling(const readings& measure
   return {kept, fmt::format(" The nodes of {} never straddle two lines here.", fmt::join(others, " and "))};
 }
 
-/// A tier as one reading: the geometric mean of its maps'.
-reading reading_of(const tier& t, const readings& measured, std::uint64_t keys) {
+struct measured_tier {
+  std::string name;
+  std::vector<const reading*> maps;
+  reading mean;  // geometric
+};
+
+measured_tier measured_of(const tier& t, const readings& measured, std::uint64_t keys) {
+  measured_tier found{t.name, {}, {}};
   std::vector<quotient> all;
   for (const std::string& map : t.maps) {
     const reading& r = *measured.find(map, keys);
+    found.maps.push_back(&r);
     all.push_back({r.median, r.least, r.most});
   }
   const quotient mean = geometric_mean(all);
-  return {mean.middle, mean.low, mean.high, std::nullopt};
+  found.mean = {mean.middle, mean.low, mean.high, std::nullopt};
+  return found;
 }
 
 }  // namespace
@@ -166,7 +211,7 @@ judge far_faster(std::string fast, std::string slow) {
                                                           std::uint64_t keys) -> judgement {
     if (auto absent = missing_of(measured, keys, {fast, slow}); !absent.empty()) return missing(absent);
     const comparison c = compare(fast, slow, measured, keys);
-    return decide(c.sentence, c.ratio, 2);
+    return with_reason(decide(c.sentence, c.ratio, 2), c.reason);
   };
 }
 
@@ -175,8 +220,10 @@ judge faster(std::string fast, std::string slow, std::optional<double> ratio) {
                                                                  std::uint64_t keys) -> judgement {
     if (auto absent = missing_of(measured, keys, {fast, slow}); !absent.empty()) return missing(absent);
     const comparison c = compare(fast, slow, measured, keys);
-    if (!ratio) return decide(c.sentence, c.ratio, order_margin);
-    return decide_size(fmt::format("{}; in the paper {}", c.sentence, times(*ratio)), c.ratio, *ratio);
+    if (!ratio) return with_reason(decide(c.sentence, c.ratio, order_margin), c.reason);
+    return with_reason(
+        decide_size(fmt::format("{}; in the paper {}", c.sentence, times(*ratio)), c.ratio, *ratio),
+        c.reason);
   };
 }
 
@@ -188,7 +235,8 @@ judge alike(std::string one, std::string other) {
     const std::string sentence = c.sentence + "; in the paper the same";
     if (c.ratio.middle <= tolerance && c.ratio.middle >= 1 / tolerance)
       return {sentence + '.', agreement::agrees};
-    if (c.ratio.low > tolerance || c.ratio.high < 1 / tolerance) return {sentence + '.', agreement::differs};
+    if (c.ratio.low > tolerance || c.ratio.high < 1 / tolerance)
+      return {sentence + '.' + c.reason, agreement::differs};
     return undecided(sentence, c.ratio);
   };
 }
@@ -209,7 +257,14 @@ judge mean_ratio(std::vector<map_pair> pairs, double ratio) {
     if (!absent.empty())
       return {fmt::format("{}. Not measured: {}.", sentence, fmt::join(absent, ", ")),
               agreement::not_measurable};
-    return decide_size(sentence, mean, ratio);
+    std::vector<const reading*> better;
+    std::vector<const reading*> worse;
+    for (const map_pair& p : pairs) {
+      better.push_back(measured.find(p.better, keys));
+      worse.push_back(measured.find(p.worse, keys));
+    }
+    return with_reason(decide_size(sentence, mean, ratio),
+                       reason("the maps that should be faster", better, "the others", worse));
   };
 }
 
@@ -246,21 +301,25 @@ judge ordered(std::vector<tier> tiers) {
     for (const tier& t : tiers) maps.insert(maps.end(), t.maps.begin(), t.maps.end());
     if (auto absent = missing_of(measured, keys, maps); !absent.empty()) return missing(absent);
     std::string sentence = "Geometric means: ";
+    std::string reasons;
     quotient worst{1e9, 1e9, 1e9};
-    std::optional<reading> before;
+    std::optional<measured_tier> before;
     for (const tier& t : tiers) {
-      const reading now = reading_of(t, measured, keys);
-      sentence += fmt::format("{}{} {}", before ? ", " : "", t.name, millions(now));
+      measured_tier now = measured_of(t, measured, keys);
+      sentence += fmt::format("{}{} {}", before ? ", " : "", t.name, millions(now.mean));
       if (before) {
-        const quotient q = over(*before, now);
+        const quotient q = over(before->mean, now.mean);
         if (q.middle < worst.middle) worst = q;
+        if (q.middle < order_margin)
+          reasons += fmt::format(" {} and {} are not apart: {:.2f} times.{}", before->name, now.name,
+                                 q.middle, reason(before->name, before->maps, now.name, now.maps));
       }
-      before = now;
+      before = std::move(now);
     }
     std::ranges::sort(maps, std::greater{},
                       [&](const std::string& m) { return measured.find(m, keys)->median; });
     sentence += fmt::format(". From fast to slow: {}", fmt::join(maps, ", "));
-    return decide(sentence, worst, 1 / order_margin);
+    return with_reason(decide(sentence, worst, order_margin), reasons);
   };
 }
 

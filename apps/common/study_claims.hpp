@@ -15,12 +15,20 @@
 
 namespace espalier::app {
 
+/// What an operation costs, on average, where it is counted.
+struct operation_costs {
+  double accesses;
+  double memory_lines;  // fetched from memory, not from any cache
+  double page_walks;
+};
+
 /// Operations per second of one map; the least and the most of its runs.
 struct reading {
   double median;
   double least;
   double most;
   std::optional<std::size_t> node_bytes;
+  std::optional<operation_costs> costs{};  // NOLINT(readability-redundant-member-init): as below
 };
 
 /// What was measured in one place.
@@ -81,7 +89,8 @@ struct finding {
                                              const std::vector<std::uint64_t>& keys);
 
 // What a claim may say. It holds where the difference has the paper's direction and at least half its size; it
-// is undecided where a map is missing, or where the runs do not tell.
+// is undecided where a map is missing, or where the runs do not tell. Where it does not hold, the sentence says
+// what an operation of either side costs, and how large its nodes are, so far as that is known.
 
 /// `fast` has `ratio` times the throughput of `slow`; without a ratio, more of it.
 [[nodiscard]] judge faster(std::string fast, std::string slow, std::optional<double> ratio = std::nullopt);
@@ -110,7 +119,7 @@ struct tier {
   std::string name;
   std::vector<std::string> maps;
 };
-/// Tiers from fast to slow, by the geometric means of their maps.
+/// Tiers from fast to slow, by the geometric means of their maps. Each is apart from the next.
 [[nodiscard]] judge ordered(std::vector<tier> tiers);
 
 /// None of the maps is the fastest of the field.

@@ -120,7 +120,7 @@ std::vector<part> parts_of(const bench_options& o, const CLI::App& verb,
 reading reading_of(const workload::measurement& m) {
   const std::vector<double> runs = m.throughput();
   return {m.median_throughput(), workload::minimum(runs).value_or(0), workload::maximum(runs).value_or(0),
-          m.facts.node_bytes};
+          m.facts.node_bytes, std::nullopt};
 }
 
 }  // namespace

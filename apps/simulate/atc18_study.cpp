@@ -60,6 +60,12 @@ const simulated_entry* entry_of(const subject& s) {
   return found == all.end() ? nullptr : &*found;
 }
 
+app::operation_costs costs_of(const simulated_measurement& m) {
+  return {.accesses = m.per_operation(m.total.accesses),
+          .memory_lines = m.per_operation(m.total.local_dram + m.total.remote_dram),
+          .page_walks = m.per_operation(m.total.page_walks)};
+}
+
 /// Why it cannot be measured there, or empty.
 std::string obstacle(const subject& s, const place& p) {
   if (entry_of(s) == nullptr) return "not in this build";
@@ -159,7 +165,7 @@ class simulated_study {
           simulated_measurement m = measure(s, at, keys);
           m.plan = plan;
           const double speed = m.operations_per_second();
-          measured.add(s.name(), keys, {speed, speed, speed, m.facts.node_bytes});
+          measured.add(s.name(), keys, {speed, speed, speed, m.facts.node_bytes, costs_of(m)});
           if (m.facts.node_bytes) outcome.node_bytes[s.name()] = *m.facts.node_bytes;
           panel.push_back(std::move(m));
         }

@@ -87,9 +87,39 @@ TEST(study_claims, tiers_are_compared_with_the_next) {
   };
   EXPECT_EQ(verdict(ordered(tiers), with(80, 70)), agreement::agrees);
   EXPECT_EQ(verdict(ordered(tiers), with(80, 85)), agreement::differs);
+  EXPECT_EQ(verdict(ordered(tiers), with(80, 80)), agreement::differs);  // one class, not two
+  EXPECT_EQ(verdict(ordered(tiers), with(80, 79)), agreement::differs);
   EXPECT_EQ(verdict(ordered(tiers), with(99, 70)), agreement::differs);
   EXPECT_EQ(verdict(none_is_best({"a", "b"}, {"c", "d"}), with(99, 70)), agreement::differs);
   EXPECT_EQ(verdict(none_is_best({"a", "b"}, {"c", "d"}), with(103, 70)), agreement::agrees);
+}
+
+TEST(study_claims, what_does_not_hold_is_said_with_its_costs) {
+  readings measured;
+  measured.add("a", million, {100, 100, 100, 56, operation_costs{161, 5.63, 0}});
+  measured.add("b", million, {101, 101, 101, 32, operation_costs{80, 5.79, 0.01}});
+  measured.add("c", million, {99, 99, 99, 64, operation_costs{120, 6.21, 0.01}});
+  for (const judge& holds :
+       std::initializer_list<judge>{faster("a", "b"), faster("a", "b", 1.4), far_faster("a", "b"),
+                                    mean_ratio({{"a", "b"}}, 1.4), ordered({{"a", {"a"}}, {"b", {"b"}}})}) {
+    const judgement j = holds(measured, million);
+    EXPECT_EQ(j.verdict, agreement::differs);
+    EXPECT_NE(j.sentence.find("161 accesses, 5.63 lines from memory, 0.00 page walks, nodes of 56 bytes in"),
+              std::string::npos)
+        << j.sentence;
+    EXPECT_NE(j.sentence.find("80 accesses, 5.79 lines"), std::string::npos) << j.sentence;
+  }
+  const judgement tiers = ordered({{"the first", {"a"}}, {"the rest", {"b", "c"}}})(measured, million);
+  EXPECT_NE(tiers.sentence.find("the first and the rest are not apart: 1.00 times."), std::string::npos)
+      << tiers.sentence;
+  EXPECT_NE(
+      tiers.sentence.find("100 accesses, 6.00 lines from memory, 0.01 page walks, nodes of 32 to 64 bytes"),
+      std::string::npos)
+      << tiers.sentence;
+  // What holds needs no reason, and where nothing is known none is made up.
+  EXPECT_EQ(faster("b", "c")(measured, million).sentence.find("costs"), std::string::npos);
+  const readings bare = of({{"a", steady(100)}, {"b", steady(101)}});
+  EXPECT_EQ(faster("a", "b")(bare, million).sentence.find("costs"), std::string::npos);
 }
 
 TEST(study_claims, only_nodes_that_straddle_lines_can_lose_by_it) {
