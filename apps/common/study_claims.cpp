@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "espalier/workload/statistics.hpp"
+
 namespace espalier::app {
 namespace {
 
@@ -20,8 +22,15 @@ struct quotient {
   double high;
 };
 
+bool share_rounds(const reading& a, const reading& b) {
+  return a.session == b.session && !a.rounds.empty() && a.rounds.size() == b.rounds.size();
+}
+
 quotient over(const reading& a, const reading& b) {
-  return {a.median / b.median, a.least / b.most, a.most / b.least};
+  if (!share_rounds(a, b)) return {a.median / b.median, a.least / b.most, a.most / b.least};
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < a.rounds.size(); ++i) ratios.push_back(a.rounds[i] / b.rounds[i]);
+  return {*workload::median(ratios), *workload::minimum(ratios), *workload::maximum(ratios)};
 }
 
 quotient geometric_mean(const std::vector<quotient>& all) {
@@ -185,6 +194,19 @@ struct measured_tier {
   reading mean;  // geometric
 };
 
+/// The mean of each round, where all maps were measured in the same ones.
+std::vector<double> rounds_of(const std::vector<const reading*>& maps) {
+  if (!std::ranges::all_of(maps, [&](const reading* r) { return share_rounds(*r, *maps.front()); }))
+    return {};
+  std::vector<double> rounds;
+  for (std::size_t i = 0; i < maps.front()->rounds.size(); ++i) {
+    double logs = 0;
+    for (const reading* r : maps) logs += std::log(r->rounds[i]);
+    rounds.push_back(std::exp(logs / static_cast<double>(maps.size())));
+  }
+  return rounds;
+}
+
 measured_tier measured_of(const tier& t, const readings& measured, std::uint64_t keys) {
   measured_tier found{t.name, {}, {}};
   std::vector<quotient> all;
@@ -195,6 +217,8 @@ measured_tier measured_of(const tier& t, const readings& measured, std::uint64_t
   }
   const quotient mean = geometric_mean(all);
   found.mean = {mean.middle, mean.low, mean.high, std::nullopt};
+  found.mean.rounds = rounds_of(found.maps);
+  found.mean.session = found.maps.front()->session;
   return found;
 }
 
@@ -311,8 +335,8 @@ judge ordered(std::vector<tier> tiers) {
         const quotient q = over(before->mean, now.mean);
         if (q.middle < worst.middle) worst = q;
         if (q.middle < order_margin)
-          reasons += fmt::format(" {} and {} are not apart: {:.2f} times.{}", before->name, now.name,
-                                 q.middle, reason(before->name, before->maps, now.name, now.maps));
+          reasons += fmt::format(" Not apart: {} and {}, {:.2f} times.{}", before->name, now.name, q.middle,
+                                 reason(before->name, before->maps, now.name, now.maps));
       }
       before = std::move(now);
     }

@@ -29,6 +29,10 @@ struct reading {
   double most;
   std::optional<std::size_t> node_bytes;
   std::optional<operation_costs> costs{};  // NOLINT(readability-redundant-member-init): as below
+  /// Round by round, where maps were measured in turns: what slows the machine for a while slows all maps of a
+  /// round, so that a ratio within a round says more than one of medians. Comparable in one session only.
+  std::vector<double> rounds{};  // NOLINT(readability-redundant-member-init)
+  std::size_t session = 0;
 };
 
 /// What was measured in one place.

@@ -117,10 +117,15 @@ std::vector<part> parts_of(const bench_options& o, const CLI::App& verb,
   return parts;
 }
 
-reading reading_of(const workload::measurement& m) {
+reading reading_of(const workload::measurement& m, std::size_t session) {
   const std::vector<double> runs = m.throughput();
-  return {m.median_throughput(), workload::minimum(runs).value_or(0), workload::maximum(runs).value_or(0),
-          m.facts.node_bytes, std::nullopt};
+  return {m.median_throughput(),
+          workload::minimum(runs).value_or(0),
+          workload::maximum(runs).value_or(0),
+          m.facts.node_bytes,
+          std::nullopt,
+          runs,
+          session};
 }
 
 }  // namespace
@@ -139,14 +144,16 @@ void run_bench_study(const bench_options& o, const CLI::App& verb) {
   study_progress shown(parts.size());
   std::vector<workload::measurement> all;
   const bool colour = wants_colour(STDOUT_FILENO);
+  std::size_t session = 0;
   for (std::size_t f = 0; f < outcomes.size(); ++f) {
     readings measured;
     for (const part& p : parts) {
       if (p.figure != f) continue;
       std::vector<workload::measurement> group = workload::run_session(p.session, shown);
-      for (const auto& m : group) measured.add(m.facts.name, p.keys, reading_of(m));
+      for (const auto& m : group) measured.add(m.facts.name, p.keys, reading_of(m, session));
       std::ranges::move(group, std::back_inserter(all));
       shown.next_session();
+      ++session;
     }
     figure_outcome& outcome = outcomes[f];
     outcome.judge(measured, keys_of(*outcome.figure, only_keys(o, verb)), "");
