@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "espalier/hw/thread_slot.hpp"
 #include "espalier/memory/placement_concept.hpp"
+#include "espalier/memory/slot_random.hpp"
 #include "espalier/sync/per_thread.hpp"
 
 namespace espalier {
@@ -53,23 +53,19 @@ class extra_allocations {
 
  private:
   static constexpr std::uint64_t step = 16;
-  static constexpr std::uint64_t sizes = 8;
 
   struct extra {
     extra* next;
   };
   struct kept {
     extra* first = nullptr;
-    std::uint64_t random = 0;
+    slot_random random;
     // relaxed throughout: the owner writes, usage() is exact at quiescence.
     std::atomic<std::uint64_t> bytes{0};
   };
 
   static void keep_one(kept& k) {
-    if (k.random == 0) k.random = hw::thread_slot() + 1;
-    // Knuth's linear congruential generator; its high bits are the good ones.
-    k.random = k.random * 6364136223846793005U + 1442695040888963407U;
-    const std::uint64_t bytes = ((k.random >> 60U) % sizes + 1) * step;
+    const std::uint64_t bytes = (k.random.next() + 1) * step;
     k.first = ::new (::operator new(bytes)) extra{k.first};
     k.bytes.store(k.bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
   }
