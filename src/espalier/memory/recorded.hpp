@@ -1,0 +1,63 @@
+#pragma once
+
+#include <string_view>
+#include <utility>
+
+#include "espalier/memory/live_blocks.hpp"
+#include "espalier/memory/placement_concept.hpp"
+
+namespace espalier {
+
+/// Another placement that knows which of its blocks are in use, for whoever inspects where they lie. The
+/// record is memory apart from the one below, which sees the same requests as without it.
+///
+/// O(1) an operation, beside the placement below. Takes a lock, one of many, for a few instructions. Where
+/// there is no memory for the record, allocate() throws std::bad_alloc and has asked the placement below for
+/// nothing.
+template <placement Below>
+class recorded {
+ public:
+  static constexpr bool releases_on_destruction(std::size_t bytes) noexcept {
+    return Below::releases_on_destruction(bytes);
+  }
+  static constexpr std::string_view name = "recorded";
+  static constexpr bool from_heap = heap_placement<Below>;
+
+  /// The arguments construct the placement below.
+  template <class... Arguments>
+  explicit recorded(Arguments&&... arguments) : below_(std::forward<Arguments>(arguments)...) {}
+
+  [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
+    live_blocks::entry fresh(live_);
+    void* const memory = below_.allocate(b, near);
+    fresh.commit(memory, b);
+    return memory;
+  }
+
+  void deallocate(void* memory, const block& b) noexcept {
+    live_.remove(memory);  // first: the placement below may give the address to another thread at once
+    below_.deallocate(memory, b);
+  }
+
+  /// What the placement below holds, without the record.
+  [[nodiscard]] memory_usage usage() const noexcept { return below_.usage(); }
+
+  /// Calls visit(const live_block&) for each block in use, in no order. A block that is in use all the while
+  /// is visited once; one that comes or goes meanwhile, once or not at all. The visitor must not call this
+  /// placement.
+  template <class Visitor>
+  void for_each_live(Visitor&& visit) const {
+    live_.for_each(visit);
+  }
+
+  /// Memory that the record takes, not in usage().
+  [[nodiscard]] std::uint64_t record_bytes() const noexcept { return live_.bytes(); }
+
+  [[nodiscard]] Below& below() noexcept { return below_; }
+
+ private:
+  Below below_;
+  live_blocks live_;
+};
+
+}  // namespace espalier
