@@ -1,26 +1,25 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <atomic>
-#include <barrier>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <string>
 #include <string_view>
-#include <thread>
+#include <tuple>
 #include <vector>
 
+#include "espalier/memory/any_placement.hpp"
 #include "espalier/memory/clustered.hpp"
 #include "espalier/memory/extra_allocations.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/memory/pmr.hpp"
+#include "espalier/memory/random_padding.hpp"
+#include "espalier/memory/recorded.hpp"
 #include "espalier/memory/segregated.hpp"
 #include "espalier/memory/shared_heap.hpp"
 #include "espalier/memory/shifted.hpp"
+#include "memory/placement_audit.hpp"
 
 // What every placement promises, found out by one audit; placements that break one promise each show that
 // the audit would notice.
@@ -28,76 +27,17 @@
 namespace espalier {
 namespace {
 
-struct held_block {
-  std::byte* memory;
-  block asked;
-  std::uint8_t pattern;
-};
-
-/// Two threads allocate blocks of many sizes, alignments and roles, fill them, and free each other's. Returns
-/// the first broken promise, or nothing.
-template <placement Placement>
-std::string audit(Placement& source) {
-  std::atomic<const char*> wrong{nullptr};
-  std::vector<held_block> held[2];
-  std::barrier step(2);
-  const auto worker = [&](unsigned t) {
-    std::mt19937 random(t + 1);
-    for (int round = 0; round < 3; ++round) {
-      std::vector<held_block>& mine = held[t];
-      for (unsigned i = 0; i < 1500; ++i) {
-        const std::size_t align = std::size_t{1} << (random() % 8);
-        const std::size_t bytes = 1 + random() % (i % 50 == 0 ? 4000 : 130);
-        const block b{bytes, align, static_cast<memory_role>(random() % memory_role_count)};
-        const void* const near = mine.empty() || i % 2 == 0 ? nullptr : mine[random() % mine.size()].memory;
-        auto* const memory = static_cast<std::byte*>(source.allocate(b, near));
-        if (reinterpret_cast<std::uintptr_t>(memory) % align != 0) wrong = "a block is not aligned";
-        const auto pattern = static_cast<std::uint8_t>(random());
-        std::memset(memory, pattern, bytes);
-        mine.push_back({memory, b, pattern});
-      }
-      step.arrive_and_wait();
-      if (t == 0) {
-        std::vector<held_block> all = held[0];
-        all.insert(all.end(), held[1].begin(), held[1].end());
-        std::uint64_t bytes = 0;
-        for (const held_block& h : all) {
-          bytes += h.asked.bytes;
-          const bool intact = std::all_of(h.memory, h.memory + h.asked.bytes,
-                                          [&](std::byte b) { return b == std::byte{h.pattern}; });
-          if (!intact) wrong = "a block was overwritten";
-        }
-        std::sort(all.begin(), all.end(),
-                  [](const held_block& a, const held_block& b) { return a.memory < b.memory; });
-        for (std::size_t i = 1; i < all.size(); ++i) {
-          if (all[i - 1].memory + all[i - 1].asked.bytes > all[i].memory) wrong = "blocks overlap";
-        }
-        const memory_usage usage = source.usage();
-        if (usage.blocks != all.size()) wrong = "the number of blocks is wrong";
-        if (usage.bytes_in_use < bytes) wrong = "fewer bytes in use than were asked for";
-        if (usage.bytes_reserved < usage.bytes_in_use) wrong = "fewer bytes reserved than in use";
-      }
-      step.arrive_and_wait();
-      std::vector<held_block>& theirs = held[1 - t];
-      std::shuffle(theirs.begin(), theirs.end(), random);
-      for (const held_block& h : theirs) source.deallocate(h.memory, h.asked);
-      step.arrive_and_wait();
-      mine.clear();
-    }
-  };
-  std::thread other(worker, 1U);
-  worker(0);
-  other.join();
-  if (wrong == nullptr && (source.usage().blocks != 0 || source.usage().bytes_in_use != 0))
-    wrong = "what was freed still counts";
-  return wrong == nullptr ? "" : wrong.load();
-}
+using test::audit;
+using test::every_size;
+using test::refusals;
 
 template <class Placement>
 class placements : public testing::Test {};
 
-using shipped = testing::Types<segregated, shared_heap, pmr_placement, clustered, shifted<shared_heap>,
-                               extra_allocations<shared_heap>, extra_allocations<segregated>>;
+using shipped =
+    testing::Types<segregated, shared_heap, pmr_placement, clustered, shifted<shared_heap>,
+                   extra_allocations<shared_heap>, extra_allocations<segregated>, random_padding<shared_heap>,
+                   random_padding<segregated>, recorded<shared_heap>, recorded<clustered>>;
 TYPED_TEST_SUITE(placements, shipped);
 
 TYPED_TEST(placements, keep_their_promises) {
@@ -106,10 +46,19 @@ TYPED_TEST(placements, keep_their_promises) {
   EXPECT_FALSE(TypeParam::name.empty());
 }
 
-TYPED_TEST(placements, die_with_blocks_in_use_only_where_they_say_so) {
-  // Small blocks are left to those that release them: a leak checker objects where the promise is false.
+TYPED_TEST(placements, have_blocks_of_every_size) {
   TypeParam source;
-  for (const std::size_t bytes : {16U, 32U, 40U, 64U}) {
+  EXPECT_EQ(every_size(source), "");
+}
+
+TYPED_TEST(placements, refuse_without_a_change) {
+  EXPECT_EQ(refusals([] { return TypeParam(); }), "");
+}
+
+TYPED_TEST(placements, die_with_blocks_in_use_only_where_they_say_so) {
+  // Blocks are left to those that release them: a leak checker objects where the promise is false.
+  TypeParam source;
+  for (const std::size_t bytes : {16U, 32U, 40U, 64U, 400U, 1000U, 1025U, 3000U, 5000U, 40000U}) {
     for (unsigned role = 0; role < memory_role_count; ++role) {
       const block b{bytes, 8, static_cast<memory_role>(role)};
       void* const memory = source.allocate(b);
@@ -118,6 +67,51 @@ TYPED_TEST(placements, die_with_blocks_in_use_only_where_they_say_so) {
     }
   }
 }
+
+/// The same of each placement that is chosen by name, plain and recorded.
+class chosen_placements
+    : public testing::TestWithParam<std::tuple<std::string_view, any_placement::recording>> {
+ protected:
+  void SetUp() override {
+    const auto [name, keeps] = GetParam();
+    for (const placement_choice& c : placement_names()) {
+      if (c.name == name && !c.available()) GTEST_SKIP() << c.why_not;
+    }
+  }
+  static any_placement make() {
+    const auto [name, keeps] = GetParam();
+    return any_placement(name, keeps);
+  }
+};
+
+std::vector<std::string_view> every_name() {
+  std::vector<std::string_view> names;
+  for (const placement_choice& c : placement_names()) names.push_back(c.name);
+  return names;
+}
+
+std::string test_name(const testing::TestParamInfo<chosen_placements::ParamType>& one) {
+  const auto [name, keeps] = one.param;
+  return (keeps == any_placement::recording::on ? "recorded_" : "") + std::string(name);
+}
+
+INSTANTIATE_TEST_SUITE_P(all, chosen_placements,
+                         testing::Combine(testing::ValuesIn(every_name()),
+                                          testing::Values(any_placement::recording::off,
+                                                          any_placement::recording::on)),
+                         test_name);
+
+TEST_P(chosen_placements, keep_their_promises) {
+  any_placement source = make();
+  EXPECT_EQ(audit(source), "");
+}
+
+TEST_P(chosen_placements, have_blocks_of_every_size) {
+  any_placement source = make();
+  EXPECT_EQ(every_size(source), "");
+}
+
+TEST_P(chosen_placements, refuse_without_a_change) { EXPECT_EQ(refusals(make), ""); }
 
 struct misaligning : shared_heap {
   void* allocate(const block& b, const void* near = nullptr) {
@@ -172,11 +166,33 @@ struct leaking_count : shared_heap {
   }
 };
 
+struct counting_refusals : shared_heap {
+  void* allocate(const block& b, const void* near = nullptr) {
+    ++count;
+    return shared_heap::allocate(b, near);
+  }
+  void deallocate(void* memory, const block& b) noexcept {
+    --count;
+    shared_heap::deallocate(memory, b);
+  }
+  [[nodiscard]] memory_usage usage() const noexcept {
+    memory_usage u = shared_heap::usage();
+    u.blocks = count;
+    return u;
+  }
+  std::uint64_t count = 0;
+};
+
 TEST(control, broken_placements_are_caught) {
   EXPECT_EQ(audit(*std::make_unique<misaligning>()), "a block is not aligned");
   EXPECT_EQ(audit(*std::make_unique<overlapping>()), "blocks overlap");
   EXPECT_EQ(audit(*std::make_unique<forgetting>()), "the number of blocks is wrong");
   EXPECT_EQ(audit(*std::make_unique<leaking_count>()), "what was freed still counts");
+  EXPECT_EQ(every_size(*std::make_unique<misaligning>()), "a block is not aligned");
+  EXPECT_EQ(every_size(*std::make_unique<leaking_count>()), "what was freed still counts");
+  if (!test::address_sanitizer && !test::thread_sanitizer) {
+    EXPECT_EQ(refusals([] { return counting_refusals(); }), "a refusal counts");
+  }
 }
 
 }  // namespace

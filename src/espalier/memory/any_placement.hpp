@@ -1,0 +1,88 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "espalier/memory/live_blocks.hpp"
+#include "espalier/memory/placement_concept.hpp"
+
+namespace espalier {
+
+/// A placement that any_placement knows, and whether this process can have it.
+struct placement_choice {
+  std::string_view name;
+  /// One line.
+  std::string_view description;
+  /// Empty where it is available, else one line on what is missing and what would bring it.
+  std::string why_not;
+
+  [[nodiscard]] bool available() const noexcept { return why_not.empty(); }
+};
+
+/// Every placement that any_placement knows, in the order in which to show them.
+[[nodiscard]] std::vector<placement_choice> placement_names();
+
+/// A placement that is chosen when the program runs. One virtual call an operation, beside what the chosen
+/// one costs; a map that is compiled with its placement has that inlined.
+class any_placement {
+ public:
+  enum class recording : bool { off, on };
+
+  /// False for all, since the type does not know which it is: a map that dies visits its nodes.
+  static constexpr bool releases_on_destruction(std::size_t) noexcept { return false; }
+  static constexpr std::string_view name = "any";
+
+  /// A placement of its own, one of placement_names(). With recording it knows its blocks in use
+  /// (memory/recorded.hpp). Throws std::invalid_argument, which names those there are, for another name, and
+  /// std::runtime_error, which says why, for one that is not available.
+  explicit any_placement(std::string_view chosen, recording keeps = recording::off);
+
+  [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
+    return held_->allocate(b, near);
+  }
+  void deallocate(void* memory, const block& b) noexcept { held_->deallocate(memory, b); }
+  [[nodiscard]] memory_usage usage() const noexcept { return held_->usage(); }
+
+  /// The name by which it was chosen.
+  [[nodiscard]] std::string_view chosen_name() const noexcept { return held_->chosen; }
+  [[nodiscard]] bool is_recorded() const noexcept { return held_->keeps == recording::on; }
+
+  /// As recorded::for_each_live. Throws std::logic_error where nothing is recorded.
+  template <class Visitor>
+  void for_each_live(Visitor&& visit) const {
+    held_->visit_live([](void* v, const live_block& one) { (*static_cast<Visitor*>(v))(one); },
+                      const_cast<void*>(static_cast<const void*>(&visit)));
+  }
+
+ private:
+  using live_visitor = void (*)(void* visitor, const live_block& one);
+
+  struct held {
+    held(std::string_view name_of_it, recording keeps_blocks) noexcept
+        : chosen(name_of_it), keeps(keeps_blocks) {}
+    held(const held&) = delete;
+    held& operator=(const held&) = delete;
+    virtual ~held() = default;
+    virtual void* allocate(const block& b, const void* near) = 0;
+    virtual void deallocate(void* memory, const block& b) noexcept = 0;
+    [[nodiscard]] virtual memory_usage usage() const noexcept = 0;
+    virtual void visit_live(live_visitor visit, void* visitor) const = 0;
+
+    const std::string_view chosen;
+    const recording keeps;
+  };
+  template <placement Placement>
+  struct held_one;
+  struct registered;
+  static const std::vector<registered>& registry();
+  friend std::vector<placement_choice> placement_names();
+
+  std::unique_ptr<held> held_;
+};
+
+static_assert(placement<any_placement>);
+
+}  // namespace espalier
