@@ -173,6 +173,32 @@ TEST(slab, death_gives_back_every_page_blocks_in_use_included) {
   EXPECT_EQ(std::count_if(blocks.begin(), blocks.end(), is_mapped), 0);
 }
 
+TEST(slab, blocks_larger_than_a_page_are_aligned_to_what_divides_them) {
+  for (const std::size_t bytes : {std::size_t{8192}, std::size_t{3} << 14U, std::size_t{256} << 10U}) {
+    slab s(bytes);
+    const std::vector<void*> blocks = allocate(s, 20);
+    for (void* const b : blocks) {
+      EXPECT_EQ(address(b) % (bytes & (~bytes + 1)), 0U) << bytes;
+      std::memset(b, 1, bytes);
+    }
+    EXPECT_EQ(std::set<void*>(blocks.begin(), blocks.end()).size(), 20U);
+  }
+}
+
+TEST(slab, knows_what_lies_in_it) {
+  slab s(64);
+  slab other(64);
+  int stranger = 0;
+  EXPECT_FALSE(s.holds(&stranger)) << "it has nothing yet";
+  for (void* const b : allocate(s, 5000)) {
+    EXPECT_TRUE(s.holds(b));
+    EXPECT_TRUE(s.holds(static_cast<std::byte*>(b) + 63));
+    EXPECT_FALSE(other.holds(b));
+  }
+  for (void* const b : allocate(other, 10)) EXPECT_FALSE(s.holds(b));
+  EXPECT_FALSE(s.holds(&stranger));
+}
+
 std::size_t address_space_in_use() {
   std::ifstream in("/proc/self/statm");
   std::size_t pages = 0;

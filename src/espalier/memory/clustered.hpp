@@ -1,10 +1,10 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/memory/cluster_slab.hpp"
+#include "espalier/memory/made_once.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/memory/segregated.hpp"
 #include "espalier/memory/size_class.hpp"
@@ -27,20 +27,17 @@ class clustered {
   clustered() = default;
   clustered(const clustered&) = delete;
   clustered& operator=(const clustered&) = delete;
-  ~clustered();
 
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
     const std::size_t held = size_class::bytes_for(b.bytes, b.align);
     if (!clusters(b.role, held)) return rest_.allocate(b, near);
-    // order: allocate / usage (acquire) <- add_slab (release)
-    cluster_slab* const s = slot(held).load(std::memory_order_acquire);
-    return (s != nullptr ? *s : add_slab(held)).allocate(near);
+    return slot(held).get_or_make(held, static_cast<unsigned>(hw::cache_line_bytes / held)).allocate(near);
   }
 
   void deallocate(void* memory, const block& b) noexcept {
     const std::size_t held = size_class::bytes_for(b.bytes, b.align);
     if (!clusters(b.role, held)) return rest_.deallocate(memory, b);
-    slot(held).load(std::memory_order_acquire)->deallocate(memory);
+    slot(held).get()->deallocate(memory);
   }
 
   [[nodiscard]] memory_usage usage() const noexcept;
@@ -53,12 +50,11 @@ class clustered {
     return role == memory_role::node &&
            (held == hw::cache_line_bytes / 2 || held == hw::cache_line_bytes / 4);
   }
-  std::atomic<cluster_slab*>& slot(std::size_t held) noexcept {
+  made_once<cluster_slab>& slot(std::size_t held) noexcept {
     return slabs_[held == hw::cache_line_bytes / 2 ? 1 : 0];
   }
-  cluster_slab& add_slab(std::size_t held);
 
-  std::array<std::atomic<cluster_slab*>, sizes> slabs_{};
+  std::array<made_once<cluster_slab>, sizes> slabs_{};
   segregated rest_;
 };
 

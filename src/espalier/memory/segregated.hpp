@@ -1,8 +1,8 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 
+#include "espalier/memory/made_once.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/memory/shared_heap.hpp"
 #include "espalier/memory/size_class.hpp"
@@ -25,33 +25,29 @@ class segregated {
   segregated() = default;
   segregated(const segregated&) = delete;
   segregated& operator=(const segregated&) = delete;
-  ~segregated();
 
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
     const std::size_t held = size_class::bytes_for(b.bytes, b.align);
     if (held > size_class::largest) [[unlikely]]
       return large_.allocate(b, near);
-    // order: allocate / usage (acquire) <- add_slab (release)
-    slab* const s = slot(b.role, held).load(std::memory_order_acquire);
-    return (s != nullptr ? *s : add_slab(b.role, held)).allocate();
+    return slot(b.role, held).get_or_make(held).allocate();
   }
 
   void deallocate(void* memory, const block& b) noexcept {
     const std::size_t held = size_class::bytes_for(b.bytes, b.align);
     if (held > size_class::largest) [[unlikely]]
       return large_.deallocate(memory, b);
-    slot(b.role, held).load(std::memory_order_acquire)->deallocate(memory);
+    slot(b.role, held).get()->deallocate(memory);
   }
 
   [[nodiscard]] memory_usage usage() const noexcept;
 
  private:
-  using role_slabs = std::array<std::atomic<slab*>, size_class::count>;
+  using role_slabs = std::array<made_once<slab>, size_class::count>;
 
-  std::atomic<slab*>& slot(memory_role role, std::size_t held) noexcept {
+  made_once<slab>& slot(memory_role role, std::size_t held) noexcept {
     return slabs_[static_cast<std::size_t>(role)][size_class::index_of(held)];
   }
-  slab& add_slab(memory_role role, std::size_t held);
 
   std::array<role_slabs, memory_role_count> slabs_{};
   shared_heap large_;

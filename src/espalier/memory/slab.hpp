@@ -4,20 +4,28 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "espalier/hw/pages.hpp"
+#include "espalier/memory/block_cache.hpp"
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/sync/per_thread.hpp"
-#include "espalier/sync/ttas_lock.hpp"
 
 namespace espalier {
+
+/// A run of fresh blocks that lie end to end.
+struct end_to_end_run {
+  std::byte* fresh = nullptr;
+  std::byte* end = nullptr;
+  std::size_t block_bytes = 0;
+
+  void* next() noexcept { return fresh == end ? nullptr : std::exchange(fresh, fresh + block_bytes); }
+};
 
 /// Blocks of one size, laid end to end in pages of their own. Two blocks that one thread allocates in a row
 /// are neighbours while the slab grows, which puts an external tree's new router beside its new leaf.
 ///
-/// Each thread takes runs of fresh blocks, and keeps the blocks that it frees; beyond a bound it hands them
-/// on in batches, so that memory freed by one thread serves all. Allocation and deallocation are a few
-/// instructions on memory of the calling thread; a lock is taken once per batch or run.
+/// Each thread takes runs of fresh blocks and keeps some of what it frees; block_cache says how.
 ///
 /// Pages come in spans that double from 64 KiB to 1 GiB, advised as huge pages from 2 MiB on; only what has
 /// been handed out is backed by memory. They go back to the system when the slab dies.
@@ -27,60 +35,56 @@ class slab {
   enum class side_table : bool { none, one_byte };
 
   /// block_bytes as size_class::bytes_for() gives them: a multiple of the alignment that is wanted. Every
-  /// span begins on a page.
-  explicit slab(std::size_t block_bytes, side_table side = side_table::none);
+  /// block is aligned to the largest power of two that divides them. With a NUMA node (the operating system's
+  /// index), pages are bound to it as far as the system allows.
+  explicit slab(std::size_t block_bytes, side_table side = side_table::none,
+                std::optional<unsigned> numa_node = std::nullopt);
   slab(const slab&) = delete;
   slab& operator=(const slab&) = delete;
   /// Gives back every page, blocks in use included.
   ~slab();
 
   /// Throws std::bad_alloc with nothing changed.
-  [[nodiscard]] void* allocate();
-  void deallocate(void* memory) noexcept;
+  [[nodiscard]] void* allocate() {
+    return blocks_.allocate([this](end_to_end_run& fresh) { refill(fresh); });
+  }
+  void deallocate(void* memory) noexcept { blocks_.deallocate(memory); }
 
   /// The byte kept for the block in which an address lies; zero at first, and untouched by the slab. Null for
   /// an address that is not in this slab. Only with a side table. Looks through the spans, of which there
   /// are O(log blocks), the latest and largest first.
   [[nodiscard]] std::atomic<std::uint8_t>* side_byte(const void* address) const noexcept;
 
+  /// Whether an address lies in this slab; as quick as side_byte.
+  [[nodiscard]] bool holds(const void* address) const noexcept { return span_of(address) != nullptr; }
+
   [[nodiscard]] std::size_t block_bytes() const noexcept { return block_bytes_; }
   [[nodiscard]] memory_usage usage() const noexcept;
 
  private:
-  struct free_block {
-    free_block* next;        // in a thread's list or in a batch
-    free_block* next_batch;  // in the list of batches, on the first block of each
-  };
-
-  struct cache {
-    free_block* free = nullptr;
-    std::size_t free_count = 0;
-    std::byte* fresh = nullptr;
-    std::byte* fresh_end = nullptr;
-    // Owner writes, usage() reads. Negative for a thread that frees what others allocated.
-    std::atomic<std::int64_t> in_use{0};
-  };
-
   struct span {
     hw::page_run pages;
+    std::byte* begin = nullptr;  // of the first block: what alignment asks for above that of a page
     hw::page_run side;
+
+    [[nodiscard]] std::byte* end() const noexcept { return pages.data() + pages.size(); }
   };
 
   static constexpr std::size_t batch = 64;
   // A tebibyte, nearly.
   static constexpr std::size_t most_spans = 1024;
 
-  void* allocate_slowly(cache& c);
-  void give_batch(cache& c) noexcept;
+  void refill(end_to_end_run& fresh);
+  [[nodiscard]] const span* span_of(const void* address) const noexcept;
   void map_span(span& fresh, std::size_t bytes) const;
   void add_span(std::size_t run_bytes);
 
   const std::size_t block_bytes_;
   const side_table side_;
-  per_thread<cache> caches_;
+  const std::optional<unsigned> numa_node_;
+  block_cache<end_to_end_run> blocks_;
 
-  alignas(hw::false_sharing_bytes) ttas_lock lock_;
-  free_block* batches_ = nullptr;
+  // Written by refill() only, which one thread at a time is in.
   std::byte* span_next_ = nullptr;
   std::byte* span_end_ = nullptr;
   std::size_t next_span_bytes_;

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/memory/poison.hpp"
+#include "espalier/sync/lock_concept.hpp"
+#include "espalier/sync/per_thread.hpp"
+#include "espalier/sync/ttas_lock.hpp"
+
+namespace espalier {
+
+/// Blocks never used before, one after the other. next() is null when there are no more.
+template <class R>
+concept fresh_run = std::default_initializable<R> && requires(R& run) {
+  { run.next() } noexcept -> std::same_as<void*>;
+};
+
+/// What the sources of blocks of one size have in common: each thread has a run of fresh blocks, and keeps the
+/// blocks that it frees; beyond a bound it hands them on in batches, so that memory freed by one thread serves
+/// all. Allocation and deallocation are a few instructions on memory of the calling thread; a lock is taken
+/// once per batch or run.
+template <fresh_run Run>
+class block_cache {
+ public:
+  /// Blocks of at least 16 bytes; they are handed on `batch` at a time.
+  block_cache(std::size_t block_bytes, std::size_t batch) noexcept
+      : block_bytes_(block_bytes), batch_(batch) {}
+
+  /// Where neither the thread nor the batches have a block, refill(run) makes the thread's run a new one, which
+  /// has at least one, or throws std::bad_alloc. It is called by one thread at a time. Fresh blocks are
+  /// expected to be poisoned.
+  template <class Refill>
+  [[nodiscard]] void* allocate(Refill&& refill) {
+    cache& c = caches_.local();
+    void* memory = nullptr;
+    if (c.free != nullptr) {
+      free_block* const b = c.free;
+      unpoison(b, block_bytes_);
+      c.free = b->next;
+      --c.free_count;
+      memory = b;
+    } else {
+      memory = c.run.next();
+      if (memory == nullptr) memory = allocate_slowly(c, refill);
+      unpoison(memory, block_bytes_);
+    }
+    c.in_use.store(c.in_use.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return memory;
+  }
+
+  void deallocate(void* memory) noexcept {
+    cache& c = caches_.local();
+    auto* const b = static_cast<free_block*>(memory);
+    b->next = c.free;
+    poison(b, block_bytes_);
+    c.free = b;
+    c.in_use.store(c.in_use.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    if (++c.free_count >= 2 * batch_) give_batch(c);
+  }
+
+  [[nodiscard]] std::size_t block_bytes() const noexcept { return block_bytes_; }
+
+  /// Exact at quiescence.
+  [[nodiscard]] std::uint64_t blocks_in_use() const noexcept {
+    std::int64_t blocks = 0;
+    caches_.for_each(
+        [&](std::uint32_t, const cache& c) { blocks += c.in_use.load(std::memory_order_relaxed); });
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(blocks, 0));
+  }
+
+  /// Calls visit(run) for the run of each thread, which may be using it.
+  template <class Visitor>
+  void for_each_run(Visitor&& visit) const {
+    caches_.for_each([&](std::uint32_t, const cache& c) { visit(c.run); });
+  }
+
+ private:
+  struct free_block {
+    free_block* next;        // in a thread's list or in a batch
+    free_block* next_batch;  // in the list of batches, on the first block of each
+  };
+
+  struct cache {
+    free_block* free = nullptr;
+    std::size_t free_count = 0;
+    Run run;
+    // Owner writes, blocks_in_use() reads. Negative for a thread that frees what others allocated.
+    std::atomic<std::int64_t> in_use{0};
+  };
+
+  template <class Refill>
+  void* allocate_slowly(cache& c, Refill& refill) {
+    const lock_guard hold(lock_);
+    if (batches_ != nullptr) {
+      free_block* const first = batches_;
+      unpoison(first, block_bytes_);
+      batches_ = first->next_batch;
+      c.free = first->next;
+      c.free_count = batch_ - 1;
+      return first;
+    }
+    refill(c.run);
+    return c.run.next();
+  }
+
+  void give_batch(cache& c) noexcept {
+    free_block* const first = c.free;
+    free_block* last = first;
+    for (std::size_t i = 1; i < batch_; ++i) {
+      unpoison(last, block_bytes_);
+      free_block* const next = last->next;
+      poison(last, block_bytes_);
+      last = next;
+    }
+    unpoison(last, block_bytes_);
+    c.free = last->next;
+    last->next = nullptr;
+    poison(last, block_bytes_);
+    c.free_count -= batch_;
+
+    const lock_guard hold(lock_);
+    unpoison(first, block_bytes_);
+    first->next_batch = batches_;
+    poison(first, block_bytes_);
+    batches_ = first;
+  }
+
+  const std::size_t block_bytes_;
+  const std::size_t batch_;
+  per_thread<cache> caches_;
+  alignas(hw::false_sharing_bytes) ttas_lock lock_;
+  free_block* batches_ = nullptr;
+};
+
+}  // namespace espalier
