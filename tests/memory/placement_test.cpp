@@ -12,6 +12,7 @@
 #include "espalier/memory/any_placement.hpp"
 #include "espalier/memory/clustered.hpp"
 #include "espalier/memory/extra_allocations.hpp"
+#include "espalier/memory/index_aware.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/memory/pmr.hpp"
 #include "espalier/memory/random_padding.hpp"
@@ -37,7 +38,7 @@ class placements : public testing::Test {};
 using shipped =
     testing::Types<segregated, shared_heap, pmr_placement, clustered, shifted<shared_heap>,
                    extra_allocations<shared_heap>, extra_allocations<segregated>, random_padding<shared_heap>,
-                   random_padding<segregated>, recorded<shared_heap>, recorded<clustered>>;
+                   random_padding<segregated>, recorded<shared_heap>, recorded<clustered>, index_aware>;
 TYPED_TEST_SUITE(placements, shipped);
 
 TYPED_TEST(placements, keep_their_promises) {

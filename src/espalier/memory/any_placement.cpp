@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "espalier/memory/clustered.hpp"
+#include "espalier/memory/index_aware.hpp"
 #include "espalier/memory/random_padding.hpp"
 #include "espalier/memory/recorded.hpp"
 #include "espalier/memory/segregated.hpp"
@@ -61,6 +62,8 @@ const std::vector<any_placement::registered>& any_placement::registry() {
       registered::of<segregated>("an arena for each role, blocks end to end in huge pages"),
       registered::of<clustered>(
           "as segregated, and each small node in its parent's line where there is room"),
+      registered::of<index_aware>(
+          "a stride for each size that visits every cache index; a line for each block"),
       registered::of<random_padding<shared_heap>>("malloc, asked for a random small amount more each time"),
   };
   return all;

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "espalier/memory/block_cache.hpp"
+#include "espalier/memory/index_class.hpp"
+#include "espalier/memory/index_run.hpp"
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/memory/slab.hpp"
+
+namespace espalier {
+
+/// The regions of one placement, and the colours at which runs begin in them. Thread-safe.
+class index_regions {
+ public:
+  index_regions() : regions_(index_region::bytes) {}
+  index_regions(const index_regions&) = delete;
+  index_regions& operator=(const index_regions&) = delete;
+
+  /// Throws std::bad_alloc with nothing changed.
+  [[nodiscard]] void* take() { return regions_.allocate(); }
+
+  /// Where the first run of a thread in an arena of this class begins. Runs of one class, whether of different
+  /// threads or of different roles, begin as far from each other in the round of the indices as their number
+  /// allows: the second half a round after the first, the third and fourth between these, and so on. Other
+  /// classes, and those of other placements, are apart from these by hashing.
+  [[nodiscard]] std::size_t first_index(std::size_t index_class) noexcept;
+
+  /// On which page of its region the next run begins.
+  [[nodiscard]] std::size_t next_page() noexcept;
+
+ private:
+  slab regions_;
+  // relaxed throughout: they spread, and order nothing.
+  std::array<std::atomic<std::uint32_t>, index_class::count> starts_{};
+  std::atomic<std::uint32_t> runs_{0};
+};
+
+/// Blocks of one class of index_class and of one role, each thread's in runs of its own. A block that a thread
+/// frees is that thread's to use again (block_cache), wherever it lies.
+class index_arena {
+ public:
+  /// The regions outlive it.
+  index_arena(index_regions& regions, std::size_t index_class)
+      : regions_(regions),
+        class_(index_class),
+        shape_(index_class::shape_of(index_class)),
+        blocks_(shape_.stride, batch_of(shape_.stride)) {}
+
+  /// Throws std::bad_alloc with nothing changed.
+  [[nodiscard]] void* allocate() {
+    return blocks_.allocate([this](index_run& run) { refill(run); });
+  }
+  void deallocate(void* memory) noexcept { blocks_.deallocate(memory); }
+
+  /// Where the block begins in which an address lies.
+  [[nodiscard]] void* block_start(void* address) const noexcept;
+  [[nodiscard]] std::size_t block_bytes() const noexcept { return shape_.stride; }
+
+  /// What is reserved begins with the first block of each run: the pages before it are never touched.
+  [[nodiscard]] memory_usage usage() const noexcept;
+
+ private:
+  // What a thread keeps is bounded in bytes too.
+  static constexpr std::size_t batch_of(std::size_t stride) noexcept {
+    return std::clamp((std::size_t{64} << 10U) / stride, std::size_t{2}, std::size_t{64});
+  }
+  void refill(index_run& run);
+
+  index_regions& regions_;
+  const std::size_t class_;
+  const index_class::shape shape_;
+  block_cache<index_run> blocks_;
+  std::atomic<std::uint64_t> finished_bytes_{0};  // of the runs that are used up
+};
+
+}  // namespace espalier

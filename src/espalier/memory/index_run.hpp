@@ -1,0 +1,95 @@
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "espalier/memory/index_class.hpp"
+
+namespace espalier {
+
+class index_arena;
+
+/// What stands at the beginning of each region of index-aware memory, which is aligned to its size: whose
+/// blocks these are. A region holds one run. A block too large for a class begins in a region of its own.
+struct index_region {
+  static constexpr std::size_t bytes = std::size_t{256} << 10U;
+
+  /// Null for a block too large for a class.
+  index_arena* arena;
+  /// Where the run begins, from the beginning of the region.
+  std::size_t first;
+
+  /// The region in which a block of index-aware memory begins.
+  [[nodiscard]] static const index_region& of(const void* block) noexcept {
+    return *std::bit_cast<const index_region*>(std::bit_cast<std::uintptr_t>(block) & ~(bytes - 1));
+  }
+};
+
+/// Where in a region a run begins: at which index, and so many pages after the first at which it might. Runs
+/// that begin on different pages keep apart in caches whose indices go beyond a page.
+struct run_colour {
+  std::size_t index;
+  std::size_t page;
+
+  static constexpr std::size_t page_bytes = index_class::indices * index_class::line;
+  static constexpr std::size_t pages = 8;
+
+  /// From the beginning of the region, whose first line is taken.
+  [[nodiscard]] constexpr std::size_t offset() const noexcept {
+    const std::size_t in_page = index % index_class::indices * index_class::line;
+    return page % pages * page_bytes + (in_page == 0 ? page_bytes : in_page);
+  }
+};
+
+/// The fresh blocks of a region, one after the other as the class table says. One thread's; blocks_taken()
+/// is anybody's.
+class index_run {
+ public:
+  [[nodiscard]] void* next() noexcept {
+    const std::size_t taken = taken_.load(std::memory_order_relaxed);
+    if (taken == blocks_) return nullptr;
+    // relaxed: blocks_taken() is exact at quiescence.
+    taken_.store(taken + 1, std::memory_order_relaxed);
+    return first_ + shape_.offset(taken);
+  }
+
+  /// Goes on in another region.
+  void begin(index_region& region, const index_class::shape& shape) noexcept {
+    first_ = reinterpret_cast<std::byte*>(&region) + region.first;
+    shape_ = shape;
+    blocks_ = blocks_from(shape, region.first);
+    taken_.store(0, std::memory_order_relaxed);
+    begun_ = true;
+  }
+
+  /// False before the first begin().
+  [[nodiscard]] bool has_begun() const noexcept { return begun_; }
+
+  /// The index at which the block after the last one would begin: there a run that goes on from this one
+  /// begins, so that the blocks of both are as evenly spread as those of one.
+  [[nodiscard]] std::size_t index_after() const noexcept {
+    return (std::bit_cast<std::uintptr_t>(first_) + shape_.offset(blocks_)) / index_class::line %
+           index_class::indices;
+  }
+
+  [[nodiscard]] std::size_t blocks_taken() const noexcept { return taken_.load(std::memory_order_relaxed); }
+
+  /// How many blocks a run has that begins at this offset of a region.
+  [[nodiscard]] static constexpr std::size_t blocks_from(const index_class::shape& shape,
+                                                         std::size_t offset) noexcept {
+    const std::size_t fit = shape.block_at(index_region::bytes - offset);
+    // Where a line is left out, only whole periods visit every index equally often.
+    return shape.punctuated ? fit - fit % index_class::indices : fit;
+  }
+
+ private:
+  std::byte* first_ = nullptr;
+  index_class::shape shape_{};
+  std::size_t blocks_ = 0;
+  std::atomic<std::size_t> taken_{0};
+  bool begun_ = false;
+};
+
+}  // namespace espalier

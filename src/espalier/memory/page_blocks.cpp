@@ -1,0 +1,71 @@
+#include "espalier/memory/page_blocks.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "espalier/memory/size_class.hpp"
+#include "espalier/sync/lock_concept.hpp"
+
+namespace espalier {
+
+page_blocks::~page_blocks() {
+  while (blocks_ != nullptr) {
+    // The header lies in the pages that it owns.
+    const hw::page_run pages = std::move(blocks_->pages);
+    blocks_ = blocks_->after;
+  }
+}
+
+void* page_blocks::allocate(std::size_t bytes, std::size_t align, std::size_t offset) {
+  assert(offset < front_align_ / 2);
+  if (align > front_align_ / 2) throw std::bad_alloc();
+  const std::size_t begin =
+      size_class::round_up(std::max(offset, hw::cache_line_bytes + sizeof(header)), align);
+  if (bytes > std::numeric_limits<std::size_t>::max() / 2 - begin - front_align_) throw std::bad_alloc();
+  hw::page_options options;
+  options.numa_node = numa_node_;
+  hw::page_run pages = hw::map_pages(begin + bytes + front_align_, options);
+  // What lies before that line and behind the block is never touched.
+  const auto address = std::bit_cast<std::uintptr_t>(pages.data());
+  std::byte* const place = pages.data() + (-address & (front_align_ - 1));
+  const std::size_t held = size_class::round_up(bytes, hw::cache_line_bytes);
+  const std::size_t reserved = size_class::round_up(begin + held, hw::page_size());
+  auto* const fresh =
+      ::new (place + hw::cache_line_bytes) header{std::move(pages), held, reserved, nullptr, nullptr};
+
+  const lock_guard hold(lock_);
+  fresh->after = blocks_;
+  if (blocks_ != nullptr) blocks_->before = fresh;
+  blocks_ = fresh;
+  usage_ += {1, held, reserved};
+  return place + begin;
+}
+
+void page_blocks::deallocate(void* memory) noexcept {
+  header* const h = header_of(memory);
+  hw::page_run pages;
+  {
+    const lock_guard hold(lock_);
+    (h->before == nullptr ? blocks_ : h->before->after) = h->after;
+    if (h->after != nullptr) h->after->before = h->before;
+    --usage_.blocks;
+    usage_.bytes_in_use -= h->block_bytes;
+    usage_.bytes_reserved -= h->reserved_bytes;
+    pages = std::move(h->pages);
+  }
+}
+
+std::size_t page_blocks::block_bytes(const void* memory) const noexcept {
+  return header_of(memory)->block_bytes;
+}
+
+memory_usage page_blocks::usage() const noexcept {
+  const lock_guard hold(lock_);
+  return usage_;
+}
+
+}  // namespace espalier

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/pages.hpp"
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/sync/ttas_lock.hpp"
+
+namespace espalier {
+
+/// Large blocks, each in pages of its own, which go back to the system with it. In front of a block, at an
+/// address that is a multiple of front_align and less than that away, lies a line for the layer above, zeroed,
+/// in which it may note whose block this is.
+///
+/// An operation is a system call and a lock.
+class page_blocks {
+ public:
+  /// front_align: a power of two, of at least a page. With a NUMA node (the operating system's index), pages
+  /// are bound to it as far as the system allows.
+  explicit page_blocks(std::size_t front_align, std::optional<unsigned> numa_node = std::nullopt) noexcept
+      : front_align_(front_align), numa_node_(numa_node) {}
+  page_blocks(const page_blocks&) = delete;
+  page_blocks& operator=(const page_blocks&) = delete;
+  /// Gives back every page, blocks in use included.
+  ~page_blocks();
+
+  /// The block begins at a multiple of `align`, which is at most half of front_align, and no sooner than
+  /// `offset` bytes behind the line in front, less than half of front_align too. Throws std::bad_alloc with nothing
+  /// changed, where the alignment is larger as well.
+  [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, std::size_t offset = 0);
+  void deallocate(void* memory) noexcept;
+
+  [[nodiscard]] void* front_of(const void* memory) const noexcept {
+    return std::bit_cast<void*>(std::bit_cast<std::uintptr_t>(memory) & ~(front_align_ - 1));
+  }
+  /// Bytes that the block may use.
+  [[nodiscard]] std::size_t block_bytes(const void* memory) const noexcept;
+  [[nodiscard]] memory_usage usage() const noexcept;
+
+ private:
+  struct header {
+    hw::page_run pages;
+    std::size_t block_bytes;
+    std::size_t reserved_bytes;
+    header* before;
+    header* after;
+  };
+
+  [[nodiscard]] header* header_of(const void* memory) const noexcept {
+    return reinterpret_cast<header*>(static_cast<std::byte*>(front_of(memory)) + hw::cache_line_bytes);
+  }
+
+  const std::size_t front_align_;
+  const std::optional<unsigned> numa_node_;
+  mutable ttas_lock lock_;
+  header* blocks_ = nullptr;
+  memory_usage usage_;
+};
+
+}  // namespace espalier
