@@ -28,8 +28,8 @@ TEST(any_placement, lists_what_there_is_with_a_line_on_each) {
     EXPECT_EQ(c.why_not.find('\n'), std::string::npos);
     EXPECT_EQ(c.available(), c.why_not.empty());
   }
-  EXPECT_THAT(names, testing::IsSupersetOf(
-                         {"shared_heap", "segregated", "clustered", "index_aware", "random_padding"}));
+  EXPECT_THAT(names, testing::IsSupersetOf({"shared_heap", "segregated", "clustered", "jemalloc_arenas",
+                                            "index_aware", "random_padding"}));
 }
 
 TEST(any_placement, is_each_of_them) {

@@ -17,6 +17,7 @@
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/memory/segregated.hpp"
 #include "espalier/memory/shared_heap.hpp"
+#include "support/sanitizers.hpp"
 
 namespace espalier {
 namespace {
@@ -77,6 +78,7 @@ TEST(random_padding, is_the_same_in_every_run) {
 }
 
 TEST(random_padding, makes_strides_irregular) {
+  if (test::address_sanitizer || test::thread_sanitizer) GTEST_SKIP() << "a sanitizer has few size classes";
   random_padding<shared_heap> source;
   const block b{1008, 8, memory_role::node};  // 1 KiB apart in glibc
   std::vector<std::byte*> blocks;

@@ -6,6 +6,7 @@
 
 #include "espalier/memory/clustered.hpp"
 #include "espalier/memory/index_aware.hpp"
+#include "espalier/memory/jemalloc_arenas.hpp"
 #include "espalier/memory/random_padding.hpp"
 #include "espalier/memory/recorded.hpp"
 #include "espalier/memory/segregated.hpp"
@@ -62,6 +63,8 @@ const std::vector<any_placement::registered>& any_placement::registry() {
       registered::of<segregated>("an arena for each role, blocks end to end in huge pages"),
       registered::of<clustered>(
           "as segregated, and each small node in its parent's line where there is room"),
+      registered::of<jemalloc_arenas>("a jemalloc arena and thread cache for each role and thread",
+                                      jemalloc_arenas::why_not),
       registered::of<index_aware>(
           "a stride for each size that visits every cache index; a line for each block"),
       registered::of<random_padding<shared_heap>>("malloc, asked for a random small amount more each time"),
