@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "espalier/hw/affinity.hpp"
 #include "espalier/hw/asymmetric_fence.hpp"
 #include "espalier/hw/pages.hpp"
 #include "espalier/hw/pause.hpp"
@@ -56,6 +57,9 @@ std::uint32_t thread_slots_used() noexcept {
 }
 
 std::int32_t thread_slot_owner(std::uint32_t slot) noexcept { return static_cast<std::int32_t>(slot) + 1; }
+
+// A fiber runs on no processor of the host.
+std::optional<unsigned> current_cpu() noexcept { return std::nullopt; }
 
 // The light side is then free, as on a machine with membarrier, and the heavy side pays for both.
 namespace detail {

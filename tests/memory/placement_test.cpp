@@ -13,6 +13,7 @@
 #include "espalier/memory/clustered.hpp"
 #include "espalier/memory/extra_allocations.hpp"
 #include "espalier/memory/index_aware.hpp"
+#include "espalier/memory/numa_local.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/memory/pmr.hpp"
 #include "espalier/memory/random_padding.hpp"
@@ -35,10 +36,10 @@ using test::refusals;
 template <class Placement>
 class placements : public testing::Test {};
 
-using shipped =
-    testing::Types<segregated, shared_heap, pmr_placement, clustered, shifted<shared_heap>,
-                   extra_allocations<shared_heap>, extra_allocations<segregated>, random_padding<shared_heap>,
-                   random_padding<segregated>, recorded<shared_heap>, recorded<clustered>, index_aware>;
+using shipped = testing::Types<segregated, shared_heap, pmr_placement, clustered, shifted<shared_heap>,
+                               extra_allocations<shared_heap>, extra_allocations<segregated>,
+                               random_padding<shared_heap>, random_padding<segregated>, recorded<shared_heap>,
+                               recorded<clustered>, index_aware, numa_local>;
 TYPED_TEST_SUITE(placements, shipped);
 
 TYPED_TEST(placements, keep_their_promises) {

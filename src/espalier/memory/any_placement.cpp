@@ -7,6 +7,7 @@
 #include "espalier/memory/clustered.hpp"
 #include "espalier/memory/index_aware.hpp"
 #include "espalier/memory/jemalloc_arenas.hpp"
+#include "espalier/memory/numa_local.hpp"
 #include "espalier/memory/random_padding.hpp"
 #include "espalier/memory/recorded.hpp"
 #include "espalier/memory/segregated.hpp"
@@ -67,6 +68,7 @@ const std::vector<any_placement::registered>& any_placement::registry() {
                                       jemalloc_arenas::why_not),
       registered::of<index_aware>(
           "a stride for each size that visits every cache index; a line for each block"),
+      registered::of<numa_local>("pages bound to the NUMA node of the thread that asks"),
       registered::of<random_padding<shared_heap>>("malloc, asked for a random small amount more each time"),
   };
   return all;

@@ -28,9 +28,11 @@ concept fresh_run = std::default_initializable<R> && requires(R& run) {
 template <fresh_run Run>
 class block_cache {
  public:
-  /// Blocks of at least 16 bytes; they are handed on `batch` at a time.
-  block_cache(std::size_t block_bytes, std::size_t batch) noexcept
-      : block_bytes_(block_bytes), batch_(batch) {}
+  /// Blocks of at least 16 bytes. They are handed on 64 at a time; large ones, so that what threads keep is
+  /// bounded, 64 KiB at a time, or two.
+  explicit block_cache(std::size_t block_bytes) noexcept
+      : block_bytes_(block_bytes),
+        batch_(std::clamp((std::size_t{64} << 10U) / block_bytes, std::size_t{2}, std::size_t{64})) {}
 
   /// Where neither the thread nor the batches have a block, refill(run) makes the thread's run a new one, which
   /// has at least one, or throws std::bad_alloc. It is called by one thread at a time. Fresh blocks are

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -49,7 +48,7 @@ class index_arena {
       : regions_(regions),
         class_(index_class),
         shape_(index_class::shape_of(index_class)),
-        blocks_(shape_.stride, batch_of(shape_.stride)) {}
+        blocks_(shape_.stride) {}
 
   /// Throws std::bad_alloc with nothing changed.
   [[nodiscard]] void* allocate() {
@@ -65,10 +64,6 @@ class index_arena {
   [[nodiscard]] memory_usage usage() const noexcept;
 
  private:
-  // What a thread keeps is bounded in bytes too.
-  static constexpr std::size_t batch_of(std::size_t stride) noexcept {
-    return std::clamp((std::size_t{64} << 10U) / stride, std::size_t{2}, std::size_t{64});
-  }
   void refill(index_run& run);
 
   index_regions& regions_;

@@ -25,7 +25,7 @@ slab::slab(std::size_t block_bytes, side_table side, std::optional<unsigned> num
     : block_bytes_(block_bytes),
       side_(side),
       numa_node_(numa_node),
-      blocks_(block_bytes, batch),
+      blocks_(block_bytes),
       next_span_bytes_(first_span_bytes) {
   assert(block_bytes >= size_class::smallest && block_bytes % size_class::granule == 0);
 }

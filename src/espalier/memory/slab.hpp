@@ -70,7 +70,6 @@ class slab {
     [[nodiscard]] std::byte* end() const noexcept { return pages.data() + pages.size(); }
   };
 
-  static constexpr std::size_t batch = 64;
   // A tebibyte, nearly.
   static constexpr std::size_t most_spans = 1024;
 

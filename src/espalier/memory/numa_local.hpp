@@ -1,0 +1,115 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "espalier/hw/affinity.hpp"
+#include "espalier/hw/topology.hpp"
+#include "espalier/memory/index_class.hpp"
+#include "espalier/memory/made_once.hpp"
+#include "espalier/memory/page_blocks.hpp"
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/memory/size_class.hpp"
+#include "espalier/memory/slab.hpp"
+
+namespace espalier {
+
+/// Each block lies in pages bound to the NUMA node on which the thread that asks for it runs at that moment,
+/// and never moves to another: a block that a thread elsewhere frees is used again by threads of its own node
+/// only. Up to 128 blocks of a size wait for that in each foreign thread that frees them, which hands them on
+/// by the batch (memory/block_cache). Within a node roles are apart, as in segregated.
+///
+/// Where there is one node, or the system forbids binding, everything else is the same, and binding() says so.
+///
+/// O(1) to allocate, beside asking for the processor. To deallocate where there are several nodes, O(log
+/// blocks), times the nodes if the block is another one's. Blocks above 32 KiB are system calls. All memory
+/// goes back to the system with the placement.
+class numa_local {
+ public:
+  static constexpr bool releases_on_destruction(std::size_t) noexcept { return true; }
+  static constexpr std::string_view name = "numa_local";
+
+  /// Tells the processor on which the caller runs; nothing stands for any of the first node. Must not throw.
+  using cpu_function = std::function<std::optional<unsigned>()>;
+
+  /// This machine. Throws std::runtime_error where hwloc cannot describe it.
+  numa_local() : numa_local(hw::topology::system()) {}
+  /// The nodes and processors of a description. Pages are bound if it is of this machine.
+  explicit numa_local(const hw::topology& machine, cpu_function current_cpu = hw::current_cpu);
+  numa_local(const numa_local&) = delete;
+  numa_local& operator=(const numa_local&) = delete;
+
+  enum class page_binding : std::uint8_t {
+    bound,      ///< pages are bound to their nodes
+    one_node,   ///< there is nothing to choose
+    forbidden,  ///< the system does not let this process bind pages to all of its nodes
+    elsewhere   ///< the description is not of this machine
+  };
+
+  /// Found out by the constructor, with a page for each node.
+  [[nodiscard]] page_binding binding() const noexcept { return binding_; }
+  [[nodiscard]] bool binds_pages() const noexcept { return binding_ == page_binding::bound; }
+
+  /// Throws std::bad_alloc with nothing changed.
+  [[nodiscard]] void* allocate(const block& b, const void* near = nullptr);
+  void deallocate(void* memory, const block& b) noexcept;
+  [[nodiscard]] memory_usage usage() const noexcept;
+
+  /// The operating system's index of the node to which a block belongs, whether or not its pages are bound.
+  [[nodiscard]] unsigned numa_node_of(const void* memory, const block& b) const noexcept;
+
+ private:
+  // Small blocks in slabs of their size class; above, at the strides of index_class.
+  static constexpr std::size_t classes = size_class::count + index_class::count;
+  static constexpr std::size_t none = classes;  // for blocks with pages of their own
+  struct slab_choice {
+    std::size_t index;
+    std::size_t held;
+  };
+  struct node_memory {
+    node_memory(unsigned numa_node, std::optional<unsigned> bind_to)
+        : os_index(numa_node), bound_to(bind_to), large(front_align, bind_to) {}
+
+    const unsigned os_index;
+    const std::optional<unsigned> bound_to;
+    std::array<std::array<made_once<slab>, classes>, memory_role_count> slabs{};
+    page_blocks large;
+  };
+
+  static constexpr std::size_t front_align = std::size_t{256} << 10U;
+
+  [[nodiscard]] static slab_choice choose(const block& b) noexcept;
+  // Indices into nodes_.
+  [[nodiscard]] std::size_t current_node() const noexcept;
+  [[nodiscard]] std::size_t home_of(const void* memory, memory_role role,
+                                    const slab_choice& chosen) const noexcept;
+
+  cpu_function current_cpu_;
+  std::vector<std::uint32_t> node_of_cpu_;  // by the processor's number, an index into nodes_
+  std::deque<node_memory> nodes_;
+  page_binding binding_ = page_binding::one_node;
+};
+
+static_assert(placement<numa_local>);
+
+[[nodiscard]] constexpr std::string_view to_string(numa_local::page_binding binding) noexcept {
+  switch (binding) {
+    case numa_local::page_binding::bound:
+      return "bound";
+    case numa_local::page_binding::one_node:
+      return "one node";
+    case numa_local::page_binding::forbidden:
+      return "forbidden";
+    case numa_local::page_binding::elsewhere:
+      break;
+  }
+  return "not this machine";
+}
+
+}  // namespace espalier
