@@ -49,7 +49,11 @@ block_event block_event::now(unsigned fiber, std::uint64_t step) noexcept {
   return e;
 }
 
-heap::heap() { arena::reserve(); }
+heap::heap() {
+  arena::reserve();
+  // What a heap before this one has left: mapped pages are zero.
+  madvise(reinterpret_cast<void*>(arena::pages), arena::pages_bytes, MADV_DONTNEED);
+}
 
 // One granule is left out, so that no block begins at the arena's edge.
 std::uintptr_t heap::first() noexcept { return arena::heap + page_bytes; }
