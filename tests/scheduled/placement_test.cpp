@@ -6,8 +6,12 @@
 #include <functional>
 #include <string>
 
+#include "espalier/hw/pages.hpp"
+#include "espalier/memory/any_placement.hpp"
 #include "espalier/memory/cluster_slab.hpp"
 #include "espalier/memory/clustered.hpp"
+#include "espalier/memory/index_aware.hpp"
+#include "espalier/memory/random_padding.hpp"
 #include "espalier/memory/segregated.hpp"
 #include "espalier/memory/slab.hpp"
 #include "scheduled/schedules.hpp"
@@ -26,6 +30,7 @@ void expect_kept(const char* name, double schedules, const std::function<void(sc
     sim::exploration_options o;
     o.schedules = sim::scaled_schedules(schedules);
     o.stores = stores;
+    o.step_budget = 200'000;  // hundreds of blocks, each recorded
     const auto report = sim::explore(name, o, build);
     EXPECT_TRUE(report.passed()) << report;
   }
@@ -86,6 +91,21 @@ class placement_source {
   Placement memory_;
 };
 
+class chosen_source {
+ public:
+  void* take(const void* near = nullptr) { return memory_.allocate(node_request, near); }
+  void give(void* memory) noexcept { memory_.deallocate(memory, node_request); }
+  [[nodiscard]] memory_usage usage() const noexcept {
+    std::uint64_t live = 0;
+    memory_.for_each_live([&](const live_block&) { ++live; });
+    sim::require(live == memory_.usage().blocks, "every block in use is recorded");
+    return memory_.usage();
+  }
+
+ private:
+  any_placement memory_{"clustered", any_placement::recording::on};
+};
+
 /// Blocks in the hands of one thread, with its mark.
 template <class Source, std::size_t Most>
 class holder {
@@ -115,8 +135,10 @@ class holder {
 template <class Source>
 class placements : public ::testing::Test {};
 
-using all_sources = ::testing::Types<slab_source, cluster_source, large_cluster_source,
-                                     placement_source<segregated>, placement_source<clustered>>;
+using all_sources =
+    ::testing::Types<slab_source, cluster_source, large_cluster_source, placement_source<segregated>,
+                     placement_source<clustered>, placement_source<index_aware>,
+                     placement_source<random_padding<segregated>>, chosen_source>;
 TYPED_TEST_SUITE(placements, all_sources);
 
 void require_empty(memory_usage usage) {
@@ -227,6 +249,20 @@ TYPED_TEST(placements, batches_from_thread_to_thread) {
       require_empty(source.usage());
     });
   });
+}
+
+/// Also those that an exploration before this one has used.
+TEST(pages, are_zero) {
+  for (int exploration = 0; exploration < 2; ++exploration) {
+    expect_kept("are_zero", 10, [](scene& s) {
+      auto& kept = s.make<hw::page_run>(hw::map_pages(1));
+      sim::require(kept.data()[10] == std::byte{}, "a mapped page is zero");
+      s.thread("writes", [&kept] { kept.data()[10] = std::byte{1}; });
+      // Pages that go back out of turn are left for later to clear.
+      s.make<hw::page_run>(hw::map_pages(1));
+      s.at_end([&kept] { kept = {}; });
+    });
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "espalier/memory/any_placement.hpp"
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <type_traits>
 
@@ -49,7 +50,7 @@ struct any_placement::registered {
   std::unique_ptr<held> (*make)(std::string_view chosen, recording keeps);
 
   template <placement Placement>
-  static registered of(std::string_view description, std::string (*why_not)() = nothing_missing) {
+  static constexpr registered of(std::string_view description, std::string (*why_not)() = nothing_missing) {
     return {Placement::name, description, why_not,
             [](std::string_view chosen, recording keeps) -> std::unique_ptr<held> {
               if (keeps == recording::on) return std::make_unique<held_one<recorded<Placement>>>(chosen);
@@ -58,8 +59,9 @@ struct any_placement::registered {
   }
 };
 
-const std::vector<any_placement::registered>& any_placement::registry() {
-  static const std::vector<registered> all{
+std::span<const any_placement::registered> any_placement::registry() {
+  // Constant: it belongs to no world of a simulated program.
+  static constexpr registered all[]{
       registered::of<shared_heap>("whatever malloc the program runs on; all blocks share its size classes"),
       registered::of<segregated>("an arena for each role, blocks end to end in huge pages"),
       registered::of<clustered>(
@@ -75,7 +77,7 @@ const std::vector<any_placement::registered>& any_placement::registry() {
 }
 
 any_placement::any_placement(std::string_view chosen, recording keeps) {
-  const std::vector<registered>& all = registry();
+  const std::span<const registered> all = registry();
   const auto found = std::ranges::find(all, chosen, &registered::name);
   if (found == all.end()) {
     std::string message = "there is no placement '";

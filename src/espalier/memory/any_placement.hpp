@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -77,7 +78,7 @@ class any_placement {
   template <placement Placement>
   struct held_one;
   struct registered;
-  static const std::vector<registered>& registry();
+  static std::span<const registered> registry();
   friend std::vector<placement_choice> placement_names();
 
   std::unique_ptr<held> held_;
