@@ -78,7 +78,7 @@ TEST(any_placement, honours_near_where_the_chosen_one_does) {
 }
 
 TEST(any_placement, records_on_request) {
-  any_placement plain("segregated");
+  const any_placement plain("segregated");
   EXPECT_THROW(plain.for_each_live([](const live_block&) {}), std::logic_error);
   any_placement source("segregated", any_placement::recording::on);
   EXPECT_TRUE(source.is_recorded());

@@ -80,9 +80,9 @@ TEST(index_aware, two_roles_that_alternate_spread_together) {
   for (const std::size_t bytes : sizes()) {
     for (const std::size_t n : {64U, 128U, 512U, 640U}) {
       index_aware source;
-      std::vector<void*> blocks;
+      std::vector<void*> blocks(n);
       for (std::size_t i = 0; i < n; ++i)
-        blocks.push_back(source.allocate(node_of(bytes, i % 2 == 0 ? memory_role::node : memory_role::leaf)));
+        blocks[i] = source.allocate(node_of(bytes, i % 2 == 0 ? memory_role::node : memory_role::leaf));
       EXPECT_LE(most_at_one_index(blocks) * 4, n / 64 * 5) << n << " of " << bytes;
     }
   }
@@ -147,7 +147,7 @@ TEST(index_aware, blocks_from_a_line_on_are_lines_and_smaller_ones_that_divide_o
 TEST(index_aware, small_blocks_are_dense) {
   index_aware source;
   auto* const first = static_cast<std::byte*>(source.allocate(node_of(32)));
-  for (int i = 1; i < 100; ++i) EXPECT_EQ(source.allocate(node_of(32)), first + i * 32);
+  for (std::ptrdiff_t i = 1; i < 100; ++i) EXPECT_EQ(source.allocate(node_of(32)), first + i * 32);
 }
 
 TEST(index_aware, what_is_held_is_little_more_than_what_was_asked) {

@@ -34,7 +34,7 @@ constexpr block leaf{40, 8, memory_role::leaf};
 unsigned arena_of(void* memory) {
   unsigned arena = 0;
   std::size_t bytes = sizeof arena;
-  EXPECT_EQ(mallctl("arenas.lookup", &arena, &bytes, &memory, sizeof memory), 0);
+  EXPECT_EQ(mallctl("arenas.lookup", &arena, &bytes, static_cast<void*>(&memory), sizeof memory), 0);
   return arena;
 }
 

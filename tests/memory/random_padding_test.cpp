@@ -81,8 +81,8 @@ TEST(random_padding, makes_strides_irregular) {
   if (test::address_sanitizer || test::thread_sanitizer) GTEST_SKIP() << "a sanitizer has few size classes";
   random_padding<shared_heap> source;
   const block b{1008, 8, memory_role::node};  // 1 KiB apart in glibc
-  std::vector<std::byte*> blocks;
-  for (int i = 0; i < 200; ++i) blocks.push_back(static_cast<std::byte*>(source.allocate(b)));
+  std::vector<std::byte*> blocks(200);
+  for (std::byte*& memory : blocks) memory = static_cast<std::byte*>(source.allocate(b));
   std::sort(blocks.begin(), blocks.end());
   std::map<std::ptrdiff_t, unsigned> count;
   for (std::size_t i = 1; i < blocks.size(); ++i) ++count[blocks[i] - blocks[i - 1]];

@@ -85,7 +85,7 @@ any_placement::any_placement(std::string_view chosen, recording keeps) {
     for (const registered& r : all) message.append(&r == &all.front() ? " " : ", ").append(r.name);
     throw std::invalid_argument(message);
   }
-  if (std::string missing = found->why_not(); !missing.empty()) throw std::runtime_error(missing);
+  if (const std::string missing = found->why_not(); !missing.empty()) throw std::runtime_error(missing);
   held_ = found->make(found->name, keeps);
 }
 
