@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/espalier")
 
 install(DIRECTORY src/espalier/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/espalier" FILES_MATCHING PATTERN "*.hpp")
-install(TARGETS espalier espalier_workload EXPORT espalier_targets
+install(TARGETS espalier espalier_inspect espalier_workload EXPORT espalier_targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(EXPORT espalier_targets NAMESPACE espalier:: DESTINATION "${package_folder}")

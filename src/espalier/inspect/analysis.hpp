@@ -1,0 +1,207 @@
+#pragma once
+
+// What the places of blocks do to caches and translation buffers, by type: the three questions of ATC 2018,
+// section 6 (size classes; which types lie close to one another; how each is spread over the sets of the caches),
+// and those that its sections 3.2 and 4.3 answer by hand (lines crossed, children beside their parents, pages
+// scattered, false sharing).
+//
+// Counts are of blocks unless the name says otherwise. Shares are fractions; those of nothing are nullopt, as is
+// what the snapshot does not know.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/hw/cache_geometry.hpp"
+#include "espalier/inspect/snapshot.hpp"
+
+namespace espalier::inspect {
+
+struct frequency {
+  std::uint64_t value = 0;
+  std::uint64_t count = 0;
+  bool operator==(const frequency&) const = default;
+};
+
+/// The most frequent values, most frequent first and equally frequent ones ascending.
+struct frequencies {
+  std::vector<frequency> most;
+  std::uint64_t distinct = 0;
+  std::uint64_t total = 0;
+
+  /// The share of the value in front.
+  [[nodiscard]] std::optional<double> first_share() const;
+};
+
+/// How the lines of a type lie in one cache. Of a type that says what searches read, only those lines count; of
+/// others every line in which a block has bytes. A line counts once, however many blocks it holds.
+struct set_use {
+  /// By physical addresses; otherwise by virtual ones.
+  bool physical = false;
+  std::uint64_t sets = 0;
+  std::uint64_t lines = 0;
+  std::uint64_t unused = 0;
+  /// Sets with more lines than ways, more than 1.5 times the mean, and more than four standard deviations above
+  /// it, as chance (Poisson) would spread them: too many for the cache, and not by accident.
+  std::uint64_t overloaded = 0;
+  std::uint64_t most_loaded = 0;
+
+  /// Lines of neighbouring sets, at most 4096 cells of equally many sets (the last may have fewer), slice 0
+  /// first; a cell also tells how many of its sets are unused, so that alternating ones show. Only for the types
+  /// with the most bytes, see analysis_options.
+  struct cell {
+    std::uint64_t lines = 0;
+    std::uint32_t unused = 0;
+    std::uint32_t most = 0;
+    bool operator==(const cell&) const = default;
+  };
+  std::uint64_t sets_per_cell = 0;
+  std::vector<cell> cells;
+
+  [[nodiscard]] double unused_share() const noexcept;
+  [[nodiscard]] double overloaded_share() const noexcept;
+  /// Whether there are lines enough that a good layout would use every set: twice as many as sets.
+  [[nodiscard]] bool could_fill() const noexcept { return lines >= 2 * sets; }
+};
+
+enum class cache_level : std::uint8_t { l1, l2, llc };
+inline constexpr std::array cache_levels{cache_level::l1, cache_level::l2, cache_level::llc};
+[[nodiscard]] std::string_view to_string(cache_level level) noexcept;
+
+struct cache_use {
+  set_use by_virtual;
+  /// Where all frames of the type's pages are known.
+  std::optional<set_use> by_physical;
+
+  /// The addresses by which the hardware indexes the cache: physical ones where they are known. In an L1 whose
+  /// ways are no larger than a page the two agree.
+  [[nodiscard]] const set_use& best() const noexcept { return by_physical ? *by_physical : by_virtual; }
+};
+
+/// How many blocks of a type have company near by.
+struct proximity {
+  std::uint64_t in_line = 0;
+  /// In the aligned 128 bytes, which the adjacent-line prefetcher fetches together; same line included.
+  std::uint64_t in_pair = 0;
+  /// In the page of 4 KiB, same pair included.
+  std::uint64_t in_page = 0;
+  bool operator==(const proximity&) const = default;
+};
+
+/// The company of one type, which may be further blocks of the same.
+struct neighbour {
+  type_index other = 0;
+  proximity blocks;
+};
+
+/// Where the children of a type's blocks begin, counted from the line in which the parent begins. A parent
+/// counts once in each column, however many such children it has.
+struct child_use {
+  type_index child = 0;
+  /// Blocks with a pointer to one of the child's type.
+  std::uint64_t parents = 0;
+  std::uint64_t in_line = 0;
+  /// In the other line of the aligned 128 bytes.
+  std::uint64_t in_pair = 0;
+  /// In the line before or behind, in the same pair or not (ATC 2018, figure 3: shifted nodes have children
+  /// there, and the prefetcher does not help).
+  std::uint64_t in_adjacent_line = 0;
+  std::uint64_t in_page = 0;
+};
+
+struct page_use {
+  /// Of 4 KiB, in which the type has bytes.
+  std::uint64_t pages = 0;
+  /// As few as would hold the bytes that the blocks hold.
+  std::uint64_t fewest_pages = 0;
+  /// Those in which another type has bytes too.
+  std::uint64_t mixed_pages = 0;
+  /// Of consecutive page numbers.
+  std::uint64_t runs = 0;
+  std::uint64_t longest_run = 0;
+  frequencies run_lengths;
+  /// Distances between the first pages of runs that follow one another.
+  frequencies run_distances;
+  /// Pages that are not part of huge ones, and huge pages (of 2 MiB).
+  std::optional<std::uint64_t> small;
+  std::optional<std::uint64_t> huge;
+
+  /// Pages over the fewest: 1 where they are full.
+  [[nodiscard]] std::optional<double> scatter() const noexcept;
+  /// Translations for all of them.
+  [[nodiscard]] std::optional<std::uint64_t> tlb_entries() const noexcept;
+};
+
+struct type_analysis {
+  std::uint64_t blocks = 0;
+  std::uint64_t bytes_asked = 0;
+  std::uint64_t bytes_held = 0;
+  frequencies size_classes;  // bytes held
+  frequencies strides;       // from one block of the type to the next, in address order
+
+  /// Blocks that lie in more lines than their size must.
+  std::uint64_t straddling = 0;
+  /// Share of visits by searches that touch more than one line, and the lines that a visit touches; every block
+  /// is visited equally often. Only of types that say what searches read.
+  std::optional<double> crossing;
+  std::optional<double> lines_per_visit;
+
+  /// By cache_level.
+  std::array<cache_use, 3> caches;
+  /// Most blocks in the pair first.
+  std::vector<neighbour> neighbours;
+  /// Most parents first. Empty where the snapshot does not know pointers.
+  std::vector<child_use> children;
+  /// Company of whatever other types.
+  proximity mixed;
+  page_use pages;
+
+  [[nodiscard]] const cache_use& cache(cache_level level) const noexcept {
+    return caches[static_cast<std::size_t>(level)];
+  }
+};
+
+/// A written type and one that lies beside it where a write to the one disturbs the other: in its line, or in
+/// its pair of lines where the geometry's prefetcher fetches pairs. `other` may be the type itself.
+struct false_sharing {
+  type_index written = 0;
+  type_index other = 0;
+  std::uint64_t blocks = 0;  // of the written type
+};
+
+struct analysis_options {
+  /// For how many types, those with the most bytes, cells are kept.
+  std::size_t types_with_cells = 16;
+  /// How many values a `frequencies` lists.
+  std::size_t most_frequent = 8;
+};
+
+struct analysis {
+  hw::cache_geometry geometry;
+  std::string subject;
+  std::vector<fact> facts;
+  std::vector<block_type> types;
+  /// By type.
+  std::vector<type_analysis> by_type;
+  std::uint64_t blocks = 0;
+  std::uint64_t bytes_asked = 0;
+  std::uint64_t bytes_held = 0;
+  /// Of all blocks together; mixed_pages are those with several types.
+  page_use pages;
+  std::vector<false_sharing> shared_falsely;
+  std::string frames_unknown;
+  std::string huge_unknown;
+  std::string links_unknown;
+};
+
+/// The snapshot must be valid. n log n in the blocks of a type, linear in pages and links; in a line, pair or page
+/// of k types k * k. Beside the snapshot it holds 4 bytes a block, 8 a block of the largest type and a count for
+/// each set.
+[[nodiscard]] analysis analyze(const snapshot& s, const hw::cache_geometry& geometry,
+                               const analysis_options& options = {});
+
+}  // namespace espalier::inspect
