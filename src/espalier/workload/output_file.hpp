@@ -1,39 +1,9 @@
 #pragma once
 
-#include <filesystem>
-#include <string>
-#include <string_view>
+#include "espalier/hw/output_file.hpp"
 
 namespace espalier::workload {
 
-/// A file that appears whole or not at all. Opening it early tells whether it can be written before hours of
-/// measuring are spent; until commit() its content lies in a nameless or temporary file on the same file
-/// system, which is gone with the object.
-class output_file {
- public:
-  /// Makes missing parent folders. Throws std::invalid_argument, which names the cause and a way out, where
-  /// the file cannot be written.
-  explicit output_file(std::filesystem::path target);
-  output_file(output_file&& other) noexcept;
-  output_file& operator=(output_file&&) = delete;
-  output_file(const output_file&) = delete;
-  output_file& operator=(const output_file&) = delete;
-  ~output_file();
-
-  /// Writes everything and puts the file in its place. Throws std::runtime_error; the target is then as it
-  /// was.
-  void commit(std::string_view content);
-
-  [[nodiscard]] const std::filesystem::path& target() const noexcept { return target_; }
-
- private:
-  void open_named();
-  void give_name();
-
-  std::filesystem::path target_;
-  std::string beside_;     // pattern of a name in the same folder
-  std::string temporary_;  // empty while the file has no name
-  int descriptor_ = -1;
-};
+using hw::output_file;
 
 }  // namespace espalier::workload

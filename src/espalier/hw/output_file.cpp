@@ -1,7 +1,6 @@
-#include "espalier/workload/output_file.hpp"
+#include "espalier/hw/output_file.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,13 +11,9 @@
 #include <system_error>
 #include <utility>
 
-namespace espalier::workload {
+namespace espalier::hw {
 
 output_file::output_file(std::filesystem::path target) : target_(std::move(target)) {
-  const auto refuse = [this](std::string_view why) {
-    throw std::invalid_argument(fmt::format(
-        "cannot write {}: {}; name a file in a folder that you may write to", target_.string(), why));
-  };
   std::error_code failed;
   if (!target_.has_filename() || std::filesystem::is_directory(target_, failed)) refuse("it is a folder");
   const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
@@ -33,6 +28,15 @@ output_file::output_file(std::filesystem::path target) : target_(std::move(targe
   if (descriptor_ < 0) refuse(std::strerror(errno));
 }
 
+void output_file::refuse(std::string_view why) const {
+  throw std::invalid_argument("cannot write " + target_.string() + ": " + std::string(why) +
+                              "; name a file in a folder that you may write to");
+}
+
+void output_file::fail() const {
+  throw std::runtime_error("writing " + target_.string() + " failed: " + std::strerror(errno));
+}
+
 void output_file::open_named() {
   std::string name = beside_;
   descriptor_ = mkostemp(name.data(), O_CLOEXEC);
@@ -40,7 +44,7 @@ void output_file::open_named() {
 }
 
 void output_file::give_name() {
-  const std::string self = fmt::format("/proc/self/fd/{}", descriptor_);
+  const std::string self = "/proc/self/fd/" + std::to_string(descriptor_);
   // The pattern serves mkstemp's way of finding a free name; the file it makes only holds the place.
   std::string name = beside_;
   const int placeholder = mkostemp(name.data(), O_CLOEXEC);
@@ -62,16 +66,17 @@ output_file::~output_file() {
   if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
-void output_file::commit(std::string_view content) {
-  const auto fail = [this] {
-    throw std::runtime_error(fmt::format("writing {} failed: {}", target_.string(), std::strerror(errno)));
-  };
+void output_file::write(std::string_view content) {
   while (!content.empty()) {
-    const ssize_t written = write(descriptor_, content.data(), content.size());
+    const ssize_t written = ::write(descriptor_, content.data(), content.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail();
     content.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+void output_file::commit(std::string_view content) {
+  write(content);
   const mode_t mask = umask(0);
   umask(mask);
   if (temporary_.empty()) give_name();
@@ -81,4 +86,4 @@ void output_file::commit(std::string_view content) {
   temporary_.clear();
 }
 
-}  // namespace espalier::workload
+}  // namespace espalier::hw
