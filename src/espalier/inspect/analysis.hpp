@@ -145,8 +145,10 @@ struct type_analysis {
 
   /// Blocks that lie in more lines than their size must.
   std::uint64_t straddling = 0;
+  /// Blocks of which the bytes that searches may read lie in more lines than they must.
+  std::optional<std::uint64_t> searched_straddling;
   /// Share of visits by searches that touch more than one line, and the lines that a visit touches; every block
-  /// is visited equally often. Only of types that say what searches read.
+  /// is visited equally often. Like searched_straddling only of types that say what searches read.
   std::optional<double> crossing;
   std::optional<double> lines_per_visit;
 
