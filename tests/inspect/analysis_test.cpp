@@ -1,0 +1,430 @@
+#include "espalier/inspect/analysis.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace espalier::inspect {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const std::vector<block_type> abc{{"a", false, {}, {}}, {"b", false, {}, {}}, {"c", true, {}, {}}};
+
+live_block at(std::uint64_t address, std::uint64_t bytes, type_index type = 0) {
+  return {.address = address, .bytes = bytes, .type = type};
+}
+
+snapshot of(std::vector<live_block> blocks, std::vector<block_type> types = abc) {
+  return make_snapshot("test", std::move(types), std::move(blocks));
+}
+
+const hw::cache_geometry& haswell() { return hw::cache_geometry_named("haswell"); }
+
+analysis looked_at(const snapshot& s) { return analyze(s, haswell()); }
+
+proximity company(const analysis& a, type_index type, type_index other) {
+  for (const neighbour& n : a.by_type[type].neighbours)
+    if (n.other == other) return n.blocks;
+  return {};
+}
+
+TEST(analysis, of_nothing) {
+  const analysis a = looked_at(of({}));
+  EXPECT_EQ(a.blocks, 0u);
+  ASSERT_EQ(a.by_type.size(), 3u);
+  const type_analysis& t = a.by_type[0];
+  EXPECT_EQ(t.strides.first_share(), std::nullopt);
+  EXPECT_EQ(t.crossing, std::nullopt);
+  EXPECT_EQ(t.pages.scatter(), std::nullopt);
+  EXPECT_THAT(t.neighbours, IsEmpty());
+  EXPECT_EQ(t.cache(cache_level::l1).best().unused, 64u);
+  EXPECT_FALSE(t.cache(cache_level::l1).best().could_fill());
+}
+
+TEST(analysis, bytes_and_size_classes) {
+  std::vector<live_block> blocks{
+      {0x1000, 40, 8, 0}, {0x1040, 48, 0, 0}, {0x1080, 100, 28, 0}, {0x2000, 5, 11, 1}};
+  const analysis a = looked_at(of(blocks));
+  EXPECT_EQ(a.by_type[0].bytes_asked, 188u);
+  EXPECT_EQ(a.by_type[0].bytes_held, 224u);
+  EXPECT_EQ(a.by_type[1].bytes_held, 16u);
+  EXPECT_EQ(a.bytes_held, 240u);
+  EXPECT_THAT(a.by_type[0].size_classes.most, ElementsAre(frequency{48, 2}, frequency{128, 1}));
+  EXPECT_EQ(a.by_type[0].size_classes.distinct, 2u);
+}
+
+TEST(analysis, strides_are_between_blocks_of_the_type) {
+  std::vector<live_block> blocks;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    blocks.push_back(at(0x1000 + 128 * i, 64, 0));
+    blocks.push_back(at(0x1040 + 128 * i, 8, 1));
+  }
+  blocks.push_back(at(0x10000, 8, 1));
+  const analysis a = looked_at(of(blocks));
+  EXPECT_THAT(a.by_type[0].strides.most, ElementsAre(frequency{128, 9}));
+  EXPECT_THAT(a.by_type[1].strides.most, ElementsAre(frequency{128, 9}, frequency{0x10000 - 0x14c0, 1}));
+  EXPECT_DOUBLE_EQ(a.by_type[1].strides.first_share().value(), 0.9);
+  EXPECT_THAT(a.by_type[2].strides.most, IsEmpty());
+}
+
+TEST(analysis, lists_as_many_values_as_asked_for_and_counts_the_rest) {
+  std::vector<live_block> blocks;
+  std::uint64_t address = 0;
+  for (std::uint64_t i = 0; i < 40; ++i) blocks.push_back(at(address += 16 + 16 * (i % 13), 1));
+  analysis_options options;
+  options.most_frequent = 2;
+  const frequencies strides = analyze(of(blocks), haswell(), options).by_type[0].strides;
+  // 39 strides of 13 kinds, each thrice: the least two of the equally frequent.
+  EXPECT_THAT(strides.most, ElementsAre(frequency{16, 3}, frequency{32, 3}));
+  EXPECT_EQ(strides.distinct, 13u);
+  EXPECT_EQ(strides.total, 39u);
+}
+
+TEST(analysis, straddling_is_more_lines_than_the_size_must_have) {
+  EXPECT_EQ(looked_at(of({at(0x1000, 64), at(0x1040, 65), at(0x10c0, 64)})).by_type[0].straddling, 0u);
+  EXPECT_EQ(looked_at(of({at(0x1001, 64)})).by_type[0].straddling, 1u);
+  EXPECT_EQ(looked_at(of({at(0x103f, 1), at(0x107f, 2)})).by_type[0].straddling, 1u);
+  EXPECT_EQ(looked_at(of({at(0x103f, 66)})).by_type[0].straddling, 1u);
+  EXPECT_EQ(looked_at(of({at(0x103e, 66)})).by_type[0].straddling, 0u);
+}
+
+TEST(analysis, visits_of_searched_bytes) {
+  // Key always, one of two edges 64 bytes behind: always two lines, which no place of the block would change.
+  const std::vector<block_type> far{{"far", false, {{0, 8}}, {{64, 8}, {72, 8}}}};
+  const type_analysis scattered = looked_at(of({at(0x1000, 96), at(0x1080, 96)}, far)).by_type[0];
+  EXPECT_EQ(scattered.crossing, 1.0);
+  EXPECT_EQ(scattered.lines_per_visit, 2.0);
+  EXPECT_EQ(scattered.searched_straddling, 0u);
+  // Only the first half is read of which one block has all in a line.
+  const std::vector<block_type> head{{"head", false, {{0, 32}}, {}}};
+  const type_analysis t = looked_at(of({at(0x1000, 64), at(0x1070, 64)}, head)).by_type[0];
+  EXPECT_EQ(t.crossing, 0.5);
+  EXPECT_EQ(t.lines_per_visit, 1.5);
+  EXPECT_EQ(t.searched_straddling, 1u);
+  EXPECT_EQ(t.straddling, 1u);
+  EXPECT_EQ(looked_at(of({at(0x1000, 64)})).by_type[0].searched_straddling, std::nullopt);
+}
+
+TEST(analysis, a_block_shorter_than_what_is_searched_is_read_to_its_end) {
+  const std::vector<block_type> list{{"list", false, {{0, 8}, {40, 200}}, {}}};
+  const type_analysis t = looked_at(of({at(0x1000, 48), at(0x1040, 0), at(0x1080, 240)}, list)).by_type[0];
+  EXPECT_EQ(t.lines_per_visit, (1 + 0 + 4) / 3.0);
+  EXPECT_EQ(t.cache(cache_level::l1).best().lines, 5u);
+}
+
+TEST(analysis, company_of_lines_pairs_and_pages) {
+  const analysis a = looked_at(of({
+      at(0x1000, 32, 0), at(0x1020, 32, 1),  // one line
+      at(0x1080, 64, 0), at(0x10c0, 64, 1),  // one pair
+      at(0x1140, 64, 0), at(0x1180, 64, 1),  // neighbouring lines of two pairs
+      at(0x5000, 64, 0),                     // alone
+  }));
+  EXPECT_EQ(company(a, 0, 1), (proximity{1, 2, 3}));
+  EXPECT_EQ(company(a, 1, 0), (proximity{1, 2, 3}));
+  EXPECT_EQ(company(a, 0, 0), (proximity{0, 0, 3}));
+  EXPECT_EQ(a.by_type[0].mixed, (proximity{1, 2, 3}));
+  EXPECT_EQ(a.by_type[0].pages.mixed_pages, 1u);
+  EXPECT_EQ(a.by_type[0].pages.pages, 2u);
+  EXPECT_EQ(a.pages.mixed_pages, 1u);
+}
+
+TEST(analysis, a_block_across_lines_has_the_company_of_both_once) {
+  // b | aaaa | b: two lines, and b in each.
+  const analysis two = looked_at(of({at(0x1000, 8, 1), at(0x1020, 64, 0), at(0x1060, 8, 1)}));
+  EXPECT_EQ(company(two, 0, 1).in_line, 1u);
+  EXPECT_EQ(company(two, 1, 0).in_line, 2u);
+  EXPECT_EQ(company(two, 1, 1).in_line, 0u);
+  // A chain: each in the lines of the next.
+  const analysis chain = looked_at(of({at(0x1020, 64, 0), at(0x1060, 64, 1), at(0x10a0, 64, 2)}));
+  EXPECT_EQ(company(chain, 1, 0).in_line, 1u);
+  EXPECT_EQ(company(chain, 1, 2).in_line, 1u);
+  EXPECT_EQ(company(chain, 0, 2).in_line, 0u);
+  EXPECT_EQ(chain.by_type[1].mixed.in_line, 1u);
+  // A large block: only its first and last lines and pages are shared.
+  const analysis large =
+      looked_at(of({at(0x1000, 32, 1), at(0x1020, 3 * page_bytes, 0), at(0x4020, 8, 1), at(0x9000, 8, 1)}));
+  EXPECT_EQ(company(large, 0, 1), (proximity{1, 1, 1}));
+  EXPECT_EQ(company(large, 1, 0), (proximity{2, 2, 2}));
+  EXPECT_EQ(large.by_type[0].pages.pages, 4u);
+  EXPECT_EQ(large.by_type[0].pages.mixed_pages, 2u);
+  EXPECT_EQ(large.by_type[0].pages.longest_run, 4u);
+}
+
+/// By definition, of all pairs of blocks.
+proximity by_definition(const snapshot& s, type_index type, type_index other) {
+  proximity p;
+  const auto near = [&](const live_block& b, unsigned shift) {
+    return std::ranges::any_of(s.blocks, [&](const live_block& c) {
+      return c.type == other && c.address != b.address && c.address >> shift <= b.last() >> shift &&
+             c.last() >> shift >= b.address >> shift;
+    });
+  };
+  for (const live_block& b : s.blocks) {
+    if (b.type != type) continue;
+    p.in_line += near(b, 6) ? 1 : 0;
+    p.in_pair += near(b, 7) ? 1 : 0;
+    p.in_page += near(b, 12) ? 1 : 0;
+  }
+  return p;
+}
+
+snapshot random_layout(unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::vector<live_block> blocks;
+  std::uint64_t address = 0x1000;
+  for (int i = 0; i < 400; ++i) {
+    const std::uint64_t bytes = random() % 20 == 0 ? random() % 9000 : random() % 90;
+    blocks.push_back(at(address, bytes, static_cast<type_index>(random() % 3)));
+    address += std::max<std::uint64_t>(bytes, 1) + (random() % 2 == 0 ? 0 : random() % 200);
+    if (random() % 30 == 0) address += random() % 20000;
+  }
+  return of(std::move(blocks));
+}
+
+TEST(analysis, company_agrees_with_its_definition) {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    const snapshot s = random_layout(seed);
+    const analysis a = looked_at(s);
+    for (type_index type = 0; type < 3; ++type) {
+      for (type_index other = 0; other < 3; ++other)
+        ASSERT_EQ(company(a, type, other), by_definition(s, type, other)) << seed << ' ' << type << other;
+    }
+  }
+}
+
+TEST(analysis, pages_agree_with_their_definition) {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    const snapshot s = random_layout(seed);
+    const analysis a = looked_at(s);
+    std::map<std::uint64_t, std::set<type_index>> types_of;
+    for (const live_block& b : s.blocks)
+      for (std::uint64_t n = b.address / page_bytes; n <= b.last() / page_bytes; ++n)
+        types_of[n].insert(b.type);
+    for (type_index type = 0; type < 3; ++type) {
+      std::uint64_t pages = 0;
+      std::uint64_t mixed = 0;
+      std::uint64_t runs = 0;
+      for (const auto& [number, types] : types_of) {
+        if (!types.contains(type)) continue;
+        ++pages;
+        if (types.size() > 1) ++mixed;
+        if (!types_of.contains(number - 1) || !types_of[number - 1].contains(type)) ++runs;
+      }
+      ASSERT_EQ(a.by_type[type].pages.pages, pages) << seed;
+      ASSERT_EQ(a.by_type[type].pages.mixed_pages, mixed) << seed;
+      ASSERT_EQ(a.by_type[type].pages.runs, runs) << seed;
+    }
+    ASSERT_EQ(a.pages.pages, types_of.size());
+  }
+}
+
+TEST(analysis, children_beside_their_parents) {
+  snapshot s = of({
+      at(0x1000, 32, 0),
+      at(0x1020, 32, 1),  // in the line
+      at(0x1080, 64, 0),
+      at(0x10c0, 64, 1),  // in the pair
+      at(0x1140, 64, 0),
+      at(0x1180, 64, 1),  // next line, another pair
+      at(0x1200, 64, 0),  // children in the page, in another, and one of a's own
+      at(0x9000, 64, 1),
+      at(0x9040, 64, 2),
+  });
+  s.links = {{0, 1}, {2, 3}, {4, 5}, {6, 1}, {6, 7}, {6, 0}, {6, 0}};
+  s.links_unknown.clear();
+  const analysis a = looked_at(s);
+  ASSERT_EQ(a.by_type[0].children.size(), 2u);
+  const child_use& b = a.by_type[0].children[0];
+  EXPECT_EQ(b.child, 1u);
+  EXPECT_EQ(b.parents, 4u);
+  EXPECT_EQ(b.in_line, 1u);
+  EXPECT_EQ(b.in_pair, 1u);
+  EXPECT_EQ(b.in_adjacent_line, 2u);
+  EXPECT_EQ(b.in_page, 4u);
+  EXPECT_EQ(a.by_type[0].children[1].parents, 1u);
+  EXPECT_THAT(a.by_type[1].children, IsEmpty());
+  EXPECT_EQ(a.links_unknown, "");
+}
+
+TEST(analysis, a_line_counts_once_in_its_set) {
+  // Two blocks in line 0x40 (set 0), one in 0x41, one in lines 0x80 and 0x81 (sets 0 and 1).
+  const analysis a = looked_at(of({at(0x1000, 32), at(0x1020, 32), at(0x1040, 8), at(0x2020, 64)}));
+  const set_use& l1 = a.by_type[0].cache(cache_level::l1).best();
+  EXPECT_FALSE(l1.physical);
+  EXPECT_EQ(l1.sets, 64u);
+  EXPECT_EQ(l1.lines, 4u);
+  EXPECT_EQ(l1.unused, 62u);
+  EXPECT_EQ(l1.most_loaded, 2u);
+  EXPECT_EQ(l1.overloaded, 0u);
+  ASSERT_EQ(l1.cells.size(), 64u);
+  EXPECT_EQ(l1.cells[0], (set_use::cell{2, 0, 2}));
+  EXPECT_EQ(l1.cells[1], (set_use::cell{2, 0, 2}));
+  EXPECT_EQ(l1.cells[2], (set_use::cell{0, 1, 0}));
+}
+
+TEST(analysis, only_searched_lines_count_where_they_are_known) {
+  const std::vector<block_type> head{{"head", false, {{64, 8}}, {}}};
+  const analysis a = looked_at(of({at(0x1000, 256)}, head));
+  EXPECT_EQ(a.by_type[0].cache(cache_level::l1).best().lines, 1u);
+  EXPECT_EQ(a.by_type[0].cache(cache_level::l1).best().cells[1].lines, 1u);
+}
+
+TEST(analysis, overloaded_is_beyond_the_ways_and_not_by_chance) {
+  const auto strided = [](std::uint64_t count, std::uint64_t stride) {
+    std::vector<live_block> blocks;
+    for (std::uint64_t i = 0; i < count; ++i) blocks.push_back(at(0x100000 + i * stride, 64));
+    return looked_at(of(std::move(blocks))).by_type[0].cache(cache_level::l1).best();
+  };
+  // Blocks a page apart: 8 fit the set, the ninth does not.
+  EXPECT_EQ(strided(8, 4096).overloaded, 0u);
+  EXPECT_EQ(strided(9, 4096).overloaded, 1u);
+  EXPECT_EQ(strided(9, 4096).most_loaded, 9u);
+  // Ten in every set are too many, but none more than others.
+  EXPECT_EQ(strided(640, 64).overloaded, 0u);
+  EXPECT_EQ(strided(640, 64).unused, 0u);
+  // A half used twice over.
+  EXPECT_EQ(strided(32 * 40, 128).overloaded, 32u);
+  EXPECT_DOUBLE_EQ(strided(32 * 40, 128).overloaded_share(), 0.5);
+  EXPECT_DOUBLE_EQ(strided(32 * 40, 128).unused_share(), 0.5);
+  EXPECT_TRUE(strided(128, 64).could_fill());
+  EXPECT_FALSE(strided(127, 64).could_fill());
+}
+
+TEST(analysis, random_places_overload_nothing) {
+  std::mt19937_64 random(1);
+  std::set<std::uint64_t> lines;
+  while (lines.size() < 4096) lines.insert(random() % (1U << 20));
+  std::vector<live_block> blocks;
+  for (const std::uint64_t line : lines) blocks.push_back(at(line * 64, 64));
+  const analysis a = looked_at(of(std::move(blocks)));
+  EXPECT_EQ(a.by_type[0].cache(cache_level::l1).best().overloaded, 0u);
+  EXPECT_EQ(a.by_type[0].cache(cache_level::l2).best().overloaded, 0u);
+}
+
+TEST(analysis, cells_are_at_most_4096_and_tell_unused_sets) {
+  std::vector<live_block> blocks;
+  for (std::uint64_t i = 0; i < 50'000; ++i) blocks.push_back(at(i * 128, 64));
+  const analysis a = looked_at(of(std::move(blocks)));
+  const set_use& llc = a.by_type[0].cache(cache_level::llc).by_virtual;
+  EXPECT_EQ(llc.sets_per_cell, 6u);
+  EXPECT_EQ(llc.cells.size(), 4096u);
+  std::uint64_t lines = 0;
+  std::uint64_t unused = 0;
+  for (const set_use::cell& c : llc.cells) {
+    lines += c.lines;
+    unused += c.unused;
+    EXPECT_GE(c.unused, 3u);
+  }
+  EXPECT_EQ(lines, llc.lines);
+  EXPECT_EQ(unused, llc.unused);
+}
+
+TEST(analysis, cells_are_for_the_largest_types) {
+  analysis_options options;
+  options.types_with_cells = 1;
+  const analysis a =
+      analyze(of({at(0x1000, 8, 0), at(0x2000, 64, 1), at(0x3000, 63, 2)}), haswell(), options);
+  EXPECT_THAT(a.by_type[0].cache(cache_level::l1).by_virtual.cells, IsEmpty());
+  EXPECT_EQ(a.by_type[1].cache(cache_level::l1).by_virtual.cells.size(), 64u);
+  EXPECT_THAT(a.by_type[2].cache(cache_level::l1).by_virtual.cells, IsEmpty());
+}
+
+TEST(analysis, physical_sets_where_every_frame_of_the_type_is_known) {
+  snapshot s = of({at(0x1000, 64, 0), at(0x2000, 64, 0), at(0x3000, 64, 1)});
+  // Both of a's pages in one set of the L2, which their virtual addresses are not.
+  s.pages[0].set_frame(0x100);
+  s.pages[1].set_frame(0x108);
+  const analysis a = looked_at(s);
+  EXPECT_EQ(a.by_type[0].cache(cache_level::l2).by_virtual.most_loaded, 1u);
+  ASSERT_TRUE(a.by_type[0].cache(cache_level::l2).by_physical);
+  EXPECT_EQ(a.by_type[0].cache(cache_level::l2).best().most_loaded, 2u);
+  EXPECT_TRUE(a.by_type[0].cache(cache_level::l2).best().physical);
+  EXPECT_FALSE(a.by_type[0].cache(cache_level::l1).by_physical);
+  EXPECT_FALSE(a.by_type[1].cache(cache_level::l2).by_physical);
+  EXPECT_FALSE(a.by_type[1].cache(cache_level::llc).best().physical);
+}
+
+TEST(analysis, what_one_type_leaves_behind_does_not_count_for_the_next) {
+  snapshot s = of({at(0x1000, 64, 0), at(0x2000, 64, 0), at(0x3000, 64, 1)});
+  s.pages[0].set_frame(7);
+  s.pages[2].set_frame(0x103);
+  const analysis a = looked_at(s);
+  EXPECT_FALSE(a.by_type[0].cache(cache_level::l2).by_physical);
+  EXPECT_EQ(a.by_type[1].cache(cache_level::l2).best().lines, 1u);
+  EXPECT_TRUE(a.by_type[1].cache(cache_level::l2).best().physical);
+}
+
+TEST(analysis, small_and_huge_pages) {
+  snapshot s = of({at(0x200000, 64, 0), at(0x3ff000, 64, 0), at(0x400000, 64, 0), at(0x401000, 64, 1)});
+  EXPECT_EQ(looked_at(s).by_type[0].pages.tlb_entries(), std::nullopt);
+  s.pages[0].set_huge(true);
+  s.pages[1].set_huge(true);
+  s.pages[2].set_huge(false);
+  const analysis a = looked_at(s);
+  EXPECT_EQ(a.by_type[0].pages.huge, 1u);
+  EXPECT_EQ(a.by_type[0].pages.small, 1u);
+  EXPECT_EQ(a.by_type[0].pages.tlb_entries(), 2u);
+  // Of b, and so of all together, one page is not known.
+  EXPECT_EQ(a.by_type[1].pages.huge, std::nullopt);
+  EXPECT_EQ(a.pages.small, std::nullopt);
+}
+
+TEST(analysis, runs_of_pages) {
+  std::vector<live_block> blocks;
+  for (const std::uint64_t number : {1, 2, 3, 10, 11, 12, 20})
+    blocks.push_back(at(number * page_bytes, 4096));
+  const page_use p = looked_at(of(std::move(blocks))).by_type[0].pages;
+  EXPECT_EQ(p.runs, 3u);
+  EXPECT_EQ(p.longest_run, 3u);
+  EXPECT_THAT(p.run_lengths.most, ElementsAre(frequency{3, 2}, frequency{1, 1}));
+  EXPECT_THAT(p.run_distances.most, ElementsAre(frequency{9, 1}, frequency{10, 1}));
+  EXPECT_EQ(p.fewest_pages, 7u);
+  EXPECT_EQ(p.scatter(), 1.0);
+}
+
+TEST(analysis, false_sharing_is_of_written_types_in_what_is_fetched_together) {
+  // c is written: beside a in its line, beside itself in the pair.
+  const snapshot s = of({at(0x1000, 32, 2), at(0x1020, 32, 0), at(0x1040, 32, 2), at(0x1100, 64, 2)});
+  const analysis pairs = looked_at(s);
+  ASSERT_EQ(pairs.shared_falsely.size(), 2u);
+  EXPECT_EQ(pairs.shared_falsely[0].written, 2u);
+  EXPECT_EQ(pairs.shared_falsely[0].blocks, 2u);
+  EXPECT_EQ(pairs.shared_falsely[1].blocks, 2u);
+  const analysis lines = analyze(s, hw::cache_geometry_named("abu_dhabi"));
+  ASSERT_EQ(lines.shared_falsely.size(), 1u);
+  EXPECT_EQ(lines.shared_falsely[0].other, 0u);
+  EXPECT_EQ(lines.shared_falsely[0].blocks, 1u);
+}
+
+TEST(analysis, hundreds_of_types_and_their_neighbours) {
+  std::vector<block_type> types;
+  std::vector<live_block> blocks;
+  for (type_index t = 0; t < 600; ++t) {
+    types.push_back({"site " + std::to_string(t), false, {}, {}});
+    blocks.push_back(at(0x10000 + std::uint64_t{t} * 16, 16, t));
+  }
+  const analysis a = looked_at(of(std::move(blocks), std::move(types)));
+  for (type_index t = 0; t < 512; ++t) {
+    ASSERT_EQ(a.by_type[t].neighbours.size(), 255u) << t;
+    // Three in the line, four more in the pair.
+    ASSERT_EQ(
+        std::ranges::count_if(a.by_type[t].neighbours, [](const auto& n) { return n.blocks.in_line == 1; }),
+        3);
+    ASSERT_EQ(
+        std::ranges::count_if(a.by_type[t].neighbours, [](const auto& n) { return n.blocks.in_pair == 1; }),
+        7);
+  }
+}
+
+}  // namespace
+}  // namespace espalier::inspect
