@@ -1,0 +1,282 @@
+#include "espalier/inspect/findings.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "espalier/inspect/model.hpp"
+
+namespace espalier::inspect {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const hw::cache_geometry& haswell() { return hw::cache_geometry_named("haswell"); }
+const hw::cache_geometry& opteron() { return hw::cache_geometry_named("abu_dhabi"); }
+
+constexpr std::uint64_t base = 0x10000000;
+
+/// `count` blocks of one type at a stride; in huge pages whose frames are not known.
+snapshot strided(const block_type& type, std::uint64_t count, std::uint64_t stride, std::uint64_t bytes) {
+  std::vector<live_block> blocks;
+  for (std::uint64_t i = 0; i < count; ++i) blocks.push_back({base + i * stride, bytes, 0, 0});
+  snapshot s = make_snapshot("test", {type}, std::move(blocks));
+  for (page& p : s.pages) p.set_huge(true);
+  s.huge_unknown.clear();
+  return s;
+}
+
+std::vector<finding> of(const snapshot& s, const hw::cache_geometry& geometry = haswell()) {
+  return find_faults(analyze(s, geometry));
+}
+
+std::vector<finding> of(std::string_view pattern, std::uint64_t rounds,
+                        const hw::cache_geometry& on = haswell()) {
+  return of(lay_out(allocation_pattern_named(pattern), rounds), on);
+}
+
+const finding* find(const std::vector<finding>& all, finding_kind kind, type_index type = 0) {
+  const auto found =
+      std::ranges::find_if(all, [&](const finding& f) { return f.kind == kind && f.type == type; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+const block_type plain{"thing", false, {}, {}};
+
+TEST(findings, none_where_nothing_is_wrong) {
+  const analysis a = analyze(strided(plain, 100'000, 64, 64), haswell());
+  EXPECT_THAT(find_faults(a), IsEmpty());
+  EXPECT_EQ(summary_of(a, {}), "Nothing to change in 100000 blocks of 1 type in 1563 pages.");
+  EXPECT_THAT(of("ndnd-scattered", 0), IsEmpty());
+  const analysis empty = analyze(snapshot{}, haswell());
+  EXPECT_EQ(summary_of(empty, find_faults(empty)), "There are no blocks to look at.");
+}
+
+TEST(findings, unused_sets_of_types_that_alternate) {
+  const auto all = of("ndnd-paged", 200'000);
+  const finding* f = find(all, finding_kind::unused_sets);
+  ASSERT_NE(f, nullptr);
+  EXPECT_EQ(f->text,
+            "node leaves 50.8 % of the L2 sets and 50.8 % of the LLC sets unused: it alternates with "
+            "descriptor of the "
+            "same 64-byte class. Segregate them, or bring node into another size class (at most 48 bytes).");
+  EXPECT_EQ(f->advice, remedy::segregate);
+  EXPECT_EQ(f->other, 1u);
+  EXPECT_NEAR(f->figure, 0.5078, 0.0005);
+  EXPECT_EQ(find(of("nd-48", 200'000), finding_kind::unused_sets), nullptr);
+  EXPECT_EQ(find(of("ndnd-scattered", 200'000), finding_kind::unused_sets), nullptr);
+}
+
+TEST(findings, unused_sets_name_everyone_in_turn) {
+  const auto all = of("rwn", 200'000);
+  ASSERT_NE(find(all, finding_kind::unused_sets, 2), nullptr);
+  EXPECT_THAT(find(all, finding_kind::unused_sets, 2)->text,
+              AllOf(HasSubstr("66.7 % of the LLC sets unused"), HasSubstr("row and wrapper")));
+  EXPECT_THAT(find(all, finding_kind::unused_sets, 2)->text, testing::Not(HasSubstr("L2")));
+}
+
+TEST(findings, unused_sets_by_a_stride_of_ones_own) {
+  const auto all = of(strided(plain, 10'000, 256, 200));
+  const finding* f = find(all, finding_kind::unused_sets);
+  // 200 bytes are four lines of 256, and no set is left out; 64 are not.
+  EXPECT_EQ(f, nullptr);
+  const auto narrow = of(strided(plain, 10'000, 256, 64));
+  f = find(narrow, finding_kind::unused_sets);
+  ASSERT_NE(f, nullptr);
+  EXPECT_EQ(f->advice, remedy::pad);
+  EXPECT_THAT(f->text, AllOf(HasSubstr("75.0 % of the L1 sets"), HasSubstr("256 bytes behind the one before"),
+                             HasSubstr("such as 320 bytes")));
+  EXPECT_EQ(find(of(strided(plain, 10'000, 320, 64)), finding_kind::unused_sets), nullptr);
+}
+
+TEST(findings, too_few_blocks_leave_sets_unused_and_are_not_blamed) {
+  // 100 lines cannot fill 512 sets; those of the L1 they do fill.
+  EXPECT_EQ(find(of(strided(plain, 126, 128, 64)), finding_kind::unused_sets), nullptr);
+  EXPECT_NE(find(of(strided(plain, 128, 128, 64)), finding_kind::unused_sets), nullptr);
+}
+
+TEST(findings, overloaded_sets) {
+  // The ring of the placement study in small: 8 sets of 64 have 16 lines each, and the rest has one or none.
+  std::vector<live_block> blocks;
+  for (std::uint64_t i = 0; i < 128; ++i) blocks.push_back({base + i * 512, 8, 0, 0});
+  for (std::uint64_t i = 0; i < 56; ++i) blocks.push_back({base + 0x100000 + 64 * (i + i / 7 + 1), 8, 0, 0});
+  const auto all = of(make_snapshot("test", {plain}, blocks));
+  const finding* f = find(all, finding_kind::overloaded_sets);
+  ASSERT_NE(f, nullptr);
+  EXPECT_DOUBLE_EQ(f->figure, 8.0 / 64);
+  EXPECT_EQ(f->advice, remedy::pad);
+  EXPECT_THAT(f->text,
+              AllOf(HasSubstr("12.5 % of the L1 sets"), HasSubstr("up to 16"), HasSubstr("576 bytes")));
+  EXPECT_EQ(find(of(strided(plain, 128, 576, 8)), finding_kind::overloaded_sets), nullptr);
+  // Where sets are unused, that is what is said.
+  const auto unused = of(strided(plain, 1280, 512, 8));
+  EXPECT_NE(find(unused, finding_kind::unused_sets), nullptr);
+  EXPECT_EQ(find(unused, finding_kind::overloaded_sets), nullptr);
+}
+
+const block_type node{"node", false, {{0, 8}}, {{8, 8}, {16, 8}}};
+
+TEST(findings, crossing_is_cured_by_padding) {
+  const auto all = of(strided(node, 10'000, 48, 48));
+  const finding* f = find(all, finding_kind::crossing);
+  ASSERT_NE(f, nullptr);
+  EXPECT_EQ(f->figure, 0.125);
+  EXPECT_EQ(f->advice, remedy::pad);
+  EXPECT_THAT(f->text, AllOf(HasSubstr("12.5 % of the searches"), HasSubstr("of 10000 blocks 2500 straddle"),
+                             HasSubstr("Pad it to 64 bytes")));
+  EXPECT_EQ(find(of(strided(node, 10'000, 64, 48)), finding_kind::crossing), nullptr);
+  EXPECT_EQ(find(of(strided(node, 10'000, 32, 32)), finding_kind::crossing), nullptr);
+  // Who says nothing of searches is not accused.
+  EXPECT_EQ(find(of(strided(plain, 10'000, 48, 48)), finding_kind::crossing), nullptr);
+}
+
+TEST(findings, crossing_by_fields_far_apart_is_cured_by_their_order) {
+  const block_type far{"far", false, {{0, 8}, {96, 8}}, {}};
+  const auto all = of(strided(far, 1000, 128, 128));
+  const finding* f = find(all, finding_kind::crossing);
+  ASSERT_NE(f, nullptr);
+  EXPECT_EQ(f->advice, remedy::reorder_fields);
+  EXPECT_THAT(f->text, HasSubstr("100.0 % of the searches"));
+  const block_type close{"close", false, {{0, 8}, {48, 8}}, {}};
+  EXPECT_EQ(find(of(strided(close, 1000, 128, 128)), finding_kind::crossing), nullptr);
+}
+
+TEST(findings, crossing_is_left_alone_where_padding_would_outgrow_the_cache) {
+  // 8 MiB: 150,000 nodes of 48 bytes fit, of 64 bytes not.
+  const auto all = of(strided(node, 150'000, 48, 48), hw::cache_geometry_named("i7_4770"));
+  ASSERT_NE(find(all, finding_kind::crossing), nullptr);
+  EXPECT_EQ(find(all, finding_kind::crossing)->advice, remedy::leave_alone);
+  const auto larger = of(strided(node, 200'000, 48, 48), hw::cache_geometry_named("i7_4770"));
+  EXPECT_EQ(find(larger, finding_kind::crossing)->advice, remedy::pad);
+}
+
+/// Pairs of lines: one of the first type, one of the second; every `nth` pair has the second.
+snapshot in_turn(const block_type& first, const block_type& second, std::uint64_t nth,
+                 std::uint64_t bytes = 64) {
+  std::vector<live_block> blocks;
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    blocks.push_back({base + i * 128, bytes, 0, 0});
+    if (i % nth == 0) blocks.push_back({base + i * 128 + 64, 8, 0, 1});
+  }
+  return make_snapshot("test", {first, second}, std::move(blocks));
+}
+
+TEST(findings, foreign_neighbours) {
+  const auto all = of(in_turn(node, plain, 2));
+  const finding* f = find(all, finding_kind::foreign_neighbours);
+  ASSERT_NE(f, nullptr);
+  EXPECT_EQ(f->figure, 0.5);
+  EXPECT_EQ(f->other, 1u);
+  EXPECT_EQ(f->advice, remedy::segregate);
+  EXPECT_THAT(f->text, HasSubstr("50.0 % of the blocks of node share a pair of lines with thing"));
+  EXPECT_EQ(find(of(in_turn(node, plain, 10)), finding_kind::foreign_neighbours), nullptr);
+  // Without a prefetcher of pairs only the line counts.
+  EXPECT_EQ(find(of(in_turn(node, plain, 2), opteron()), finding_kind::foreign_neighbours), nullptr);
+  // Searched company is welcome, and what is not searched itself may have any.
+  EXPECT_EQ(find(of(in_turn(node, node, 1)), finding_kind::foreign_neighbours), nullptr);
+  EXPECT_EQ(find(of(in_turn(plain, plain, 1)), finding_kind::foreign_neighbours), nullptr);
+  // Where unused sets have named the same neighbour it is not said twice.
+  EXPECT_EQ(find(of("ndnd", 20'000), finding_kind::foreign_neighbours), nullptr);
+}
+
+TEST(findings, false_sharing) {
+  const block_type lock{"lock", true, {}, {}};
+  const auto packed = of("locks-48", 1000);
+  const finding* f = find(packed, finding_kind::false_sharing);
+  ASSERT_NE(f, nullptr);
+  EXPECT_EQ(f->advice, remedy::pad);
+  EXPECT_THAT(f->text, AllOf(HasSubstr("row lock, which is written"), HasSubstr("with others of it"),
+                             HasSubstr("Pad it to 128 bytes")));
+  EXPECT_EQ(find(of(strided(lock, 1000, 128, 48)), finding_kind::false_sharing), nullptr);
+  EXPECT_NE(find(of(strided(lock, 1000, 64, 48)), finding_kind::false_sharing), nullptr);
+  EXPECT_EQ(find(of(strided(lock, 1000, 64, 48), opteron()), finding_kind::false_sharing), nullptr);
+  EXPECT_EQ(find(of(strided(plain, 1000, 48, 48)), finding_kind::false_sharing), nullptr);
+  const auto beside = of(in_turn(lock, plain, 1));
+  ASSERT_NE(find(beside, finding_kind::false_sharing), nullptr);
+  EXPECT_THAT(find(beside, finding_kind::false_sharing)->text, HasSubstr("or segregate the two"));
+  EXPECT_EQ(find(beside, finding_kind::false_sharing, 1), nullptr);
+}
+
+TEST(findings, scattered_pages) {
+  const auto all = of("ycsb-48", 300'000);
+  const finding* f = find(all, finding_kind::scattered_pages, 5);
+  ASSERT_NE(f, nullptr);
+  EXPECT_NEAR(f->figure, 11, 1);
+  EXPECT_EQ(f->advice, remedy::segregate);
+  EXPECT_THAT(f->text, HasSubstr("huge pages where 7 would do"));
+  EXPECT_EQ(find(of("ycsb-48-segregated", 300'000), finding_kind::scattered_pages, 5), nullptr);
+  // As scattered, but few enough for the first TLB.
+  EXPECT_EQ(find(of("ycsb-48", 30'000), finding_kind::scattered_pages, 5), nullptr);
+}
+
+TEST(findings, tlb_reach) {
+  // 1024 entries of the second TLB.
+  snapshot s = strided(plain, 1025, page_bytes, 4096);
+  EXPECT_EQ(find(of(s), finding_kind::tlb_reach), nullptr);
+  for (page& p : s.pages) p.set_huge(false);
+  const auto all = of(s);
+  const finding* f = find(all, finding_kind::tlb_reach);
+  ASSERT_NE(f, nullptr);
+  EXPECT_EQ(f->advice, remedy::use_huge_pages);
+  EXPECT_THAT(f->text, AllOf(HasSubstr("1025 ordinary pages"), HasSubstr("1024 entries")));
+  s.pages.front().set_huge(true);
+  EXPECT_EQ(find(of(s), finding_kind::tlb_reach), nullptr);
+  // Unknown is not small.
+  for (page& p : s.pages) p.state = 0;
+  EXPECT_EQ(find(of(s), finding_kind::tlb_reach), nullptr);
+}
+
+TEST(findings, the_larger_type_comes_first) {
+  const auto all = of("rwn", 100'000);
+  ASSERT_GE(all.size(), 3u);
+  EXPECT_EQ(all[0].kind, finding_kind::unused_sets);
+  const block_type lock{"lock", true, {}, {}};
+  std::vector<live_block> blocks;
+  for (std::uint64_t i = 0; i < 100; ++i) blocks.push_back({base + i * 8, 8, 0, 0});
+  for (std::uint64_t i = 0; i < 100; ++i) blocks.push_back({base + 0x10000 + i * 16, 16, 0, 1});
+  const auto two = of(make_snapshot("test", {lock, lock}, blocks));
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0].type, 1u);
+  EXPECT_EQ(two[1].type, 0u);
+}
+
+TEST(findings, thresholds_are_the_callers) {
+  finding_thresholds lax;
+  lax.unused_sets = 0.6;
+  const analysis a = analyze(lay_out(allocation_pattern_named("ndnd"), 100'000), haswell());
+  EXPECT_NE(find(find_faults(a), finding_kind::unused_sets), nullptr);
+  EXPECT_EQ(find(find_faults(a, lax), finding_kind::unused_sets), nullptr);
+}
+
+TEST(findings, what_could_not_be_judged_is_said) {
+  snapshot s = strided(plain, 10, 64, 64);
+  s.frames_unknown = "no permission";
+  const auto spots = blind_spots(analyze(s, haswell()));
+  ASSERT_EQ(spots.size(), 3u);
+  EXPECT_THAT(spots[0], HasSubstr("virtual addresses: no permission."));
+  EXPECT_THAT(spots[1], HasSubstr("pointers were not searched for"));
+  EXPECT_THAT(spots[2], HasSubstr("no type says what searches read"));
+  s.huge_unknown = "no file";
+  EXPECT_EQ(blind_spots(analyze(s, haswell())).size(), 4u);
+  snapshot known = lay_out(allocation_pattern_named("ndnd"), 10);
+  known.links_unknown.clear();
+  EXPECT_THAT(blind_spots(analyze(known, haswell())), IsEmpty());
+}
+
+TEST(findings, every_kind_and_remedy_has_a_name) {
+  EXPECT_EQ(to_string(finding_kind::unused_sets), "unused_sets");
+  EXPECT_EQ(to_string(finding_kind::tlb_reach), "tlb_reach");
+  EXPECT_EQ(to_string(remedy::leave_alone), "leave_alone");
+}
+
+}  // namespace
+}  // namespace espalier::inspect
