@@ -1,0 +1,184 @@
+#include "espalier/inspect/assertion.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <stdexcept>
+#include <system_error>
+
+namespace espalier::inspect {
+namespace {
+
+constexpr std::string_view form =
+    "a condition is [type.]figure, then <, <=, > or >=, then a number, such as unused_l2<5%";
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\n\r";
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+/// The part before the first comma outside quotes; text becomes what is behind it.
+std::string_view take_condition(std::string_view& text) {
+  bool quoted = false;
+  std::size_t end = 0;
+  for (; end < text.size() && (quoted || text[end] != ','); ++end)
+    if (text[end] == '"') quoted = !quoted;
+  if (quoted)
+    throw std::invalid_argument(fmt::format("'{}' has a quote that does not end; {}", trimmed(text), form));
+  const std::string_view condition = text.substr(0, end);
+  text.remove_prefix(std::min(text.size(), end + 1));
+  return condition;
+}
+
+std::string names_of_metrics() {
+  std::string names;
+  for (const metric& m : metrics()) names += (names.empty() ? "" : ", ") + std::string(m.name);
+  return names;
+}
+
+double parse_bound(std::string_view text, const metric& of, std::string_view condition) {
+  std::string_view digits = text;
+  const bool is_percentage = digits.ends_with('%');
+  if (is_percentage) digits = trimmed(digits.substr(0, digits.size() - 1));
+  double bound = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bound);
+  if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size() ||
+      !std::isfinite(bound) || bound < 0)
+    throw std::invalid_argument(
+        fmt::format("'{}': found '{}' where a number of 0 or more belongs; {}", condition, text, form));
+  if (of.unit != metric_unit::share && is_percentage)
+    throw std::invalid_argument(
+        fmt::format("'{}': {} is no share, write its bound without %", condition, of.name));
+  if (is_percentage) bound /= 100;
+  if (of.unit == metric_unit::share && bound > 1)
+    throw std::invalid_argument(
+        fmt::format("'{}': {} is a share, write its bound as 5% or 0.05", condition, of.name));
+  return bound;
+}
+
+assertion parse_one(std::string_view condition) {
+  // From behind: the name of a type may have such characters too.
+  const std::size_t at = condition.find_last_of("<>");
+  if (at == std::string_view::npos)
+    throw std::invalid_argument(fmt::format("'{}' compares nothing; {}", condition, form));
+  assertion a;
+  a.text = condition;
+  const bool or_equal = at + 1 < condition.size() && condition[at + 1] == '=';
+  if (condition[at] == '<')
+    a.holds_if = or_equal ? relation::at_most : relation::less;
+  else
+    a.holds_if = or_equal ? relation::at_least : relation::more;
+
+  std::string_view what = trimmed(condition.substr(0, at));
+  if (const std::size_t dot = what.rfind('.'); dot != std::string_view::npos) {
+    std::string_view type = trimmed(what.substr(0, dot));
+    if (type.size() >= 2 && type.front() == '"' && type.back() == '"') type = type.substr(1, type.size() - 2);
+    if (type.empty())
+      throw std::invalid_argument(fmt::format("'{}' names no type before its dot; {}", condition, form));
+    a.type = type;
+    what = trimmed(what.substr(dot + 1));
+  }
+  a.figure = metric_named(what);
+  if (a.figure == nullptr)
+    throw std::invalid_argument(
+        fmt::format("'{}': no figure is called '{}'; there are {}", condition, what, names_of_metrics()));
+  a.bound = parse_bound(trimmed(condition.substr(at + (or_equal ? 2 : 1))), *a.figure, condition);
+  return a;
+}
+
+bool holds(const assertion& a, double figure) {
+  switch (a.holds_if) {
+    case relation::less:
+      return figure < a.bound;
+    case relation::at_most:
+      return figure <= a.bound;
+    case relation::more:
+      return figure > a.bound;
+    case relation::at_least:
+      break;
+  }
+  return figure >= a.bound;
+}
+
+bool wants_little(const assertion& a) {
+  return a.holds_if == relation::less || a.holds_if == relation::at_most;
+}
+
+std::string shown(const metric& m, double figure) {
+  switch (m.unit) {
+    case metric_unit::share:
+      return fmt::format("{:.4g} %", 100 * figure);
+    case metric_unit::ratio:
+      return fmt::format("{:.4g}", figure);
+    case metric_unit::count:
+      break;
+  }
+  return fmt::format("{}", static_cast<std::uint64_t>(figure));
+}
+
+/// The types with the name; all of them without one.
+std::vector<type_index> types_of(const assertion& a, const analysis& in) {
+  std::vector<type_index> types;
+  for (type_index type = 0; type < in.types.size(); ++type)
+    if (!a.type || in.types[type].name == *a.type) types.push_back(type);
+  if (a.type && types.empty()) {
+    constexpr std::size_t most = 20;
+    std::string known;
+    for (std::size_t i = 0; i < std::min(most, in.types.size()); ++i)
+      known += (i == 0 ? "" : ", ") + in.types[i].name;
+    if (in.types.size() > most) known += fmt::format(" and {} more", in.types.size() - most);
+    throw std::invalid_argument(fmt::format("'{}': no type is called '{}'; there are {}", a.text, *a.type,
+                                            known.empty() ? "none" : known));
+  }
+  return types;
+}
+
+assertion_outcome evaluate_one(const assertion& a, const analysis& in) {
+  assertion_outcome o;
+  for (const type_index type : types_of(a, in)) {
+    if (in.by_type[type].blocks == 0) continue;
+    const auto figure = a.figure->of(in, type);
+    if (!figure) continue;
+    const bool is_worse = !o.figure || (wants_little(a) ? *figure > *o.figure : *figure < *o.figure);
+    if (!is_worse) continue;
+    o.figure = figure;
+    o.type = type;
+  }
+  if (o.figure) o.result = holds(a, *o.figure) ? verdict::holds : verdict::fails;
+  o.text = fmt::format("{}: {}", a.text, to_string(o.result));
+  if (o.figure) o.text += ", " + shown(*a.figure, *o.figure);
+  if (o.figure && !a.type) o.text += fmt::format(" ({})", in.types[*o.type].name);
+  return o;
+}
+
+}  // namespace
+
+std::string_view to_string(verdict v) noexcept {
+  constexpr std::array<std::string_view, 3> names{"holds", "fails", "unavailable"};
+  return names[static_cast<std::size_t>(v)];
+}
+
+std::vector<assertion> parse_assertions(std::string_view text) {
+  std::vector<assertion> all;
+  do {
+    const std::string_view condition = trimmed(take_condition(text));
+    if (condition.empty()) throw std::invalid_argument(fmt::format("a condition is empty; {}", form));
+    all.push_back(parse_one(condition));
+  } while (!text.empty());
+  return all;
+}
+
+std::vector<assertion_outcome> evaluate(const std::vector<assertion>& all, const analysis& a) {
+  std::vector<assertion_outcome> outcomes;
+  outcomes.reserve(all.size());
+  for (const assertion& one : all) outcomes.push_back(evaluate_one(one, a));
+  return outcomes;
+}
+
+}  // namespace espalier::inspect

@@ -1,0 +1,52 @@
+#pragma once
+
+// Conditions on a layout, for builds that are to fail when it degrades: "unused_l2<5%,crossing<1%" of every type,
+// "node.unused_l2<5%" of one.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/inspect/analysis.hpp"
+#include "espalier/inspect/metric.hpp"
+
+namespace espalier::inspect {
+
+enum class relation : std::uint8_t { less, at_most, more, at_least };
+
+struct assertion {
+  /// As it was written.
+  std::string text;
+  /// Empty: every type.
+  std::optional<std::string> type;
+  const metric* figure = nullptr;
+  relation holds_if = relation::less;
+  /// A share as a fraction.
+  double bound = 0;
+};
+
+/// Conditions between commas: [type.]figure, one of < <= > >=, a number. A share is written 5% or 0.05. A type
+/// whose name has commas, or anything else that this would misread, stands in double quotes. Throws
+/// std::invalid_argument, in one line, with what was found, what was expected and the figures there are.
+[[nodiscard]] std::vector<assertion> parse_assertions(std::string_view text);
+
+enum class verdict : std::uint8_t { holds, fails, unavailable };
+[[nodiscard]] std::string_view to_string(verdict v) noexcept;
+
+struct assertion_outcome {
+  verdict result = verdict::unavailable;
+  /// Of the type that comes nearest to breaking the condition, or breaks it most. Types of which the figure is not
+  /// known are left out; where it is known of none, the outcome is unavailable.
+  std::optional<double> figure;
+  std::optional<type_index> type;
+  /// Such as "node.unused_l2<5%: fails, 50.8 %".
+  std::string text;
+};
+
+/// One outcome for each. Throws std::invalid_argument where an assertion names a type that there is not, with
+/// those there are.
+[[nodiscard]] std::vector<assertion_outcome> evaluate(const std::vector<assertion>& all, const analysis& a);
+
+}  // namespace espalier::inspect

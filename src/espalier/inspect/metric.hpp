@@ -1,0 +1,29 @@
+#pragma once
+
+// The figures of an analysis by name: for conditions that a build is to meet, and for tables.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "espalier/inspect/analysis.hpp"
+
+namespace espalier::inspect {
+
+enum class metric_unit : std::uint8_t { share, count, ratio };
+
+struct metric {
+  std::string_view name;
+  std::string_view meaning;
+  metric_unit unit;
+  /// Of a type with blocks; nullopt where the analysis does not know, or where the type is too small to tell.
+  std::optional<double> (*of)(const analysis& a, type_index type);
+};
+
+[[nodiscard]] std::span<const metric> metrics();
+
+/// Null where none has the name.
+[[nodiscard]] const metric* metric_named(std::string_view name);
+
+}  // namespace espalier::inspect
