@@ -1,0 +1,188 @@
+#include "espalier/inspect/page_frames.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace espalier::inspect {
+namespace {
+
+// Documentation/admin-guide/mm/pagemap.rst of the kernel.
+constexpr std::uint64_t pagemap_present = std::uint64_t{1} << 63U;
+constexpr std::uint64_t flag_hugetlb = std::uint64_t{1} << 17U;
+constexpr std::uint64_t flag_transparent = std::uint64_t{1} << 22U;
+
+constexpr std::uint64_t pages_of_huge = huge_page_bytes / page_bytes;
+
+/// A file of 64-bit words, read in aligned stretches of them.
+class word_file {
+ public:
+  explicit word_file(const std::string& name) : descriptor_(open(name.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (descriptor_ < 0) trouble_ = fmt::format("{}: {}", name, std::strerror(errno));
+    name_ = name;
+  }
+  word_file(const word_file&) = delete;
+  word_file& operator=(const word_file&) = delete;
+  ~word_file() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+
+  /// nullopt where the file has no such word or cannot be read.
+  std::optional<std::uint64_t> at(std::uint64_t index) {
+    if (descriptor_ < 0) return std::nullopt;
+    if (index < first_ || index >= first_ + stretch) fill(index / stretch * stretch);
+    return index - first_ < count_ ? std::optional(words_[index - first_]) : std::nullopt;
+  }
+
+  /// Why words could not be had, empty where nothing was wrong.
+  [[nodiscard]] const std::string& trouble() const { return trouble_; }
+
+ private:
+  static constexpr std::uint64_t stretch = 512;
+
+  void fill(std::uint64_t first) {
+    first_ = first;
+    count_ = 0;
+    const ssize_t got = pread(descriptor_, words_.data(), sizeof words_, static_cast<off_t>(first * 8));
+    if (got < 0 && trouble_.empty()) trouble_ = fmt::format("{}: {}", name_, std::strerror(errno));
+    if (got > 0) count_ = static_cast<std::uint64_t>(got) / 8;
+  }
+
+  int descriptor_;
+  std::string name_;
+  std::string trouble_;
+  std::array<std::uint64_t, stretch> words_{};
+  std::uint64_t first_ = ~std::uint64_t{0} - stretch;
+  std::uint64_t count_ = 0;
+};
+
+void read_frames(snapshot& s, const std::string& file) {
+  word_file pagemap(file);
+  std::uint64_t absent = 0;
+  std::uint64_t hidden = 0;
+  for (page& p : s.pages) {
+    const std::uint64_t word = pagemap.at(p.number).value_or(0);
+    const std::uint64_t frame = word & page::frame_mask;
+    if ((word & pagemap_present) == 0)
+      ++absent;
+    else if (frame == 0)  // which is what the kernel shows to others; frame 0 itself is never handed out
+      ++hidden;
+    else
+      p.set_frame(frame);
+  }
+  s.frames_unknown.clear();
+  if (!pagemap.trouble().empty())
+    s.frames_unknown = pagemap.trouble();
+  else if (hidden != 0)
+    s.frames_unknown = fmt::format("{} hides the frames from this process, which lacks CAP_SYS_ADMIN", file);
+  else if (absent != 0)
+    s.frames_unknown = fmt::format("{} of {} pages are not in memory", absent, s.pages.size());
+}
+
+/// What smaps says about one mapping.
+struct mapping {
+  std::uint64_t first_page = 0;
+  std::uint64_t end_page = 0;
+  std::uint64_t resident = 0;  // KiB, as all of these
+  std::uint64_t huge = 0;
+  std::uint64_t page_size = 0;
+
+  [[nodiscard]] std::optional<bool> is_huge() const {
+    if (page_size >= huge_page_bytes / 1024) return true;
+    if (huge == 0) return false;
+    return huge >= resident ? std::optional(true) : std::nullopt;
+  }
+};
+
+std::optional<std::uint64_t> number(std::string_view text, int base) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// "7f0000000000-7f0000021000 rw-p ..." begins a mapping, "Rss:   132 kB" says something of it.
+std::vector<mapping> read_mappings(const std::string& file) {
+  std::vector<mapping> all;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    const std::string_view head = std::string_view(line).substr(0, line.find(' '));
+    if (const std::size_t dash = head.find('-'); dash != std::string_view::npos) {
+      const auto first = number(head.substr(0, dash), 16);
+      const auto end = number(head.substr(dash + 1), 16);
+      if (first && end) all.push_back({*first / page_bytes, *end / page_bytes});
+      continue;
+    }
+    if (all.empty()) continue;
+    std::string_view value = std::string_view(line).substr(head.size());
+    value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
+    const std::uint64_t kib = number(value.substr(0, value.find(' ')), 10).value_or(0);
+    if (head == "Rss:") all.back().resident = kib;
+    if (head == "KernelPageSize:") all.back().page_size = kib;
+    if (head == "AnonHugePages:" || head == "ShmemPmdMapped:" || head == "FilePmdMapped:")
+      all.back().huge += kib;
+  }
+  return all;
+}
+
+void read_sizes_by_frame(snapshot& s, word_file& flags) {
+  for (page& p : s.pages) {
+    const auto frame = p.frame();
+    if (!frame) continue;
+    const auto word = flags.at(*frame);
+    if (!word) continue;
+    // Transparent pages of other sizes have the flag too; those of 2 MiB are aligned here and there.
+    const bool is_aligned = *frame % pages_of_huge == p.number % pages_of_huge;
+    p.set_huge((*word & flag_hugetlb) != 0 || ((*word & flag_transparent) != 0 && is_aligned));
+  }
+}
+
+void read_sizes_by_mapping(snapshot& s, const std::string& file) {
+  const std::vector<mapping> all = read_mappings(file);
+  auto at = all.begin();
+  for (page& p : s.pages) {
+    if (p.huge()) continue;
+    while (at != all.end() && at->end_page <= p.number) ++at;
+    if (at == all.end()) break;
+    if (p.number < at->first_page) continue;
+    if (const auto huge = at->is_huge()) p.set_huge(*huge);
+  }
+}
+
+void read_sizes(snapshot& s, const page_sources& from) {
+  word_file flags(from.page_flags);
+  read_sizes_by_frame(s, flags);
+  const auto count_unknown = [&] {
+    return std::ranges::count_if(s.pages, [](const page& p) { return !p.huge(); });
+  };
+  if (count_unknown() != 0) read_sizes_by_mapping(s, from.mappings);
+  s.huge_unknown.clear();
+  const auto unknown = count_unknown();
+  if (unknown == 0) return;
+  std::string why = !flags.trouble().empty() ? flags.trouble() : s.frames_unknown;
+  if (!why.empty()) why += "; ";
+  s.huge_unknown = fmt::format("{}{} does not tell the size of {} of {} pages", why, from.mappings, unknown,
+                               s.pages.size());
+}
+
+}  // namespace
+
+void find_frames(snapshot& s, const page_sources& from) {
+  for (page& p : s.pages) p.state = 0;
+  read_frames(s, from.pagemap);
+  read_sizes(s, from);
+}
+
+}  // namespace espalier::inspect

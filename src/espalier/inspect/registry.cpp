@@ -1,0 +1,54 @@
+#include "espalier/inspect/registry.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "espalier/inspect/page_frames.hpp"
+
+namespace espalier::inspect {
+
+void block_visitor::operator()(const void* block, std::size_t bytes, std::size_t held) const {
+  const std::size_t slack = held < bytes ? 0 : held - bytes;
+  constexpr std::size_t most_slack = std::numeric_limits<std::uint32_t>::max();
+  blocks_->push_back({reinterpret_cast<std::uintptr_t>(block), bytes,
+                      static_cast<std::uint32_t>(std::min(slack, most_slack)), type_});
+}
+
+registry& registry::of_process() {
+  static registry all;
+  return all;
+}
+
+std::uint64_t registry::add(block_type type, walk visit_blocks) {
+  const std::scoped_lock held(lock_);
+  entries_.push_back({next_id_, std::move(type), std::move(visit_blocks)});
+  return next_id_++;
+}
+
+void registry::remove(std::uint64_t id) noexcept {
+  const std::scoped_lock held(lock_);
+  std::erase_if(entries_, [id](const entry& e) { return e.id == id; });
+}
+
+snapshot registry::take_snapshot(std::string subject, const snapshot_options& options) const {
+  std::vector<block_type> types;
+  std::vector<live_block> blocks;
+  // The blocks are read, too, before one of their pools may go.
+  const std::scoped_lock held(lock_);
+  for (const entry& e : entries_) {
+    const auto known = std::ranges::find(types, e.type);
+    const auto type = static_cast<type_index>(known - types.begin());
+    if (known == types.end()) types.push_back(e.type);
+    e.visit_blocks(block_visitor(blocks, type));
+  }
+  snapshot s = make_snapshot(std::move(subject), std::move(types), std::move(blocks));
+  if (options.frames) find_frames(s);
+  if (options.links) find_links(s);
+  return s;
+}
+
+snapshot take_snapshot(std::string subject, const snapshot_options& options) {
+  return registry::of_process().take_snapshot(std::move(subject), options);
+}
+
+}  // namespace espalier::inspect

@@ -1,0 +1,100 @@
+#pragma once
+
+// A program tells in one line for each of its types or pools where their blocks are:
+//
+//   espalier::inspect::registered_type sessions("session", [&](auto visit) {
+//     for (const session& s : pool) visit(&s, sizeof s);
+//   });
+//
+// and take_snapshot() gathers them all.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "espalier/inspect/snapshot.hpp"
+
+namespace espalier::inspect {
+
+/// What a walk calls for each block.
+class block_visitor {
+ public:
+  block_visitor(std::vector<live_block>& blocks, type_index type) noexcept : blocks_(&blocks), type_(type) {}
+
+  /// A block of `bytes` that is held in `held`; no less than `bytes` counts.
+  void operator()(const void* block, std::size_t bytes, std::size_t held) const;
+  void operator()(const void* block, std::size_t bytes) const { (*this)(block, bytes, bytes); }
+
+ private:
+  std::vector<live_block>* blocks_;
+  type_index type_;
+};
+
+struct snapshot_options {
+  /// Ask the kernel for frames and page sizes.
+  bool frames = true;
+  /// Search the blocks for pointers to each other: nobody may write them meanwhile.
+  bool links = false;
+};
+
+class registered_type;
+
+/// The types of a program. All members may be called by any thread at any time; a walk runs under the registry's
+/// lock, in the thread that takes the snapshot, and must itself keep its blocks from changing. A walk must not
+/// use the registry.
+class registry {
+ public:
+  using walk = std::function<void(const block_visitor&)>;
+
+  registry() = default;
+  registry(const registry&) = delete;
+  registry& operator=(const registry&) = delete;
+
+  /// That of the process.
+  [[nodiscard]] static registry& of_process();
+
+  /// Types that are equal, as those of several pools may be, become one. Throws what a walk throws, and
+  /// std::invalid_argument where two blocks overlap.
+  [[nodiscard]] snapshot take_snapshot(std::string subject, const snapshot_options& options = {}) const;
+
+ private:
+  friend class registered_type;
+
+  struct entry {
+    std::uint64_t id;
+    block_type type;
+    walk visit_blocks;
+  };
+
+  std::uint64_t add(block_type type, walk visit_blocks);
+  void remove(std::uint64_t id) noexcept;
+
+  mutable std::mutex lock_;
+  std::vector<entry> entries_;
+  std::uint64_t next_id_ = 0;
+};
+
+/// Registers a type for as long as it lives. Its destructor waits for a snapshot that is being taken.
+class registered_type {
+ public:
+  registered_type(block_type type, registry::walk visit_blocks, registry& in = registry::of_process())
+      : in_(in), id_(in.add(std::move(type), std::move(visit_blocks))) {}
+  registered_type(std::string name, registry::walk visit_blocks, registry& in = registry::of_process())
+      : registered_type(block_type{std::move(name), false, {}, {}}, std::move(visit_blocks), in) {}
+  registered_type(const registered_type&) = delete;
+  registered_type& operator=(const registered_type&) = delete;
+  ~registered_type() { in_.remove(id_); }
+
+ private:
+  registry& in_;
+  std::uint64_t id_;
+};
+
+/// Of the types that the process has registered.
+[[nodiscard]] snapshot take_snapshot(std::string subject, const snapshot_options& options = {});
+
+}  // namespace espalier::inspect
