@@ -133,11 +133,11 @@ TEST(model, pages_scattered_and_segregated_figures_6_and_7) {
   EXPECT_LE(*of(apart, "node").pages.huge * 9, *scattered.huge);
 
   // 64-byte nodes share a class with rows and wrappers: single pages with gaps of a few, and a third of each.
-  const page_use& mixed = of(on_haswell("ycsb-64", rounds / 4), "node").pages;
+  const page_use mixed = of(on_haswell("ycsb-64", rounds / 4), "node").pages;
   EXPECT_GT(mixed.runs, mixed.pages / 2);
   EXPECT_EQ(mixed.mixed_pages, mixed.pages);
   EXPECT_NEAR(mixed.scatter().value(), 3, 0.01);
-  const page_use& own = of(on_haswell("ycsb-64-segregated", rounds / 4), "node").pages;
+  const page_use own = of(on_haswell("ycsb-64-segregated", rounds / 4), "node").pages;
   EXPECT_EQ(own.runs, 1u);
   EXPECT_EQ(own.mixed_pages, 0u);
   EXPECT_NEAR(own.scatter().value(), 1, 0.001);
