@@ -381,7 +381,7 @@ TEST(analysis, small_and_huge_pages) {
 
 TEST(analysis, runs_of_pages) {
   std::vector<live_block> blocks;
-  for (const std::uint64_t number : {1, 2, 3, 10, 11, 12, 20})
+  for (const std::uint64_t number : {1U, 2U, 3U, 10U, 11U, 12U, 20U})
     blocks.push_back(at(number * page_bytes, 4096));
   const page_use p = looked_at(of(std::move(blocks))).by_type[0].pages;
   EXPECT_EQ(p.runs, 3u);

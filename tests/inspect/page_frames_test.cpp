@@ -75,7 +75,6 @@ using frames = std::vector<std::optional<std::uint64_t>>;
 using sizes = std::vector<std::optional<bool>>;
 
 TEST_F(page_frames, as_the_kernel_tells_them) {
-  // 600 is beyond the stretch that is read at once.
   put("pagemap", {{1, present | 77}, {2, present | (std::uint64_t{1} << 61U) | 5}, {600, present | 1024}});
   put("kpageflags", {{5, 0}, {77, 1}, {1024, 0}});
   snapshot s = with_pages({1, 2, 600});
@@ -84,6 +83,22 @@ TEST_F(page_frames, as_the_kernel_tells_them) {
   EXPECT_EQ(sizes_of(s), (sizes{false, false, false}));
   EXPECT_EQ(s.frames_unknown, "");
   EXPECT_EQ(s.huge_unknown, "");
+}
+
+TEST_F(page_frames, long_runs_and_jumps) {
+  std::map<std::uint64_t, std::uint64_t> words;
+  std::vector<live_block> blocks;
+  frames expected;
+  for (std::uint64_t number = 1; number < 5000; number += number % 1500 == 0 ? 700 : 1) {
+    words[number] = present | (number * 7 + 1);
+    blocks.push_back({number * page_bytes, 64, 0, 0});
+    expected.emplace_back(number * 7 + 1);
+  }
+  put("pagemap", words);
+  snapshot s = make_snapshot("test", {{"a", false, {}, {}}}, std::move(blocks));
+  find_frames(s, sources());
+  EXPECT_EQ(frames_of(s), expected);
+  EXPECT_EQ(s.frames_unknown, "");
 }
 
 TEST_F(page_frames, huge_pages_are_flagged_and_aligned) {

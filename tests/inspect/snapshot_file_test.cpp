@@ -42,7 +42,9 @@ class snapshot_file : public testing::Test {
   }
 
   void put(std::string_view bytes) const {
-    std::ofstream(file(), std::ios::binary | std::ios::trunc) << bytes;
+    // Some file systems write a file to disk at once where it replaces the content of another.
+    fs::remove(file());
+    std::ofstream(file(), std::ios::binary) << bytes;
   }
 
   /// Why the file is refused, in one line; "accepted" where it is not.
@@ -114,15 +116,14 @@ TEST_F(snapshot_file, every_truncation_is_refused) {
   EXPECT_THAT(refusal(), HasSubstr("behind its end"));
 }
 
-TEST_F(snapshot_file, a_flipped_bit_of_any_byte_is_noticed) {
+TEST_F(snapshot_file, every_flipped_bit_is_noticed) {
   write_snapshot(some_snapshot(), file());
   const std::string whole = content();
-  std::mt19937 random(1);
-  for (std::size_t byte = 0; byte < whole.size(); ++byte) {
+  for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
     std::string damaged = whole;
-    damaged[byte] = static_cast<char>(damaged[byte] ^ (1 << random() % 8));
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
     put(damaged);
-    ASSERT_NE(refusal(), "accepted") << "byte " << byte;
+    ASSERT_NE(refusal(), "accepted") << "byte " << bit / 8;
   }
 }
 
@@ -130,7 +131,7 @@ TEST_F(snapshot_file, random_damage_is_noticed) {
   write_snapshot(some_snapshot(), file());
   const std::string whole = content();
   std::mt19937 random(1);
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < 2000; ++round) {
     std::string damaged = whole;
     for (auto n = 1 + random() % 30; n > 0; --n)
       damaged[random() % damaged.size()] = static_cast<char>(random());

@@ -644,7 +644,9 @@ class analyzer {
         if (blocks != 0) a_.shared_falsely.push_back({type, n.other, blocks});
       }
     }
-    std::ranges::stable_sort(a_.shared_falsely, std::greater{}, &false_sharing::blocks);
+    std::ranges::sort(a_.shared_falsely, [](const false_sharing& a, const false_sharing& b) {
+      return std::tuple(b.blocks, a.written, a.other) < std::tuple(a.blocks, b.written, b.other);
+    });
   }
 
   const snapshot& s_;

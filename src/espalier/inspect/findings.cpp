@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
@@ -135,17 +135,16 @@ class rules {
   /// Only where unused_sets() does not ask for the same.
   std::optional<finding> foreign_neighbours() const {
     if (!a_.types[type_].is_searched()) return std::nullopt;
-    std::vector<std::pair<std::uint64_t, type_index>> beside;
+    const neighbour* most = nullptr;
     for (const neighbour& n : t_.neighbours) {
       // What is searched too may well lie beside it: a leaf beside its parent is a miss less.
       if (n.other == type_ || a_.types[n.other].is_searched()) continue;
-      if (share_of(fetched(n.blocks), t_) >= limits_.foreign_neighbours)
-        beside.emplace_back(fetched(n.blocks), n.other);
+      if (most == nullptr || fetched(n.blocks) > fetched(most->blocks)) most = &n;
     }
-    if (beside.empty()) return std::nullopt;
-    std::ranges::stable_sort(beside, std::greater{}, &std::pair<std::uint64_t, type_index>::first);
-    finding f = make(finding_kind::foreign_neighbours, share_of(beside.front().first, t_));
-    f.other = beside.front().second;
+    if (most == nullptr || share_of(fetched(most->blocks), t_) < limits_.foreign_neighbours)
+      return std::nullopt;
+    finding f = make(finding_kind::foreign_neighbours, share_of(fetched(most->blocks), t_));
+    f.other = most->other;
     f.advice = remedy::segregate;
     f.text = fmt::format(
         "{} of the blocks of {} share {} with {}, which no search reads. Segregate the two: what "
@@ -299,7 +298,9 @@ std::string_view to_string(remedy r) noexcept {
 std::vector<finding> find_faults(const analysis& a, const finding_thresholds& thresholds) {
   std::vector<type_index> types(a.by_type.size());
   std::iota(types.begin(), types.end(), 0U);
-  std::ranges::stable_sort(types, std::greater{}, [&](type_index t) { return a.by_type[t].bytes_held; });
+  std::ranges::sort(types, [&](type_index x, type_index y) {
+    return std::tuple(a.by_type[y].bytes_held, x) < std::tuple(a.by_type[x].bytes_held, y);
+  });
   std::vector<finding> found;
   using rule = std::optional<finding> (rules::*)() const;
   for (const rule r :

@@ -27,7 +27,8 @@ constexpr std::uint64_t flag_transparent = std::uint64_t{1} << 22U;
 
 constexpr std::uint64_t pages_of_huge = huge_page_bytes / page_bytes;
 
-/// A file of 64-bit words, read in aligned stretches of them.
+/// A file of 64-bit words. Where they are asked for in a row, it is read in long stretches; the kernel makes each
+/// word when it is read, so that elsewhere long ones would cost more than they save.
 class word_file {
  public:
   explicit word_file(const std::string& name) : descriptor_(open(name.c_str(), O_RDONLY | O_CLOEXEC)) {
@@ -43,7 +44,7 @@ class word_file {
   /// nullopt where the file has no such word or cannot be read.
   std::optional<std::uint64_t> at(std::uint64_t index) {
     if (descriptor_ < 0) return std::nullopt;
-    if (index < first_ || index >= first_ + stretch) fill(index / stretch * stretch);
+    if (index < first_ || index >= first_ + count_) fill(index, index == first_ + count_ ? words_.size() : 8);
     return index - first_ < count_ ? std::optional(words_[index - first_]) : std::nullopt;
   }
 
@@ -51,12 +52,10 @@ class word_file {
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
  private:
-  static constexpr std::uint64_t stretch = 512;
-
-  void fill(std::uint64_t first) {
+  void fill(std::uint64_t first, std::size_t words) {
     first_ = first;
     count_ = 0;
-    const ssize_t got = pread(descriptor_, words_.data(), sizeof words_, static_cast<off_t>(first * 8));
+    const ssize_t got = pread(descriptor_, words_.data(), words * 8, static_cast<off_t>(first * 8));
     if (got < 0 && trouble_.empty()) trouble_ = fmt::format("{}: {}", name_, std::strerror(errno));
     if (got > 0) count_ = static_cast<std::uint64_t>(got) / 8;
   }
@@ -64,8 +63,8 @@ class word_file {
   int descriptor_;
   std::string name_;
   std::string trouble_;
-  std::array<std::uint64_t, stretch> words_{};
-  std::uint64_t first_ = ~std::uint64_t{0} - stretch;
+  std::array<std::uint64_t, 512> words_{};
+  std::uint64_t first_ = 0;
   std::uint64_t count_ = 0;
 };
 
