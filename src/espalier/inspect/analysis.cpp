@@ -262,9 +262,10 @@ class page_counter {
     if (use_.pages == 1 || p.number != last_ + 1) begin_run(p.number);
     last_ = p.number;
     ++run_length_;
-    if (!p.huge()) {
+    const auto is_huge = p.huge();
+    if (!is_huge) {
       size_known_ = false;
-    } else if (!*p.huge()) {
+    } else if (!*is_huge) {
       ++small_;
     } else if (const std::uint64_t huge = p.number / (huge_page_bytes / page_bytes); huge != last_huge_) {
       ++huge_;

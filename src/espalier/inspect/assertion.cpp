@@ -153,7 +153,7 @@ assertion_outcome evaluate_one(const assertion& a, const analysis& in) {
   if (o.figure) o.result = holds(a, *o.figure) ? verdict::holds : verdict::fails;
   o.text = fmt::format("{}: {}", a.text, to_string(o.result));
   if (o.figure) o.text += ", " + shown(*a.figure, *o.figure);
-  if (o.figure && !a.type) o.text += fmt::format(" ({})", in.types[*o.type].name);
+  if (o.type && !a.type) o.text += fmt::format(" ({})", in.types[*o.type].name);
   return o;
 }
 

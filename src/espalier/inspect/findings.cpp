@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <tuple>
@@ -59,12 +60,9 @@ class rules {
           "{}: it alternates with {} of the same {}-byte class. Segregate them, or bring {} into another "
           "size class{}.",
           what, names_of(beside), main_class(t_), name(), smaller_class());
-    } else if (const auto stride = main_stride()) {
+    } else if (const auto advice = stride_advice()) {
       f.advice = remedy::pad;
-      f.text = fmt::format(
-          "{}: {} of its blocks lie {} bytes behind the one before. Pad them to an odd number of "
-          "lines, such as {} bytes.",
-          what, percent(*t_.strides.first_share()), *stride, odd_lines(*stride));
+      f.text = what + ": " + *advice;
     } else {
       f.advice = remedy::segregate;
       f.text = fmt::format(
@@ -88,12 +86,9 @@ class rules {
     finding f = make(finding_kind::overloaded_sets, u.overloaded_share());
     const std::string what = fmt::format("{} of the {} sets have far more lines of {} than ways, up to {}",
                                          percent(f.figure), to_string(*worst), name(), u.most_loaded);
-    if (const auto stride = main_stride()) {
+    if (const auto advice = stride_advice()) {
       f.advice = remedy::pad;
-      f.text = fmt::format(
-          "{}: {} of its blocks lie {} bytes behind the one before. Pad them to an odd number of "
-          "lines, such as {} bytes.",
-          what, percent(*t_.strides.first_share()), *stride, odd_lines(*stride));
+      f.text = what + ": " + *advice;
     } else {
       f.advice = remedy::segregate;
       f.text = fmt::format("{}. Segregate it, so that its blocks lie end to end.", what);
@@ -106,7 +101,7 @@ class rules {
     finding f = make(finding_kind::crossing, *t_.crossing);
     const std::string what = fmt::format("{} of the searches that visit {} touch more than one line of it",
                                          percent(f.figure), name());
-    if (*t_.searched_straddling == 0) {
+    if (t_.searched_straddling.value_or(0) == 0) {
       f.advice = remedy::reorder_fields;
       f.text = fmt::format(
           "{}, wherever it lies. Reorder its fields, so that those that searches read come "
@@ -114,7 +109,7 @@ class rules {
           what, cache_line_bytes);
       return f;
     }
-    const std::uint64_t padded = std::max<std::uint64_t>(std::uint64_t{1} << bits(main_class(t_)), 8);
+    const std::uint64_t padded = std::bit_ceil(main_class(t_));
     const std::uint64_t bytes = padded <= cache_line_bytes ? padded
                                                            : (main_class(t_) + cache_line_bytes - 1) /
                                                                  cache_line_bytes * cache_line_bytes;
@@ -127,7 +122,7 @@ class rules {
     } else {
       f.advice = remedy::pad;
       f.text = fmt::format("{}: of {} blocks {} straddle lines. Pad it to {} bytes, aligned.", what,
-                           t_.blocks, *t_.searched_straddling, bytes);
+                           t_.blocks, t_.searched_straddling.value_or(0), bytes);
     }
     return f;
   }
@@ -247,23 +242,21 @@ class rules {
     return held > 16 && held <= 128 && held % 16 == 0 ? fmt::format(" (at most {} bytes)", held - 16) : "";
   }
 
-  /// That of most blocks, where it is more than a line.
-  [[nodiscard]] std::optional<std::uint64_t> main_stride() const {
-    if (t_.strides.first_share().value_or(0) < 0.5) return std::nullopt;
+  /// Where most blocks have one and it is more than a line: what keeps them to few sets, and how to change it.
+  [[nodiscard]] std::optional<std::string> stride_advice() const {
+    constexpr double most = 0.5;
+    const double share = t_.strides.first_share().value_or(0);
+    if (share < most || t_.strides.most.front().value <= cache_line_bytes) return std::nullopt;
     const std::uint64_t stride = t_.strides.most.front().value;
-    return stride > cache_line_bytes ? std::optional(stride) : std::nullopt;
+    return fmt::format(
+        "{} of its blocks lie {} bytes behind the one before. Pad them to an odd number of lines, such "
+        "as {} bytes.",
+        percent(share), stride, odd_lines(stride));
   }
 
   static std::uint64_t odd_lines(std::uint64_t stride) {
     const std::uint64_t lines = (stride + cache_line_bytes - 1) / cache_line_bytes;
     return (lines | 1U) * cache_line_bytes;
-  }
-
-  /// Of the smallest power of two that is not less.
-  static unsigned bits(std::uint64_t bytes) {
-    unsigned n = 0;
-    while ((std::uint64_t{1} << n) < bytes) ++n;
-    return n;
   }
 
   /// What one miss brings.
