@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that every file under src/espalier and sim includes only its own layer and those below it.
+"""Checks that every file under src/espalier, preload and sim includes only its own layer and those below it.
 
 The order stands in each root's README.md, in the first table: one row a layer, lowest first. A layer is a
 folder, a header at the top, or several of these that include one another. No root includes a later one. A
@@ -29,7 +29,9 @@ class Root:
 
 
 def roots_of(project: pathlib.Path) -> list[Root]:
-    return [Root(project / "src" / "espalier", "espalier", forbidden=("sim",)), Root(project / "sim", "sim")]
+    return [Root(project / "src" / "espalier", "espalier", forbidden=("sim", "preload")),
+            Root(project / "preload", "preload", forbidden=("sim",)),
+            Root(project / "sim", "sim", forbidden=("preload",))]
 
 
 def layer_order(readme: pathlib.Path) -> dict[str, int]:

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/recording/futex_lock.hpp"
+#include "preload/recording/memory_budget.hpp"
+
+namespace espalier::preload {
+
+/// A live block of the program.
+struct block_record {
+  std::uintptr_t address;
+  std::uint64_t asked;  ///< bytes
+  std::uint64_t held;   ///< bytes that the program may use: malloc_usable_size()
+  std::uint32_t site;
+
+  friend bool operator==(const block_record&, const block_record&) = default;
+};
+
+/// The live blocks by address, beside the heap and never in it. 16 bytes an entry, at most five eighths of
+/// the entries in use; removal shifts entries back, so that no tombstones gather.
+///
+/// Any thread may insert and erase; a block may be erased by another thread than the one that inserted it.
+/// insert, erase: constant expected time but for the growth of a shard, under the shard's lock. Constant-initialised and never destroyed: the program may
+/// allocate before its first constructor and after its last destructor.
+class block_table {
+ public:
+  static constexpr std::uintptr_t address_limit = std::uintptr_t{1} << 48U;
+  static constexpr std::uint64_t asked_limit = (std::uint64_t{1} << 40U) - 1;
+  static constexpr std::uint32_t site_limit = (std::uint32_t{1} << 24U) - 1;
+
+  explicit constexpr block_table(memory_budget& budget) noexcept : budget_(budget) {}
+  block_table(const block_table&) = delete;
+  block_table& operator=(const block_table&) = delete;
+
+  /// Takes the place of an entry with the same address: a block whose end nobody saw. False where memory for
+  /// growing is refused, the address is null or beyond address_limit, or the site beyond site_limit. Sizes
+  /// beyond asked_limit are remembered as asked_limit. `held` is exact where it exceeds `asked` by less than
+  /// exact_slack, and else rounded up to whole pages' worth of slack.
+  [[nodiscard]] bool insert(const block_record& block) noexcept;
+  static constexpr std::uint64_t exact_slack = 0xf000;
+
+  /// True where the address was in the table; `*removed`, if not null, is then what is no longer there.
+  bool erase(std::uintptr_t address, block_record* removed = nullptr) noexcept;
+
+  /// Between these two the table changes only through the caller, who must neither insert nor erase.
+  void lock_all() noexcept;
+  void unlock_all() noexcept;
+
+  /// Entries. Between lock_all() and unlock_all(), or while no other thread uses the table.
+  [[nodiscard]] std::size_t size() const noexcept;
+
+  /// Blocks ever entered. As size().
+  [[nodiscard]] std::uint64_t inserted() const noexcept;
+
+  /// Calls visitor(const block_record&) for each entry, in no order. As size().
+  template <class Visitor>
+  void visit(Visitor&& visitor) const {
+    for (const shard& part : shards_) {
+      for (std::size_t i = 0; i < part.capacity; ++i) {
+        if (part.entries[i].key != 0) visitor(unpacked(part.entries[i]));
+      }
+    }
+  }
+
+  /// Forgets all. As size().
+  void clear() noexcept;
+
+ private:
+  /// Address in the low 48 bits of the key, slack above it; bytes asked in the low 40 of the value, site above.
+  struct entry {
+    std::uint64_t key;
+    std::uint64_t value;
+  };
+  struct alignas(64) shard {
+    futex_lock lock;
+    std::size_t used = 0;
+    std::uint64_t inserted = 0;
+    std::size_t capacity = 0;  // 0 or a power of two
+    entry* entries = nullptr;
+  };
+  static constexpr unsigned shard_bits = 6;
+  static constexpr std::size_t first_capacity = 256;
+
+  static entry packed(const block_record& block) noexcept;
+  static block_record unpacked(const entry& packed) noexcept;
+  static std::uint64_t hash_of(std::uint64_t key) noexcept;
+  static std::size_t home_of(const entry& of, std::size_t mask) noexcept;
+  shard& shard_of(std::uintptr_t address) noexcept;
+  bool grow(shard& part) noexcept;
+
+  memory_budget& budget_;
+  std::array<shard, std::size_t{1} << shard_bits> shards_{};
+};
+
+}  // namespace espalier::preload

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/recording/frame_rule.hpp"
+#include "preload/recording/memory_budget.hpp"
+
+namespace espalier::preload {
+
+/// The deepest stack that is followed.
+inline constexpr unsigned most_frames = 16;
+
+/// What a frame looks like to the function that it called.
+struct caller_state {
+  std::uintptr_t pc;  ///< the return address
+  std::uintptr_t sp;  ///< the stack pointer after the return
+  std::uintptr_t fp;  ///< the frame-pointer register after the return
+};
+
+/// State of the caller of the function in which this stands, which must keep a frame pointer.
+__attribute__((always_inline)) inline caller_state caller_of_this() noexcept {
+  const auto* const frame = static_cast<const std::uintptr_t*>(__builtin_frame_address(0));
+  return {frame[1], reinterpret_cast<std::uintptr_t>(frame + 2), frame[0]};
+}
+
+/// The return addresses of a call stack. The rule of each return address is looked up in the unwinding
+/// information once and then remembered: a frame costs a hash table's hit, where an unwinder interprets the
+/// information again and restores every register. Nothing is guessed; a frame that has no rule ends the stack.
+///
+/// Any thread, signal handlers included; wait-free but for the first sight of a return address, which takes
+/// no lock either. Reads no memory beyond the thread's stack, even where unwinding information is wrong.
+/// Constant-initialised, never destroyed.
+class call_stack {
+ public:
+  explicit constexpr call_stack(memory_budget& budget) noexcept : budget_(budget) {}
+  call_stack(const call_stack&) = delete;
+  call_stack& operator=(const call_stack&) = delete;
+
+  /// Maps the memory for rules; false where it is refused. Once, before walk().
+  [[nodiscard]] bool start() noexcept;
+
+  /// Writes up to `wanted` return addresses to `frames`, innermost first, beginning with that of `from`;
+  /// returns how many.
+  unsigned walk(const caller_state& from, std::uintptr_t* frames, unsigned wanted) noexcept;
+
+  /// Forgets all rules: a module is gone, and another may come to lie at its addresses.
+  void forget() noexcept;
+
+  /// Return addresses whose rules are remembered.
+  [[nodiscard]] std::size_t rules() const noexcept { return used_.load(std::memory_order_relaxed); }
+
+ private:
+  struct slot {
+    std::atomic<std::uintptr_t> address;  // 0 while free; never changes after that
+    std::atomic<std::uint64_t> rule;      // 0 while unknown
+  };
+  static constexpr unsigned slot_bits = 17;
+  static constexpr std::size_t slots = std::size_t{1} << slot_bits;
+  // A program with more call sites than this looks some of them up each time.
+  static constexpr std::size_t most_rules = slots / 4 * 3;
+
+  frame_rule rule_of(std::uintptr_t return_address) noexcept;
+
+  memory_budget& budget_;
+  slot* slots_ = nullptr;
+  std::atomic<std::size_t> used_{0};
+};
+
+}  // namespace espalier::preload

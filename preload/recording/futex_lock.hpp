@@ -1,0 +1,56 @@
+#pragma once
+
+// Source: U. Drepper, Futexes are tricky, 2011, section 5, mutex 2.
+
+#include <atomic>
+#include <cstdint>
+
+namespace espalier::preload {
+
+/// A lock that needs nothing but the kernel: no thread slot, no allocation, no start-up. pthread's would do
+/// but for other preloaded libraries, which interpose its functions and may allocate there. errno is kept.
+/// Not recursive; a child of fork() resets what the forking thread held.
+class futex_lock {
+ public:
+  void lock() noexcept {
+    std::uint32_t expected = open;
+    // order: acquire -> release in unlock()
+    if (!word_.compare_exchange_strong(expected, taken, std::memory_order_acquire, std::memory_order_relaxed))
+      wait_and_lock();
+  }
+
+  bool try_lock() noexcept {
+    std::uint32_t expected = open;
+    return word_.compare_exchange_strong(expected, taken, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+  }
+
+  void unlock() noexcept {
+    // order: release -> acquire in lock()
+    if (word_.exchange(open, std::memory_order_release) == awaited) wake_one();
+  }
+
+ private:
+  static constexpr std::uint32_t open = 0;
+  static constexpr std::uint32_t taken = 1;
+  static constexpr std::uint32_t awaited = 2;
+
+  void wait_and_lock() noexcept;
+  void wake_one() noexcept;
+
+  std::atomic<std::uint32_t> word_{open};
+};
+
+/// std::lock_guard without its header.
+class futex_guard {
+ public:
+  explicit futex_guard(futex_lock& lock) noexcept : lock_(lock) { lock_.lock(); }
+  ~futex_guard() { lock_.unlock(); }
+  futex_guard(const futex_guard&) = delete;
+  futex_guard& operator=(const futex_guard&) = delete;
+
+ private:
+  futex_lock& lock_;
+};
+
+}  // namespace espalier::preload

@@ -1,0 +1,237 @@
+#include "preload/recording/settings.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "preload/recording/call_stack.hpp"
+#include "preload/recording/text.hpp"
+
+namespace espalier::preload {
+namespace {
+
+constexpr const char prefix[] = "ESPALIER_INSPECT_";
+constexpr std::size_t prefix_size = sizeof prefix - 1;
+
+bool is(const char* text, const char* word) noexcept { return std::strcmp(text, word) == 0; }
+
+/// A whole decimal number up to `most`.
+bool read_number(const char* text, std::uint64_t most, std::uint64_t& to) noexcept {
+  if (*text == 0) return false;
+  std::uint64_t value = 0;
+  for (; *text != 0; ++text) {
+    if (*text < '0' || *text > '9') return false;
+    const auto digit = static_cast<std::uint64_t>(*text - '0');
+    if (value > (most - digit) / 10) return false;
+    value = 10 * value + digit;
+  }
+  to = value;
+  return value <= most;
+}
+
+const char* read_file(const char* value, settings& to) noexcept {
+  text path(to.file.data(), to.file.size());
+  if (*value == 0) return "ESPALIER_INSPECT_FILE is empty; name a file, such as espalier-inspect.%p";
+  if (value[0] != '/') {
+    std::array<char, 4096> folder{};
+    // The program may go elsewhere before it ends.
+    if (getcwd(folder.data(), folder.size()) == nullptr)
+      return "ESPALIER_INSPECT_FILE is relative to a folder that is gone; name an absolute path";
+    path << folder.data() << "/";
+  }
+  path << value;
+  return path.whole() ? nullptr : "ESPALIER_INSPECT_FILE is too long; name a path of less than 4096 bytes";
+}
+
+const char* read_frames(const char* value, settings& to) noexcept {
+  std::uint64_t frames = 0;
+  if (!read_number(value, most_frames, frames) || frames == 0)
+    return "ESPALIER_INSPECT_FRAMES is not a number from 1 to 16, the frames of a call site";
+  to.frames = static_cast<unsigned>(frames);
+  return nullptr;
+}
+
+const char* read_sample(const char* value, settings& to) noexcept {
+  constexpr const char* taught =
+      "ESPALIER_INSPECT_SAMPLE is none of all, blocks:N, bytes:N and regions:N, with N from 1 to 2^40: one "
+      "in N "
+      "is recorded";
+  to.sample = {};
+  if (is(value, "all")) return nullptr;
+  const char* const colon = std::strchr(value, ':');
+  if (colon == nullptr) return taught;
+  const auto size = static_cast<std::size_t>(colon - value);
+  const auto names = [&](const char* name) {
+    return size == std::strlen(name) && std::memcmp(value, name, size) == 0;
+  };
+  if (names("blocks")) {
+    to.sample.how = sampling::kind::blocks;
+  } else if (names("bytes")) {
+    to.sample.how = sampling::kind::bytes;
+  } else if (names("regions")) {
+    to.sample.how = sampling::kind::regions;
+  } else {
+    return taught;
+  }
+  const bool read = read_number(colon + 1, std::uint64_t{1} << 40U, to.sample.every);
+  return read && to.sample.every != 0 ? nullptr : taught;
+}
+
+const char* read_signal(const char* value, settings& to) noexcept {
+  constexpr const char* taught = "ESPALIER_INSPECT_SIGNAL is none of USR1, USR2, none and a signal's number";
+  std::uint64_t number = 0;
+  if (is(value, "USR1")) {
+    number = SIGUSR1;
+  } else if (is(value, "USR2")) {
+    number = SIGUSR2;
+  } else if (!is(value, "none")) {
+    const bool read = read_number(value, static_cast<std::uint64_t>(SIGRTMAX), number);
+    if (!read || number == 0 || number == SIGKILL || number == SIGSTOP) return taught;
+  }
+  to.signal = static_cast<int>(number);
+  return nullptr;
+}
+
+const char* read_every(const char* value, settings& to) noexcept {
+  std::uint64_t seconds = 0;
+  if (!read_number(value, 1'000'000'000, seconds))
+    return "ESPALIER_INSPECT_EVERY is not a whole number of seconds between snapshots, 0 for none";
+  to.every_ms = 1000 * seconds;
+  return nullptr;
+}
+
+const char* read_follow(const char* value, settings& to) noexcept {
+  if (is(value, "none")) {
+    to.follow = followed::none;
+  } else if (is(value, "forks")) {
+    to.follow = followed::forks;
+  } else if (is(value, "all")) {
+    to.follow = followed::all;
+  } else {
+    return "ESPALIER_INSPECT_FOLLOW is none of none, forks and all";
+  }
+  return nullptr;
+}
+
+const char* read_pointers(const char* value, settings& to) noexcept {
+  to.pointers = is(value, "1");
+  return to.pointers || is(value, "0")
+             ? nullptr
+             : "ESPALIER_INSPECT_POINTERS is neither 0 nor 1, whether pointers between blocks are sought";
+}
+
+const char* read_memory(const char* value, settings& to) noexcept {
+  std::uint64_t mebibytes = 0;
+  if (!read_number(value, std::uint64_t{1} << 40U, mebibytes) || mebibytes == 0)
+    return "ESPALIER_INSPECT_MEMORY is not a number of MiB, from 1 on, that the recording may take";
+  to.memory_limit = mebibytes << 20U;
+  return nullptr;
+}
+
+const char* read_seed(const char* value, settings& to) noexcept {
+  return read_number(value, std::numeric_limits<std::uint64_t>::max(), to.seed)
+             ? nullptr
+             : "ESPALIER_INSPECT_SEED is not a whole number below 2^64";
+}
+
+struct knob {
+  const char* name;
+  const char* (*read)(const char* value, settings& to) noexcept;
+};
+constexpr std::array<knob, 9> knobs{{
+    {"FILE", read_file},
+    {"FRAMES", read_frames},
+    {"SAMPLE", read_sample},
+    {"SIGNAL", read_signal},
+    {"EVERY", read_every},
+    {"FOLLOW", read_follow},
+    {"POINTERS", read_pointers},
+    {"MEMORY", read_memory},
+    {"SEED", read_seed},
+}};
+
+bool is_ours(const char* variable) noexcept { return std::strncmp(variable, prefix, prefix_size) == 0; }
+
+/// Takes the entries that name the library out of "LD_PRELOAD=one:two"; true where others are left.
+bool remove_library(char* list, const char* library) noexcept {
+  char* to = list;
+  for (const char* at = list; *at != 0;) {
+    const std::size_t size = std::strcspn(at, ": ");
+    const char* name = at;
+    for (const char* c = at; c < at + size; ++c) {
+      if (*c == '/') name = c + 1;
+    }
+    const auto name_size = static_cast<std::size_t>(at + size - name);
+    const bool ours = std::strlen(library) == name_size && std::memcmp(name, library, name_size) == 0;
+    const char* const next = at + size + (at[size] != 0 ? 1 : 0);
+    if (!ours) {
+      if (to != list) *to++ = ':';
+      std::memmove(to, at, size);
+      to += size;
+    }
+    at = next;
+  }
+  *to = 0;
+  return to != list;
+}
+
+}  // namespace
+
+const char* read_settings(char* const* environment, settings& to) noexcept {
+  to = {};
+  to.signal = SIGUSR2;
+  if (const char* const wrong = read_file("espalier-inspect.%p", to)) return wrong;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    if (!is_ours(*environment)) continue;
+    const char* const name = *environment + prefix_size;
+    const char* const equals = std::strchr(name, '=');
+    if (equals == nullptr) continue;
+    const auto size = static_cast<std::size_t>(equals - name);
+    bool known = false;
+    for (const knob& each : knobs) {
+      if (std::strlen(each.name) != size || std::memcmp(each.name, name, size) != 0) continue;
+      known = true;
+      if (const char* const wrong = each.read(equals + 1, to)) return wrong;
+    }
+    if (!known)
+      return "there is an ESPALIER_INSPECT_ variable other than FILE, FRAMES, SAMPLE, SIGNAL, EVERY, FOLLOW, "
+             "POINTERS, MEMORY and SEED";
+  }
+  return nullptr;
+}
+
+void remove_from_environment(char** environment, const char* library) noexcept {
+  constexpr const char preload[] = "LD_PRELOAD=";
+  if (environment == nullptr) return;
+  char** to = environment;
+  for (char** at = environment; *at != nullptr; ++at) {
+    if (is_ours(*at)) continue;
+    const bool of_preload = std::strncmp(*at, preload, sizeof preload - 1) == 0;
+    if (of_preload && !remove_library(*at + sizeof preload - 1, library)) continue;
+    *to++ = *at;
+  }
+  *to = nullptr;
+}
+
+bool file_name(const settings& of, long process, unsigned number, bool of_child, char* to,
+               std::size_t room) noexcept {
+  text name(to, room);
+  bool distinct = false;
+  for (const char* at = of.file.data(); *at != 0; ++at) {
+    if (at[0] == '%' && at[1] == 'p') {
+      name << static_cast<std::uint64_t>(process);
+      distinct = true;
+      ++at;
+    } else if (at[0] == '%' && at[1] == 'n') {
+      name << std::uint64_t{number};
+      ++at;
+    } else {
+      name.append(at, 1);
+    }
+  }
+  if (of_child && !distinct) name << "." << static_cast<std::uint64_t>(process);
+  return name.whole();
+}
+
+}  // namespace espalier::preload
