@@ -1,0 +1,187 @@
+// malloc and its kin. Each calls the next definition of its own name with its own arguments, so that where a
+// block lies and what a failure looks like are the allocator's doing. operator new is not here: libstdc++'s
+// calls malloc, and a program's own calls what it likes.
+
+#include <malloc.h>
+#include <stdlib.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "preload/interposed/bootstrap_arena.hpp"
+#include "preload/interposed/next_malloc.hpp"
+#include "preload/interposed/process.hpp"
+#include "preload/recording/call_stack.hpp"
+
+namespace {
+
+using espalier::preload::block_record;
+using espalier::preload::caller_of_this;
+using espalier::preload::caller_state;
+using espalier::preload::next;
+using espalier::preload::next_malloc;
+using espalier::preload::process_recorder;
+
+constinit espalier::preload::bootstrap_arena bootstrap;
+
+void* out_of_memory() noexcept {
+  errno = ENOMEM;
+  return nullptr;
+}
+
+void* from_bootstrap(std::size_t bytes, std::size_t align = 1) noexcept {
+  void* const block = bootstrap.allocate(bytes, align);
+  return block != nullptr ? block : out_of_memory();
+}
+
+__attribute__((noinline)) void record(const next_malloc& of, void* block, std::size_t asked,
+                                      const caller_state& by) noexcept {
+  const std::size_t held = of.malloc_usable_size != nullptr ? of.malloc_usable_size(block) : asked;
+  process_recorder.allocated(block, asked, held, by);
+}
+
+/// The block that an allocating function was given, recorded.
+__attribute__((always_inline)) inline void* recorded(const next_malloc& of, void* block,
+                                                     std::size_t asked) noexcept {
+  if (block != nullptr && process_recorder.listens()) record(of, block, asked, caller_of_this());
+  return block;
+}
+
+__attribute__((always_inline)) inline void* resized(const next_malloc& of, void* old, std::size_t bytes,
+                                                    void* (*call)(const next_malloc&, void*, std::size_t,
+                                                                  std::size_t),
+                                                    std::size_t count, std::size_t size) noexcept {
+  block_record before;  // NOLINT: freeing() fills it where it says so
+  const bool known = old != nullptr && process_recorder.listens() && process_recorder.freeing(old, &before);
+  void* const block = call(of, old, count, size);
+  if (block != nullptr) return recorded(of, block, bytes);
+  // Of no bytes, the old block was given back; otherwise it is as it was.
+  if (known && bytes != 0) process_recorder.still_there(before);
+  return nullptr;
+}
+
+/// A block of the bootstrap arena moves to the allocator, or within the arena while there is none.
+void* moved_from_bootstrap(const next_malloc* to, void* old, std::size_t bytes) noexcept {
+  const std::size_t before = bootstrap.bytes(old);
+  void* const block = to != nullptr ? to->malloc(bytes) : from_bootstrap(bytes);
+  if (block != nullptr) std::memcpy(block, old, bytes < before ? bytes : before);
+  return block;
+}
+
+std::size_t round_up(std::size_t bytes, std::size_t unit) noexcept {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+constexpr std::size_t page = 4096;
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+void* malloc(std::size_t bytes) noexcept {
+  const next_malloc* const to = next();
+  if (to == nullptr) return from_bootstrap(bytes);
+  return recorded(*to, to->malloc(bytes), bytes);
+}
+
+void* calloc(std::size_t count, std::size_t size) noexcept {
+  const next_malloc* const to = next();
+  if (to == nullptr) {
+    std::size_t bytes = 0;
+    return __builtin_mul_overflow(count, size, &bytes) ? out_of_memory() : from_bootstrap(bytes);
+  }
+  return recorded(*to, to->calloc(count, size), count * size);
+}
+
+void free(void* block) noexcept {
+  if (block == nullptr || bootstrap.contains(block)) return;
+  const next_malloc* const to = next();
+  if (to == nullptr) return;
+  if (process_recorder.listens()) process_recorder.freeing(block);
+  to->free(block);
+}
+
+void* realloc(void* old, std::size_t bytes) noexcept {
+  const next_malloc* const to = next();
+  if (old != nullptr && bootstrap.contains(old)) {
+    void* const block = moved_from_bootstrap(to, old, bytes);
+    return to == nullptr ? block : recorded(*to, block, bytes);
+  }
+  if (to == nullptr) return from_bootstrap(bytes);
+  return resized(
+      *to, old, bytes,
+      [](const next_malloc& of, void* block, std::size_t, std::size_t size) {
+        return of.realloc(block, size);
+      },
+      1, bytes);
+}
+
+void* reallocarray(void* old, std::size_t count, std::size_t size) noexcept {
+  std::size_t bytes = 0;
+  const next_malloc* const to = next();
+  if (__builtin_mul_overflow(count, size, &bytes)) return out_of_memory();
+  if (to == nullptr || to->reallocarray == nullptr || (old != nullptr && bootstrap.contains(old))) {
+    if (to == nullptr) return old == nullptr ? from_bootstrap(bytes) : moved_from_bootstrap(to, old, bytes);
+    if (old != nullptr && bootstrap.contains(old))
+      return recorded(*to, moved_from_bootstrap(to, old, bytes), bytes);
+    return resized(
+        *to, old, bytes,
+        [](const next_malloc& of, void* block, std::size_t n, std::size_t s) {
+          return of.realloc(block, n * s);
+        },
+        count, size);
+  }
+  return resized(
+      *to, old, bytes,
+      [](const next_malloc& of, void* block, std::size_t n, std::size_t s) {
+        return of.reallocarray(block, n, s);
+      },
+      count, size);
+}
+
+int posix_memalign(void** block, std::size_t align, std::size_t bytes) noexcept {
+  const next_malloc* const to = next();
+  if (to == nullptr) {
+    *block = bootstrap.allocate(bytes, align);
+    return *block == nullptr ? ENOMEM : 0;
+  }
+  const int failure = to->posix_memalign(block, align, bytes);
+  if (failure == 0) recorded(*to, *block, bytes);
+  return failure;
+}
+
+void* aligned_alloc(std::size_t align, std::size_t bytes) noexcept {
+  const next_malloc* const to = next();
+  if (to == nullptr) return from_bootstrap(bytes, align);
+  return recorded(*to, to->aligned_alloc(align, bytes), bytes);
+}
+
+void* memalign(std::size_t align, std::size_t bytes) noexcept {
+  const next_malloc* const to = next();
+  if (to == nullptr) return from_bootstrap(bytes, align);
+  return recorded(*to, to->memalign(align, bytes), bytes);
+}
+
+void* valloc(std::size_t bytes) noexcept {
+  const next_malloc* const to = next();
+  if (to == nullptr) return from_bootstrap(bytes, page);
+  return recorded(*to, to->valloc(bytes), bytes);
+}
+
+void* pvalloc(std::size_t bytes) noexcept {
+  const next_malloc* const to = next();
+  if (to == nullptr) return from_bootstrap(round_up(bytes, page), page);
+  return recorded(*to, to->pvalloc(bytes), bytes);
+}
+
+std::size_t malloc_usable_size(void* block) noexcept {
+  if (block != nullptr && bootstrap.contains(block)) return bootstrap.bytes(block);
+  const next_malloc* const to = next();
+  return to == nullptr || to->malloc_usable_size == nullptr ? 0 : to->malloc_usable_size(block);
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,134 @@
+// The beginning and the ways to end of the program, its copies, and modules that go. A snapshot at the end is
+// taken where the program decides to end: before handlers of atexit() and destructors take apart what it built.
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "preload/interposed/next_malloc.hpp"
+#include "preload/interposed/process.hpp"
+
+namespace espalier::preload {
+
+constinit recorder process_recorder;
+
+namespace {
+
+constexpr const char library_name[] = "libespalier-inspect.so";
+
+using main_function = int (*)(int, char**, char**);
+main_function program_main = nullptr;
+
+void on_signal(int) {
+  const int kept = errno;
+  process_recorder.signalled();
+  errno = kept;
+}
+
+/// Where the program is to be ended by the signal or ignores it by inheritance, ours is what it is for.
+void listen_to(int number) noexcept {
+  struct sigaction action{};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(number, &action, nullptr);
+}
+
+void say(const char* what) noexcept {
+  constexpr const char before[] = "espalier: the program is not recorded: ";
+  // Nothing is left to do where standard error is closed.
+  if (write(STDERR_FILENO, before, sizeof before - 1) < 0) return;
+  if (write(STDERR_FILENO, what, std::strlen(what)) < 0) return;
+  if (write(STDERR_FILENO, "\n", 1) < 0) return;
+}
+
+void begin(char** environment) noexcept {
+  static bool begun = false;
+  if (begun) return;
+  begun = true;
+  const int kept = errno;
+  static constinit settings how;
+  const char* const wrong = read_settings(environment, how);
+  if (how.follow != followed::all) remove_from_environment(environment, library_name);
+  if (wrong != nullptr) {
+    say(wrong);
+  } else if (next() != nullptr) {
+    this_thread.inside = true;
+    pthread_atfork([] { process_recorder.before_fork(); }, [] { process_recorder.after_fork_in_parent(); },
+                   [] { process_recorder.after_fork_in_child(); });
+    this_thread.inside = false;
+    if (how.signal != 0) listen_to(how.signal);
+    process_recorder.start(how);
+  }
+  errno = kept;
+}
+
+__attribute__((constructor)) void begin_with_library(int, char**, char** environment) { begin(environment); }
+
+/// Reached where the program ends by a way that is not interposed.
+__attribute__((destructor)) void end_with_library() { process_recorder.finish("end"); }
+
+int main_with_end(int count, char** arguments, char** environment) {
+  const int status = program_main(count, arguments, environment);
+  process_recorder.finish("return from main");
+  return status;
+}
+
+template <class Function>
+Function* next_function(const char* name) noexcept {
+  return reinterpret_cast<Function*>(next_definition(name));
+}
+
+}  // namespace
+}  // namespace espalier::preload
+
+using espalier::preload::next_function;
+using espalier::preload::process_recorder;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+int __libc_start_main(int (*main)(int, char**, char**), int count, char** arguments, void (*initialise)(),
+                      void (*finalise)(), void (*finalise_linker)(), void* stack_end) {
+  espalier::preload::program_main = main;
+  return next_function<decltype(__libc_start_main)>("__libc_start_main")(
+      espalier::preload::main_with_end, count, arguments, initialise, finalise, finalise_linker, stack_end);
+}
+
+[[noreturn]] void exit(int status) noexcept {
+  process_recorder.finish("exit");
+  next_function<void(int)>("exit")(status);
+  __builtin_unreachable();
+}
+
+[[noreturn]] void quick_exit(int status) noexcept {
+  process_recorder.finish("quick_exit");
+  next_function<void(int)>("quick_exit")(status);
+  __builtin_unreachable();
+}
+
+[[noreturn]] void _exit(int status) {
+  process_recorder.finish("_exit");
+  next_function<void(int)>("_exit")(status);
+  __builtin_unreachable();
+}
+
+[[noreturn]] void _Exit(int status) noexcept {
+  process_recorder.finish("_exit");
+  next_function<void(int)>("_Exit")(status);
+  __builtin_unreachable();
+}
+
+int dlclose(void* module) noexcept {
+  const int failure = next_function<int(void*)>("dlclose")(module);
+  if (failure == 0) process_recorder.modules_changed();
+  return failure;
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+
+namespace espalier::preload {
+
+/// The allocator that the program would have without us: the next definition of each function in the order of
+/// the dynamic linker. Function pointers, null where that allocator has no such function.
+struct next_malloc {
+  void* (*malloc)(std::size_t);
+  void* (*calloc)(std::size_t, std::size_t);
+  void* (*realloc)(void*, std::size_t);
+  void* (*reallocarray)(void*, std::size_t, std::size_t);
+  void (*free)(void*);
+  int (*posix_memalign)(void**, std::size_t, std::size_t);
+  void* (*aligned_alloc)(std::size_t, std::size_t);
+  void* (*memalign)(std::size_t, std::size_t);
+  void* (*valloc)(std::size_t);
+  void* (*pvalloc)(std::size_t);
+  std::size_t (*malloc_usable_size)(void*);
+};
+
+/// The definition of a function after ours; null where there is none.
+void* next_definition(const char* name) noexcept;
+
+/// Null while they are being looked up, by this thread or, in its first instants, by another: allocations are
+/// then the bootstrap arena's.
+[[nodiscard]] const next_malloc* next() noexcept;
+
+}  // namespace espalier::preload
