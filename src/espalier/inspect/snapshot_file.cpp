@@ -1,23 +1,18 @@
 #include "espalier/inspect/snapshot_file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "espalier/inspect/snapshot_format.hpp"
+#include "espalier/inspect/snapshot_input.hpp"
 
 namespace espalier::inspect {
 namespace {
@@ -82,93 +77,20 @@ std::string_view bytes_of(const std::vector<T>& all) {
 
 // Reading
 
-class descriptor {
- public:
-  explicit descriptor(const std::filesystem::path& file)
-      : file_(file), number_(open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (number_ < 0) fail();
-  }
-  descriptor(const descriptor&) = delete;
-  descriptor& operator=(const descriptor&) = delete;
-  ~descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-
-  [[noreturn]] void fail() const {
-    throw std::system_error(errno, std::generic_category(),
-                            fmt::format("cannot read the snapshot '{}'", file_.string()));
-  }
-  [[noreturn]] void refuse(std::string_view why) const {
-    throw std::invalid_argument(fmt::format("'{}' {}", file_.string(), why));
-  }
-  [[noreturn]] void refuse_damage(std::string_view what) const {
-    refuse(fmt::format("is a damaged snapshot: {}; take it again", what));
-  }
-
-  [[nodiscard]] std::uint64_t size() const {
-    struct ::stat status{};
-    if (fstat(number_, &status) != 0) fail();
-    if (!S_ISREG(status.st_mode)) refuse("is no file; name one that a snapshot was written to");
-    return static_cast<std::uint64_t>(status.st_size);
-  }
-
-  /// False where the file ends before.
-  [[nodiscard]] bool read_whole(void* to, std::uint64_t bytes) const {
-    auto* at = static_cast<char*>(to);
-    while (bytes > 0) {
-      const ssize_t got = ::read(number_, at, bytes);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) fail();
-      if (got == 0) return false;
-      at += got;
-      bytes -= static_cast<std::uint64_t>(got);
-    }
-    return true;
-  }
-
- private:
-  const std::filesystem::path& file_;
-  int number_;
-};
-
-/// Takes numbers and texts from the front of a section; what is not there is damage.
-class section_reader {
- public:
-  section_reader(const descriptor& file, std::string_view rest) : file_(file), rest_(rest) {}
-
-  std::uint32_t number() {
-    std::uint32_t n = 0;
-    std::memcpy(&n, take(sizeof n).data(), sizeof n);
-    return n;
-  }
-  std::string text() { return std::string(take(number())); }
-  std::vector<byte_range> ranges() {
-    std::vector<byte_range> all;
-    for (std::uint32_t left = number(); left > 0; --left) {
-      const std::uint32_t first = number();
-      all.push_back({first, number()});
-    }
-    return all;
-  }
-  void end() const {
-    if (!rest_.empty()) file_.refuse_damage("a section is longer than what it holds");
-  }
-
- private:
-  std::string_view take(std::size_t bytes) {
-    if (bytes > rest_.size()) file_.refuse_damage("a section is shorter than what it holds");
-    const std::string_view taken = rest_.substr(0, bytes);
-    rest_.remove_prefix(bytes);
-    return taken;
-  }
-
-  const descriptor& file_;
-  std::string_view rest_;
-};
-
 class snapshot_reader {
  public:
   explicit snapshot_reader(const std::filesystem::path& from) : file_(from), size_(file_.size()) {}
+
+  std::vector<char> read_section(std::uint32_t tag) {
+    read_entries();
+    std::vector<char> found;
+    for (const format::section_entry& e : entries_) {
+      std::vector<char> payload;
+      read_payload(e, payload);
+      if (e.tag == tag) found = std::move(payload);
+    }
+    return found;
+  }
 
   snapshot read() {
     read_entries();
@@ -279,7 +201,7 @@ class snapshot_reader {
     in.end();
   }
 
-  descriptor file_;
+  snapshot_input file_;
   std::uint64_t size_;
   std::vector<format::section_entry> entries_;
   snapshot read_;
@@ -332,5 +254,9 @@ void write_snapshot(const snapshot& s, const std::filesystem::path& to) {
 }
 
 snapshot read_snapshot(const std::filesystem::path& from) { return snapshot_reader(from).read(); }
+
+std::vector<char> read_section(const std::filesystem::path& from, std::uint32_t tag) {
+  return snapshot_reader(from).read_section(tag);
+}
 
 }  // namespace espalier::inspect

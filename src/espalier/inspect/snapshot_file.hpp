@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <vector>
 
 #include "espalier/hw/output_file.hpp"
 #include "espalier/inspect/snapshot.hpp"
@@ -17,5 +19,9 @@ void write_snapshot(const snapshot& s, const std::filesystem::path& to);
 /// file is something else, cut short, damaged or of another version, and std::system_error where it cannot be
 /// read. Time and memory are linear in the file's size, whatever is in it.
 [[nodiscard]] snapshot read_snapshot(const std::filesystem::path& from);
+
+/// What stands in the section with this tag; empty where there is none. For sections that read_snapshot() skips.
+/// Reads and checks the whole file, and throws as read_snapshot().
+[[nodiscard]] std::vector<char> read_section(const std::filesystem::path& from, std::uint32_t tag);
 
 }  // namespace espalier::inspect

@@ -1,0 +1,210 @@
+// With elfutils' libdw, which finds separate debug information by build id and by debug link.
+
+#include <cxxabi.h>
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <fmt/format.h>
+#include <gelf.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "espalier/programs/code_names.hpp"
+
+namespace espalier::programs {
+namespace {
+
+std::string demangled(const char* symbol) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(symbol, nullptr, nullptr, &status), &std::free);
+  return short_function_name(status == 0 ? text.get() : symbol);
+}
+
+/// Of a function's or an inlined call's entry.
+std::string name_of(Dwarf_Die& entry) {
+  Dwarf_Attribute attribute;
+  for (const unsigned linkage : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
+    if (dwarf_attr_integrate(&entry, linkage, &attribute) == nullptr) continue;
+    if (const char* const symbol = dwarf_formstring(&attribute)) return demangled(symbol);
+  }
+  const char* const name = dwarf_diename(&entry);
+  return name == nullptr ? "" : name;
+}
+
+/// Where an inlined call was written.
+void read_call(Dwarf_Die& inlined, Dwarf_Die& unit, code_place& outer) {
+  Dwarf_Attribute attribute;
+  Dwarf_Word value = 0;
+  Dwarf_Files* files = nullptr;
+  std::size_t count = 0;
+  if (dwarf_formudata(dwarf_attr(&inlined, DW_AT_call_line, &attribute), &value) == 0)
+    outer.line = static_cast<int>(value);
+  if (dwarf_getsrcfiles(&unit, &files, &count) != 0) return;
+  if (dwarf_formudata(dwarf_attr(&inlined, DW_AT_call_file, &attribute), &value) != 0) return;
+  if (const char* const path = dwarf_filesrc(files, value, nullptr, nullptr))
+    outer.file = std::filesystem::path(path).filename().string();
+}
+
+/// Where the functions of a stripped file begin, ascending: the search table of its unwinding information, in the
+/// form that linkers write (Linux Standard Base 5.0, section 10.6.2).
+std::vector<GElf_Addr> function_begins(Dwfl_Module* module) {
+  constexpr std::size_t table_offset = 12;
+  std::vector<GElf_Addr> begins;
+  GElf_Addr ignored = 0;
+  Elf* const elf = dwfl_module_getelf(module, &ignored);
+  std::size_t names = 0;
+  if (elf == nullptr || elf_getshdrstrndx(elf, &names) != 0) return begins;
+  for (Elf_Scn* section = nullptr; (section = elf_nextscn(elf, section)) != nullptr;) {
+    GElf_Shdr header;
+    if (gelf_getshdr(section, &header) == nullptr) continue;
+    const char* const name = elf_strptr(elf, names, header.sh_name);
+    if (name == nullptr || std::string_view(name) != ".eh_frame_hdr") continue;
+    const Elf_Data* const data = elf_rawdata(section, nullptr);
+    if (data == nullptr || data->d_size < table_offset) return begins;
+    const auto* const bytes = static_cast<const unsigned char*>(data->d_buf);
+    if (bytes[0] != 1 || bytes[2] != DW_EH_PE_udata4 || bytes[3] != (DW_EH_PE_datarel | DW_EH_PE_sdata4))
+      return begins;
+    for (std::size_t at = table_offset; at + 8 <= data->d_size; at += 8) {
+      std::int32_t distance = 0;
+      std::memcpy(&distance, bytes + at, sizeof distance);
+      begins.push_back(header.sh_addr + static_cast<GElf_Addr>(std::int64_t{distance}));
+    }
+  }
+  return begins;
+}
+
+}  // namespace
+
+class code_names::files {
+ public:
+  explicit files(std::span<const code_module> all) : modules(all), opened_(all.size()) {}
+
+  std::vector<code_place> places_of(const code_frame& frame) {
+    std::vector<code_place> places{unnamed_place(modules, frame)};
+    if (!frame.module) return places;
+    file& in = opened(*frame.module);
+    if (in.module == nullptr) return places;
+    // The call lies before the address that it returns to.
+    const Dwarf_Addr call = frame.address - 1 + in.bias;
+    if (!name_by_debug_info(in, call, places) && !name_by_symbol(in, call, places.front()))
+      name_by_unwind_table(in, call, places.front());
+    return places;
+  }
+
+  std::span<const code_module> modules;
+
+ private:
+  struct end_session {
+    void operator()(Dwfl* session) const noexcept { dwfl_end(session); }
+  };
+  struct file {
+    bool tried = false;
+    std::unique_ptr<Dwfl, end_session> session;
+    Dwfl_Module* module = nullptr;
+    Dwarf_Addr bias = 0;
+    bool begins_read = false;
+    std::vector<GElf_Addr> begins;
+  };
+
+  file& opened(std::uint32_t index) {
+    file& one = opened_[index];
+    if (std::exchange(one.tried, true)) return one;
+    static char* no_path = nullptr;
+    static const Dwfl_Callbacks callbacks{dwfl_build_id_find_elf, dwfl_standard_find_debuginfo,
+                                          dwfl_offline_section_address, &no_path};
+    const std::string& path = modules[index].path;
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(path, ignored)) return one;
+    one.session.reset(dwfl_begin(&callbacks));
+    if (!one.session) return one;
+    Dwfl_Module* const module = dwfl_report_offline(one.session.get(), path.c_str(), path.c_str(), -1);
+    dwfl_report_end(one.session.get(), nullptr, nullptr);
+    if (module == nullptr || dwfl_module_getelf(module, &one.bias) == nullptr) return one;
+    const unsigned char* id = nullptr;
+    GElf_Addr where = 0;
+    const int size = dwfl_module_build_id(module, &id, &where);
+    const std::string_view there(reinterpret_cast<const char*>(id),
+                                 size > 0 ? static_cast<std::size_t>(size) : 0);
+    // Another file by now has this name: its names would be wrong.
+    if (there != modules[index].build_id) return one;
+    one.module = module;
+    return one;
+  }
+
+  static bool name_by_debug_info(const file& in, Dwarf_Addr call, std::vector<code_place>& places) {
+    Dwarf_Addr bias = 0;
+    Dwarf_Die* const unit = dwfl_module_addrdie(in.module, call, &bias);
+    if (unit == nullptr) return false;
+    Dwarf_Die* innermost = nullptr;
+    if (dwarf_getscopes(unit, call - bias, &innermost) <= 0) return false;
+    const std::unique_ptr<Dwarf_Die, decltype(&std::free)> innermost_owner(innermost, &std::free);
+    // Those around an inlined call as they are in the code, not as they were in the source.
+    Dwarf_Die* scopes = nullptr;
+    const int count = dwarf_getscopes_die(innermost, &scopes);
+    if (count <= 0) return false;
+    const std::unique_ptr<Dwarf_Die, decltype(&std::free)> owner(scopes, &std::free);
+
+    code_place place = places.front();
+    place.source = name_source::debug_info;
+    if (Dwfl_Line* const line = dwfl_module_getsrc(in.module, call)) {
+      if (const char* const path = dwfl_lineinfo(line, nullptr, &place.line, nullptr, nullptr, nullptr))
+        place.file = std::filesystem::path(path).filename().string();
+    }
+    std::vector<code_place> named;
+    for (int i = 0; i < count; ++i) {
+      const int tag = dwarf_tag(&scopes[i]);
+      if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram) continue;
+      place.function = name_of(scopes[i]);
+      if (place.function.empty()) return false;
+      named.push_back(place);
+      if (tag == DW_TAG_subprogram) break;
+      read_call(scopes[i], *unit, place);
+    }
+    if (named.empty()) return false;
+    places = std::move(named);
+    return true;
+  }
+
+  static bool name_by_symbol(const file& in, Dwarf_Addr call, code_place& place) {
+    GElf_Off offset = 0;
+    GElf_Sym symbol;
+    const char* const name =
+        dwfl_module_addrinfo(in.module, call, &offset, &symbol, nullptr, nullptr, nullptr);
+    // Beyond its end a symbol says nothing of what lies there.
+    if (name == nullptr || offset >= symbol.st_size) return false;
+    place.function = demangled(name);
+    place.source = name_source::symbol_table;
+    return true;
+  }
+
+  void name_by_unwind_table(file& in, Dwarf_Addr call, code_place& place) {
+    if (!std::exchange(in.begins_read, true)) in.begins = function_begins(in.module);
+    const auto behind = std::ranges::upper_bound(in.begins, call - in.bias);
+    if (behind == in.begins.begin()) return;
+    place.function = fmt::format("{}+{:#x}", place.module, behind[-1]);
+    place.source = name_source::unwind_table;
+  }
+
+  std::vector<file> opened_;
+};
+
+code_names::code_names(std::span<const code_module> modules) : files_(std::make_unique<files>(modules)) {}
+code_names::~code_names() = default;
+code_names::code_names(code_names&&) noexcept = default;
+code_names& code_names::operator=(code_names&&) noexcept = default;
+
+bool code_names::available() noexcept { return true; }
+
+std::vector<code_place> code_names::places_of(const code_frame& frame) { return files_->places_of(frame); }
+
+}  // namespace espalier::programs

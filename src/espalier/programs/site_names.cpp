@@ -1,0 +1,171 @@
+#include "espalier/programs/site_names.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+
+namespace espalier::programs {
+namespace {
+
+/// Sizes and callers from which on a function is taken for an allocator.
+constexpr std::size_t sizes_of_an_allocator = 4;
+constexpr std::size_t callers_of_an_allocator = 4;
+
+std::string displayed(const code_place& place) {
+  switch (place.source) {
+    case name_source::debug_info:
+      if (place.file.empty()) break;
+      return fmt::format("{} ({}:{})", place.function, place.file, place.line);
+    case name_source::symbol_table:
+      break;
+    case name_source::unwind_table:
+    case name_source::module_only:
+      return place.function;
+  }
+  return fmt::format("{} ({})", place.function, place.module);
+}
+
+/// A site's places that are no allocators by name, innermost first; the outermost of all where every one is.
+std::vector<code_place> places_beyond_allocators(const std::vector<code_frame>& frames, code_names& names) {
+  std::vector<code_place> beyond;
+  code_place outermost;
+  for (const code_frame& frame : frames) {
+    for (code_place& place : names.places_of(frame)) {
+      if (!is_allocator_name(place.function)) {
+        beyond.push_back(std::move(place));
+      } else if (beyond.empty()) {
+        outermost = std::move(place);
+      }
+    }
+  }
+  if (beyond.empty()) beyond.push_back(std::move(outermost));
+  return beyond;
+}
+
+struct function_use {
+  std::set<std::uint64_t> sizes;
+  std::set<std::string> callers;
+
+  [[nodiscard]] bool allocates_for_others() const {
+    return sizes.size() >= sizes_of_an_allocator && callers.size() >= callers_of_an_allocator;
+  }
+};
+
+/// A function of a module; two modules may have one of the same name.
+std::string identity(const code_place& place) { return place.module + '\n' + place.function; }
+
+class site_namer {
+ public:
+  site_namer(const inspect::snapshot& s, const call_sites& sites, code_names& names)
+      : sizes_(sites.sites.size()) {
+    for (const inspect::live_block& b : s.blocks) {
+      // More sizes than that say nothing new.
+      if (sizes_[b.type].size() < sizes_of_an_allocator) sizes_[b.type].insert(b.bytes);
+    }
+    for (const auto& frames : sites.sites) places_.push_back(places_beyond_allocators(frames, names));
+    std::vector<std::size_t> chosen(places_.size());
+    // An allocator may call another: xcalloc xmalloc. Each round looks one place further out.
+    constexpr int rounds = 3;
+    for (int round = 0; round < rounds && move_outwards(chosen); ++round) {
+    }
+    chosen_ = std::move(chosen);
+  }
+
+  [[nodiscard]] const code_place& place_of(std::size_t site) const { return places_[site][chosen_[site]]; }
+
+ private:
+  bool move_outwards(std::vector<std::size_t>& chosen) const {
+    std::unordered_map<std::string, function_use> uses;
+    for (std::size_t site = 0; site < places_.size(); ++site) {
+      const auto& places = places_[site];
+      function_use& use = uses[identity(places[chosen[site]])];
+      use.sizes.insert(sizes_[site].begin(), sizes_[site].end());
+      if (chosen[site] + 1 < places.size()) use.callers.insert(identity(places[chosen[site] + 1]));
+    }
+    bool moved = false;
+    for (std::size_t site = 0; site < places_.size(); ++site) {
+      const auto& places = places_[site];
+      if (chosen[site] + 1 == places.size() || !uses[identity(places[chosen[site]])].allocates_for_others())
+        continue;
+      ++chosen[site];
+      moved = true;
+    }
+    return moved;
+  }
+
+  std::vector<std::set<std::uint64_t>> sizes_;
+  std::vector<std::vector<code_place>> places_;
+  std::vector<std::size_t> chosen_;
+};
+
+void add_to(naming& shares, name_source source, std::uint64_t bytes) {
+  switch (source) {
+    case name_source::debug_info:
+      shares.by_debug_info += bytes;
+      break;
+    case name_source::symbol_table:
+      shares.by_symbol_table += bytes;
+      break;
+    case name_source::unwind_table:
+      shares.by_unwind_table += bytes;
+      break;
+    case name_source::module_only:
+      shares.unnamed += bytes;
+      break;
+  }
+}
+
+}  // namespace
+
+bool is_allocator_name(std::string_view function) {
+  constexpr std::array<std::string_view, 4> of_the_standard_library{"std::", "__gnu_cxx::", "operator new",
+                                                                    "boost::container::"};
+  if (std::ranges::any_of(of_the_standard_library, [&](auto name) { return function.starts_with(name); }))
+    return true;
+  std::string plain;
+  for (const char c : function) {
+    if (c != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  constexpr std::array<std::string_view, 8> parts{"malloc",   "calloc", "realloc", "zalloc",
+                                                  "memalign", "strdup", "strndup", "memdup"};
+  if (std::ranges::any_of(parts, [&](auto part) { return plain.find(part) != std::string::npos; }))
+    return true;
+  return plain.ends_with("alloc") || plain == "valloc" || plain.ends_with("asprintf");
+}
+
+naming name_types(inspect::snapshot& s, const call_sites& sites, code_names& names) {
+  if (sites.sites.size() != s.types.size())
+    throw std::invalid_argument(
+        fmt::format("a snapshot of {} types does not go with {} call sites; read both from one file",
+                    s.types.size(), sites.sites.size()));
+  const site_namer namer(s, sites, names);
+  std::map<std::string, inspect::type_index> indices;
+  std::vector<inspect::block_type> types;
+  // Sites whose blocks have all gone are no types.
+  std::vector<std::optional<inspect::type_index>> renumbered(sites.sites.size());
+  naming shares;
+  for (inspect::live_block& b : s.blocks) {
+    const code_place& place = namer.place_of(b.type);
+    auto& number = renumbered[b.type];
+    if (!number) {
+      std::string name = displayed(place);
+      const auto [at, added] = indices.try_emplace(name, static_cast<inspect::type_index>(types.size()));
+      if (added) types.push_back({std::move(name), s.types[b.type].written, {}, {}});
+      number = at->second;
+    }
+    add_to(shares, place.source, b.bytes);
+    b.type = *number;
+  }
+  s.types = std::move(types);
+  return shares;
+}
+
+}  // namespace espalier::programs
