@@ -249,7 +249,12 @@ class row_machine {
     if (place* const column = row_.column(reg)) *column = *initial_.column(reg);
   }
   void set_saved(std::uint64_t reg, std::int64_t factored) noexcept {
-    set(reg, {place::kind::at_cfa, 0, factored * common_.data_factor});
+    set(reg, {place::kind::at_cfa, 0, scaled(factored)});
+  }
+  /// Wraps around rather than overflow: damaged numbers may be of any size.
+  [[nodiscard]] std::int64_t scaled(std::int64_t factored) const noexcept {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(factored) *
+                                     static_cast<std::uint64_t>(common_.data_factor));
   }
   void set_cfa(std::uint64_t reg, std::int64_t offset) noexcept {
     row_.cfa_how = row::kind::register_and_offset;
@@ -356,11 +361,11 @@ class row_machine {
       }
       case 0x12: {  // DW_CFA_def_cfa_sf
         const std::uint64_t reg = in.uleb();
-        set_cfa(reg, in.sleb() * common_.data_factor);
+        set_cfa(reg, scaled(in.sleb()));
         return true;
       }
       case 0x13:  // DW_CFA_def_cfa_offset_sf
-        row_.cfa_offset = in.sleb() * common_.data_factor;
+        row_.cfa_offset = scaled(in.sleb());
         return true;
       case 0x14:  // DW_CFA_val_offset, DW_CFA_val_offset_sf
       case 0x15: {

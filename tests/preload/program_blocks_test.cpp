@@ -1,0 +1,141 @@
+// Which blocks of a program are in its record, and behind which calls.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "espalier/inspect/snapshot_file.hpp"
+#include "espalier/programs/call_sites.hpp"
+#include "program_fixture.hpp"
+
+namespace espalier::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+using preload_blocks = preload_program;
+
+TEST_F(preload_blocks, has_a_block_for_each_that_it_keeps) {
+  const recording got = recorded({program("every_function")}, 0);
+  using b = blocks_of_function;
+  EXPECT_EQ(got.of("keep_plain"), (b{3, 100}));
+  EXPECT_EQ(got.of("keep_zeroed"), (b{2, 210}));
+  EXPECT_EQ(got.of("keep_resized_null"), (b{1, 300}));
+  EXPECT_EQ(got.of("keep_grown"), (b{1, 100000}));
+  EXPECT_EQ(got.of("keep_shrunk"), (b{1, 40}));
+  EXPECT_EQ(got.of("keep_what_cannot_grow"), (b{1, 77}));
+  EXPECT_EQ(got.of("give_back_by_resizing"), (b{0, 0}));
+  EXPECT_EQ(got.of("keep_array"), (b{1, 341}));
+  EXPECT_EQ(got.of("keep_posix"), (b{1, 400}));
+  EXPECT_EQ(got.of("keep_aligned"), (b{1, 128}));
+  EXPECT_EQ(got.of("keep_old_aligned"), (b{1, 500}));
+  EXPECT_EQ(got.of("keep_page"), (b{1, 600}));
+  EXPECT_EQ(got.of("keep_whole_pages"), (b{1, 700}));
+  EXPECT_EQ(got.of("keep_text"), (b{1, 12}));
+  EXPECT_EQ(got.of("fail"), (b{0, 0}));
+  EXPECT_EQ(got.of("keep_nothing"), (b{0, 0}));
+  EXPECT_EQ(got.of("main"), (b{0, 0}));
+}
+
+TEST_F(preload_blocks, has_blocks_that_hold_what_was_asked_for) {
+  const recording got = recorded({program("every_function")}, 0);
+  ASSERT_GE(got.snapshot.blocks.size(), 16U);
+  for (const inspect::live_block& block : got.snapshot.blocks) {
+    EXPECT_GE(block.held(), block.bytes);
+    EXPECT_EQ(block.address % 16, 0U);
+  }
+  EXPECT_EQ(got.fact("taken at"), "return from main");
+  EXPECT_EQ(got.fact("sampling"), "all");
+  EXPECT_EQ(got.fact("blocks left out"), "0");
+  EXPECT_EQ(got.fact("allocations passed over"), "0");
+  EXPECT_GT(got.number("allocations recorded"), 1000U);
+  EXPECT_GT(got.number("bytes of the recording"), 0U);
+  EXPECT_EQ(got.fact("recording stopped"), "");
+  EXPECT_THAT(got.snapshot.subject, EndsWith(program("every_function")));
+  EXPECT_THAT(got.snapshot.links_unknown, Not(IsEmpty()));
+  EXPECT_THAT(runs.files(), ElementsAre("snapshot")) << "nothing half-written is left";
+}
+
+TEST_F(preload_blocks, in_cpp_has_its_operators_and_containers) {
+  const recording got = recorded({program("every_new")}, 0);
+  using b = blocks_of_function;
+  EXPECT_EQ(got.of("keep_new"), (b{1, 100}));
+  EXPECT_EQ(got.of("keep_new_array"), (b{1, 200}));
+  EXPECT_EQ(got.of("keep_new_nothrow"), (b{1, 300}));
+  EXPECT_EQ(got.of("keep_new_aligned"), (b{1, 512})) << "libstdc++ asks for a multiple of the alignment";
+  EXPECT_EQ(got.of("keep_new_of_nothing"), (b{1, 1})) << "and never for nothing";
+  EXPECT_EQ(got.of("keep_own"), (b{1, 52})) << "an operator new of a class's own hands on as any other";
+  EXPECT_EQ(got.of("keep_vector"), (b{2, 24 + 8 * 1024}));
+  EXPECT_EQ(got.of("keep_map").blocks, 1U + 100 + 100) << "the map, its nodes and their texts";
+  EXPECT_EQ(got.of("keep_nothing"), (b{0, 0}));
+  EXPECT_EQ(got.of("at_the_end"), (b{1, 2000})) << "destroyed behind the snapshot";
+}
+
+TEST_F(preload_blocks, has_threads_that_give_back_each_others_blocks) {
+  const recording got = recorded({program("threads")}, 0);
+  EXPECT_EQ(got.of("allocate"), (blocks_of_function{400, 400 * 48}));
+  EXPECT_GE(got.number("allocations recorded"), 80400U);
+}
+
+TEST_F(preload_blocks, is_not_led_astray_by_frames) {
+  static_cast<void>(recorded({program("frames")}, 0));
+  // Who called the leaf that allocates: its sizes tell, and so must the second frames.
+  const inspect::snapshot s = inspect::read_snapshot(runs.folder() / "snapshot");
+  const programs::call_sites sites = programs::read_call_sites(runs.folder() / "snapshot");
+  programs::code_names names(sites.modules);
+  std::map<std::uint64_t, std::map<std::string, int>> callers;
+  for (const inspect::live_block& block : s.blocks)
+    ++callers[block.bytes][names.places_of(sites.sites[block.type].at(1)).front().function];
+  const auto called_by = [](const char* function, int times) {
+    return std::map<std::string, int>{{function, times}};
+  };
+  EXPECT_EQ(callers[64], called_by("first_caller", 100));
+  EXPECT_EQ(callers[72], called_by("first_caller", 100));
+  EXPECT_EQ(callers[80], called_by("second_caller", 100));
+  EXPECT_EQ(callers[88], called_by("second_caller", 100));
+  EXPECT_EQ(callers[96], called_by("realigning_caller", 1));
+  EXPECT_EQ(callers[24].size(), 1U) << "the C library's qsort";
+}
+
+TEST_F(preload_blocks, has_modules_that_come_and_go) {
+  const recording got =
+      recorded({program("modules"), program("libplugin_one.so"), program("libplugin_two.so")}, 0);
+  EXPECT_EQ(got.of("keep_one"), (blocks_of_function{3, 3 * 111}));
+  EXPECT_EQ(got.of("keep_two"), (blocks_of_function{3, 3 * 222}));
+}
+
+TEST_F(preload_blocks, has_the_pointers_between_its_blocks_where_asked) {
+  const recording got = recorded({program("every_new")}, 0, {{"POINTERS", "1"}});
+  EXPECT_EQ(got.snapshot.links_unknown, "");
+  const auto type_of = [&](std::uint32_t block) {
+    return got.snapshot.types[got.snapshot.blocks[block].type].name;
+  };
+  std::uint64_t within_map = 0;
+  for (const inspect::link& link : got.snapshot.links) {
+    const bool from = type_of(link.from).find("keep_map") != std::string::npos;
+    const bool to = type_of(link.to).find("keep_map") != std::string::npos;
+    EXPECT_EQ(from, to);
+    within_map += from && to ? 1 : 0;
+  }
+  // The map knows its root, first and last node; nodes know parent, children and text.
+  EXPECT_EQ(within_map, 3U + 100 + 100 + 99);
+}
+
+TEST_F(preload_blocks, has_as_many_frames_as_asked_for) {
+  const auto frames = [&](const char* wanted) {
+    const recording got = recorded({program("frames")}, 0, {{"FRAMES", wanted}});
+    return got.functions;
+  };
+  const auto one = frames("1");
+  EXPECT_EQ(one.at("shared_leaf").blocks, 401U) << "nothing is known of its callers";
+  EXPECT_FALSE(one.contains("first_caller"));
+}
+
+}  // namespace
+}  // namespace espalier::test

@@ -1,0 +1,20 @@
+/* Blocks before main, behind it, and enough of them that a little memory for the record does not do. */
+#include <stdlib.h>
+
+#include "expect.h"
+
+static void* volatile first;
+APART static void* before_main(void) { return malloc(700); }
+__attribute__((constructor(101))) static void begin(void) { first = before_main(); }
+__attribute__((destructor(101))) static void end(void) { free(first); }
+
+static void* volatile many[200000];
+APART static void allocate_many(void) {
+  for (int i = 0; i < 200000; ++i) EXPECT((many[i] = malloc(24)) != NULL);
+}
+
+int main(void) {
+  allocate_many();
+  for (int i = 0; i < 200000; i += 2) free(many[i]);
+  return 0;
+}

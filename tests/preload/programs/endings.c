@@ -1,0 +1,34 @@
+/* endings HOW: keeps 900 bytes and ends; what runs behind the end gives them back. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "expect.h"
+
+extern char** environ;
+static void* kept;
+static void give_back(void) { free(kept); }
+APART static void keep(void) { kept = malloc(900); }
+
+int main(int count, char** arguments) {
+  const char* how = count > 1 ? arguments[1] : "";
+  keep();
+  atexit(give_back);
+  at_quick_exit(give_back);
+  puts(how);
+  fflush(stdout);
+  if (strcmp(how, "return") == 0) return 11;
+  if (strcmp(how, "exit") == 0) exit(12);
+  if (strcmp(how, "_exit") == 0) _exit(13);
+  if (strcmp(how, "_Exit") == 0) _Exit(14);
+  if (strcmp(how, "quick_exit") == 0) quick_exit(15);
+  if (strcmp(how, "abort") == 0) abort();
+  if (strcmp(how, "terminated") == 0) raise(SIGTERM);
+  if (strcmp(how, "exec") == 0) execl(arguments[0], arguments[0], "exit", (char*)NULL);
+  if (strcmp(how, "environment") == 0) {
+    for (char** variable = environ; *variable != NULL; ++variable) puts(*variable);
+  }
+  return 0;
+}

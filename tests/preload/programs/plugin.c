@@ -1,0 +1,5 @@
+#include <stdlib.h>
+
+#include "expect.h"
+
+APART void* KEEP(void) { return malloc(BYTES); }

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <sys/wait.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "espalier/inspect/snapshot.hpp"
+
+namespace espalier::test {
+
+struct outcome {
+  int status = 0;      ///< as waitpid() gives it
+  std::string output;  ///< both streams
+
+  [[nodiscard]] std::optional<int> exit_status() const {
+    return WIFEXITED(status) ? std::optional(WEXITSTATUS(status)) : std::nullopt;
+  }
+};
+
+struct blocks_of_function {
+  std::uint64_t blocks = 0;
+  std::uint64_t bytes = 0;
+  bool operator==(const blocks_of_function&) const = default;
+};
+
+/// A snapshot whose types are named, by the functions that wanted the memory.
+struct recording {
+  inspect::snapshot snapshot;
+  std::map<std::string, blocks_of_function> functions;
+
+  /// Blocks and bytes; none of both where the function has none.
+  [[nodiscard]] blocks_of_function of(const std::string& function) const;
+  [[nodiscard]] std::string fact(const std::string& name) const;
+  [[nodiscard]] std::uint64_t number(const std::string& name) const { return std::stoull(fact(name)); }
+};
+
+/// Programs run in a folder of their own, which goes with this object, and leave their snapshots there.
+class recorded_programs {
+ public:
+  recorded_programs();
+  ~recorded_programs();
+  recorded_programs(const recorded_programs&) = delete;
+  recorded_programs& operator=(const recorded_programs&) = delete;
+
+  using variables = std::vector<std::pair<std::string, std::string>>;
+
+  /// Under the preload. Variables are without ESPALIER_INSPECT_; FILE is "snapshot" unless it is given.
+  outcome run(const std::vector<std::string>& command, const variables& settings = {}) const;
+  /// By itself.
+  outcome run_plainly(const std::vector<std::string>& command) const;
+
+  [[nodiscard]] std::filesystem::path folder() const { return folder_; }
+  /// Names of the files there.
+  [[nodiscard]] std::vector<std::string> files() const;
+  [[nodiscard]] recording read(const std::string& file = "snapshot") const;
+
+ private:
+  outcome start(const std::vector<std::string>& command, const variables& environment) const;
+
+  std::filesystem::path folder_;
+};
+
+/// Path of a program of tests/preload/programs.
+[[nodiscard]] std::string program(const std::string& name);
+
+}  // namespace espalier::test
