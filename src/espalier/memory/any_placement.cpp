@@ -33,6 +33,9 @@ struct any_placement::held_one final : held {
   void* allocate(const block& b, const void* near) override { return one.allocate(b, near); }
   void deallocate(void* memory, const block& b) noexcept override { one.deallocate(memory, b); }
   [[nodiscard]] memory_usage usage() const noexcept override { return one.usage(); }
+  [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept override {
+    return espalier::bytes_held(one, memory, b);
+  }
   void visit_live(live_visitor visit, void* visitor) const override {
     if constexpr (is_recorded_one<Placement>)
       one.for_each_live([&](const live_block& b) { visit(visitor, b); });

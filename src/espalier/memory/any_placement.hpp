@@ -46,6 +46,9 @@ class any_placement {
   }
   void deallocate(void* memory, const block& b) noexcept { held_->deallocate(memory, b); }
   [[nodiscard]] memory_usage usage() const noexcept { return held_->usage(); }
+  [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept {
+    return held_->bytes_held(memory, b);
+  }
 
   /// The name by which it was chosen.
   [[nodiscard]] std::string_view chosen_name() const noexcept { return held_->chosen; }
@@ -70,6 +73,7 @@ class any_placement {
     virtual void* allocate(const block& b, const void* near) = 0;
     virtual void deallocate(void* memory, const block& b) noexcept = 0;
     [[nodiscard]] virtual memory_usage usage() const noexcept = 0;
+    [[nodiscard]] virtual std::size_t bytes_held(const void* memory, const block& b) const noexcept = 0;
     virtual void visit_live(live_visitor visit, void* visitor) const = 0;
 
     const std::string_view chosen;

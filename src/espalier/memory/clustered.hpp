@@ -41,6 +41,9 @@ class clustered {
   }
 
   [[nodiscard]] memory_usage usage() const noexcept;
+  [[nodiscard]] static std::size_t bytes_held(const void* memory, const block& b) noexcept {
+    return segregated::bytes_held(memory, b);
+  }
 
  private:
   // Blocks of 16 and of 32 bytes.

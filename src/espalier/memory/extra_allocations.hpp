@@ -43,6 +43,10 @@ class extra_allocations {
   }
   void deallocate(void* memory, const block& b) noexcept { below_.deallocate(memory, b); }
 
+  [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept {
+    return espalier::bytes_held(below_, memory, b);
+  }
+
   /// The extra blocks are reserved, but not among those handed out.
   [[nodiscard]] memory_usage usage() const noexcept {
     memory_usage all = below_.usage();

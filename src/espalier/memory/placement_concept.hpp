@@ -62,6 +62,16 @@ concept placement = requires(P& p, const P& constant, const block& b, void* memo
   { P::name } -> std::convertible_to<std::string_view>;
 };
 
+/// What a block takes, rounding included, so far as the placement tells by a member bytes_held(memory, b); else
+/// what was asked for.
+template <placement P>
+[[nodiscard]] std::size_t bytes_held(const P& from, const void* memory, const block& b) noexcept {
+  if constexpr (requires { from.bytes_held(memory, b); })
+    return from.bytes_held(memory, b);
+  else
+    return b.bytes;
+}
+
 /// A placement whose blocks are malloc's own, as it says by `from_heap`: all instances draw from one source, and
 /// a block is held in as many bytes as malloc says.
 template <class P>

@@ -45,6 +45,9 @@ class random_padding {
   }
 
   [[nodiscard]] memory_usage usage() const noexcept { return below_.usage(); }
+  [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept {
+    return espalier::bytes_held(below_, memory, padded(b, std::to_integer<unsigned>(note_of(memory, b))));
+  }
 
  private:
   static constexpr std::size_t step = 16;
@@ -55,6 +58,9 @@ class random_padding {
   }
   static std::byte& note_of(void* memory, const block& b) noexcept {
     return static_cast<std::byte*>(memory)[b.bytes];
+  }
+  static std::byte note_of(const void* memory, const block& b) noexcept {
+    return static_cast<const std::byte*>(memory)[b.bytes];
   }
 
   Below below_;

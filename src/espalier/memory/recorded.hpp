@@ -39,6 +39,10 @@ class recorded {
     below_.deallocate(memory, b);
   }
 
+  [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept {
+    return espalier::bytes_held(below_, memory, b);
+  }
+
   /// What the placement below holds, without the record.
   [[nodiscard]] memory_usage usage() const noexcept { return below_.usage(); }
 

@@ -41,6 +41,10 @@ class segregated {
   }
 
   [[nodiscard]] memory_usage usage() const noexcept;
+  [[nodiscard]] static std::size_t bytes_held(const void* memory, const block& b) noexcept {
+    const std::size_t held = size_class::bytes_for(b.bytes, b.align);
+    return held > size_class::largest ? shared_heap::bytes_held(memory, b) : held;
+  }
 
  private:
   using role_slabs = std::array<made_once<slab>, size_class::count>;

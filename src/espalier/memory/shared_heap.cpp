@@ -26,6 +26,10 @@ void shared_heap::deallocate(void* memory, const block& b) noexcept {
     ::operator delete(memory);
 }
 
+std::size_t shared_heap::bytes_held(const void* memory, const block&) noexcept {
+  return malloc_usable_size(const_cast<void*>(memory));
+}
+
 memory_usage shared_heap::usage() const noexcept {
   memory_usage sum;
   sum.blocks = static_cast<std::uint64_t>(blocks_.read());

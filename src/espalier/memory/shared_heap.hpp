@@ -19,6 +19,8 @@ class shared_heap {
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr);
   void deallocate(void* memory, const block& b) noexcept;
   [[nodiscard]] memory_usage usage() const noexcept;
+  /// As malloc says.
+  [[nodiscard]] static std::size_t bytes_held(const void* memory, const block& b) noexcept;
 
  private:
   striped_counter blocks_;
