@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "espalier/map/map_concept.hpp"
+#include "espalier/memory/placement_concept.hpp"
 
 // The catalogue lists the combinations that ship: each algorithm at its default, and one axis varied at a
 // time, never the cross product. It is a type list in map/catalog/<algorithm>.hpp for each algorithm; the
@@ -31,10 +32,15 @@ struct text {
   [[nodiscard]] constexpr std::string_view view() const noexcept { return {characters, N - 1}; }
 };
 
+/// Whether a combination also comes with any placement that is chosen when the program runs.
+enum class placing : bool { fixed, chosen };
+
 /// One combination. The variant is empty for the algorithm's default, otherwise it names what differs.
-template <class Map, text Variant = "">
+template <class Map, text Variant = "",
+          placing Placing = Variant.view().empty() ? placing::chosen : placing::fixed>
 struct entry {
   using map_type = Map;
+  static constexpr placing placement_is = Placing;
   static constexpr std::string_view algorithm = Map::properties.name;
   static constexpr std::string_view variant = Variant.view();
 
@@ -45,6 +51,22 @@ struct entry {
     return full;
   }
 };
+
+namespace detail {
+
+template <class Map, placement Placement>
+struct placed;
+template <template <class...> class Map, class Key, class Value, class Traits, class... Rest,
+          placement Placement>
+struct placed<Map<Key, Value, Traits, Rest...>, Placement> {
+  using type = Map<Key, Value, typename Traits::template with_placement<Placement>, Rest...>;
+};
+
+}  // namespace detail
+
+/// The same map with another placement.
+template <class Map, placement Placement>
+using placed = typename detail::placed<Map, Placement>::type;
 
 template <class... Entries>
 struct entry_list {

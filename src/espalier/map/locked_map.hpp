@@ -154,6 +154,7 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   }
 
   [[nodiscard]] memory_usage usage() const noexcept { return placement_.usage(); }
+  [[nodiscard]] const placement_type& placement() const noexcept { return placement_; }
   [[nodiscard]] reclaimer_type& domain() noexcept { return domain_; }
 
  private:

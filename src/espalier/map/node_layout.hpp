@@ -60,11 +60,16 @@ struct published_layout {
 
 static_assert(node_layout<compact_layout> && node_layout<line_layout> && node_layout<published_layout>);
 
+/// What a search that comes by a node reads of a field: nothing, all of it, or one half: the edge to one of two
+/// children.
+enum class search_use : std::uint8_t { none, all, half };
+
 /// A field of a node, for whoever shows nodes to people.
 struct node_member {
   std::string_view name;
   std::size_t offset;
   std::size_t bytes;
+  search_use search = search_use::none;
 };
 
 }  // namespace espalier

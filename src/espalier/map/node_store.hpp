@@ -75,6 +75,7 @@ class node_store {
   }
 
   [[nodiscard]] memory_usage usage() const noexcept { return placement_.usage(); }
+  [[nodiscard]] const placement_type& placement() const noexcept { return placement_; }
   [[nodiscard]] reclaimer_type& domain() noexcept { return *reclaimer_; }
 
  private:

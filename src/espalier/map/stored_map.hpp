@@ -29,6 +29,7 @@ class stored_map : public map_facade<Map, Key, Value, Compare> {
   [[nodiscard]] guard_type pin() { return store_.pin(); }
 
   [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
+  [[nodiscard]] const auto& placement() const noexcept { return store_.placement(); }
   [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
 
  protected:

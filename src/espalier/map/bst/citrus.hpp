@@ -195,8 +195,8 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members = [] {
-    constexpr node_member key{"key", offsetof(fields, key), sizeof(Key)};
-    constexpr node_member child{"child", offsetof(fields, child), sizeof(fields::child)};
+    constexpr node_member key{"key", offsetof(fields, key), sizeof(Key), search_use::all};
+    constexpr node_member child{"child", offsetof(fields, child), sizeof(fields::child), search_use::half};
     constexpr node_member value{"value", offsetof(fields, value), sizeof(fields::value)};
     constexpr node_member tag{"tag", offsetof(fields, tag), sizeof(fields::tag)};
     constexpr node_member lock{"lock", offsetof(fields, lock), sizeof(fields::lock)};

@@ -146,10 +146,10 @@ class edge_ext_lf
       "Natarajan and Mittal, Fast Concurrent Lock-free Binary Search Trees, PPoPP 2014"};
 
   static constexpr std::size_t node_bytes = sizeof(node);
-  static constexpr auto node_members =
-      std::to_array<node_member>({{"key", offsetof(compact_fields, key), sizeof(Key)},
-                                  {"child", offsetof(compact_fields, child), sizeof(compact_fields::child)},
-                                  {"value", offsetof(compact_fields, value), sizeof(compact_fields::value)}});
+  static constexpr auto node_members = std::to_array<node_member>(
+      {{"key", offsetof(compact_fields, key), sizeof(Key), search_use::all},
+       {"child", offsetof(compact_fields, child), sizeof(compact_fields::child), search_use::half},
+       {"value", offsetof(compact_fields, value), sizeof(compact_fields::value)}});
 
   using base::base;
   /// No other thread may use the map any more.

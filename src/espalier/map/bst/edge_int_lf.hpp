@@ -201,8 +201,8 @@ class edge_int_lf
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members =
-      std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key)},
-                                  {"child", offsetof(fields, child), sizeof(fields::child)},
+      std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key), search_use::all},
+                                  {"child", offsetof(fields, child), sizeof(fields::child), search_use::half},
                                   {"entry", offsetof(fields, entry), sizeof(fields::entry)}});
 
   using base::base;

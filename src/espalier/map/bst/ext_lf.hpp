@@ -206,15 +206,17 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members = [] {
     if constexpr (compact)
-      return std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key)},
-                                         {"child", offsetof(fields, child), sizeof(fields::child)},
-                                         {"update / value", offsetof(fields, update), sizeof(update_word)}});
+      return std::to_array<node_member>(
+          {{"key", offsetof(fields, key), sizeof(Key), search_use::all},
+           {"child", offsetof(fields, child), sizeof(fields::child), search_use::half},
+           {"update / value", offsetof(fields, update), sizeof(update_word)}});
     else
-      return std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key)},
-                                         {"value", offsetof(fields, value), sizeof(fields::value)},
-                                         {"update", offsetof(fields, update), sizeof(fields::update)},
-                                         {"child", offsetof(fields, child), sizeof(fields::child)},
-                                         {"padding", offsetof(fields, padding), sizeof(fields::padding)}});
+      return std::to_array<node_member>(
+          {{"key", offsetof(fields, key), sizeof(Key), search_use::all},
+           {"value", offsetof(fields, value), sizeof(fields::value)},
+           {"update", offsetof(fields, update), sizeof(fields::update)},
+           {"child", offsetof(fields, child), sizeof(fields::child), search_use::half},
+           {"padding", offsetof(fields, padding), sizeof(fields::padding)}});
   }();
 
   using base::base;

@@ -83,8 +83,8 @@ class global_lock_bst : public stored_map<global_lock_bst<Key, Value, Traits, Co
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members =
-      std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key)},
-                                  {"child", offsetof(fields, child), sizeof(fields::child)},
+      std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key), search_use::all},
+                                  {"child", offsetof(fields, child), sizeof(fields::child), search_use::half},
                                   {"value", offsetof(fields, value), sizeof(Value)}});
 
   /// The domain does nothing for this map: it stands there so that every map is constructed alike.

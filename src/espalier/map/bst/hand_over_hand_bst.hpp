@@ -109,8 +109,8 @@ class hand_over_hand_bst
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members =
-      std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key)},
-                                  {"child", offsetof(fields, child), sizeof(fields::child)},
+      std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key), search_use::all},
+                                  {"child", offsetof(fields, child), sizeof(fields::child), search_use::half},
                                   {"value", offsetof(fields, value), sizeof(Value)},
                                   {"lock", offsetof(fields, lock), sizeof(lock_type)}});
 

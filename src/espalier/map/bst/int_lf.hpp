@@ -198,8 +198,8 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members = [] {
-    constexpr node_member key{"key", offsetof(fields, key), sizeof(fields::key)};
-    constexpr node_member child{"child", offsetof(fields, child), sizeof(fields::child)};
+    constexpr node_member key{"key", offsetof(fields, key), sizeof(fields::key), search_use::all};
+    constexpr node_member child{"child", offsetof(fields, child), sizeof(fields::child), search_use::half};
     constexpr node_member op{"op", offsetof(fields, op), sizeof(fields::op)};
     constexpr node_member cell{"value cell", offsetof(fields, cell), sizeof(fields::cell)};
     if constexpr (compact)

@@ -187,8 +187,8 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members = [] {
-    constexpr node_member key{"key", offsetof(fields, key), sizeof(Key)};
-    constexpr node_member child{"child", offsetof(fields, child), sizeof(fields::child)};
+    constexpr node_member key{"key", offsetof(fields, key), sizeof(Key), search_use::all};
+    constexpr node_member child{"child", offsetof(fields, child), sizeof(fields::child), search_use::half};
     constexpr node_member succ{"succ / mark", offsetof(fields, succ), sizeof(fields::succ)};
     constexpr node_member pred{"pred", offsetof(fields, pred), sizeof(fields::pred)};
     constexpr node_member value{"value", offsetof(fields, value), sizeof(fields::value)};

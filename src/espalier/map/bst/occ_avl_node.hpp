@@ -188,9 +188,9 @@ class occ_avl_node {
   [[nodiscard]] static bool balanced(unsigned a, unsigned b) noexcept { return a <= b + 1 && b <= a + 1; }
 
   static constexpr auto members = [] {
-    constexpr node_member key{"key", offsetof(fields, key), sizeof(fields::key)};
-    constexpr node_member child{"child", offsetof(fields, child), sizeof(fields::child)};
-    constexpr node_member ovl{"version", offsetof(fields, ovl), sizeof(fields::ovl)};
+    constexpr node_member key{"key", offsetof(fields, key), sizeof(fields::key), search_use::all};
+    constexpr node_member child{"child", offsetof(fields, child), sizeof(fields::child), search_use::half};
+    constexpr node_member ovl{"version", offsetof(fields, ovl), sizeof(fields::ovl), search_use::all};
     constexpr node_member value{"value", offsetof(fields, value), sizeof(fields::value)};
     constexpr node_member parent{"parent", offsetof(fields, parent), sizeof(fields::parent)};
     constexpr node_member lock{"lock", offsetof(fields, lock), sizeof(fields::lock)};

@@ -143,15 +143,17 @@ class ticket
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members = [] {
     if constexpr (compact)
-      return std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key)},
-                                         {"child", offsetof(fields, child), sizeof(fields::child)},
-                                         {"lock / value", offsetof(fields, lock), sizeof(VersionLock)}});
+      return std::to_array<node_member>(
+          {{"key", offsetof(fields, key), sizeof(Key), search_use::all},
+           {"child", offsetof(fields, child), sizeof(fields::child), search_use::half},
+           {"lock / value", offsetof(fields, lock), sizeof(VersionLock)}});
     else
-      return std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key)},
-                                         {"value", offsetof(fields, value), sizeof(fields::value)},
-                                         {"child", offsetof(fields, child), sizeof(fields::child)},
-                                         {"lock", offsetof(fields, lock), sizeof(fields::lock)},
-                                         {"padding", offsetof(fields, padding), sizeof(fields::padding)}});
+      return std::to_array<node_member>(
+          {{"key", offsetof(fields, key), sizeof(Key), search_use::all},
+           {"value", offsetof(fields, value), sizeof(fields::value)},
+           {"child", offsetof(fields, child), sizeof(fields::child), search_use::half},
+           {"lock", offsetof(fields, lock), sizeof(fields::lock)},
+           {"padding", offsetof(fields, padding), sizeof(fields::padding)}});
   }();
 
   using base::base;

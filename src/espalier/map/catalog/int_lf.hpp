@@ -20,7 +20,7 @@ using int_lf =
                entry<espalier::int_lf<key, value, map_traits::with_layout<line_layout>>, "line">,
                entry<espalier::int_lf<key, value, map_traits::with_layout<published_layout>>, "published">,
                entry<espalier::int_lf<key, value, map_traits::with_reclaimer<leaky>>, "leaky">,
-               entry<int_lf_as_studied<shared_heap>, "studied">,
+               entry<int_lf_as_studied<shared_heap>, "studied", placing::chosen>,
                entry<int_lf_as_studied<extra_allocations<shared_heap>>, "studied_disturbed">>;
 
 }  // namespace espalier::catalog
