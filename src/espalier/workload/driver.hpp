@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "espalier/map/map_concept.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/workload/heap_usage.hpp"
+#include "espalier/workload/layout.hpp"
 #include "espalier/workload/step.hpp"
 #include "espalier/workload/subject.hpp"
 #include "espalier/workload/thread_team.hpp"
@@ -44,9 +46,11 @@ struct thread_scope_of<Map> {
 template <concurrent_ordered_map Map>
 class driver final : public subject {
  public:
-  explicit driver(subject_facts facts) : facts_(std::move(facts)) {
+  /// What follows constructs the map.
+  template <class... Arguments>
+  explicit driver(subject_facts facts, const Arguments&... arguments) : facts_(std::move(facts)) {
     heap_before_ = heap_bytes_in_use();
-    map_ = std::make_unique<Map>();
+    map_ = std::make_unique<Map>(arguments...);
   }
 
   [[nodiscard]] const subject_facts& facts() const noexcept override { return facts_; }
@@ -99,6 +103,13 @@ class driver final : public subject {
     } else {
       return std::nullopt;
     }
+  }
+
+  [[nodiscard]] inspect::snapshot layout() const override {
+    if constexpr (requires { map_->placement().for_each_live([](const live_block&) {}); })
+      return layout_of(facts_, map_->placement());
+    else
+      throw std::logic_error(facts_.name + " does not record where its blocks lie");
   }
 
  private:
@@ -259,8 +270,16 @@ template <class EntryList>
 bool register_subjects(subject_kind kind) {
   EntryList::for_each([kind]<class Entry>() {
     const subject_facts facts = facts_of<Entry>(kind);
-    registry().push_back(
-        {facts, [facts] { return std::make_unique<driver<typename Entry::map_type>>(facts); }});
+    registration r{facts, [facts] { return std::make_unique<driver<typename Entry::map_type>>(facts); }, {}};
+    if constexpr (requires { typename catalog::placed<typename Entry::map_type, any_placement>; }) {
+      if constexpr (Entry::placement_is == catalog::placing::chosen) {
+        r.make_placed = [facts](std::string_view placement, any_placement::recording keeps) {
+          using map = catalog::placed<typename Entry::map_type, any_placement>;
+          return std::make_unique<driver<map>>(placed_facts(facts, placement), nullptr, placement, keeps);
+        };
+      }
+    }
+    registry().push_back(std::move(r));
   });
   return true;
 }

@@ -9,6 +9,13 @@ std::vector<registration>& registry() {
   return all;
 }
 
+subject_facts placed_facts(const subject_facts& facts, std::string_view placement) {
+  subject_facts placed = facts;
+  placed.name.append("/").append(placement);
+  placed.placement = placement;
+  return placed;
+}
+
 std::string subject_facts::cannot_run(const workload_plan& plan) const {
   const auto uses = [&](operation op, trace_operation recorded) {
     if (plan.trace.empty()) return plan.mix.share(op) != 0;

@@ -9,8 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "espalier/inspect/snapshot.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/node_layout.hpp"
+#include "espalier/memory/any_placement.hpp"
 #include "espalier/workload/plan.hpp"
 
 // A map under test with its type erased: once per workload, never per operation.
@@ -65,13 +67,23 @@ class subject {
 
   /// Bytes still held after everything retired was given back, and not reachable. Linear in the map.
   [[nodiscard]] virtual std::optional<std::uint64_t> leaked_bytes() = 0;
+
+  /// Where the map's blocks lie, by role, retired ones included, with the pointers between them. Throws
+  /// std::logic_error for a map whose placement records nothing.
+  [[nodiscard]] virtual inspect::snapshot layout() const = 0;
 };
 
 /// A map that the command can make.
 struct registration {
   subject_facts facts;
   std::function<std::unique_ptr<subject>()> make;
+  /// The same with another placement, as any_placement knows it and refuses it; empty where there is only one.
+  /// The name is one of placement_names(), which outlive everything.
+  std::function<std::unique_ptr<subject>(std::string_view placement, any_placement::recording)> make_placed;
 };
+
+/// What a map is called with another placement: "int_lf/index_aware". The name must outlive the facts.
+[[nodiscard]] subject_facts placed_facts(const subject_facts& facts, std::string_view placement);
 
 /// All maps of the program, the catalogue's in its order, then the peers. Filled before main by the
 /// translation units of the catalogue.
