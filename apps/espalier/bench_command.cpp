@@ -16,6 +16,7 @@
 #include "espalier/workload/key_file.hpp"
 #include "espalier/workload/result.hpp"
 #include "espalier/workload/session.hpp"
+#include "placed_maps.hpp"
 #include "progress.hpp"
 
 namespace espalier::app {
@@ -88,7 +89,7 @@ std::vector<workload::registration> chosen_peers() {
 
 workload::session_request session_of(const bench_options& o, const CLI::App& verb) {
   workload::session_request s = measurement_of(o);
-  s.maps = choose_maps(workload::registry(), o.map_names(), o.placements);
+  s.maps = choose_placed_maps(o.map_names(), o.placements);
   if (o.peers) {
     const auto peers = chosen_peers();
     s.maps.insert(s.maps.end(), peers.begin(), peers.end());

@@ -1,0 +1,108 @@
+#include "placed_maps.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "apps/common/map_choice.hpp"
+#include "apps/common/usage_error.hpp"
+#include "espalier/memory/any_placement.hpp"
+
+namespace espalier::app {
+namespace {
+
+using workload::registration;
+
+const placement_choice& choice_named(const std::vector<placement_choice>& all, const std::string& name) {
+  const auto found = std::ranges::find(all, name, &placement_choice::name);
+  if (found == all.end()) {
+    std::vector<std::string_view> known;
+    for (const placement_choice& c : all) known.push_back(c.name);
+    throw usage_error(
+        fmt::format("there is no placement '{}'; there is {}; or all", name, fmt::join(known, ", ")));
+  }
+  return *found;
+}
+
+/// Names that live as long as the program.
+std::vector<std::string_view> expanded(const std::vector<std::string>& placements) {
+  const std::vector<placement_choice> all = placement_names();
+  std::vector<std::string_view> names;
+  for (const std::string& name : placements) {
+    if (name == "all") {
+      for (const placement_choice& c : all) {
+        if (c.available())
+          names.push_back(c.name);
+        else
+          std::fprintf(stderr, "placement %s is left out: %s\n", std::string(c.name).c_str(),
+                       c.why_not.c_str());
+      }
+      continue;
+    }
+    const placement_choice& c = choice_named(all, name);
+    if (!c.available()) throw usage_error(fmt::format("placement {}: {}", name, c.why_not));
+    names.push_back(c.name);
+  }
+  return names;
+}
+
+registration placed(const registration& map, std::string_view placement,
+                    any_placement::recording keeps = any_placement::recording::off) {
+  return {workload::placed_facts(map.facts, placement),
+          [make = map.make_placed, placement, keeps] { return make(placement, keeps); },
+          {}};
+}
+
+/// An entry that differs from this default in nothing but that placement, or is it.
+const registration* compiled(const registration& map, std::string_view placement) {
+  if (!map.facts.variant.empty()) return nullptr;
+  const auto& all = workload::registry();
+  const auto found = std::ranges::find_if(all, [&](const registration& r) {
+    return r.facts.kind == workload::subject_kind::espalier && r.facts.algorithm == map.facts.algorithm &&
+           r.facts.placement == placement &&
+           (r.facts.variant.empty() || r.facts.variant == r.facts.placement);
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::vector<registration> choose_placed_maps(const std::vector<std::string>& names,
+                                             const std::vector<std::string>& placements) {
+  const std::vector<registration> maps = choose_maps(workload::registry(), names, std::vector<std::string>{});
+  if (placements.empty()) return maps;
+  std::vector<registration> chosen;
+  for (const registration& map : maps) {
+    if (!map.make_placed)
+      throw usage_error(
+          fmt::format("{} comes with its own placement only ({})", map.facts.name, map.facts.placement));
+    for (const std::string_view placement : expanded(placements)) {
+      const registration* const entry = compiled(map, placement);
+      chosen.push_back(entry != nullptr ? *entry : placed(map, placement));
+    }
+  }
+  return chosen;
+}
+
+registration recorded_map(const std::string& name, const std::string& placement) {
+  const std::vector<registration> maps =
+      choose_maps(workload::registry(), std::vector<std::string>{name}, std::vector<std::string>{});
+  if (maps.size() != 1)
+    throw usage_error(fmt::format("one map is inspected at a time; '{}' are {}", name, maps.size()));
+  const registration& map = maps.front();
+  if (!map.make_placed) {
+    std::vector<std::string_view> known;
+    for (const registration& r : workload::registry()) {
+      if (r.make_placed) known.push_back(r.facts.name);
+    }
+    throw usage_error(fmt::format("{} cannot be inspected by name, for its placement is fixed; these can: {}",
+                                  name, fmt::join(known, ", ")));
+  }
+  return placed(map, expanded({placement.empty() ? std::string(map.facts.placement) : placement}).front(),
+                any_placement::recording::on);
+}
+
+}  // namespace espalier::app
