@@ -8,6 +8,7 @@
 namespace espalier::app {
 
 void add_bench_command(CLI::App& parser);
+void add_inspect_command(CLI::App& parser);
 void add_list_command(CLI::App& parser);
 void add_report_command(CLI::App& parser);
 void add_simulate_command(CLI::App& parser);

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
       "espalier VERB --help says more.");
   add_bench_command(parser);
   add_simulate_command(parser);
+  add_inspect_command(parser);
   add_list_command(parser);
   add_report_command(parser);
   add_completion_command(parser);

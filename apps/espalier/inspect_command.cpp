@@ -1,0 +1,187 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "apps/common/progress_line.hpp"
+#include "apps/common/shared_options.hpp"
+#include "apps/common/table.hpp"
+#include "apps/common/usage_error.hpp"
+#include "commands.hpp"
+#include "espalier/hw/cache_geometry.hpp"
+#include "espalier/inspect/analysis.hpp"
+#include "espalier/inspect/assertion.hpp"
+#include "espalier/inspect/findings.hpp"
+#include "espalier/inspect/model.hpp"
+#include "espalier/inspect/page_frames.hpp"
+#include "espalier/inspect/result.hpp"
+#include "espalier/inspect/snapshot_file.hpp"
+#include "layout_tables.hpp"
+#include "placed_maps.hpp"
+
+namespace espalier::app {
+namespace {
+
+constexpr std::size_t text_width = 110;
+constexpr std::uint64_t model_rounds = 1'000'000;
+
+struct inspect_options : load_options {
+  std::string map;
+  std::string placement;
+  std::int64_t threads = 2;
+  std::string model;
+  std::string file;
+  std::string machine = "this";
+  std::size_t types = 12;
+  std::string conditions;
+  std::string json;
+  std::string save;
+};
+
+/// The snapshot that the options ask for.
+inspect::snapshot map_layout(const inspect_options& o) {
+  at_least(o.threads, 1, "--threads");
+  const workload::registration map = recorded_map(o.map, o.placement);
+  workload::plan_request request = plan_with_keys(o);
+  request.name = "inspect";
+  const auto plan = workload::make_plan(request);
+  progress_line shown;
+  shown.step(0, 2, fmt::format("fill {}", map.facts.name));
+  const std::unique_ptr<workload::subject> subject = map.make();
+  subject->prefill(*plan, static_cast<unsigned>(o.threads), {});
+  shown.step(1, 2, "look where its blocks lie");
+  inspect::snapshot s = subject->layout();
+  inspect::find_frames(s);
+  shown.clear();
+  s.facts.insert(s.facts.begin(),
+                 {{"filled with", fmt::format("{} keys by {} threads", plan->loaded, o.threads)},
+                  {"placement", std::string(map.facts.placement)}});
+  return s;
+}
+
+inspect::snapshot model_layout(const inspect::allocation_pattern& pattern) {
+  inspect::snapshot s = inspect::lay_out(pattern, model_rounds);
+  s.subject = fmt::format("MODEL {}", pattern.name);
+  s.facts.push_back(
+      {"pattern", fmt::format("{}, {} rounds of {}", pattern.description, model_rounds, pattern.order)});
+  return s;
+}
+
+hw::cache_geometry geometry_of(const inspect_options& o) {
+  if (o.machine == "this") return hw::cache_geometry_of(hw::topology::system());
+  return hw::cache_geometry_named(o.machine);
+}
+
+/// What becomes of a snapshot. Everything that can be refused is refused before one is taken.
+class examination {
+ public:
+  explicit examination(const inspect_options& o)
+      : geometry_(geometry_of(o)),
+        conditions_(inspect::parse_assertions(o.conditions)),
+        json_(open_output(o.json)),
+        save_(open_output(o.save)),
+        types_(o.types) {}
+
+  /// Throws std::runtime_error where a condition does not hold.
+  void of(const inspect::snapshot& s) {
+    if (save_) inspect::write_snapshot(s, *save_);
+    const inspect::analysis a = inspect::analyze(s, geometry_);
+    const std::vector<inspect::finding> found = inspect::find_faults(a);
+    const std::vector<inspect::assertion_outcome> outcomes = inspect::evaluate(conditions_, a);
+    show(a, found, outcomes);
+    if (json_) json_->commit(inspect::to_json(a, found, outcomes) + '\n');
+    for (const auto& written : {&json_, &save_}) {
+      if (*written) std::printf("wrote %s\n", (*written)->target().c_str());
+    }
+    std::fflush(stdout);
+    const auto broken = std::ranges::count_if(outcomes, [](const inspect::assertion_outcome& outcome) {
+      return outcome.result != inspect::verdict::holds;
+    });
+    if (broken != 0)
+      throw std::runtime_error(fmt::format("{} of {} conditions do not hold", broken, outcomes.size()));
+  }
+
+ private:
+  void show(const inspect::analysis& a, const std::vector<inspect::finding>& found,
+            const std::vector<inspect::assertion_outcome>& outcomes) const {
+    const bool colour = wants_colour(STDOUT_FILENO);
+    std::string text = layout_head(a, colour) + '\n' + types_table(a, types_, colour) + '\n' +
+                       neighbours_table(a, types_, colour) + '\n';
+    if (const std::string children = children_table(a, colour); !children.empty()) text += children + '\n';
+    text += bold(wrapped(inspect::summary_of(a, found), "", text_width), colour);
+    for (const inspect::finding& f : found) text += wrapped("- " + f.text, "  ", text_width);
+    for (const std::string& blind : inspect::blind_spots(a)) text += wrapped(blind, "", text_width);
+    for (const inspect::assertion_outcome& outcome : outcomes) text += wrapped(outcome.text, "", text_width);
+    std::printf("%s\n", text.c_str());
+  }
+
+  hw::cache_geometry geometry_;
+  std::vector<inspect::assertion> conditions_;
+  std::optional<hw::output_file> json_;
+  std::optional<hw::output_file> save_;
+  std::size_t types_;
+};
+
+void inspect_models(const inspect_options& o, examination& examine) {
+  if (o.model != "all") return examine.of(model_layout(inspect::allocation_pattern_named(o.model)));
+  if (!o.conditions.empty() || !o.json.empty() || !o.save.empty())
+    throw usage_error("--model all shows every pattern; --assert, --json and --save want one: --model NAME");
+  for (const inspect::allocation_pattern& p : inspect::allocation_patterns()) examine.of(model_layout(p));
+}
+
+void run_inspect(const inspect_options& o) {
+  const auto sources =
+      std::ranges::count_if(std::initializer_list<const std::string*>{&o.map, &o.model, &o.file},
+                            [](const std::string* source) { return !source->empty(); });
+  if (sources != 1)
+    throw usage_error("inspect needs one thing to look at: --map NAME, --model NAME or --file SNAPSHOT");
+  examination examine(o);
+  if (!o.map.empty()) return examine.of(map_layout(o));
+  if (!o.file.empty()) return examine.of(inspect::read_snapshot(o.file));
+  inspect_models(o, examine);
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& parser) {
+  const auto options = std::make_shared<inspect_options>();
+  CLI::App* const verb = parser.add_subcommand(
+      "inspect", "Show where blocks of memory lie, by type, and what that does to caches and pages");
+  verb->add_option("--map", options->map, "A map of the catalogue, filled with --keys")->type_name("NAME");
+  verb->add_option("--placement", options->placement, "The map's placement, if not its own")
+      ->type_name("NAME");
+  verb->add_option("--threads", options->threads, "Threads that fill the map")
+      ->type_name("N")
+      ->capture_default_str();
+  declare_load(*verb, *options);
+  verb->add_option("--model", options->model,
+                   "A pattern of allocations from the literature, laid out by a model; or all")
+      ->type_name("NAME");
+  verb->add_option("--file", options->file, "A snapshot that was written before")->type_name("SNAPSHOT");
+  verb->add_option("--machine", options->machine, "Whose caches: this machine's, or those that a paper has")
+      ->type_name("NAME")
+      ->capture_default_str();
+  verb->add_option("--types", options->types, "How many types to show, those with the most bytes")
+      ->type_name("N")
+      ->capture_default_str();
+  verb->add_option(
+          "--assert", options->conditions,
+          "Conditions, comma-separated, such as unused_l2<5%,node.crossing<1%; status 1 where one does not "
+          "hold")
+      ->type_name("CONDITIONS");
+  verb->add_option("--json", options->json, "The analysis in JSON")->type_name("FILE")->group(results_group);
+  verb->add_option("--save", options->save, "The snapshot itself, for --file")
+      ->type_name("FILE")
+      ->group(results_group);
+  verb->callback([options] { run_inspect(*options); });
+}
+
+}  // namespace espalier::app

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""espalier inspect: layouts of maps, of models and from files, conditions on them, and what it refuses."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
+KEYS = "100000"
+
+
+class InspectTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_inspect(self, *arguments: str) -> subprocess.CompletedProcess:
+        return subprocess.run([COMMAND, "inspect", *arguments], cwd=self.folder, capture_output=True,
+                              text=True, timeout=240)
+
+    def analysis(self, *arguments: str) -> dict:
+        done = self.run_inspect(*arguments, "--json", "layout.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.shown = done.stdout
+        return json.loads((self.folder / "layout.json").read_text())
+
+    def type_of(self, analysis: dict, name: str) -> dict:
+        return next(one for one in analysis["types"] if one["name"] == name)
+
+    def refused(self, expected: str, *arguments: str) -> None:
+        done = self.run_inspect(*arguments)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(expected, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class Models(InspectTest):
+    def unused(self, pattern: str) -> list[float]:
+        node = self.type_of(self.analysis("--model", pattern, "--machine", "haswell"), "node")
+        return [100 * node["caches"][level]["physical"]["unused_share"] for level in ("l1", "l2", "llc")]
+
+    def test_meet_the_figures_of_the_study(self) -> None:
+        for pattern, expected in {"ndnd": (50, 50, 50), "ndnd-paged": (1.5625, 50.78, 50.78),
+                                  "ndnd-allocs": (1.56, 1.56, 1.56), "nd-48": (1.56, 1.56, 1.56),
+                                  "rwn-paged": (67.19, 67.19, 67.19), "rwn": (0, 0, 66.67)}.items():
+            with self.subTest(pattern):
+                for got, wanted in zip(self.unused(pattern), expected):
+                    self.assertAlmostEqual(got, wanted, delta=0.05)
+
+    def test_say_what_to_do(self) -> None:
+        found = self.analysis("--model", "ndnd-paged", "--machine", "haswell")["findings"]
+        self.assertIn(("unused_sets", "node", "segregate"),
+                      [(one["kind"].replace(" ", "_"), one["type"], one["advice"]) for one in found])
+        self.assertIn("50.8 % of the L2 sets", self.shown)
+
+    def test_all_are_shown_one_after_the_other(self) -> None:
+        done = self.run_inspect("--model", "all", "--machine", "haswell")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("MODEL ndnd", done.stdout)
+        self.assertIn("MODEL rwn", done.stdout)
+
+    def test_unknown_names_are_refused_with_those_there_are(self) -> None:
+        self.refused("ndnd-paged", "--model", "nothing")
+        self.refused("haswell", "--model", "ndnd", "--machine", "nothing")
+
+
+class Maps(InspectTest):
+    def test_nodes_beside_descriptors_or_apart(self) -> None:
+        together = self.analysis("--map", "int_lf/studied", "--keys", KEYS, "--threads", "1")
+        node = self.type_of(together, "node")
+        self.assertEqual(node["blocks"], int(KEYS))
+        self.assertEqual(node["bytes_asked"], 64 * int(KEYS))
+        beside = next(one for one in node["neighbours"] if one["type"] == "descriptor")
+        self.assertGreater(beside["in_pair"], 0.9 * int(KEYS))
+        apart = self.type_of(self.analysis("--map", "int_lf/studied", "--placement", "segregated", "--keys", KEYS,
+                                           "--threads", "1"), "node")
+        self.assertEqual(apart["mixed"], {"in_line": 0, "in_pair": 0, "in_page": 0})
+        self.assertEqual(apart["bytes_held"], 64 * int(KEYS))
+        self.assertEqual(apart["pages"]["mixed_pages"], 0)
+
+    def test_leaves_are_found_as_children(self) -> None:
+        node = self.type_of(self.analysis("--map", "edge_ext_lf", "--placement", "shared_heap", "--keys", KEYS,
+                                          "--threads", "1"), "node")
+        leaves = next(one for one in node["children"] if one["type"] == "leaf")
+        # Of random keys two thirds of the routers have a leaf below them.
+        self.assertAlmostEqual(leaves["parents"] / int(KEYS), 2 / 3, delta=0.02)
+
+    def test_unknown_names_are_refused_with_those_there_are(self) -> None:
+        self.refused("ticket", "--map", "nothing")
+        self.refused("segregated", "--map", "ticket", "--placement", "nothing")
+        self.refused("these can", "--map", "ticket/published")
+        self.refused("one map", "--map", "all")
+
+
+class Conditions(InspectTest):
+    def test_hold_or_fail_with_the_figure(self) -> None:
+        good = self.run_inspect("--model", "ndnd", "--machine", "haswell", "--assert", "crossing<1%")
+        self.assertEqual(good.returncode, 0, good.stderr)
+        bad = self.run_inspect("--model", "ndnd", "--machine", "haswell", "--assert", "crossing<1%,unused_l2<5%")
+        self.assertEqual(bad.returncode, 1)
+        self.assertIn("1 of 2 conditions do not hold", bad.stderr)
+        self.assertIn("50", next(line for line in bad.stdout.splitlines() if "unused_l2<5%" in line))
+
+    def test_nonsense_is_refused_before_anything_is_done(self) -> None:
+        for condition in ("unused_l2", "nothing<5%", "unused_l2<", "<5%", ","):
+            with self.subTest(condition):
+                self.refused("", "--model", "ndnd", "--assert", condition)
+
+
+class Files(InspectTest):
+    def test_a_saved_snapshot_shows_the_same(self) -> None:
+        first = self.analysis("--model", "rwn", "--machine", "haswell", "--save", "saved")
+        second = self.analysis("--file", "saved", "--machine", "haswell")
+        self.assertEqual(first, second)
+
+    def test_a_file_cut_short_is_refused_in_one_line(self) -> None:
+        self.analysis("--map", "ticket", "--keys", "1000", "--save", "saved")
+        whole = (self.folder / "saved").read_bytes()
+        for bytes_left in (0, 10, len(whole) // 2, len(whole) - 1):
+            with self.subTest(bytes_left):
+                (self.folder / "cut").write_bytes(whole[:bytes_left])
+                done = self.run_inspect("--file", "cut")
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_there_must_be_one_thing_to_look_at(self) -> None:
+        self.refused("one thing to look at")
+        self.refused("one thing to look at", "--map", "ticket", "--model", "ndnd")
+
+    def test_what_cannot_be_written_is_refused_before_anything_is_done(self) -> None:
+        done = self.run_inspect("--map", "ticket", "--json", "/nowhere/at/all.json")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main()
