@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "espalier/memory/any_placement.hpp"
@@ -55,6 +56,27 @@ TYPED_TEST(placements, have_blocks_of_every_size) {
 
 TYPED_TEST(placements, refuse_without_a_change) {
   EXPECT_EQ(refusals([] { return TypeParam(); }), "");
+}
+
+/// What the blocks take is what is in use.
+template <placement Placement>
+void expect_held(Placement& source) {
+  std::vector<std::pair<void*, block>> all;
+  std::uint64_t held = 0;
+  for (const std::size_t bytes : {1U, 16U, 24U, 40U, 64U, 65U, 400U, 1000U, 1025U, 5000U}) {
+    const block b{bytes, 16, bytes % 2 == 0 ? memory_role::node : memory_role::descriptor};
+    void* const memory = source.allocate(b);
+    all.emplace_back(memory, b);
+    EXPECT_GE(bytes_held(source, memory, b), bytes);
+    held += bytes_held(source, memory, b);
+  }
+  EXPECT_EQ(source.usage().bytes_in_use, held);
+  for (const auto& [memory, b] : all) source.deallocate(memory, b);
+}
+
+TYPED_TEST(placements, tell_what_a_block_takes) {
+  TypeParam source;
+  expect_held(source);
 }
 
 TYPED_TEST(placements, die_with_blocks_in_use_only_where_they_say_so) {
@@ -111,6 +133,11 @@ TEST_P(chosen_placements, keep_their_promises) {
 TEST_P(chosen_placements, have_blocks_of_every_size) {
   any_placement source = make();
   EXPECT_EQ(every_size(source), "");
+}
+
+TEST_P(chosen_placements, tell_what_a_block_takes) {
+  any_placement source = make();
+  expect_held(source);
 }
 
 TEST_P(chosen_placements, refuse_without_a_change) { EXPECT_EQ(refusals(make), ""); }

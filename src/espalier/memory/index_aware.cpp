@@ -57,6 +57,12 @@ std::size_t index_aware::usable_bytes(void* memory) const noexcept {
   return of_block->block_bytes() - static_cast<std::size_t>(skipped);
 }
 
+std::size_t index_aware::bytes_held(const void* memory, const block& b) const noexcept {
+  const std::size_t index = class_of(b);
+  return index == index_class::none ? usable_bytes(const_cast<void*>(memory))
+                                    : index_class::shape_of(index).stride;
+}
+
 memory_usage index_aware::usage() const noexcept {
   memory_usage sum = large_.usage();
   for (const auto& of_role : arenas_) {

@@ -51,6 +51,7 @@ class index_aware {
   [[nodiscard]] std::size_t usable_bytes(void* memory) const noexcept;
 
   [[nodiscard]] memory_usage usage() const noexcept;
+  [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept;
 
  private:
   [[nodiscard]] static std::size_t class_of(const block& b) noexcept {

@@ -145,6 +145,10 @@ void jemalloc_arenas::deallocate(void* memory, const block& b) noexcept {
   dallocx(memory, static_cast<int>(flags == 0 ? no_cache : flags & cache_mask));
 }
 
+std::size_t jemalloc_arenas::bytes_held(const void* memory, const block&) noexcept {
+  return sallocx(memory, 0);
+}
+
 memory_usage jemalloc_arenas::usage() const noexcept {
   memory_usage sum;
   sum.blocks = static_cast<std::uint64_t>(blocks_.read());

@@ -46,6 +46,8 @@ class jemalloc_arenas {
   /// bytes_reserved: the pages that jemalloc has handed to these arenas and that hold blocks; asks jemalloc to
   /// bring its statistics up to date, which takes a lock of every arena.
   [[nodiscard]] memory_usage usage() const noexcept;
+  /// As jemalloc says.
+  [[nodiscard]] static std::size_t bytes_held(const void* memory, const block& b) noexcept;
 
  private:
   // For each role, the arena and the cache as the flags that jemalloc takes; 0 until they are made. Owner

@@ -106,6 +106,11 @@ unsigned numa_local::numa_node_of(const void* memory, const block& b) const noex
   return nodes_[home_of(memory, b.role, choose(b))].os_index;
 }
 
+std::size_t numa_local::bytes_held(const void*, const block& b) noexcept {
+  const slab_choice found = choose(b);
+  return found.index == none ? size_class::round_up(b.bytes, hw::page_size()) : found.held;
+}
+
 memory_usage numa_local::usage() const noexcept {
   memory_usage sum;
   for (const node_memory& n : nodes_) {

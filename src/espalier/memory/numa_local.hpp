@@ -60,6 +60,7 @@ class numa_local {
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr);
   void deallocate(void* memory, const block& b) noexcept;
   [[nodiscard]] memory_usage usage() const noexcept;
+  [[nodiscard]] static std::size_t bytes_held(const void* memory, const block& b) noexcept;
 
   /// The operating system's index of the node to which a block belongs, whether or not its pages are bound.
   [[nodiscard]] unsigned numa_node_of(const void* memory, const block& b) const noexcept;
