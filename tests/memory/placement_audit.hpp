@@ -88,7 +88,8 @@ std::string audit(Placement& source) {
   return wrong == nullptr ? "" : wrong.load();
 }
 
-/// Blocks of every size to beyond 1 KiB, and of many up to 8 KiB. Returns the first broken promise, or nothing.
+/// Blocks of every size to beyond 1 KiB, and of many up to 8 KiB. Returns the first broken promise, or
+/// nothing.
 template <placement Placement>
 std::string every_size(Placement& source) {
   constexpr std::size_t largest = 8192;

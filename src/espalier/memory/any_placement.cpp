@@ -72,7 +72,7 @@ std::span<const any_placement::registered> any_placement::registry() {
       registered::of<jemalloc_arenas>("a jemalloc arena and thread cache for each role and thread",
                                       jemalloc_arenas::why_not),
       registered::of<index_aware>(
-          "a stride for each size that visits every cache index; a line for each block"),
+          "at strides that visit every cache index; blocks of a line or more begin on one"),
       registered::of<numa_local>("pages bound to the NUMA node of the thread that asks"),
       registered::of<random_padding<shared_heap>>("malloc, asked for a random small amount more each time"),
   };

@@ -21,10 +21,10 @@ concept fresh_run = std::default_initializable<R> && requires(R& run) {
   { run.next() } noexcept -> std::same_as<void*>;
 };
 
-/// What the sources of blocks of one size have in common: each thread has a run of fresh blocks, and keeps the
-/// blocks that it frees; beyond a bound it hands them on in batches, so that memory freed by one thread serves
-/// all. Allocation and deallocation are a few instructions on memory of the calling thread; a lock is taken
-/// once per batch or run.
+/// What the sources of blocks of one size have in common: each thread has a run of fresh blocks, and keeps
+/// the blocks that it frees; beyond a bound it hands them on in batches, so that memory freed by one thread
+/// serves all. Allocation and deallocation are a few instructions on memory of the calling thread; a lock is
+/// taken once per batch or run.
 template <fresh_run Run>
 class block_cache {
  public:
@@ -34,9 +34,9 @@ class block_cache {
       : block_bytes_(block_bytes),
         batch_(std::clamp((std::size_t{64} << 10U) / block_bytes, std::size_t{2}, std::size_t{64})) {}
 
-  /// Where neither the thread nor the batches have a block, refill(run) makes the thread's run a new one, which
-  /// has at least one, or throws std::bad_alloc. It is called by one thread at a time. Fresh blocks are
-  /// expected to be poisoned.
+  /// Where neither the thread nor the batches have a block, refill(run) makes the thread's run a new one,
+  /// which has at least one, or throws std::bad_alloc. It is called by one thread at a time. Fresh blocks
+  /// are expected to be poisoned.
   template <class Refill>
   [[nodiscard]] void* allocate(Refill&& refill) {
     cache& c = caches_.local();

@@ -23,10 +23,10 @@ class index_regions {
   /// Throws std::bad_alloc with nothing changed.
   [[nodiscard]] void* take() { return regions_.allocate(); }
 
-  /// Where the first run of a thread in an arena of this class begins. Runs of one class, whether of different
-  /// threads or of different roles, begin as far from each other in the round of the indices as their number
-  /// allows: the second half a round after the first, the third and fourth between these, and so on. Other
-  /// classes, and those of other placements, are apart from these by hashing.
+  /// Where the first run of a thread in an arena of this class begins. Runs of one class, whether of
+  /// different threads or of different roles, begin as far from each other in the round of the indices as
+  /// their number allows: the second half a round after the first, the third and fourth between these, and
+  /// so on. Other classes, and those of other placements, are apart from these by hashing.
   [[nodiscard]] std::size_t first_index(std::size_t index_class) noexcept;
 
   /// On which page of its region the next run begins.
@@ -39,8 +39,8 @@ class index_regions {
   std::atomic<std::uint32_t> runs_{0};
 };
 
-/// Blocks of one class of index_class and of one role, each thread's in runs of its own. A block that a thread
-/// frees is that thread's to use again (block_cache), wherever it lies.
+/// Blocks of one class of index_class and of one role, each thread's in runs of its own. A block that a
+/// thread frees is that thread's to use again (block_cache), wherever it lies.
 class index_arena {
  public:
   /// The regions outlive it.
@@ -60,7 +60,8 @@ class index_arena {
   [[nodiscard]] void* block_start(void* address) const noexcept;
   [[nodiscard]] std::size_t block_bytes() const noexcept { return shape_.stride; }
 
-  /// What is reserved begins with the first block of each run: the pages before it are never touched.
+  /// What is reserved begins with the first block of each run. Of the at most 36 KiB before it in the run's
+  /// region, only the first line is touched; where the system gives a huge page, they come with it.
   [[nodiscard]] memory_usage usage() const noexcept;
 
  private:

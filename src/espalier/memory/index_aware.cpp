@@ -19,18 +19,18 @@ void* aligned_up(void* memory, std::size_t align) noexcept {
 }  // namespace
 
 void* index_aware::allocate(const block& b, const void*) {
-  const std::size_t index_class = class_of(b);
-  if (index_class == index_class::none) [[unlikely]]
+  const std::size_t chosen = class_of(b);
+  if (chosen == index_class::none) [[unlikely]]
     return allocate_large(b);
-  void* const memory = arena(b.role, index_class).get_or_make(regions_, index_class).allocate();
+  void* const memory = arena(b.role, chosen).get_or_make(regions_, chosen).allocate();
   return b.align <= index_class::line ? memory : aligned_up(memory, b.align);
 }
 
 void index_aware::deallocate(void* memory, const block& b) noexcept {
-  const std::size_t index_class = class_of(b);
-  if (index_class == index_class::none) [[unlikely]]
+  const std::size_t chosen = class_of(b);
+  if (chosen == index_class::none) [[unlikely]]
     return large_.deallocate(memory);
-  index_arena& of_block = *arena(b.role, index_class).get();
+  index_arena& of_block = *arena(b.role, chosen).get();
   of_block.deallocate(b.align <= index_class::line ? memory : of_block.block_start(memory));
 }
 

@@ -15,8 +15,8 @@ namespace espalier {
 
 /// Blocks placed so that they use every set of the caches alike (Afek, Dice and Morrison, "Cache index-aware
 /// memory allocation", ISMM 2011; "The Influence of Malloc Placement on TSX Hardware Transactional Memory",
-/// section 1). Where blocks of a round size follow each other closely, a few sets hold them all; whoever visits
-/// their first lines has conflict misses, and its transactions have capacity aborts. Here
+/// section 1). Where blocks of a round size follow each other closely, a few sets hold them all; whoever
+/// visits their first lines has conflict misses, and its transactions have capacity aborts. Here
 ///
 /// - blocks of one class, role and thread follow each other at a stride that visits every index
 ///   (memory/index_class): of N blocks from a fresh arena, no index has more than N / 64 rounded up;

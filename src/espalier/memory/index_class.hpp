@@ -9,18 +9,19 @@
 #include "espalier/memory/size_class.hpp"
 
 // The class table of index-aware allocation (Afek, Dice and Morrison, "Cache index-aware memory allocation",
-// ISMM 2011): at which stride the blocks of a size follow each other, so that their starts visit every index of
-// a cache whose indices are a power of two.
+// ISMM 2011): at which stride the blocks of a size follow each other, so that their starts visit every index
+// of a cache whose indices are a power of two.
 //
-// From one line on, blocks are whole lines at a stride of an odd number of them. An odd number shares no factor
-// with a power of two, so any 64 blocks in a row begin at 64 different indices of a cache of 64 sets, and
-// likewise in larger caches (the variant of "The Influence of Malloc Placement on TSX Hardware Transactional
-// Memory", section 2). Blocks of two, four and six lines would lose a half, a quarter and a sixth by that. They
-// follow each other closely, and a line is left out wherever the indices would repeat: the punctuated arrays of
-// the ISMM paper. Below a line blocks are dense, for a line then holds several.
+// From one line on, blocks are whole lines at a stride of an odd number of them. An odd number shares no
+// factor with a power of two, so any 64 blocks in a row begin at 64 different indices of a cache of 64 sets,
+// and likewise in larger caches (the variant of "The Influence of Malloc Placement on TSX Hardware
+// Transactional Memory", section 2). Blocks of two, four and six lines would lose a half, a quarter and a
+// sixth by that. They follow each other closely, and a line is left out wherever the indices would repeat:
+// the punctuated arrays of the ISMM paper. Below a line blocks are dense, for a line then holds several.
 //
-// What rounding costs, as bytes held over bytes asked: from 320 bytes on 1.29 at worst (449 bytes in 9 lines),
-// from 4 KiB on 1.15; below 320 bytes 2.04 at worst (65 bytes in 2 lines), below a line as in size_class.
+// What rounding costs, as bytes held over bytes asked: from 320 bytes on 1.29 at worst (449 bytes in 9
+// lines), from 4 KiB on 1.15; below 320 bytes 2.0 at worst (65 bytes in 2 lines), below a line as in
+// size_class.
 
 namespace espalier::index_class {
 
@@ -86,6 +87,7 @@ constexpr std::size_t step_of(std::size_t lines) noexcept { return std::bit_floo
   return align <= line ? bytes : bytes + (align - line);
 }
 
+/// Of a class below `count`.
 [[nodiscard]] constexpr shape shape_of(std::size_t index) noexcept {
   using namespace detail;
   if (index < dense_classes) return {size_class::smallest + index * size_class::granule, indices, false};

@@ -21,8 +21,8 @@ __attribute__((weak)) int mallctl(const char* name, void* old_value, size_t* old
 namespace espalier {
 namespace {
 
-// The flags of mallocx, as jemalloc.h packs them: log2 of the alignment in 6 bits, the cache plus 2 in 12 bits
-// from the 8th, the arena plus 1 in the 12 highest. Not its macros, since its header need not be there.
+// The flags of mallocx, as jemalloc.h packs them: log2 of the alignment in 6 bits, the cache plus 2 in 12
+// bits from the 8th, the arena plus 1 in the 12 highest. Not its macros, since its header need not be there.
 constexpr unsigned cache_shift = 8;
 constexpr unsigned cache_mask = 0xFFFU << cache_shift;
 constexpr unsigned arena_shift = 20;

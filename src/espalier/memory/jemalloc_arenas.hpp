@@ -13,17 +13,17 @@
 
 namespace espalier {
 
-/// jemalloc's arenas as the segregation of ATC 2018, section 4.3: each thread has an arena and a thread cache
-/// of jemalloc's for each role. Without a cache of its own an arena's blocks would mix in the thread's default
-/// one, whose size classes know no arenas. Thread caches are not thread-safe: each is used by the thread of one
-/// slot (hw/thread_slot), and passes to the next with it. A block that another thread frees goes to that
-/// thread's cache for the role, or back to its arena where it has none.
+/// jemalloc's arenas as the segregation of ATC 2018, section 4.3: each thread has an arena and a thread
+/// cache of jemalloc's for each role. Without a cache of its own an arena's blocks would mix in the thread's
+/// default one, whose size classes know no arenas. Thread caches are not thread-safe: each is used by the
+/// thread of one slot (hw/thread_slot), and passes to the next with it. A block that another thread frees
+/// goes to that thread's cache for the role, or back to its arena where it has none.
 ///
 /// jemalloc has about 4,000 arenas. Where they are used up, threads share the first one of a role; caches
 /// likewise, without which a thread does without.
 ///
-/// For programs that run on jemalloc 5, linked or preloaded; the library itself does not need it. An operation
-/// costs what jemalloc's does. All memory goes back with the placement, blocks in use included.
+/// For programs that run on jemalloc 5, linked or preloaded; the library itself does not need it. An
+/// operation costs what jemalloc's does. All memory goes back with the placement, blocks in use included.
 class jemalloc_arenas {
  public:
   static constexpr bool releases_on_destruction(std::size_t) noexcept { return true; }
@@ -43,8 +43,8 @@ class jemalloc_arenas {
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr);
   void deallocate(void* memory, const block& b) noexcept;
 
-  /// bytes_reserved: the pages that jemalloc has handed to these arenas and that hold blocks; asks jemalloc to
-  /// bring its statistics up to date, which takes a lock of every arena.
+  /// bytes_reserved: the pages that jemalloc has handed to these arenas and that hold blocks; asks jemalloc
+  /// to bring its statistics up to date, which takes a lock of every arena.
   [[nodiscard]] memory_usage usage() const noexcept;
   /// As jemalloc says.
   [[nodiscard]] static std::size_t bytes_held(const void* memory, const block& b) noexcept;

@@ -25,7 +25,8 @@ namespace espalier {
 /// only. Up to 128 blocks of a size wait for that in each foreign thread that frees them, which hands them on
 /// by the batch (memory/block_cache). Within a node roles are apart, as in segregated.
 ///
-/// Where there is one node, or the system forbids binding, everything else is the same, and binding() says so.
+/// Where there is one node, or the system forbids binding, everything else is the same, and binding() says
+/// so.
 ///
 /// O(1) to allocate, beside asking for the processor. To deallocate where there are several nodes, O(log
 /// blocks), times the nodes if the block is another one's. Blocks above 32 KiB are system calls. All memory

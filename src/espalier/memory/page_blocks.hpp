@@ -13,8 +13,8 @@
 namespace espalier {
 
 /// Large blocks, each in pages of its own, which go back to the system with it. In front of a block, at an
-/// address that is a multiple of front_align and less than that away, lies a line for the layer above, zeroed,
-/// in which it may note whose block this is.
+/// address that is a multiple of front_align and less than that away, lies a line for the layer above,
+/// zeroed, in which it may note whose block this is.
 ///
 /// An operation is a system call and a lock.
 class page_blocks {
@@ -29,8 +29,8 @@ class page_blocks {
   ~page_blocks();
 
   /// The block begins at a multiple of `align`, which is at most half of front_align, and no sooner than
-  /// `offset` bytes behind the line in front, less than half of front_align too. Throws std::bad_alloc with nothing
-  /// changed, where the alignment is larger as well.
+  /// `offset` bytes, less than half of front_align too, behind the beginning of the line in front. Throws
+  /// std::bad_alloc with nothing changed; also where the alignment is larger.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, std::size_t offset = 0);
   void deallocate(void* memory) noexcept;
 
