@@ -379,6 +379,26 @@ TEST(analysis, small_and_huge_pages) {
   EXPECT_EQ(a.pages.small, std::nullopt);
 }
 
+TEST(analysis, translations_over_the_entries_for_them) {
+  // Two small pages and one huge.
+  snapshot s = of({at(0x1000, 8192), at(0x200000, 64), at(0x3ff000, 64)});
+  EXPECT_EQ(looked_at(s).by_type[0].pages.tlb_load, std::nullopt);
+  for (page& p : s.pages) p.set_huge(p.number >= 0x200);
+  hw::cache_geometry g = haswell();
+  const auto loads = [&](const hw::tlb_shape& tlb) {
+    g.tlb = tlb;
+    const page_use p = analyze(s, g).by_type[0].pages;
+    return std::pair(p.l1_tlb_load, p.tlb_load);
+  };
+  using pair = std::pair<std::optional<double>, std::optional<double>>;
+  EXPECT_EQ(loads({{1, 16}, {1, 4}, {4, 8}, true}), (pair{0.25, 3.0 / 32}));
+  EXPECT_EQ(loads({{1, 4}, {1, 4}, {4, 8}, true}), (pair{0.5, 3.0 / 32}));
+  EXPECT_EQ(loads({{1, 16}, {1, 4}, {4, 8}, false}), (pair{0.25, 0.25}));
+  EXPECT_EQ(loads({{1, 16}, {1, 4}, {}, true}), (pair{0.25, 0.25}));
+  EXPECT_EQ(loads({{1, 16}, {}, {4, 8}, true}), (pair{std::nullopt, 3.0 / 32}));
+  EXPECT_EQ(loads({{1, 16}, {}, {4, 8}, false}), (pair{std::nullopt, std::nullopt}));
+}
+
 TEST(analysis, runs_of_pages) {
   std::vector<live_block> blocks;
   for (const std::uint64_t number : {1U, 2U, 3U, 10U, 11U, 12U, 20U})

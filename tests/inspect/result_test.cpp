@@ -47,6 +47,7 @@ TEST(result, says_what_the_analysis_says) {
   EXPECT_GT(node["neighbours"][0]["in_pair"], 49'000);
   EXPECT_EQ(node["neighbours"][1]["type"], "node");
   EXPECT_EQ(node["pages"]["small"], 0);
+  EXPECT_EQ(node["pages"]["tlb_load"], node["pages"]["huge"].get<double>() / 1024);
   EXPECT_EQ(node["pages"]["mixed_pages"], node["pages"]["pages"]);
   EXPECT_EQ(j["findings"][0]["kind"], "unused_sets");
   EXPECT_EQ(j["findings"][0]["type"], "node");
@@ -67,7 +68,7 @@ TEST(result, what_is_not_known_is_null) {
   const json& t = j["types"][0];
   for (const char* name : {"searched_straddling", "crossing", "lines_per_visit", "children"})
     EXPECT_TRUE(t.contains(name) && t[name].is_null()) << name;
-  for (const char* name : {"small", "huge", "tlb_entries"})
+  for (const char* name : {"small", "huge", "tlb_entries", "l1_tlb_load", "tlb_load"})
     EXPECT_TRUE(t["pages"].contains(name) && t["pages"][name].is_null()) << name;
   EXPECT_TRUE(t["caches"]["llc"].contains("physical"));
   EXPECT_TRUE(t["caches"]["llc"]["physical"].is_null());

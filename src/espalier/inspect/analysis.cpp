@@ -256,6 +256,8 @@ class set_counter {
 /// Pages, ascending, to what page_use says about them.
 class page_counter {
  public:
+  explicit page_counter(const hw::tlb_shape& tlb) : tlb_(tlb) {}
+
   void add(const page& p, bool mixed) {
     ++use_.pages;
     if (mixed) ++use_.mixed_pages;
@@ -279,10 +281,7 @@ class page_counter {
     use_.runs = lengths_.size();
     use_.run_lengths = frequencies_of(lengths_, limit);
     use_.run_distances = frequencies_of(distances_, limit);
-    if (size_known_) {
-      use_.small = small_;
-      use_.huge = huge_;
-    }
+    if (size_known_) count_translations();
     return std::move(use_);
   }
 
@@ -299,6 +298,29 @@ class page_counter {
     run_length_ = 0;
   }
 
+  void count_translations() {
+    use_.small = small_;
+    use_.huge = huge_;
+    const std::uint64_t l1_small = tlb_.l1_small.lines();
+    const std::uint64_t l1_huge = tlb_.l1_huge.lines();
+    const std::uint64_t l2 = tlb_.l2.lines();
+    use_.l1_tlb_load = worse(load(small_, l1_small), load(huge_, l1_huge));
+    // Entries are not added up: the second level has much the same pages as the first.
+    if (l2 != 0 && tlb_.l2_holds_huge)
+      use_.tlb_load = load(small_ + huge_, l2);
+    else
+      use_.tlb_load = worse(load(small_, std::max(l2, l1_small)), load(huge_, l1_huge));
+  }
+
+  /// nullopt where pages have no entries at all.
+  static std::optional<double> load(std::uint64_t pages, std::uint64_t entries) {
+    return pages == 0 ? std::optional(0.0) : share(pages, entries);
+  }
+  static std::optional<double> worse(std::optional<double> a, std::optional<double> b) {
+    return a && b ? std::max(a, b) : std::nullopt;
+  }
+
+  const hw::tlb_shape& tlb_;
   page_use use_;
   std::vector<std::uint64_t> lengths_;
   std::vector<std::uint64_t> distances_;
@@ -431,7 +453,7 @@ class analyzer {
       look_at(type, rest.first(count), with_cells[type]);
       rest = rest.subspan(count);
     }
-    page_counter all;
+    page_counter all(a_.geometry.tlb);
     for (std::size_t i = 0; i < s_.pages.size(); ++i) all.add(s_.pages[i], mixed_pages_[i]);
     a_.pages = all.take(a_.bytes_held, options_.most_frequent);
     find_false_sharing();
@@ -606,7 +628,7 @@ class analyzer {
   }
 
   void count_pages(type_analysis& t, std::span<const std::uint32_t> blocks) {
-    page_counter pages;
+    page_counter pages(a_.geometry.tlb);
     std::uint64_t next = 0;
     auto at = s_.pages.begin();
     for (const std::uint32_t i : blocks) {

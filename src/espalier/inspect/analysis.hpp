@@ -129,6 +129,11 @@ struct page_use {
   /// Pages that are not part of huge ones, and huge pages (of 2 MiB).
   std::optional<std::uint64_t> small;
   std::optional<std::uint64_t> huge;
+  /// Translations over the entries that the geometry has for them, in the first level (of small or of huge pages,
+  /// whichever is worse) and in the second: above 1 they do not fit. nullopt with the above, and where there are
+  /// no entries for pages that there are.
+  std::optional<double> l1_tlb_load;
+  std::optional<double> tlb_load;
 
   /// Pages over the fewest: 1 where they are full.
   [[nodiscard]] std::optional<double> scatter() const noexcept;

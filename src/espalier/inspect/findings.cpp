@@ -48,7 +48,7 @@ class rules {
       const set_use& u = t_.cache(level).best();
       if (!is_underused(u)) continue;
       worst = std::max(worst, u.unused_share());
-      levels.push_back(fmt::format("{} of the {} sets", percent(u.unused_share()), to_string(level)));
+      levels.push_back(fmt::format("{} of the {}", percent(u.unused_share()), sets_of(level)));
     }
     if (levels.empty()) return std::nullopt;
     finding f = make(finding_kind::unused_sets, worst);
@@ -84,8 +84,8 @@ class rules {
     if (worst == nullptr) return std::nullopt;
     const set_use& u = t_.cache(*worst).best();
     finding f = make(finding_kind::overloaded_sets, u.overloaded_share());
-    const std::string what = fmt::format("{} of the {} sets have far more lines of {} than ways, up to {}",
-                                         percent(f.figure), to_string(*worst), name(), u.most_loaded);
+    const std::string what = fmt::format("{} of the {} have far more lines of {} than ways, up to {}",
+                                         percent(f.figure), sets_of(*worst), name(), u.most_loaded);
     if (const auto advice = stride_advice()) {
       f.advice = remedy::pad;
       f.text = what + ": " + *advice;
@@ -206,6 +206,12 @@ class rules {
     f.type = type_;
     f.figure = figure;
     return f;
+  }
+
+  /// "L2 sets", and that they are a guess where they are.
+  [[nodiscard]] std::string sets_of(cache_level level) const {
+    const bool is_guess = level != cache_level::l1 && !t_.cache(level).best().physical;
+    return fmt::format("{} sets{}", to_string(level), is_guess ? " (by virtual addresses)" : "");
   }
 
   [[nodiscard]] bool is_underused(const set_use& u) const {

@@ -75,6 +75,8 @@ constexpr std::array all{
            [](const analysis& a, type_index type) { return number(a.by_type[type].pages.runs); }},
     metric{"tlb_entries", "translations that it takes", metric_unit::count,
            [](const analysis& a, type_index type) { return number(a.by_type[type].pages.tlb_entries()); }},
+    metric{"tlb_load", "the same over the entries of the second TLB", metric_unit::ratio,
+           [](const analysis& a, type_index type) { return a.by_type[type].pages.tlb_load; }},
     metric{"small_pages", "pages that are not part of huge ones", metric_unit::count,
            [](const analysis& a, type_index type) { return number(a.by_type[type].pages.small); }},
 };

@@ -94,6 +94,8 @@ ordered_json pages_json(const page_use& p) {
           {"small", or_null(p.small)},
           {"huge", or_null(p.huge)},
           {"tlb_entries", or_null(p.tlb_entries())},
+          {"l1_tlb_load", or_null(p.l1_tlb_load)},
+          {"tlb_load", or_null(p.tlb_load)},
           {"runs", p.runs},
           {"longest_run", p.longest_run},
           {"run_lengths", frequencies_json(p.run_lengths)},

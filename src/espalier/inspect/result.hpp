@@ -32,9 +32,9 @@ namespace espalier::inspect {
 ///     mixed                     {in_line, in_pair, in_page}: blocks with company of other types
 ///     children                  list of {type, parents, in_line, in_pair, in_adjacent_line, in_page}: parents; null
 ///                               where pointers are not known
-///     pages                     {pages, fewest_pages, mixed_pages, scatter, small, huge, tlb_entries, runs,
-///                               longest_run, run_lengths, run_distances}; small, huge and tlb_entries null where
-///                               page sizes are not known
+///     pages                     {pages, fewest_pages, mixed_pages, scatter, small, huge, tlb_entries,
+///                               l1_tlb_load, tlb_load, runs, longest_run, run_lengths, run_distances}; from small
+///                               to tlb_load null where page sizes are not known
 ///   false_sharing     list of {written, other, blocks}
 ///   findings          list of {kind, type, other, figure, advice, text}; other null where nobody is to blame
 ///   assertions        list of {text, result, figure, type}, result being holds, fails or unavailable

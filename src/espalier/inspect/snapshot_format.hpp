@@ -15,7 +15,9 @@
 //   facts   their number; then name, value of each
 //   types   their number; then of each name, 1 where written else 0, and twice a number of ranges and for each
 //           range first, bytes: always_read, one_read
-// A section that is not there is empty. A section that a reader does not know is skipped where its entry says so.
+// They must be as require_valid() of snapshot.hpp has them: blocks ascending and apart, every page listed in which
+// a block has bytes, links ascending. A section that is not there is empty. A section that a reader does not know is
+// skipped where its entry says so.
 
 #include <bit>
 #include <cstddef>
