@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string_view>
@@ -160,13 +161,13 @@ TEST(analysis, a_block_across_lines_has_the_company_of_both_once) {
   EXPECT_EQ(large.by_type[0].pages.longest_run, 4u);
 }
 
-/// By definition, of all pairs of blocks.
-proximity by_definition(const snapshot& s, type_index type, type_index other) {
+/// By definition, of all pairs of blocks; without another type, of whatever others there are.
+proximity by_definition(const snapshot& s, type_index type, std::optional<type_index> other) {
   proximity p;
   const auto near = [&](const live_block& b, unsigned shift) {
     return std::ranges::any_of(s.blocks, [&](const live_block& c) {
-      return c.type == other && c.address != b.address && c.address >> shift <= b.last() >> shift &&
-             c.last() >> shift >= b.address >> shift;
+      return (other ? c.type == *other : c.type != type) && c.address != b.address &&
+             c.address >> shift <= b.last() >> shift && c.last() >> shift >= b.address >> shift;
     });
   };
   for (const live_block& b : s.blocks) {
@@ -198,6 +199,7 @@ TEST(analysis, company_agrees_with_its_definition) {
     for (type_index type = 0; type < 3; ++type) {
       for (type_index other = 0; other < 3; ++other)
         ASSERT_EQ(company(a, type, other), by_definition(s, type, other)) << seed << ' ' << type << other;
+      ASSERT_EQ(a.by_type[type].mixed, by_definition(s, type, std::nullopt)) << seed << ' ' << type;
     }
   }
 }
@@ -230,20 +232,18 @@ TEST(analysis, pages_agree_with_their_definition) {
 
 TEST(analysis, children_beside_their_parents) {
   snapshot s = of({
-      at(0x1000, 32, 0),
-      at(0x1020, 32, 1),  // in the line
-      at(0x1080, 64, 0),
-      at(0x10c0, 64, 1),  // in the pair
-      at(0x1140, 64, 0),
-      at(0x1180, 64, 1),  // next line, another pair
-      at(0x1200, 64, 0),  // children in the page, in another, and one of a's own
-      at(0x9000, 64, 1),
-      at(0x9040, 64, 2),
+      at(0x1000, 32, 0), at(0x1020, 32, 1),  // in the line
+      at(0x1080, 64, 0), at(0x10c0, 64, 1),  // in the pair
+      at(0x1140, 64, 0), at(0x1180, 64, 1),  // next line, another pair
+      at(0x1200, 64, 0),                     // children in the page, in another, and one of a's own
+      at(0x9000, 64, 1), at(0x9040, 64, 2), at(0xa100, 64, 2),
+      at(0xa140, 64, 0),  // the line before, in the pair
+      at(0xa180, 64, 0),  // the line before, in the pair before
   });
-  s.links = {{0, 1}, {2, 3}, {4, 5}, {6, 1}, {6, 7}, {6, 0}, {6, 0}};
+  s.links = {{0, 1}, {2, 3}, {4, 5}, {6, 1}, {6, 7}, {6, 0}, {6, 0}, {10, 9}, {11, 10}};
   s.links_unknown.clear();
   const analysis a = looked_at(s);
-  ASSERT_EQ(a.by_type[0].children.size(), 2u);
+  ASSERT_EQ(a.by_type[0].children.size(), 3u);
   const child_use& b = a.by_type[0].children[0];
   EXPECT_EQ(b.child, 1u);
   EXPECT_EQ(b.parents, 4u);
@@ -251,7 +251,16 @@ TEST(analysis, children_beside_their_parents) {
   EXPECT_EQ(b.in_pair, 1u);
   EXPECT_EQ(b.in_adjacent_line, 2u);
   EXPECT_EQ(b.in_page, 4u);
-  EXPECT_EQ(a.by_type[0].children[1].parents, 1u);
+  // Of its own type: one far away, one in the line before, which is no pair.
+  const child_use& own = a.by_type[0].children[1];
+  EXPECT_EQ(own.child, 0u);
+  EXPECT_EQ(own.parents, 2u);
+  EXPECT_EQ(own.in_pair, 0u);
+  EXPECT_EQ(own.in_adjacent_line, 1u);
+  const child_use& c = a.by_type[0].children[2];
+  EXPECT_EQ(c.parents, 1u);
+  EXPECT_EQ(c.in_pair, 1u);
+  EXPECT_EQ(c.in_adjacent_line, 1u);
   EXPECT_THAT(a.by_type[1].children, IsEmpty());
   EXPECT_EQ(a.links_unknown, "");
 }
@@ -292,6 +301,13 @@ TEST(analysis, overloaded_is_beyond_the_ways_and_not_by_chance) {
   // Ten in every set are too many, but none more than others.
   EXPECT_EQ(strided(640, 64).overloaded, 0u);
   EXPECT_EQ(strided(640, 64).unused, 0u);
+  // One in four more than the others, which chance would not do; but the others are as good as full.
+  std::vector<live_block> uneven;
+  for (std::uint64_t i = 0; i < 64 * 400; ++i) uneven.push_back(at(i * 64, 64));
+  for (std::uint64_t i = 0; i < 100; ++i) uneven.push_back(at(0x1000000 + i * 4096, 64));
+  const set_use most = looked_at(of(std::move(uneven))).by_type[0].cache(cache_level::l1).best();
+  EXPECT_EQ(most.most_loaded, 500u);
+  EXPECT_EQ(most.overloaded, 0u);
   // A half used twice over.
   EXPECT_EQ(strided(32 * 40, 128).overloaded, 32u);
   EXPECT_DOUBLE_EQ(strided(32 * 40, 128).overloaded_share(), 0.5);

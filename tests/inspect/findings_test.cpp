@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -104,6 +106,18 @@ TEST(findings, too_few_blocks_leave_sets_unused_and_are_not_blamed) {
   // 100 lines cannot fill 512 sets; those of the L1 they do fill.
   EXPECT_EQ(find(of(strided(plain, 126, 128, 64)), finding_kind::unused_sets), nullptr);
   EXPECT_NE(find(of(strided(plain, 128, 128, 64)), finding_kind::unused_sets), nullptr);
+}
+
+TEST(findings, sets_that_chance_leaves_unused_are_not_blamed) {
+  // Some 13 % of the L2's 512 sets, where 1100 lines lie at random.
+  std::mt19937_64 random(1);
+  std::set<std::uint64_t> lines;
+  while (lines.size() < 1100) lines.insert(random() % (1U << 24));
+  std::vector<live_block> blocks;
+  for (const std::uint64_t line : lines) blocks.push_back({line * 64, 64, 0, 0});
+  const analysis a = analyze(make_snapshot("test", {plain}, blocks), haswell());
+  EXPECT_GT(a.by_type[0].cache(cache_level::l2).best().unused_share(), 0.10);
+  EXPECT_EQ(find(find_faults(a), finding_kind::unused_sets), nullptr);
 }
 
 TEST(findings, overloaded_sets) {
