@@ -23,6 +23,7 @@ using espalier::preload::caller_state;
 using espalier::preload::next;
 using espalier::preload::next_malloc;
 using espalier::preload::process_recorder;
+using espalier::preload::recorder_listens;
 
 constinit espalier::preload::bootstrap_arena bootstrap;
 
@@ -45,7 +46,7 @@ __attribute__((noinline)) void record(const next_malloc& of, void* block, std::s
 /// The block that an allocating function was given, recorded.
 __attribute__((always_inline)) inline void* recorded(const next_malloc& of, void* block,
                                                      std::size_t asked) noexcept {
-  if (block != nullptr && process_recorder.listens()) record(of, block, asked, caller_of_this());
+  if (block != nullptr && recorder_listens()) record(of, block, asked, caller_of_this());
   return block;
 }
 

@@ -16,6 +16,7 @@
 namespace espalier::preload {
 
 constinit recorder process_recorder;
+constinit std::atomic<bool> recording_begun{false};
 
 namespace {
 
@@ -26,15 +27,17 @@ main_function program_main = nullptr;
 
 void on_signal(int) {
   const int kept = errno;
-  process_recorder.signalled();
+  stack_t stack{};
+  // An alternate stack may be too small for writing a file.
+  const bool small = sigaltstack(nullptr, &stack) == 0 && (stack.ss_flags & SS_ONSTACK) != 0;
+  process_recorder.signalled(!small);
   errno = kept;
 }
 
-/// Where the program is to be ended by the signal or ignores it by inheritance, ours is what it is for.
 void listen_to(int number) noexcept {
   struct sigaction action{};
   action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   sigaction(number, &action, nullptr);
 }
@@ -47,28 +50,9 @@ void say(const char* what) noexcept {
   if (write(STDERR_FILENO, "\n", 1) < 0) return;
 }
 
-void begin(char** environment) noexcept {
-  static bool begun = false;
-  if (begun) return;
-  begun = true;
-  const int kept = errno;
-  static constinit settings how;
-  const char* const wrong = read_settings(environment, how);
-  if (how.follow != followed::all) remove_from_environment(environment, library_name);
-  if (wrong != nullptr) {
-    say(wrong);
-  } else if (next() != nullptr) {
-    this_thread.inside = true;
-    pthread_atfork([] { process_recorder.before_fork(); }, [] { process_recorder.after_fork_in_parent(); },
-                   [] { process_recorder.after_fork_in_child(); });
-    this_thread.inside = false;
-    if (how.signal != 0) listen_to(how.signal);
-    process_recorder.start(how);
-  }
-  errno = kept;
+__attribute__((constructor)) void begin_with_library(int, char**, char** environment) {
+  begin_recording(environment);
 }
-
-__attribute__((constructor)) void begin_with_library(int, char**, char** environment) { begin(environment); }
 
 /// Reached where the program ends by a way that is not interposed.
 __attribute__((destructor)) void end_with_library() { process_recorder.finish("end"); }
@@ -85,6 +69,26 @@ Function* next_function(const char* name) noexcept {
 }
 
 }  // namespace
+
+void begin_recording(char** environment) noexcept {
+  if (recording_begun.exchange(true)) return;
+  const int kept = errno;
+  static constinit settings how;
+  const char* const wrong = read_settings(environment, how);
+  if (how.follow != followed::all) remove_from_environment(environment, library_name);
+  if (wrong != nullptr) {
+    say(wrong);
+  } else if (next() != nullptr) {
+    this_thread.inside = true;
+    pthread_atfork([] { process_recorder.before_fork(); }, [] { process_recorder.after_fork_in_parent(); },
+                   [] { process_recorder.after_fork_in_child(); });
+    this_thread.inside = false;
+    process_recorder.start(how);
+    if (how.signal != 0) listen_to(how.signal);
+  }
+  errno = kept;
+}
+
 }  // namespace espalier::preload
 
 using espalier::preload::next_function;

@@ -32,8 +32,13 @@ void recorder::start(const settings& how) noexcept {
   budget_.set_limit(how.memory_limit);
   process_ = getpid();
   if (how.every_ms != 0) due_ms_.store(now_ms() + how.every_ms, std::memory_order_relaxed);
-  state_.store(state::on, std::memory_order_relaxed);
-  if (!stacks_.start()) stop("the memory for call stacks was refused");
+  if (stacks_.start()) {
+    // order: start (release) -> listens (acquire)
+    state_.store(state::on, std::memory_order_release);
+  } else {
+    stop("the memory for call stacks was refused");
+    state_.store(state::draining, std::memory_order_release);
+  }
 }
 
 std::uint64_t recorder::random() noexcept {
@@ -103,8 +108,8 @@ void recorder::take_due_snapshots() noexcept {
   take_snapshot("interval");
 }
 
-void recorder::signalled() noexcept {
-  if (this_thread.inside) {
+void recorder::signalled(bool now) noexcept {
+  if (!now || this_thread.inside) {
     requested_.store(true);
   } else {
     take_snapshot("signal");

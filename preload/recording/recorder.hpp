@@ -18,7 +18,7 @@ namespace espalier::preload {
 
 /// Remembers the blocks of a process and where they were allocated.
 ///
-/// Any thread may call any member at any time, start() excepted. allocated(): constant expected time; a call
+/// Any thread may call any member at any time. allocated(): constant expected time; a call
 /// stack that is new costs a few microseconds. errno is kept. Where memory for the record is refused it stops
 /// taking blocks in, and goes on taking blocks out, so that what it holds stays true.
 ///
@@ -29,13 +29,13 @@ class recorder {
   recorder(const recorder&) = delete;
   recorder& operator=(const recorder&) = delete;
 
-  /// Begins to record. Once, while the process has one thread.
+  /// Begins to record. Once.
   void start(const settings& how) noexcept;
 
   /// True where this thread's blocks concern the record.
   [[nodiscard]] bool listens() noexcept {
-    // relaxed: to learn of it late only costs or saves a block.
-    if (state_.load(std::memory_order_relaxed) == state::off) return false;
+    // order: listens (acquire) -> start (release)
+    if (state_.load(std::memory_order_acquire) == state::off) return false;
     if (!this_thread.inside) return true;
     count(unseen_);
     return false;
@@ -58,8 +58,9 @@ class recorder {
   void take_snapshot(const char* moment) noexcept;
   /// The last snapshot, after which nothing is recorded. At once in the first call, nothing in others.
   void finish(const char* moment) noexcept;
-  /// From a signal handler: a snapshot now, or as soon as this thread leaves our code.
-  void signalled() noexcept;
+  /// From a signal handler: a snapshot now, or where that must not be or the thread is in our code, with the next
+  /// block that any thread is given.
+  void signalled(bool now) noexcept;
 
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;

@@ -18,6 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 using preload_blocks = preload_program;
 
@@ -101,6 +102,26 @@ TEST_F(preload_blocks, is_not_led_astray_by_frames) {
   EXPECT_EQ(callers[88], called_by("second_caller", 100));
   EXPECT_EQ(callers[96], called_by("realigning_caller", 1));
   EXPECT_EQ(callers[24].size(), 1U) << "the C library's qsort";
+}
+
+TEST_F(preload_blocks, has_names_from_symbols_and_from_unwinding_tables) {
+  const auto stripped = [&](const char* how) {
+    const std::string copy = (runs.folder() / "stripped").string();
+    EXPECT_EQ(runs.run_plainly({"strip", how, "-o", copy, program("every_function")}).exit_status(), 0);
+    EXPECT_EQ(runs.run({copy}).exit_status(), 0);
+    return runs.read();
+  };
+  const recording full = recorded({program("every_function")}, 0);
+  const recording by_symbol = stripped("--strip-debug");
+  EXPECT_EQ(by_symbol.named.by_debug_info, 0U);
+  EXPECT_EQ(by_symbol.named.by_symbol_table, full.named.by_debug_info);
+  EXPECT_EQ(by_symbol.functions, full.functions) << "the same functions, without lines";
+
+  const recording by_table = stripped("--strip-all");
+  EXPECT_EQ(by_table.named.by_unwind_table, full.named.by_debug_info);
+  EXPECT_EQ(by_table.functions.size(), full.functions.size())
+      << "functions are told apart by their beginnings";
+  for (const auto& [name, of] : by_table.functions) EXPECT_THAT(name, StartsWith("stripped+0x"));
 }
 
 TEST_F(preload_blocks, has_modules_that_come_and_go) {

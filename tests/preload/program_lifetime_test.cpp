@@ -63,6 +63,20 @@ TEST_F(preload_lifetime, is_recorded_however_it_ends) {
   }
 }
 
+TEST_F(preload_lifetime, is_recorded_where_the_c_library_ends_it) {
+  const recording got = recorded({program("endings"), "error"}, 16);
+  EXPECT_EQ(got.fact("taken at"), "end");
+  EXPECT_EQ(got.of("keep").blocks, 0U) << "handlers have run by then";
+}
+
+TEST_F(preload_lifetime, waits_with_a_snapshot_on_an_alternate_stack) {
+  const outcome ended = runs.run({program("signals"), "alternate"}, {{"FILE", "%n"}});
+  EXPECT_EQ(ended.exit_status(), 0) << ended.output;
+  EXPECT_THAT(runs.files(), SizeIs(2));
+  EXPECT_EQ(runs.read("0").fact("taken at"), "signal");
+  EXPECT_EQ(runs.read("0").of("allocate").blocks, 1U) << "taken with the block behind the signal";
+}
+
 TEST_F(preload_lifetime, keeps_the_signal_that_ends_it) {
   for (const auto& [how, signal] : {std::pair{"abort", SIGABRT}, std::pair{"terminated", SIGTERM}}) {
     const outcome ended = runs.run({program("endings"), how});

@@ -24,6 +24,7 @@ using preload_settings = preload_program;
 TEST_F(preload_settings, is_recorded_before_main) {
   const recording got = recorded({program("early")}, 0);
   EXPECT_EQ(got.of("before_main"), (blocks_of_function{1, 700}));
+  EXPECT_EQ(got.of("in_library"), (blocks_of_function{1, 750}));
   EXPECT_EQ(got.of("allocate_many"), (blocks_of_function{100'000, 2'400'000}));
 }
 

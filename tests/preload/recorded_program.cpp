@@ -85,10 +85,10 @@ std::vector<std::string> recorded_programs::files() const {
 }
 
 recording recorded_programs::read(const std::string& file) const {
-  recording got{inspect::read_snapshot(folder_ / file), {}};
+  recording got{inspect::read_snapshot(folder_ / file), {}, {}};
   const programs::call_sites sites = programs::read_call_sites(folder_ / file);
   programs::code_names names(sites.modules);
-  programs::name_types(got.snapshot, sites, names);
+  got.named = programs::name_types(got.snapshot, sites, names);
   for (const inspect::live_block& b : got.snapshot.blocks) {
     const std::string& name = got.snapshot.types[b.type].name;
     blocks_of_function& of = got.functions[name.substr(0, name.rfind(" ("))];

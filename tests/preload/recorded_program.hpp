@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "espalier/inspect/snapshot.hpp"
+#include "espalier/programs/site_names.hpp"
 
 namespace espalier::test {
 
@@ -32,6 +33,7 @@ struct blocks_of_function {
 /// A snapshot whose types are named, by the functions that wanted the memory.
 struct recording {
   inspect::snapshot snapshot;
+  programs::naming named;
   std::map<std::string, blocks_of_function> functions;
 
   /// Blocks and bytes; none of both where the function has none.

@@ -1,5 +1,6 @@
 /* endings HOW: keeps 900 bytes and ends; what runs behind the end gives them back. */
 #define _GNU_SOURCE
+#include <error.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ int main(int count, char** arguments) {
   if (strcmp(how, "_exit") == 0) _exit(13);
   if (strcmp(how, "_Exit") == 0) _Exit(14);
   if (strcmp(how, "quick_exit") == 0) quick_exit(15);
+  if (strcmp(how, "error") == 0) error(16, 0, "ends inside the C library");
   if (strcmp(how, "abort") == 0) abort();
   if (strcmp(how, "terminated") == 0) raise(SIGTERM);
   if (strcmp(how, "exec") == 0) execl(arguments[0], arguments[0], "exit", (char*)NULL);

@@ -1,4 +1,5 @@
-/* signals N: a thread sends SIGUSR2 N times while others allocate. "own" has a handler of its own for it. */
+/* signals N: a thread sends SIGUSR2 N times while others allocate. "own" has a handler of its own for it; "alternate"
+   is sent it once while it has an alternate stack. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -25,7 +26,17 @@ static void* work(void* unused) {
   return unused;
 }
 
+static int on_alternate_stack(void) {
+  static char space[65536];
+  const stack_t stack = {.ss_sp = space, .ss_size = sizeof space};
+  EXPECT(sigaltstack(&stack, NULL) == 0);
+  raise(SIGUSR2);
+  EXPECT(allocate(321) != NULL);
+  return 0;
+}
+
 int main(int count, char** arguments) {
+  if (count > 1 && strcmp(arguments[1], "alternate") == 0) return on_alternate_stack();
   const int own = count > 1 && strcmp(arguments[1], "own") == 0;
   const int times = own || count < 2 ? 5 : atoi(arguments[1]);
   if (own) signal(SIGUSR2, on_signal);
