@@ -107,20 +107,24 @@ TEST_F(programs_call_sites, that_are_damaged_are_refused) {
   put(frame, 1);
   put(frame, 0);
   put_wide(frame, 5);
-  EXPECT_THROW(read_call_sites(write(none, frame)), std::invalid_argument) << "a module that there is not";
+  EXPECT_THROW(static_cast<void>(read_call_sites(write(none, frame))), std::invalid_argument)
+      << "a module that there is not";
   std::string one;
   put(one, 1);
   put(one, "path");
   put(one, "");
   EXPECT_EQ(read_call_sites(write(one, frame)).sites.size(), 1U);
   for (std::size_t size = 1; size < frame.size(); ++size)
-    EXPECT_THROW(read_call_sites(write(one, frame.substr(0, size))), std::invalid_argument) << size;
+    EXPECT_THROW(static_cast<void>(read_call_sites(write(one, frame.substr(0, size)))), std::invalid_argument)
+        << size;
   for (std::size_t size = 1; size < one.size(); ++size)
-    EXPECT_THROW(read_call_sites(write(one.substr(0, size), none)), std::invalid_argument) << size;
-  EXPECT_THROW(read_call_sites(write(one, frame + "x")), std::invalid_argument) << "too long";
+    EXPECT_THROW(static_cast<void>(read_call_sites(write(one.substr(0, size), none))), std::invalid_argument)
+        << size;
+  EXPECT_THROW(static_cast<void>(read_call_sites(write(one, frame + "x"))), std::invalid_argument)
+      << "too long";
   std::string huge;
   put(huge, 0xffff'ffff);
-  EXPECT_THROW(read_call_sites(write(one, huge)), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(read_call_sites(write(one, huge))), std::invalid_argument);
 }
 
 }  // namespace
