@@ -85,7 +85,8 @@ class examination {
  public:
   explicit examination(const inspect_options& o)
       : geometry_(geometry_of(o)),
-        conditions_(inspect::parse_assertions(o.conditions)),
+        conditions_(o.conditions.empty() ? std::vector<inspect::assertion>{}
+                                         : inspect::parse_assertions(o.conditions)),
         json_(open_output(o.json)),
         save_(open_output(o.save)),
         types_(o.types) {}

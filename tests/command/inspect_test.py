@@ -42,7 +42,8 @@ class InspectTest(unittest.TestCase):
 class Models(InspectTest):
     def unused(self, pattern: str) -> list[float]:
         node = self.type_of(self.analysis("--model", pattern, "--machine", "haswell"), "node")
-        return [100 * node["caches"][level]["physical"]["unused_share"] for level in ("l1", "l2", "llc")]
+        caches = [node["caches"][level] for level in ("l1", "l2", "llc")]
+        return [100 * (cache["physical"] or cache["virtual"])["unused_share"] for cache in caches]
 
     def test_meet_the_figures_of_the_study(self) -> None:
         for pattern, expected in {"ndnd": (50, 50, 50), "ndnd-paged": (1.5625, 50.78, 50.78),
@@ -133,9 +134,11 @@ class Files(InspectTest):
         self.refused("one thing to look at", "--map", "ticket", "--model", "ndnd")
 
     def test_what_cannot_be_written_is_refused_before_anything_is_done(self) -> None:
-        done = self.run_inspect("--map", "ticket", "--json", "/nowhere/at/all.json")
+        (self.folder / "file").write_text("")
+        done = self.run_inspect("--map", "ticket", "--json", "file/layout.json")
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(done.stdout, "")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
 
 if __name__ == "__main__":
