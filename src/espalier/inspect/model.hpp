@@ -1,8 +1,8 @@
 #pragma once
 
 // Layouts without a machine: what an allocator of size classes makes of a program that allocates blocks of a few
-// types in a fixed order, again and again (ATC 2018, section 3.2.1: "the behaviour of the memory allocator as
-// satisfying allocations of size s from an array of blocks of size s"). The patterns that the study explains its
+// types in a fixed order, again and again. As in the study, a size class is an array of blocks of its size, which
+// are handed out one after the other (ATC 2018, section 3.2.1). The patterns that the study explains its
 // anomalies by are here by name, so that the analysis can be held against its figures, and read beside one's own.
 
 #include <cstdint>
