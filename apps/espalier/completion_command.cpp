@@ -8,6 +8,9 @@
 
 #include "apps/common/map_choice.hpp"
 #include "commands.hpp"
+#include "espalier/hw/cache_geometry.hpp"
+#include "espalier/inspect/model.hpp"
+#include "espalier/memory/any_placement.hpp"
 
 namespace espalier::app {
 namespace {
@@ -18,6 +21,13 @@ std::vector<std::string> option_names(const CLI::App& verb) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
+}
+
+template <class Named>
+std::string names_of(const Named& all) {
+  std::vector<std::string> names;
+  for (const auto& one : all) names.emplace_back(one.name);
+  return fmt::format("{}", fmt::join(names, " "));
 }
 
 // Made from the parser itself, so that it cannot fall behind.
@@ -47,12 +57,17 @@ _espalier() {{
       words='cores scatter none'
       [[ ${{COMP_WORDS[1]}} == simulate ]] && words='cores compact scatter' ;;
     --machine)
-      words=$("${{COMP_WORDS[0]}}" simulate --machines 2>/dev/null | grep -o '^[a-z0-9_]*') ;;
+      if [[ ${{COMP_WORDS[1]}} == inspect ]]; then words='this {geometries}'; else
+      words=$("${{COMP_WORDS[0]}}" simulate --machines 2>/dev/null | grep -o '^[a-z0-9_]*'); fi ;;
+    --map) words='{maps}' ;;
+    --model) words='all {models}' ;;
+    --placement)
+      words='all {placements}' ;;
     --order) words='scrambled sequential' ;;
     --study)
       words='atc18'
       [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 objects transactions' ;;
-    --json|--csv|--report|--trace|--record|--keys-from|--out|--hgrm|-o|--output)
+    --json|--csv|--report|--file|--save|--trace|--record|--keys-from|--out|--hgrm|-o|--output)
       COMPREPLY=($(compgen -f -- "$current"))
       return ;;
   esac
@@ -68,6 +83,9 @@ _espalier() {{
 complete -F _espalier espalier
 )",
                      fmt::arg("maps", fmt::format("{}", fmt::join(maps, " "))),
+                     fmt::arg("geometries", names_of(hw::cache_geometries())),
+                     fmt::arg("models", names_of(inspect::allocation_patterns())),
+                     fmt::arg("placements", names_of(placement_names())),
                      fmt::arg("verbs", fmt::format("{}", fmt::join(verbs, " "))),
                      fmt::arg("options", options));
 }

@@ -334,6 +334,9 @@ class Shell(CommandTest):
         self.assertEqual(["atc18"], offered("espalier", "bench", "--study", ""))
         self.assertIn("transactions", offered("espalier", "simulate", "--study", "t"))
         self.assertIn("ticket,edge_ext_lf", offered("espalier", "bench", "--maps", "ticket,ed"))
+        self.assertEqual(["this"], offered("espalier", "inspect", "--machine", "th"))
+        self.assertIn("ndnd-paged", offered("espalier", "inspect", "--model", "ndnd"))
+        self.assertIn("segregated", offered("espalier", "inspect", "--placement", "se"))
 
 
 if __name__ == "__main__":
