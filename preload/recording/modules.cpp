@@ -27,14 +27,14 @@ void read_build_id(const link_map& map, const void* mapping, code_module& module
     while (at + sizeof(ElfW(Nhdr)) <= end) {
       const auto* const note = reinterpret_cast<const ElfW(Nhdr)*>(at);
       const std::byte* const name = at + sizeof(*note);
-      const std::byte* const content = name + (note->n_namesz + 3U) / 4 * 4;
+      const std::byte* const content = name + (std::size_t{note->n_namesz} + 3) / 4 * 4;
       if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0 &&
           note->n_descsz <= module.build_id.size()) {
         module.build_id_bytes = static_cast<std::uint8_t>(note->n_descsz);
         std::memcpy(module.build_id.data(), content, note->n_descsz);
         return;
       }
-      at = content + (note->n_descsz + 3U) / 4 * 4;
+      at = content + (std::size_t{note->n_descsz} + 3) / 4 * 4;
     }
   }
 }

@@ -133,7 +133,10 @@ TEST_F(preload_block_table, lets_threads_take_out_what_others_put_in) {
         EXPECT_EQ(seen, counted) << "nothing changes while all is locked";
       }
     }
-    for (; next < each; std::this_thread::yield()) take();
+    while (next < each) {
+      take();
+      std::this_thread::yield();
+    }
   });
   EXPECT_EQ(table->size(), threads * each / 2);
   EXPECT_EQ(table->inserted(), threads * each);

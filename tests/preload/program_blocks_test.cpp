@@ -75,7 +75,9 @@ TEST_F(preload_blocks, in_cpp_has_its_operators_and_containers) {
   EXPECT_EQ(got.of("keep_vector"), (b{2, 24 + 8 * 1024}));
   EXPECT_EQ(got.of("keep_map").blocks, 1U + 100 + 100) << "the map, its nodes and their texts";
   EXPECT_EQ(got.of("keep_nothing"), (b{0, 0}));
-  EXPECT_EQ(got.of("at_the_end"), (b{1, 2000})) << "destroyed behind the snapshot";
+  // g++ tells of a function without linkage by its last name alone.
+  const b last = got.of("at_the_end").blocks != 0 ? got.of("at_the_end") : got.of("at_the_end::at_the_end");
+  EXPECT_EQ(last, (b{1, 2000})) << "destroyed behind the snapshot";
 }
 
 TEST_F(preload_blocks, has_threads_that_give_back_each_others_blocks) {

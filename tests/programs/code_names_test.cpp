@@ -15,8 +15,8 @@ TEST(programs_short_names, have_no_parameters) {
   EXPECT_EQ(short_function_name("main"), "main");
   EXPECT_EQ(short_function_name("f(int, char const*)"), "f");
   EXPECT_EQ(short_function_name("a::b<int (*)(char)>::c(int) const"), "a::b<int (*)(char)>::c");
-  EXPECT_EQ(short_function_name("(anonymous namespace)::f(int)"), "(anonymous namespace)::f");
-  EXPECT_EQ(short_function_name("a::(anonymous namespace)::b::f()"), "a::(anonymous namespace)::b::f");
+  EXPECT_EQ(short_function_name("(anonymous namespace)::f(int)"), "f");
+  EXPECT_EQ(short_function_name("a::(anonymous namespace)::b::f()"), "a::b::f");
 }
 
 TEST(programs_short_names, have_no_return_type) {

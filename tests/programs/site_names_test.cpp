@@ -14,11 +14,26 @@ using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
 TEST(programs_allocator_names, are_those_that_hand_on) {
-  for (const char* const name :
-       {"malloc", "__libc_calloc", "xmalloc", "zmalloc_usable", "PyObject_Malloc", "_PyMem_RawMalloc",
-        "g_strdup", "operator new", "operator new[]", "std::vector<int>::push_back",
-        "std::__new_allocator<a>::allocate", "__gnu_cxx::new_allocator<int>::allocate", "CRYPTO_zalloc",
-        "PyType_GenericAlloc", "sqlite3MallocZero", "valloc", "vasprintf", "posix_memalign", "je_realloc"})
+  for (const char* const name : {"malloc",
+                                 "__libc_calloc",
+                                 "xmalloc",
+                                 "zmalloc_usable",
+                                 "PyObject_Malloc",
+                                 "_PyMem_RawMalloc",
+                                 "g_strdup",
+                                 "operator new",
+                                 "operator new[]",
+                                 "a::b::operator new",
+                                 "std::vector<int>::push_back",
+                                 "std::__new_allocator<a>::allocate",
+                                 "__gnu_cxx::new_allocator<int>::allocate",
+                                 "CRYPTO_zalloc",
+                                 "PyType_GenericAlloc",
+                                 "sqlite3MallocZero",
+                                 "valloc",
+                                 "vasprintf",
+                                 "posix_memalign",
+                                 "je_realloc"})
     EXPECT_TRUE(is_allocator_name(name)) << name;
   for (const char* const name : {"main", "createObject", "dictAddRaw", "alloc_commit_node", "allocate_user",
                                  "mystd::f", "", "stdin_open"})

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::string_view operator_word = "operator";
 
-/// Where the parameters begin; npos where there are none. Parentheses of "operator()" and "(anonymous
-/// namespace)", and those in template arguments, are none.
+/// Where the parameters begin; npos where there are none. Parentheses of "operator()" and those in template
+/// arguments are none.
 std::size_t parameters_of(std::string_view name) {
   int depth = 0;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -21,10 +21,6 @@ std::size_t parameters_of(std::string_view name) {
       if (name.substr(i).starts_with("()")) i += 2;
       while (i < name.size() && name[i] != '(') ++i;
       if (i < name.size() && depth == 0) return i;
-    }
-    if (name.substr(i).starts_with("(anonymous namespace)")) {
-      i += std::string_view("(anonymous namespace)").size() - 1;
-      continue;
     }
     if (i >= name.size()) break;
     if (name[i] == '<') ++depth;
@@ -63,6 +59,10 @@ std::string_view without_return_type(std::string_view name) {
 
 std::string short_function_name(std::string name) {
   constexpr std::size_t longest = 80;
+  // Compilers disagree on whether it is part of a name.
+  constexpr std::string_view anonymous = "(anonymous namespace)::";
+  for (auto at = name.find(anonymous); at != std::string::npos; at = name.find(anonymous))
+    name.erase(at, anonymous.size());
   if (const auto clone = name.find(" [clone"); clone != std::string::npos) name.resize(clone);
   for (const std::string_view copy :
        {".isra.", ".part.", ".constprop.", ".cold", ".lto_priv.", ".localalias"}) {

@@ -49,8 +49,8 @@ class code_names {
   std::unique_ptr<files> files_;
 };
 
-/// A demangled function without its parameters and without what compilers append to copies of functions:
-/// "f(int) [clone .isra.0]" is "f". Template arguments that make it longer than 80 characters become "<>".
+/// A demangled function without its parameters, without "(anonymous namespace)::" and without what compilers append
+/// to copies of functions: "f(int) [clone .isra.0]" is "f". Template arguments that make it longer than 80 characters become "<>".
 [[nodiscard]] std::string short_function_name(std::string name);
 
 /// "file+0x1234": what is left where there are no names.

@@ -12,7 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -89,6 +91,16 @@ class code_names::files {
  public:
   explicit files(std::span<const code_module> all) : modules(all), opened_(all.size()) {}
 
+  /// Many sites share their outer frames.
+  const std::vector<code_place>& known_places_of(const code_frame& frame) {
+    const auto [known, added] = known_.try_emplace({frame.module, frame.address});
+    if (added) known->second = places_of(frame);
+    return known->second;
+  }
+
+  std::span<const code_module> modules;
+
+ private:
   std::vector<code_place> places_of(const code_frame& frame) {
     std::vector<code_place> places{unnamed_place(modules, frame)};
     if (!frame.module) return places;
@@ -101,9 +113,6 @@ class code_names::files {
     return places;
   }
 
-  std::span<const code_module> modules;
-
- private:
   struct end_session {
     void operator()(Dwfl* session) const noexcept { dwfl_end(session); }
   };
@@ -141,9 +150,19 @@ class code_names::files {
     return one;
   }
 
+  /// The compilation unit of an address. clang++ writes no table of them.
+  static Dwarf_Die* unit_of(const file& in, Dwarf_Addr call, Dwarf_Addr& bias) {
+    Dwarf_Die* unit = dwfl_module_addrdie(in.module, call, &bias);
+    if (unit != nullptr) return unit;
+    while ((unit = dwfl_module_nextcu(in.module, unit, &bias)) != nullptr) {
+      if (dwarf_haspc(unit, call - bias) == 1) return unit;
+    }
+    return nullptr;
+  }
+
   static bool name_by_debug_info(const file& in, Dwarf_Addr call, std::vector<code_place>& places) {
     Dwarf_Addr bias = 0;
-    Dwarf_Die* const unit = dwfl_module_addrdie(in.module, call, &bias);
+    Dwarf_Die* const unit = unit_of(in, call, bias);
     if (unit == nullptr) return false;
     Dwarf_Die* innermost = nullptr;
     if (dwarf_getscopes(unit, call - bias, &innermost) <= 0) return false;
@@ -156,8 +175,9 @@ class code_names::files {
 
     code_place place = places.front();
     place.source = name_source::debug_info;
-    if (Dwfl_Line* const line = dwfl_module_getsrc(in.module, call)) {
-      if (const char* const path = dwfl_lineinfo(line, nullptr, &place.line, nullptr, nullptr, nullptr))
+    if (Dwarf_Line* const line = dwarf_getsrc_die(unit, call - bias)) {
+      dwarf_lineno(line, &place.line);
+      if (const char* const path = dwarf_linesrc(line, nullptr, nullptr))
         place.file = std::filesystem::path(path).filename().string();
     }
     std::vector<code_place> named;
@@ -196,6 +216,7 @@ class code_names::files {
   }
 
   std::vector<file> opened_;
+  std::map<std::pair<std::optional<std::uint32_t>, std::uint64_t>, std::vector<code_place>> known_;
 };
 
 code_names::code_names(std::span<const code_module> modules) : files_(std::make_unique<files>(modules)) {}
@@ -205,6 +226,8 @@ code_names& code_names::operator=(code_names&&) noexcept = default;
 
 bool code_names::available() noexcept { return true; }
 
-std::vector<code_place> code_names::places_of(const code_frame& frame) { return files_->places_of(frame); }
+std::vector<code_place> code_names::places_of(const code_frame& frame) {
+  return files_->known_places_of(frame);
+}
 
 }  // namespace espalier::programs

@@ -130,6 +130,7 @@ bool is_allocator_name(std::string_view function) {
                                                                     "boost::container::"};
   if (std::ranges::any_of(of_the_standard_library, [&](auto name) { return function.starts_with(name); }))
     return true;
+  if (function.find("operator new") != std::string_view::npos) return true;
   std::string plain;
   for (const char c : function) {
     if (c != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
