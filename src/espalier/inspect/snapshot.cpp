@@ -131,8 +131,8 @@ void find_links(snapshot& s) {
     const std::uint64_t first = (b.address + 7) & ~std::uint64_t{7};
     for (std::uint64_t at = first; b.bytes >= 8 && at <= b.last() - 7; at += 8) {
       std::uint64_t word = 0;
-      std::memcpy(&word, reinterpret_cast<const void*>(at),
-                  sizeof word);  // NOLINT(performance-no-int-to-ptr)
+      const auto* const place = reinterpret_cast<const void*>(at);  // NOLINT(performance-no-int-to-ptr)
+      std::memcpy(&word, place, sizeof word);
       const auto to = index.find(without_tags(word));
       if (to && *to != from) s.links.push_back({from, *to});
     }
