@@ -12,6 +12,7 @@
 
 static atomic_int stop;
 static atomic_int handled;
+static atomic_int filled; /* threads that have as many blocks as they will have */
 static void on_signal(int number) { handled += number == SIGUSR2; }
 
 APART static void* allocate(size_t bytes) { return malloc(bytes); }
@@ -21,6 +22,7 @@ static void* work(void* unused) {
   for (unsigned i = 0; !stop; ++i) {
     free(blocks[i % 512]);
     blocks[i % 512] = allocate(16 + i % 300);
+    if (i == 511) ++filled;
   }
   for (unsigned i = 0; i < 512; ++i) free(blocks[i]);
   return unused;
@@ -42,6 +44,7 @@ int main(int count, char** arguments) {
   if (own) signal(SIGUSR2, on_signal);
   pthread_t all[2];
   for (int i = 0; i < 2; ++i) EXPECT(pthread_create(&all[i], NULL, work, NULL) == 0);
+  while (filled != 2) nanosleep(&(struct timespec){0, 100000}, NULL);
   for (int i = 0; i < times; ++i) {
     EXPECT(pthread_kill(all[i % 2], SIGUSR2) == 0);
     nanosleep(&(struct timespec){0, 2000000}, NULL);
