@@ -6,9 +6,9 @@
 
 #include "apps/common/study_claims.hpp"
 
-// The study "Getting to the Root of Concurrent Binary Search Tree Performance" (Arbel-Raviv, Brown and Morrison,
-// USENIX ATC 2018) as data: what each of its figures measured, and what it found. How throughput is obtained is
-// not known here, so that the study runs on this machine and on simulated ones alike.
+// The study "Getting to the Root of Concurrent Binary Search Tree Performance" (Arbel-Raviv, Brown and
+// Morrison, USENIX ATC 2018) as data: what each of its figures measured, and what it found. How throughput is
+// obtained is not known here, so that the study runs on this machine and on simulated ones alike.
 //
 // The paper's implementations took their nodes from jemalloc. Here a map's published and compact nodes are
 // compared in the same placement, one arena for each kind of block, so that the node alone differs; figures

@@ -23,8 +23,9 @@ struct block_record {
 /// the entries in use; removal shifts entries back, so that no tombstones gather.
 ///
 /// Any thread may insert and erase; a block may be erased by another thread than the one that inserted it.
-/// insert, erase: constant expected time but for the growth of a shard, under the shard's lock. Constant-initialised and never destroyed: the program may
-/// allocate before its first constructor and after its last destructor.
+/// insert, erase: constant expected time but for the growth of a shard, under the shard's lock.
+/// Constant-initialised and never destroyed: the program may allocate before its first constructor and after
+/// its last destructor.
 class block_table {
  public:
   static constexpr std::uintptr_t address_limit = std::uintptr_t{1} << 48U;
@@ -69,7 +70,8 @@ class block_table {
   void clear() noexcept;
 
  private:
-  /// Address in the low 48 bits of the key, slack above it; bytes asked in the low 40 of the value, site above.
+  /// Address in the low 48 bits of the key, slack above it; bytes asked in the low 40 of the value, site
+  /// above.
   struct entry {
     std::uint64_t key;
     std::uint64_t value;

@@ -53,13 +53,13 @@ class recorder {
   void modules_changed() noexcept;
 
   /// Writes a snapshot; `moment` says when it is taken. Nothing where the process is not the recorded one, or
-  /// the thread is in our code already. Writes to no stream of the program's; a snapshot that cannot be written
-  /// is left out.
+  /// the thread is in our code already. Writes to no stream of the program's; a snapshot that cannot be
+  /// written is left out.
   void take_snapshot(const char* moment) noexcept;
   /// The last snapshot, after which nothing is recorded. At once in the first call, nothing in others.
   void finish(const char* moment) noexcept;
-  /// From a signal handler: a snapshot now, or where that must not be or the thread is in our code, with the next
-  /// block that any thread is given.
+  /// From a signal handler: a snapshot now, or where that must not be or the thread is in our code, with the
+  /// next block that any thread is given.
   void signalled(bool now) noexcept;
 
   void before_fork() noexcept;

@@ -1,12 +1,12 @@
 #pragma once
 
 // What the places of blocks do to caches and translation buffers, by type: the three questions of ATC 2018,
-// section 6 (size classes; which types lie close to one another; how each is spread over the sets of the caches),
-// and those that its sections 3.2 and 4.3 answer by hand (lines crossed, children beside their parents, pages
-// scattered, false sharing).
+// section 6 (size classes; which types lie close to one another; how each is spread over the sets of the
+// caches), and those that its sections 3.2 and 4.3 answer by hand (lines crossed, children beside their
+// parents, pages scattered, false sharing).
 //
-// Counts are of blocks unless the name says otherwise. Shares are fractions; those of nothing are nullopt, as is
-// what the snapshot does not know.
+// Counts are of blocks unless the name says otherwise. Shares are fractions; those of nothing are nullopt, as
+// is what the snapshot does not know.
 
 #include <array>
 #include <cstddef>
@@ -37,22 +37,22 @@ struct frequencies {
   [[nodiscard]] std::optional<double> first_share() const;
 };
 
-/// How the lines of a type lie in one cache. Of a type that says what searches read, only those lines count; of
-/// others every line in which a block has bytes. A line counts once, however many blocks it holds.
+/// How the lines of a type lie in one cache. Of a type that says what searches read, only those lines count;
+/// of others every line in which a block has bytes. A line counts once, however many blocks it holds.
 struct set_use {
   /// By physical addresses; otherwise by virtual ones.
   bool physical = false;
   std::uint64_t sets = 0;
   std::uint64_t lines = 0;
   std::uint64_t unused = 0;
-  /// Sets with more lines than ways, more than 1.5 times the mean, and more than four standard deviations above
-  /// it, as chance (Poisson) would spread them: too many for the cache, and not by accident.
+  /// Sets with more lines than ways, more than 1.5 times the mean, and more than four standard deviations
+  /// above it, as chance (Poisson) would spread them: too many for the cache, and not by accident.
   std::uint64_t overloaded = 0;
   std::uint64_t most_loaded = 0;
 
   /// Lines of neighbouring sets, at most 4096 cells of equally many sets (the last may have fewer), slice 0
-  /// first; a cell also tells how many of its sets are unused, so that alternating ones show. Only for the types
-  /// with the most bytes, see analysis_options.
+  /// first; a cell also tells how many of its sets are unused, so that alternating ones show. Only for the
+  /// types with the most bytes, see analysis_options.
   struct cell {
     std::uint64_t lines = 0;
     std::uint32_t unused = 0;
@@ -77,8 +77,8 @@ struct cache_use {
   /// Where all frames of the type's pages are known.
   std::optional<set_use> by_physical;
 
-  /// The addresses by which the hardware indexes the cache: physical ones where they are known. In an L1 whose
-  /// ways are no larger than a page the two agree.
+  /// The addresses by which the hardware indexes the cache: physical ones where they are known. In an L1
+  /// whose ways are no larger than a page the two agree.
   [[nodiscard]] const set_use& best() const noexcept { return by_physical ? *by_physical : by_virtual; }
 };
 
@@ -129,9 +129,9 @@ struct page_use {
   /// Pages that are not part of huge ones, and huge pages (of 2 MiB).
   std::optional<std::uint64_t> small;
   std::optional<std::uint64_t> huge;
-  /// Translations over the entries that the geometry has for them, in the first level (of small or of huge pages,
-  /// whichever is worse) and in the second: above 1 they do not fit. nullopt with the above, and where there are
-  /// no entries for pages that there are.
+  /// Translations over the entries that the geometry has for them, in the first level (of small or of huge
+  /// pages, whichever is worse) and in the second: above 1 they do not fit. nullopt with the above, and where
+  /// there are no entries for pages that there are.
   std::optional<double> l1_tlb_load;
   std::optional<double> tlb_load;
 
@@ -152,8 +152,8 @@ struct type_analysis {
   std::uint64_t straddling = 0;
   /// Blocks of which the bytes that searches may read lie in more lines than they must.
   std::optional<std::uint64_t> searched_straddling;
-  /// Share of visits by searches that touch more than one line, and the lines that a visit touches; every block
-  /// is visited equally often. Like searched_straddling only of types that say what searches read.
+  /// Share of visits by searches that touch more than one line, and the lines that a visit touches; every
+  /// block is visited equally often. Like searched_straddling only of types that say what searches read.
   std::optional<double> crossing;
   std::optional<double> lines_per_visit;
 
@@ -205,9 +205,9 @@ struct analysis {
   std::string links_unknown;
 };
 
-/// The snapshot must be valid. n log n in the blocks of a type, linear in pages and links; in a line, pair or page
-/// of k types k * k. Beside the snapshot it holds 4 bytes a block, 8 a block of the largest type and a count for
-/// each set.
+/// The snapshot must be valid. n log n in the blocks of a type, linear in pages and links; in a line, pair or
+/// page of k types k * k. Beside the snapshot it holds 4 bytes a block, 8 a block of the largest type and a
+/// count for each set.
 [[nodiscard]] analysis analyze(const snapshot& s, const hw::cache_geometry& geometry,
                                const analysis_options& options = {});
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Conditions on a layout, for builds that are to fail when it degrades: "unused_l2<5%,crossing<1%" of every type,
-// "node.unused_l2<5%" of one.
+// Conditions on a layout, for builds that are to fail when it degrades: "unused_l2<5%,crossing<1%" of every
+// type, "node.unused_l2<5%" of one.
 
 #include <cstdint>
 #include <optional>
@@ -27,8 +27,8 @@ struct assertion {
   double bound = 0;
 };
 
-/// Conditions between commas: [type.]figure, one of < <= > >=, a number. A share is written 5% or 0.05. A type
-/// whose name has commas, or anything else that this would misread, stands in double quotes. Throws
+/// Conditions between commas: [type.]figure, one of < <= > >=, a number. A share is written 5% or 0.05. A
+/// type whose name has commas, or anything else that this would misread, stands in double quotes. Throws
 /// std::invalid_argument, in one line, with what was found, what was expected and the figures there are.
 [[nodiscard]] std::vector<assertion> parse_assertions(std::string_view text);
 
@@ -37,8 +37,8 @@ enum class verdict : std::uint8_t { holds, fails, unavailable };
 
 struct assertion_outcome {
   verdict result = verdict::unavailable;
-  /// Of the type that comes nearest to breaking the condition, or breaks it most. Types of which the figure is not
-  /// known are left out; where it is known of none, the outcome is unavailable.
+  /// Of the type that comes nearest to breaking the condition, or breaks it most. Types of which the figure
+  /// is not known are left out; where it is known of none, the outcome is unavailable.
   std::optional<double> figure;
   std::optional<type_index> type;
   /// Such as "node.unused_l2<5%: fails, 50.8 %".

@@ -1,9 +1,10 @@
 #pragma once
 
-// Layouts without a machine: what an allocator of size classes makes of a program that allocates blocks of a few
-// types in a fixed order, again and again. As in the study, a size class is an array of blocks of its size, which
-// are handed out one after the other (ATC 2018, section 3.2.1). The patterns that the study explains its
-// anomalies by are here by name, so that the analysis can be held against its figures, and read beside one's own.
+// Layouts without a machine: what an allocator of size classes makes of a program that allocates blocks of a
+// few types in a fixed order, again and again. As in the study, a size class is an array of blocks of its
+// size, which are handed out one after the other (ATC 2018, section 3.2.1). The patterns that the study
+// explains its anomalies by are here by name, so that the analysis can be held against its figures, and read
+// beside one's own.
 
 #include <cstdint>
 #include <span>
@@ -33,8 +34,8 @@ struct allocator_model {
   /// Ascending; a block is held in the first that is large enough. A block larger than all, and every block
   /// where there are none, is held in its own size rounded up to 16.
   std::vector<std::uint32_t> classes;
-  /// Blocks of a class fill pages of 4 KiB, of which a class takes the next that nobody has when its last one is
-  /// full. Otherwise all blocks lie end to end, whatever their class.
+  /// Blocks of a class fill pages of 4 KiB, of which a class takes the next that nobody has when its last one
+  /// is full. Otherwise all blocks lie end to end, whatever their class.
   bool paged = false;
   /// Bytes at the front of each such page that the allocator keeps.
   std::uint32_t header = 0;
@@ -61,8 +62,8 @@ struct allocation_pattern {
 [[nodiscard]] const allocation_pattern& allocation_pattern_named(std::string_view name);
 
 /// The order, `rounds` times over, as a snapshot with known frames. What is random is the same for the same
-/// seed. Throws std::invalid_argument where the order has a letter without an object, or where a block does not
-/// fit a page of the model. n log n in the blocks.
+/// seed. Throws std::invalid_argument where the order has a letter without an object, or where a block does
+/// not fit a page of the model. n log n in the blocks.
 [[nodiscard]] snapshot lay_out(const allocation_pattern& pattern, std::uint64_t rounds,
                                std::uint64_t seed = 1);
 

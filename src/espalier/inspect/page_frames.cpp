@@ -27,8 +27,8 @@ constexpr std::uint64_t flag_transparent = std::uint64_t{1} << 22U;
 
 constexpr std::uint64_t pages_of_huge = huge_page_bytes / page_bytes;
 
-/// A file of 64-bit words. Where they are asked for in a row, it is read in long stretches; the kernel makes each
-/// word when it is read, so that elsewhere long ones would cost more than they save.
+/// A file of 64-bit words. Where they are asked for in a row, it is read in long stretches; the kernel makes
+/// each word when it is read, so that elsewhere long ones would cost more than they save.
 class word_file {
  public:
   explicit word_file(const std::string& name) : descriptor_(open(name.c_str(), O_RDONLY | O_CLOEXEC)) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which physical page stands behind each page of this process, and how large it is: what decides in which sets of
-// the physically indexed caches a block lies, and how many translations it takes.
+// Which physical page stands behind each page of this process, and how large it is: what decides in which
+// sets of the physically indexed caches a block lies, and how many translations it takes.
 
 #include <string>
 
@@ -15,14 +15,15 @@ struct page_sources {
   std::string pagemap = "/proc/self/pagemap";
   /// A 64-bit word for each frame. Only root reads it.
   std::string page_flags = "/proc/kpageflags";
-  /// Totals for each mapping, readable by everyone. They tell the size of pages where all in a mapping are alike.
+  /// Totals for each mapping, readable by everyone. They tell the size of pages where all in a mapping are
+  /// alike.
   std::string mappings = "/proc/self/smaps";
 };
 
 /// Notes frames and sizes of the snapshot's pages as far as they can be known, and in frames_unknown and
-/// huge_unknown why those that are not cannot. The blocks must be this process's, and have been touched; a page
-/// may be moved at any later time. Linear in the pages, and in the pages of the process where only `mappings` is
-/// readable.
+/// huge_unknown why those that are not cannot. The blocks must be this process's, and have been touched; a
+/// page may be moved at any later time. Linear in the pages, and in the pages of the process where only
+/// `mappings` is readable.
 void find_frames(snapshot& s, const page_sources& from = {});
 
 }  // namespace espalier::inspect

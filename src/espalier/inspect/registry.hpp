@@ -43,9 +43,9 @@ struct snapshot_options {
 
 class registered_type;
 
-/// The types of a program. All members may be called by any thread at any time; a walk runs under the registry's
-/// lock, in the thread that takes the snapshot, and must itself keep its blocks from changing. A walk must not
-/// use the registry.
+/// The types of a program. All members may be called by any thread at any time; a walk runs under the
+/// registry's lock, in the thread that takes the snapshot, and must itself keep its blocks from changing. A
+/// walk must not use the registry.
 class registry {
  public:
   using walk = std::function<void(const block_visitor&)>;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Two sections more in the file of a snapshot whose types are call sites (snapshot_format.hpp has the others): the
-// frames that stand behind each type, for whoever gives it a name. Both may be skipped.
+// Two sections more in the file of a snapshot whose types are call sites (snapshot_format.hpp has the
+// others): the frames that stand behind each type, for whoever gives it a name. Both may be skipped.
 //
 //   modules  their number; then of each its path and its build id, a text of bytes and empty where it has none
 //   sites    their number, as many as there are types; then of each the number of its frames, innermost first, and

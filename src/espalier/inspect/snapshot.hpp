@@ -1,11 +1,11 @@
 #pragma once
 
-// Where the blocks of a program lie at one moment, by type: what the tools that Arbel-Raviv, Brown and Morrison
-// (ATC 2018, section 6) wish for have to start from. A type is whatever its blocks are told apart by: the role in
-// a map, the place in the program that allocates them, the pool that they come from.
+// Where the blocks of a program lie at one moment, by type: what the tools that Arbel-Raviv, Brown and
+// Morrison (ATC 2018, section 6) wish for have to start from. A type is whatever its blocks are told apart
+// by: the role in a map, the place in the program that allocates them, the pool that they come from.
 //
-// A snapshot is plain data of 24 bytes a block, 16 a page and 8 a pointer, so that tens of millions of blocks fit
-// beside the program that they are of.
+// A snapshot is plain data of 24 bytes a block, 16 a page and 8 a pointer, so that tens of millions of blocks
+// fit beside the program that they are of.
 
 #include <cstddef>
 #include <cstdint>
@@ -103,8 +103,8 @@ struct fact {
 };
 
 /// What make_snapshot() and read_snapshot() give keeps these invariants, which require_valid() checks: blocks
-/// ascend by address and do not overlap, pages ascend, links ascend by `from`, every index is one. A reason why
-/// something is not known is empty where it is known.
+/// ascend by address and do not overlap, pages ascend, links ascend by `from`, every index is one. A reason
+/// why something is not known is empty where it is known.
 struct snapshot {
   /// What was looked at, in a few words.
   std::string subject;
@@ -123,9 +123,9 @@ struct snapshot {
   bool operator==(const snapshot&) const = default;
 };
 
-/// Sorts the blocks and lists their pages, of which nothing more is known. Throws std::invalid_argument where two
-/// blocks overlap, where a block has a type that there is not, or ends beyond the address space, and where there
-/// are 2^32 blocks or more. n log n.
+/// Sorts the blocks and lists their pages, of which nothing more is known. Throws std::invalid_argument where
+/// two blocks overlap, where a block has a type that there is not, or ends beyond the address space, and
+/// where there are 2^32 blocks or more. n log n.
 [[nodiscard]] snapshot make_snapshot(std::string subject, std::vector<block_type> types,
                                      std::vector<live_block> blocks);
 
@@ -172,9 +172,9 @@ class block_index {
   return word & ~(std::uint64_t{7} | (std::uint64_t{1} << 63U));
 }
 
-/// Reads every aligned word of every block, and notes as links those that point into other blocks: a word that
-/// only looks like an address counts as one. The blocks must be this process's, readable, and nobody may write
-/// them meanwhile.
+/// Reads every aligned word of every block, and notes as links those that point into other blocks: a word
+/// that only looks like an address counts as one. The blocks must be this process's, readable, and nobody may
+/// write them meanwhile.
 void find_links(snapshot& s);
 
 }  // namespace espalier::inspect

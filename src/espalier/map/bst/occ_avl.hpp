@@ -27,9 +27,9 @@
 // Essence. A descent takes no locks. It goes hand over hand by versions: it reads an edge, the version of the
 // child, the edge again, and then that the node it leaves still has the version with which it was entered. A
 // version changes only when its node *shrinks*: when a rotation moves it down, and part of its range of keys
-// away. Growing hurts nobody. Updates lock the few nodes that they change, from the top down. A key whose node
-// has two children is erased by calling the node absent: it stays and routes. A node with fewer is spliced
-// out. Who changes the tree repairs heights, balance, and routing nodes that are left with one child.
+// away. Growing hurts nobody. Updates lock the few nodes that they change, from the top down. A key whose
+// node has two children is erased by calling the node absent: it stays and routes. A node with fewer is
+// spliced out. Who changes the tree repairs heights, balance, and routing nodes that are left with one child.
 //
 // Deviations from the paper, from the authors' code (SnapTree), and from its descendants in C:
 //  1. Keys are compared by Compare; ASCYLIB subtracts them into an int.
@@ -67,14 +67,14 @@
 //     But for this: where several routing nodes are to go in one repair and there is no memory to retire them
 //     with, they stay, and damage above them waits for another repair there.
 //
-// Progress. Updates block one another. find, contains and scan write nothing and take no lock, yet block: they
-// wait while a node on their path shrinks, which takes a rotation some ten stores. They go back only over nodes
-// that have shrunk.
+// Progress. Updates block one another. find, contains and scan write nothing and take no lock, yet block:
+// they wait while a node on their path shrinks, which takes a rotation some ten stores. They go back only
+// over nodes that have shrunk.
 //
 // Scan: a validated descent for each entry, to the node at which it turned left last. Let x be a key beyond
 // the bound that is present throughout. The range of the node where the descent stands contains x until the
-// descent turns left at a node whose key is not larger; where it turns left below that, keys are smaller still.
-// So no such x lies before the node found. Where that is absent the scan goes on behind it.
+// descent turns left at a node whose key is not larger; where it turns left below that, keys are smaller
+// still. So no such x lies before the node found. Where that is absent the scan goes on behind it.
 //
 // Reclamation. splice() detaches a node; its caller alone retires it, when the locks are released. (I1) The
 // node hung on one edge, of its parent, which was locked and linked. (I2) Whether a node is spliced is read
@@ -457,8 +457,8 @@ class occ_avl
     node* top;  // the repair goes up to this node at least; null: as far as heights change
   };
 
-  /// Of a node that is locked. Heights of children are read without their locks: who changes one examines this
-  /// node afterwards.
+  /// Of a node that is locked. Heights of children are read without their locks: who changes one examines
+  /// this node afterwards.
   [[nodiscard]] static repair condition(const node& n) noexcept {
     if (!n.has_two_children() && !is_present(n)) return repair::unlink;
     const unsigned l = parts::height_of(n.child_on(left));
