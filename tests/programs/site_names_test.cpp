@@ -23,6 +23,7 @@ TEST(programs_allocator_names, are_those_that_hand_on) {
                                  "g_strdup",
                                  "operator new",
                                  "operator new[]",
+                                 "_ZNSt4pairIiiEC2IRiEEOS1_",
                                  "a::b::operator new",
                                  "std::vector<int>::push_back",
                                  "std::__new_allocator<a>::allocate",

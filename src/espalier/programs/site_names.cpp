@@ -126,8 +126,9 @@ void add_to(naming& shares, name_source source, std::uint64_t bytes) {
 }  // namespace
 
 bool is_allocator_name(std::string_view function) {
-  constexpr std::array<std::string_view, 4> of_the_standard_library{"std::", "__gnu_cxx::", "operator new",
-                                                                    "boost::container::"};
+  // Mangled where a compiler is newer than the library that demangles.
+  constexpr std::array<std::string_view, 7> of_the_standard_library{
+      "std::", "__gnu_cxx::", "boost::container::", "_ZSt", "_ZNSt", "_ZNKSt", "_ZN9__gnu_cxx"};
   if (std::ranges::any_of(of_the_standard_library, [&](auto name) { return function.starts_with(name); }))
     return true;
   if (function.find("operator new") != std::string_view::npos) return true;
