@@ -1,10 +1,12 @@
 #include "apps/common/child.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 
@@ -13,6 +15,40 @@ extern char** environ;  // NOLINT(readability-redundant-declaration)
 namespace espalier::app {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// Interrupts from the keyboard pass this process by, as in system(3); a child has them as this process had.
+class ignored_interrupts {
+ public:
+  ignored_interrupts() {
+    posix_spawnattr_init(&for_child_);
+    sigset_t restored;
+    sigemptyset(&restored);
+    struct sigaction ignore{};
+    ignore.sa_handler = SIG_IGN;
+    for (std::size_t i = 0; i < signals.size(); ++i) {
+      sigaction(signals[i], &ignore, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) sigaddset(&restored, signals[i]);
+    }
+    posix_spawnattr_setsigdefault(&for_child_, &restored);
+    posix_spawnattr_setflags(&for_child_, POSIX_SPAWN_SETSIGDEF);
+  }
+  ignored_interrupts(const ignored_interrupts&) = delete;
+  ignored_interrupts& operator=(const ignored_interrupts&) = delete;
+  ~ignored_interrupts() {
+    for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before_[i], nullptr);
+    posix_spawnattr_destroy(&for_child_);
+  }
+  [[nodiscard]] const posix_spawnattr_t* for_child() const noexcept { return &for_child_; }
+
+ private:
+  static constexpr std::array signals{SIGINT, SIGQUIT};
+  std::array<struct sigaction, signals.size()> before_{};
+  posix_spawnattr_t for_child_{};
+};
+
+}  // namespace
 
 std::optional<int> run_child(const std::vector<std::string>& command, child_output output) {
   std::vector<char*> arguments;
@@ -24,14 +60,16 @@ std::optional<int> run_child(const std::vector<std::string>& command, child_outp
   if (output == child_output::dropped)
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   std::fflush(stdout);  // what was said before comes before what the child says
+  const ignored_interrupts ignored;
   pid_t child = 0;
-  const int failed = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  const int failed =
+      posix_spawnp(&child, arguments[0], &actions, ignored.for_child(), arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) return std::nullopt;
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 std::optional<fs::path> find_companion(const fs::path& built, const fs::path& installed) {

@@ -9,8 +9,9 @@ namespace espalier::app {
 
 enum class child_output : unsigned char { shown, dropped };
 
-/// Runs a program to its end and gives its exit status, 128 where a signal ended it, nothing where it could
-/// not be started. The first word is looked for as the shell would. Standard error stays this program's.
+/// Runs a program to its end and gives its exit status, 128 and the signal's number where a signal ended it,
+/// nothing where it could not be started. The first word is looked for as the shell would. Standard error stays
+/// this program's. An interrupt from the keyboard is the child's to heed.
 [[nodiscard]] std::optional<int> run_child(const std::vector<std::string>& command,
                                            child_output output = child_output::shown);
 

@@ -35,6 +35,8 @@ int run_parser(CLI::App& parser, int argc, const char* const* argv) {
   return run_reporting(parser.get_name(), [&] {
     try {
       parser.parse(argc, argv);
+    } catch (const CLI::RuntimeError& status) {
+      return status.get_exit_code();
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return parser.exit(error);
       throw usage_error(std::string(error.what()) + "; " + parser.get_name() +

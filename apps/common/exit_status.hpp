@@ -12,7 +12,8 @@ inline constexpr int exit_failure = 1;
 inline constexpr int exit_usage = 2;
 
 /// Runs the parser with the arguments and its callbacks; whatever is thrown becomes one line on standard error
-/// that begins with the parser's name, and a status.
+/// that begins with the parser's name, and a status. A callback that has a status of its own throws it as
+/// CLI::RuntimeError, and has said everything.
 [[nodiscard]] int run_parser(CLI::App& parser, int argc, const char* const* argv);
 
 /// Likewise for any code.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -26,6 +27,7 @@
 #include "espalier/inspect/snapshot_file.hpp"
 #include "layout_tables.hpp"
 #include "placed_maps.hpp"
+#include "recorded_program.hpp"
 
 namespace espalier::app {
 namespace {
@@ -44,6 +46,7 @@ struct inspect_options : load_options {
   std::string conditions;
   std::string json;
   std::string save;
+  recording_options program;
 };
 
 /// The snapshot that the options ask for.
@@ -83,8 +86,10 @@ hw::cache_geometry geometry_of(const inspect_options& o) {
 /// What becomes of a snapshot. Everything that can be refused is refused before one is taken.
 class examination {
  public:
+  /// A program's output is its own: beside one, what is to be said goes to standard error.
   explicit examination(const inspect_options& o)
-      : geometry_(geometry_of(o)),
+      : out_(o.program.command.empty() ? stdout : stderr),
+        geometry_(geometry_of(o)),
         conditions_(o.conditions.empty() ? std::vector<inspect::assertion>{}
                                          : inspect::parse_assertions(o.conditions)),
         json_(open_output(o.json)),
@@ -100,9 +105,9 @@ class examination {
     show(a, found, outcomes);
     if (json_) json_->commit(inspect::to_json(a, found, outcomes) + '\n');
     for (const auto& written : {&json_, &save_}) {
-      if (*written) std::printf("wrote %s\n", (*written)->target().c_str());
+      if (*written) std::fprintf(out_, "wrote %s\n", (*written)->target().c_str());
     }
-    std::fflush(stdout);
+    std::fflush(out_);
     const auto broken = std::ranges::count_if(outcomes, [](const inspect::assertion_outcome& outcome) {
       return outcome.result != inspect::verdict::holds;
     });
@@ -113,7 +118,7 @@ class examination {
  private:
   void show(const inspect::analysis& a, const std::vector<inspect::finding>& found,
             const std::vector<inspect::assertion_outcome>& outcomes) const {
-    const bool colour = wants_colour(STDOUT_FILENO);
+    const bool colour = wants_colour(fileno(out_));
     std::string text = layout_head(a, colour) + '\n' + types_table(a, types_, colour) + '\n' +
                        neighbours_table(a, types_, colour) + '\n';
     if (const std::string children = children_table(a, colour); !children.empty()) text += children + '\n';
@@ -121,9 +126,10 @@ class examination {
     for (const inspect::finding& f : found) text += wrapped("- " + f.text, "  ", text_width);
     for (const std::string& blind : inspect::blind_spots(a)) text += wrapped(blind, "", text_width);
     for (const inspect::assertion_outcome& outcome : outcomes) text += wrapped(outcome.text, "", text_width);
-    std::printf("%s\n", text.c_str());
+    std::fprintf(out_, "%s\n", text.c_str());
   }
 
+  std::FILE* out_;
   hw::cache_geometry geometry_;
   std::vector<inspect::assertion> conditions_;
   std::optional<hw::output_file> json_;
@@ -138,15 +144,30 @@ void inspect_models(const inspect_options& o, examination& examine) {
   for (const inspect::allocation_pattern& p : inspect::allocation_patterns()) examine.of(model_layout(p));
 }
 
+/// Ends with the program's status, unless that is 0 and a condition does not hold.
+void inspect_program(const inspect_options& o, examination& examine) {
+  const recorded_program done = run_recorded(o.program);
+  try {
+    if (!done.layout) throw std::runtime_error(done.remark);
+    examine.of(*done.layout);
+  } catch (const std::exception& wrong) {
+    if (done.status == 0 && (done.layout || !o.conditions.empty())) throw;
+    std::fprintf(stderr, "espalier: %s\n", wrong.what());
+  }
+  if (done.status != 0) throw CLI::RuntimeError(done.status);
+}
+
 void run_inspect(const inspect_options& o) {
-  const auto sources =
-      std::ranges::count_if(std::initializer_list<const std::string*>{&o.map, &o.model, &o.file},
-                            [](const std::string* source) { return !source->empty(); });
-  if (sources != 1)
-    throw usage_error("inspect needs one thing to look at: --map NAME, --model NAME or --file SNAPSHOT");
+  const std::initializer_list<bool> sources{!o.map.empty(), !o.model.empty(), !o.file.empty(),
+                                            !o.program.command.empty()};
+  if (std::ranges::count(sources, true) != 1)
+    throw usage_error(
+        "inspect needs one thing to look at: --map NAME, --model NAME, --file SNAPSHOT or -- PROGRAM "
+        "ARGUMENTS");
   examination examine(o);
   if (!o.map.empty()) return examine.of(map_layout(o));
   if (!o.file.empty()) return examine.of(inspect::read_snapshot(o.file));
+  if (!o.program.command.empty()) return inspect_program(o, examine);
   inspect_models(o, examine);
 }
 
@@ -182,6 +203,27 @@ void add_inspect_command(CLI::App& parser) {
   verb->add_option("--save", options->save, "The snapshot itself, for --file")
       ->type_name("FILE")
       ->group(results_group);
+  constexpr const char* program_group = "A program: espalier inspect [options] -- PROGRAM ARGUMENTS";
+  verb->add_option(
+          "program", options->program.command,
+          "Any program; its heap is looked at when it ends, by the places that allocate. Its output "
+          "stays as it is: what is found goes to standard error, and its exit status is the command's")
+      ->type_name("PROGRAM ...")
+      ->group(program_group);
+  verb->add_option("--every", options->program.every,
+                   "Look every so many seconds as well; the last look is shown")
+      ->type_name("SECONDS")
+      ->group(program_group);
+  verb->add_option(
+          "--sample", options->program.sample,
+          "Remember a part only: blocks:N, bytes:N or regions:N (one in N); slows the program down less")
+      ->type_name("HOW")
+      ->group(program_group);
+  verb->add_option("--follow", options->program.follow, "none, forks or all: children that are recorded too")
+      ->type_name("WHOM")
+      ->group(program_group);
+  verb->add_flag("--pointers", options->program.pointers, "Look for pointers between blocks")
+      ->group(program_group);
   verb->callback([options] { run_inspect(*options); });
 }
 

@@ -141,5 +141,42 @@ class Files(InspectTest):
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
 
+class Programs(InspectTest):
+    SCRIPT = "import sys; blocks = [bytearray(5000) for _ in range(300)]; print(len(blocks)); sys.exit(7)"
+
+    def test_keep_their_output_and_their_status(self) -> None:
+        for script, status in ((self.SCRIPT, 7), ("print('fine')", 0), ("import os; os.abort()", 128 + 6),
+                               ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", 128 + 15)):
+            with self.subTest(script):
+                plain = subprocess.run(["/usr/bin/python3", "-c", script], cwd=self.folder, capture_output=True,
+                                       text=True)
+                done = self.run_inspect("--", "/usr/bin/python3", "-c", script)
+                self.assertEqual((done.returncode, done.stdout), (status, plain.stdout), done.stderr)
+
+    def test_show_their_heap_on_standard_error_and_in_files(self) -> None:
+        done = self.run_inspect("--json", "layout.json", "--", "/usr/bin/python3", "-c", "print('fine')")
+        self.assertEqual((done.returncode, done.stdout), (0, "fine\n"), done.stderr)
+        self.assertIn("python3", done.stderr)
+        analysis = json.loads((self.folder / "layout.json").read_text())
+        self.assertGreater(analysis["blocks"], 0)
+        facts = {fact["name"]: fact["value"] for fact in analysis["facts"]}
+        self.assertEqual(facts["taken at"], "return from main")
+        self.assertIn("bytes named", facts["names"])
+
+    def test_conditions_are_held_against_them(self) -> None:
+        arguments = ("--assert", "pages<1", "--", "/usr/bin/python3", "-c")
+        self.assertEqual(self.run_inspect(*arguments, "pass").returncode, 1)
+        # A status of the program's own comes first.
+        self.assertEqual(self.run_inspect(*arguments, self.SCRIPT).returncode, 7)
+
+    def test_what_cannot_be_recorded_is_refused(self) -> None:
+        self.refused("there is no program", "--", "/nowhere/at/all")
+        self.refused("one thing to look at", "--model", "ndnd", "--", "/usr/bin/python3")
+
+    def test_no_snapshot_is_left_behind(self) -> None:
+        self.run_inspect("--", "/usr/bin/python3", "-c", "pass")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+
 if __name__ == "__main__":
     unittest.main()
