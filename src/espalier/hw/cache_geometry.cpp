@@ -17,7 +17,7 @@ std::optional<cache_shape> shape_of(const topology& machine, unsigned level) {
     return c.level == level && c.type != cache_type::instruction && c.bytes && *c.bytes >= cache_line_bytes;
   });
   if (found == caches.end()) return std::nullopt;
-  const std::uint64_t lines = *found->bytes / cache_line_bytes;
+  const std::uint64_t lines = found->bytes.value_or(0) / cache_line_bytes;
   const std::uint64_t ways = std::min<std::uint64_t>(found->ways.value_or(16), lines);
   if (ways == 0) return std::nullopt;
   return cache_shape{static_cast<unsigned>(lines / ways), static_cast<unsigned>(ways)};
