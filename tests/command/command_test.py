@@ -212,7 +212,10 @@ class Results(CommandTest):
 
     def test_placement_varies_the_entries(self) -> None:
         results = self.results("--maps", "ticket", "--placement", "all", "--keys", "500", *FAST)
-        self.assertEqual({b["placement"] for b in results["benchmarks"]}, {"clustered", "segregated", "shared_heap"})
+        everywhere = {"clustered", "index_aware", "numa_local", "random_padding", "segregated", "shared_heap"}
+        self.assertEqual({b["placement"] for b in results["benchmarks"]} - {"jemalloc_arenas"}, everywhere)
+        one = self.results("--maps", "ticket", "--placement", "index_aware", "--keys", "500", *FAST)
+        self.assertEqual({b["map"] for b in one["benchmarks"]}, {"ticket/index_aware"})
 
     def test_real_keys(self) -> None:
         (self.folder / "keys.txt").write_text("".join(f"{7 * i}\n" for i in range(400)))
