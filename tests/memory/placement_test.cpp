@@ -22,6 +22,7 @@
 #include "espalier/memory/segregated.hpp"
 #include "espalier/memory/shared_heap.hpp"
 #include "espalier/memory/shifted.hpp"
+#include "espalier/memory/split_clusters.hpp"
 #include "memory/placement_audit.hpp"
 
 // What every placement promises, found out by one audit; placements that break one promise each show that
@@ -37,10 +38,11 @@ using test::refusals;
 template <class Placement>
 class placements : public testing::Test {};
 
-using shipped = testing::Types<segregated, shared_heap, pmr_placement, clustered, shifted<shared_heap>,
-                               extra_allocations<shared_heap>, extra_allocations<segregated>,
-                               random_padding<shared_heap>, random_padding<segregated>, recorded<shared_heap>,
-                               recorded<clustered>, index_aware, numa_local>;
+using shipped =
+    testing::Types<segregated, shared_heap, pmr_placement, clustered, shifted<shared_heap>,
+                   extra_allocations<shared_heap>, extra_allocations<segregated>, random_padding<shared_heap>,
+                   random_padding<segregated>, recorded<shared_heap>, recorded<clustered>, index_aware,
+                   numa_local, split_clusters<32, 24>, split_clusters<16, 40>>;
 TYPED_TEST_SUITE(placements, shipped);
 
 TYPED_TEST(placements, keep_their_promises) {

@@ -7,12 +7,23 @@
 
 namespace espalier {
 
-cluster_slab::cluster_slab(std::size_t block_bytes, unsigned slots)
-    : block_bytes_(block_bytes),
+cluster_slab::cluster_slab(const split_block& shape, unsigned slots)
+    : shape_(shape),
       slots_(slots),
       all_free_(static_cast<std::uint8_t>((1U << slots) - 1)),
-      clusters_(block_bytes * slots, slab::side_table::one_byte) {
-  assert(slots >= 2 && slots <= 8 && std::has_single_bit(block_bytes * slots));
+      clusters_(split_block{shape.front_bytes * slots, shape.rest_bytes * slots},
+                slab::side_table::one_byte) {
+  assert(slots >= 2 && slots <= 8 && std::has_single_bit(shape.front_bytes * slots));
+}
+
+void cluster_slab::hand_out(void* memory) noexcept {
+  unpoison(memory, shape_.front_bytes);
+  if (shape_.is_split()) unpoison(shape_.rest_of(memory), shape_.rest_bytes);
+}
+
+void cluster_slab::take_back(void* memory) noexcept {
+  poison(memory, shape_.front_bytes);
+  if (shape_.is_split()) poison(shape_.rest_of(memory), shape_.rest_bytes);
 }
 
 cluster_slab::free_mask* cluster_slab::mask_of(const void* memory) noexcept {
@@ -22,12 +33,13 @@ cluster_slab::free_mask* cluster_slab::mask_of(const void* memory) noexcept {
 std::byte* cluster_slab::cluster_of(const void* memory) const noexcept {
   // Clusters are laid end to end from the start of a page, and their size is a power of two.
   const auto address = std::bit_cast<std::uintptr_t>(memory);
-  return std::bit_cast<std::byte*>(address & ~(block_bytes_ * slots_ - 1));
+  return std::bit_cast<std::byte*>(address & ~(shape_.front_bytes * slots_ - 1));
 }
 
 unsigned cluster_slab::slot_of(const void* memory) const noexcept {
   return static_cast<unsigned>(
-      static_cast<std::size_t>(static_cast<const std::byte*>(memory) - cluster_of(memory)) / block_bytes_);
+      static_cast<std::size_t>(static_cast<const std::byte*>(memory) - cluster_of(memory)) /
+      shape_.front_bytes);
 }
 
 void* cluster_slab::take_beside(const void* near) noexcept {
@@ -41,7 +53,7 @@ void* cluster_slab::take_beside(const void* near) noexcept {
     const auto left = static_cast<std::uint8_t>(free & ~(1U << slot));
     // order: take (acquire) <- give (release): what the block was used for before is over.
     if (mask->compare_exchange_weak(free, left, std::memory_order_acquire, std::memory_order_relaxed))
-      return cluster_of(near) + slot * block_bytes_;
+      return cluster_of(near) + slot * shape_.front_bytes;
   }
   return nullptr;
 }
@@ -49,14 +61,13 @@ void* cluster_slab::take_beside(const void* near) noexcept {
 void* cluster_slab::allocate(const void* near) {
   blocks_.add(0);  // a thread's first count may throw: before anything is taken
   void* memory = near != nullptr ? take_beside(near) : nullptr;
-  if (memory != nullptr) {
-    unpoison(memory, block_bytes_);
-  } else {
+  if (memory == nullptr) {
     memory = clusters_.allocate();
-    poison(static_cast<std::byte*>(memory) + block_bytes_, block_bytes_ * (slots_ - 1));
+    poison(memory, shape_.front_bytes * slots_);
     // relaxed: nobody can name a block of this cluster before the caller has published one.
     mask_of(memory)->store(static_cast<std::uint8_t>(all_free_ & ~1U), std::memory_order_relaxed);
   }
+  hand_out(memory);
   blocks_.add(1);
   return memory;
 }
@@ -65,22 +76,24 @@ void cluster_slab::deallocate(void* memory) noexcept {
   blocks_.add(-1);
   free_mask* const mask = mask_of(memory);
   const auto bit = static_cast<std::uint8_t>(1U << slot_of(memory));
-  poison(memory, block_bytes_);
+  take_back(memory);
   // order: give (release) -> take (acquire); acquire too, since the last one hands on what all have given.
   const std::uint8_t before = mask->fetch_or(bit, std::memory_order_acq_rel);
   if ((before | bit) != all_free_) return;
   // No block is in use here, so nobody may name one: the cluster is this thread's.
   mask->store(0, std::memory_order_relaxed);
   std::byte* const cluster = cluster_of(memory);
-  unpoison(cluster, block_bytes_ * slots_);
+  unpoison(cluster, shape_.front_bytes * slots_);
   clusters_.deallocate(cluster);
 }
 
 memory_usage cluster_slab::usage() const noexcept {
   memory_usage sum;
-  sum.blocks = static_cast<std::uint64_t>(blocks_.read());
-  sum.bytes_in_use = sum.blocks * block_bytes_;
-  sum.bytes_reserved = clusters_.usage().bytes_reserved;
+  const auto fronts = static_cast<std::uint64_t>(blocks_.read());
+  sum.blocks = fronts;
+  sum.bytes_in_use = fronts * (shape_.front_bytes + shape_.rest_bytes);
+  const std::uint64_t carved = clusters_.usage().bytes_reserved;
+  sum.bytes_reserved = carved + carved / shape_.front_bytes * shape_.rest_bytes;
   return sum;
 }
 

@@ -6,6 +6,7 @@
 
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/memory/slab.hpp"
+#include "espalier/memory/split_block.hpp"
 #include "espalier/sync/striped_counter.hpp"
 
 namespace espalier {
@@ -22,9 +23,12 @@ namespace espalier {
 class cluster_slab {
  public:
   /// `slots` blocks of block_bytes each make a cluster: 2 to 8, and together a power of two of bytes.
-  cluster_slab(std::size_t block_bytes, unsigned slots);
+  cluster_slab(std::size_t block_bytes, unsigned slots) : cluster_slab(split_block{block_bytes, 0}, slots) {}
+  /// The same of split blocks: clusters are of their fronts.
+  cluster_slab(const split_block& shape, unsigned slots);
 
-  /// `near`, where it lies in this slab, is a block in use; anything else is as good as null. Throws std::bad_alloc with nothing changed.
+  /// `near`, where it lies in this slab, is a block in use; anything else is as good as null. Throws
+  /// std::bad_alloc with nothing changed.
   [[nodiscard]] void* allocate(const void* near);
   void deallocate(void* memory) noexcept;
   [[nodiscard]] memory_usage usage() const noexcept;
@@ -39,7 +43,10 @@ class cluster_slab {
   [[nodiscard]] unsigned slot_of(const void* memory) const noexcept;
   [[nodiscard]] std::byte* cluster_of(const void* memory) const noexcept;
 
-  const std::size_t block_bytes_;
+  void hand_out(void* memory) noexcept;
+  void take_back(void* memory) noexcept;
+
+  const split_block shape_;
   const unsigned slots_;
   const std::uint8_t all_free_;
   slab clusters_;

@@ -21,13 +21,13 @@ constexpr std::size_t largest_run_bytes = std::size_t{64} << 10U;
 
 }  // namespace
 
-slab::slab(std::size_t block_bytes, side_table side, std::optional<unsigned> numa_node)
-    : block_bytes_(block_bytes),
+slab::slab(const split_block& shape, side_table side, std::optional<unsigned> numa_node)
+    : shape_(shape),
       side_(side),
       numa_node_(numa_node),
-      blocks_(block_bytes),
-      next_span_bytes_(first_span_bytes) {
-  assert(block_bytes >= size_class::smallest && block_bytes % size_class::granule == 0);
+      blocks_(shape.front_bytes),
+      next_span_bytes_(shape.is_split() ? split_block::group_bytes : first_span_bytes) {
+  assert(block_bytes() >= size_class::smallest && block_bytes() % size_class::granule == 0);
 }
 
 slab::~slab() {
@@ -43,24 +43,42 @@ void slab::refill(end_to_end_run& fresh) {
   // Runs grow with the slab: a small map does not tie up a large run in every thread.
   const std::size_t wanted =
       std::clamp(carved_bytes_.load(std::memory_order_relaxed) / 32, smallest_run_bytes, largest_run_bytes);
-  const std::size_t run_bytes = std::max(wanted / block_bytes_, std::size_t{1}) * block_bytes_;
-  if (static_cast<std::size_t>(span_end_ - span_next_) < run_bytes) add_span(run_bytes);
-  fresh = {span_next_, span_next_ + run_bytes, block_bytes_};
+  std::size_t run_bytes = std::max(wanted / block_bytes(), std::size_t{1}) * block_bytes();
+  if (const std::size_t left = room(); left < run_bytes) {
+    // What is left of a group's fronts will do.
+    if (shape_.is_split() && left != 0)
+      run_bytes = left;
+    else
+      add_span(run_bytes);
+  }
+  fresh = {span_next_, span_next_ + run_bytes, block_bytes()};
   span_next_ += run_bytes;
   carved_bytes_.store(carved_bytes_.load(std::memory_order_relaxed) + run_bytes, std::memory_order_relaxed);
 }
 
+/// Bytes of blocks that may follow span_next_, which goes on to the next group where one is full.
+std::size_t slab::room() noexcept {
+  const auto left = static_cast<std::size_t>(span_end_ - span_next_);
+  if (left == 0 || !shape_.is_split()) return left;
+  const std::size_t in_group = std::bit_cast<std::uintptr_t>(span_next_) % split_block::group_bytes;
+  if (in_group < shape_.fronts_bytes()) return shape_.fronts_bytes() - in_group;
+  span_next_ += split_block::group_bytes - in_group;
+  return span_next_ == span_end_ ? 0 : shape_.fronts_bytes();
+}
+
 void slab::map_span(span& fresh, std::size_t bytes) const {
   hw::page_options options;
-  options.huge = bytes >= huge_from_bytes;
+  // A single group is no reason to take a huge page: few of its blocks may ever be used.
+  options.huge = shape_.is_split() ? bytes > huge_from_bytes : bytes >= huge_from_bytes;
   options.numa_node = numa_node_;
-  const std::size_t align = block_bytes_ & (~block_bytes_ + 1);
+  const std::size_t align =
+      shape_.is_split() ? split_block::group_bytes : block_bytes() & (~block_bytes() + 1);
   // Mappings begin on a page and, where huge ones were asked for, on one of those.
   const std::size_t given = options.huge ? hw::huge_page_size() : hw::page_size();
   fresh.pages = hw::map_pages(align > given ? bytes + align : bytes, options);
   fresh.begin = fresh.pages.data();
   if (align > given) fresh.begin += -std::bit_cast<std::uintptr_t>(fresh.begin) & (align - 1);
-  if (side_ == side_table::one_byte) fresh.side = hw::map_pages(fresh.pages.size() / block_bytes_ + 1);
+  if (side_ == side_table::one_byte) fresh.side = hw::map_pages(fresh.pages.size() / block_bytes() + 1);
 }
 
 void slab::add_span(std::size_t run_bytes) {
@@ -68,19 +86,21 @@ void slab::add_span(std::size_t run_bytes) {
   if (index == most_spans) throw std::bad_alloc();
   auto fresh = std::make_unique<span>();
   // Where address space is short (a limit, strict overcommit), what is needed now may still be had.
-  for (std::size_t bytes = std::max(next_span_bytes_, run_bytes); fresh->pages.data() == nullptr;
-       bytes /= 2) {
+  const std::size_t least = shape_.is_split() ? split_block::group_bytes : run_bytes;
+  for (std::size_t bytes = std::max(next_span_bytes_, least); fresh->pages.data() == nullptr; bytes /= 2) {
     try {
       map_span(*fresh, bytes);
     } catch (const std::bad_alloc&) {
       fresh->pages = {};
-      if (bytes / 2 < run_bytes) throw;
+      if (bytes / 2 < least) throw;
     }
   }
   poison(fresh->pages.data(), fresh->pages.size());
   span_next_ = fresh->begin;
   span_end_ = fresh->end();
-  next_span_bytes_ = std::min(fresh->pages.size() * 2, last_span_bytes);
+  if (shape_.is_split())
+    span_end_ -= static_cast<std::size_t>(span_end_ - span_next_) % split_block::group_bytes;
+  next_span_bytes_ = std::min(static_cast<std::size_t>(span_end_ - span_next_) * 2, last_span_bytes);
   // order: add_span (release) -> span_of (acquire)
   spans_[index].store(fresh.release(), std::memory_order_relaxed);
   span_count_.store(index + 1, std::memory_order_release);
@@ -99,7 +119,7 @@ std::atomic<std::uint8_t>* slab::side_byte(const void* address) const noexcept {
   const span* const one = span_of(address);
   if (one == nullptr) return nullptr;
   const auto index =
-      static_cast<std::size_t>(static_cast<const std::byte*>(address) - one->begin) / block_bytes_;
+      static_cast<std::size_t>(static_cast<const std::byte*>(address) - one->begin) / block_bytes();
   // The kernel's zeroed pages serve as implicitly created atomic bytes.
   return reinterpret_cast<std::atomic<std::uint8_t>*>(one->side.data()) + index;
 }
@@ -107,7 +127,7 @@ std::atomic<std::uint8_t>* slab::side_byte(const void* address) const noexcept {
 memory_usage slab::usage() const noexcept {
   memory_usage sum;
   sum.blocks = blocks_.blocks_in_use();
-  sum.bytes_in_use = sum.blocks * block_bytes_;
+  sum.bytes_in_use = sum.blocks * block_bytes();
   sum.bytes_reserved = carved_bytes_.load(std::memory_order_relaxed);
   return sum;
 }

@@ -10,6 +10,7 @@
 #include "espalier/hw/pages.hpp"
 #include "espalier/memory/block_cache.hpp"
 #include "espalier/memory/placement_concept.hpp"
+#include "espalier/memory/split_block.hpp"
 
 namespace espalier {
 
@@ -38,7 +39,10 @@ class slab {
   /// block is aligned to the largest power of two that divides them. With a NUMA node (the operating system's
   /// index), pages are bound to it as far as the system allows.
   explicit slab(std::size_t block_bytes, side_table side = side_table::none,
-                std::optional<unsigned> numa_node = std::nullopt);
+                std::optional<unsigned> numa_node = std::nullopt)
+      : slab(split_block{block_bytes, 0}, side, numa_node) {}
+  /// The blocks are fronts of split ones. Their rests are poisoned at first, and the slab leaves it at that.
+  slab(const split_block& shape, side_table side, std::optional<unsigned> numa_node = std::nullopt);
   slab(const slab&) = delete;
   slab& operator=(const slab&) = delete;
   /// Gives back every page, blocks in use included.
@@ -58,7 +62,7 @@ class slab {
   /// Whether an address lies in this slab; as quick as side_byte.
   [[nodiscard]] bool holds(const void* address) const noexcept { return span_of(address) != nullptr; }
 
-  [[nodiscard]] std::size_t block_bytes() const noexcept { return block_bytes_; }
+  [[nodiscard]] std::size_t block_bytes() const noexcept { return shape_.front_bytes; }
   [[nodiscard]] memory_usage usage() const noexcept;
 
  private:
@@ -77,8 +81,9 @@ class slab {
   [[nodiscard]] const span* span_of(const void* address) const noexcept;
   void map_span(span& fresh, std::size_t bytes) const;
   void add_span(std::size_t run_bytes);
+  [[nodiscard]] std::size_t room() noexcept;
 
-  const std::size_t block_bytes_;
+  const split_block shape_;
   const side_table side_;
   const std::optional<unsigned> numa_node_;
   block_cache<end_to_end_run> blocks_;
