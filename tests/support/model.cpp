@@ -62,6 +62,8 @@ void expect_equal(operations& map, const model& expected, std::span<const key> a
   }
 }
 
+std::uint64_t blocks_when_empty(const subject_type& type) { return splits_nodes(type) ? 1 : 0; }
+
 void expect_sound_at_rest(subject& map, const subject_type& type) {
   const char* const wrong = map.check_invariants();
   EXPECT_EQ(wrong, nullptr) << wrong;
@@ -70,8 +72,10 @@ void expect_sound_at_rest(subject& map, const subject_type& type) {
 
   std::uint64_t blocks = 0;
   std::uint64_t bytes = 0;
-  map.visit_blocks([&](const void* memory, std::size_t size, memory_role) {
+  map.visit_blocks([&](const void* memory, std::size_t size, memory_role role) {
     ++blocks;
+    // What is visited is the front.
+    if (splits_nodes(type) && role == memory_role::node) bytes += *type.node_bytes - size;
     // A heap says itself how large it made a block; the arenas round up as size_class does.
     bytes += type.from_heap ? malloc_usable_size(const_cast<void*>(memory))
                             : size_class::bytes_for(size, size_class::granule);

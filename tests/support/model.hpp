@@ -36,6 +36,15 @@ void expect_equal(operations& map, const model& expected, std::span<const key> a
 /// that it can reach.
 void expect_sound_at_rest(subject& map, const subject_type& type);
 
+/// Whether a node lies in two places, its size being that of both.
+[[nodiscard]] inline bool splits_nodes(const subject_type& type) {
+  return type.placement == "split_clusters";
+}
+
+/// The blocks of a map without entries: none, but where nodes are split. There the head is one of them, for a
+/// node's address tells where its rest is.
+[[nodiscard]] std::uint64_t blocks_when_empty(const subject_type& type);
+
 /// Does random operations of all kinds on both and compares the outcomes. With no values given, values are
 /// random words. Stops at the first difference.
 void run_against_model(operations& map, model& expected, random_source& random, std::span<const key> keys,

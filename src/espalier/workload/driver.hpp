@@ -93,9 +93,9 @@ class driver final : public subject {
       }
       std::uint64_t blocks = 0;
       std::uint64_t bytes = 0;
-      map_->visit_nodes([&](const void*, std::size_t block_bytes, memory_role) {
+      map_->visit_nodes([&](const void* memory, std::size_t block_bytes, memory_role role) {
         ++blocks;
-        bytes += block_bytes;
+        bytes += bytes_held(map_->placement(), memory, block{block_bytes, alignof(void*), role});
       });
       const memory_usage held = map_->usage();
       if (held.blocks == blocks) return 0;

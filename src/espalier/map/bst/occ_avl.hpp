@@ -18,6 +18,7 @@
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/stepwise_scan.hpp"
 #include "espalier/map/value_holder.hpp"
+#include "espalier/memory/split_clusters.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/lock_concept.hpp"
 
@@ -106,6 +107,9 @@
 
 namespace espalier {
 
+/// Nodes in two places: half as many lines to a search of a tree that no cache holds.
+using occ_avl_split_traits = map_traits::with_placement<split_clusters<32, 24>>;
+
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
           class Design = occ_avl_by_synchrobench>
 class occ_avl
@@ -135,7 +139,7 @@ class occ_avl
       "Bronson, Casper, Chafi and Olukotun, A Practical Concurrent Binary Search Tree, PPoPP 2010",
       Design::reads_validate};
 
-  static constexpr std::size_t node_bytes = sizeof(node);
+  static constexpr std::size_t node_bytes = parts::bytes;
   static constexpr auto node_members = parts::members;
 
   using base::base;
@@ -177,10 +181,17 @@ class occ_avl
 
   // Quiescent only, for tests and inspection.
 
+  /// As the base has it; where nodes are split the head is one of them, and fronts are what is visited.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    if constexpr (parts::split) visitor(static_cast<const void*>(&*above_), sizeof(node), memory_role::node);
+    base::visit_nodes(visitor);
+  }
+
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
-    if (head_.is_held()) return "the head is locked";
-    if (top() != nullptr && top()->parent_now() != &head_) return "the top node does not know its parent";
+    if ((*above_).is_held()) return "the head is locked";
+    if (top() != nullptr && top()->parent_now() != &*above_) return "the top node does not know its parent";
     return internal_tree::check<Compare>(static_cast<const node*>(top()), [](const node& n) -> const char* {
       if (n.is_held()) return "a reachable node is locked";
       if ((n.ovl.load(std::memory_order_acquire) & (parts::shrinking | parts::unlinked)) != 0)
@@ -255,7 +266,7 @@ class occ_avl
   template <bool Validate, class Way>
   bool seek(const Way& way, place& to) {
     arrival how;
-    do how = descend<Validate>(way, &head_, right, 0, to);
+    do how = descend<Validate>(way, &*above_, right, 0, to);
     while (how == arrival::lost);
     return how == arrival::found;
   }
@@ -317,12 +328,12 @@ class occ_avl
   [[nodiscard]] static std::optional<Value> read(const node& n) noexcept {
     while (true) {
       // LP: where the key is absent. order: read_life (acquire) <- turn_life (release)
-      const state before = n.life.load(std::memory_order_acquire);
+      const state before = n.rest().life.load(std::memory_order_acquire);
       if (!parts::is_present(before)) return std::nullopt;
       // LP: where it is present. order: read_value (acquire) <- put
-      const value_word word = n.value.load(std::memory_order_acquire);
+      const value_word word = n.rest().value.load(std::memory_order_acquire);
       // relaxed: ordered by the acquire before it.
-      if (parts::same_life(n.life.load(std::memory_order_relaxed), before)) return holder::read(word);
+      if (parts::same_life(n.rest().life.load(std::memory_order_relaxed), before)) return holder::read(word);
     }
   }
 
@@ -371,11 +382,11 @@ class occ_avl
     node& n = *at.where;
     repair needed;
     {
-      const lock_guard hold(n.lock);
+      const lock_guard hold(n.rest().lock);
       // relaxed, both: written under the lock only.
       if (n.ovl.load(std::memory_order_relaxed) != at.seen) return false;
       if (n.child[at.side].load(std::memory_order_relaxed) != nullptr) return false;
-      fresh.parent.store(&n, std::memory_order_relaxed);  // published with the node
+      fresh.rest().parent.store(&n, std::memory_order_relaxed);  // published with the node
       // LP: insert(true). order: link (release) -> read_edge (acquire)
       n.child[at.side].store(&fresh, std::memory_order_release);
       needed = examine(n);
@@ -389,18 +400,18 @@ class occ_avl
   outcome put(guard_type& guard, node& n, value_word word) {
     value_word old;
     {
-      const lock_guard hold(n.lock);
+      const lock_guard hold(n.rest().lock);
       if (n.is_unlinked()) return outcome::lost;
       if (!is_present(n)) {
         // order: put (release) -> read_value (acquire)
-        n.value.store(word, std::memory_order_release);
+        n.rest().value.store(word, std::memory_order_release);
         n.turn_life();  // LP: insert(true)
         return outcome::changed;
       }
       if (!Assign) return outcome::unchanged;
-      old = n.value.load(std::memory_order_relaxed);  // written under the lock only
+      old = n.rest().value.load(std::memory_order_relaxed);  // written under the lock only
       // LP: insert_or_assign(false). order: put (release) -> read_value (acquire)
-      n.value.store(word, std::memory_order_release);
+      n.rest().value.store(word, std::memory_order_release);
     }
     holder::retire(store_, guard, old);
     return outcome::unchanged;
@@ -410,11 +421,11 @@ class occ_avl
   outcome hide(guard_type& guard, node& n) {
     value_word old;
     {
-      const lock_guard hold(n.lock);
+      const lock_guard hold(n.rest().lock);
       if (n.is_unlinked()) return outcome::lost;
       if (!is_present(n)) return outcome::unchanged;
       if (!n.has_two_children()) return outcome::lost;
-      old = n.value.load(std::memory_order_relaxed);
+      old = n.rest().value.load(std::memory_order_relaxed);
       n.turn_life();  // LP: erase(true)
     }
     holder::retire(store_, guard, old);
@@ -426,9 +437,9 @@ class occ_avl
     node& parent = *n.parent_now();
     repair needed;
     {
-      const lock_guard hold_parent(parent.lock);
+      const lock_guard hold_parent(parent.rest().lock);
       if (!is_parent(parent, n)) return outcome::lost;
-      const lock_guard hold(n.lock);
+      const lock_guard hold(n.rest().lock);
       if (n.is_unlinked()) return outcome::lost;
       if (!is_present(n)) return outcome::unchanged;
       if (n.has_two_children()) return outcome::lost;
@@ -470,7 +481,7 @@ class occ_avl
   /// Sees to the height of a locked node, and says what else it needs; `height`: that was changed, which
   /// damages the parent.
   [[nodiscard]] repair examine(node& n) noexcept {
-    if (&n == &head_ || n.is_unlinked()) return repair::none;
+    if (&n == &*above_ || n.is_unlinked()) return repair::none;
     const repair needed = condition(n);
     if (needed == repair::height) n.correct_height();
     return needed;
@@ -480,15 +491,15 @@ class occ_avl
   [[nodiscard]] damage examine_parent(const node& n, node* top) noexcept {
     while (true) {
       node& parent = *n.parent_now();
-      if (&parent == &head_) return {&head_, repair::none, nullptr};
-      const lock_guard hold(parent.lock);
+      if (&parent == &*above_) return {&*above_, repair::none, nullptr};
+      const lock_guard hold(parent.rest().lock);
       if (n.parent_now() == &parent) return {&parent, examine(parent), top};
     }
   }
 
   /// Until nothing is damaged that this thread is to blame for.
   void repair_from(guard_type& guard, damage d) noexcept {
-    while (d.at != &head_) {
+    while (d.at != &*above_) {
       if (d.needed == repair::unlink && !can_retire(guard)) d.needed = repair::none;
       if (d.needed == repair::unlink || d.needed == repair::rotation) {
         d = restructure(guard, d);
@@ -507,12 +518,12 @@ class occ_avl
     bool unlinks = false;
     {
       node& parent = *n.parent_now();
-      const lock_guard hold_parent(parent.lock);
+      const lock_guard hold_parent(parent.rest().lock);
       if (!is_parent(parent, n)) {
         if (n.is_unlinked()) rest.needed = repair::none;
         return rest;  // to be tried again
       }
-      const lock_guard hold(n.lock);
+      const lock_guard hold(n.rest().lock);
       rest.needed = examine(n);
       if (rest.needed == repair::rotation) return rotate(parent, n, d.top);
       // An unlinking that no retirement was reserved for is left to the next round.
@@ -533,13 +544,13 @@ class occ_avl
         parts::height_of(n.child_on(left)) > parts::height_of(n.child_on(right)) ? left : right;
     const std::size_t low = 1 - high;
     node& child = *n.child_on(high);
-    const lock_guard hold_child(child.lock);
+    const lock_guard hold_child(child.rest().lock);
     // The child's height stays now. There may be nothing left to do.
     if (parts::height_of(&child) <= parts::height_of(n.child_on(low)) + 1) return {&n, examine(n), top};
     node* const outer = child.child_on(high);
     node* const inner = child.child_on(low);
     if (parts::height_of(inner) <= parts::height_of(outer)) return rotate_once(parent, n, child, high, top);
-    const lock_guard hold_inner(inner->lock);
+    const lock_guard hold_inner(inner->rest().lock);
     if (parts::height_of(inner) <= parts::height_of(outer)) return rotate_once(parent, n, child, high, top);
     // A double rotation hands the inner child's own inner side to the child. It must not leave that one
     // damaged beside n: a repair goes on upwards, from one node. Otherwise the first half of it will do, and
@@ -600,14 +611,14 @@ class occ_avl
 
   // LP: contains, insert(false), erase(false). order: read_life (acquire) <- turn_life (release)
   [[nodiscard]] static bool is_present(const node& n) noexcept {
-    return parts::is_present(n.life.load(std::memory_order_acquire));
+    return parts::is_present(n.rest().life.load(std::memory_order_acquire));
   }
 
   [[nodiscard]] static bool is_parent(const node& parent, const node& n) noexcept {
     return n.parent_now() == &parent && !parent.is_unlinked();
   }
 
-  [[nodiscard]] node* top() const noexcept { return head_.child[right].load(std::memory_order_acquire); }
+  [[nodiscard]] node* top() const noexcept { return (*above_).child[right].load(std::memory_order_acquire); }
 
   // Memory.
 
@@ -622,11 +633,10 @@ class occ_avl
 
   /// A routing node has no value any more. relaxed: at rest, or out of reach.
   static const Value* cell_of(const node& n) noexcept {
-    return is_present(n) ? n.value.load(std::memory_order_relaxed) : nullptr;
+    return is_present(n) ? n.rest().value.load(std::memory_order_relaxed) : nullptr;
   }
 
-  // Its right edge leads to the tree. It has no key, and never shrinks.
-  alignas(hw::false_sharing_bytes) node head_{Key{}, value_word{}, 0};
+  alignas(hw::false_sharing_bytes) typename parts::template head<store> above_{store_};
 };
 
 }  // namespace espalier

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string_view>
 #include <type_traits>
 
+#include "espalier/hw/cache_line.hpp"
 #include "espalier/map/node_layout.hpp"
+#include "espalier/memory/placement_concept.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/std_mutex.hpp"
 
@@ -51,6 +55,15 @@ struct occ_avl_unsafe : occ_avl_from_root {
   static constexpr bool reads_validate = false;
 };
 
+/// A placement for nodes of which it keeps the first front_bytes apart from rest_bytes more, which lie at
+/// rest_of(node), as split_clusters does.
+template <class P>
+concept splitting_placement = placement<P> && requires(const void* front) {
+  { P::rest_of(front) } noexcept -> std::same_as<void*>;
+  { P::front_bytes } -> std::convertible_to<std::size_t>;
+  { P::rest_bytes } -> std::convertible_to<std::size_t>;
+};
+
 /// Fields that are written under the node's lock are read relaxed by its holder. Without the lock such a read
 /// is a guess, unless its order is said.
 template <class Key, class Word, class Traits, class Design>
@@ -59,6 +72,10 @@ class occ_avl_node {
   static constexpr bool scattered = !compact && Design::published == occ_avl_published::scattered;
 
  public:
+  /// Whether a node lies in two places: what searches read, and the rest.
+  static constexpr bool split = compact && splitting_placement<typename Traits::placement_type>;
+
+  using placement_type = typename Traits::placement_type;
   using lock_type = std::conditional_t<scattered, std_mutex, typename Traits::lock_type>;
   static_assert(lockable<lock_type>, "a lock with a queue node will not do");
 
@@ -76,6 +93,28 @@ class occ_avl_node {
 
   struct node;
   using edge = std::atomic<node*>;
+
+  // The fields that a search reads of each node that it comes by.
+  struct front_fields {
+    Key key;
+    std::array<edge, 2> child;
+    std::atomic<version> ovl{0};
+  };
+  // Those of the node that it looks for, and those of updates.
+  struct rest_fields {
+    std::atomic<Word> value;
+    std::atomic<state> life;
+    lock_type lock{};
+    edge parent{nullptr};
+
+    rest_fields(Word v, state s) noexcept : value(v), life(s) {}
+  };
+
+  struct split_fields : front_fields {
+    split_fields(const Key& k, Word v, state s) noexcept : front_fields{k, {}} {
+      ::new (placement_type::rest_of(this)) rest_fields(v, s);
+    }
+  };
 
   // Search fields first: 32 of 56 bytes.
   struct compact_fields {
@@ -116,11 +155,21 @@ class occ_avl_node {
     one_line_fields(const Key& k, Word v, state s) noexcept : life(s), key(k), value(v), child{} {}
   };
 
-  using fields = std::conditional_t<compact, compact_fields,
-                                    std::conditional_t<scattered, scattered_fields, one_line_fields>>;
+  using unsplit_fields = std::conditional_t<compact, compact_fields,
+                                            std::conditional_t<scattered, scattered_fields, one_line_fields>>;
+  using fields = std::conditional_t<split, split_fields, unsplit_fields>;
 
   struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
+
+    /// Where value, life, lock and parent are.
+    [[nodiscard]] auto& rest() noexcept {
+      if constexpr (split)
+        return *std::launder(static_cast<rest_fields*>(placement_type::rest_of(this)));
+      else
+        return *this;
+    }
+    [[nodiscard]] const auto& rest() const noexcept { return const_cast<node*>(this)->rest(); }
 
     [[nodiscard]] node* child_on(std::size_t side) const noexcept {
       return this->child[side].load(std::memory_order_relaxed);
@@ -133,13 +182,13 @@ class occ_avl_node {
     /// Changes under the lock of the node that it names; to others it names one to lock, and then to ask again.
     [[nodiscard]] node* parent_now() const noexcept {
       // order: parent_now (acquire) <- hang (release)
-      return this->parent.load(std::memory_order_acquire);
+      return rest().parent.load(std::memory_order_acquire);
     }
 
     void hang(std::size_t side, node* below) noexcept {
       // order: hang (release) -> read_edge (acquire)
       this->child[side].store(below, std::memory_order_release);
-      if (below != nullptr) below->parent.store(this, std::memory_order_release);
+      if (below != nullptr) below->rest().parent.store(this, std::memory_order_release);
     }
 
     /// Without the lock true is no guess: it is so for ever.
@@ -158,19 +207,19 @@ class occ_avl_node {
       this->ovl.store((before | shrinking | unlinked) + 1, std::memory_order_release);
     }
 
-    [[nodiscard]] state life_now() const noexcept { return this->life.load(std::memory_order_relaxed); }
+    [[nodiscard]] state life_now() const noexcept { return rest().life.load(std::memory_order_relaxed); }
 
     /// From absent to present, or back. order: turn_life (release) -> read_life (acquire)
-    void turn_life() noexcept { this->life.store(life_now() + one_change, std::memory_order_release); }
+    void turn_life() noexcept { rest().life.store(life_now() + one_change, std::memory_order_release); }
 
     void correct_height() noexcept {
       const state height = height_over(height_of(child_on(0)), height_of(child_on(1)));
       // release: a find that reads this state sees the value that came with it.
-      this->life.store((life_now() & ~height_bits) | height, std::memory_order_release);
+      rest().life.store((life_now() & ~height_bits) | height, std::memory_order_release);
     }
 
     [[nodiscard]] bool is_held() const noexcept {
-      if constexpr (elidable<lock_type>) return this->lock.is_locked();
+      if constexpr (elidable<lock_type>) return rest().lock.is_locked();
       return false;
     }
   };
@@ -187,15 +236,54 @@ class occ_avl_node {
   }
   [[nodiscard]] static bool balanced(unsigned a, unsigned b) noexcept { return a <= b + 1 && b <= a + 1; }
 
+  static constexpr std::size_t bytes = sizeof(node) + (split ? sizeof(rest_fields) : 0);
+
+  /// The node above the top. It has no key and never shrinks; its right edge leads to the tree. In the map,
+  /// unless nodes are split: it must then lie where its rest can be found.
+  template <class Store>
+  class inner_head {
+   public:
+    explicit inner_head(Store&) noexcept {}
+    [[nodiscard]] node& operator*() noexcept { return node_; }
+    [[nodiscard]] const node& operator*() const noexcept { return node_; }
+
+   private:
+    node node_{Key{}, Word{}, 0};
+  };
+  template <class Store>
+  class outer_head {
+   public:
+    /// Throws std::bad_alloc.
+    explicit outer_head(Store& store)
+        : owner_(store), node_(store.template create<node>(memory_role::node, nullptr, Key{}, Word{}, 0)) {}
+    outer_head(const outer_head&) = delete;
+    outer_head& operator=(const outer_head&) = delete;
+    ~outer_head() { owner_.destroy(memory_role::node, node_); }
+    [[nodiscard]] node& operator*() noexcept { return *node_; }
+    [[nodiscard]] const node& operator*() const noexcept { return *node_; }
+
+   private:
+    Store& owner_;
+    node* node_;
+  };
+  template <class Store>
+  using head = std::conditional_t<split, outer_head<Store>, inner_head<Store>>;
+
+  /// The rest of a split node as if it followed the front.
   static constexpr auto members = [] {
-    constexpr node_member key{"key", offsetof(fields, key), sizeof(fields::key), search_use::all};
-    constexpr node_member child{"child", offsetof(fields, child), sizeof(fields::child), search_use::half};
-    constexpr node_member ovl{"version", offsetof(fields, ovl), sizeof(fields::ovl), search_use::all};
-    constexpr node_member value{"value", offsetof(fields, value), sizeof(fields::value)};
-    constexpr node_member parent{"parent", offsetof(fields, parent), sizeof(fields::parent)};
-    constexpr node_member lock{"lock", offsetof(fields, lock), sizeof(fields::lock)};
-    constexpr node_member life{"presence / height", offsetof(fields, life), sizeof(fields::life)};
-    if constexpr (compact) {
+    using front = std::conditional_t<split, front_fields, fields>;
+    using others = std::conditional_t<split, rest_fields, fields>;
+    constexpr std::size_t from = split ? sizeof(front_fields) : 0;
+    constexpr node_member key{"key", offsetof(front, key), sizeof(front::key), search_use::all};
+    constexpr node_member child{"child", offsetof(front, child), sizeof(front::child), search_use::half};
+    constexpr node_member ovl{"version", offsetof(front, ovl), sizeof(front::ovl), search_use::all};
+    constexpr node_member value{"value", from + offsetof(others, value), sizeof(others::value)};
+    constexpr node_member parent{"parent", from + offsetof(others, parent), sizeof(others::parent)};
+    constexpr node_member lock{"lock", from + offsetof(others, lock), sizeof(others::lock)};
+    constexpr node_member life{"presence / height", from + offsetof(others, life), sizeof(others::life)};
+    if constexpr (split) {
+      return std::to_array<node_member>({key, child, ovl, value, life, lock, parent});
+    } else if constexpr (compact) {
       return std::to_array<node_member>({key, child, ovl, value, parent, lock, life});
     } else if constexpr (scattered) {
       constexpr node_member index{"index", offsetof(fields, index), sizeof(fields::index)};
@@ -210,11 +298,14 @@ class occ_avl_node {
   static_assert(edge::is_always_lock_free && std::atomic<version>::is_always_lock_free);
   static constexpr bool words = sizeof(Key) == 8 && alignof(Key) == 8 && sizeof(std::atomic<Word>) == 8 &&
                                 sizeof(lock_type) == (scattered ? sizeof(std_mutex) : 4);
+  static_assert(!words || !split ||
+                (sizeof(front_fields) == 32 && sizeof(rest_fields) == 24 && sizeof(node) == 32));
   static_assert(!words || !compact ||
-                (offsetof(fields, key) == 0 && offsetof(fields, child) == 8 && offsetof(fields, ovl) == 24 &&
-                 offsetof(fields, value) == 32 && offsetof(fields, parent) == 40 &&
-                 offsetof(fields, lock) == 48 && offsetof(fields, life) == 52 && sizeof(fields) == 56));
-  static_assert(!words || compact || sizeof(fields) == (scattered ? 112 : 64));
+                (offsetof(unsplit_fields, key) == 0 && offsetof(unsplit_fields, child) == 8 &&
+                 offsetof(unsplit_fields, ovl) == 24 && offsetof(unsplit_fields, value) == 32 &&
+                 offsetof(unsplit_fields, parent) == 40 && offsetof(unsplit_fields, lock) == 48 &&
+                 offsetof(unsplit_fields, life) == 52 && sizeof(unsplit_fields) == 56));
+  static_assert(!words || compact || sizeof(unsplit_fields) == (scattered ? 112 : 64));
 };
 
 }  // namespace espalier
