@@ -95,7 +95,7 @@ class driver final : public subject {
       std::uint64_t bytes = 0;
       map_->visit_nodes([&](const void* memory, std::size_t block_bytes, memory_role role) {
         ++blocks;
-        bytes += bytes_held(map_->placement(), memory, block{block_bytes, alignof(void*), role});
+        bytes += espalier::bytes_held(map_->placement(), memory, block{block_bytes, alignof(void*), role});
       });
       const memory_usage held = map_->usage();
       if (held.blocks == blocks) return 0;
