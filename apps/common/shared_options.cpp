@@ -113,9 +113,9 @@ std::vector<std::shared_ptr<const workload::workload_plan>> plans_of_mixes(
   return plans;
 }
 
-std::optional<workload::output_file> open_output(const std::string& path) {
+std::optional<hw::output_file> open_output(const std::string& path) {
   if (path.empty()) return std::nullopt;
-  return std::optional<workload::output_file>(std::in_place, fs::path(path));
+  return std::optional<hw::output_file>(std::in_place, fs::path(path));
 }
 
 void only_options(const CLI::App& verb, const std::string& who, const std::vector<std::string>& taken) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "espalier/workload/output_file.hpp"
+#include "espalier/hw/output_file.hpp"
 #include "espalier/workload/plan.hpp"
 
 // Options that several verbs have and mean the same by, as text and numbers not yet checked.
@@ -64,7 +64,7 @@ void declare_results(CLI::App& verb, result_options& options);
     workload::plan_request request, const std::vector<std::string>& mixes);
 
 /// Nothing for an empty path. Throws std::invalid_argument where the file cannot be written.
-[[nodiscard]] std::optional<workload::output_file> open_output(const std::string& path);
+[[nodiscard]] std::optional<hw::output_file> open_output(const std::string& path);
 
 /// Throws usage_error, which begins with `who`, where the command line has an option that is not among those.
 void only_options(const CLI::App& verb, const std::string& who, const std::vector<std::string>& taken);

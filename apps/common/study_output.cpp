@@ -99,7 +99,7 @@ ordered_json study_json(const std::vector<figure_outcome>& outcomes) {
 study_files::study_files(const std::string& folder) {
   if (folder.empty()) return;
   results_.emplace(fs::path(folder) / fmt::format("{}.json", atc18::study_name));
-  const workload::output_file probe(fs::path(folder) / "index.html");
+  const hw::output_file probe(fs::path(folder) / "index.html");
 }
 
 void study_files::write(const ordered_json& results) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/common/atc18_study.hpp"
-#include "espalier/workload/output_file.hpp"
+#include "espalier/hw/output_file.hpp"
 
 // What a run of the study leaves: words on the terminal, a result file, and pages.
 
@@ -69,7 +69,7 @@ class study_files {
   void write(const nlohmann::ordered_json& results);
 
  private:
-  std::optional<workload::output_file> results_;
+  std::optional<hw::output_file> results_;
 };
 
 }  // namespace espalier::app

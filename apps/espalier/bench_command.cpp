@@ -104,7 +104,7 @@ void write_hgrm(const fs::path& folder, const std::vector<workload::measurement>
     if (h.count() == 0) continue;
     std::string name = fmt::format("{}-{}-{}.hgrm", m.plan->name, m.facts.name, m.threads);
     std::replace_if(name.begin(), name.end(), [](char c) { return c == '/' || c == ' ' || c == ':'; }, '_');
-    workload::output_file(folder / name).commit(h.hgrm());
+    hw::output_file(folder / name).commit(h.hgrm());
   }
 }
 
@@ -115,12 +115,12 @@ void run_bench(bench_options o, const CLI::App& verb) {
 
   // Everything that can be refused is refused before the first measurement.
   workload::session_request session = session_of(o, verb);
-  std::optional<workload::output_file> json = open_output(o.json);
-  std::optional<workload::output_file> csv = open_output(o.csv);
-  if (!o.report.empty()) const workload::output_file probe{fs::path(o.report)};
-  if (!o.hgrm.empty()) const workload::output_file probe{fs::path(o.hgrm) / "probe"};
+  std::optional<hw::output_file> json = open_output(o.json);
+  std::optional<hw::output_file> csv = open_output(o.csv);
+  if (!o.report.empty()) const hw::output_file probe{fs::path(o.report)};
+  if (!o.hgrm.empty()) const hw::output_file probe{fs::path(o.hgrm) / "probe"};
   std::optional<workload::trace_recorder> recorder;
-  std::optional<workload::output_file> record = open_output(o.record);
+  std::optional<hw::output_file> record = open_output(o.record);
   if (record) {
     record.reset();
     recorder.emplace(*std::max_element(session.threads.begin(), session.threads.end()));

@@ -73,8 +73,7 @@ inspect::snapshot map_layout(const inspect_options& o) {
 inspect::snapshot model_layout(const inspect::allocation_pattern& pattern) {
   inspect::snapshot s = inspect::lay_out(pattern, model_rounds);
   s.subject = fmt::format("MODEL {}", pattern.name);
-  s.facts.push_back(
-      {"pattern", fmt::format("{}, {} rounds of {}", pattern.description, model_rounds, pattern.order)});
+  s.facts.push_back({"pattern", fmt::format("{} rounds of {}", model_rounds, pattern.order)});
   return s;
 }
 

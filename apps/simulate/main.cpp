@@ -73,10 +73,10 @@ void check_calibration(const simulate_options& o, const CLI::App& parser) {
 struct outputs {
   explicit outputs(const app::result_options& o)
       : json(app::open_output(o.json)), csv(app::open_output(o.csv)) {
-    if (!o.report.empty()) const workload::output_file probe{std::filesystem::path(o.report)};
+    if (!o.report.empty()) const hw::output_file probe{std::filesystem::path(o.report)};
   }
-  std::optional<workload::output_file> json;
-  std::optional<workload::output_file> csv;
+  std::optional<hw::output_file> json;
+  std::optional<hw::output_file> csv;
 };
 
 /// Those that can do what the plan asks for; says why of the others.

@@ -11,7 +11,7 @@
 #include "apps/simulate/objects.hpp"
 #include "apps/simulate/result.hpp"
 #include "apps/simulate/study.hpp"
-#include "espalier/workload/output_file.hpp"
+#include "espalier/hw/output_file.hpp"
 
 // Read-write objects under locks and by message (DPS, Middleware 2019, section 5.1 and figure 7).
 
@@ -121,8 +121,8 @@ std::string csv_of(const std::vector<row>& rows) {
 }
 
 int run(const study_options& o) {
-  std::optional<workload::output_file> json = app::open_output(o.json);
-  std::optional<workload::output_file> csv = app::open_output(o.csv);
+  std::optional<hw::output_file> json = app::open_output(o.json);
+  std::optional<hw::output_file> csv = app::open_output(o.csv);
   const std::vector<row> rows = measure_all(o);
   print(o, rows);
   if (json) json->commit(json_of(o, rows));

@@ -11,7 +11,7 @@
 #include "apps/simulate/result.hpp"
 #include "apps/simulate/study.hpp"
 #include "apps/simulate/transactions.hpp"
-#include "espalier/workload/output_file.hpp"
+#include "espalier/hw/output_file.hpp"
 
 // A counter and a list under elided locks, and how much fits one transaction.
 
@@ -88,7 +88,7 @@ std::string json_of(const study_options& o, const transactional_limits& limits,
 }
 
 int run(const study_options& o) {
-  std::optional<workload::output_file> json = app::open_output(o.json);
+  std::optional<hw::output_file> json = app::open_output(o.json);
   const transactional_limits limits = probe_limits(o.places.front().machine);
   std::vector<row> rows;
   for (const unsigned threads : o.places.front().threads) {
