@@ -29,7 +29,7 @@ TEST(any_placement, lists_what_there_is_with_a_line_on_each) {
     EXPECT_EQ(c.available(), c.why_not.empty());
   }
   EXPECT_THAT(names, testing::IsSupersetOf({"shared_heap", "segregated", "clustered", "jemalloc_arenas",
-                                            "index_aware", "numa_local", "random_padding"}));
+                                            "index_aware", "numa_local", "random_padding", "shifted"}));
 }
 
 TEST(any_placement, is_each_of_them) {
