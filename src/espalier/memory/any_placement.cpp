@@ -13,6 +13,7 @@
 #include "espalier/memory/recorded.hpp"
 #include "espalier/memory/segregated.hpp"
 #include "espalier/memory/shared_heap.hpp"
+#include "espalier/memory/shifted.hpp"
 
 namespace espalier {
 namespace {
@@ -75,6 +76,7 @@ std::span<const any_placement::registered> any_placement::registry() {
           "at strides that visit every cache index; blocks of a line or more begin on one"),
       registered::of<numa_local>("pages bound to the NUMA node of the thread that asks"),
       registered::of<random_padding<shared_heap>>("malloc, asked for a random small amount more each time"),
+      registered::of<shifted<shared_heap>>("malloc, each thread one block of 32 bytes out of step"),
   };
   return all;
 }

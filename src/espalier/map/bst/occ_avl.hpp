@@ -77,6 +77,10 @@
 // descent turns left at a node whose key is not larger; where it turns left below that, keys are smaller
 // still. So no such x lies before the node found. Where that is absent the scan goes on behind it.
 //
+// Placement. With a placement that splits nodes (memory/split_clusters.hpp) what a descent reads of a node lies
+// beside its parent where there was room, and the rest elsewhere: a descent that ends at an empty edge reads
+// nothing else, one that finds its key reads one rest. Rotations part neighbours. The head is then a block too.
+//
 // Reclamation. splice() detaches a node; its caller alone retires it, when the locks are released. (I1) The
 // node hung on one edge, of its parent, which was locked and linked. (I2) Whether a node is spliced is read
 // and written under its lock. (I3) Rotations and splices hang only nodes that are linked: each is reached by
@@ -107,7 +111,7 @@
 
 namespace espalier {
 
-/// Nodes in two places: half as many lines to a search of a tree that no cache holds.
+/// Nodes in two places, for trees that no cache holds.
 using occ_avl_split_traits = map_traits::with_placement<split_clusters<32, 24>>;
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,

@@ -3,6 +3,7 @@
 #include "espalier/map/bst/int_lf.hpp"
 #include "espalier/map/catalog.hpp"
 #include "espalier/memory/extra_allocations.hpp"
+#include "espalier/memory/segregated.hpp"
 #include "espalier/memory/shared_heap.hpp"
 #include "espalier/reclaim/leaky.hpp"
 
@@ -21,6 +22,7 @@ using int_lf =
                entry<espalier::int_lf<key, value, map_traits::with_layout<published_layout>>, "published">,
                entry<espalier::int_lf<key, value, map_traits::with_reclaimer<leaky>>, "leaky">,
                entry<int_lf_as_studied<shared_heap>, "studied", placing::chosen>,
+               entry<int_lf_as_studied<segregated>, "studied_segregated">,
                entry<int_lf_as_studied<extra_allocations<shared_heap>>, "studied_disturbed">>;
 
 }  // namespace espalier::catalog
