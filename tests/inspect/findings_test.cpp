@@ -230,6 +230,16 @@ TEST(findings, scattered_pages) {
   EXPECT_EQ(f->advice, remedy::segregate);
   EXPECT_THAT(f->text, HasSubstr("huge pages where 7 would do"));
   EXPECT_EQ(find(of("ycsb-48-segregated", 300'000), finding_kind::scattered_pages, 5), nullptr);
+  // An arena grows from ordinary pages to huge ones; it is none the worse for the former.
+  snapshot grown = strided(plain, 4 * 512, page_bytes, page_bytes);
+  for (std::size_t i = 0; i < grown.pages.size(); ++i) grown.pages[i].set_huge(i >= 512);
+  EXPECT_EQ(find(of(grown), finding_kind::scattered_pages), nullptr);
+  snapshot thin = strided(plain, 4 * 512, page_bytes, 64);
+  for (std::size_t i = 0; i < thin.pages.size(); ++i) thin.pages[i].set_huge(i >= 512);
+  const auto of_thin = of(thin);
+  f = find(of_thin, finding_kind::scattered_pages);
+  ASSERT_NE(f, nullptr);
+  EXPECT_THAT(f->text, HasSubstr("takes 515 pages, huge and ordinary, where 9 would do"));
   // As scattered, but few enough for the first TLB.
   EXPECT_EQ(find(of("ycsb-48", 30'000), finding_kind::scattered_pages, 5), nullptr);
 }

@@ -171,8 +171,7 @@ class rules {
     const page_use& p = t_.pages;
     const bool huge = p.huge.value_or(0) > 0;
     const std::uint64_t needed = p.tlb_entries().value_or(p.pages);
-    const std::uint64_t fewest =
-        huge ? (t_.bytes_held + huge_page_bytes - 1) / huge_page_bytes : p.fewest_pages;
+    const std::uint64_t fewest = huge ? fewest_entries(p) : p.fewest_pages;
     const std::uint64_t held = (huge ? a_.geometry.tlb.l1_huge : a_.geometry.tlb.l1_small).lines();
     if (fewest == 0 || needed <= held) return std::nullopt;
     const double figure = static_cast<double>(needed) / static_cast<double>(fewest);
@@ -180,8 +179,21 @@ class rules {
     finding f = make(finding_kind::scattered_pages, figure);
     f.advice = remedy::segregate;
     f.text = fmt::format("{} takes {} {} where {} would do: other types lie between. Segregate it.", name(),
-                         needed, huge ? "huge pages" : "pages", fewest);
+                         needed,
+                         !huge           ? "pages"
+                         : *p.small == 0 ? "huge pages"
+                                         : "pages, huge and ordinary,",
+                         fewest);
     return f;
+  }
+
+  /// Entries of a TLB for a type that filled the pages which it touches, as many of them huge as are.
+  static std::uint64_t fewest_entries(const page_use& p) {
+    const double filled = static_cast<double>(p.fewest_pages) / static_cast<double>(p.pages);
+    const auto small = static_cast<double>(*p.small);
+    constexpr double pages_of_huge = static_cast<double>(huge_page_bytes) / page_bytes;
+    const double huge = (static_cast<double>(p.pages) - small) / pages_of_huge;
+    return static_cast<std::uint64_t>(std::ceil(small * filled) + std::ceil(huge * filled));
   }
 
   std::optional<finding> tlb_reach() const {
