@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "espalier/hw/cache_geometry.hpp"
 
@@ -53,28 +52,20 @@ struct transactional_spec {
 };
 
 /// Sockets are numbered from 0, cores through all sockets, hardware threads through all cores: thread t runs
-/// on core t / threads_per_core. A socket is one last-level cache with one NUMA node of the same number.
-struct machine_spec {
-  std::string name;
-  std::string description;
+/// on core t / threads_per_core. A socket is one last-level cache with one NUMA node of the same number. Caches
+/// replace least recently used lines first; the prefetcher of adjacent lines brings those into the L2.
+struct machine_spec : hw::cache_geometry {
   unsigned sockets = 1;
   unsigned cores_per_socket = 1;
   unsigned threads_per_core = 1;
   unsigned cores_per_l2 = 1;
   double ghz = 1;
-  // Replaced least recently used first.
-  hw::cache_shape l1;
-  hw::cache_shape l2;
-  hw::cache_shape llc;
   bool llc_inclusive = true;
-  /// A miss in the L2 also brings the other line of the aligned 128 bytes into the L2.
-  bool adjacent_line_prefetch = false;
-  hw::tlb_shape tlb;
-  latency_spec latency;
+  latency_spec latency{};
   unsigned store_buffer = 32;
   /// The cost of work that does not wait, for each thread of a core with two or more at work.
   double smt_factor = 1;
-  std::optional<transactional_spec> transactions;
+  std::optional<transactional_spec> transactions{};
 
   unsigned cores() const noexcept { return sockets * cores_per_socket; }
   unsigned hardware_threads() const noexcept { return cores() * threads_per_core; }

@@ -25,17 +25,7 @@ namespace espalier::sim {
 namespace {
 
 /// With the caches of the geometry of that name.
-machine_spec with_caches_of(std::string_view name) {
-  const hw::cache_geometry& g = hw::cache_geometry_named(name);
-  machine_spec m;
-  m.name = g.name;
-  m.l1 = g.l1;
-  m.l2 = g.l2;
-  m.llc = g.llc;
-  m.adjacent_line_prefetch = g.adjacent_line_prefetch;
-  m.tlb = g.tlb;
-  return m;
-}
+machine_spec with_caches_of(std::string_view name) { return {hw::cache_geometry_named(name)}; }
 
 // A Haswell server, from [icpp15]'s times: the uncore's part of a latency is time, not cycles of the core.
 latency_spec haswell_server(double ghz, unsigned dram_occupancy) {

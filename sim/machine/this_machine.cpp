@@ -32,8 +32,7 @@ unsigned cores_beside(const hw::topology& topology, const hw::topology::cache* c
 }  // namespace
 
 machine_spec this_machine(const hw::topology& topology) {
-  machine_spec m;
-  m.name = "this";
+  machine_spec m{hw::cache_geometry_of(topology)};
   m.description = "The shape of this machine (" + topology.summary() +
                   "). Its latencies, clock, TLBs and prefetching are guesses, not measured.";
 
@@ -55,13 +54,7 @@ machine_spec this_machine(const hw::topology& topology) {
   m.cores_per_l2 = l2 == nullptr ? 1 : cores_beside(topology, l2, m.cores_per_socket);
 
   m.ghz = 2.5;
-  const hw::cache_geometry g = hw::cache_geometry_of(topology);
-  m.l1 = g.l1;
-  m.l2 = g.l2;
-  m.llc = g.llc;
   m.llc_inclusive = m.llc.lines() >= 4 * m.l2.lines() * (m.cores_per_socket / m.cores_per_l2);
-  m.adjacent_line_prefetch = g.adjacent_line_prefetch;
-  m.tlb = g.tlb;
   latency_spec& l = m.latency;
   l.l1 = 5;
   l.l2 = 14;
