@@ -1,18 +1,12 @@
 #include "preload/recording/page_states.hpp"
 
 #include <fcntl.h>
-#include <linux/kernel-page-flags.h>
 #include <unistd.h>
 
+#include "espalier/hw/page_words.hpp"
 #include "espalier/inspect/snapshot.hpp"
 
 namespace espalier::preload {
-namespace {
-
-constexpr std::uint64_t present = std::uint64_t{1} << 63U;
-constexpr std::uint64_t frame_mask = (std::uint64_t{1} << 55U) - 1;
-
-}  // namespace
 
 page_states::page_states() noexcept {
   pagemap_.descriptor = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -49,11 +43,11 @@ std::uint64_t page_states::of(std::uint64_t number) noexcept {
     if (*huge_unknown_ == 0) huge_unknown_ = frames_unknown_;
     return page.state;
   }
-  if ((entry & present) == 0) {
+  if (!hw::is_in_memory(entry)) {
     frames_unknown_ = huge_unknown_ = "some of the pages were never touched, or are swapped out";
     return page.state;
   }
-  const std::uint64_t frame = entry & frame_mask;
+  const std::uint64_t frame = hw::frame_of(entry);
   if (frame == 0) {
     frames_unknown_ = huge_unknown_ = "the kernel tells page frames only to root";
     return page.state;
@@ -61,8 +55,7 @@ std::uint64_t page_states::of(std::uint64_t number) noexcept {
   page.set_frame(frame);
   std::uint64_t flags = 0;
   if (flags_.read(frame, flags)) {
-    constexpr std::uint64_t either = std::uint64_t{1} << KPF_THP | std::uint64_t{1} << KPF_HUGE;
-    page.set_huge((flags & either) != 0);
+    page.set_huge(hw::is_huge(flags, frame, number));
   } else if (*huge_unknown_ == 0) {
     huge_unknown_ = "/proc/kpageflags does not tell of some of the pages";
   }

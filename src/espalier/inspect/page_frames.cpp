@@ -17,15 +17,10 @@
 #include <system_error>
 #include <vector>
 
+#include "espalier/hw/page_words.hpp"
+
 namespace espalier::inspect {
 namespace {
-
-// Documentation/admin-guide/mm/pagemap.rst of the kernel.
-constexpr std::uint64_t pagemap_present = std::uint64_t{1} << 63U;
-constexpr std::uint64_t flag_hugetlb = std::uint64_t{1} << 17U;
-constexpr std::uint64_t flag_transparent = std::uint64_t{1} << 22U;
-
-constexpr std::uint64_t pages_of_huge = huge_page_bytes / page_bytes;
 
 /// A file of 64-bit words. Where they are asked for in a row, it is read in long stretches; the kernel makes
 /// each word when it is read, so that elsewhere long ones would cost more than they save.
@@ -74,10 +69,10 @@ void read_frames(snapshot& s, const std::string& file) {
   std::uint64_t hidden = 0;
   for (page& p : s.pages) {
     const std::uint64_t word = pagemap.at(p.number).value_or(0);
-    const std::uint64_t frame = word & page::frame_mask;
-    if ((word & pagemap_present) == 0)
+    const std::uint64_t frame = hw::frame_of(word);
+    if (!hw::is_in_memory(word))
       ++absent;
-    else if (frame == 0)  // which is what the kernel shows to others; frame 0 itself is never handed out
+    else if (frame == 0)
       ++hidden;
     else
       p.set_frame(frame);
@@ -142,9 +137,7 @@ void read_sizes_by_frame(snapshot& s, word_file& flags) {
     if (!frame) continue;
     const auto word = flags.at(*frame);
     if (!word) continue;
-    // Transparent pages of other sizes have the flag too; those of 2 MiB are aligned here and there.
-    const bool is_aligned = *frame % pages_of_huge == p.number % pages_of_huge;
-    p.set_huge((*word & flag_hugetlb) != 0 || ((*word & flag_transparent) != 0 && is_aligned));
+    p.set_huge(hw::is_huge(*word, *frame, p.number));
   }
 }
 
