@@ -23,6 +23,7 @@
 #include "espalier/inspect/findings.hpp"
 #include "espalier/inspect/model.hpp"
 #include "espalier/inspect/page_frames.hpp"
+#include "espalier/inspect/played_pattern.hpp"
 #include "espalier/inspect/result.hpp"
 #include "espalier/inspect/snapshot_file.hpp"
 #include "layout_tables.hpp"
@@ -70,8 +71,16 @@ inspect::snapshot map_layout(const inspect_options& o) {
   return s;
 }
 
-inspect::snapshot model_layout(const inspect::allocation_pattern& pattern) {
-  inspect::snapshot s = inspect::lay_out(pattern, model_rounds);
+inspect::snapshot made_by(const std::string& placement, const inspect::allocation_pattern& pattern) {
+  any_placement from(placement);
+  inspect::snapshot s = inspect::played_pattern(pattern, model_rounds, from).layout();
+  s.facts.push_back({"allocated by", placement});
+  return s;
+}
+
+inspect::snapshot model_layout(const inspect_options& o, const inspect::allocation_pattern& pattern) {
+  inspect::snapshot s =
+      o.placement.empty() ? inspect::lay_out(pattern, model_rounds) : made_by(o.placement, pattern);
   s.subject = fmt::format("MODEL {}", pattern.name);
   s.facts.push_back({"pattern", fmt::format("{} rounds of {}", model_rounds, pattern.order)});
   return s;
@@ -137,10 +146,10 @@ class examination {
 };
 
 void inspect_models(const inspect_options& o, examination& examine) {
-  if (o.model != "all") return examine.of(model_layout(inspect::allocation_pattern_named(o.model)));
+  if (o.model != "all") return examine.of(model_layout(o, inspect::allocation_pattern_named(o.model)));
   if (!o.conditions.empty() || !o.json.empty() || !o.save.empty())
     throw usage_error("--model all shows every pattern; --assert, --json and --save want one: --model NAME");
-  for (const inspect::allocation_pattern& p : inspect::allocation_patterns()) examine.of(model_layout(p));
+  for (const inspect::allocation_pattern& p : inspect::allocation_patterns()) examine.of(model_layout(o, p));
 }
 
 /// Ends with the program's status, unless that is 0 and a condition does not hold.
@@ -177,7 +186,8 @@ void add_inspect_command(CLI::App& parser) {
   CLI::App* const verb = parser.add_subcommand(
       "inspect", "Show where blocks of memory lie, by type, and what that does to caches and pages");
   verb->add_option("--map", options->map, "A map of the catalogue, filled with --keys")->type_name("NAME");
-  verb->add_option("--placement", options->placement, "The map's placement, if not its own")
+  verb->add_option("--placement", options->placement,
+                   "The map's placement, if not its own; with --model, what allocates in place of the model")
       ->type_name("NAME");
   verb->add_option("--threads", options->threads, "Threads that fill the map")
       ->type_name("N")

@@ -59,6 +59,16 @@ class Models(InspectTest):
                       [(one["kind"].replace(" ", "_"), one["type"], one["advice"]) for one in found])
         self.assertIn("50.8 % of the L2 sets", self.shown)
 
+    def test_are_allocated_for_real_where_a_placement_is_named(self) -> None:
+        self.refused("there is no placement 'nosuch'", "--model", "ycsb-48", "--placement", "nosuch")
+        node = self.type_of(self.analysis("--model", "ycsb-48", "--placement", "segregated"), "node")
+        self.assertEqual((node["bytes_asked"], node["bytes_held"]), (48 * node["blocks"],) * 2)
+        self.assertEqual(node["pages"]["mixed_pages"], 0)
+        self.assertIn("allocated by: segregated", self.shown)
+        # Of 48 bytes end to end every second block straddles a line, and the fields of a search in every fourth.
+        self.assertAlmostEqual(node["straddling"] / node["blocks"], 1 / 2, delta=0.001)
+        self.assertAlmostEqual(node["searched_straddling"] / node["blocks"], 1 / 4, delta=0.001)
+
     def test_all_are_shown_one_after_the_other(self) -> None:
         done = self.run_inspect("--model", "all", "--machine", "haswell")
         self.assertEqual(done.returncode, 0, done.stderr)

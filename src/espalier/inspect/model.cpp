@@ -181,6 +181,18 @@ const allocation_pattern& allocation_pattern_named(std::string_view name) {
   throw std::invalid_argument(fmt::format("no pattern is called \"{}\": there are {}", name, known));
 }
 
+std::vector<type_index> order_of(const allocation_pattern& pattern) {
+  std::vector<type_index> order;
+  for (const char letter : pattern.order) {
+    const auto found = std::ranges::find(pattern.objects, letter, &model_object::letter);
+    if (found == pattern.objects.end())
+      throw std::invalid_argument(
+          fmt::format("pattern {}: no object has the letter '{}' of its order", pattern.name, letter));
+    order.push_back(static_cast<type_index>(found - pattern.objects.begin()));
+  }
+  return order;
+}
+
 snapshot lay_out(const allocation_pattern& pattern, std::uint64_t rounds, std::uint64_t seed) {
   const allocator_model& by = pattern.allocator;
   model_heap heap(by);
@@ -192,15 +204,7 @@ snapshot lay_out(const allocation_pattern& pattern, std::uint64_t rounds, std::u
                       o.type.name, o.bytes, page_bytes, by.header));
     types.push_back(o.type);
   }
-  std::vector<type_index> order;
-  for (const char letter : pattern.order) {
-    const auto found = std::ranges::find(pattern.objects, letter, &model_object::letter);
-    if (found == pattern.objects.end())
-      throw std::invalid_argument(
-          fmt::format("pattern {}: no object has the letter '{}' of its order", pattern.name, letter));
-    order.push_back(static_cast<type_index>(found - pattern.objects.begin()));
-  }
-
+  const std::vector<type_index> order = order_of(pattern);
   std::mt19937_64 random(seed);
   std::vector<live_block> blocks;
   blocks.reserve(rounds * order.size());

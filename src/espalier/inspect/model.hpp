@@ -61,6 +61,9 @@ struct allocation_pattern {
 /// Throws std::invalid_argument that names those there are.
 [[nodiscard]] const allocation_pattern& allocation_pattern_named(std::string_view name);
 
+/// The order as positions among the objects. Throws std::invalid_argument where it has a letter without one.
+[[nodiscard]] std::vector<type_index> order_of(const allocation_pattern& pattern);
+
 /// The order, `rounds` times over, as a snapshot with known frames. What is random is the same for the same
 /// seed. Throws std::invalid_argument where the order has a letter without an object, or where a block does
 /// not fit a page of the model. n log n in the blocks.
