@@ -107,6 +107,20 @@ TEST(result, children_and_false_sharing) {
   EXPECT_EQ(j["types"][0]["mixed"], (json{{"in_line", 1}, {"in_pair", 1}, {"in_page", 1}}));
 }
 
+TEST(result, the_page_map_by_columns) {
+  const snapshot s = make_snapshot("test", {{"a", false, {}, {}}, {"b", false, {}, {}}},
+                                   {{0x1000, 32, 0, 0}, {0x1020, 48, 0, 1}, {0x9000, 8, 0, 1}});
+  EXPECT_EQ(written(analyze(s, haswell()))["page_map"], json::parse(R"({
+    "pages_per_cell": 1, "first_page": [1, 9], "pages": [1, 1], "mixed_pages": [1, 0], "bytes": [80, 8],
+    "types": [2, 1], "most": [[[1, 48], [0, 32]], [[1, 8]]]})"));
+}
+
+TEST(result, the_page_map_of_nothing_is_empty) {
+  const json map = written(analyze(make_snapshot("test", {}, {}), haswell()))["page_map"];
+  EXPECT_EQ(map["first_page"], json::array());
+  EXPECT_EQ(map["most"], json::array());
+}
+
 TEST(result, names_that_are_not_utf_8) {
   const snapshot s = make_snapshot("\xff\"\n", {{"a\xc3", false, {}, {}}}, {});
   EXPECT_NO_THROW(static_cast<void>(written(analyze(s, haswell()))));

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/inspect/by_type_seen.hpp"
 
 namespace espalier::inspect {
 namespace {
@@ -51,36 +52,6 @@ frequencies frequencies_of(std::vector<std::uint64_t>& values, std::size_t limit
   std::sort_heap(f.most.begin(), f.most.end(), rarer);
   return f;
 }
-
-/// A T for each type that has been asked for since clear(), which takes constant time.
-template <class T>
-class by_type_seen {
- public:
-  explicit by_type_seen(std::size_t types) : slots_(types, {0, 0}) {}
-
-  T& operator[](type_index type) {
-    slot& s = slots_[type];
-    if (s.round != round_) {
-      s = {round_, static_cast<std::uint32_t>(seen_.size())};
-      seen_.push_back({type, T{}});
-    }
-    return seen_[s.place].second;
-  }
-  void clear() {
-    ++round_;
-    seen_.clear();
-  }
-  [[nodiscard]] const std::vector<std::pair<type_index, T>>& seen() const { return seen_; }
-
- private:
-  struct slot {
-    std::uint64_t round;
-    std::uint32_t place;
-  };
-  std::uint64_t round_ = 1;
-  std::vector<slot> slots_;
-  std::vector<std::pair<type_index, T>> seen_;
-};
 
 /// A T for each pair of types that has been asked for.
 template <class T>
@@ -456,6 +427,7 @@ class analyzer {
     page_counter all(a_.geometry.tlb);
     for (std::size_t i = 0; i < s_.pages.size(); ++i) all.add(s_.pages[i], mixed_pages_[i]);
     a_.pages = all.take(a_.bytes_held, options_.most_frequent);
+    a_.map = map_pages(s_, options_.map);
     find_false_sharing();
     return std::move(a_);
   }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "espalier/hw/cache_geometry.hpp"
+#include "espalier/inspect/page_map.hpp"
 #include "espalier/inspect/snapshot.hpp"
 
 namespace espalier::inspect {
@@ -185,6 +186,7 @@ struct analysis_options {
   std::size_t types_with_cells = 16;
   /// How many values a `frequencies` lists.
   std::size_t most_frequent = 8;
+  page_map_options map;
 };
 
 struct analysis {
@@ -199,6 +201,7 @@ struct analysis {
   std::uint64_t bytes_held = 0;
   /// Of all blocks together; mixed_pages are those with several types.
   page_use pages;
+  page_map map;
   std::vector<false_sharing> shared_falsely;
   std::string frames_unknown;
   std::string huge_unknown;
@@ -206,8 +209,8 @@ struct analysis {
 };
 
 /// The snapshot must be valid. n log n in the blocks of a type, linear in pages and links; in a line, pair or
-/// page of k types k * k. Beside the snapshot it holds 4 bytes a block, 8 a block of the largest type and a
-/// count for each set.
+/// page of k types k * k. Beside the snapshot it holds 4 bytes a block, 8 a block of the largest type, a count
+/// for each set and the map of pages.
 [[nodiscard]] analysis analyze(const snapshot& s, const hw::cache_geometry& geometry,
                                const analysis_options& options = {});
 

@@ -102,6 +102,23 @@ ordered_json pages_json(const page_use& p) {
           {"run_distances", frequencies_json(p.run_distances)}};
 }
 
+ordered_json page_map_json(const page_map& map) {
+  ordered_json j{{"pages_per_cell", map.pages_per_cell}};
+  for (const char* const column : {"first_page", "pages", "mixed_pages", "bytes", "types", "most"})
+    j[column] = ordered_json::array();
+  for (const page_map::cell& c : map.cells) {
+    j["first_page"].push_back(c.first_page);
+    j["pages"].push_back(c.pages);
+    j["mixed_pages"].push_back(c.mixed_pages);
+    j["bytes"].push_back(c.bytes);
+    j["types"].push_back(c.types);
+    ordered_json most = ordered_json::array();
+    for (const page_map::part& p : c.most) most.push_back({p.type, p.bytes});
+    j["most"].push_back(std::move(most));
+  }
+  return j;
+}
+
 ordered_json type_json(const analysis& a, type_index type) {
   const type_analysis& t = a.by_type[type];
   ordered_json neighbours = ordered_json::array();
@@ -163,6 +180,7 @@ std::string to_json(const analysis& a, const std::vector<finding>& findings,
   j["bytes_asked"] = a.bytes_asked;
   j["bytes_held"] = a.bytes_held;
   j["pages"] = pages_json(a.pages);
+  j["page_map"] = page_map_json(a.map);
   j["types"] = ordered_json::array();
   for (type_index type = 0; type < a.types.size(); ++type) j["types"].push_back(type_json(a, type));
   j["false_sharing"] = ordered_json::array();

@@ -18,6 +18,8 @@ namespace espalier::inspect {
 ///   unknown           {frames, huge_pages, pointers}: why, or null where it is known
 ///   blind_spots       sentences
 ///   blocks, bytes_asked, bytes_held, pages   of all types together
+///   page_map          {pages_per_cell, first_page, pages, mixed_pages, bytes, types, most}: all but the first are
+///                     lists by cell; most is a list of [place in `types`, bytes]
 ///   types             list of
 ///     name, written, searched   searched: it says what searches read
 ///     blocks, bytes_asked, bytes_held
@@ -39,7 +41,7 @@ namespace espalier::inspect {
 ///   findings          list of {kind, type, other, figure, advice, text}; other null where nobody is to blame
 ///   assertions        list of {text, result, figure, type}, result being holds, fails or unavailable
 ///
-/// Frequencies are {distinct, total, most: list of {value, count}}. Types are given by name. Shares are fractions;
+/// Frequencies are {distinct, total, most: list of {value, count}}. Types are given by name, but in page_map. Shares are fractions;
 /// one of nothing is null. Bytes of names that are not UTF-8 are replaced.
 [[nodiscard]] std::string to_json(const analysis& a, const std::vector<finding>& findings,
                                   const std::vector<assertion_outcome>& assertions = {});
