@@ -7,7 +7,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "apps/common/child.hpp"
 #include "apps/common/usage_error.hpp"
 
 namespace espalier::app {
@@ -32,11 +31,11 @@ std::string interpreter() {
 
 }  // namespace
 
-void write_report(const std::vector<fs::path>& results, const fs::path& page) {
+void write_report(const std::vector<fs::path>& results, const fs::path& page, child_output output) {
   std::vector<std::string> command{interpreter(), report_tool().string()};
   for (const fs::path& r : results) command.push_back(r.string());
   command.insert(command.end(), {"-o", page.string()});
-  const std::optional<int> status = run_child(command);
+  const std::optional<int> status = run_child(command, output);
   if (!status)
     throw std::runtime_error(
         fmt::format("cannot start {}; the report needs Python 3: install it, or name one in ESPALIER_PYTHON",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include "apps/common/progress_line.hpp"
+#include "apps/common/report_page.hpp"
+#include "apps/common/scratch_folder.hpp"
 #include "apps/common/shared_options.hpp"
 #include "apps/common/table.hpp"
 #include "apps/common/usage_error.hpp"
@@ -33,6 +36,8 @@
 namespace espalier::app {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::size_t text_width = 110;
 constexpr std::uint64_t model_rounds = 1'000'000;
 
@@ -47,6 +52,7 @@ struct inspect_options : load_options {
   std::string conditions;
   std::string json;
   std::string save;
+  std::string report;
   recording_options program;
 };
 
@@ -102,7 +108,10 @@ class examination {
                                          : inspect::parse_assertions(o.conditions)),
         json_(open_output(o.json)),
         save_(open_output(o.save)),
-        types_(o.types) {}
+        report_(o.report),
+        types_(o.types) {
+    if (!report_.empty()) const hw::output_file probe{report_};
+  }
 
   /// Throws std::runtime_error where a condition does not hold.
   void of(const inspect::snapshot& s) {
@@ -111,10 +120,7 @@ class examination {
     const std::vector<inspect::finding> found = inspect::find_faults(a);
     const std::vector<inspect::assertion_outcome> outcomes = inspect::evaluate(conditions_, a);
     show(a, found, outcomes);
-    if (json_) json_->commit(inspect::to_json(a, found, outcomes) + '\n');
-    for (const auto& written : {&json_, &save_}) {
-      if (*written) std::fprintf(out_, "wrote %s\n", (*written)->target().c_str());
-    }
+    write(inspect::to_json(a, found, outcomes));
     std::fflush(out_);
     const auto broken = std::ranges::count_if(outcomes, [](const inspect::assertion_outcome& outcome) {
       return outcome.result != inspect::verdict::holds;
@@ -137,18 +143,33 @@ class examination {
     std::fprintf(out_, "%s\n", text.c_str());
   }
 
+  void write(const std::string& result) {
+    if (json_) json_->commit(result);
+    for (const auto& written : {&json_, &save_}) {
+      if (*written) std::fprintf(out_, "wrote %s\n", (*written)->target().c_str());
+    }
+    if (report_.empty()) return;
+    const scratch_folder folder("espalier-inspect");
+    const fs::path layout = folder.path() / "layout.json";
+    hw::output_file(layout).commit(result);
+    write_report({layout}, report_, child_output::dropped);
+    std::fprintf(out_, "wrote %s\n", report_.c_str());
+  }
+
   std::FILE* out_;
   hw::cache_geometry geometry_;
   std::vector<inspect::assertion> conditions_;
   std::optional<hw::output_file> json_;
   std::optional<hw::output_file> save_;
+  fs::path report_;
   std::size_t types_;
 };
 
 void inspect_models(const inspect_options& o, examination& examine) {
   if (o.model != "all") return examine.of(model_layout(o, inspect::allocation_pattern_named(o.model)));
-  if (!o.conditions.empty() || !o.json.empty() || !o.save.empty())
-    throw usage_error("--model all shows every pattern; --assert, --json and --save want one: --model NAME");
+  if (!o.conditions.empty() || !o.json.empty() || !o.save.empty() || !o.report.empty())
+    throw usage_error(
+        "--model all shows every pattern; --assert, --json, --save and --report want one: --model NAME");
   for (const inspect::allocation_pattern& p : inspect::allocation_patterns()) examine.of(model_layout(o, p));
 }
 
@@ -209,6 +230,10 @@ void add_inspect_command(CLI::App& parser) {
           "hold")
       ->type_name("CONDITIONS");
   verb->add_option("--json", options->json, "The analysis in JSON")->type_name("FILE")->group(results_group);
+  verb->add_option("--report", options->report,
+                   "One HTML page, which works offline: findings, where pages and sets are used, tables")
+      ->type_name("FILE")
+      ->group(results_group);
   verb->add_option("--save", options->save, "The snapshot itself, for --file")
       ->type_name("FILE")
       ->group(results_group);

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 #include <stdlib.h>
 
-#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "apps/common/child.hpp"
+#include "apps/common/scratch_folder.hpp"
 #include "apps/common/usage_error.hpp"
 #include "espalier/inspect/snapshot_file.hpp"
 #include "espalier/programs/call_sites.hpp"
@@ -23,26 +23,6 @@ namespace espalier::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-class scratch_folder {
- public:
-  scratch_folder() {
-    std::string pattern = (fs::temp_directory_path() / "espalier-inspect.XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr)
-      throw std::system_error(errno, std::generic_category(), "cannot make " + pattern);
-    path_ = pattern;
-  }
-  scratch_folder(const scratch_folder&) = delete;
-  scratch_folder& operator=(const scratch_folder&) = delete;
-  ~scratch_folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const fs::path& path() const noexcept { return path_; }
-
- private:
-  fs::path path_;
-};
 
 /// A variable of this process's environment, for what it starts; as before when the scope is left.
 class scoped_variable {
@@ -113,7 +93,7 @@ recorded_program run_recorded(const recording_options& how) {
         "sanitizers");
   if (const auto obstacle = programs::preload_obstacle(how.command.front())) throw usage_error(*obstacle);
 
-  const scratch_folder folder;
+  const scratch_folder folder("espalier-inspect");
   recorded_program done;
   {
     const scoped_variable preload("LD_PRELOAD", preload_list(*library));

@@ -16,7 +16,7 @@ void add_report_command(CLI::App& parser) {
   const auto chosen = std::make_shared<options>();
   CLI::App* const verb =
       parser.add_subcommand("report", "Turn result files into one HTML page that works offline");
-  verb->add_option("results", chosen->results, "Files that bench or simulate wrote by --json")
+  verb->add_option("results", chosen->results, "Files that bench, simulate or inspect wrote by --json")
       ->required()
       ->type_name("RESULTS.json");
   verb->add_option("-o,--output", chosen->page, "The page to write")

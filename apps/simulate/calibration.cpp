@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -14,6 +12,7 @@
 #include <tuple>
 
 #include "apps/common/child.hpp"
+#include "apps/common/scratch_folder.hpp"
 
 namespace espalier::simulate {
 namespace {
@@ -25,24 +24,6 @@ constexpr const char* native_seconds = "0.3";
 
 /// Workload, map, threads.
 using subject_key = std::tuple<std::string, std::string, unsigned>;
-
-class scratch_folder {
- public:
-  scratch_folder() : path_((fs::temp_directory_path() / "espalier-calibration-XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr)
-      throw std::runtime_error(fmt::format("cannot make a folder in {}", fs::temp_directory_path().string()));
-  }
-  scratch_folder(const scratch_folder&) = delete;
-  scratch_folder& operator=(const scratch_folder&) = delete;
-  ~scratch_folder() {
-    std::error_code none;
-    fs::remove_all(path_, none);
-  }
-  [[nodiscard]] fs::path path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 std::vector<std::string> native_command(const app::simulate_options& o,
                                         const std::vector<simulated_measurement>& simulated,
@@ -90,7 +71,7 @@ std::map<subject_key, double> native_medians(const fs::path& results) {
 
 std::vector<calibrated_ratio> calibrate(const app::simulate_options& options,
                                         const std::vector<simulated_measurement>& simulated) {
-  const scratch_folder scratch;
+  const app::scratch_folder scratch("espalier-calibration");
   const fs::path results = scratch.path() / "native.json";
   const auto status = app::run_child(native_command(options, simulated, results), app::child_output::dropped);
   if (status != 0) throw std::runtime_error("the native run of the calibration failed; see above");
