@@ -10,7 +10,8 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
-from espalier_report import page, plotly_bundle, results, study, text
+from espalier_report import layout, layout_file, page, plotly_bundle, results, study, text
+from espalier_report.results import Object
 
 FAILED = 2
 
@@ -22,6 +23,9 @@ class OutputError(RuntimeError):
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     try:
+        inspected = layout_file.load(options.results)
+        if inspected is not None:
+            return write_layout(options.output, inspected, options.results)
         loaded = results.load(options.results)
         written = write_pages(options.output, loaded, options.results)
     except (results.ResultsError, plotly_bundle.PlotlyMissing, OutputError) as error:
@@ -49,6 +53,8 @@ def parser() -> argparse.ArgumentParser:
               espalier report results.json -o report.html
               espalier report monday.json tuesday.json -o both.html
 
+            The layout that `espalier inspect` writes by --json becomes a page of its own.
+
             The study that `--study atc18` writes becomes an index, and beside it a page for each
             of its figures.
 
@@ -58,10 +64,18 @@ def parser() -> argparse.ArgumentParser:
 
             exit status: 0 written; 2 nothing written, one line on stderr says why."""))
     result.add_argument("results", nargs="+", type=pathlib.Path, metavar="RESULTS.json",
-                        help="a file that `espalier bench` or `espalier simulate` wrote")
+                        help="a file that `espalier bench`, `simulate` or `inspect` wrote")
     result.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("report.html"),
                         metavar="REPORT.html", help="the page to write (default: %(default)s)")
     return result
+
+
+def write_layout(target: pathlib.Path, inspected: Object, sources: Sequence[pathlib.Path]) -> int:
+    html = layout.render(inspected).encode("utf-8", errors="replace")
+    written = write_whole(target, html, sources)
+    print(f"{target}: {text.plural(len(inspected['findings']), 'finding')}, "
+          f"{text.plural(len(layout.by_bytes(inspected)), 'type')}, {written / 1e6:.1f} MB")
+    return 0
 
 
 def write_pages(target: pathlib.Path, loaded: results.Results,

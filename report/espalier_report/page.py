@@ -8,7 +8,7 @@ import json
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from espalier_report import figures, simulated, tables, text, verdict
 from espalier_report.figures import Figure
@@ -16,6 +16,15 @@ from espalier_report.markup import Content, Markup, element, markup
 from espalier_report.results import Results
 
 HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Drawn(Protocol):
+    """Whatever a script draws from the page's block of data."""
+
+    @property
+    def id(self) -> str: ...
+
+    def json(self) -> figures.Json: ...
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,7 @@ def measured_page(results: Results, plotly: str) -> str:
         Part("reading", "How to read this", reading(results))]
     return document(verdict.headline(found), "Espalier benchmark report of "
                     + text.listing(results.files), [v.sentence for v in found], cautions(results),
-                    parts, throughput + latency + memory + scaling, plotly)
+                    parts, throughput + latency + memory + scaling, plots(plotly))
 
 
 def simulated_page(results: Results, plotly: str) -> str:
@@ -65,11 +74,11 @@ def simulated_page(results: Results, plotly: str) -> str:
         Part("reading", "How to read this", simulated.reading())]
     return document(simulated.headline(results), "Simulated by Espalier: "
                     + text.listing(results.files), simulated.sentences(results), [simulated.TRUST],
-                    parts, throughput + served + stalls + calibration, plotly)
+                    parts, throughput + served + stalls + calibration, plots(plotly))
 
 
 def document(title: str, made: Content, sentences: Sequence[Content], warnings: Sequence[str],
-             parts: Sequence[Part | None], drawn: Sequence[Figure], plotly: str) -> str:
+             parts: Sequence[Part | None], drawn: Sequence[Drawn], scripts: Sequence[str]) -> str:
     shown = [part for part in parts if part]
     body = element(
         "body", header(title, made, sentences, warnings),
@@ -77,9 +86,16 @@ def document(title: str, made: Content, sentences: Sequence[Content], warnings: 
                 aria_label="Contents"),
         element("main", [section(part.id, part.name, part.content) for part in shown]),
         data_block(drawn))
-    scripts = [plotly, (HERE / "page.js").read_text(encoding="utf-8")]
     return "".join(("<!DOCTYPE html>\n", '<html lang="en">\n', head(title, scripts), body_with(
         body, scripts), "\n</html>\n"))
+
+
+def plots(plotly: str) -> list[str]:
+    return [plotly, script("page.js")]
+
+
+def script(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
 
 
 def head(title: str, scripts: Sequence[str]) -> Markup:
@@ -178,7 +194,7 @@ def counts_tables(results: Results) -> list[Content]:
             for index, workload in enumerate(results.workloads)]
 
 
-def data_block(drawn: Sequence[Figure]) -> Markup:
+def data_block(drawn: Sequence[Drawn]) -> Markup:
     data = json.dumps({figure.id: figure.json() for figure in drawn}, allow_nan=False,
                       separators=(",", ":"))
     # In a script element only "<" can do harm, and JSON can spell it otherwise.

@@ -17,7 +17,7 @@ from espalier_report.text import UNAVAILABLE
 Object = dict[str, Any]
 
 NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
-EXPECTED = "a results file is the JSON that `espalier bench` or `espalier simulate` writes"
+EXPECTED = "a results file is the JSON that `espalier bench`, `espalier simulate` or `espalier inspect` writes"
 SETTINGS = ("mix", "distribution", "keys", "placement")
 VERDICTS = ("agrees", "differs", "not measurable here")
 # What a simulated entry says of each operation; the first seven places served all accesses.
@@ -179,7 +179,7 @@ def load(paths: Iterable[pathlib.Path]) -> Results:
     given = list(paths)
     results = Results(_file_labels(given), [], [])
     for index, path in enumerate(given):
-        document = _read(path)
+        document = read(path)
         _Reader(str(path), index).into(results, document)
         if _simulated(results.contexts[index]) != _simulated(results.contexts[0]):
             raise ResultsError(f"{path}: simulated results and measured ones cannot share a page; "
@@ -197,7 +197,8 @@ def _file_labels(paths: list[pathlib.Path]) -> list[str]:
     return [f"{path} #{index + 1}" for index, path in enumerate(paths)]
 
 
-def _read(path: pathlib.Path) -> Object:
+def read(path: pathlib.Path) -> Object:
+    """Whatever object of JSON the file holds."""
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -287,7 +288,7 @@ class _Reader:
         value = entry.get(key, UNAVAILABLE)
         if value is None or value == UNAVAILABLE:
             return None
-        if not _finite(value) or (above is not None and value <= above) or \
+        if not is_finite(value) or (above is not None and value <= above) or \
                 (least is not None and value < least):
             bound = "positive" if above == 0 else "non-negative" if least == 0 else "finite"
             self.fail(f"{where}.{key}", f"must be a {bound} number or \"{UNAVAILABLE}\"")
@@ -383,7 +384,7 @@ class _Reader:
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", id_):
             self.fail(f"{where}.id", "must be small letters, digits and single hyphens")
         sizes: Any = entry.get("node_bytes", {})
-        if not isinstance(sizes, dict) or not all(map(_finite, sizes.values())):
+        if not isinstance(sizes, dict) or not all(map(is_finite, sizes.values())):
             self.fail(f"{where}.node_bytes", "must be sizes by map")
         at = f"{where}."
         return StudyFigure(
@@ -464,7 +465,7 @@ def _simulated(entry: Object) -> bool:
     return entry.get("simulated") is True
 
 
-def _finite(value: Any) -> bool:
+def is_finite(value: Any) -> bool:
     try:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and \
             math.isfinite(value)
@@ -473,14 +474,14 @@ def _finite(value: Any) -> bool:
 
 
 def _is_point(point: Any) -> bool:
-    return isinstance(point, list) and len(point) == 2 and all(map(_finite, point)) and \
+    return isinstance(point, list) and len(point) == 2 and all(map(is_finite, point)) and \
         0 <= point[0] <= 1 and point[1] >= 0
 
 
 def _plain(value: Any) -> str:
     if value is None:
         return UNAVAILABLE
-    if _finite(value):
+    if is_finite(value):
         return f"{value:,}"
     return value if isinstance(value, str) else json.dumps(value)
 

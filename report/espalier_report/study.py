@@ -57,7 +57,7 @@ def figure_page(results: Results, study: Study, figure: StudyFigure, index: str,
     title = f"{figure.title}{' (simulated)' if study.simulated else ''}"
     return page.document(
         title, [element("a", study.title, href=index), f": {called_in_words(figure)}{where(shown, study)}"],
-        [figure.summary, score(study, figure.findings)], cautions(shown, study), parts, charts, plotly)
+        [figure.summary, score(study, figure.findings)], cautions(shown, study), parts, charts, page.plots(plotly))
 
 
 def measured_parts(shown: Results, drawn: list[Figure]) -> tuple[list[Part | None], list[Figure]]:
@@ -161,7 +161,7 @@ def index_page(results: Results, study: Study) -> str:
     title = f"{study.title}{' (simulated)' if study.simulated else ''}"
     return page.document(title, f"A study run by Espalier{where(shown, study)}",
                          [f"The study: {study.paper}.", score(study, everything)],
-                         cautions(shown, study), parts, [], "")
+                         cautions(shown, study), parts, [], page.plots(""))
 
 
 # Parts of both ----------------------------------------------------------------------------------

@@ -47,6 +47,17 @@ def size(bytes_: float) -> str:
     raise AssertionError("unreachable: the last limit is infinite")
 
 
+def share(value: float | None) -> str:
+    """A fraction in percent; what is little is not nothing, and what is nearly all is not all."""
+    if value is None:
+        return UNAVAILABLE
+    if 0 < value < 0.001:
+        return f"<0.1{THIN}%"
+    if 0.999 < value < 1:
+        return f">99.9{THIN}%"
+    return f"{value * 100:,.1f}".removesuffix(".0") + f"{THIN}%"
+
+
 def plural(amount: int, noun: str) -> str:
     return f"{amount:,} {noun}" if amount == 1 else f"{amount:,} {noun}s"
 

@@ -28,6 +28,12 @@ class Numbers(unittest.TestCase):
         self.assertEqual([text.percentile(p).replace(text.THIN, "")
                           for p in (0.0, 0.5, 0.999, 0.99999)], ["0%", "50%", "99.9%", "99.999%"])
 
+    def test_shares_are_neither_rounded_to_nothing_nor_to_all(self) -> None:
+        for value, expected in ((0, "0 %"), (0.0004, "<0.1 %"), (0.001, "0.1 %"), (0.1234, "12.3 %"), (0.5, "50 %"),
+                                (0.999, "99.9 %"), (0.9996, ">99.9 %"), (1, "100 %"), (12.5, "1,250 %"),
+                                (None, "unavailable")):
+            self.assertEqual(text.share(value).replace(text.THIN, " "), expected)
+
     def test_labels_wrap_and_end(self) -> None:
         self.assertEqual(text.wrapped("edge_ext_lf"), ["edge_ext_lf"])
         self.assertEqual(text.wrapped("edge_ext_lf (second.json)"),
