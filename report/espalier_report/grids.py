@@ -118,13 +118,13 @@ def gaps(given: Object) -> list[int]:
 
 
 def longest_gap(given: Object) -> int:
-    """The longest gap that is drawn cell by cell."""
+    """The longest gap that is drawn cell by cell; to fold one of a single cell would win nothing."""
     lengths = gaps(given)
 
     def cells(limit: int) -> int:
         return len(given["first_page"]) + sum(length if length <= limit else 1 for length in lengths)
 
-    return next((limit for limit in GAPS if cells(limit) <= MAP_CELLS), 0)
+    return next((limit for limit in GAPS if cells(limit) <= MAP_CELLS), GAPS[-1])
 
 
 def gap(first: int, behind: int, pages_per_cell: int, longest: int) -> Iterable[tuple[int, Cell]]:

@@ -340,6 +340,7 @@ class Shell(CommandTest):
         self.assertIn("ticket,edge_ext_lf", offered("espalier", "bench", "--maps", "ticket,ed"))
         self.assertEqual(["this"], offered("espalier", "inspect", "--machine", "th"))
         self.assertIn("ndnd-paged", offered("espalier", "inspect", "--model", "ndnd"))
+        self.assertEqual(["--report"], offered("espalier", "inspect", "--rep"))
         self.assertIn("segregated", offered("espalier", "inspect", "--placement", "se"))
 
 

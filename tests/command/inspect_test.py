@@ -120,6 +120,58 @@ class Maps(InspectTest):
         self.refused("one map", "--map", "all")
 
 
+class Pages(InspectTest):
+    """What the pages say is tested in tests/report."""
+
+    def page(self, *arguments: str, status: int = 0) -> str:
+        done = self.run_inspect(*arguments)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.said = done
+        html = (self.folder / "page.html").read_text(encoding="utf-8")
+        self.assertTrue(html.startswith("<!DOCTYPE html>") and html.endswith("</html>\n"))
+        return html
+
+    def test_are_made_of_all_that_can_be_looked_at(self) -> None:
+        html = self.page("--map", "int_lf/studied", "--keys", "20000", "--save", "saved", "--report", "page.html")
+        self.assertIn("<h1>int_lf/studied/shared_heap: ", html)
+        self.assertIn("wrote page.html\n", self.said.stdout)
+        self.assertEqual(self.page("--file", "saved", "--report", "page.html"), html)
+        self.assertIn("<h1>MODEL ndnd: ", self.page("--model", "ndnd", "--report", "page.html"))
+        self.assertEqual(sorted(one.name for one in self.folder.iterdir()), ["page.html", "saved"])
+
+    def test_leave_a_program_its_output_and_its_status(self) -> None:
+        html = self.page("--report", "page.html", "--", "/usr/bin/python3", "-c", Programs.SCRIPT, status=7)
+        self.assertIn("python3", html)
+        self.assertEqual(self.said.stdout, "300\n")
+        self.assertIn("wrote page.html\n", self.said.stderr)
+
+    def test_are_those_of_the_json(self) -> None:
+        html = self.page("--map", "edge_ext_lf", "--keys", "1000", "--json", "layout.json", "--report", "page.html")
+        again = subprocess.run([COMMAND, "report", "layout.json", "-o", "again.html"], cwd=self.folder,
+                               capture_output=True, text=True, timeout=240)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual((self.folder / "again.html").read_text(encoding="utf-8"), html)
+
+    def test_are_written_though_a_condition_does_not_hold(self) -> None:
+        html = self.page("--model", "ndnd", "--assert", "unused_l2<5%", "--report", "page.html", status=1)
+        self.assertIn('<span class="badge differs">fails</span>', html)
+
+    def test_what_cannot_be_written_is_refused_before_anything_is_done(self) -> None:
+        (self.folder / "file").write_text("")
+        (self.folder / "folder").mkdir()
+        before = sorted(self.folder.rglob("*"))
+        for target in ("file/page.html", "folder", "/proc/page.html"):
+            for what in (("--map", "edge_ext_lf"), ("--", "/usr/bin/python3", "-c", "print('ran')")):
+                with self.subTest(target=target, what=what):
+                    done = self.run_inspect("--report", target, *what)
+                    self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
+                    self.assertIn(target, done.stderr)
+                    self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+    def test_one_page_is_of_one_pattern(self) -> None:
+        self.refused("want one", "--model", "all", "--report", "page.html")
+
+
 class Conditions(InspectTest):
     def test_hold_or_fail_with_the_figure(self) -> None:
         good = self.run_inspect("--model", "ndnd", "--machine", "haswell", "--assert", "crossing<1%")

@@ -355,6 +355,15 @@ TEST(analysis, cells_are_for_the_largest_types) {
   EXPECT_THAT(a.by_type[2].cache(cache_level::l1).by_virtual.cells, IsEmpty());
 }
 
+TEST(analysis, cells_are_for_the_first_of_equally_large_types) {
+  constexpr type_index count = 40;
+  std::vector<live_block> blocks;
+  for (type_index type = 0; type < count; ++type) blocks.push_back(at(0x1000 * (type + 1), 64, type));
+  const analysis a = looked_at(of(std::move(blocks), std::vector<block_type>(count)));
+  for (type_index type = 0; type < count; ++type)
+    EXPECT_EQ(a.by_type[type].cache(cache_level::l1).by_virtual.cells.empty(), type >= 16) << type;
+}
+
 TEST(analysis, physical_sets_where_every_frame_of_the_type_is_known) {
   snapshot s = of({at(0x1000, 64, 0), at(0x2000, 64, 0), at(0x3000, 64, 1)});
   // Both of a's pages in one set of the L2, which their virtual addresses are not.

@@ -68,6 +68,7 @@ class Input(LayoutCase):
                 (put("types", 1, "blocks", value=-1), "'types[1].blocks' must be a whole number, not negative"),
                 (put("types", 1, "blocks", value=True), "'types[1].blocks' must be a whole number"),
                 (put("types", 0, "crossing", value=math.inf), "'types[0].crossing' must be a number"),
+                (put("types", 0, "crossing", value=-0.5), "'types[0].crossing' must be a number, not negative"),
                 (put("types", 0, "crossing", value="0"), "'types[0].crossing' must be a number"),
                 (put("types", 0, "written", value=1), "'types[0].written' must be true or false"),
                 (put("findings", 0, "text", value=None), "'findings[0].text' must be a text"),
@@ -330,15 +331,16 @@ class PageMap(LayoutCase):
             "blocks is folded into a dash each."))
 
     def test_several_pages_to_a_cell(self) -> None:
-        given = made.page_map((64, [[0, 8192], [1, 100]]), (72, [[1, 32768]]), per_cell=8)
-        given["pages"] = [3, 8]
+        given = made.page_map((64, [[0, 8192], [1, 100]]), (72, [[1, 32768]]), (96, [[1, 8]]), per_cell=8)
+        given["pages"] = [3, 8, 1]
         given["types"][0], given["bytes"][0] = 5, 8492
         grid = self.grid(given)
         self.assertEqual(self.cells(grid)[0].text, "0x40000: 3 of 8 pages have blocks, 1 of several types; 8,492 of "
                                                    "32,768 bytes: t0 8,192, t1 100, 3 more types 200")
         # What a cell does not list by type is other types'.
         self.assertEqual(self.cells(grid)[0].parts, ((0, 0.25), (1, 0.003), (3, 0.006)))
-        self.assertIn("11 pages of 4 KiB with blocks in 2 cells: a cell sums up 8 neighbouring pages, 32 KiB,",
+        self.assertEqual([cell.text for cell in self.cells(grid)[2:4]], ["0x50000: no blocks", "0x58000: no blocks"])
+        self.assertIn("12 pages of 4 KiB with blocks in 3 cells: a cell sums up 8 neighbouring pages, 32 KiB,",
                       spaced(grid.caption))
         self.assertNotIn("folded", grid.caption)
 
@@ -353,10 +355,15 @@ class PageMap(LayoutCase):
         self.assertEqual([key.colour for key in grid.keys], [f"type{index}" for index in range(6)] + ["other"] * 7)
 
     def test_gaps_are_folded_so_that_cells_stay_bounded(self) -> None:
-        for distance, folded in ((1, 0), (2, 0), (64, 4095), (66, 4095)):
-            grid = self.grid(made.page_map(*((1 + distance * index, [[0, 1]]) for index in range(4096))))
-            self.assertEqual(grid.cells, 4096 + (4095 if distance > 1 else 0), distance)
-            self.assertEqual(f"{folded:,} gaps" in grid.caption, folded > 0)
+        for count, distance, cells, folded in (
+                (4096, 1, 4096, None), (4096, 2, 8191, None), (4096, 3, 8191, "4,095 gaps of more than 1 cell "),
+                (4096, 66, 8191, "4,095 gaps of more than 1 cell "), (500, 11, 5490, None),
+                (1000, 11, 1999, "999 gaps of more than 8 cells ")):
+            with self.subTest(count=count, distance=distance):
+                grid = self.grid(made.page_map(*((1 + distance * index, [[0, 1]]) for index in range(count))))
+                self.assertEqual(grid.cells, cells)
+                self.assertEqual("folded" in grid.caption, folded is not None)
+                self.assertIn(folded or "", grid.caption)
         few = self.grid(made.page_map((1, [[0, 1]]), (66, [[0, 1]]), (132, [[0, 1]])))
         self.assertEqual(few.cells, 3 + 64 + 1)  # 64 are drawn, 65 folded
 

@@ -464,8 +464,10 @@ class analyzer {
     std::vector<type_index> largest(a_.by_type.size());
     std::iota(largest.begin(), largest.end(), 0U);
     const std::size_t count = std::min(options_.types_with_cells, largest.size());
-    std::ranges::partial_sort(largest, largest.begin() + static_cast<std::ptrdiff_t>(count), std::greater{},
-                              [&](type_index t) { return a_.by_type[t].bytes_held; });
+    std::ranges::partial_sort(
+        largest, largest.begin() + static_cast<std::ptrdiff_t>(count), [&](type_index x, type_index y) {
+          return std::tuple(a_.by_type[y].bytes_held, x) < std::tuple(a_.by_type[x].bytes_held, y);
+        });
     std::vector<bool> with(a_.by_type.size(), false);
     for (std::size_t i = 0; i < count; ++i) with[largest[i]] = true;
     return with;

@@ -182,7 +182,7 @@ struct false_sharing {
 };
 
 struct analysis_options {
-  /// For how many types, those with the most bytes, cells are kept.
+  /// For how many types, those with the most bytes, cells are kept; of equally large ones for the first.
   std::size_t types_with_cells = 16;
   /// How many values a `frequencies` lists.
   std::size_t most_frequent = 8;
