@@ -65,10 +65,6 @@ class Grid:
                 "rows": [{"label": row.label, "cells": [cell.json() for cell in row.cells]}
                          for row in self.rows]}
 
-    @property
-    def cells(self) -> int:
-        return sum(len(row.cells) for row in self.rows)
-
 
 def chart(grid: Grid) -> Markup:
     used = {place for row in grid.rows for cell in row.cells for place, _ in cell.parts}
@@ -78,8 +74,8 @@ def chart(grid: Grid) -> Markup:
     return element(
         "figure", element("figcaption", element("p", grid.caption)),
         element("div", keys, class_="series", role="group", aria_label=f"Show one kind of {grid.title}"),
-        element("div", class_="grid tall" if grid.tall else "grid", id=grid.id, data_grid=grid.id, tabindex="0", role="application",
-                aria_label=f"{grid.title}. Arrow keys go from cell to cell; the table below holds the "
+        element("div", class_="grid tall" if grid.tall else "grid", id=grid.id, data_grid=grid.id,
+                tabindex="0", role="application", aria_label=f"{grid.title}. Arrow keys go from cell to cell; the table below holds the "
                            "numbers by type."),
         element("p", "Point at a cell, or go to it with the arrow keys.", class_="note reading",
                 aria_live="polite"),

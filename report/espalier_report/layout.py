@@ -37,7 +37,8 @@ def render(layout: Object) -> str:
     if types:
         parts += [
             Part("pages", "Page map", [grids.chart(pages) if pages else None, pages_table(layout, types)]),
-            Part("sets", "Cache sets", [some_of(drawn, types), [sets_part(drawn, level, heat) for level, heat in heats.items()]]),
+            Part("sets", "Cache sets", [some_of(drawn, types), [
+                sets_part(drawn, level, heat) for level, heat in heats.items()]]),
             Part("neighbours", "Neighbours", [some_of(drawn, types), neighbours(layout, drawn)]),
             Part("types", "Types", types_table(layout, types)),
             Part("children", "Children", children(layout))]

@@ -358,6 +358,7 @@ TEST(analysis, cells_are_for_the_largest_types) {
 TEST(analysis, cells_are_for_the_first_of_equally_large_types) {
   constexpr type_index count = 40;
   std::vector<live_block> blocks;
+  blocks.reserve(count);
   for (type_index type = 0; type < count; ++type) blocks.push_back(at(0x1000 * (type + 1), 64, type));
   const analysis a = looked_at(of(std::move(blocks), std::vector<block_type>(count)));
   for (type_index type = 0; type < count; ++type)

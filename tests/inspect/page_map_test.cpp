@@ -88,6 +88,7 @@ TEST(page_map, no_cells_are_fewer_than_one) {
 
 TEST(page_map, lists_the_types_with_most_bytes_and_counts_the_rest) {
   std::vector<live_block> blocks;
+  blocks.reserve(10);
   for (type_index type = 0; type < 10; ++type) blocks.push_back(at(0x1000 + 64 * type, 10 + type % 5, type));
   const page_map m = map_pages(of(std::move(blocks), 10), {4096, 3});
   EXPECT_THAT(m.cells, ElementsAre(cell{1, 1, 1, 120, 10, {{4, 14}, {9, 14}, {3, 13}}}));
