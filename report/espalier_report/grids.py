@@ -75,8 +75,8 @@ def chart(grid: Grid) -> Markup:
         "figure", element("figcaption", element("p", grid.caption)),
         element("div", keys, class_="series", role="group", aria_label=f"Show one kind of {grid.title}"),
         element("div", class_="grid tall" if grid.tall else "grid", id=grid.id, data_grid=grid.id,
-                tabindex="0", role="application", aria_label=f"{grid.title}. Arrow keys go from cell to cell; the table below holds the "
-                           "numbers by type."),
+                tabindex="0", role="application",
+                aria_label=f"{grid.title}. Arrow keys go from cell to cell; the table below holds the numbers by type."),
         element("p", "Point at a cell, or go to it with the arrow keys.", class_="note reading",
                 aria_live="polite"),
         element("noscript", element("p", "The figure needs JavaScript; the tables hold the numbers.",
