@@ -180,9 +180,9 @@ class rules {
     f.advice = remedy::segregate;
     f.text = fmt::format("{} takes {} {} where {} would do: other types lie between. Segregate it.", name(),
                          needed,
-                         !huge           ? "pages"
-                         : *p.small == 0 ? "huge pages"
-                                         : "pages, huge and ordinary,",
+                         !huge                      ? "pages"
+                         : p.small.value_or(0) == 0 ? "huge pages"
+                                                    : "pages, huge and ordinary,",
                          fewest);
     return f;
   }
@@ -190,7 +190,7 @@ class rules {
   /// Entries of a TLB for a type that filled the pages which it touches, as many of them huge as are.
   static std::uint64_t fewest_entries(const page_use& p) {
     const double filled = static_cast<double>(p.fewest_pages) / static_cast<double>(p.pages);
-    const auto small = static_cast<double>(*p.small);
+    const auto small = static_cast<double>(p.small.value_or(0));
     constexpr double pages_of_huge = static_cast<double>(huge_page_bytes) / page_bytes;
     const double huge = (static_cast<double>(p.pages) - small) / pages_of_huge;
     return static_cast<std::uint64_t>(std::ceil(small * filled) + std::ceil(huge * filled));

@@ -64,6 +64,7 @@ void played_pattern::give_back() noexcept {
 
 snapshot played_pattern::layout() const {
   std::vector<block_type> types;
+  types.reserve(pattern_.objects.size());
   for (const model_object& o : pattern_.objects) types.push_back(o.type);
   std::vector<live_block> blocks;
   blocks.reserve(blocks_.size());
