@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <memory>
@@ -68,19 +69,20 @@ std::optional<fs::path> last_snapshot(const fs::path& folder) {
   return last;
 }
 
+std::string fact_of(const inspect::snapshot& s, std::string_view name) {
+  const auto found = std::ranges::find(s.facts, name, &inspect::fact::name);
+  return found == s.facts.end() ? "" : found->value;
+}
+
+/// Bytes by the way of naming, all ways in every case: for programs to read too.
 std::string shares_of(const programs::naming& named) {
-  const double all = static_cast<double>(named.by_debug_info + named.by_symbol_table + named.by_unwind_table +
-                                         named.unnamed);
-  if (all == 0) return "no bytes to name";
-  std::vector<std::string> parts;
-  const auto add = [&](std::uint64_t bytes, const char* by) {
-    if (bytes != 0) parts.push_back(fmt::format("{:.1f} % {}", 100 * static_cast<double>(bytes) / all, by));
+  const auto all = static_cast<double>(std::max<std::uint64_t>(named.all(), 1));
+  const auto share = [all](std::uint64_t bytes, const char* by) {
+    return fmt::format("{} {} ({:.1f} %)", by, bytes, 100 * static_cast<double>(bytes) / all);
   };
-  add(named.by_debug_info, "by debug information");
-  add(named.by_symbol_table, "by symbol tables");
-  add(named.by_unwind_table, "as the function that begins there");
-  add(named.unnamed, "not");
-  return fmt::format("bytes named {}", fmt::join(parts, ", "));
+  return fmt::format("bytes named by {}, {}, {}, {}, {}", share(named.by_debug_info, "debug information"),
+                     share(named.by_symbol_table, "symbol"), share(named.by_caller, "caller's symbol"),
+                     share(named.by_unwind_table, "function start"), share(named.unnamed, "nothing"));
 }
 
 }  // namespace
@@ -120,6 +122,15 @@ recorded_program run_recorded(const recording_options& how) {
     return done;
   }
   done.layout = inspect::read_snapshot(*last);
+  if (const std::string owner = fact_of(*done.layout, "malloc of its own"); !owner.empty()) {
+    done.layout.reset();
+    done.remark = fmt::format(
+        "nothing was recorded: {} has a malloc of its own, for which no preloaded library can stand in; link "
+        "it "
+        "without",
+        owner);
+    return done;
+  }
   const programs::call_sites sites = programs::read_call_sites(*last);
   programs::code_names names(sites.modules);
   done.remark = shares_of(programs::name_types(*done.layout, sites, names));

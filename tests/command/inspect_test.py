@@ -3,9 +3,12 @@
 
 import json
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
@@ -250,6 +253,87 @@ class Programs(InspectTest):
     def test_no_snapshot_is_left_behind(self) -> None:
         self.run_inspect("--", "/usr/bin/python3", "-c", "pass")
         self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class RealPrograms(InspectTest):
+    """Each as its users run it: same output, same status, and four fifths of the bytes named."""
+
+    WAYS = ("debug information", "symbol", "caller's symbol", "function start", "nothing")
+
+    def installed(self, *programs: str) -> None:
+        for program in programs:
+            if shutil.which(program) is None:
+                self.skipTest(f"{program} is not installed")
+
+    def named(self, stderr: str) -> dict[str, int]:
+        facts = {one["name"]: one["value"] for one in
+                 json.loads((self.folder / "layout.json").read_text())["facts"]}
+        ways = {way: int(re.search(rf"{way} (\d+) \(", facts["names"]).group(1)) for way in self.WAYS}
+        self.assertGreater(sum(ways.values()), 0)
+        self.assertIn("bytes named by debug information", stderr)
+        self.assertLess(ways["nothing"], 0.2 * sum(ways.values()), ways)
+        return ways
+
+    def same(self, *command: str, sent: str = "", status: int = 0) -> dict[str, int]:
+        plain = subprocess.run(command, cwd=self.folder, input=sent, capture_output=True, text=True, timeout=60)
+        self.assertEqual(plain.returncode, status, plain.stderr)
+        done = subprocess.run([COMMAND, "inspect", "--json", "layout.json", "--", *command], cwd=self.folder,
+                              input=sent, capture_output=True, text=True, timeout=240)
+        self.assertEqual((done.returncode, done.stdout), (status, plain.stdout), done.stderr)
+        return self.named(done.stderr)
+
+    def test_python(self) -> None:
+        self.installed("/usr/bin/python3")
+        ways = self.same("/usr/bin/python3", "-c", "import sys; d = {i: str(i) for i in range(20000)}; print(len(d)); "
+                         "sys.exit(3)", status=3)
+        self.assertLess(ways["function start"], 0.2 * sum(ways.values()), "python3 exports its functions")
+
+    def test_sqlite(self) -> None:
+        self.installed("sqlite3")
+        rows = "".join(f"insert into t values({i}, 'some text {i}');" for i in range(2000))
+        sent = f"create table t(a integer primary key, b text);{rows}select count(*), sum(length(b)) from t;"
+        self.same("sqlite3", ":memory:", sent=sent)
+        # At its end it has given all back; here it ends where it holds the table.
+        ways = self.same("sqlite3", ":memory:", sent=sent + "\n.exit 4\n", status=4)
+        self.assertGreater(sum(ways.values()), 0)
+
+    def test_git(self) -> None:
+        self.installed("git")
+        for command in (("init", "-q"), ("config", "user.name", "a"), ("config", "user.email", "a@example.org")):
+            subprocess.run(["git", *command], cwd=self.folder, check=True)
+        (self.folder / ".git" / "info" / "exclude").write_text("layout.json\n")
+        for i in range(5):
+            (self.folder / f"file{i}").write_text(f"{i}\n" * 100)
+            subprocess.run(["git", "add", f"file{i}"], cwd=self.folder, check=True)
+            subprocess.run(["git", "commit", "-q", "-m", f"commit {i}"], cwd=self.folder, check=True)
+        self.same("git", "log", "--stat")
+        self.same("git", "status")
+        self.same("git", "show", "no-such-commit", status=128)
+
+    def test_redis(self) -> None:
+        self.installed("redis-server", "redis-benchmark", "redis-cli")
+        socket = self.folder / "socket"
+        server = subprocess.Popen(
+            [COMMAND, "inspect", "--json", "layout.json", "--", "redis-server", "--port", "0", "--unixsocket",
+             socket, "--save", ""], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            for _ in range(600):
+                if socket.exists() or server.poll() is not None:
+                    break
+                time.sleep(0.1)
+            benchmark = subprocess.run(["redis-benchmark", "-s", socket, "-t", "set,get", "-n", "3000", "-r", "1000",
+                                        "-q"], capture_output=True, text=True, timeout=120)
+            self.assertEqual(benchmark.returncode, 0, benchmark.stderr)
+            self.assertIn("GET:", benchmark.stdout)
+            size = subprocess.run(["redis-cli", "-s", socket, "dbsize"], capture_output=True, text=True)
+            self.assertGreater(int(size.stdout), 500)
+            subprocess.run(["redis-cli", "-s", socket, "shutdown", "nosave"], capture_output=True)
+            _, stderr = server.communicate(timeout=120)
+        finally:
+            server.kill()
+        self.assertEqual(server.returncode, 0, stderr)
+        ways = self.named(stderr)
+        self.assertLess(ways["function start"], 0.2 * sum(ways.values()), "redis-server exports its functions")
 
 
 if __name__ == "__main__":

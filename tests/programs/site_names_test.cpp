@@ -75,7 +75,7 @@ TEST(programs_site_names, make_one_type_of_what_is_called_the_same) {
   const std::uint32_t third = of.add_site({9});
   of.add_site({10});
   for (const std::uint32_t site : {one, other, third, one}) of.add_block(site, 8);
-  EXPECT_EQ(of.name(), (naming{0, 0, 0, 32}));
+  EXPECT_EQ(of.name(), (naming{.unnamed = 32}));
   EXPECT_THAT(of.names(), ElementsAre("m+0x1", "m+0x9")) << "what has no block is no type";
   std::vector<std::uint32_t> types;
   for (const inspect::live_block& block : of.s.blocks) types.push_back(block.type);

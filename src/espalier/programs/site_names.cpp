@@ -50,6 +50,21 @@ std::vector<code_place> places_beyond_allocators(const std::vector<code_frame>& 
   return beyond;
 }
 
+/// False for frames without a name, and for those that stand behind every program's and every thread's.
+bool tells_who(const code_place& place) {
+  constexpr std::array<std::string_view, 9> everybodys{"main",
+                                                       "_start",
+                                                       "__libc_start_main",
+                                                       "__libc_start_main_impl",
+                                                       "__libc_start_call_main",
+                                                       "start_thread",
+                                                       "__clone3",
+                                                       "call_init",
+                                                       "_dl_init"};
+  const bool named = place.source == name_source::debug_info || place.source == name_source::symbol_table;
+  return named && std::ranges::find(everybodys, place.function) == everybodys.end();
+}
+
 struct function_use {
   std::set<std::uint64_t> sizes;
   std::set<std::string> callers;
@@ -61,6 +76,11 @@ struct function_use {
 
 /// A function of a module; two modules may have one of the same name.
 std::string identity(const code_place& place) { return place.module + '\n' + place.function; }
+
+struct site_name {
+  std::string text;
+  std::uint64_t naming::* share;
+};
 
 class site_namer {
  public:
@@ -79,7 +99,25 @@ class site_namer {
     chosen_ = std::move(chosen);
   }
 
-  [[nodiscard]] const code_place& place_of(std::size_t site) const { return places_[site][chosen_[site]]; }
+  [[nodiscard]] site_name name_of(std::size_t site) const {
+    const auto& places = places_[site];
+    const code_place& place = places[chosen_[site]];
+    switch (place.source) {
+      case name_source::debug_info:
+        return {displayed(place), &naming::by_debug_info};
+      case name_source::symbol_table:
+        return {displayed(place), &naming::by_symbol_table};
+      case name_source::unwind_table:
+      case name_source::module_only:
+        break;
+    }
+    const auto outwards = places.begin() + static_cast<std::ptrdiff_t>(chosen_[site]);
+    const auto caller = std::find_if(outwards, places.end(), tells_who);
+    if (caller != places.end())
+      return {fmt::format("{} > {}", displayed(*caller), place.function), &naming::by_caller};
+    return {place.function,
+            place.source == name_source::unwind_table ? &naming::by_unwind_table : &naming::unnamed};
+  }
 
  private:
   bool move_outwards(std::vector<std::size_t>& chosen) const {
@@ -105,23 +143,6 @@ class site_namer {
   std::vector<std::vector<code_place>> places_;
   std::vector<std::size_t> chosen_;
 };
-
-void add_to(naming& shares, name_source source, std::uint64_t bytes) {
-  switch (source) {
-    case name_source::debug_info:
-      shares.by_debug_info += bytes;
-      break;
-    case name_source::symbol_table:
-      shares.by_symbol_table += bytes;
-      break;
-    case name_source::unwind_table:
-      shares.by_unwind_table += bytes;
-      break;
-    case name_source::module_only:
-      shares.unnamed += bytes;
-      break;
-  }
-}
 
 }  // namespace
 
@@ -152,19 +173,22 @@ naming name_types(inspect::snapshot& s, const call_sites& sites, code_names& nam
   std::map<std::string, inspect::type_index> indices;
   std::vector<inspect::block_type> types;
   // Sites whose blocks have all gone are no types.
-  std::vector<std::optional<inspect::type_index>> renumbered(sites.sites.size());
+  struct numbered {
+    inspect::type_index type;
+    std::uint64_t naming::* share;
+  };
+  std::vector<std::optional<numbered>> renumbered(sites.sites.size());
   naming shares;
   for (inspect::live_block& b : s.blocks) {
-    const code_place& place = namer.place_of(b.type);
     auto& number = renumbered[b.type];
     if (!number) {
-      std::string name = displayed(place);
-      const auto [at, added] = indices.try_emplace(name, static_cast<inspect::type_index>(types.size()));
-      if (added) types.push_back({std::move(name), s.types[b.type].written, {}, {}});
-      number = at->second;
+      site_name name = namer.name_of(b.type);
+      const auto [at, added] = indices.try_emplace(name.text, static_cast<inspect::type_index>(types.size()));
+      if (added) types.push_back({std::move(name.text), s.types[b.type].written, {}, {}});
+      number = {at->second, name.share};
     }
-    add_to(shares, place.source, b.bytes);
-    b.type = *number;
+    shares.*(number->share) += b.bytes;
+    b.type = number->type;
   }
   s.types = std::move(types);
   return shares;

@@ -15,9 +15,13 @@ namespace espalier::programs {
 struct naming {
   std::uint64_t by_debug_info = 0;    ///< "function (file:line)"
   std::uint64_t by_symbol_table = 0;  ///< "function (module)"
+  std::uint64_t by_caller = 0;        ///< "function (module) > module+0x...": the nearest caller that has a name
   std::uint64_t by_unwind_table = 0;  ///< "module+0x...", where the function begins
   std::uint64_t unnamed = 0;          ///< "module+0x...", somewhere
 
+  [[nodiscard]] std::uint64_t all() const {
+    return by_debug_info + by_symbol_table + by_caller + by_unwind_table + unnamed;
+  }
   bool operator==(const naming&) const = default;
 };
 
@@ -31,7 +35,8 @@ struct naming {
 ///   2. whose function is none by what it does: across the sites that lead there it allocates at least 4 sizes for
 ///      at least 4 callers,
 /// or, where rule 2 leaves nothing, the first by rule 1, or the outermost of all. Inlined functions count as places
-/// of their own. The snapshot and the sites must be of one file; throws std::invalid_argument where their numbers
+/// of their own. A place of a stripped module is named with the nearest caller that has a name, unless that is
+/// only where every program or thread begins. The snapshot and the sites must be of one file; throws std::invalid_argument where their numbers
 /// differ. n log n in the blocks.
 naming name_types(inspect::snapshot& s, const call_sites& sites, code_names& names);
 
