@@ -13,19 +13,40 @@
 #include "preload/interposed/bootstrap_arena.hpp"
 #include "preload/interposed/next_malloc.hpp"
 #include "preload/interposed/process.hpp"
-#include "preload/recording/call_stack.hpp"
+#include "preload/interposed/recorded_block.hpp"
 
 namespace {
 
 using espalier::preload::block_record;
-using espalier::preload::caller_of_this;
-using espalier::preload::caller_state;
 using espalier::preload::next;
 using espalier::preload::next_malloc;
 using espalier::preload::process_recorder;
-using espalier::preload::recorder_listens;
+using espalier::preload::recorded;
+using espalier::preload::recorded_unless_passed_on;
+using espalier::preload::this_thread;
 
 constinit espalier::preload::bootstrap_arena bootstrap;
+
+}  // namespace
+
+namespace espalier::preload {
+
+void record_block(const next_malloc& of, void* block, std::size_t asked, const caller_state& by) noexcept {
+  // operator new may have had it from malloc when there was nothing else yet.
+  if (bootstrap.contains(block)) return;
+  std::size_t held = asked;
+  if (of.malloc_usable_size != nullptr) {
+    // tcmalloc's allocates.
+    const inside_scope scope;
+    held = of.malloc_usable_size(block);
+  }
+  process_recorder.allocated(block, asked, held, by);
+  this_thread.latest_block = block;
+}
+
+}  // namespace espalier::preload
+
+namespace {
 
 void* out_of_memory() noexcept {
   errno = ENOMEM;
@@ -37,27 +58,16 @@ void* from_bootstrap(std::size_t bytes, std::size_t align = 1) noexcept {
   return block != nullptr ? block : out_of_memory();
 }
 
-__attribute__((noinline)) void record(const next_malloc& of, void* block, std::size_t asked,
-                                      const caller_state& by) noexcept {
-  const std::size_t held = of.malloc_usable_size != nullptr ? of.malloc_usable_size(block) : asked;
-  process_recorder.allocated(block, asked, held, by);
-}
-
-/// The block that an allocating function was given, recorded.
-__attribute__((always_inline)) inline void* recorded(const next_malloc& of, void* block,
-                                                     std::size_t asked) noexcept {
-  if (block != nullptr && recorder_listens()) record(of, block, asked, caller_of_this());
-  return block;
-}
-
 __attribute__((always_inline)) inline void* resized(const next_malloc& of, void* old, std::size_t bytes,
                                                     void* (*call)(const next_malloc&, void*, std::size_t,
                                                                   std::size_t),
                                                     std::size_t count, std::size_t size) noexcept {
   block_record before;  // NOLINT: freeing() fills it where it says so
   const bool known = old != nullptr && process_recorder.listens() && process_recorder.freeing(old, &before);
+  this_thread.latest_block = nullptr;
   void* const block = call(of, old, count, size);
-  if (block != nullptr) return recorded(of, block, bytes);
+  // reallocarray may have asked realloc.
+  if (block != nullptr) return recorded_unless_passed_on(block, bytes);
   // Of no bytes, the old block was given back; otherwise it is as it was.
   if (known && bytes != 0) process_recorder.still_there(before);
   return nullptr;
@@ -101,7 +111,8 @@ void free(void* block) noexcept {
   if (block == nullptr || bootstrap.contains(block)) return;
   const next_malloc* const to = next();
   if (to == nullptr) return;
-  if (process_recorder.listens()) process_recorder.freeing(block);
+  // operator delete has taken it out already.
+  if (block != this_thread.going_block && process_recorder.listens()) process_recorder.freeing(block);
   to->free(block);
 }
 

@@ -2,12 +2,14 @@
 // taken where the program decides to end: before handlers of atexit() and destructors take apart what it built.
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "preload/interposed/next_malloc.hpp"
@@ -50,6 +52,19 @@ void say(const char* what) noexcept {
   if (write(STDERR_FILENO, "\n", 1) < 0) return;
 }
 
+/// The executable's own malloc serves its libraries too.
+void look_who_comes_first(std::uintptr_t own_begin, std::uintptr_t own_end) noexcept {
+  const void* const first = dlsym(RTLD_DEFAULT, "malloc");
+  const auto address = reinterpret_cast<std::uintptr_t>(first);
+  if (address >= own_begin && address < own_end) return;
+  Dl_info info{};
+  void* symbol = nullptr;
+  if (dladdr1(first, &info, &symbol, RTLD_DL_SYMENT) == 0 || symbol == nullptr) return;
+  // A program at a fixed address has an entry of its linkage table stand for malloc wherever its address is taken.
+  if (static_cast<const ElfW(Sym)*>(symbol)->st_shndx != SHN_UNDEF)
+    process_recorder.passed_by(info.dli_fname);
+}
+
 __attribute__((constructor)) void begin_with_library(int, char**, char** environment) {
   begin_recording(environment);
 }
@@ -79,11 +94,18 @@ void begin_recording(char** environment) noexcept {
   if (wrong != nullptr) {
     say(wrong);
   } else if (next() != nullptr) {
+    dl_find_object own{};
+    _dl_find_object(reinterpret_cast<void*>(&begin_recording), &own);
+    const auto own_begin = reinterpret_cast<std::uintptr_t>(own.dlfo_map_start);
+    const auto own_end = reinterpret_cast<std::uintptr_t>(own.dlfo_map_end);
     this_thread.inside = true;
     pthread_atfork([] { process_recorder.before_fork(); }, [] { process_recorder.after_fork_in_parent(); },
                    [] { process_recorder.after_fork_in_child(); });
+    look_who_comes_first(own_begin, own_end);
     this_thread.inside = false;
-    process_recorder.start(how);
+    process_recorder.start(
+        how, [](void* record) { process_recorder.thread_ends(*static_cast<thread_record*>(record)); },
+        own_begin, own_end);
     if (how.signal != 0) listen_to(how.signal);
   }
   errno = kept;

@@ -9,9 +9,7 @@
 namespace espalier::preload {
 namespace {
 
-enum class lookup { not_begun, under_way, done };
-
-constinit std::atomic<lookup> progress{lookup::not_begun};
+constinit std::atomic<bool> begun{false};
 constinit next_malloc functions{};
 
 template <class Function>
@@ -35,16 +33,14 @@ void look_up() noexcept {
 
 }  // namespace
 
+constinit std::atomic<const next_malloc*> known_next{nullptr};
+
 void* next_definition(const char* name) noexcept { return dlsym(RTLD_NEXT, name); }
 
-const next_malloc* next() noexcept {
-  // order: next (acquire) -> next (release)
-  if (progress.load(std::memory_order_acquire) == lookup::done) return &functions;
-  lookup expected = lookup::not_begun;
-  if (!progress.compare_exchange_strong(expected, lookup::under_way, std::memory_order_relaxed))
-    return progress.load(std::memory_order_acquire) == lookup::done ? &functions : nullptr;
+const next_malloc* look_up_next() noexcept {
+  if (begun.exchange(true)) return known_next.load(std::memory_order_acquire);
   look_up();
-  progress.store(lookup::done, std::memory_order_release);
+  known_next.store(&functions, std::memory_order_release);
   return &functions;
 }
 

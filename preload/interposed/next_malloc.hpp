@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 namespace espalier::preload {
@@ -23,8 +24,15 @@ struct next_malloc {
 /// The definition of a function after ours; null where there is none.
 void* next_definition(const char* name) noexcept;
 
+extern constinit std::atomic<const next_malloc*> known_next;
+[[nodiscard]] const next_malloc* look_up_next() noexcept;
+
 /// Null while they are being looked up, by this thread or, in its first instants, by another: allocations are
 /// then the bootstrap arena's.
-[[nodiscard]] const next_malloc* next() noexcept;
+[[nodiscard]] inline const next_malloc* next() noexcept {
+  // order: next (acquire) -> look_up_next (release)
+  const next_malloc* const known = known_next.load(std::memory_order_acquire);
+  return known != nullptr ? known : look_up_next();
+}
 
 }  // namespace espalier::preload

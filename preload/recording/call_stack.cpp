@@ -30,17 +30,42 @@ std::uintptr_t end_of_stack(std::uintptr_t sp) noexcept {
 
 class stack_words {
  public:
-  explicit stack_words(std::uintptr_t begin) noexcept : begin_(begin), end_(end_of_stack(begin)) {}
+  stack_words(std::uintptr_t begin, words_read* read) noexcept
+      : begin_(begin), end_(end_of_stack(begin)), read_(read) {}
 
-  bool read(std::uintptr_t at, std::uintptr_t& word) const noexcept {
-    if (at < begin_ || at > end_ - sizeof(word) || at % sizeof(word) != 0) return false;
+  // Most programs keep other things than frame pointers in that register: its values decide nothing until one is
+  // used.
+  bool read_frame_pointer(std::uintptr_t at, std::uintptr_t& word) noexcept {
+    if (!holds(at)) return false;
     word = *reinterpret_cast<const std::uintptr_t*>(at);
+    frame_pointer_ = origin::stack;
+    frame_pointer_at_ = at;
+    return true;
+  }
+  void lose_frame_pointer() noexcept { frame_pointer_ = origin::known; }
+  void use_frame_pointer(std::uintptr_t word) noexcept {
+    if (read_ != nullptr && frame_pointer_ == origin::caller) read_->use_frame_pointer();
+    if (read_ != nullptr && frame_pointer_ == origin::stack) read_->add(begin_, frame_pointer_at_, word);
+    frame_pointer_ = origin::known;
+  }
+  bool read(std::uintptr_t at, std::uintptr_t& word) noexcept {
+    if (!holds(at)) return false;
+    word = *reinterpret_cast<const std::uintptr_t*>(at);
+    if (read_ != nullptr) read_->add(begin_, at, word);
     return true;
   }
 
  private:
+  [[nodiscard]] bool holds(std::uintptr_t at) const noexcept {
+    return at >= begin_ && at <= end_ - sizeof(at) && at % sizeof(at) == 0;
+  }
+
   std::uintptr_t begin_;
   std::uintptr_t end_;
+  words_read* read_;
+  enum class origin : std::uint8_t { caller, stack, known };
+  origin frame_pointer_ = origin::caller;
+  std::uintptr_t frame_pointer_at_ = 0;
 };
 
 std::uintptr_t plus(std::uintptr_t base, std::int32_t offset) noexcept {
@@ -48,7 +73,7 @@ std::uintptr_t plus(std::uintptr_t base, std::int32_t offset) noexcept {
 }
 
 /// Makes `state` that of its caller.
-bool step(const frame_rule& rule, const stack_words& stack, caller_state& state) noexcept {
+bool step(const frame_rule& rule, stack_words& stack, caller_state& state) noexcept {
   std::uintptr_t cfa = 0;
   switch (rule.cfa) {
     case frame_rule::cfa_from::nowhere:
@@ -57,12 +82,14 @@ bool step(const frame_rule& rule, const stack_words& stack, caller_state& state)
       cfa = plus(state.sp, rule.cfa_offset);
       break;
     case frame_rule::cfa_from::frame_pointer:
+      stack.use_frame_pointer(state.fp);
       cfa = plus(state.fp, rule.cfa_offset);
       break;
     case frame_rule::cfa_from::at_stack_pointer:
       if (!stack.read(plus(state.sp, rule.cfa_offset), cfa)) return false;
       break;
     case frame_rule::cfa_from::at_frame_pointer:
+      stack.use_frame_pointer(state.fp);
       if (!stack.read(plus(state.fp, rule.cfa_offset), cfa)) return false;
       break;
   }
@@ -72,13 +99,15 @@ bool step(const frame_rule& rule, const stack_words& stack, caller_state& state)
     case frame_rule::fp_from::unchanged:
       break;
     case frame_rule::fp_from::cfa:
-      if (!stack.read(plus(cfa, rule.fp_offset), state.fp)) return false;
+      if (!stack.read_frame_pointer(plus(cfa, rule.fp_offset), state.fp)) return false;
       break;
     case frame_rule::fp_from::at_frame_pointer:
-      if (!stack.read(plus(state.fp, rule.fp_offset), state.fp)) return false;
+      stack.use_frame_pointer(state.fp);
+      if (!stack.read_frame_pointer(plus(state.fp, rule.fp_offset), state.fp)) return false;
       break;
     case frame_rule::fp_from::lost:
       state.fp = 0;
+      stack.lose_frame_pointer();
       break;
   }
   state.sp = cfa;
@@ -114,14 +143,17 @@ frame_rule call_stack::rule_of(std::uintptr_t return_address) noexcept {
   }
 }
 
-unsigned call_stack::walk(const caller_state& from, std::uintptr_t* frames, unsigned wanted) noexcept {
-  const stack_words stack(from.sp);
+unsigned call_stack::walk(const caller_state& from, std::uintptr_t* frames, unsigned wanted,
+                          words_read* read) noexcept {
+  stack_words stack(from.sp, read);
   caller_state state = from;
   unsigned count = 0;
-  while (count < wanted) {
-    frames[count++] = state.pc;
+  while (true) {
+    if (state.pc - hidden_begin_ >= hidden_bytes_) frames[count++] = state.pc;
     if (count == wanted || !step(rule_of(state.pc), stack, state)) break;
   }
+  // A stack of hidden frames alone is better than none.
+  if (count == 0) frames[count++] = from.pc;
   return count;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,45 @@ struct caller_state {
   std::uintptr_t pc;  ///< the return address
   std::uintptr_t sp;  ///< the stack pointer after the return
   std::uintptr_t fp;  ///< the frame-pointer register after the return
+};
+
+/// What decided how a stack was followed: whether its first frame pointer was used, and the words of the stack that
+/// were read, in their order.
+class words_read {
+ public:
+  void clear() noexcept {
+    count_ = 0;
+    frame_pointer_used_ = false;
+  }
+  void use_frame_pointer() noexcept { frame_pointer_used_ = true; }
+  [[nodiscard]] bool frame_pointer_used() const noexcept { return frame_pointer_used_; }
+  /// `at` is above `sp`, the stack pointer of the caller that the walk began with.
+  void add(std::uintptr_t sp, std::uintptr_t at, std::uintptr_t word) noexcept {
+    if (count_ >= most || at - sp > ~std::uint32_t{0}) {
+      count_ = most + 1;
+      return;
+    }
+    distances_[count_] = static_cast<std::uint32_t>(at - sp);
+    words_[count_++] = word;
+  }
+  /// False where there were too many to remember.
+  [[nodiscard]] bool whole() const noexcept { return count_ <= most; }
+
+  /// Whether the same words lie there now. Reads as the walk did: none beyond the first that differs.
+  [[nodiscard]] bool same(std::uintptr_t sp) const noexcept {
+    for (unsigned i = 0; i < count_; ++i) {
+      if (*reinterpret_cast<const std::uintptr_t*>(sp + distances_[i]) != words_[i]) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr unsigned most = 24;
+
+  std::uint32_t count_;
+  bool frame_pointer_used_;
+  std::array<std::uint32_t, most> distances_;
+  std::array<std::uintptr_t, most> words_;
 };
 
 /// State of the caller of the function in which this stands, which must keep a frame pointer.
@@ -41,9 +81,16 @@ class call_stack {
   /// Maps the memory for rules; false where it is refused. Once, before walk().
   [[nodiscard]] bool start() noexcept;
 
+  /// Code whose frames are passed over, as if it were not there: ours. Once, before walk().
+  void leave_out(std::uintptr_t begin, std::uintptr_t end) noexcept {
+    hidden_begin_ = begin;
+    hidden_bytes_ = end - begin;
+  }
+
   /// Writes up to `wanted` return addresses to `frames`, innermost first, beginning with that of `from`;
-  /// returns how many.
-  unsigned walk(const caller_state& from, std::uintptr_t* frames, unsigned wanted) noexcept;
+  /// returns how many. Where `read` is not null, puts there what was read of the stack.
+  unsigned walk(const caller_state& from, std::uintptr_t* frames, unsigned wanted,
+                words_read* read = nullptr) noexcept;
 
   /// Forgets all rules: a module is gone, and another may come to lie at its addresses.
   void forget() noexcept;
@@ -65,6 +112,8 @@ class call_stack {
 
   memory_budget& budget_;
   slot* slots_ = nullptr;
+  std::uintptr_t hidden_begin_ = 0;
+  std::uintptr_t hidden_bytes_ = 0;
   std::atomic<std::size_t> used_{0};
 };
 

@@ -3,10 +3,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "preload/recording/snapshot_writer.hpp"
+#include "preload/recording/text.hpp"
 
 namespace espalier::preload {
 
@@ -27,24 +30,34 @@ std::uintptr_t address_of(const void* block) noexcept { return reinterpret_cast<
 
 }  // namespace
 
-void recorder::start(const settings& how) noexcept {
+void recorder::start(const settings& how, void (*thread_ended)(void*), std::uintptr_t own_begin,
+                     std::uintptr_t own_end) noexcept {
   settings_ = how;
   budget_.set_limit(how.memory_limit);
   process_ = getpid();
   if (how.every_ms != 0) due_ms_.store(now_ms() + how.every_ms, std::memory_order_relaxed);
+  stacks_.leave_out(own_begin, own_end);
+  threads_.start(thread_ended);
   if (stacks_.start()) {
     // order: start (release) -> listens (acquire)
     state_.store(state::on, std::memory_order_release);
+    judge_quick();
   } else {
     stop("the memory for call stacks was refused");
     state_.store(state::draining, std::memory_order_release);
   }
 }
 
+void recorder::passed_by(const char* module) noexcept {
+  const char* const slash = std::strrchr(module, '/');
+  const char* const name = slash == nullptr ? module : slash + 1;
+  text(passed_by_.data(), passed_by_.size()).append(name, std::min(std::strlen(name), passed_by_.size() - 1));
+}
+
 std::uint64_t recorder::random() noexcept {
   thread_state& mine = this_thread;
   if (!mine.random_started) {
-    const std::uint64_t thread = threads_.fetch_add(1, std::memory_order_relaxed);
+    const std::uint64_t thread = random_threads_.fetch_add(1, std::memory_order_relaxed);
     mine.random = workload::splitmix64(workload::mix64(workload::mix64(settings_.seed + 1) + thread));
     mine.random_started = true;
   }
@@ -56,10 +69,25 @@ void recorder::stop(const char* why) noexcept {
   // order: stop (release) -> stopped (acquire)
   stopped_.compare_exchange_strong(before, why, std::memory_order_release, std::memory_order_relaxed);
   state expected = state::on;
-  state_.compare_exchange_strong(expected, state::draining, std::memory_order_relaxed);
+  state_.compare_exchange_strong(expected, state::draining);
+  judge_quick();
 }
 
-void recorder::allocated(void* block, std::size_t asked, std::size_t held, const caller_state& by) noexcept {
+void recorder::judge_quick() noexcept {
+  const auto judged = [this] {
+    return state_.load() == state::on && settings_.sample.how == sampling::kind::all &&
+           settings_.every_ms == 0 && !requested_.load();
+  };
+  // A signal between judging and storing judges too, and its judgement must last.
+  bool stored = false;
+  do {
+    stored = judged();
+    quick_.store(stored);
+  } while (judged() != stored);
+}
+
+void recorder::allocated_slowly(void* block, std::size_t asked, std::size_t held,
+                                const caller_state& by) noexcept {
   {
     const inside_scope scope;
     const std::uint64_t chance = settings_.sample.needs_chance() ? random() : 0;
@@ -73,34 +101,102 @@ void recorder::allocated(void* block, std::size_t asked, std::size_t held, const
   take_due_snapshots();
 }
 
-void recorder::enter(void* block, std::size_t asked, std::size_t held, const caller_state& by) noexcept {
-  std::array<std::uintptr_t, most_frames> frames;  // NOLINT: walk() fills what is read
-  const unsigned depth = stacks_.walk(by, frames.data(), settings_.frames);
-  const std::uint32_t site = sites_.intern(frames.data(), depth);
-  if (site == site_table::unknown) return stop("the memory for another call site was refused");
-  if (!blocks_.insert({address_of(block), asked, held, site}))
-    stop("the memory for another block was refused");
+thread_record* recorder::record_of_this_thread() noexcept {
+  thread_state& mine = this_thread;
+  if (mine.record == nullptr && !mine.ended) mine.record = threads_.acquire();
+  return mine.record;
 }
 
-bool recorder::freeing(void* block, block_record* removed) noexcept {
-  if (!settings_.sample.may_hold(address_of(block))) return false;
+void recorder::enter(void* block, std::size_t asked, std::size_t held, const caller_state& by) noexcept {
+  const auto intern = [this](const std::uintptr_t* frames, unsigned depth) {
+    return sites_.intern(frames, depth);
+  };
+  thread_record* const mine = record_of_this_thread();
+  std::uint32_t site = site_table::unknown;
+  if (mine != nullptr) {
+    // order: generation (acquire) -> modules_changed (release)
+    const std::uint32_t generation = generation_.load(std::memory_order_acquire);
+    site = mine->stacks.find(by, generation);
+    if (site == site_table::unknown)
+      site = mine->stacks.walk(stacks_, by, settings_.frames, generation, intern);
+  } else {
+    std::array<std::uintptr_t, most_frames> frames;  // NOLINT: walk() fills what is read
+    site = intern(frames.data(), stacks_.walk(by, frames.data(), settings_.frames));
+  }
+  if (site == site_table::unknown) return stop("the memory for another call site was refused");
+  const block_record entered{address_of(block), asked, std::max(asked, held), site};
+  // With samples by chance most frees are of blocks that are nowhere, for which every thread's young ones would
+  // have to be looked at.
+  if (mine == nullptr || settings_.sample.needs_chance()) return insert(entered);
+  enter_young(*mine, entered);
+}
+
+void recorder::enter_young(thread_record& mine, const block_record& block) noexcept {
+  // relaxed: any thread's word on how this one's blocks fare is as good as another's.
+  if (const std::uint32_t left = mine.no_young.load(std::memory_order_relaxed); left != 0) {
+    mine.no_young.store(left - 1, std::memory_order_relaxed);
+    return insert(block);
+  }
+  if (!mine.young.has_room(block.address) && !mine.young.moved(block.address, blocks_))
+    stop("the memory for another block was refused");
+  const thread_records::working at_work(threads_, mine);
+  mine.young.put(block);
+}
+
+void recorder::insert(const block_record& block) noexcept {
+  if (!blocks_.insert(block)) stop("the memory for another block was refused");
+}
+
+bool recorder::freeing_old(std::uintptr_t address, block_record* removed) noexcept {
+  if (!settings_.sample.may_hold(address)) return false;
   const inside_scope scope;
-  return blocks_.erase(address_of(block), removed);
+  return erase(address, removed);
+}
+
+bool recorder::erase(std::uintptr_t address, block_record* removed) noexcept {
+  if (blocks_.erase(address, removed)) return true;
+  if (settings_.sample.needs_chance()) return false;
+  constexpr std::uint32_t blocks_without = 1024;
+  bool found = false;
+  threads_.for_each([&](thread_record& of) {
+    if (found || !of.young.take_of_other(address, removed)) return;
+    found = true;
+    // What one thread makes for others is entered where they look first.
+    of.no_young.store(blocks_without, std::memory_order_relaxed);
+  });
+  // It may have moved from there to the table meanwhile.
+  return found || blocks_.erase(address, removed);
+}
+
+void recorder::thread_ends(thread_record& record) noexcept {
+  // Blocks of what runs behind this in the thread enter the table at once.
+  this_thread.ended = true;
+  this_thread.record = nullptr;
+  const bool before = this_thread.inside;
+  this_thread.inside = true;
+  if (!record.young.all_moved(blocks_)) stop("the memory for another block was refused");
+  thread_records::release(record);
+  this_thread.inside = before;
 }
 
 void recorder::still_there(const block_record& block) noexcept {
   const inside_scope scope;
-  if (!blocks_.insert(block)) stop("the memory for another block was refused");
+  insert(block);
 }
 
 void recorder::modules_changed() noexcept {
   if (!listens()) return;
   const inside_scope scope;
-  if (sites_.modules_changed()) stacks_.forget();
+  if (!sites_.modules_changed()) return;
+  stacks_.forget();
+  generation_.fetch_add(1, std::memory_order_release);
 }
 
 void recorder::take_due_snapshots() noexcept {
-  if (requested_.load(std::memory_order_relaxed) && requested_.exchange(false)) take_snapshot("signal");
+  if (requested_.load(std::memory_order_relaxed) && requested_.exchange(false)) {
+    judge_quick();
+    take_snapshot("signal");
+  }
   if (settings_.every_ms == 0 || ++this_thread.calls % calls_between_clocks != 0) return;
   std::uint64_t due = due_ms_.load(std::memory_order_relaxed);
   const std::uint64_t now = now_ms();
@@ -111,6 +207,7 @@ void recorder::take_due_snapshots() noexcept {
 void recorder::signalled(bool now) noexcept {
   if (!now || this_thread.inside) {
     requested_.store(true);
+    judge_quick();
   } else {
     take_snapshot("signal");
   }
@@ -144,18 +241,42 @@ void recorder::write_snapshot(const char* moment) noexcept {
   errno = kept;
 }
 
+void recorder::hold_blocks() noexcept {
+  threads_.freeze();
+  threads_.for_each([](thread_record& each) { each.young.lock().lock(); });
+  blocks_.lock_all();
+}
+
+void recorder::let_blocks_go() noexcept {
+  blocks_.unlock_all();
+  threads_.for_each([](thread_record& each) { each.young.lock().unlock(); });
+  threads_.thaw();
+}
+
+std::size_t recorder::most_blocks() noexcept {
+  std::size_t most = blocks_.size();
+  threads_.for_each([&](thread_record&) { most += young_blocks::places; });
+  return most;
+}
+
+std::uint64_t recorder::entered() noexcept {
+  std::uint64_t sum = blocks_.inserted();
+  threads_.for_each([&](thread_record& each) { sum += each.young.not_moved(); });
+  return sum;
+}
+
 void recorder::before_fork() noexcept {
   // A signal handler that forks may have interrupted what holds the locks: its child is not recorded.
   if (this_thread.inside) return;
   this_thread.inside = this_thread.forking = true;
   snapshot_lock_.lock();
   sites_.lock().lock();
-  blocks_.lock_all();
+  hold_blocks();
 }
 
 void recorder::after_fork_in_parent() noexcept {
   if (!this_thread.forking) return;
-  blocks_.unlock_all();
+  let_blocks_go();
   sites_.lock().unlock();
   snapshot_lock_.unlock();
   this_thread.inside = this_thread.forking = false;
@@ -163,6 +284,7 @@ void recorder::after_fork_in_parent() noexcept {
 
 void recorder::after_fork_in_child() noexcept {
   const bool goes_on = this_thread.forking && settings_.follow != followed::none;
+  if (this_thread.forking) threads_.forget_other_threads(this_thread.record);
   // Threads that waited for the locks are not in this process; to wake nobody is harmless.
   after_fork_in_parent();
   if (!goes_on) state_.store(state::off, std::memory_order_relaxed);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,14 +13,16 @@
 #include "preload/recording/modules.hpp"
 #include "preload/recording/settings.hpp"
 #include "preload/recording/site_table.hpp"
+#include "preload/recording/thread_records.hpp"
 #include "preload/recording/thread_state.hpp"
 
 namespace espalier::preload {
 
 /// Remembers the blocks of a process and where they were allocated.
 ///
-/// Any thread may call any member at any time. allocated(): constant expected time; a call
-/// stack that is new costs a few microseconds. errno is kept. Where memory for the record is refused it stops
+/// Any thread may call any member at any time. allocated(): constant expected time, without a locked instruction for
+/// a block that its own thread gives back before it was given many others; a call stack that is new costs a few
+/// microseconds. errno is kept. Where memory for the record is refused it stops
 /// taking blocks in, and goes on taking blocks out, so that what it holds stays true.
 ///
 /// Constant-initialised and never destroyed.
@@ -29,8 +32,13 @@ class recorder {
   recorder(const recorder&) = delete;
   recorder& operator=(const recorder&) = delete;
 
-  /// Begins to record. Once.
-  void start(const settings& how) noexcept;
+  /// Begins to record. Once. `thread_ended` is called in each thread that ends, and is to call thread_ends() with
+  /// what it is given; frames of the code between `own_begin` and `own_end` are in no call stack.
+  void start(const settings& how, void (*thread_ended)(void*), std::uintptr_t own_begin,
+             std::uintptr_t own_end) noexcept;
+  void thread_ends(thread_record& record) noexcept;
+  /// A module's malloc comes before ours, so that nothing can be recorded; its file name is copied.
+  void passed_by(const char* module) noexcept;
 
   /// True where this thread's blocks concern the record.
   [[nodiscard]] bool listens() noexcept {
@@ -42,10 +50,35 @@ class recorder {
   }
 
   /// After the program was given a block. Only where listens().
-  void allocated(void* block, std::size_t asked, std::size_t held, const caller_state& by) noexcept;
+  void allocated(void* block, std::size_t asked, std::size_t held, const caller_state& by) noexcept {
+    thread_record* const mine = this_thread.record;
+    const auto address = reinterpret_cast<std::uintptr_t>(block);
+    // What is remembered of this stack was remembered when all was well with the recording, and a young block that
+    // dies young concerns nobody else.
+    if (mine != nullptr && quick_.load(std::memory_order_relaxed)) [[likely]] {
+      const inside_scope scope;
+      // order: generation (acquire) -> modules_changed (release)
+      const std::uint32_t site = mine->stacks.find(by, generation_.load(std::memory_order_acquire));
+      if (site != site_table::unknown && mine->no_young.load(std::memory_order_relaxed) == 0 &&
+          mine->young.has_room(address)) [[likely]] {
+        const thread_records::working at_work(threads_, *mine);
+        mine->young.put({address, asked, held, site});
+        return;
+      }
+    }
+    allocated_slowly(block, asked, held, by);
+  }
   /// Before a block is given back: another thread may be given it at once. True where it was in the record;
   /// `*removed`, if not null, is then what was known. Only where listens().
-  bool freeing(void* block, block_record* removed = nullptr) noexcept;
+  bool freeing(void* block, block_record* removed = nullptr) noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(block);
+    if (thread_record* const mine = this_thread.record) {
+      const inside_scope scope;
+      const thread_records::working at_work(threads_, *mine);
+      if (mine->young.take(address, removed)) return true;
+    }
+    return freeing_old(address, removed);
+  }
   /// A block that was not given back after all.
   void still_there(const block_record& block) noexcept;
 
@@ -62,6 +95,20 @@ class recorder {
   /// next block that any thread is given.
   void signalled(bool now) noexcept;
 
+  /// Between these two no thread's blocks enter or leave the record. Under the snapshot lock.
+  void hold_blocks() noexcept;
+  void let_blocks_go() noexcept;
+  /// Blocks of the record, young ones included. Held.
+  template <class Visitor>
+  void visit_blocks(Visitor&& visitor) noexcept {
+    blocks_.visit(visitor);
+    threads_.for_each([&](thread_record& each) { each.young.visit(visitor); });
+  }
+  /// No less than there are. Held.
+  [[nodiscard]] std::size_t most_blocks() noexcept;
+  /// Blocks ever entered. Held.
+  [[nodiscard]] std::uint64_t entered() noexcept;
+
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;
   void after_fork_in_child() noexcept;
@@ -75,11 +122,15 @@ class recorder {
   /// Why blocks are no longer taken in; null while they are.
   [[nodiscard]] const char* stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 
+  /// Whose malloc comes before ours; empty where nobody's does.
+  [[nodiscard]] const char* passed_by() const noexcept { return passed_by_.data(); }
+
   [[nodiscard]] const settings& how() const noexcept { return settings_; }
   [[nodiscard]] block_table& blocks() noexcept { return blocks_; }
   [[nodiscard]] site_table& sites() noexcept { return sites_; }
   [[nodiscard]] const module_list& modules() const noexcept { return modules_; }
   [[nodiscard]] const call_stack& stacks() const noexcept { return stacks_; }
+  [[nodiscard]] thread_records& threads() noexcept { return threads_; }
   [[nodiscard]] memory_budget& budget() noexcept { return budget_; }
 
  private:
@@ -92,7 +143,14 @@ class recorder {
     what.fetch_add(1, std::memory_order_relaxed);  // relaxed: figures that guard no data
   }
   std::uint64_t random() noexcept;
+  void allocated_slowly(void* block, std::size_t asked, std::size_t held, const caller_state& by) noexcept;
+  bool freeing_old(std::uintptr_t address, block_record* removed) noexcept;
+  void judge_quick() noexcept;
+  thread_record* record_of_this_thread() noexcept;
   void enter(void* block, std::size_t asked, std::size_t held, const caller_state& by) noexcept;
+  void enter_young(thread_record& mine, const block_record& block) noexcept;
+  void insert(const block_record& block) noexcept;
+  bool erase(std::uintptr_t address, block_record* removed) noexcept;
   void stop(const char* why) noexcept;
   void take_due_snapshots() noexcept;
   void write_snapshot(const char* moment) noexcept;
@@ -103,17 +161,22 @@ class recorder {
   call_stack stacks_{budget_};
   module_list modules_{budget_};
   site_table sites_{budget_, modules_};
+  thread_records threads_{budget_};
 
   std::atomic<state> state_{state::off};
   std::atomic<const char*> stopped_{nullptr};
   std::atomic<bool> requested_{false};
   std::atomic<bool> finished_{false};
   std::atomic<std::uint64_t> due_ms_{0};
-  std::atomic<std::uint64_t> threads_{0};
+  std::atomic<std::uint64_t> random_threads_{0};
+  std::atomic<std::uint32_t> generation_{0};  // of the rules and sites
+  /// Every block is recorded, and no snapshot may be due.
+  std::atomic<bool> quick_{false};
   std::atomic<std::uint64_t> passed_over_{0};
   std::atomic<std::uint64_t> unseen_{0};
   std::atomic<std::uint32_t> snapshots_{0};
   futex_lock snapshot_lock_;
+  std::array<char, 72> passed_by_{};
   long process_ = 0;
   bool of_child_ = false;
 };

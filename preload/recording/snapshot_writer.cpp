@@ -73,20 +73,19 @@ class fact_list {
 }  // namespace
 
 void snapshot_writer::copy_blocks() noexcept {
-  block_table& table = recorder_.blocks();
-  table.lock_all();
-  const std::size_t size = table.size();
-  inserted_ = table.inserted();
-  blocks_ = size == 0 ? nullptr : memory_.map_array<live_block>(size);
-  refused_ = size > most_blocks || (size != 0 && blocks_ == nullptr);
+  recorder_.hold_blocks();
+  const std::size_t most = recorder_.most_blocks();
+  inserted_ = recorder_.entered();
+  blocks_ = most == 0 ? nullptr : memory_.map_array<live_block>(most);
+  refused_ = most > most_blocks || (most != 0 && blocks_ == nullptr);
   if (!refused_) {
-    capacity_ = size;
-    table.visit([this](const block_record& block) {
+    capacity_ = most;
+    recorder_.visit_blocks([this](const block_record& block) {
       const std::uint64_t slack = std::min<std::uint64_t>(block.held - block.asked, 0xffff'ffffU);
       blocks_[count_++] = {block.address, block.asked, static_cast<std::uint32_t>(slack), block.site - 1};
     });
   }
-  if (!recorder_.how().pointers) table.unlock_all();
+  if (!recorder_.how().pointers) recorder_.let_blocks_go();
   sites_ = recorder_.sites().size();
   std::sort(blocks_, blocks_ + count_,
             [](const live_block& a, const live_block& b) { return a.address < b.address; });
@@ -94,7 +93,7 @@ void snapshot_writer::copy_blocks() noexcept {
 }
 
 void snapshot_writer::leave_out_overlapping() noexcept {
-  // A block of which a signal handler's free was not seen; nothing says which of the two it is.
+  // A block of which a free was not seen, in a signal handler say; nothing says which of the two it is.
   std::size_t kept = 0;
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < count_; ++i) {
@@ -147,7 +146,7 @@ void snapshot_writer::put_links(snapshot_file& to) noexcept {
         }
       }
     }
-    recorder_.blocks().unlock_all();
+    recorder_.let_blocks_go();
   }
   to.end();
 }
@@ -199,6 +198,7 @@ void snapshot_writer::put_facts(snapshot_file& to) const noexcept {
   facts.add("call sites", sites_);
   facts.add("call instructions", recorder_.stacks().rules());
   facts.add("bytes of the recording", recorder_.budget().bytes());
+  if (*recorder_.passed_by() != 0) facts.add("malloc of its own", recorder_.passed_by());
   if (stopped != nullptr) facts.add("recording stopped", stopped);
   if (refused_) facts.add("blocks missing", "the memory to copy them was refused");
   to.begin(section::facts);

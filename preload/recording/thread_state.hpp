@@ -6,6 +6,8 @@
 
 namespace espalier::preload {
 
+struct thread_record;
+
 /// What a thread keeps between its calls. No constructor and no destructor: it is there from the thread's first
 /// instruction to its last.
 struct thread_state {
@@ -15,7 +17,14 @@ struct thread_state {
   /// The thread copies the process, and holds our locks for it.
   bool forking = false;
   bool random_started = false;
+  /// The thread has had its record and given it back, for it ends.
+  bool ended = false;
   std::uint32_t calls = 0;
+  thread_record* record = nullptr;
+  /// The block that the thread was given last, for operator new to see whether malloc was asked.
+  const void* latest_block = nullptr;
+  /// What operator delete is giving back, already out of the record.
+  const void* going_block = nullptr;
   workload::splitmix64 random{0};
 };
 

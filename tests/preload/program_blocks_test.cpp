@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -63,21 +64,60 @@ TEST_F(preload_blocks, has_blocks_that_hold_what_was_asked_for) {
   EXPECT_THAT(runs.files(), ElementsAre("snapshot")) << "nothing half-written is left";
 }
 
-TEST_F(preload_blocks, in_cpp_has_its_operators_and_containers) {
-  const recording got = recorded({program("every_new")}, 0);
+void expect_operators(const recording& got) {
   using b = blocks_of_function;
   EXPECT_EQ(got.of("keep_new"), (b{1, 100}));
   EXPECT_EQ(got.of("keep_new_array"), (b{1, 200}));
   EXPECT_EQ(got.of("keep_new_nothrow"), (b{1, 300}));
-  EXPECT_EQ(got.of("keep_new_aligned"), (b{1, 512})) << "libstdc++ asks for a multiple of the alignment";
-  EXPECT_EQ(got.of("keep_new_of_nothing"), (b{1, 1})) << "and never for nothing";
+  EXPECT_EQ(got.of("keep_array_nothrow"), (b{1, 350}));
+  EXPECT_EQ(got.of("keep_array_aligned"), (b{1, 640}));
+  EXPECT_EQ(got.of("keep_aligned_nothrow"), (b{1, 768}));
+  EXPECT_EQ(got.of("keep_array_aligned_nothrow"), (b{1, 832}));
   EXPECT_EQ(got.of("keep_own"), (b{1, 52})) << "an operator new of a class's own hands on as any other";
   EXPECT_EQ(got.of("keep_vector"), (b{2, 24 + 8 * 1024}));
   EXPECT_EQ(got.of("keep_map").blocks, 1U + 100 + 100) << "the map, its nodes and their texts";
   EXPECT_EQ(got.of("keep_nothing"), (b{0, 0}));
+  EXPECT_EQ(got.of("make_room"), (b{3, 3 * 61}));
   // g++ tells of a function without linkage by its last name alone.
   const b last = got.of("at_the_end").blocks != 0 ? got.of("at_the_end") : got.of("at_the_end::at_the_end");
   EXPECT_EQ(last, (b{1, 2000})) << "destroyed behind the snapshot";
+}
+
+TEST_F(preload_blocks, in_cpp_has_its_operators_and_containers) {
+  const recording got = recorded({program("every_new")}, 0);
+  expect_operators(got);
+  using b = blocks_of_function;
+  EXPECT_EQ(got.of("keep_new_aligned"), (b{1, 512})) << "libstdc++ asks for a multiple of the alignment";
+  EXPECT_EQ(got.of("keep_new_of_nothing"), (b{1, 1})) << "and never for nothing";
+}
+
+void expect_operators_behind(preload_program& of, const std::string& library) {
+  const std::string path = "/usr/lib/x86_64-linux-gnu/" + library;
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << library << " is not installed";
+  const recording got = of.recorded({program("every_new")}, 0, {{"BEHIND", path}});
+  expect_operators(got);
+  EXPECT_EQ(got.of("keep_new_aligned"), (blocks_of_function{1, 400}))
+      << "its operators are asked, not malloc";
+  EXPECT_EQ(got.of("keep_new_of_nothing"), (blocks_of_function{1, 0}));
+}
+
+TEST_F(preload_blocks, has_the_operators_of_jemalloc) { expect_operators_behind(*this, "libjemalloc.so.2"); }
+
+TEST_F(preload_blocks, has_the_operators_of_tcmalloc) {
+  expect_operators_behind(*this, "libtcmalloc_minimal.so.4");
+}
+
+TEST_F(preload_blocks, of_a_c_program_has_those_of_a_cpp_plugin) {
+  const recording got =
+      recorded({program("modules"), program("libplugin_cpp.so"), program("libplugin_cpp.so")}, 0);
+  EXPECT_EQ(got.of("kept"), (blocks_of_function{6, 3 * 111 + 3 * 222}));
+}
+
+TEST_F(preload_blocks, has_nothing_where_the_program_has_a_malloc_of_its_own) {
+  const recording got = recorded({program("own_malloc")}, 0);
+  EXPECT_EQ(got.snapshot.blocks.size(), 0U);
+  EXPECT_EQ(got.fact("malloc of its own"), "own_malloc");
+  EXPECT_EQ(recorded({program("every_function")}, 0).fact("malloc of its own"), "");
 }
 
 TEST_F(preload_blocks, has_threads_that_give_back_each_others_blocks) {
@@ -124,6 +164,23 @@ TEST_F(preload_blocks, has_names_from_symbols_and_from_unwinding_tables) {
   EXPECT_EQ(by_table.functions.size(), full.functions.size())
       << "functions are told apart by their beginnings";
   for (const auto& [name, of] : by_table.functions) EXPECT_THAT(name, StartsWith("stripped+0x"));
+}
+
+TEST_F(preload_blocks, has_the_names_of_callers_where_functions_have_none) {
+  const std::string copy = (runs.folder() / "stripped").string();
+  ASSERT_EQ(runs.run_plainly({"strip", "--strip-all", "-o", copy, program("exports")}).exit_status(), 0);
+  ASSERT_EQ(runs.run({copy}).exit_status(), 0);
+  const recording got = runs.read();
+  std::map<std::uint64_t, std::string> names;
+  for (const inspect::live_block& block : got.snapshot.blocks)
+    names[block.bytes] = got.snapshot.types[block.type].name;
+  EXPECT_THAT(names[111], StartsWith("exported_one (stripped) > stripped+0x"));
+  EXPECT_THAT(names[222], StartsWith("exported_two (stripped) > stripped+0x"));
+  EXPECT_EQ(names[333], "exported_two (stripped)");
+  EXPECT_THAT(names[444], StartsWith("stripped+0x")) << "main is a caller of everything";
+  EXPECT_EQ(got.named.by_caller, 111U + 222U);
+  EXPECT_EQ(got.named.by_symbol_table, 333U);
+  EXPECT_EQ(got.named.by_unwind_table, 444U);
 }
 
 TEST_F(preload_blocks, has_modules_that_come_and_go) {

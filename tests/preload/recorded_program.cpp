@@ -43,8 +43,13 @@ recorded_programs::~recorded_programs() {
 outcome recorded_programs::run(const std::vector<std::string>& command, const variables& settings) const {
   variables environment{{"LD_PRELOAD", PRELOAD_LIBRARY},
                         {"ESPALIER_INSPECT_FILE", (folder_ / "snapshot").string()}};
-  for (const auto& [name, value] : settings)
-    environment.emplace_back("ESPALIER_INSPECT_" + name, name == "FILE" ? (folder_ / value).string() : value);
+  for (const auto& [name, value] : settings) {
+    if (name == "BEHIND")
+      environment.front().second += ":" + value;
+    else
+      environment.emplace_back("ESPALIER_INSPECT_" + name,
+                               name == "FILE" ? (folder_ / value).string() : value);
+  }
   return start(command, environment);
 }
 

@@ -52,7 +52,8 @@ class recorded_programs {
 
   using variables = std::vector<std::pair<std::string, std::string>>;
 
-  /// Under the preload. Variables are without ESPALIER_INSPECT_; FILE is "snapshot" unless it is given.
+  /// Under the preload. Variables are without ESPALIER_INSPECT_; FILE is "snapshot" unless it is given. BEHIND is
+  /// a library to be preloaded behind ours.
   outcome run(const std::vector<std::string>& command, const variables& settings = {}) const;
   /// By itself.
   outcome run_plainly(const std::vector<std::string>& command) const;

@@ -40,17 +40,52 @@ APART void keep_map() {
   names = new std::map<int, std::string>;
   for (int i = 0; i < 100; ++i) names->emplace(i, "longer than what fits in a string");
 }
+APART void keep_array_nothrow() { keep(::operator new[](350, std::nothrow)); }
+APART void keep_array_aligned() { keep(::operator new[](640, std::align_val_t{64})); }
+APART void keep_aligned_nothrow() { keep(::operator new(768, std::align_val_t{256}, std::nothrow)); }
+APART void keep_array_aligned_nothrow() { keep(::operator new[](832, std::align_val_t{64}, std::nothrow)); }
 APART void keep_nothing() {
+  constexpr std::align_val_t line{64};
   delete new own;
   delete[] new int[9];
-  ::operator delete(::operator new(64, std::align_val_t{64}), std::align_val_t{64});
+  ::operator delete(nullptr);
+  ::operator delete(::operator new(64));
   ::operator delete(::operator new(64), std::size_t{64});
+  ::operator delete(::operator new(64, std::nothrow), std::nothrow);
+  ::operator delete(::operator new(64, line), line);
+  ::operator delete(::operator new(64, line), std::size_t{64}, line);
+  ::operator delete(::operator new(64, line, std::nothrow), line, std::nothrow);
+  ::operator delete[](::operator new[](64));
+  ::operator delete[](::operator new[](64), std::size_t{64});
+  ::operator delete[](::operator new[](64, std::nothrow), std::nothrow);
+  ::operator delete[](::operator new[](64, line), line);
+  ::operator delete[](::operator new[](64, line), std::size_t{64}, line);
+  ::operator delete[](::operator new[](64, line, std::nothrow), line, std::nothrow);
   std::list<int> list(1000, 1);
   try {
     keep(::operator new(static_cast<std::size_t>(-1) / 2));
     EXPECT(false);
   } catch (const std::bad_alloc&) {
   }
+  EXPECT(::operator new(static_cast<std::size_t>(-1) / 2, std::nothrow) == nullptr);
+}
+
+/* A handler that makes room is called until there is enough: here it gives up the third time. */
+int calls = 0;
+void* volatile made_by_handler;
+APART void make_room() {
+  made_by_handler = std::malloc(61);
+  if (++calls == 3) throw std::bad_alloc();
+}
+APART void keep_what_the_handler_made() {
+  std::set_new_handler(make_room);
+  try {
+    keep(::operator new(static_cast<std::size_t>(-1) / 2));
+    EXPECT(false);
+  } catch (const std::bad_alloc&) {
+  }
+  std::set_new_handler(nullptr);
+  EXPECT(calls == 3);
 }
 
 struct at_the_end {
@@ -69,6 +104,11 @@ int main() {
   keep_own();
   keep_vector();
   keep_map();
+  keep_array_nothrow();
+  keep_array_aligned();
+  keep_aligned_nothrow();
+  keep_array_aligned_nothrow();
   keep_nothing();
+  keep_what_the_handler_made();
   return static_cast<int>(global.values[7]) - 1;
 }

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+
+#include "preload/interposed/next_malloc.hpp"
+#include "preload/interposed/process.hpp"
+#include "preload/recording/call_stack.hpp"
+
+namespace espalier::preload {
+
+/// Enters a block that the program is given.
+__attribute__((noinline)) void record_block(const next_malloc& of, void* block, std::size_t asked,
+                                            const caller_state& by) noexcept;
+
+/// The block that an allocating function was given, recorded as of the caller of the function in which this stands.
+__attribute__((always_inline)) inline void* recorded(const next_malloc& of, void* block,
+                                                     std::size_t asked) noexcept {
+  if (block != nullptr && recorder_listens()) record_block(of, block, asked, caller_of_this());
+  return block;
+}
+
+/// The same where the block may have come by way of malloc, which then has recorded it.
+__attribute__((always_inline)) inline void* recorded_unless_passed_on(void* block,
+                                                                      std::size_t asked) noexcept {
+  if (block == this_thread.latest_block) return block;
+  const next_malloc* const of = next();
+  return of == nullptr ? block : recorded(*of, block, asked);
+}
+
+}  // namespace espalier::preload

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/recording/call_stack.hpp"
+
+namespace espalier::preload {
+
+/// The stacks that a thread walked lately, and the words of its stack that each walk read. A walk is decided by its
+/// caller's state and by these words: while they are the same, so is the stack, and following it anew would find
+/// the same frames. Comparing a dozen words costs a tenth of walking. One thread's own.
+class stack_memo {
+ public:
+  /// The number that a stack was given; 0 where it is not remembered, or of another generation.
+  [[nodiscard]] std::uint32_t find(const caller_state& from, std::uint32_t generation) const noexcept {
+    const entry& here = entries_[index_of(from)];
+    const bool same = here.from.pc == from.pc && here.from.sp == from.sp && here.generation == generation &&
+                      (here.from.fp == from.fp || !here.read.frame_pointer_used()) && here.read.same(from.sp);
+    return same ? here.site : 0;
+  }
+
+  /// Follows a stack, has it numbered by `intern(frames, depth)`, and remembers it unless the number is 0.
+  template <class Intern>
+  std::uint32_t walk(call_stack& stacks, const caller_state& from, unsigned wanted, std::uint32_t generation,
+                     Intern&& intern) noexcept {
+    entry& here = entries_[index_of(from)];
+    here.site = 0;
+    here.read.clear();
+    std::array<std::uintptr_t, most_frames> frames;  // NOLINT: walk() fills what is read
+    const unsigned depth = stacks.walk(from, frames.data(), wanted, &here.read);
+    const std::uint32_t site = intern(frames.data(), depth);
+    if (!here.read.whole()) {
+      here.read.clear();
+      return site;
+    }
+    here.from = from;
+    here.generation = generation;
+    here.site = site;
+    return site;
+  }
+
+  void clear() noexcept {
+    for (entry& each : entries_) each.site = 0;
+  }
+
+ private:
+  static constexpr std::size_t entries = 32;
+
+  static std::size_t index_of(const caller_state& from) noexcept {
+    return (from.pc ^ from.pc >> 7U ^ from.sp >> 4U) % entries;
+  }
+
+  struct entry {
+    caller_state from;
+    std::uint32_t generation;
+    std::uint32_t site;  // 0: nothing is remembered
+    words_read read;
+  };
+  std::array<entry, entries> entries_;
+};
+
+}  // namespace espalier::preload
