@@ -1,10 +1,14 @@
 #include "apps/common/table.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
+#include <system_error>
 
 namespace espalier::app {
 
@@ -50,6 +54,33 @@ std::string table::text(bool colour) const {
 }
 
 bool wants_colour(int descriptor) { return isatty(descriptor) == 1 && std::getenv("NO_COLOR") == nullptr; }
+
+std::optional<std::size_t> terminal_width(int descriptor) {
+  winsize size{};
+  if (isatty(descriptor) == 1 && ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col != 0)
+    return size.ws_col;
+  const char* const promised = std::getenv("COLUMNS");
+  if (promised == nullptr) return std::nullopt;
+  std::size_t columns = 0;
+  const char* const end = promised + std::strlen(promised);
+  const auto [stopped, failed] = std::from_chars(promised, end, columns);
+  return failed == std::errc() && stopped == end && columns != 0 ? std::optional(columns) : std::nullopt;
+}
+
+std::string shortened(const std::string& name, std::size_t most) {
+  constexpr std::string_view left_out = "...";
+  most = std::max<std::size_t>(most, 8);
+  if (name.size() <= most) return name;
+  const auto within_character = [&](std::size_t at) {
+    return (static_cast<unsigned char>(name[at]) & 0xc0U) == 0x80U;
+  };
+  const std::size_t kept = most - left_out.size();
+  std::size_t front = (kept + 1) / 2;
+  std::size_t back = name.size() - (kept - front);
+  while (front > 0 && within_character(front)) --front;
+  while (back < name.size() && within_character(back)) ++back;
+  return name.substr(0, front).append(left_out).append(name, back);
+}
 
 std::string bold(std::string_view text, bool colour) {
   return colour ? fmt::format("\033[1m{}\033[0m", text) : std::string(text);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,12 @@ class table {
 
 /// Whether a stream is a terminal on which colour is welcome (NO_COLOR is honoured).
 [[nodiscard]] bool wants_colour(int descriptor);
+
+/// Columns of the terminal that a stream is, or else those that COLUMNS promises; nothing where neither says.
+[[nodiscard]] std::optional<std::size_t> terminal_width(int descriptor);
+
+/// At most `most` bytes, at least 8: what is too much is left out in the middle, for which "..." stands.
+[[nodiscard]] std::string shortened(const std::string& name, std::size_t most);
 
 [[nodiscard]] std::string bold(std::string_view text, bool colour);
 

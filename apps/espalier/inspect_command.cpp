@@ -113,13 +113,14 @@ class examination {
     if (!report_.empty()) const hw::output_file probe{report_};
   }
 
-  /// Throws std::runtime_error where a condition does not hold.
-  void of(const inspect::snapshot& s) {
+  /// Throws std::runtime_error where a condition does not hold. Where there were earlier looks, what became of them
+  /// is shown too.
+  void of(const inspect::snapshot& s, const std::vector<look>& looks = {}) {
     if (save_) inspect::write_snapshot(s, *save_);
     const inspect::analysis a = inspect::analyze(s, geometry_);
     const std::vector<inspect::finding> found = inspect::find_faults(a);
     const std::vector<inspect::assertion_outcome> outcomes = inspect::evaluate(conditions_, a);
-    show(a, found, outcomes);
+    show(a, found, outcomes, looks);
     write(inspect::to_json(a, found, outcomes));
     std::fflush(out_);
     const auto broken = std::ranges::count_if(outcomes, [](const inspect::assertion_outcome& outcome) {
@@ -131,11 +132,15 @@ class examination {
 
  private:
   void show(const inspect::analysis& a, const std::vector<inspect::finding>& found,
-            const std::vector<inspect::assertion_outcome>& outcomes) const {
+            const std::vector<inspect::assertion_outcome>& outcomes, const std::vector<look>& looks) const {
     const bool colour = wants_colour(fileno(out_));
-    std::string text = layout_head(a, colour) + '\n' + types_table(a, types_, colour) + '\n' +
-                       neighbours_table(a, types_, colour) + '\n';
-    if (const std::string children = children_table(a, colour); !children.empty()) text += children + '\n';
+    const auto width = terminal_width(fileno(out_));
+    std::string text = layout_head(a, colour) + '\n';
+    for (const std::string& table :
+         {types_table(a, types_, colour, width), neighbours_table(a, types_, colour, width),
+          children_table(a, colour, width), looks_table(looks, types_, colour, width)}) {
+      if (!table.empty()) text += table + '\n';
+    }
     text += bold(wrapped(inspect::summary_of(a, found), "", text_width), colour);
     for (const inspect::finding& f : found) text += wrapped("- " + f.text, "  ", text_width);
     for (const std::string& blind : inspect::blind_spots(a)) text += wrapped(blind, "", text_width);
@@ -178,7 +183,7 @@ void inspect_program(const inspect_options& o, examination& examine) {
   const recorded_program done = run_recorded(o.program);
   try {
     if (!done.layout) throw std::runtime_error(done.remark);
-    examine.of(*done.layout);
+    examine.of(*done.layout, done.looks);
   } catch (const std::exception& wrong) {
     if (done.status == 0 && (done.layout || !o.conditions.empty())) throw;
     std::fprintf(stderr, "espalier: %s\n", wrong.what());
@@ -195,7 +200,7 @@ void run_inspect(const inspect_options& o) {
         "ARGUMENTS");
   examination examine(o);
   if (!o.map.empty()) return examine.of(map_layout(o));
-  if (!o.file.empty()) return examine.of(inspect::read_snapshot(o.file));
+  if (!o.file.empty()) return examine.of(read_named_snapshot(o.file));
   if (!o.program.command.empty()) return inspect_program(o, examine);
   inspect_models(o, examine);
 }
@@ -244,8 +249,9 @@ void add_inspect_command(CLI::App& parser) {
           "stays as it is: what is found goes to standard error, and its exit status is the command's")
       ->type_name("PROGRAM ...")
       ->group(program_group);
-  verb->add_option("--every", options->program.every,
-                   "Look every so many seconds as well; the last look is shown")
+  verb->add_option(
+          "--every", options->program.every,
+          "Look every so many seconds as well; the last look is shown, and what grew from look to look")
       ->type_name("SECONDS")
       ->group(program_group);
   verb->add_option(

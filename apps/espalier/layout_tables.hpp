@@ -1,12 +1,14 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "espalier/inspect/analysis.hpp"
+#include "recorded_program.hpp"
 
 // An analysis of a layout as tables for a terminal. A cell with nothing in it does not apply; what is not known
-// is "unavailable".
+// is "unavailable". Where there is a `width`, names are shortened until the table fits, or down to 24 characters.
 
 namespace espalier::app {
 
@@ -14,13 +16,21 @@ namespace espalier::app {
 [[nodiscard]] std::string layout_head(const inspect::analysis& a, bool colour);
 
 /// A line for each of the `most` types with the most bytes: sizes, lines, sets, pages.
-[[nodiscard]] std::string types_table(const inspect::analysis& a, std::size_t most, bool colour);
+[[nodiscard]] std::string types_table(const inspect::analysis& a, std::size_t most, bool colour,
+                                      std::optional<std::size_t> width = {});
 
 /// Which types lie beside which: a line for each type, a column for each company, in per cent of the blocks
-/// that have it in their pair of lines.
-[[nodiscard]] std::string neighbours_table(const inspect::analysis& a, std::size_t most, bool colour);
+/// that have it in their pair of lines. Columns too wide for the terminal are headed by the numbers of the lines.
+[[nodiscard]] std::string neighbours_table(const inspect::analysis& a, std::size_t most, bool colour,
+                                           std::optional<std::size_t> width = {});
 
 /// Parents with children in their line; empty where no pointers are known.
-[[nodiscard]] std::string children_table(const inspect::analysis& a, bool colour);
+[[nodiscard]] std::string children_table(const inspect::analysis& a, bool colour,
+                                         std::optional<std::size_t> width = {});
+
+/// What became of the types with the most bytes from look to look: a line for each type, a column for each
+/// look. Empty where there was one look only.
+[[nodiscard]] std::string looks_table(const std::vector<look>& looks, std::size_t most, bool colour,
+                                      std::optional<std::size_t> width = {});
 
 }  // namespace espalier::app

@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -52,21 +55,18 @@ std::string preload_list(const fs::path& library) {
                                               : fmt::format("{}:{}", library.string(), before);
 }
 
-/// Snapshots are called by their numbers; those of other processes have something behind.
-std::optional<fs::path> last_snapshot(const fs::path& folder) {
-  std::optional<fs::path> last;
-  unsigned most = 0;
+/// In their order. Snapshots are called by their numbers; those of other processes have something behind.
+std::vector<fs::path> snapshots_in(const fs::path& folder) {
+  std::map<unsigned, fs::path> found;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     unsigned number = 0;
     const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (failed != std::errc() || end != name.data() + name.size()) continue;
-    if (!last || number > most) {
-      last = entry.path();
-      most = number;
-    }
+    if (failed == std::errc() && end == name.data() + name.size()) found.emplace(number, entry.path());
   }
-  return last;
+  std::vector<fs::path> ordered;
+  for (const auto& one : found) ordered.push_back(one.second);
+  return ordered;
 }
 
 std::string fact_of(const inspect::snapshot& s, std::string_view name) {
@@ -83,6 +83,37 @@ std::string shares_of(const programs::naming& named) {
   return fmt::format("bytes named by {}, {}, {}, {}, {}", share(named.by_debug_info, "debug information"),
                      share(named.by_symbol_table, "symbol"), share(named.by_caller, "caller's symbol"),
                      share(named.by_unwind_table, "function start"), share(named.unnamed, "nothing"));
+}
+
+/// A table has room for so many.
+std::vector<fs::path> some_of(const std::vector<fs::path>& files) {
+  constexpr std::size_t most = 8;
+  if (files.size() <= most) return files;
+  std::vector<fs::path> some;
+  for (std::size_t i = 0; i < most; ++i) some.push_back(files[i * (files.size() - 1) / (most - 1)]);
+  return some;
+}
+
+/// By the call sites in a file; says what share of the last snapshot got which names. Does nothing where there are
+/// no call sites.
+std::string name_snapshots(std::span<inspect::snapshot* const> all, const fs::path& from) {
+  const programs::call_sites sites = programs::read_call_sites(from);
+  if (sites.sites.empty()) return "";
+  programs::code_names names(sites.modules);
+  std::string shares = shares_of(programs::name_types(all, sites, names));
+  all.back()->facts.push_back({"names", shares});
+  return shares;
+}
+
+look look_at(const inspect::snapshot& s) {
+  look seen{fact_of(s, "taken at"), fact_of(s, "recorded for"), {}, {}};
+  for (const inspect::live_block& b : s.blocks) {
+    for (block_use* const use : {&seen.all, &seen.types[s.types[b.type].name]}) {
+      ++use->blocks;
+      use->bytes += b.bytes;
+    }
+  }
+  return seen;
 }
 
 }  // namespace
@@ -113,15 +144,22 @@ recorded_program run_recorded(const recording_options& how) {
     if (!status) throw usage_error(fmt::format("{} could not be started", how.command.front()));
     done.status = *status;
   }
-  const auto last = last_snapshot(folder.path());
-  if (!last) {
+  const std::vector<fs::path> files = snapshots_in(folder.path());
+  if (files.empty()) {
     done.remark =
         "the program left no snapshot: a signal or abort() ended it, it became another program, or a "
         "variable "
         "above was wrong";
     return done;
   }
-  done.layout = inspect::read_snapshot(*last);
+  std::vector<inspect::snapshot> snapshots;
+  std::vector<inspect::snapshot*> all;
+  for (const fs::path& file : some_of(files)) snapshots.push_back(inspect::read_snapshot(file));
+  for (inspect::snapshot& each : snapshots) all.push_back(&each);
+  // Sites keep their numbers, and the last snapshot has them all.
+  done.remark = name_snapshots(all, files.back());
+  for (const inspect::snapshot& each : snapshots) done.looks.push_back(look_at(each));
+  done.layout = std::move(snapshots.back());
   if (const std::string owner = fact_of(*done.layout, "malloc of its own"); !owner.empty()) {
     done.layout.reset();
     done.remark = fmt::format(
@@ -129,13 +167,15 @@ recorded_program run_recorded(const recording_options& how) {
         "it "
         "without",
         owner);
-    return done;
   }
-  const programs::call_sites sites = programs::read_call_sites(*last);
-  programs::code_names names(sites.modules);
-  done.remark = shares_of(programs::name_types(*done.layout, sites, names));
-  done.layout->facts.push_back({"names", done.remark});
   return done;
+}
+
+inspect::snapshot read_named_snapshot(const fs::path& from) {
+  inspect::snapshot s = inspect::read_snapshot(from);
+  inspect::snapshot* const one = &s;
+  name_snapshots({&one, 1}, from);
+  return s;
 }
 
 }  // namespace espalier::app

@@ -51,7 +51,7 @@ class words_read {
   }
 
  private:
-  static constexpr unsigned most = 24;
+  static constexpr unsigned most = 32;
 
   std::uint32_t count_;
   bool frame_pointer_used_;

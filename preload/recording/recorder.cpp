@@ -35,7 +35,8 @@ void recorder::start(const settings& how, void (*thread_ended)(void*), std::uint
   settings_ = how;
   budget_.set_limit(how.memory_limit);
   process_ = getpid();
-  if (how.every_ms != 0) due_ms_.store(now_ms() + how.every_ms, std::memory_order_relaxed);
+  started_ms_ = now_ms();
+  if (how.every_ms != 0) due_ms_.store(started_ms_ + how.every_ms, std::memory_order_relaxed);
   stacks_.leave_out(own_begin, own_end);
   threads_.start(thread_ended);
   if (stacks_.start()) {
@@ -53,6 +54,8 @@ void recorder::passed_by(const char* module) noexcept {
   const char* const name = slash == nullptr ? module : slash + 1;
   text(passed_by_.data(), passed_by_.size()).append(name, std::min(std::strlen(name), passed_by_.size() - 1));
 }
+
+std::uint64_t recorder::recorded_ms() const noexcept { return now_ms() - started_ms_; }
 
 std::uint64_t recorder::random() noexcept {
   thread_state& mine = this_thread;

@@ -125,6 +125,7 @@ class recorder {
   /// Whose malloc comes before ours; empty where nobody's does.
   [[nodiscard]] const char* passed_by() const noexcept { return passed_by_.data(); }
 
+  [[nodiscard]] std::uint64_t recorded_ms() const noexcept;
   [[nodiscard]] const settings& how() const noexcept { return settings_; }
   [[nodiscard]] block_table& blocks() noexcept { return blocks_; }
   [[nodiscard]] site_table& sites() noexcept { return sites_; }
@@ -168,6 +169,7 @@ class recorder {
   std::atomic<bool> requested_{false};
   std::atomic<bool> finished_{false};
   std::atomic<std::uint64_t> due_ms_{0};
+  std::uint64_t started_ms_ = 0;
   std::atomic<std::uint64_t> random_threads_{0};
   std::atomic<std::uint32_t> generation_{0};  // of the rules and sites
   /// Every block is recorded, and no snapshot may be due.

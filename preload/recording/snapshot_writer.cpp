@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <span>
 
@@ -51,6 +52,11 @@ class fact_list {
     ++count_;
   }
   void add(const char* name, std::uint64_t number) noexcept { add(name, "", number); }
+  void add_milliseconds(const char* name, std::uint64_t number) noexcept {
+    add(name, number);
+    std::array<char, 80>& value = facts_[count_ - 1].value;
+    std::strcat(value.data(), " ms");  // room for a number of 20 digits and more
+  }
 
   void clear() noexcept { count_ = 0; }
   void put(snapshot_file& to) const noexcept {
@@ -185,6 +191,7 @@ void snapshot_writer::put_facts(snapshot_file& to) const noexcept {
   facts.clear();
   facts.add("taken at", moment_);
   facts.add("snapshot", number_);
+  facts.add_milliseconds("recorded for", recorder_.recorded_ms());
   if (how.sample.how == sampling::kind::all) {
     facts.add("sampling", name_of(how.sample.how));
   } else {

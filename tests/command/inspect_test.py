@@ -2,9 +2,11 @@
 """espalier inspect: layouts of maps, of models and from files, conditions on them, and what it refuses."""
 
 import json
+import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -253,6 +255,193 @@ class Programs(InspectTest):
     def test_no_snapshot_is_left_behind(self) -> None:
         self.run_inspect("--", "/usr/bin/python3", "-c", "pass")
         self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class Refusals(InspectTest):
+    """What cannot be recorded is said in one line, before anything runs; what cannot be read, as well."""
+
+    # The header of a program for x86-64 (or another machine) with one segment of a kind.
+    @staticmethod
+    def program(machine: int = 62, segment: int = 3, bits: int = 2) -> bytes:
+        header = struct.pack("<4s12BHHIQQQIHHHHHH", b"\x7fELF", bits, 1, 1, *[0] * 9, 3, machine, 1, 0, 64, 0, 0, 64,
+                             56, 1, 64, 0, 0)
+        return header + struct.pack("<IIQQQQQQ", segment, 4, 0, 0, 0, 0, 0, 8)
+
+    def refused_program(self, expected: str, content: bytes, mode: int = 0o755) -> None:
+        with tempfile.TemporaryDirectory() as elsewhere:
+            program = pathlib.Path(elsewhere) / "program"
+            program.write_bytes(content)
+            program.chmod(mode)
+            self.refused(expected, "--", str(program))
+
+    def test_of_programs(self) -> None:
+        self.refused("there is no program 'no-such-program'; name one in PATH", "--", "no-such-program")
+        self.refused("no file that may be executed", "--", "/etc")
+        self.refused_program("no file that may be executed", self.program(), 0o644)
+        self.refused_program("neither a program nor a script", b"")
+        self.refused_program("neither a program nor a script", b"echo without an interpreter\n")
+        self.refused_program("'/no/such/interpreter', which there is not", b"#!/no/such/interpreter\n")
+        self.refused_program("linked statically", self.program(segment=1))
+        self.refused_program("another architecture", self.program(machine=183))
+        self.refused_program("another architecture", self.program(machine=3, bits=1))
+
+    def test_of_programs_with_more_rights(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("only root can give files away")
+        with tempfile.TemporaryDirectory() as elsewhere:
+            program = pathlib.Path(elsewhere) / "program"
+            shutil.copy("/bin/true", program)
+            os.chown(program, 12345, 12345)
+            program.chmod(0o4755)
+            self.refused("more rights", "--", str(program))
+
+    def test_of_settings_nobody_runs_the_program_with(self) -> None:
+        for option, value in (("--every", "soon"), ("--sample", "some"), ("--follow", "me")):
+            with self.subTest(option):
+                done = self.run_inspect(option, value, "--", "/bin/echo", "fine")
+                self.assertEqual((done.returncode, done.stdout), (0, "fine\n"), "the program's own")
+                self.assertIn(f"ESPALIER_INSPECT_{option[2:].upper()} ", done.stderr)
+
+    def compiled(self, source: str, *options: str) -> pathlib.Path:
+        if shutil.which("cc") is None:
+            self.skipTest("there is no C compiler")
+        (self.folder / "program.c").write_text(source)
+        subprocess.run(["cc", "-O1", "-fno-builtin", "-o", "program", "program.c", *options], cwd=self.folder,
+                       check=True)
+        return self.folder / "program"
+
+    def test_a_malloc_of_its_own_is_told_of_in_one_line(self) -> None:
+        program = self.compiled("""
+            #include <stddef.h>
+            static char memory[65536];
+            static size_t used;
+            void* malloc(size_t bytes) { used += (bytes + 15) / 16 * 16; return memory + used; }
+            void* calloc(size_t count, size_t size) { return malloc(count * size); }
+            void* realloc(void* old, size_t bytes) { return old == NULL ? malloc(bytes) : NULL; }
+            void free(void* block) { (void)block; }
+            int main(void) { return malloc(100) != NULL ? 6 : 7; }""")
+        done = self.run_inspect("--json", "layout.json", "--", str(program))
+        self.assertEqual((done.returncode, done.stdout), (6, ""))
+        self.assertIn("nothing was recorded: program has a malloc of its own", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertFalse((self.folder / "layout.json").exists())
+
+    def test_a_stripped_program_has_names_all_the_same(self) -> None:
+        source = """
+            #include <stdlib.h>
+            static __attribute__((noinline)) void* hidden(size_t bytes) { return malloc(bytes); }
+            void* volatile kept[2];
+            __attribute__((noinline)) void* shown(size_t bytes) { kept[0] = hidden(bytes); return kept[0]; }
+            int main(void) { kept[1] = hidden(2000); return shown(1000) == NULL; }"""
+        program = self.compiled(source, "-s", "-rdynamic")
+        done = self.run_inspect("--json", "layout.json", "--", str(program))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        analysis = json.loads((self.folder / "layout.json").read_text())
+        names = {one["bytes_asked"]: one["name"] for one in analysis["types"]}
+        self.assertRegex(names[1000], r"^shown \(program\) > program\+0x[0-9a-f]+$")
+        self.assertRegex(names[2000], r"^program\+0x[0-9a-f]+$")
+        facts = {fact["name"]: fact["value"] for fact in analysis["facts"]}
+        self.assertIn("caller's symbol 1000 ", facts["names"])
+        self.assertIn("function start 2000 ", facts["names"])
+
+    def recorded_file(self) -> pathlib.Path:
+        library = COMMAND.parent / "../../preload/libespalier-inspect.so"
+        if not library.exists():
+            self.skipTest("the library is not beside the command")
+        subprocess.run(["/usr/bin/python3", "-c", "print(1)"], check=True, capture_output=True,
+                       env={**os.environ, "LD_PRELOAD": str(library.resolve()),
+                            "ESPALIER_INSPECT_FILE": str(self.folder / "recorded")})
+        return self.folder / "recorded"
+
+    def test_of_snapshots_cut_short_anywhere(self) -> None:
+        whole = self.recorded_file().read_bytes()
+        done = self.run_inspect("--file", "recorded")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("bytes named by", done.stdout)
+        for length in sorted({*range(0, len(whole), len(whole) // 40), *range(0, 64, 7), len(whole) - 1}):
+            with self.subTest(length):
+                (self.folder / "cut").write_bytes(whole[:length])
+                self.unreadable("cut")
+
+    def test_of_snapshots_of_another_version(self) -> None:
+        whole = bytearray(self.recorded_file().read_bytes())
+        whole[8] += 1  # behind the magic word
+        (self.folder / "other").write_bytes(whole)
+        self.assertIn("version", self.unreadable("other"))
+
+    def unreadable(self, file: str) -> str:
+        done = self.run_inspect("--file", file)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
+        return done.stderr
+
+
+class Looks(InspectTest):
+    GROWS = """
+import os, signal, time
+kept = []
+for i in range(4):
+    kept += [bytearray(100000) for _ in range(5)]
+    {between}
+    more = [bytearray(600) for _ in range(2000)]
+    del more
+print(len(kept))
+"""
+
+    def looks(self, stderr: str) -> list[str]:
+        lines = stderr.splitlines()
+        begin = next(i for i, line in enumerate(lines) if line.startswith("from look to look"))
+        return lines[begin - 1:lines.index("", begin)]
+
+    def run_growing(self, between: str, *options: str) -> list[str]:
+        done = self.run_inspect(*options, "--", "/usr/bin/python3", "-c", self.GROWS.format(between=between))
+        self.assertEqual((done.returncode, done.stdout), (0, "20\n"), done.stderr)
+        return self.looks(done.stderr)
+
+    def growth(self, line: str) -> list[int]:
+        return [int(blocks) for blocks in re.findall(r" in (\d+)", line)]
+
+    def test_of_signals_show_what_grew(self) -> None:
+        lines = self.run_growing("os.kill(os.getpid(), signal.SIGUSR2)")
+        self.assertEqual(lines[0].split(), ["bytes", "in", "blocks,", *["signal"] * 4, "return", "from", "main"])
+        self.assertRegex(lines[1], r"from look to look( +\d+ ms){5}")
+        self.assertTrue(lines[2].startswith("all "), lines)
+        blocks = next(self.growth(line) for line in lines if line.startswith("PyByteArray_Resize"))
+        self.assertEqual([later - before for before, later in zip(blocks, blocks[1:4])], [5, 5, 5], lines)
+
+    def test_of_every_second_too(self) -> None:
+        lines = self.run_growing("time.sleep(0.6)", "--every", "1")
+        self.assertIn("interval", lines[0])
+
+    def test_are_eight_of_many(self) -> None:
+        between = "[os.kill(os.getpid(), signal.SIGUSR2) for _ in range(5)]"
+        lines = self.run_growing(between)
+        self.assertEqual(len(re.findall(r"\d+ ms", lines[1])), 8, lines)
+
+    def test_one_is_no_table(self) -> None:
+        self.assertNotIn("from look to look", self.run_inspect("--", "/usr/bin/python3", "-c", "pass").stderr)
+
+
+class Width(InspectTest):
+    def lines(self, columns: str) -> list[str]:
+        done = subprocess.run([COMMAND, "inspect", "--types", "3", "--json", "layout.json", "--", "/usr/bin/python3",
+                               "-c", "pass"], cwd=self.folder, capture_output=True, text=True,
+                              env={**os.environ, "COLUMNS": columns})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.names = [one["name"] for one in json.loads((self.folder / "layout.json").read_text())["types"]]
+        return done.stderr.splitlines()
+
+    def test_names_are_shortened_in_the_middle_until_tables_fit(self) -> None:
+        longest = max(len(line) for line in self.lines("0"))
+        whole = max(self.names, key=len)
+        self.assertGreater(len(whole), 40)
+        narrow = self.lines(str(longest - 10))
+        self.assertLessEqual(max(len(line) for line in narrow), longest - 10)
+        self.assertTrue(any("..." in line for line in narrow))
+        self.assertIn(whole, self.names, "files have whole names")
+
+    def test_what_can_get_no_narrower_is_shown(self) -> None:
+        self.assertTrue(any(re.match(r"\S.{9,}\.\.\..{9,}\S ", line) for line in self.lines("40")))
 
 
 class RealPrograms(InspectTest):

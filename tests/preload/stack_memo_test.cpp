@@ -162,14 +162,14 @@ TEST_F(preload_stack_memo, remembers_no_more_words_than_it_has_room_for) {
   // Words are counted, and too many are not half of them.
   words_read read;
   read.clear();
-  std::vector<std::uintptr_t> words(30, 5);
+  std::vector<std::uintptr_t> words(40, 5);
   const auto begin = reinterpret_cast<std::uintptr_t>(words.data());
-  for (std::size_t i = 0; i < 24; ++i) read.add(begin, begin + 8 * i, 5);
+  for (std::size_t i = 0; i < 32; ++i) read.add(begin, begin + 8 * i, 5);
   EXPECT_TRUE(read.whole());
   EXPECT_TRUE(read.same(begin));
-  words[23] = 6;
+  words[31] = 6;
   EXPECT_FALSE(read.same(begin));
-  read.add(begin, begin + 8 * 24, 5);
+  read.add(begin, begin + 8 * 32, 5);
   EXPECT_FALSE(read.whole());
   read.clear();
   read.add(begin, begin + (std::uintptr_t{1} << 32U), 5);

@@ -113,6 +113,24 @@ TEST(programs_site_names, look_through_one_allocator_after_another) {
               UnorderedElementsAre("m+0x14", "m+0x15", "m+0x16", "m+0x17", "m+0x3", "m+0x4", "m+0x5"));
 }
 
+TEST(programs_site_names, are_the_same_in_all_snapshots_of_a_process) {
+  // By itself the second would say "m+0x1": only together do they show that function 1 allocates for others.
+  layout first;
+  for (std::uint64_t i = 0; i < 4; ++i) first.add_block(first.add_site({1, 10 + i}), 100 + i);
+  layout second = first;
+  second.s.blocks.resize(1);
+  second.add_block(second.add_site({7}), 8);
+  code_names names(second.sites.modules);
+  const std::vector<inspect::snapshot*> both{&first.s, &second.s};
+  EXPECT_EQ(name_types(both, second.sites, names), (naming{.unnamed = 108}));
+  EXPECT_THAT(first.names(), UnorderedElementsAre("m+0xa", "m+0xb", "m+0xc", "m+0xd"));
+  EXPECT_THAT(second.names(), ElementsAre("m+0xa", "m+0x7"));
+  layout later = second;
+  later.s.types.resize(second.sites.sites.size() + 1);
+  const std::vector<inspect::snapshot*> wrong{&later.s, &second.s};
+  EXPECT_THROW(name_types(wrong, second.sites, names), std::invalid_argument);
+}
+
 TEST(programs_site_names, need_as_many_sites_as_types) {
   layout of;
   of.add_block(of.add_site({1}), 8);

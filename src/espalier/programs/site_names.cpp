@@ -84,11 +84,13 @@ struct site_name {
 
 class site_namer {
  public:
-  site_namer(const inspect::snapshot& s, const call_sites& sites, code_names& names)
+  site_namer(std::span<inspect::snapshot* const> snapshots, const call_sites& sites, code_names& names)
       : sizes_(sites.sites.size()) {
-    for (const inspect::live_block& b : s.blocks) {
-      // More sizes than that say nothing new.
-      if (sizes_[b.type].size() < sizes_of_an_allocator) sizes_[b.type].insert(b.bytes);
+    for (const inspect::snapshot* s : snapshots) {
+      for (const inspect::live_block& b : s->blocks) {
+        // More sizes than that say nothing new.
+        if (sizes_[b.type].size() < sizes_of_an_allocator) sizes_[b.type].insert(b.bytes);
+      }
     }
     for (const auto& frames : sites.sites) places_.push_back(places_beyond_allocators(frames, names));
     std::vector<std::size_t> chosen(places_.size());
@@ -144,6 +146,31 @@ class site_namer {
   std::vector<std::size_t> chosen_;
 };
 
+naming rename_types(inspect::snapshot& s, const site_namer& namer) {
+  std::map<std::string, inspect::type_index> indices;
+  std::vector<inspect::block_type> types;
+  // Sites whose blocks have all gone are no types.
+  struct numbered {
+    inspect::type_index type;
+    std::uint64_t naming::* share;
+  };
+  std::vector<std::optional<numbered>> renumbered(s.types.size());
+  naming shares;
+  for (inspect::live_block& b : s.blocks) {
+    auto& number = renumbered[b.type];
+    if (!number) {
+      site_name name = namer.name_of(b.type);
+      const auto [at, added] = indices.try_emplace(name.text, static_cast<inspect::type_index>(types.size()));
+      if (added) types.push_back({std::move(name.text), s.types[b.type].written, {}, {}});
+      number = {at->second, name.share};
+    }
+    shares.*(number->share) += b.bytes;
+    b.type = number->type;
+  }
+  s.types = std::move(types);
+  return shares;
+}
+
 }  // namespace
 
 bool is_allocator_name(std::string_view function) {
@@ -164,34 +191,23 @@ bool is_allocator_name(std::string_view function) {
   return plain.ends_with("alloc") || plain == "valloc" || plain.ends_with("asprintf");
 }
 
-naming name_types(inspect::snapshot& s, const call_sites& sites, code_names& names) {
-  if (sites.sites.size() != s.types.size())
-    throw std::invalid_argument(
-        fmt::format("a snapshot of {} types does not go with {} call sites; read both from one file",
-                    s.types.size(), sites.sites.size()));
-  const site_namer namer(s, sites, names);
-  std::map<std::string, inspect::type_index> indices;
-  std::vector<inspect::block_type> types;
-  // Sites whose blocks have all gone are no types.
-  struct numbered {
-    inspect::type_index type;
-    std::uint64_t naming::* share;
-  };
-  std::vector<std::optional<numbered>> renumbered(sites.sites.size());
+naming name_types(std::span<inspect::snapshot* const> snapshots, const call_sites& sites, code_names& names) {
   naming shares;
-  for (inspect::live_block& b : s.blocks) {
-    auto& number = renumbered[b.type];
-    if (!number) {
-      site_name name = namer.name_of(b.type);
-      const auto [at, added] = indices.try_emplace(name.text, static_cast<inspect::type_index>(types.size()));
-      if (added) types.push_back({std::move(name.text), s.types[b.type].written, {}, {}});
-      number = {at->second, name.share};
-    }
-    shares.*(number->share) += b.bytes;
-    b.type = number->type;
+  for (const inspect::snapshot* s : snapshots) {
+    const bool last = s == snapshots.back();
+    if (s->types.size() > sites.sites.size() || (last && s->types.size() != sites.sites.size()))
+      throw std::invalid_argument(
+          fmt::format("a snapshot of {} types does not go with {} call sites; read both from one file",
+                      s->types.size(), sites.sites.size()));
   }
-  s.types = std::move(types);
+  const site_namer namer(snapshots, sites, names);
+  for (inspect::snapshot* s : snapshots) shares = rename_types(*s, namer);
   return shares;
+}
+
+naming name_types(inspect::snapshot& s, const call_sites& sites, code_names& names) {
+  inspect::snapshot* const one = &s;
+  return name_types({&one, 1}, sites, names);
 }
 
 }  // namespace espalier::programs

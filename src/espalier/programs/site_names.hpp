@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,7 @@ namespace espalier::programs {
 struct naming {
   std::uint64_t by_debug_info = 0;    ///< "function (file:line)"
   std::uint64_t by_symbol_table = 0;  ///< "function (module)"
-  std::uint64_t by_caller = 0;        ///< "function (module) > module+0x...": the nearest caller that has a name
+  std::uint64_t by_caller = 0;  ///< "function (module) > module+0x...": the nearest caller that has a name
   std::uint64_t by_unwind_table = 0;  ///< "module+0x...", where the function begins
   std::uint64_t unnamed = 0;          ///< "module+0x...", somewhere
 
@@ -39,5 +40,9 @@ struct naming {
 /// only where every program or thread begins. The snapshot and the sites must be of one file; throws std::invalid_argument where their numbers
 /// differ. n log n in the blocks.
 naming name_types(inspect::snapshot& s, const call_sites& sites, code_names& names);
+
+/// The same for several snapshots of one process, in their order, and the sites of the last: a site has one name in
+/// all, by what its function does in all of them. Returns how much of the last got names.
+naming name_types(std::span<inspect::snapshot* const> snapshots, const call_sites& sites, code_names& names);
 
 }  // namespace espalier::programs
