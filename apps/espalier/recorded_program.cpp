@@ -85,6 +85,25 @@ std::string shares_of(const programs::naming& named) {
                      share(named.by_unwind_table, "function start"), share(named.unnamed, "nothing"));
 }
 
+std::uint64_t number_of(const inspect::snapshot& s, std::string_view fact) {
+  const std::string text = fact_of(s, fact);
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+/// What recording costs is a matter of how many blocks there were and of how many were recorded.
+std::string share_recorded(const inspect::snapshot& s) {
+  const std::uint64_t recorded = number_of(s, "allocations recorded");
+  const std::uint64_t all = recorded + number_of(s, "allocations passed over");
+  const std::uint64_t ms = number_of(s, "recorded for");
+  std::string text =
+      fmt::format("{} of {} allocations ({:.1f} %)", recorded, all,
+                  all == 0 ? 0.0 : 100 * static_cast<double>(recorded) / static_cast<double>(all));
+  if (ms != 0) text += fmt::format(", {} allocations a second", all * 1000 / ms);
+  return text;
+}
+
 /// A table has room for so many.
 std::vector<fs::path> some_of(const std::vector<fs::path>& files) {
   constexpr std::size_t most = 8;
@@ -101,6 +120,7 @@ std::string name_snapshots(std::span<inspect::snapshot* const> all, const fs::pa
   if (sites.sites.empty()) return "";
   programs::code_names names(sites.modules);
   std::string shares = shares_of(programs::name_types(all, sites, names));
+  all.back()->facts.push_back({"recorded", share_recorded(*all.back())});
   all.back()->facts.push_back({"names", shares});
   return shares;
 }

@@ -241,6 +241,19 @@ class Programs(InspectTest):
         facts = {fact["name"]: fact["value"] for fact in analysis["facts"]}
         self.assertEqual(facts["taken at"], "return from main")
         self.assertIn("bytes named", facts["names"])
+        self.assertRegex(facts["recorded"], r"^(\d+) of \1 allocations \(100.0 %\)")
+
+    def test_a_sample_says_how_large_it_is(self) -> None:
+        script = "blocks = [bytearray(5000) for _ in range(3000)]; import os; os._exit(0)"
+        done = self.run_inspect("--sample", "blocks:10", "--json", "layout.json", "--", "/usr/bin/python3", "-c", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        analysis = json.loads((self.folder / "layout.json").read_text())
+        facts = {fact["name"]: fact["value"] for fact in analysis["facts"]}
+        self.assertEqual(facts["sampling"], "blocks:10")
+        share = float(re.search(r"\((\d+\.\d) %\)", facts["recorded"]).group(1))
+        self.assertAlmostEqual(share, 10, delta=2)
+        large = sum(one["blocks"] for one in analysis["types"] if one["name"].startswith("PyByteArray_Resize"))
+        self.assertAlmostEqual(large, 300, delta=80)
 
     def test_conditions_are_held_against_them(self) -> None:
         arguments = ("--assert", "pages<1", "--", "/usr/bin/python3", "-c")

@@ -1,0 +1,58 @@
+// What recording costs, in instructions: valgrind counts the same ones each time.
+
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "program_fixture.hpp"
+
+namespace espalier::test {
+namespace {
+
+using preload_overhead = preload_program;
+
+/// As "==1== I   refs:      27,928,113" has them; 0 where there is no such line.
+std::uint64_t instructions(const std::string& output) {
+  const auto at = output.find("refs:");
+  std::uint64_t number = 0;
+  if (at == std::string::npos) return number;
+  for (const char c : output.substr(at + 5)) {
+    if (c == '\n') break;
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0)
+      number = 10 * number + static_cast<std::uint64_t>(c - '0');
+  }
+  return number;
+}
+
+TEST_F(preload_overhead, of_nothing_but_malloc_and_free_is_bounded) {
+  const std::vector<std::string> command{"valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
+                                         program("pairs")};
+  const auto counted = [&](const char* pairs, bool recorded) {
+    std::vector<std::string> with_pairs = command;
+    with_pairs.emplace_back(pairs);
+    const outcome ended = recorded ? runs.run(with_pairs, {{"FOLLOW", "all"}}) : runs.run_plainly(with_pairs);
+    return instructions(ended.output);
+  };
+  const recording recorded_plainly = this->recorded({program("pairs"), "20000"}, 0);
+  // The difference of two runs has neither the program's beginning nor its end in it.
+  const auto of_pairs = [&](bool recorded) {
+    return static_cast<double>(counted("20000", recorded)) - static_cast<double>(counted("10000", recorded));
+  };
+  if (counted("10", false) == 0) GTEST_SKIP() << "valgrind is not installed";
+  const double plain = of_pairs(false);
+  const double recorded = of_pairs(true);
+  ASSERT_GT(plain, 10'000 * 20.0);
+  EXPECT_GT(recorded, plain * 1.2) << "is it recorded at all?";
+#ifdef __OPTIMIZE__
+  EXPECT_LT(recorded, plain * 4) << "3 in a release";
+#endif
+  const std::uint64_t entered = recorded_plainly.number("allocations recorded");
+  EXPECT_GE(entered, 20'000U) << "each one";
+  EXPECT_LT(entered, 20'100U);
+}
+
+}  // namespace
+}  // namespace espalier::test
