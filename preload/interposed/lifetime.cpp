@@ -126,25 +126,25 @@ int __libc_start_main(int (*main)(int, char**, char**), int count, char** argume
       espalier::preload::main_with_end, count, arguments, initialise, finalise, finalise_linker, stack_end);
 }
 
-[[noreturn]] void exit(int status) noexcept {
+__attribute__((noreturn)) void exit(int status) noexcept {
   process_recorder.finish("exit");
   next_function<void(int)>("exit")(status);
   __builtin_unreachable();
 }
 
-[[noreturn]] void quick_exit(int status) noexcept {
+__attribute__((noreturn)) void quick_exit(int status) noexcept {
   process_recorder.finish("quick_exit");
   next_function<void(int)>("quick_exit")(status);
   __builtin_unreachable();
 }
 
-[[noreturn]] void _exit(int status) {
+__attribute__((noreturn)) void _exit(int status) {
   process_recorder.finish("_exit");
   next_function<void(int)>("_exit")(status);
   __builtin_unreachable();
 }
 
-[[noreturn]] void _Exit(int status) noexcept {
+__attribute__((noreturn)) void _Exit(int status) noexcept {
   process_recorder.finish("_exit");
   next_function<void(int)>("_Exit")(status);
   __builtin_unreachable();

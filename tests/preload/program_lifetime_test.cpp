@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -117,6 +119,33 @@ TEST_F(preload_lifetime, writes_a_valid_snapshot_for_each_signal) {
   const recording last = runs.read(std::to_string(files.size() - 1));
   EXPECT_EQ(last.fact("taken at"), "return from main");
   EXPECT_EQ(last.of("allocate"), (blocks_of_function{1, 123}));
+}
+
+TEST_F(preload_lifetime, loses_no_block_between_threads_and_snapshots) {
+  EXPECT_EQ(runs.run_plainly({program("exchange")}).exit_status(), 0);
+  std::uint64_t entered = 0;
+  for (int round = 0; round < 2; ++round) {
+    const outcome ended = runs.run({program("exchange")}, {{"FILE", "%n"}});
+    ASSERT_EQ(ended.exit_status(), 0) << ended.output;
+    const std::vector<std::string> files = runs.files();
+    ASSERT_GT(files.size(), 5U);
+    // Blocks that lie in each other would be left out: none was there twice, or no more.
+    for (const std::string& file : files) {
+      EXPECT_THAT(inspect::read_snapshot(runs.folder() / file).facts,
+                  Contains(inspect::fact{"blocks left out", "0"}))
+          << file;
+    }
+    const recording last = runs.read(std::to_string(files.size() - 1));
+    EXPECT_EQ(last.of("keep"), (blocks_of_function{1000, 77'000}));
+    EXPECT_EQ(last.of("work"), (blocks_of_function{0, 0}));
+    EXPECT_EQ(last.fact("calls not seen"), "0");
+    if (round != 0) {
+      EXPECT_EQ(last.number("allocations recorded"), entered) << "the same each time";
+    }
+    entered = last.number("allocations recorded");
+    for (const std::string& file : files) std::filesystem::remove(runs.folder() / file);
+  }
+  EXPECT_GT(entered, 4U * 3 * 40'000);
 }
 
 TEST_F(preload_lifetime, keeps_its_own_handler) {

@@ -28,6 +28,9 @@ std::uint64_t instructions(const std::string& output) {
 }
 
 TEST_F(preload_overhead, of_nothing_but_malloc_and_free_is_bounded) {
+#ifdef __clang__
+  GTEST_SKIP() << "valgrind 3.19 gives up on clang's debug information";
+#endif
   const std::vector<std::string> command{"valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
                                          program("pairs")};
   const auto counted = [&](const char* pairs, bool recorded) {
