@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <span>
@@ -65,6 +66,7 @@ std::vector<fs::path> snapshots_in(const fs::path& folder) {
     if (failed == std::errc() && end == name.data() + name.size()) found.emplace(number, entry.path());
   }
   std::vector<fs::path> ordered;
+  ordered.reserve(found.size());
   for (const auto& one : found) ordered.push_back(one.second);
   return ordered;
 }
@@ -109,6 +111,7 @@ std::vector<fs::path> some_of(const std::vector<fs::path>& files) {
   constexpr std::size_t most = 8;
   if (files.size() <= most) return files;
   std::vector<fs::path> some;
+  some.reserve(most);
   for (std::size_t i = 0; i < most; ++i) some.push_back(files[i * (files.size() - 1) / (most - 1)]);
   return some;
 }
@@ -172,13 +175,14 @@ recorded_program run_recorded(const recording_options& how) {
         "above was wrong";
     return done;
   }
+  const std::vector<fs::path> chosen = some_of(files);
   std::vector<inspect::snapshot> snapshots;
   std::vector<inspect::snapshot*> all;
-  for (const fs::path& file : some_of(files)) snapshots.push_back(inspect::read_snapshot(file));
-  for (inspect::snapshot& each : snapshots) all.push_back(&each);
+  snapshots.reserve(chosen.size());
+  for (const fs::path& file : chosen) all.push_back(&snapshots.emplace_back(inspect::read_snapshot(file)));
   // Sites keep their numbers, and the last snapshot has them all.
   done.remark = name_snapshots(all, files.back());
-  for (const inspect::snapshot& each : snapshots) done.looks.push_back(look_at(each));
+  std::ranges::transform(snapshots, std::back_inserter(done.looks), look_at);
   done.layout = std::move(snapshots.back());
   if (const std::string owner = fact_of(*done.layout, "malloc of its own"); !owner.empty()) {
     done.layout.reset();

@@ -169,7 +169,7 @@ TEST_F(preload_stack_memo, remembers_no_more_words_than_it_has_room_for) {
   EXPECT_TRUE(read.same(begin));
   words[31] = 6;
   EXPECT_FALSE(read.same(begin));
-  read.add(begin, begin + 8 * 32, 5);
+  read.add(begin, begin + 256, 5);
   EXPECT_FALSE(read.whole());
   read.clear();
   read.add(begin, begin + (std::uintptr_t{1} << 32U), 5);

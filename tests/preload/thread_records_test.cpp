@@ -87,6 +87,7 @@ TEST_F(preload_thread_records, keep_their_owners_out_while_frozen) {
     for (int round = 0; round < 300; ++round) {
       records.freeze();
       std::vector<std::uint64_t> seen;
+      seen.reserve(of.size());
       for (const counts& c : of) seen.push_back(c.one.load(std::memory_order_relaxed));
       std::this_thread::yield();
       for (int t = 0; t < owners; ++t) {

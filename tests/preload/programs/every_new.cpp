@@ -65,7 +65,7 @@ APART void keep_nothing() {
   try {
     keep(::operator new(static_cast<std::size_t>(-1) / 2));
     EXPECT(false);
-  } catch (const std::bad_alloc&) {
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): as it is to be
   }
   EXPECT(::operator new(static_cast<std::size_t>(-1) / 2, std::nothrow) == nullptr);
 }
@@ -82,7 +82,7 @@ APART void keep_what_the_handler_made() {
   try {
     keep(::operator new(static_cast<std::size_t>(-1) / 2));
     EXPECT(false);
-  } catch (const std::bad_alloc&) {
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): as it is to be
   }
   std::set_new_handler(nullptr);
   EXPECT(calls == 3);

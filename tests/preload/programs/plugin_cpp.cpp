@@ -9,7 +9,7 @@ void* kept(std::size_t bytes) {
   try {
     ::operator delete(::operator new(static_cast<std::size_t>(-1) / 2));
     return nullptr;
-  } catch (const std::bad_alloc&) {
+  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): as it is to be
   }
   delete new int;
   return ::operator new(bytes);
