@@ -259,6 +259,10 @@ void add_inspect_command(CLI::App& parser) {
           "Remember a part only: blocks:N, bytes:N or regions:N (one in N); slows the program down less")
       ->type_name("HOW")
       ->group(program_group);
+  verb->add_option("--frames", options->program.frames,
+                   "Frames of a call site, 1 to 16: more name more of a stripped program, and cost more")
+      ->type_name("N")
+      ->group(program_group);
   verb->add_option("--follow", options->program.follow, "none, forks or all: children that are recorded too")
       ->type_name("WHOM")
       ->group(program_group);

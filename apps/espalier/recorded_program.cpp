@@ -161,6 +161,7 @@ recorded_program run_recorded(const recording_options& how) {
     };
     set("EVERY", how.every);
     set("SAMPLE", how.sample);
+    set("FRAMES", how.frames);
     set("FOLLOW", how.follow);
     set("POINTERS", how.pointers ? "1" : "");
     const auto status = run_child(how.command);

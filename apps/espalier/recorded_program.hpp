@@ -16,6 +16,7 @@ struct recording_options {
   std::vector<std::string> command;
   std::string every;
   std::string sample;
+  std::string frames;
   std::string follow;
   bool pointers = false;
 };

@@ -309,7 +309,7 @@ class Refusals(InspectTest):
             self.refused("more rights", "--", str(program))
 
     def test_of_settings_nobody_runs_the_program_with(self) -> None:
-        for option, value in (("--every", "soon"), ("--sample", "some"), ("--follow", "me")):
+        for option, value in (("--every", "soon"), ("--sample", "some"), ("--follow", "me"), ("--frames", "17")):
             with self.subTest(option):
                 done = self.run_inspect(option, value, "--", "/bin/echo", "fine")
                 self.assertEqual((done.returncode, done.stdout), (0, "fine\n"), "the program's own")
@@ -476,10 +476,10 @@ class RealPrograms(InspectTest):
         self.assertLess(ways["nothing"], 0.2 * sum(ways.values()), ways)
         return ways
 
-    def same(self, *command: str, sent: str = "", status: int = 0) -> dict[str, int]:
+    def same(self, *command: str, sent: str = "", status: int = 0, options: tuple[str, ...] = ()) -> dict[str, int]:
         plain = subprocess.run(command, cwd=self.folder, input=sent, capture_output=True, text=True, timeout=60)
         self.assertEqual(plain.returncode, status, plain.stderr)
-        done = subprocess.run([COMMAND, "inspect", "--json", "layout.json", "--", *command], cwd=self.folder,
+        done = subprocess.run([COMMAND, "inspect", *options, "--json", "layout.json", "--", *command], cwd=self.folder,
                               input=sent, capture_output=True, text=True, timeout=240)
         self.assertEqual((done.returncode, done.stdout), (status, plain.stdout), done.stderr)
         return self.named(done.stderr)
@@ -492,12 +492,16 @@ class RealPrograms(InspectTest):
 
     def test_sqlite(self) -> None:
         self.installed("sqlite3")
-        rows = "".join(f"insert into t values({i}, 'some text {i}');" for i in range(2000))
-        sent = f"create table t(a integer primary key, b text);{rows}select count(*), sum(length(b)) from t;"
+        rows = "".join(f"insert into t values({i}, 'some text {i}');\n" for i in range(2000))
+        sent = f"create table t(a integer primary key, b text);\n{rows}select count(*), sum(length(b)) from t;"
         self.same("sqlite3", ":memory:", sent=sent)
         # At its end it has given all back; here it ends where it holds the table.
-        ways = self.same("sqlite3", ":memory:", sent=sent + "\n.exit 4\n", status=4)
-        self.assertGreater(sum(ways.values()), 0)
+        sent += "\n.exit 4\n"
+        near = self.same("sqlite3", ":memory:", sent=sent, status=4)
+        far = self.same("sqlite3", ":memory:", sent=sent, status=4, options=("--frames", "12"))
+        self.assertGreater(sum(far.values()), 50_000, "the table is there")
+        self.assertLess(far["function start"], 0.2 * sum(far.values()), "libsqlite3 exports its outer functions")
+        self.assertLess(far["function start"], near["function start"])
 
     def test_git(self) -> None:
         self.installed("git")
