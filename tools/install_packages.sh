@@ -10,7 +10,7 @@ build=(g++ cmake ninja-build pkg-config git ca-certificates python3 python3-plot
 peers=(libtbb-dev libcds-dev libabsl-dev)
 test=(ccache clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libgtest-dev libgmock-dev
   libbenchmark-tools python3-scipy chromium chromium-driver python3-selenium shellcheck
-  valgrind libjemalloc2 libtcmalloc-minimal4 redis-server redis-tools sqlite3)
+  valgrind libjemalloc2 libtcmalloc-minimal4 redis-tools sqlite3)
 
 wanted=()
 for set in "$@"; do

@@ -517,11 +517,14 @@ class RealPrograms(InspectTest):
         self.same("git", "show", "no-such-commit", status=128)
 
     def test_redis(self) -> None:
-        self.installed("redis-server", "redis-benchmark", "redis-cli")
+        self.installed("redis-check-rdb", "redis-benchmark", "redis-cli")
+        # Debian's package of the tools has the server too, which goes by its name; the other one starts a daemon.
+        program = self.folder / "redis-server"
+        program.symlink_to(shutil.which("redis-check-rdb"))
         socket = self.folder / "socket"
         server = subprocess.Popen(
-            [COMMAND, "inspect", "--json", "layout.json", "--", "redis-server", "--port", "0", "--unixsocket",
-             socket, "--save", ""], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            [COMMAND, "inspect", "--json", "layout.json", "--", program, "--port", "0", "--unixsocket", socket,
+             "--save", ""], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             for _ in range(600):
                 if socket.exists() or server.poll() is not None:
