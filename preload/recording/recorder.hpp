@@ -22,8 +22,8 @@ namespace espalier::preload {
 ///
 /// Any thread may call any member at any time. allocated(): constant expected time, without a locked instruction for
 /// a block that its own thread gives back before it was given many others; a call stack that is new costs a few
-/// microseconds. errno is kept. Where memory for the record is refused it stops
-/// taking blocks in, and goes on taking blocks out, so that what it holds stays true.
+/// microseconds. errno is kept. Where memory for the record is refused it stops taking blocks in, and goes on taking
+/// blocks out, so that what it holds stays true.
 ///
 /// Constant-initialised and never destroyed.
 class recorder {

@@ -13,8 +13,8 @@ namespace espalier::inspect {
 ///
 ///   schema            "espalier-inspect/1"
 ///   subject, facts    what was looked at; facts are a list of {name, value}
-///   geometry          {name, description, adjacent_line_prefetch, l1, l2, llc, tlb}: caches are {sets, ways, slices},
-///                     sets of one slice; tlb is {l1_small, l1_huge, l2: entries each, l2_holds_huge}
+///   geometry          {name, description, adjacent_line_prefetch, l1, l2, llc, tlb}: caches are {sets, ways,
+///                     slices}, sets of one slice; tlb is {l1_small, l1_huge, l2: entries each, l2_holds_huge}
 ///   unknown           {frames, huge_pages, pointers}: why, or null where it is known
 ///   blind_spots       sentences
 ///   blocks, bytes_asked, bytes_held, pages   of all types together
@@ -41,8 +41,8 @@ namespace espalier::inspect {
 ///   findings          list of {kind, type, other, figure, advice, text}; other null where nobody is to blame
 ///   assertions        list of {text, result, figure, type}, result being holds, fails or unavailable
 ///
-/// Frequencies are {distinct, total, most: list of {value, count}}. Types are given by name, but in page_map. Shares are fractions;
-/// one of nothing is null. Bytes of names that are not UTF-8 are replaced.
+/// Frequencies are {distinct, total, most: list of {value, count}}. Types are given by name, but in page_map.
+/// Shares are fractions; one of nothing is null. Bytes of names that are not UTF-8 are replaced.
 [[nodiscard]] std::string to_json(const analysis& a, const std::vector<finding>& findings,
                                   const std::vector<assertion_outcome>& assertions = {});
 

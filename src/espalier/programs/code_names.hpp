@@ -50,7 +50,8 @@ class code_names {
 };
 
 /// A demangled function without its parameters, without "(anonymous namespace)::" and without what compilers append
-/// to copies of functions: "f(int) [clone .isra.0]" is "f". Template arguments that make it longer than 80 characters become "<>".
+/// to copies of functions: "f(int) [clone .isra.0]" is "f". Template arguments that make it longer than 80
+/// characters become "<>".
 [[nodiscard]] std::string short_function_name(std::string name);
 
 /// "file+0x1234": what is left where there are no names.

@@ -37,8 +37,8 @@ struct naming {
 ///      at least 4 callers,
 /// or, where rule 2 leaves nothing, the first by rule 1, or the outermost of all. Inlined functions count as places
 /// of their own. A place of a stripped module is named with the nearest caller that has a name, unless that is
-/// only where every program or thread begins. The snapshot and the sites must be of one file; throws std::invalid_argument where their numbers
-/// differ. n log n in the blocks.
+/// only where every program or thread begins. The snapshot and the sites must be of one file; throws
+/// std::invalid_argument where their numbers differ. n log n in the blocks.
 naming name_types(inspect::snapshot& s, const call_sites& sites, code_names& names);
 
 /// The same for several snapshots of one process, in their order, and the sites of the last: a site has one name in
