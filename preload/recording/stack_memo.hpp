@@ -46,7 +46,7 @@ class stack_memo {
   }
 
  private:
-  static constexpr std::size_t entries = 32;
+  static constexpr std::size_t entries = 256;
 
   static std::size_t index_of(const caller_state& from) noexcept {
     return (from.pc ^ from.pc >> 7U ^ from.sp >> 4U) % entries;
