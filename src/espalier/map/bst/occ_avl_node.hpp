@@ -236,6 +236,14 @@ class occ_avl_node {
   }
   [[nodiscard]] static bool balanced(unsigned a, unsigned b) noexcept { return a <= b + 1 && b <= a + 1; }
 
+  static_assert(
+      [] {
+        if constexpr (split)
+          return placement_type::front_bytes == sizeof(node) &&
+                 placement_type::rest_bytes == sizeof(rest_fields);
+        return true;
+      }(),
+      "the placement splits nodes of other sizes");
   static constexpr std::size_t bytes = sizeof(node) + (split ? sizeof(rest_fields) : 0);
 
   /// The node above the top. It has no key and never shrinks; its right edge leads to the tree. In the map,
