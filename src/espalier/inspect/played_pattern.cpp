@@ -29,12 +29,13 @@ played_pattern::played_pattern(const allocation_pattern& pattern, std::uint64_t 
     : pattern_(pattern), from_(from) {
   const std::vector<type_index> order = order_of(pattern);
   std::mt19937_64 random(seed);
+  // Before the first block: none may be lost for want of a place to note it.
   blocks_.reserve(rounds * order.size());
+  if (pattern.allocator.extra_percent != 0) extra_.reserve(rounds * order.size());
   try {
     for (std::uint64_t round = 0; round < rounds; ++round) {
       for (const type_index type : order) {
         if (pattern.allocator.extra_percent != 0 && random() % 100 < pattern.allocator.extra_percent) {
-          extra_.reserve(extra_.size() + 1);
           extra_.push_back(from_.allocate(extra_block));
         }
         const block b = request(type);
