@@ -15,10 +15,8 @@
 
 namespace {
 
-using espalier::preload::caller_of_this;
 using espalier::preload::process_recorder;
 using espalier::preload::recorded_unless_passed_on;
-using espalier::preload::recorder_listens;
 using espalier::preload::this_thread;
 
 /// A program may have got its C++ library with a plug-in, out of sight of RTLD_NEXT, and still find our operators.
