@@ -5,14 +5,35 @@
 #include <atomic>
 #include <cstdint>
 
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#endif
+
 namespace espalier::preload {
+
+/// True while nobody but the caller can take a lock. libc says so: it makes a process's second thread.
+inline bool alone_in_process() noexcept {
+#if __has_include(<sys/single_threaded.h>)
+  return __libc_single_threaded != 0;
+#else
+  return false;
+#endif
+}
 
 /// A lock that needs nothing but the kernel: no thread slot, no allocation, no start-up. pthread's would do
 /// but for other preloaded libraries, which interpose its functions and may allocate there. errno is kept.
 /// Not recursive; a child of fork() resets what the forking thread held.
+///
+/// In a process of one thread it costs no locked instruction. What was taken so may be given back beside other
+/// threads: the word says the same.
 class futex_lock {
  public:
   void lock() noexcept {
+    // relaxed: a signal handler that comes between finds the thread inside, and takes no lock.
+    if (alone_in_process() && word_.load(std::memory_order_relaxed) == open) [[likely]] {
+      word_.store(taken, std::memory_order_relaxed);
+      return;
+    }
     std::uint32_t expected = open;
     // order: acquire -> release in unlock()
     if (!word_.compare_exchange_strong(expected, taken, std::memory_order_acquire, std::memory_order_relaxed))
@@ -26,6 +47,10 @@ class futex_lock {
   }
 
   void unlock() noexcept {
+    if (alone_in_process()) [[likely]] {
+      word_.store(open, std::memory_order_release);
+      return;
+    }
     // order: release -> acquire in lock()
     if (word_.exchange(open, std::memory_order_release) == awaited) wake_one();
   }

@@ -98,7 +98,7 @@ void recorder::allocated_slowly(void* block, std::size_t asked, std::size_t held
         !settings_.sample.takes(address_of(block), asked, chance)) {
       count(passed_over_);
     } else {
-      enter(block, asked, held, by);
+      enter_by_stack(block, asked, held, by);
     }
   }
   take_due_snapshots();
@@ -110,7 +110,8 @@ thread_record* recorder::record_of_this_thread() noexcept {
   return mine.record;
 }
 
-void recorder::enter(void* block, std::size_t asked, std::size_t held, const caller_state& by) noexcept {
+void recorder::enter_by_stack(void* block, std::size_t asked, std::size_t held,
+                              const caller_state& by) noexcept {
   const auto intern = [this](const std::uintptr_t* frames, unsigned depth) {
     return sites_.intern(frames, depth);
   };
@@ -127,23 +128,25 @@ void recorder::enter(void* block, std::size_t asked, std::size_t held, const cal
     site = intern(frames.data(), stacks_.walk(by, frames.data(), settings_.frames));
   }
   if (site == site_table::unknown) return stop("the memory for another call site was refused");
-  const block_record entered{address_of(block), asked, std::max(asked, held), site};
+  held = std::max(asked, held);
   // With samples by chance most frees are of blocks that are nowhere, for which every thread's young ones would
   // have to be looked at.
-  if (mine == nullptr || settings_.sample.needs_chance()) return insert(entered);
-  enter_young(*mine, entered);
+  if (mine == nullptr || settings_.sample.needs_chance())
+    return insert({address_of(block), asked, held, site});
+  enter(*mine, address_of(block), asked, held, site);
 }
 
-void recorder::enter_young(thread_record& mine, const block_record& block) noexcept {
+void recorder::enter(thread_record& mine, std::uintptr_t address, std::size_t asked, std::size_t held,
+                     std::uint32_t site) noexcept {
   // relaxed: any thread's word on how this one's blocks fare is as good as another's.
   if (const std::uint32_t left = mine.no_young.load(std::memory_order_relaxed); left != 0) {
     mine.no_young.store(left - 1, std::memory_order_relaxed);
-    return insert(block);
+    return insert({address, asked, held, site});
   }
-  if (!mine.young.has_room(block.address) && !mine.young.moved(block.address, blocks_))
+  if (!mine.young.has_room(address) && !mine.young.moved(address, blocks_))
     stop("the memory for another block was refused");
   const thread_records::working at_work(threads_, mine);
-  mine.young.put(block);
+  mine.young.put({address, asked, held, site});
 }
 
 void recorder::insert(const block_record& block) noexcept {

@@ -59,8 +59,10 @@ class recorder {
       const inside_scope scope;
       // order: generation (acquire) -> modules_changed (release)
       const std::uint32_t site = mine->stacks.find(by, generation_.load(std::memory_order_acquire));
-      if (site != site_table::unknown && mine->no_young.load(std::memory_order_relaxed) == 0 &&
-          mine->young.has_room(address)) [[likely]] {
+      if (site != site_table::unknown) [[likely]] {
+        if (mine->no_young.load(std::memory_order_relaxed) != 0 || !mine->young.has_room(address))
+            [[unlikely]]
+          return enter(*mine, address, asked, held, site);
         const thread_records::working at_work(threads_, *mine);
         mine->young.put({address, asked, held, site});
         return;
@@ -148,8 +150,9 @@ class recorder {
   bool freeing_old(std::uintptr_t address, block_record* removed) noexcept;
   void judge_quick() noexcept;
   thread_record* record_of_this_thread() noexcept;
-  void enter(void* block, std::size_t asked, std::size_t held, const caller_state& by) noexcept;
-  void enter_young(thread_record& mine, const block_record& block) noexcept;
+  void enter_by_stack(void* block, std::size_t asked, std::size_t held, const caller_state& by) noexcept;
+  void enter(thread_record& mine, std::uintptr_t address, std::size_t asked, std::size_t held,
+             std::uint32_t site) noexcept;
   void insert(const block_record& block) noexcept;
   bool erase(std::uintptr_t address, block_record* removed) noexcept;
   void stop(const char* why) noexcept;

@@ -10,22 +10,23 @@ namespace espalier::preload {
 
 /// The stacks that a thread walked lately, and the words of its stack that each walk read. A walk is decided by its
 /// caller's state and by these words: while they are the same, so is the stack, and following it anew would find
-/// the same frames. Comparing a dozen words costs a tenth of walking. One thread's own.
+/// the same frames. Comparing a dozen words costs a tenth of walking. A stack has two places: programs that interpret
+/// others call malloc from one place with many stacks. One thread's own.
 class stack_memo {
  public:
   /// The number that a stack was given; 0 where it is not remembered, or of another generation.
   [[nodiscard]] std::uint32_t find(const caller_state& from, std::uint32_t generation) const noexcept {
-    const entry& here = entries_[index_of(from)];
-    const bool same = here.from.pc == from.pc && here.from.sp == from.sp && here.generation == generation &&
-                      (here.from.fp == from.fp || !here.read.frame_pointer_used()) && here.read.same(from.sp);
-    return same ? here.site : 0;
+    const std::size_t at = index_of(from);
+    if (holds(entries_[at], from, generation)) [[likely]]
+      return entries_[at].site;
+    return find_in(entries_[at ^ 1U], from, generation);
   }
 
   /// Follows a stack, has it numbered by `intern(frames, depth)`, and remembers it unless the number is 0.
   template <class Intern>
   std::uint32_t walk(call_stack& stacks, const caller_state& from, unsigned wanted, std::uint32_t generation,
                      Intern&& intern) noexcept {
-    entry& here = entries_[index_of(from)];
+    entry& here = entries_[index_of(from) ^ (turn_++ & 1U)];
     here.site = 0;
     here.read.clear();
     std::array<std::uintptr_t, most_frames> frames;  // NOLINT: walk() fills what is read
@@ -58,7 +59,18 @@ class stack_memo {
     std::uint32_t site;  // 0: nothing is remembered
     words_read read;
   };
+
+  static bool holds(const entry& here, const caller_state& from, std::uint32_t generation) noexcept {
+    return here.from.pc == from.pc && here.from.sp == from.sp && here.generation == generation &&
+           (here.from.fp == from.fp || !here.read.frame_pointer_used()) && here.read.same(from.sp);
+  }
+  __attribute__((noinline)) static std::uint32_t find_in(const entry& here, const caller_state& from,
+                                                         std::uint32_t generation) noexcept {
+    return holds(here, from, generation) ? here.site : 0;
+  }
+
   std::array<entry, entries> entries_;
+  std::uint32_t turn_;  // which of a stack's two places is next taken
 };
 
 }  // namespace espalier::preload

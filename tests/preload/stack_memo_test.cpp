@@ -103,6 +103,13 @@ TEST_F(preload_stack_memo, tells_stacks_apart_that_differ_far_out) {
   EXPECT_GE(numbers.size(), 8U);
 }
 
+TEST_F(preload_stack_memo, remembers_two_stacks_of_one_place_in_turns) {
+  times(20, [](int i) { next(i % 2 == 0 ? 8 : 12); });
+  EXPECT_EQ(numbers.size(), 2U);
+  EXPECT_EQ(walked, 2);
+  EXPECT_EQ(found, 18);
+}
+
 __attribute__((noinline)) void of_size(std::size_t bytes, int depth) {
   auto* const space = static_cast<volatile char*>(alloca(bytes));
   space[0] = 1;
