@@ -226,7 +226,7 @@ figure table_4() {
 }
 
 figure figure_4() {
-  const std::string plain = "occ_avl_2";
+  const std::string plain = tree_of("occ_avl_2").compact;
   const std::string ret = "occ_avl_2/ret";
   const std::string unsafe = "occ_avl_2/unsafe";
   return {
@@ -270,8 +270,8 @@ figure baselines() {
 
 const std::vector<tree>& trees() {
   static const std::vector<tree> all{
-      {"occ_avl", "occ_avl/published", "occ_avl"},
-      {"occ_avl_2", "occ_avl_2/published", "occ_avl_2"},
+      {"occ_avl", "occ_avl/published", "occ_avl/segregated"},
+      {"occ_avl_2", "occ_avl_2/published", "occ_avl_2/segregated"},
       {"edge_int_lf", "edge_int_lf/published", "edge_int_lf/segregated"},
       {"log_int", "log_int/published", "log_int"},
       {"citrus", "citrus/published", "citrus"},

@@ -34,8 +34,6 @@ struct tree {
   const char* compact;
 };
 [[nodiscard]] const std::vector<tree>& trees();
-/// The balanced trees' best: its node split, its descents restarting at the root.
-inline constexpr const char* split_tree = "occ_avl_2/ret_split";
 
 /// A map to be measured.
 struct subject {

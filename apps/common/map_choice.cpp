@@ -32,7 +32,6 @@ std::vector<std::string> trees_of_the_study() {
     names.emplace_back(t.name);
     if (t.published != nullptr) names.emplace_back(t.published);
   }
-  names.emplace_back(atc18::split_tree);
   return names;
 }
 

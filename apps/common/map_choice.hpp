@@ -14,9 +14,8 @@ using facts_list = std::vector<const workload::subject_facts*>;
 /// Positions of the maps that a list of names stands for, in the order of the catalogue, each once. A name is
 /// an entry ("ticket", "ticket/shared_heap"), "all" (every algorithm at its default), "every" (every entry,
 /// peers aside) or "all-bst" (the ten trees of the ATC 2018 study, each at its default and with its published
-/// node, and the one with split nodes; standard error tells which of them this build has not). With placements,
-/// each algorithm named is taken with those instead of its default's. Throws usage_error with what there is to
-/// choose from.
+/// node; standard error tells which of them this build has not). With placements, each algorithm named is taken
+/// with those instead of its default's. Throws usage_error with what there is to choose from.
 [[nodiscard]] std::vector<std::size_t> positions_of(const facts_list& among,
                                                     const std::vector<std::string>& names,
                                                     const std::vector<std::string>& placements);

@@ -29,7 +29,7 @@ void declare_maps(CLI::App& verb, map_options& o) {
   verb.add_option(
           "--maps", o.maps,
           "Maps, comma-separated: names that `espalier list` shows, all, every, or all-bst (the trees of "
-          "the ATC 2018 study, compact, as published and split)")
+          "the ATC 2018 study, each as it ships and as published)")
       ->delimiter(',')
       ->type_name("NAMES")
       ->group(maps_group);

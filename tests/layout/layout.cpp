@@ -23,7 +23,7 @@ struct known_node {
   std::size_t front = 0;
 };
 constexpr known_node known_nodes[] = {
-    {"occ_avl", 56, 112},
+    {"occ_avl", 56, 112, 32},
     {"occ_avl_2", 56, 64, 32},
     {"edge_int_lf", 32, 40},  // 40 in the literature: whether a node is ready is a bit of its entry
     {"log_int", 64, 192},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -7,9 +8,11 @@
 #include <vector>
 
 #include "espalier/map/node_layout.hpp"
+#include "espalier/memory/split_clusters.hpp"
 #include "scheduled/battery/subject.hpp"
 #include "scheduled/battery/subject_of.hpp"
 #include "sim/memory/eager_reclaimer.hpp"
+#include "sim/memory/split_traced_heap.hpp"
 #include "sim/memory/traced_heap.hpp"
 
 // The scheduled scenarios for maps (battery/scenarios.cpp, battery/random_programs.cpp), to be run against
@@ -63,21 +66,32 @@ namespace detail {
 template <node_shape Shape>
 using layout_of_shape = std::conditional_t<Shape == node_shape::published, published_layout, compact_layout>;
 
+template <class Placement>
+struct traced {
+  using type = traced_heap;
+};
+template <std::size_t Front, std::size_t Rest>
+struct traced<split_clusters<Front, Rest>> {
+  using type = split_traced_heap<Front, Rest>;
+};
+
 template <class Map>
 struct simulated;
 template <template <class, class, class, class, class...> class Map, class K, class V, class Traits, class C,
           class... Rest>
 struct simulated<Map<K, V, Traits, C, Rest...>> {
-  using type = Map<K, V,
-                   typename Traits::template with_placement<traced_heap>::template with_reclaimer<
-                       eager_reclaimer>::template with_layout<layout_of_shape<Traits::layout_type::shape>>,
-                   C, Rest...>;
+  using type =
+      Map<K, V,
+          typename Traits::template with_placement<typename traced<typename Traits::placement_type>::type>::
+              template with_reclaimer<eager_reclaimer>::template with_layout<
+                  layout_of_shape<Traits::layout_type::shape>>,
+          C, Rest...>;
 };
 }  // namespace detail
 
 /// The same map with the placement that watches every block and the reclaimer that gives back at once, in one
-/// layout of its node's shape: nodes that merely lie otherwise take the same steps. Maps that put a reclaimer of their own in place of
-/// their traits' keep it.
+/// layout of its node's shape, split where that is: nodes that merely lie otherwise take the same steps. Maps that put a
+/// reclaimer of their own in place of their traits' keep it.
 template <class Map>
 using simulated_map = typename detail::simulated<Map>::type;
 

@@ -77,9 +77,10 @@
 // descent turns left at a node whose key is not larger; where it turns left below that, keys are smaller
 // still. So no such x lies before the node found. Where that is absent the scan goes on behind it.
 //
-// Placement. With a placement that splits nodes (memory/split_clusters.hpp) what a descent reads of a node lies
-// beside its parent where there was room, and the rest elsewhere: a descent that ends at an empty edge reads
-// nothing else, one that finds its key reads one rest. Rotations part neighbours. The head is then a block too.
+// Placement. With one that splits nodes, as the default does for keys of a word (memory/split_clusters.hpp), what a
+// descent reads of a node lies beside its parent where there was room, and the rest elsewhere: a descent that ends at
+// an empty edge reads nothing else, one that finds its key reads one rest. Rotations part neighbours. The head is
+// then a block too, so that making a map takes memory.
 //
 // Reclamation. splice() detaches a node; its caller alone retires it, when the locks are released. (I1) The
 // node hung on one edge, of its parent, which was locked and linked. (I2) Whether a node is spliced is read
@@ -111,10 +112,12 @@
 
 namespace espalier {
 
-/// Nodes in two places, for trees that no cache holds.
-using occ_avl_split_traits = map_traits::with_placement<split_clusters<32, 24>>;
+/// The default policies: nodes in two places, where what a descent reads of one takes half a line.
+template <class Key>
+using occ_avl_traits = std::conditional_t<sizeof(Key) <= sizeof(void*) && alignof(Key) <= alignof(void*),
+                                          map_traits::with_placement<split_clusters<32, 24>>, map_traits>;
 
-template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
+template <class Key, class Value, class Traits = occ_avl_traits<Key>, class Compare = std::less<Key>,
           class Design = occ_avl_by_synchrobench>
 class occ_avl
     : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>, Key, Value, Traits, Compare> {
