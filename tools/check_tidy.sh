@@ -1,21 +1,19 @@
 #!/usr/bin/env bash
-# Runs clang-tidy over the library, the maps' headers as one file; with the argument 1 over one driver of each
-# map, the simulator, the programs and the tests as well. Needs build/dev configured.
+# Runs clang-tidy over the library's headers, every map's among them; with the argument 1 over every source file too.
+# Needs build/dev configured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-pattern='/src/espalier/.*\.cpp$'
+all_headers=build/dev/all_headers.cpp
+find src/espalier -name '*.hpp' -printf '#include "espalier/%P"\n' | sort >"$all_headers"
+# As long as most of the others together: beside them.
+clang-tidy-19 -quiet --header-filter='.*/src/espalier/.*' "$all_headers" -- -std=c++20 -Isrc -Ibuild/dev/src/espalier/generated &
+headers=$!
+status=0
 if [[ ${1:-0} == 1 ]]; then
+  # One driver of each map; g++ has warnings that clang does not know.
   maps=$(find src/espalier/map/catalog -name '*.hpp' -printf '%f\n' | sed 's/\.hpp$//' | paste -sd '|')
-  pattern+="|/espalier_drivers.units/($maps)\.cpp$|/(sim|apps)/.*\.cpp$|/tests/.*\.cpp$"
+  run-clang-tidy-19 -quiet -p build/dev -j "$(nproc)" -extra-arg=-Wno-unknown-warning-option \
+    "/(src/espalier|sim|apps|preload|tests)/.*\.cpp$|/espalier_drivers.units/($maps)\.cpp$" || status=1
 fi
-all_maps=build/dev/all_maps.cpp
-find src/espalier/map/catalog -name '*.hpp' -printf '#include "espalier/map/catalog/%f"\n' | sort >"$all_maps"
-# The one file takes as long as most of the others together.
-clang-tidy-19 -quiet --header-filter='.*/src/espalier/.*' "$all_maps" -- -std=c++20 -Isrc &
-maps=$!
-# g++ has warnings that clang does not know.
-run-clang-tidy-19 -quiet -p build/dev -j "$(nproc)" -extra-arg=-Wno-unknown-warning-option "$pattern" || {
-  wait "$maps"
-  exit 1
-}
-wait "$maps"
+wait "$headers" || status=1
+exit "$status"
