@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <regex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -205,6 +206,15 @@ void run_inspect(const inspect_options& o) {
   inspect_models(o, examine);
 }
 
+/// A program is not started with settings that its recorder would refuse.
+CLI::Validator matching(const char* pattern, const char* wanted) {
+  return {[expected = std::regex(pattern), wanted](const std::string& given) {
+            return std::regex_match(given, expected) ? std::string()
+                                                     : fmt::format("'{}' is not {}", given, wanted);
+          },
+          ""};
+}
+
 }  // namespace
 
 void add_inspect_command(CLI::App& parser) {
@@ -253,18 +263,23 @@ void add_inspect_command(CLI::App& parser) {
           "--every", options->program.every,
           "Look every so many seconds as well; the last look is shown, and what grew from look to look")
       ->type_name("SECONDS")
+      ->check(matching("[0-9]{1,9}", "a whole number of seconds, 0 for none"))
       ->group(program_group);
   verb->add_option(
           "--sample", options->program.sample,
           "Remember a part only: blocks:N, bytes:N or regions:N (one in N); slows the program down less")
       ->type_name("HOW")
+      ->check(matching("all|(blocks|bytes|regions):[1-9][0-9]{0,11}",
+                       "all, or blocks:N, bytes:N or regions:N: one in N is recorded"))
       ->group(program_group);
   verb->add_option("--frames", options->program.frames,
                    "Frames of a call site, 1 to 16: more name more of a stripped program, and cost more")
       ->type_name("N")
+      ->check(matching("[1-9]|1[0-6]", "a number from 1 to 16"))
       ->group(program_group);
   verb->add_option("--follow", options->program.follow, "none, forks or all: children that are recorded too")
       ->type_name("WHOM")
+      ->check(matching("none|forks|all", "none, forks or all"))
       ->group(program_group);
   verb->add_flag("--pointers", options->program.pointers, "Look for pointers between blocks")
       ->group(program_group);
