@@ -273,7 +273,8 @@ void add_inspect_command(CLI::App& parser) {
                        "all, or blocks:N, bytes:N or regions:N: one in N is recorded"))
       ->group(program_group);
   verb->add_option("--frames", options->program.frames,
-                   "Frames of a call site, 1 to 16: more name more of a stripped program, and cost more")
+                   "Frames of a call site, 1 to 16, if not said 12: more name more of a stripped program, "
+                   "and cost more")
       ->type_name("N")
       ->check(matching("[1-9]|1[0-6]", "a number from 1 to 16"))
       ->group(program_group);

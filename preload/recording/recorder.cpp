@@ -96,12 +96,25 @@ void recorder::allocated_slowly(void* block, std::size_t asked, std::size_t held
     const std::uint64_t chance = settings_.sample.needs_chance() ? random() : 0;
     if (state_.load(std::memory_order_relaxed) != state::on ||
         !settings_.sample.takes(address_of(block), asked, chance)) {
-      count(passed_over_);
+      pass_over();
     } else {
       enter_by_stack(block, asked, held, by);
     }
   }
   take_due_snapshots();
+}
+
+void recorder::pass_over() noexcept {
+  thread_record* const mine = record_of_this_thread();
+  if (mine == nullptr) return count(passed_over_);
+  // relaxed: the owner alone counts.
+  mine->passed_over.store(mine->passed_over.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+std::uint64_t recorder::passed_over() noexcept {
+  std::uint64_t sum = passed_over_.load(std::memory_order_relaxed);
+  threads_.for_each([&](thread_record& each) { sum += each.passed_over.load(std::memory_order_relaxed); });
+  return sum;
 }
 
 thread_record* recorder::record_of_this_thread() noexcept {

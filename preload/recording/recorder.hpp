@@ -116,9 +116,7 @@ class recorder {
   void after_fork_in_child() noexcept;
 
   /// Blocks that the program was given and the sample left out.
-  [[nodiscard]] std::uint64_t passed_over() const noexcept {
-    return passed_over_.load(std::memory_order_relaxed);
-  }
+  [[nodiscard]] std::uint64_t passed_over() noexcept;
   /// Blocks given or taken while the thread was in our code: those of a signal handler, and our own.
   [[nodiscard]] std::uint64_t unseen() const noexcept { return unseen_.load(std::memory_order_relaxed); }
   /// Why blocks are no longer taken in; null while they are.
@@ -146,6 +144,7 @@ class recorder {
     what.fetch_add(1, std::memory_order_relaxed);  // relaxed: figures that guard no data
   }
   std::uint64_t random() noexcept;
+  void pass_over() noexcept;
   void allocated_slowly(void* block, std::size_t asked, std::size_t held, const caller_state& by) noexcept;
   bool freeing_old(std::uintptr_t address, block_record* removed) noexcept;
   void judge_quick() noexcept;

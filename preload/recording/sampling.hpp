@@ -23,7 +23,7 @@ struct sampling {
 
   /// True where frees of blocks at this address can concern the record.
   [[nodiscard]] bool may_hold(std::uintptr_t address) const noexcept {
-    return how != kind::regions || workload::mix64((address >> region_bits) + 1) % every == 0;
+    return how != kind::regions || scaled(workload::mix64((address >> region_bits) + 1)) == 0;
   }
 
   [[nodiscard]] bool needs_chance() const noexcept { return how == kind::blocks || how == kind::bytes; }

@@ -20,7 +20,7 @@ enum class followed : std::uint8_t {
 struct settings {
   /// Where snapshots go: an absolute path in which %p stands for the process and %n for how many came before.
   std::array<char, 4096> file{};
-  unsigned frames = 6;
+  unsigned frames = 12;
   sampling sample;
   int signal = 0;              ///< 0: none
   std::uint64_t every_ms = 0;  ///< 0: no snapshots by time

@@ -20,6 +20,8 @@ struct thread_record {
   std::atomic<bool> owned;
   /// Blocks that the owner is to enter in the table at once: others gave some of its young ones back.
   std::atomic<std::uint32_t> no_young;
+  /// Blocks that the sample left out, of all owners.
+  std::atomic<std::uint64_t> passed_over;
   thread_record* next;  // never changes once the record is in the list
 };
 

@@ -498,8 +498,8 @@ class RealPrograms(InspectTest):
         self.same("sqlite3", ":memory:", sent=sent)
         # At its end it has given all back; here it ends where it holds the table.
         sent += "\n.exit 4\n"
-        near = self.same("sqlite3", ":memory:", sent=sent, status=4)
-        far = self.same("sqlite3", ":memory:", sent=sent, status=4, options=("--frames", "12"))
+        near = self.same("sqlite3", ":memory:", sent=sent, status=4, options=("--frames", "6"))
+        far = self.same("sqlite3", ":memory:", sent=sent, status=4)
         self.assertGreater(sum(far.values()), 50_000, "the table is there")
         self.assertLess(far["function start"], 0.2 * sum(far.values()), "libsqlite3 exports its outer functions")
         self.assertLess(far["function start"], near["function start"])

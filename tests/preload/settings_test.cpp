@@ -53,7 +53,7 @@ TEST(preload_settings, are_what_the_readme_says_where_nothing_is_set) {
   const settings got = read({"HOME=/", "ESPALIER_OTHER=1"});
   EXPECT_THAT(got.file.data(), ::testing::EndsWith("/espalier-inspect.%p"));
   EXPECT_EQ(got.file[0], '/');
-  EXPECT_EQ(got.frames, 6U);
+  EXPECT_EQ(got.frames, 12U);
   EXPECT_EQ(got.sample.how, sampling::kind::all);
   EXPECT_EQ(got.signal, SIGUSR2);
   EXPECT_EQ(got.every_ms, 0U);
