@@ -5,27 +5,30 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-#include <cerrno>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 
-#include "preload/interposed/bootstrap_arena.hpp"
-#include "preload/interposed/next_malloc.hpp"
 #include "preload/interposed/process.hpp"
 #include "preload/interposed/recorded_block.hpp"
+#include "preload/next/bootstrap.hpp"
+#include "preload/next/next_malloc.hpp"
 
 namespace {
 
+using espalier::preload::aligned_from_bootstrap;
+using espalier::preload::array_from_bootstrap;
 using espalier::preload::block_record;
+using espalier::preload::bootstrap;
+using espalier::preload::from_bootstrap;
+using espalier::preload::moved_from_bootstrap;
 using espalier::preload::next;
 using espalier::preload::next_malloc;
+using espalier::preload::out_of_memory;
+using espalier::preload::page;
+using espalier::preload::pages_from_bootstrap;
 using espalier::preload::process_recorder;
 using espalier::preload::recorded;
 using espalier::preload::recorded_unless_passed_on;
 using espalier::preload::this_thread;
-
-constinit espalier::preload::bootstrap_arena bootstrap;
 
 }  // namespace
 
@@ -48,16 +51,6 @@ void record_block(const next_malloc& of, void* block, std::size_t asked, const c
 
 namespace {
 
-void* out_of_memory() noexcept {
-  errno = ENOMEM;
-  return nullptr;
-}
-
-void* from_bootstrap(std::size_t bytes, std::size_t align = 1) noexcept {
-  void* const block = bootstrap.allocate(bytes, align);
-  return block != nullptr ? block : out_of_memory();
-}
-
 __attribute__((always_inline)) inline void* resized(const next_malloc& of, void* old, std::size_t bytes,
                                                     void* (*call)(const next_malloc&, void*, std::size_t,
                                                                   std::size_t),
@@ -73,20 +66,6 @@ __attribute__((always_inline)) inline void* resized(const next_malloc& of, void*
   return nullptr;
 }
 
-/// A block of the bootstrap arena moves to the allocator, or within the arena while there is none.
-void* moved_from_bootstrap(const next_malloc* to, void* old, std::size_t bytes) noexcept {
-  const std::size_t before = bootstrap.bytes(old);
-  void* const block = to != nullptr ? to->malloc(bytes) : from_bootstrap(bytes);
-  if (block != nullptr) std::memcpy(block, old, bytes < before ? bytes : before);
-  return block;
-}
-
-std::size_t round_up(std::size_t bytes, std::size_t unit) noexcept {
-  return (bytes + unit - 1) / unit * unit;
-}
-
-constexpr std::size_t page = 4096;
-
 }  // namespace
 
 #pragma GCC visibility push(default)
@@ -100,10 +79,7 @@ void* malloc(std::size_t bytes) noexcept {
 
 void* calloc(std::size_t count, std::size_t size) noexcept {
   const next_malloc* const to = next();
-  if (to == nullptr) {
-    std::size_t bytes = 0;
-    return __builtin_mul_overflow(count, size, &bytes) ? out_of_memory() : from_bootstrap(bytes);
-  }
+  if (to == nullptr) return array_from_bootstrap(count, size);
   return recorded(*to, to->calloc(count, size), count * size);
 }
 
@@ -156,10 +132,7 @@ void* reallocarray(void* old, std::size_t count, std::size_t size) noexcept {
 
 int posix_memalign(void** block, std::size_t align, std::size_t bytes) noexcept {
   const next_malloc* const to = next();
-  if (to == nullptr) {
-    *block = bootstrap.allocate(bytes, align);
-    return *block == nullptr ? ENOMEM : 0;
-  }
+  if (to == nullptr) return aligned_from_bootstrap(block, align, bytes);
   const int failure = to->posix_memalign(block, align, bytes);
   if (failure == 0) recorded(*to, *block, bytes);
   return failure;
@@ -185,7 +158,7 @@ void* valloc(std::size_t bytes) noexcept {
 
 void* pvalloc(std::size_t bytes) noexcept {
   const next_malloc* const to = next();
-  if (to == nullptr) return from_bootstrap(round_up(bytes, page), page);
+  if (to == nullptr) return pages_from_bootstrap(bytes);
   return recorded(*to, to->pvalloc(bytes), bytes);
 }
 

@@ -12,8 +12,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "preload/interposed/next_malloc.hpp"
+#include "preload/environment/complaint.hpp"
 #include "preload/interposed/process.hpp"
+#include "preload/next/next_malloc.hpp"
 
 namespace espalier::preload {
 
@@ -42,14 +43,6 @@ void listen_to(int number) noexcept {
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   sigaction(number, &action, nullptr);
-}
-
-void say(const char* what) noexcept {
-  constexpr const char before[] = "espalier: the program is not recorded: ";
-  // Nothing is left to do where standard error is closed.
-  if (write(STDERR_FILENO, before, sizeof before - 1) < 0) return;
-  if (write(STDERR_FILENO, what, std::strlen(what)) < 0) return;
-  if (write(STDERR_FILENO, "\n", 1) < 0) return;
 }
 
 /// The executable's own malloc serves its libraries too.
@@ -92,7 +85,7 @@ void begin_recording(char** environment) noexcept {
   const char* const wrong = read_settings(environment, how);
   if (how.follow != followed::all) remove_from_environment(environment, library_name);
   if (wrong != nullptr) {
-    say(wrong);
+    complain("the program is not recorded: ", wrong);
   } else if (next() != nullptr) {
     dl_find_object own{};
     _dl_find_object(reinterpret_cast<void*>(&begin_recording), &own);

@@ -9,9 +9,9 @@
 #include <atomic>
 #include <cstddef>
 
-#include "preload/interposed/next_malloc.hpp"
 #include "preload/interposed/process.hpp"
 #include "preload/interposed/recorded_block.hpp"
+#include "preload/next/next_malloc.hpp"
 
 namespace {
 

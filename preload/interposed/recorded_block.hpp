@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-#include "preload/interposed/next_malloc.hpp"
 #include "preload/interposed/process.hpp"
+#include "preload/next/next_malloc.hpp"
 #include "preload/recording/call_stack.hpp"
 
 namespace espalier::preload {

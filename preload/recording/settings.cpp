@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "preload/environment/knobs.hpp"
+#include "preload/environment/number.hpp"
 #include "preload/recording/call_stack.hpp"
 #include "preload/recording/text.hpp"
 
@@ -15,20 +17,6 @@ constexpr const char prefix[] = "ESPALIER_INSPECT_";
 constexpr std::size_t prefix_size = sizeof prefix - 1;
 
 bool is(const char* text, const char* word) noexcept { return std::strcmp(text, word) == 0; }
-
-/// A whole decimal number up to `most`.
-bool read_number(const char* text, std::uint64_t most, std::uint64_t& to) noexcept {
-  if (*text == 0) return false;
-  std::uint64_t value = 0;
-  for (; *text != 0; ++text) {
-    if (*text < '0' || *text > '9') return false;
-    const auto digit = static_cast<std::uint64_t>(*text - '0');
-    if (value > (most - digit) / 10) return false;
-    value = 10 * value + digit;
-  }
-  to = value;
-  return value <= most;
-}
 
 const char* read_file(const char* value, settings& to) noexcept {
   text path(to.file.data(), to.file.size());
@@ -135,11 +123,7 @@ const char* read_seed(const char* value, settings& to) noexcept {
              : "ESPALIER_INSPECT_SEED is not a whole number below 2^64";
 }
 
-struct knob {
-  const char* name;
-  const char* (*read)(const char* value, settings& to) noexcept;
-};
-constexpr std::array<knob, 9> knobs{{
+constexpr std::array<knob<settings>, 9> knobs{{
     {"FILE", read_file},
     {"FRAMES", read_frames},
     {"SAMPLE", read_sample},
@@ -182,23 +166,10 @@ const char* read_settings(char* const* environment, settings& to) noexcept {
   to = {};
   to.signal = SIGUSR2;
   if (const char* const wrong = read_file("espalier-inspect.%p", to)) return wrong;
-  for (; environment != nullptr && *environment != nullptr; ++environment) {
-    if (!is_ours(*environment)) continue;
-    const char* const name = *environment + prefix_size;
-    const char* const equals = std::strchr(name, '=');
-    if (equals == nullptr) continue;
-    const auto size = static_cast<std::size_t>(equals - name);
-    bool known = false;
-    for (const knob& each : knobs) {
-      if (std::strlen(each.name) != size || std::memcmp(each.name, name, size) != 0) continue;
-      known = true;
-      if (const char* const wrong = each.read(equals + 1, to)) return wrong;
-    }
-    if (!known)
-      return "there is an ESPALIER_INSPECT_ variable other than FILE, FRAMES, SAMPLE, SIGNAL, EVERY, FOLLOW, "
-             "POINTERS, MEMORY and SEED";
-  }
-  return nullptr;
+  return read_knobs(environment, prefix, knobs,
+                    "there is an ESPALIER_INSPECT_ variable other than FILE, FRAMES, SAMPLE, SIGNAL, EVERY, "
+                    "FOLLOW, POINTERS, MEMORY and SEED",
+                    to);
 }
 
 void remove_from_environment(char** environment, const char* library) noexcept {

@@ -1,10 +1,8 @@
-#include "preload/interposed/next_malloc.hpp"
+#include "preload/next/next_malloc.hpp"
 
 #include <dlfcn.h>
 
 #include <atomic>
-
-#include "preload/recording/thread_state.hpp"
 
 namespace espalier::preload {
 namespace {

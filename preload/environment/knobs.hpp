@@ -1,0 +1,41 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+namespace espalier::preload {
+
+/// A variable of a library's, by its name behind the library's prefix.
+template <class Settings>
+struct knob {
+  const char* name;
+  /// Null, or a line without its end that says what is wrong with the value and what would be right.
+  const char* (*read)(const char* value, Settings& to) noexcept;
+};
+
+/// Reads what an environment says with one prefix. Null, or what the first wrong variable is told: `unknown`, where
+/// no knob has its name. Allocates nothing.
+template <class Settings, std::size_t Count>
+[[nodiscard]] const char* read_knobs(char* const* environment, const char* prefix,
+                                     const std::array<knob<Settings>, Count>& knobs, const char* unknown,
+                                     Settings& to) noexcept {
+  const std::size_t prefix_size = std::strlen(prefix);
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    if (std::strncmp(*environment, prefix, prefix_size) != 0) continue;
+    const char* const name = *environment + prefix_size;
+    const char* const equals = std::strchr(name, '=');
+    if (equals == nullptr) continue;
+    const auto size = static_cast<std::size_t>(equals - name);
+    bool known = false;
+    for (const knob<Settings>& each : knobs) {
+      if (std::strlen(each.name) != size || std::memcmp(each.name, name, size) != 0) continue;
+      known = true;
+      if (const char* const wrong = each.read(equals + 1, to)) return wrong;
+    }
+    if (!known) return unknown;
+  }
+  return nullptr;
+}
+
+}  // namespace espalier::preload
