@@ -57,6 +57,8 @@ class recorded_programs {
   outcome run(const std::vector<std::string>& command, const variables& settings = {}) const;
   /// By itself.
   outcome run_plainly(const std::vector<std::string>& command) const;
+  /// With variables of any name.
+  outcome start(const std::vector<std::string>& command, const variables& environment) const;
 
   [[nodiscard]] std::filesystem::path folder() const { return folder_; }
   /// Names of the files there.
@@ -64,8 +66,6 @@ class recorded_programs {
   [[nodiscard]] recording read(const std::string& file = "snapshot") const;
 
  private:
-  outcome start(const std::vector<std::string>& command, const variables& environment) const;
-
   std::filesystem::path folder_;
 };
 

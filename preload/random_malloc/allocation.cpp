@@ -1,0 +1,186 @@
+// malloc and its kin, which ask the next allocator for a little more than they are asked for. What is behind that
+// allocator's names, operator new of jemalloc say, gets what it asks for.
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "espalier/workload/random.hpp"
+#include "preload/environment/complaint.hpp"
+#include "preload/environment/last_words.hpp"
+#include "preload/next/bootstrap.hpp"
+#include "preload/next/next_malloc.hpp"
+#include "preload/random_malloc/padding.hpp"
+#include "preload/random_malloc/random_settings.hpp"
+#include "preload/recording/text.hpp"
+
+namespace {
+
+using espalier::preload::aligned_from_bootstrap;
+using espalier::preload::array_from_bootstrap;
+using espalier::preload::bootstrap;
+using espalier::preload::from_bootstrap;
+using espalier::preload::moved_from_bootstrap;
+using espalier::preload::next;
+using espalier::preload::next_malloc;
+using espalier::preload::out_of_memory;
+using espalier::preload::page;
+using espalier::preload::pages_from_bootstrap;
+
+constinit espalier::preload::random_settings settings;
+constinit espalier::preload::last_words last_words;
+
+enum class beginning : std::uint8_t { before, under_way, done };
+constinit std::atomic<beginning> begun{beginning::before};
+
+struct counts {
+  std::atomic<std::uint64_t> blocks{0};
+  std::atomic<std::uint64_t> bytes{0};
+  std::atomic<std::uint64_t> added{0};
+};
+constinit counts told;
+
+/// Threads are numbered as they first allocate: a program that starts them in one order repeats itself.
+constinit std::atomic<std::uint64_t> threads{0};
+
+struct thread_random {
+  bool started = false;
+  espalier::workload::random_generator generator{0};
+};
+thread_local constinit thread_random random_of_thread;
+
+__attribute__((noinline)) void begin(char** environment) noexcept {
+  auto expected = beginning::before;
+  if (!begun.compare_exchange_strong(expected, beginning::under_way)) return;
+  const int kept = errno;
+  if (const char* const wrong = espalier::preload::read_random_settings(environment, settings))
+    espalier::preload::complain("blocks are padded as without variables: ", wrong);
+  if (settings.stats) last_words.keep();
+  errno = kept;
+  // order: begin (release) -> request (acquire)
+  begun.store(beginning::done, std::memory_order_release);
+}
+
+/// What to ask for. Until the C library has its environment, that is what we are asked for.
+std::size_t request(std::size_t bytes, std::size_t align = 1) noexcept {
+  if (begun.load(std::memory_order_acquire) != beginning::done) [[unlikely]] {
+    if (environ != nullptr) begin(environ);
+    if (begun.load(std::memory_order_acquire) != beginning::done) return bytes;
+  }
+  if (!random_of_thread.started) [[unlikely]] {
+    // relaxed: only to be told apart.
+    const std::uint64_t number = threads.fetch_add(1, std::memory_order_relaxed);
+    random_of_thread = {true, espalier::workload::random_generator(settings.seed, number)};
+  }
+  const std::size_t wanted =
+      espalier::preload::padded(bytes, align, settings.largest, random_of_thread.generator);
+  if (settings.stats) [[unlikely]] {
+    told.blocks.fetch_add(1, std::memory_order_relaxed);
+    told.bytes.fetch_add(bytes, std::memory_order_relaxed);
+    told.added.fetch_add(wanted - bytes, std::memory_order_relaxed);
+  }
+  return wanted;
+}
+
+void* resized(void* old, std::size_t bytes) noexcept {
+  const next_malloc* const to = next();
+  if (to == nullptr && old == nullptr) return from_bootstrap(bytes);
+  if (old != nullptr && bootstrap.contains(old))
+    return moved_from_bootstrap(to, old, to == nullptr ? bytes : request(bytes));
+  if (to == nullptr) return out_of_memory();
+  // Of no bytes, a block is given back.
+  return to->realloc(old, old != nullptr && bytes == 0 ? 0 : request(bytes));
+}
+
+__attribute__((constructor)) void begin_with_library(int, char**, char** environment) { begin(environment); }
+
+__attribute__((destructor)) void end_with_library() {
+  if (!settings.stats) return;
+  const std::uint64_t bytes = told.bytes.load(std::memory_order_relaxed);
+  const std::uint64_t added = told.added.load(std::memory_order_relaxed);
+  char line[256];
+  espalier::preload::text words(line, sizeof line);
+  words << "espalier: random, process " << static_cast<std::uint64_t>(getpid()) << ": "
+        << told.blocks.load(std::memory_order_relaxed) << " blocks, " << bytes << " bytes asked for, "
+        << added << " added (" << (bytes == 0 ? 0 : added * 100 / bytes) << " %)\n";
+  last_words.say(words.c_str(), words.size());
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+void* malloc(std::size_t bytes) noexcept {
+  const next_malloc* const to = next();
+  return to == nullptr ? from_bootstrap(bytes) : to->malloc(request(bytes));
+}
+
+void* calloc(std::size_t count, std::size_t size) noexcept {
+  const next_malloc* const to = next();
+  if (to == nullptr) return array_from_bootstrap(count, size);
+  std::size_t bytes = 0;
+  // What a failure looks like is the allocator's doing.
+  if (__builtin_mul_overflow(count, size, &bytes)) return to->calloc(count, size);
+  return to->calloc(1, request(bytes));
+}
+
+void free(void* block) noexcept {
+  if (block == nullptr || bootstrap.contains(block)) return;
+  if (const next_malloc* const to = next()) to->free(block);
+}
+
+void* realloc(void* old, std::size_t bytes) noexcept { return resized(old, bytes); }
+
+void* reallocarray(void* old, std::size_t count, std::size_t size) noexcept {
+  std::size_t bytes = 0;
+  return __builtin_mul_overflow(count, size, &bytes) ? out_of_memory() : resized(old, bytes);
+}
+
+int posix_memalign(void** block, std::size_t align, std::size_t bytes) noexcept {
+  const next_malloc* const to = next();
+  return to == nullptr ? aligned_from_bootstrap(block, align, bytes)
+                       : to->posix_memalign(block, align, request(bytes, align));
+}
+
+void* aligned_alloc(std::size_t align, std::size_t bytes) noexcept {
+  const next_malloc* const to = next();
+  return to == nullptr ? from_bootstrap(bytes, align) : to->aligned_alloc(align, request(bytes, align));
+}
+
+void* memalign(std::size_t align, std::size_t bytes) noexcept {
+  const next_malloc* const to = next();
+  return to == nullptr ? from_bootstrap(bytes, align) : to->memalign(align, request(bytes, align));
+}
+
+// Blocks that begin a page begin in one set of the cache, whatever is added.
+
+void* valloc(std::size_t bytes) noexcept {
+  const next_malloc* const to = next();
+  return to == nullptr ? from_bootstrap(bytes, page) : to->valloc(bytes);
+}
+
+void* pvalloc(std::size_t bytes) noexcept {
+  const next_malloc* const to = next();
+  return to == nullptr ? pages_from_bootstrap(bytes) : to->pvalloc(bytes);
+}
+
+std::size_t malloc_usable_size(void* block) noexcept {
+  if (block != nullptr && bootstrap.contains(block)) return bootstrap.bytes(block);
+  const next_malloc* const to = next();
+  return to == nullptr || to->malloc_usable_size == nullptr ? 0 : to->malloc_usable_size(block);
+}
+
+// The next allocator would take the sizes for those that it was asked for: C23's, and jemalloc's.
+
+void free_sized(void* block, std::size_t) noexcept { free(block); }
+void free_aligned_sized(void* block, std::size_t, std::size_t) noexcept { free(block); }
+void sdallocx(void* block, std::size_t, int) noexcept { free(block); }
+
+}  // extern "C"
+#pragma GCC visibility pop
