@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 
@@ -18,33 +19,72 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Interrupts from the keyboard pass this process by, as in system(3); a child has them as this process had.
-class ignored_interrupts {
+std::atomic<pid_t> running_child{0};
+static_assert(std::atomic<pid_t>::is_always_lock_free);
+
+void hand_on(int signal) {
+  const int kept = errno;
+  if (const pid_t child = running_child.load(); child > 0) kill(child, signal);
+  errno = kept;
+}
+
+/// While a child runs, interrupts from the keyboard pass this process by, as in system(3), and requests to end are
+/// handed on to it. The child has signals as this process had them.
+class signals_for_child {
  public:
-  ignored_interrupts() {
+  signals_for_child() {
     posix_spawnattr_init(&for_child_);
     sigset_t restored;
     sigemptyset(&restored);
     struct sigaction ignore{};
     ignore.sa_handler = SIG_IGN;
-    for (std::size_t i = 0; i < signals.size(); ++i) {
-      sigaction(signals[i], &ignore, &before_[i]);
-      if (before_[i].sa_handler != SIG_IGN) sigaddset(&restored, signals[i]);
+    for (std::size_t i = 0; i < interrupts.size(); ++i) {
+      sigaction(interrupts[i], &ignore, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) sigaddset(&restored, interrupts[i]);
+    }
+    // Until there is a child, requests wait.
+    sigset_t held;
+    sigemptyset(&held);
+    for (const int request : requests) sigaddset(&held, request);
+    sigprocmask(SIG_BLOCK, &held, &mask_before_);
+    struct sigaction handed{};
+    handed.sa_handler = hand_on;
+    handed.sa_flags = SA_RESTART;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      sigaction(requests[i], nullptr, &requests_before_[i]);
+      if (requests_before_[i].sa_handler == SIG_DFL) sigaction(requests[i], &handed, nullptr);
     }
     posix_spawnattr_setsigdefault(&for_child_, &restored);
-    posix_spawnattr_setflags(&for_child_, POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&for_child_, &mask_before_);
+    posix_spawnattr_setflags(&for_child_, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
   }
-  ignored_interrupts(const ignored_interrupts&) = delete;
-  ignored_interrupts& operator=(const ignored_interrupts&) = delete;
-  ~ignored_interrupts() {
-    for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before_[i], nullptr);
+  signals_for_child(const signals_for_child&) = delete;
+  signals_for_child& operator=(const signals_for_child&) = delete;
+  ~signals_for_child() {
+    for (std::size_t i = 0; i < interrupts.size(); ++i) sigaction(interrupts[i], &before_[i], nullptr);
+    for (std::size_t i = 0; i < requests.size(); ++i) sigaction(requests[i], &requests_before_[i], nullptr);
+    sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
     posix_spawnattr_destroy(&for_child_);
   }
   [[nodiscard]] const posix_spawnattr_t* for_child() const noexcept { return &for_child_; }
 
+  /// Its status, as waitpid() gives it, when it has ended.
+  [[nodiscard]] int status_of(pid_t child) const {
+    running_child = child;
+    sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    running_child = 0;
+    return status;
+  }
+
  private:
-  static constexpr std::array signals{SIGINT, SIGQUIT};
-  std::array<struct sigaction, signals.size()> before_{};
+  static constexpr std::array interrupts{SIGINT, SIGQUIT};
+  static constexpr std::array requests{SIGTERM, SIGHUP};
+  std::array<struct sigaction, interrupts.size()> before_{};
+  std::array<struct sigaction, requests.size()> requests_before_{};
+  sigset_t mask_before_{};
   posix_spawnattr_t for_child_{};
 };
 
@@ -60,15 +100,13 @@ std::optional<int> run_child(const std::vector<std::string>& command, child_outp
   if (output == child_output::dropped)
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   std::fflush(stdout);  // what was said before comes before what the child says
-  const ignored_interrupts ignored;
+  const signals_for_child signals;
   pid_t child = 0;
   const int failed =
-      posix_spawnp(&child, arguments[0], &actions, ignored.for_child(), arguments.data(), environ);
+      posix_spawnp(&child, arguments[0], &actions, signals.for_child(), arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) return std::nullopt;
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = signals.status_of(child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -11,6 +11,7 @@ void add_bench_command(CLI::App& parser);
 void add_inspect_command(CLI::App& parser);
 void add_list_command(CLI::App& parser);
 void add_report_command(CLI::App& parser);
+void add_run_command(CLI::App& parser);
 void add_simulate_command(CLI::App& parser);
 void add_completion_command(CLI::App& parser);
 

@@ -45,6 +45,13 @@ std::string bash_script(const CLI::App& parser) {
   return fmt::format(R"(# bash completion for espalier; load it with: source <(espalier completion)
 _espalier() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} words=''
+  local i
+  for ((i = 2; i < COMP_CWORD; ++i)); do
+    [[ ${{COMP_WORDS[i]}} == -- ]] || continue
+    if ((i == COMP_CWORD - 1)); then COMPREPLY=($(compgen -c -- "$current")); else
+    COMPREPLY=($(compgen -f -- "$current")); fi
+    return
+  done
   case $previous in
     --maps)
       local done=''
@@ -63,6 +70,8 @@ _espalier() {{
     --model) words='all {models}' ;;
     --placement)
       words='all {placements}' ;;
+    --malloc) words='index-aware random system' ;;
+    --locks) words='tts tle system' ;;
     --order) words='scrambled sequential' ;;
     --study)
       words='atc18'

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   add_bench_command(parser);
   add_simulate_command(parser);
   add_inspect_command(parser);
+  add_run_command(parser);
   add_list_command(parser);
   add_report_command(parser);
   add_completion_command(parser);

@@ -2,59 +2,28 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <iterator>
 #include <map>
-#include <memory>
 #include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include "apps/common/child.hpp"
 #include "apps/common/scratch_folder.hpp"
-#include "apps/common/usage_error.hpp"
 #include "espalier/inspect/snapshot_file.hpp"
 #include "espalier/programs/call_sites.hpp"
 #include "espalier/programs/code_names.hpp"
-#include "espalier/programs/preload_obstacle.hpp"
 #include "espalier/programs/site_names.hpp"
+#include "preloaded_program.hpp"
 
 namespace espalier::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A variable of this process's environment, for what it starts; as before when the scope is left.
-class scoped_variable {
- public:
-  scoped_variable(std::string name, const std::string& value) : name_(std::move(name)) {
-    if (const char* const before = getenv(name_.c_str())) before_ = before;
-    setenv(name_.c_str(), value.c_str(), 1);
-  }
-  scoped_variable(const scoped_variable&) = delete;
-  scoped_variable& operator=(const scoped_variable&) = delete;
-  ~scoped_variable() {
-    if (before_)
-      setenv(name_.c_str(), before_->c_str(), 1);
-    else
-      unsetenv(name_.c_str());
-  }
-
- private:
-  std::string name_;
-  std::optional<std::string> before_;
-};
-
-std::string preload_list(const fs::path& library) {
-  const char* const before = getenv("LD_PRELOAD");
-  return before == nullptr || *before == '\0' ? library.string()
-                                              : fmt::format("{}:{}", library.string(), before);
-}
 
 /// In their order. Snapshots are called by their numbers; those of other processes have something behind.
 std::vector<fs::path> snapshots_in(const fs::path& folder) {
@@ -142,32 +111,19 @@ look look_at(const inspect::snapshot& s) {
 }  // namespace
 
 recorded_program run_recorded(const recording_options& how) {
-  const auto library = find_companion("../../preload/libespalier-inspect.so", ESPALIER_INSPECT_INSTALLED);
-  if (!library)
-    throw usage_error(
-        "inspect: this program was installed or built without libespalier-inspect.so; build it without "
-        "sanitizers");
-  if (const auto obstacle = programs::preload_obstacle(how.command.front())) throw usage_error(*obstacle);
-
+  const fs::path library = find_preload_library("inspect");
   const scratch_folder folder("espalier-inspect");
+  variables set{{"ESPALIER_INSPECT_FILE", (folder.path() / "%n").string()}};
+  const auto ask = [&](const char* name, const std::string& value) {
+    if (!value.empty()) set.emplace_back(fmt::format("ESPALIER_INSPECT_{}", name), value);
+  };
+  ask("EVERY", how.every);
+  ask("SAMPLE", how.sample);
+  ask("FRAMES", how.frames);
+  ask("FOLLOW", how.follow);
+  ask("POINTERS", how.pointers ? "1" : "");
   recorded_program done;
-  {
-    const scoped_variable preload("LD_PRELOAD", preload_list(*library));
-    const scoped_variable file("ESPALIER_INSPECT_FILE", (folder.path() / "%n").string());
-    std::vector<std::unique_ptr<scoped_variable>> others;
-    const auto set = [&](const char* name, const std::string& value) {
-      if (!value.empty())
-        others.push_back(std::make_unique<scoped_variable>(fmt::format("ESPALIER_INSPECT_{}", name), value));
-    };
-    set("EVERY", how.every);
-    set("SAMPLE", how.sample);
-    set("FRAMES", how.frames);
-    set("FOLLOW", how.follow);
-    set("POINTERS", how.pointers ? "1" : "");
-    const auto status = run_child(how.command);
-    if (!status) throw usage_error(fmt::format("{} could not be started", how.command.front()));
-    done.status = *status;
-  }
+  done.status = run_preloaded(how.command, {library}, set);
   const std::vector<fs::path> files = snapshots_in(folder.path());
   if (files.empty()) {
     done.remark =

@@ -6,12 +6,13 @@ import os
 import pathlib
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+
+import elf
 
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 KEYS = "100000"
@@ -274,13 +275,6 @@ class Programs(InspectTest):
 class Refusals(InspectTest):
     """What cannot be recorded is said in one line, before anything runs; what cannot be read, as well."""
 
-    # The header of a program for x86-64 (or another machine) with one segment of a kind.
-    @staticmethod
-    def program(machine: int = 62, segment: int = 3, bits: int = 2) -> bytes:
-        header = struct.pack("<4s12BHHIQQQIHHHHHH", b"\x7fELF", bits, 1, 1, *[0] * 9, 3, machine, 1, 0, 64, 0, 0, 64,
-                             56, 1, 64, 0, 0)
-        return header + struct.pack("<IIQQQQQQ", segment, 4, 0, 0, 0, 0, 0, 8)
-
     def refused_program(self, expected: str, content: bytes, mode: int = 0o755) -> None:
         with tempfile.TemporaryDirectory() as elsewhere:
             program = pathlib.Path(elsewhere) / "program"
@@ -291,13 +285,13 @@ class Refusals(InspectTest):
     def test_of_programs(self) -> None:
         self.refused("there is no program 'no-such-program'; name one in PATH", "--", "no-such-program")
         self.refused("no file that may be executed", "--", "/etc")
-        self.refused_program("no file that may be executed", self.program(), 0o644)
+        self.refused_program("no file that may be executed", elf.program(), 0o644)
         self.refused_program("neither a program nor a script", b"")
         self.refused_program("neither a program nor a script", b"echo without an interpreter\n")
         self.refused_program("'/no/such/interpreter', which there is not", b"#!/no/such/interpreter\n")
-        self.refused_program("linked statically", self.program(segment=1))
-        self.refused_program("another architecture", self.program(machine=183))
-        self.refused_program("another architecture", self.program(machine=3, bits=1))
+        self.refused_program("linked statically", elf.program(segment=1))
+        self.refused_program("another architecture", elf.program(machine=183))
+        self.refused_program("another architecture", elf.program(machine=3, bits=1))
 
     def test_of_programs_with_more_rights(self) -> None:
         if os.geteuid() != 0:

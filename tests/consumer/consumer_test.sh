@@ -53,6 +53,11 @@ if [[ -x $work/prefix/bin/espalier ]]; then
       --keys 1000 --json "$work/simulated.json" >/dev/null 2>&1
     [[ -s $work/simulated.json ]] || { echo "the installed simulator did not write its results"; exit 1; }
   fi
+  for library in "$work"/prefix/lib*/libespalier-random.so "$work"/prefix/lib*/*/libespalier-random.so; do
+    [[ -e $library ]] || continue
+    preloaded=$("$work/prefix/bin/espalier" run --malloc random -- printenv LD_PRELOAD)
+    [[ $preloaded == "$library" ]] || { echo "the installed command preloads '$preloaded'"; exit 1; }
+  done
   grep -q 'complete -F' "$work"/prefix/share/bash-completion/completions/espalier
 fi
 echo "consumer: all right"

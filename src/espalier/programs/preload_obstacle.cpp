@@ -66,8 +66,7 @@ std::optional<std::string> format_obstacle(const fs::path& file) {
     return fmt::format("'{}' is neither a program nor a script that names its interpreter; name a program",
                        file.string());
   if (!in || header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64)
-    return fmt::format("'{}' is a program for another architecture; only programs for x86-64 can be recorded",
-                       file.string());
+    return fmt::format("'{}' is a program for another architecture; name one for x86-64", file.string());
   in.seekg(static_cast<std::streamoff>(header.e_phoff));
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment{};

@@ -1,0 +1,92 @@
+#include <stdlib.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/common/usage_error.hpp"
+#include "commands.hpp"
+#include "preloaded_program.hpp"
+
+namespace espalier::app {
+namespace {
+
+struct run_options {
+  std::string malloc = "system";
+  std::string locks = "system";
+  bool stats = false;
+  std::vector<std::string> command;
+};
+
+int run_program(const run_options& o) {
+  if (o.command.empty())
+    throw usage_error("run needs a program: espalier run [options] -- PROGRAM ARGUMENTS");
+  const bool other_malloc = o.malloc != "system";
+  const bool other_locks = o.locks != "system";
+  if (o.stats && !other_malloc && !other_locks)
+    throw usage_error(
+        "--stats is told by the libraries, and this runs without; name one: --malloc index-aware or random, "
+        "--locks tts or tle");
+  std::vector<std::filesystem::path> libraries;
+  variables set;
+  if (other_malloc) {
+    const bool random = o.malloc == "random";
+    libraries.push_back(find_preload_library(random ? "random" : "malloc"));
+    if (o.stats) set.emplace_back(random ? "ESPALIER_RANDOM_STATS" : "ESPALIER_MALLOC_STATS", "1");
+    // A page that was not touched yet ends the transaction that touches it.
+    if (!random && o.locks == "tle" && getenv("ESPALIER_MALLOC_PREFAULT") == nullptr)
+      set.emplace_back("ESPALIER_MALLOC_PREFAULT", "1");
+  }
+  if (other_locks) {
+    libraries.push_back(find_preload_library("elide"));
+    set.emplace_back("ESPALIER_ELIDE_POLICY", o.locks);
+    if (o.stats) set.emplace_back("ESPALIER_ELIDE_STATS", "1");
+  }
+  return run_preloaded(o.command, libraries, set);
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& parser) {
+  const auto options = std::make_shared<run_options>();
+  CLI::App* const verb = parser.add_subcommand(
+      "run", "Run any program on another malloc or other locks, with its input and output untouched");
+  verb->add_option(
+          "--malloc", options->malloc,
+          "What allocates: index-aware, at strides that visit every set of a cache; random, the system's, "
+          "asked for a little more each time; system")
+      ->check(CLI::IsMember({"index-aware", "random", "system"}))
+      ->type_name("HOW")
+      ->capture_default_str();
+  verb->add_option(
+          "--locks", options->locks,
+          "What pthread_mutex is: tts, a test-and-test-and-set lock; tle, the same, elided by hardware "
+          "transactions where there are any; system")
+      ->check(CLI::IsMember({"tts", "tle", "system"}))
+      ->type_name("HOW")
+      ->capture_default_str();
+  verb->add_flag("--stats", options->stats,
+                 "Have the libraries tell on standard error, when the program ends, what they did");
+  verb->add_option(
+          "program", options->command,
+          "Any program that is linked dynamically; what it starts runs likewise. Its exit status is the "
+          "command's, 128 and the number where a signal ended it")
+      ->type_name("PROGRAM ...");
+  verb->footer(
+      "Examples\n"
+      "  what does placement do to a program, all else the same?\n"
+      "    perf stat espalier run --malloc system -- ./program\n"
+      "    perf stat espalier run --malloc index-aware -- ./program\n"
+      "  would luck do as well? another seed, more padding\n"
+      "    ESPALIER_RANDOM_SEED=7 ESPALIER_RANDOM_BYTES=496 espalier run --malloc random --stats -- "
+      "./program\n"
+      "  are its locks elided, and if not, why not?\n"
+      "    espalier run --malloc index-aware --locks tle --stats -- ./program its arguments\n"
+      "preload/README.md lists the variables of the libraries.");
+  verb->callback([options] {
+    if (const int status = run_program(*options); status != 0) throw CLI::RuntimeError(status);
+  });
+}
+
+}  // namespace espalier::app

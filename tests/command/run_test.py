@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+"""espalier run: programs on another malloc and other locks, and what it refuses."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import elf
+
+COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
+LIBRARIES = COMMAND.parent / "../../preload"
+PYTHON = "/usr/bin/python3"
+MAPS = "print({line.split()[5] for line in open('/proc/self/maps') if 'espalier-' in line})"
+
+
+class RunTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.command = COMMAND
+
+    def run_program(self, *arguments: str, given: str = "", **variables: str) -> subprocess.CompletedProcess:
+        environment = {name: value for name, value in os.environ.items()
+                       if name != "LD_PRELOAD" and not name.startswith("ESPALIER_")}
+        return subprocess.run([self.command, "run", *arguments], cwd=self.folder, capture_output=True, text=True,
+                              input=given, timeout=120, env={**environment, **variables})
+
+    def refused(self, expected: str, *arguments: str) -> None:
+        done = self.run_program(*arguments)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn(expected, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def needs(self, name: str) -> pathlib.Path:
+        library = LIBRARIES / f"libespalier-{name}.so"
+        if not library.exists():
+            self.skipTest(f"this build has no {library.name}")
+        return library.resolve()
+
+
+class Programs(RunTest):
+    WAYS = ((), ("--malloc", "system", "--locks", "system"), ("--malloc", "random"))
+
+    def ways(self):
+        for way in self.WAYS:
+            if "random" in way:
+                self.needs("random")
+            with self.subTest(way=way):
+                yield way
+
+    def test_keep_their_input_and_their_output(self) -> None:
+        for way in self.ways():
+            done = self.run_program(*way, "--", "sh", "-c", "cat; echo beside >&2", given="one\ntwo\n")
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "one\ntwo\n", "beside\n"))
+
+    def test_keep_their_arguments(self) -> None:
+        for way in self.ways():
+            done = self.run_program(*way, "--", "printf", "%s|", "--malloc", "a b", "", "--", "-x", "$HOME")
+            self.assertEqual(done.stdout, "--malloc|a b||--|-x|$HOME|")
+
+    def test_give_the_command_their_status(self) -> None:
+        for way in self.ways():
+            for script, status in (("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -TERM $$", 128 + 15),
+                                   ("kill -SEGV $$", 128 + 11)):
+                done = self.run_program(*way, "--", "sh", "-c", script)
+                self.assertEqual((done.returncode, done.stderr), (status, ""), script)
+
+    def test_are_given_requests_to_end(self) -> None:
+        script = "trap 'echo ended; exit 9' TERM HUP; echo ready; while :; do sleep 0.05; done"
+        for signal_sent in (signal.SIGTERM, signal.SIGHUP):
+            with subprocess.Popen([COMMAND, "run", "--", "sh", "-c", script], stdout=subprocess.PIPE, text=True) as ran:
+                assert ran.stdout is not None
+                self.assertEqual(ran.stdout.readline(), "ready\n")
+                ran.send_signal(signal_sent)
+                self.assertEqual(ran.stdout.read(), "ended\n")
+            self.assertEqual(ran.returncode, 9)
+
+    def test_have_signals_as_the_command_has_them(self) -> None:
+        script = ("import signal; names = ('SIGINT', 'SIGQUIT', 'SIGTERM', 'SIGHUP'); "
+                  "print([signal.getsignal(getattr(signal, name)) for name in names], "
+                  "signal.pthread_sigmask(signal.SIG_BLOCK, []))")
+        for before in ("", "trap '' HUP INT; "):
+            shell = ["sh", "-c", before + 'exec "$@"', "sh"]
+            plain = subprocess.run([*shell, PYTHON, "-c", script], capture_output=True, text=True, check=True)
+            done = subprocess.run([*shell, COMMAND, "run", "--", PYTHON, "-c", script], capture_output=True, text=True,
+                                  check=True)
+            self.assertEqual(done.stdout, plain.stdout)
+
+    def test_are_found_in_path_and_by_their_paths(self) -> None:
+        script = self.folder / "script"
+        script.write_text("#!/bin/sh\necho \"$0 $1\"\n")
+        script.chmod(0o755)
+        for way in self.ways():
+            self.assertEqual(self.run_program(*way, "--", "./script", "x").stdout, "./script x\n")
+            self.assertEqual(self.run_program(*way, "--", "script", PATH=f"{self.folder}:/usr/bin:/bin").stdout,
+                             f"{script} \n")
+
+
+class Libraries(RunTest):
+    def loaded(self, *arguments: str, **variables: str) -> str:
+        done = self.run_program(*arguments, "--", PYTHON, "-c", MAPS, **variables)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_are_in_the_program(self) -> None:
+        library = self.needs("random")
+        self.assertEqual(self.loaded("--malloc", "random"), f"{ {str(library)} }\n")
+        self.assertEqual(self.loaded("--malloc", "system"), "set()\n")
+
+    def test_are_in_what_the_program_starts(self) -> None:
+        library = self.needs("random")
+        done = self.run_program("--malloc", "random", "--", "sh", "-c", f'{PYTHON} -c "{MAPS}"; true')
+        self.assertEqual(done.stdout, f"{ {str(library)} }\n")
+
+    def test_of_this_build_run_a_program(self) -> None:
+        """Each that there is: whatever it does, python3 does the same, with threads and their locks."""
+        script = ("import threading\nsums = []\n"
+                  "def work(): sums.append(sum(len(str(i) * 9) for i in range(20000)))\n"
+                  "all = [threading.Thread(target=work) for _ in range(4)]\n"
+                  "[one.start() for one in all]; [one.join() for one in all]; print(sums)")
+        expected = subprocess.run([PYTHON, "-c", script], capture_output=True, text=True, check=True).stdout
+        for option, how, name in (("--malloc", "index-aware", "malloc"), ("--malloc", "random", "random"),
+                                  ("--locks", "tts", "elide"), ("--locks", "tle", "elide")):
+            with self.subTest(how):
+                self.needs(name)
+                done = self.run_program(option, how, "--", PYTHON, "-c", script)
+                self.assertEqual((done.returncode, done.stdout), (0, expected), done.stderr)
+
+    def test_come_before_those_that_were_asked_for_already(self) -> None:
+        library = self.needs("random")
+        for before in ("libm.so.6", "libm.so.6:libdl.so.2"):
+            done = self.run_program("--malloc", "random", "--", "printenv", "LD_PRELOAD", LD_PRELOAD=before)
+            self.assertEqual(done.stdout, f"{library}:{before}\n")
+        self.assertEqual(self.run_program("--", "printenv", "LD_PRELOAD", LD_PRELOAD="libm.so.6").stdout,
+                         "libm.so.6\n")
+
+    def test_tell_what_they_did_where_asked(self) -> None:
+        self.needs("random")
+        done = self.run_program("--malloc", "random", "--stats", "--", "cat", given="text")
+        self.assertEqual((done.returncode, done.stdout), (0, "text"))
+        self.assertRegex(done.stderr, r"^espalier: random, process \d+: \d+ blocks, .* added \(\d+ %\)\n$")
+        self.assertEqual(self.run_program("--malloc", "random", "--", "cat").stderr, "")
+
+    def test_obey_variables_of_the_callers(self) -> None:
+        self.needs("random")
+        done = self.run_program("--malloc", "random", "--stats", "--", "true", ESPALIER_RANDOM_BYTES="0")
+        self.assertIn(" 0 added (0 %)", done.stderr)
+
+
+class Wiring(RunTest):
+    """With libraries that only say how they were asked, in a build folder of the test's own."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        if shutil.which("cc") is None:
+            self.skipTest("there is no C compiler")
+        self.command = self.build("build")
+
+    def build(self, folder: str, libraries: tuple[str, ...] = ("malloc", "random", "elide")) -> pathlib.Path:
+        build = self.folder / folder
+        (build / "apps/espalier").mkdir(parents=True)
+        (build / "preload").mkdir()
+        for name in libraries:
+            source = self.folder / f"{name}.c"
+            source.write_text(r"""
+                #include <stdio.h>
+                #include <stdlib.h>
+                #include <string.h>
+                extern char** environ;
+                __attribute__((constructor)) static void say(void) {
+                  fprintf(stderr, NAME);
+                  for (char** one = environ; *one != NULL; ++one) {
+                    if (strncmp(*one, "ESPALIER_", 9) == 0) fprintf(stderr, " %s", *one + 9);
+                  }
+                  fprintf(stderr, "\n");
+                }""")
+            subprocess.run(["cc", "-shared", "-fPIC", f'-DNAME="{name}"', "-o",
+                            build / f"preload/libespalier-{name}.so", source], check=True)
+        command = build / "apps/espalier/espalier"
+        try:
+            os.link(COMMAND, command)
+        except OSError:
+            shutil.copy(COMMAND, command)
+        return command
+
+    def asked(self, *arguments: str, **variables: str) -> dict[str, set[str]]:
+        """What each library was told, in the order in which they stand."""
+        done = self.run_program(*arguments, "--", "printenv", "LD_PRELOAD", **variables)
+        told = {line.split()[0]: set(line.split()[1:]) for line in done.stderr.splitlines()}
+        names = [pathlib.Path(one).name[len("libespalier-"):-len(".so")] for one in done.stdout.strip().split(":")]
+        self.assertEqual(set(names), set(told))
+        return {name: told[name] for name in names}
+
+    def test_names_the_library_of_each_choice(self) -> None:
+        self.assertEqual(self.asked("--malloc", "index-aware"), {"malloc": set()})
+        self.assertEqual(self.asked("--malloc", "random"), {"random": set()})
+        self.assertEqual(self.asked("--locks", "tts"), {"elide": {"ELIDE_POLICY=tts"}})
+        self.assertEqual(self.asked("--locks", "tle"), {"elide": {"ELIDE_POLICY=tle"}})
+        both = self.asked("--locks", "tts", "--malloc", "random")
+        self.assertEqual(list(both), ["random", "elide"])
+
+    def test_asks_for_figures(self) -> None:
+        self.assertEqual(self.asked("--malloc", "index-aware", "--stats"), {"malloc": {"MALLOC_STATS=1"}})
+        self.assertEqual(self.asked("--malloc", "random", "--stats"), {"random": {"RANDOM_STATS=1"}})
+        self.assertEqual(self.asked("--locks", "tts", "--stats"), {"elide": {"ELIDE_POLICY=tts", "ELIDE_STATS=1"}})
+
+    def test_has_pages_touched_for_transactions(self) -> None:
+        tle = {"ELIDE_POLICY=tle"}
+        both = self.asked("--malloc", "index-aware", "--locks", "tle")
+        self.assertEqual(both, dict.fromkeys(("malloc", "elide"), tle | {"MALLOC_PREFAULT=1"}))
+        both = self.asked("--malloc", "index-aware", "--locks", "tle", ESPALIER_MALLOC_PREFAULT="0")
+        self.assertEqual(both["malloc"], tle | {"MALLOC_PREFAULT=0"})
+        self.assertEqual(self.asked("--malloc", "random", "--locks", "tle")["random"], tle)
+
+    def test_says_which_library_is_missing_and_how_to_have_it(self) -> None:
+        self.command = self.build("bare", ("random",))
+        for choice, library in ((("--malloc", "index-aware"), "libespalier-malloc.so"),
+                                (("--locks", "tts"), "libespalier-elide.so"),
+                                (("--malloc", "random", "--locks", "tle"), "libespalier-elide.so")):
+            with self.subTest(choice):
+                self.refused(f"without {library}; build it with ESPALIER_PRELOAD=ON", *choice, "--", "echo", "ran")
+        self.assertEqual(self.run_program("--", "echo", "ran").stdout, "ran\n")
+
+    def test_refuses_a_path_that_the_linker_would_cut(self) -> None:
+        for folder in ("with space", "with:colon"):
+            self.command = self.build(folder, ("random",))
+            self.refused("a space or a colon", "--malloc", "random", "--", "echo", "ran")
+
+
+class Refusals(RunTest):
+    def test_of_what_is_no_choice(self) -> None:
+        self.refused("index-aware", "--malloc", "jemalloc", "--", "echo", "ran")
+        self.refused("tle", "--locks", "none", "--", "echo", "ran")
+        self.refused("run needs a program", "--malloc", "random")
+        self.refused("run needs a program", "--malloc", "random", "--")
+        self.refused("name one", "--stats", "--", "echo", "ran")
+        self.refused("--nonsense", "--nonsense", "--", "echo", "ran")
+
+    def test_of_programs_that_cannot_be_preloaded_into(self) -> None:
+        self.needs("random")
+        for content, expected in ((elf.program(segment=1), "linked statically"),
+                                  (elf.program(machine=183), "another architecture"), (b"", "neither a program")):
+            program = self.folder / "program"
+            program.write_bytes(content)
+            program.chmod(0o755)
+            self.refused(expected, "--malloc", "random", "--", "./program")
+        self.refused("there is no program 'no-such-program'", "--malloc", "random", "--", "no-such-program")
+
+    def test_of_programs_with_more_rights(self) -> None:
+        self.needs("random")
+        if os.geteuid() != 0:
+            self.skipTest("only root can give files away")
+        program = self.folder / "program"
+        shutil.copy("/bin/true", program)
+        os.chown(program, 12345, 12345)
+        program.chmod(0o4755)
+        self.refused("more rights", "--malloc", "random", "--", str(program))
+        self.assertEqual(self.run_program("--", str(program)).returncode, 0, "nothing is preloaded")
+
+    def test_of_programs_that_there_are_not(self) -> None:
+        self.refused("there is no program 'no-such-program'; name one in PATH", "--", "no-such-program")
+        self.refused("no file that may be executed", "--", "/etc")
+
+
+class Help(RunTest):
+    def test_teaches_by_examples(self) -> None:
+        done = self.run_program("--help")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("Examples", done.stdout)
+        for word in ("index-aware", "random", "tts", "tle", "--stats"):
+            self.assertIn(word, done.stdout)
+
+    def test_completion_knows_choices_and_programs(self) -> None:
+        def offered(*words: str) -> list[str]:
+            script = (f"source <('{COMMAND}' completion); COMP_WORDS=({' '.join(repr(w) for w in words)}); "
+                      f"COMP_CWORD={len(words) - 1}; _espalier; printf '%s\\n' \"${{COMPREPLY[@]}}\"")
+            return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
+
+        self.assertIn("run", offered("espalier", "ru"))
+        self.assertEqual(["index-aware"], offered("espalier", "run", "--malloc", "i"))
+        self.assertEqual(["tts", "tle"], offered("espalier", "run", "--locks", "t"))
+        self.assertIn("printenv", offered("espalier", "run", "--malloc", "random", "--", "printe"))
+        self.assertIn("/etc/passwd", offered("espalier", "run", "--", "cat", "/etc/passw"))
+
+
+if __name__ == "__main__":
+    unittest.main()
