@@ -382,6 +382,20 @@ TEST(avl_tree, leaves_pointers_to_other_nodes_good_when_it_erases) {
   for (const node& n : nodes) EXPECT_EQ(t.find(n.key), n.key == 4 ? nullptr : &n);
 }
 
+TEST(avl_tree, takes_back_what_it_had) {
+  // What hung below a node before does not come with it.
+  tree t;
+  node nodes[7]{node(4), node(2), node(6), node(1), node(3), node(5), node(7)};
+  for (node& n : nodes) t.insert(n);
+  for (node& n : nodes) {
+    t.erase(n);
+    ASSERT_NO_FATAL_FAILURE(expect_sound(t));
+    ASSERT_TRUE(t.insert(n));
+    ASSERT_NO_FATAL_FAILURE(expect_sound(t));
+    ASSERT_EQ(keys(t), (std::vector<int>{1, 2, 3, 4, 5, 6, 7}));
+  }
+}
+
 TEST(avl_tree, hands_over_each_node_once_when_it_is_cleared) {
   for (const int n : {0, 1, 2, 3, 10, 1000}) {
     tree t;
