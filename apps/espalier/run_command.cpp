@@ -72,14 +72,14 @@ void add_run_command(CLI::App& parser) {
           "program", options->command,
           "Any program that is linked dynamically; what it starts runs likewise. Its exit status is the "
           "command's, 128 and the number where a signal ended it")
-      ->type_name("PROGRAM ...");
+      ->type_name("PROGRAM");
   verb->footer(
       "Examples\n"
       "  what does placement do to a program, all else the same?\n"
       "    perf stat espalier run --malloc system -- ./program\n"
       "    perf stat espalier run --malloc index-aware -- ./program\n"
       "  would luck do as well? another seed, more padding\n"
-      "    ESPALIER_RANDOM_SEED=7 ESPALIER_RANDOM_BYTES=496 espalier run --malloc random --stats -- "
+      "    ESPALIER_RANDOM_SEED=7 ESPALIER_RANDOM_BYTES=4080 espalier run --malloc random --stats -- "
       "./program\n"
       "  are its locks elided, and if not, why not?\n"
       "    espalier run --malloc index-aware --locks tle --stats -- ./program its arguments\n"

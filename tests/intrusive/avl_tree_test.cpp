@@ -17,6 +17,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "espalier/workload/random.hpp"
@@ -88,7 +89,7 @@ class shaped_tree {
     // From the top down: a tree cut off at any depth is balanced, so that no insertion rotates.
     std::vector<std::size_t> order(shape.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return shape[i]; });
+    std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(shape[i], i); });
     for (const std::size_t i : order) EXPECT_TRUE(made.insert(*nodes_[i]));
     EXPECT_EQ(depths(made), shape);
   }
