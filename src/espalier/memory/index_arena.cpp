@@ -4,40 +4,19 @@
 #include <cstdint>
 #include <new>
 
+#include "espalier/memory/index_colour.hpp"
 #include "espalier/memory/poison.hpp"
 
 namespace espalier {
-namespace {
-
-/// The numbers below a power of two, each as far as may be from those before it: the bits in reverse.
-constexpr std::size_t spread(std::size_t number, std::size_t power_of_two) noexcept {
-  std::size_t reversed = 0;
-  for (std::size_t bit = 1; bit < power_of_two; bit *= 2) {
-    reversed = reversed * 2 + number % 2;
-    number /= 2;
-  }
-  return reversed;
-}
-
-/// Multiplicative hashing to an index.
-constexpr std::size_t hashed(std::uint64_t number) noexcept {
-  return number * 0x9E3779B97F4A7C15U >> (64 - std::bit_width(index_class::indices - 1));
-}
-
-}  // namespace
 
 std::size_t index_regions::first_index(std::size_t index_class) noexcept {
   const std::size_t number = starts_[index_class].fetch_add(1, std::memory_order_relaxed);
-  // So many blocks into a round: an index is then some way from the others for blocks of every stride.
-  const std::size_t blocks = spread(number, index_class::indices);
-  const index_class::shape shape = index_class::shape_of(index_class);
-  const std::size_t lines =
-      shape.stride < index_class::line ? blocks : shape.offset(blocks) / index_class::line;
-  return lines + hashed(index_class) + hashed(std::bit_cast<std::uintptr_t>(this) / index_class::line);
+  return index_colour::first_index(number, index_class) +
+         index_colour::hashed(std::bit_cast<std::uintptr_t>(this) / index_class::line);
 }
 
 std::size_t index_regions::next_page() noexcept {
-  return spread(runs_.fetch_add(1, std::memory_order_relaxed), run_colour::pages);
+  return index_colour::page_of(runs_.fetch_add(1, std::memory_order_relaxed));
 }
 
 void index_arena::refill(index_run& run) {

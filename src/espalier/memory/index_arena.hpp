@@ -23,10 +23,8 @@ class index_regions {
   /// Throws std::bad_alloc with nothing changed.
   [[nodiscard]] void* take() { return regions_.allocate(); }
 
-  /// Where the first run of a thread in an arena of this class begins. Runs of one class, whether of
-  /// different threads or of different roles, begin as far from each other in the round of the indices as
-  /// their number allows: the second half a round after the first, the third and fourth between these, and
-  /// so on. Other classes, and those of other placements, are apart from these by hashing.
+  /// Where the first run of a thread in an arena of this class begins: apart from those of other threads and
+  /// roles as index_colour::first_index() says. Those of other placements are apart by hashing.
   [[nodiscard]] std::size_t first_index(std::size_t index_class) noexcept;
 
   /// On which page of its region the next run begins.

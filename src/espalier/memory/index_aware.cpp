@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <new>
 
+#include "espalier/memory/index_colour.hpp"
 #include "espalier/memory/size_class.hpp"
 
 namespace espalier {
@@ -35,9 +36,7 @@ void index_aware::deallocate(void* memory, const block& b) noexcept {
 }
 
 void* index_aware::allocate_large(const block& b) {
-  // 39 is odd and about the golden section of 64: neighbours in time begin far apart.
-  const std::size_t number = large_blocks_.fetch_add(1, std::memory_order_relaxed);
-  const run_colour colour{number * 39, number};
+  const run_colour colour = index_colour::of_large(large_blocks_.fetch_add(1, std::memory_order_relaxed));
   void* const memory = large_.allocate(b.bytes, std::max(b.align, index_class::line), colour.offset());
   ::new (large_.front_of(memory)) index_region{nullptr, 0};
   return memory;

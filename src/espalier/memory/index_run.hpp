@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "espalier/memory/index_class.hpp"
+#include "espalier/memory/index_colour.hpp"
 
 namespace espalier {
 
@@ -24,22 +25,6 @@ struct index_region {
   /// The region in which a block of index-aware memory begins.
   [[nodiscard]] static const index_region& of(const void* block) noexcept {
     return *std::bit_cast<const index_region*>(std::bit_cast<std::uintptr_t>(block) & ~(bytes - 1));
-  }
-};
-
-/// Where in a region a run begins: at which index, and so many pages after the first at which it might. Runs
-/// that begin on different pages keep apart in caches whose indices go beyond a page.
-struct run_colour {
-  std::size_t index;
-  std::size_t page;
-
-  static constexpr std::size_t page_bytes = index_class::indices * index_class::line;
-  static constexpr std::size_t pages = 8;
-
-  /// From the beginning of the region, whose first line is taken.
-  [[nodiscard]] constexpr std::size_t offset() const noexcept {
-    const std::size_t in_page = index % index_class::indices * index_class::line;
-    return page % pages * page_bytes + (in_page == 0 ? page_bytes : in_page);
   }
 };
 
