@@ -2,41 +2,18 @@
 // such as jemalloc and tcmalloc, do not call their own. What the next definition took or gave back without passing
 // malloc or free is recorded here. Nothing needs the C++ library: in a program without it nobody calls these.
 
-#include <dlfcn.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cstddef>
 
 #include "preload/interposed/process.hpp"
 #include "preload/interposed/recorded_block.hpp"
-#include "preload/next/next_malloc.hpp"
+#include "preload/next/next_operator.hpp"
 
 namespace {
 
 using espalier::preload::process_recorder;
 using espalier::preload::recorded_unless_passed_on;
 using espalier::preload::this_thread;
-
-/// A program may have got its C++ library with a plug-in, out of sight of RTLD_NEXT, and still find our operators.
-void* found_beside(const char* name) noexcept {
-  for (const char* const library : {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"}) {
-    // Kept open: it must not go while its functions are called from here.
-    void* const handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle == nullptr) continue;
-    if (void* const function = dlsym(handle, name)) return function;
-  }
-  return nullptr;
-}
-
-[[noreturn]] void no_next(const char* name) noexcept {
-  constexpr const char text[] = "espalier: there is no C++ library behind ";
-  if (write(STDERR_FILENO, text, sizeof text - 1) > 0 &&
-      write(STDERR_FILENO, name, __builtin_strlen(name)) > 0 && write(STDERR_FILENO, "\n", 1) > 0)
-    abort();
-  abort();
-}
 
 /// The next definition of an operator, looked up when it is first called.
 template <class Function>
@@ -54,11 +31,8 @@ class next_operator {
   __attribute__((noinline)) Function* look_up() noexcept {
     const bool before = this_thread.inside;
     this_thread.inside = true;
-    void* found = espalier::preload::next_definition(name_);
-    if (found == nullptr) found = found_beside(name_);
+    auto* const function = reinterpret_cast<Function*>(espalier::preload::next_operator_named(name_));
     this_thread.inside = before;
-    if (found == nullptr) no_next(name_);
-    auto* const function = reinterpret_cast<Function*>(found);
     function_.store(function, std::memory_order_relaxed);
     return function;
   }

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cctype>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,19 +12,6 @@ namespace espalier::test {
 namespace {
 
 using preload_overhead = preload_program;
-
-/// As "==1== I   refs:      27,928,113" has them; 0 where there is no such line.
-std::uint64_t instructions(const std::string& output) {
-  const auto at = output.find("refs:");
-  std::uint64_t number = 0;
-  if (at == std::string::npos) return number;
-  for (const char c : output.substr(at + 5)) {
-    if (c == '\n') break;
-    if (std::isdigit(static_cast<unsigned char>(c)) != 0)
-      number = 10 * number + static_cast<std::uint64_t>(c - '0');
-  }
-  return number;
-}
 
 TEST_F(preload_overhead, of_nothing_but_malloc_and_free_is_bounded) {
 #ifdef __clang__

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -16,6 +17,18 @@
 namespace espalier::test {
 
 namespace fs = std::filesystem;
+
+std::uint64_t instructions(const std::string& output) {
+  const auto at = output.find("refs:");
+  std::uint64_t number = 0;
+  if (at == std::string::npos) return number;
+  for (const char c : output.substr(at + 5)) {
+    if (c == '\n') break;
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0)
+      number = 10 * number + static_cast<std::uint64_t>(c - '0');
+  }
+  return number;
+}
 
 blocks_of_function recording::of(const std::string& function) const {
   const auto found = functions.find(function);

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/heap/address_registry.hpp"
+#include "preload/heap/block_geometry.hpp"
+
+namespace espalier::preload {
+
+class thread_heap;
+
+/// What a block holds while it is free.
+struct free_block {
+  free_block* next;
+};
+
+enum class region_use : std::uint8_t {
+  unused,   ///< in the pool, or within a large block
+  blocks,   ///< of one class
+  aligned,  ///< of one class, each with a block of stricter alignment in it
+  large,    ///< a block that has this region, and maybe others behind it, to itself
+};
+
+enum class region_state : std::uint8_t {
+  current,    ///< its owner allocates here
+  with_room,  ///< in its owner's list
+  full,       ///< in no list: its count ends with the next block that its owner gives back
+  leaving,    ///< empty, but somebody is about to tell of it
+};
+
+/// What is known of 256 KiB of a span. Apart from the blocks: that of all regions of a span lies in 16 KiB, for the
+/// sake of the TLB, and empty regions have no memory. The first line is the owner's.
+///
+/// Others who give blocks back push them onto `remote`. While the region is not current, the owner keeps the lowest
+/// bit of that word set: whoever clears it, by pushing, tells the owner (thread_heap::tell()), once.
+struct alignas(128) region {
+  /// Who may give a block back with no further question; nobody's for aligned and large blocks.
+  thread_heap* quick_owner;
+  free_block* free;
+  /// Blocks handed out, and one more while current. While full it is 1, and the others are hidden: that the next
+  /// one comes back is then noticed by the same comparison that notices the last one.
+  std::uint32_t count;
+  std::uint32_t hidden;
+  std::byte* fresh;  ///< the next block never handed out
+  std::uint32_t fresh_left;
+  std::uint32_t stride;
+  std::byte* first;  ///< where the run, or the large block, begins
+  std::uint8_t size_class;
+  std::uint8_t until_gap;  ///< blocks until a line is left out; 0 where none is
+  region_use use;
+  region_state state;
+  bool zeroed;            ///< what was never handed out is zero
+  bool told_when_pushed;  ///< the owner set the bit of `remote`
+  bool telling;           ///< somebody cleared it, and has yet to be heard
+
+  alignas(64) std::atomic<std::uintptr_t> remote;
+  thread_heap* owner;
+  region* next_told;
+  region* next;
+  region* before;
+  std::size_t bytes;  ///< of a large block
+  std::uint32_t run;  ///< of a large block: the number of its first region
+  std::uint32_t run_regions;
+
+  static constexpr std::uintptr_t tell_bit = 1;
+
+  [[nodiscard]] std::uint32_t live() const noexcept {
+    return count + hidden - (state == region_state::current ? 1 : 0);
+  }
+  /// The block in which an address of the run lies; the first one for an address before it.
+  [[nodiscard]] std::byte* start_of(const void* address) const noexcept {
+    const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(address) - first);
+    // Before the first block the offset is beyond every region.
+    return first + (offset < region_bytes ? geometries[size_class].start_of(offset) : 0);
+  }
+};
+static_assert(sizeof(region) == 128);
+
+/// 32 MiB at a multiple of that: what is known of its regions, in place of the first one, and the regions.
+struct span {
+  static constexpr std::size_t bytes = address_registry::unit_bytes;
+  static constexpr std::size_t slots = bytes / region_bytes;
+
+  __extension__ typedef unsigned __int128 set;  // of regions; bit 0 is never in it
+
+  span* next;
+  set free;
+  set dirty;  ///< of the free ones: those that may have memory and may not be zero
+  alignas(128) region regions[slots - 1];
+
+  [[nodiscard]] static span* of(const void* address) noexcept {
+    return reinterpret_cast<span*>(reinterpret_cast<std::uintptr_t>(address) & ~(bytes - 1));
+  }
+  [[nodiscard]] region& slot(std::size_t number) noexcept { return regions[number - 1]; }
+  [[nodiscard]] std::byte* memory(std::size_t number) noexcept {
+    return reinterpret_cast<std::byte*>(this) + number * region_bytes;
+  }
+  [[nodiscard]] static std::size_t number_of(const region& r) noexcept {
+    return (reinterpret_cast<std::uintptr_t>(&r) & (bytes - 1)) / sizeof(region);
+  }
+};
+static_assert(offsetof(span, regions) == sizeof(region) && sizeof(span) <= region_bytes);
+
+/// What is known of the region in which an address of a span lies. Of the span's first 256 KiB it is the span
+/// itself: nobody's, whatever is asked.
+[[nodiscard]] inline region* region_of(const void* address) noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  return reinterpret_cast<region*>((at & ~(span::bytes - 1)) +
+                                   (at & (span::bytes - 1)) / region_bytes * sizeof(region));
+}
+
+}  // namespace espalier::preload

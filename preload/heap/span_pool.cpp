@@ -1,0 +1,137 @@
+#include "preload/heap/span_pool.hpp"
+
+#include <bit>
+
+namespace espalier::preload {
+namespace {
+
+using set = span::set;
+
+constexpr set row(std::size_t number, std::size_t regions) noexcept {
+  return ((set{1} << regions) - 1) << number;
+}
+
+constexpr std::size_t lowest(set of) noexcept {
+  const auto low = static_cast<std::uint64_t>(of);
+  if (low != 0) return static_cast<std::size_t>(std::countr_zero(low));
+  return 64 + static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(of >> 64)));
+}
+
+constexpr std::size_t size(set of) noexcept {
+  return static_cast<std::size_t>(std::popcount(static_cast<std::uint64_t>(of)) +
+                                  std::popcount(static_cast<std::uint64_t>(of >> 64)));
+}
+
+/// Where so many in a row begin; 0 where there are none.
+constexpr std::size_t row_in(set of, std::size_t regions) noexcept {
+  for (std::size_t have = 1; have < regions && of != 0;) {
+    const std::size_t step = have < regions - have ? have : regions - have;
+    of &= of >> step;
+    have += step;
+  }
+  return of == 0 ? 0 : lowest(of);
+}
+
+}  // namespace
+
+region* span_pool::take_from(span& s, std::size_t number, std::size_t regions, bool& zeroed) noexcept {
+  const set taken = row(number, regions);
+  const std::size_t dirty = size(s.dirty & taken);
+  zeroed = dirty == 0;
+  s.free &= ~taken;
+  s.dirty &= ~taken;
+  free_ -= regions;
+  dirty_.store(dirty_.load(std::memory_order_relaxed) - dirty, std::memory_order_relaxed);
+  return &s.slot(number);
+}
+
+region* span_pool::take(std::size_t regions, bool& zeroed) noexcept {
+  const futex_guard guard(lock_);
+  if (dirty_.load(std::memory_order_relaxed) >= regions) {
+    for (span* s = spans_; s != nullptr; s = s->next) {
+      if (const std::size_t number = row_in(s->dirty, regions)) return take_from(*s, number, regions, zeroed);
+    }
+  }
+  if (free_ >= regions) {
+    for (span* s = spans_; s != nullptr; s = s->next) {
+      if (const std::size_t number = row_in(s->free, regions)) return take_from(*s, number, regions, zeroed);
+    }
+  }
+  return add_span() ? take_from(*spans_, 1, regions, zeroed) : nullptr;
+}
+
+bool span_pool::add_span() noexcept {
+  // The kernel gives addresses downwards.
+  void* const near = spans_ == nullptr ? nullptr : reinterpret_cast<std::byte*>(spans_) - span::bytes;
+  auto* const s = static_cast<span*>(pages_.map(span::bytes, span::bytes, near));
+  if (s == nullptr) return false;
+  if (huge_) page_source::advise_huge(s, span::bytes);
+  registry_.enter(s, span::bytes, address_registry::span);
+  s->next = spans_;
+  s->free = row(1, most_regions);
+  spans_ = s;
+  free_ += most_regions;
+  return true;
+}
+
+bool span_pool::extend(region& first, std::size_t regions, std::size_t by) noexcept {
+  const futex_guard guard(lock_);
+  span& s = *span::of(&first);
+  const std::size_t behind = span::number_of(first) + regions;
+  if (by > span::slots - behind || (s.free & row(behind, by)) != row(behind, by)) return false;
+  bool zeroed = false;
+  take_from(s, behind, by, zeroed);
+  return true;
+}
+
+void span_pool::give_back(region& first, std::size_t regions) noexcept {
+  span& s = *span::of(&first);
+  const std::size_t number = span::number_of(first);
+  // Before they are free, when nobody else can take them. relaxed: a bound that may be missed by a little.
+  const bool keep = dirty_.load(std::memory_order_relaxed) + regions <= keep_;
+  if (!keep) page_source::discard(s.memory(number), regions * region_bytes);
+  const futex_guard guard(lock_);
+  s.free |= row(number, regions);
+  free_ += regions;
+  if (!keep) return;
+  s.dirty |= row(number, regions);
+  dirty_.store(dirty_.load(std::memory_order_relaxed) + regions, std::memory_order_relaxed);
+}
+
+std::size_t span_pool::discard_empty() noexcept {
+  const futex_guard guard(lock_);
+  const std::size_t given = dirty_.load(std::memory_order_relaxed) * region_bytes;
+  for (span* s = spans_; s != nullptr; s = s->next) {
+    while (s->dirty != 0) {
+      const std::size_t number = lowest(s->dirty);
+      std::size_t regions = 1;
+      while (number + regions < span::slots && (s->dirty >> (number + regions) & 1) != 0) ++regions;
+      page_source::discard(s->memory(number), regions * region_bytes);
+      s->dirty &= ~row(number, regions);
+    }
+  }
+  dirty_.store(0, std::memory_order_relaxed);
+  return given;
+}
+
+span_pool::figures span_pool::count() noexcept {
+  const futex_guard guard(lock_);
+  figures all;
+  for (const span* s = spans_; s != nullptr; s = s->next) ++all.spans;
+  all.free_regions = free_;
+  all.kept_regions = dirty_.load(std::memory_order_relaxed);
+  return all;
+}
+
+void span_pool::unmap_all() noexcept {
+  while (spans_ != nullptr) {
+    span* const gone = spans_;
+    spans_ = gone->next;
+    registry_.enter(gone, span::bytes, address_registry::foreign);
+    pages_.unmap(gone, span::bytes);
+  }
+  free_ = 0;
+  dirty_.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace espalier::preload

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "preload/heap/address_registry.hpp"
+#include "preload/heap/page_source.hpp"
+#include "preload/heap/region.hpp"
+#include "preload/recording/futex_lock.hpp"
+
+namespace espalier::preload {
+
+/// Regions, by themselves and in rows, out of spans that are never unmapped. Empty regions keep their memory up to
+/// a bound, and are taken again first. Any thread; a lock and a search of the spans' sets for each.
+class span_pool {
+ public:
+  constexpr span_pool(address_registry& registry, page_source& pages) noexcept
+      : registry_(registry), pages_(pages) {}
+  span_pool(const span_pool&) = delete;
+  span_pool& operator=(const span_pool&) = delete;
+
+  static constexpr std::size_t most_regions = span::slots - 1;
+
+  /// Bytes of empty regions that keep their memory.
+  void set_keep(std::size_t bytes) noexcept { keep_ = bytes / region_bytes; }
+  void set_huge(bool wanted) noexcept { huge_ = wanted; }
+
+  /// So many regions in a row, at most most_regions; null where there is no memory. `zeroed` says whether all bytes
+  /// are zero.
+  [[nodiscard]] region* take(std::size_t regions, bool& zeroed) noexcept;
+  /// Adds the regions behind a row to it if they are free.
+  [[nodiscard]] bool extend(region& first, std::size_t regions, std::size_t by) noexcept;
+  void give_back(region& first, std::size_t regions) noexcept;
+
+  /// Gives the memory of all empty regions back to the system; bytes of the regions.
+  std::size_t discard_empty() noexcept;
+
+  struct figures {
+    std::size_t spans = 0;
+    std::size_t free_regions = 0;
+    std::size_t kept_regions = 0;  ///< free, with memory
+  };
+  [[nodiscard]] figures count() noexcept;
+
+  /// All regions in use. Under the lock: nothing may be taken or given back.
+  template <class Visitor>
+  void for_each(Visitor&& visitor) noexcept {
+    const futex_guard guard(lock_);
+    for (span* s = spans_; s != nullptr; s = s->next) {
+      for (std::size_t number = 1; number < span::slots; ++number) {
+        if ((s->free >> number & 1) == 0 && s->slot(number).use != region_use::unused)
+          visitor(s->slot(number));
+      }
+    }
+  }
+
+  /// For tests: nothing of it may be used any more.
+  void unmap_all() noexcept;
+
+  [[nodiscard]] futex_lock& lock() noexcept { return lock_; }
+
+ private:
+  region* take_from(span& s, std::size_t number, std::size_t regions, bool& zeroed) noexcept;
+  bool add_span() noexcept;
+
+  address_registry& registry_;
+  page_source& pages_;
+  futex_lock lock_;
+  span* spans_ = nullptr;
+  std::size_t keep_ = 0;
+  bool huge_ = false;
+  std::size_t free_ = 0;
+  std::atomic<std::size_t> dirty_{0};  // written under the lock
+};
+
+}  // namespace espalier::preload

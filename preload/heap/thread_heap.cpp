@@ -1,0 +1,425 @@
+#include "preload/heap/thread_heap.hpp"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include "preload/heap/misuse.hpp"
+
+namespace espalier::preload {
+namespace {
+
+constexpr const char no_pointer[] = "free(): invalid pointer";
+constexpr const char given_twice[] = "free(): given back twice, or never handed out:";
+
+std::uintptr_t address(const void* pointer) noexcept { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+void* aligned_up(void* block, std::size_t align) noexcept {
+  return static_cast<std::byte*>(block) + (-address(block) & (align - 1));
+}
+
+/// The region of an address of a span, which must be one with blocks in it.
+region& region_with(void* block, const char* otherwise) noexcept {
+  const std::size_t number = (address(block) & (span::bytes - 1)) / region_bytes;
+  region* const r = region_of(block);
+  if (number == 0 || r->use == region_use::unused) misused(otherwise, block);
+  return *r;
+}
+
+/// Where the block of a class begins that a program has this address of.
+std::byte* start_in(const region& r, void* block) noexcept {
+  std::byte* const start = r.start_of(block);
+  if (start > block || (r.use == region_use::blocks && start != block)) misused(no_pointer, block);
+  return start;
+}
+
+/// Copies what can be read of so many bytes: nobody knows where another allocator's block ends.
+void copy_readable(void* to, const void* from, std::size_t bytes) noexcept {
+  const int kept = errno;
+  const iovec into{to, bytes};
+  const iovec out_of{const_cast<void*>(from), bytes};
+  // Where the system call is forbidden, to the end of the page, which is there.
+  if (process_vm_readv(getpid(), &into, 1, &out_of, 1, 0) < 0) {
+    const std::size_t in_page = page_bytes - (address(from) & (page_bytes - 1));
+    std::memcpy(to, from, bytes < in_page ? bytes : in_page);
+  }
+  errno = kept;
+}
+
+}  // namespace
+
+/// A copy of the process that is made meanwhile leaves the heap alone.
+class thread_heap::at_work {
+ public:
+  explicit at_work(thread_heap& heap) noexcept : heap_(heap), nested_(heap.busy()) {
+    heap_.busy_.store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~at_work() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    heap_.busy_.store(nested_, std::memory_order_relaxed);
+  }
+  at_work(const at_work&) = delete;
+  at_work& operator=(const at_work&) = delete;
+
+ private:
+  thread_heap& heap_;
+  const bool nested_;
+};
+
+void* thread_heap::allocate(std::size_t bytes) noexcept {
+  if (bytes > index_class::largest_bytes) {
+    bool zeroed = false;
+    if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) return nullptr;
+    return commons_.large.allocate(bytes, least_align, zeroed);
+  }
+  const std::size_t size_class = class_of(bytes);
+  return allocate_of(plain_[size_class], size_class, region_use::blocks);
+}
+
+void* thread_heap::allocate_of(class_regions& of, std::size_t size_class, region_use use) noexcept {
+  void* const block = taken(*of.current);
+  return block != nullptr ? block : refill(of, size_class, use);
+}
+
+void* thread_heap::allocate_aligned(std::size_t bytes, std::size_t align) noexcept {
+  if (align <= least_align) return allocate(bytes);
+  // The end of a block is not in it.
+  if (bytes == 0) bytes = 1;
+  if (bytes <= index_class::largest_bytes && align <= index_class::largest_bytes) {
+    const std::size_t size_class = index_class::of(index_class::bytes_within(bytes, align), align);
+    if (align <= index_class::line && size_class != index_class::none)
+      return allocate_of(plain_[size_class], size_class, region_use::blocks);
+    if (size_class != index_class::none) {
+      void* const block = allocate_of(aligned_[size_class], size_class, region_use::aligned);
+      return block == nullptr ? nullptr : aligned_up(block, align);
+    }
+  }
+  bool zeroed = false;
+  if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) return nullptr;
+  return commons_.large.allocate(bytes, align, zeroed);
+}
+
+void* thread_heap::allocate_zeroed(std::size_t bytes) noexcept {
+  bool zeroed = false;
+  void* block = nullptr;
+  if (bytes > index_class::largest_bytes) {
+    if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) return nullptr;
+    block = commons_.large.allocate(bytes, least_align, zeroed);
+  } else {
+    zeroed_ = nullptr;
+    block = allocate_quickly(bytes);
+    if (block == nullptr) block = allocate(bytes);
+    zeroed = block == zeroed_;
+  }
+  if (block != nullptr && !zeroed) std::memset(block, 0, bytes);
+  return block;
+}
+
+void* thread_heap::take_fresh(region& from) noexcept {
+  std::byte* const block = from.fresh;
+  from.fresh += from.stride;
+  --from.fresh_left;
+  if (from.until_gap != 0 && --from.until_gap == 0) {
+    from.fresh += index_class::line;
+    from.until_gap = geometries[from.size_class].group;
+  }
+  ++from.count;
+  if (from.zeroed) zeroed_ = block;
+  return block;
+}
+
+void* thread_heap::refill(class_regions& of, std::size_t size_class, region_use use) noexcept {
+  const at_work now(*this);
+  for (;;) {
+    region& r = *of.current;
+    if (r.free != nullptr) return taken(r);
+    if (r.fresh_left != 0) return take_fresh(r);
+    if (&r != &no_region) {
+      splice(r, r.remote.exchange(0, std::memory_order_acquire));  // order: refill -> give_back_remotely
+      if (r.free != nullptr) continue;
+    }
+    listen();
+    region* fresh = of.with_room;
+    if (fresh != nullptr)
+      unlink(*fresh);
+    else if ((fresh = new_region(of, size_class, use)) == nullptr)
+      return nullptr;
+    if (&r != &no_region) set_aside(r);
+    make_current(of, *fresh);
+    if (use == region_use::blocks) set_granules(of, size_class);
+  }
+}
+
+region* thread_heap::new_region(class_regions& of, std::size_t size_class, region_use use) noexcept {
+  bool zeroed = false;
+  region* const r = commons_.spans.take(1, zeroed);
+  if (r == nullptr) return nullptr;
+  if (!of.begun) {
+    of.next_index = static_cast<std::uint32_t>(commons_.first_index(size_class) % index_class::indices);
+    of.begun = true;
+  }
+  const std::size_t offset = run_colour{of.next_index, commons_.next_page()}.offset();
+  const index_class::shape shape = index_class::shape_of(size_class);
+  const std::size_t blocks = index_run::blocks_from(shape, offset);
+  of.next_index =
+      static_cast<std::uint32_t>((offset + shape.offset(blocks)) / index_class::line % index_class::indices);
+  std::byte* const memory = span::of(r)->memory(span::number_of(*r));
+  r->quick_owner = use == region_use::blocks ? this : nullptr;
+  r->free = nullptr;
+  r->count = 0;
+  r->hidden = 0;
+  r->first = r->fresh = memory + offset;
+  r->fresh_left = static_cast<std::uint32_t>(blocks);
+  r->stride = static_cast<std::uint32_t>(shape.stride);
+  r->size_class = static_cast<std::uint8_t>(size_class);
+  r->until_gap = shape.punctuated ? static_cast<std::uint8_t>(shape.group) : std::uint8_t{0};
+  r->use = use;
+  r->zeroed = zeroed;
+  r->told_when_pushed = false;
+  r->telling = false;
+  r->remote.store(0, std::memory_order_relaxed);
+  r->owner = this;
+  if (commons_.prefault) {
+    const std::size_t page = offset & ~(page_bytes - 1);
+    page_source::touch(memory + page, region_bytes - page);
+  }
+  return r;
+}
+
+void thread_heap::make_current(class_regions& of, region& r) noexcept {
+  // What others push from now on is looked for when it is used up.
+  collect_untold(r);
+  r.state = region_state::current;
+  ++r.count;
+  of.current = &r;
+}
+
+void thread_heap::set_granules(const class_regions& of, std::size_t size_class) noexcept {
+  if (size_class > classes_by_granules.back()) return;
+  for (std::size_t g = 0; g < granules; ++g) {
+    if (classes_by_granules[g] == size_class) by_granules_[g] = of.current;
+  }
+}
+
+/// Takes over what others pushed; how many blocks.
+std::uint32_t thread_heap::splice(region& r, std::uintptr_t word) noexcept {
+  auto* const first = reinterpret_cast<free_block*>(word & ~region::tell_bit);
+  if (first == nullptr) return 0;
+  std::uint32_t blocks = 1;
+  free_block* last = first;
+  for (; last->next != nullptr; last = last->next) ++blocks;
+  last->next = r.free;
+  r.free = first;
+  r.count -= blocks;
+  return blocks;
+}
+
+/// Takes over what others pushed, and asks for no word of what they will.
+void thread_heap::collect_untold(region& r) noexcept {
+  const std::uintptr_t word = r.remote.exchange(0, std::memory_order_acquire);
+  if (r.told_when_pushed && (word & region::tell_bit) == 0) r.telling = true;
+  r.told_when_pushed = false;
+  splice(r, word);
+}
+
+/// A current region that is used up.
+void thread_heap::set_aside(region& r) noexcept {
+  --r.count;
+  r.hidden = r.count - 1;
+  r.count = 1;
+  r.state = region_state::full;
+  if (r.telling) return;
+  std::uintptr_t nothing = 0;
+  // order: release, as everybody's; the owner reads nothing by it
+  if (r.remote.compare_exchange_strong(nothing, region::tell_bit, std::memory_order_release,
+                                       std::memory_order_relaxed)) {
+    r.told_when_pushed = true;
+  } else {
+    heard_of(r);
+  }
+}
+
+void thread_heap::tell(region& of) noexcept {
+  region* first = told_.load(std::memory_order_relaxed);
+  do {
+    of.next_told = first;
+    // order: tell (release) -> listen (acquire)
+  } while (!told_.compare_exchange_weak(first, &of, std::memory_order_release, std::memory_order_relaxed));
+}
+
+void thread_heap::listen() noexcept {
+  if (told_.load(std::memory_order_relaxed) == nullptr) return;
+  region* r = told_.exchange(nullptr, std::memory_order_acquire);
+  while (r != nullptr) {
+    region* const after = r->next_told;
+    r->telling = false;
+    r->told_when_pushed = false;
+    heard_of(*r);
+    r = after;
+  }
+}
+
+/// Of a region that nobody is about to tell of: takes over what others pushed.
+void thread_heap::heard_of(region& r) noexcept {
+  if (r.state == region_state::current) return;
+  if (r.state == region_state::leaving) return release(r);
+  // order: heard_of (acquire) -> give_back_remotely (release)
+  const std::uintptr_t word = r.remote.exchange(region::tell_bit, std::memory_order_acquire);
+  r.told_when_pushed = true;
+  if (r.state == region_state::full) {
+    if ((word & ~region::tell_bit) == 0) return;
+    r.count += r.hidden;
+    r.hidden = 0;
+    link(r);
+  }
+  splice(r, word);
+  if (r.count == 0) {
+    unlink(r);
+    release(r);
+  }
+}
+
+void thread_heap::counted_down(region& r) noexcept {
+  const at_work now(*this);
+  if (r.state == region_state::full) {
+    r.count = r.hidden;
+    r.hidden = 0;
+    link(r);
+    if (r.count != 0) return;
+  }
+  unlink(r);
+  release(r);
+}
+
+void thread_heap::link(region& r) noexcept {
+  region*& first = list_of(r).with_room;
+  r.state = region_state::with_room;
+  r.before = nullptr;
+  r.next = first;
+  if (first != nullptr) first->before = &r;
+  first = &r;
+}
+
+void thread_heap::unlink(region& r) noexcept {
+  (r.before == nullptr ? list_of(r).with_room : r.before->next) = r.next;
+  if (r.next != nullptr) r.next->before = r.before;
+}
+
+/// A region without blocks, in no list. Nobody has one to push; but who pushed one may still be on its way here.
+void thread_heap::release(region& r) noexcept {
+  if (r.telling) {
+    r.state = region_state::leaving;
+    return;
+  }
+  r.quick_owner = nullptr;
+  r.use = region_use::unused;
+  commons_.spans.give_back(r, 1);
+}
+
+std::size_t thread_heap::give_back_empty() noexcept {
+  const at_work now(*this);
+  std::size_t given = 0;
+  listen();
+  const auto look_at = [&](class_regions& of, std::size_t size_class) {
+    region& r = *of.current;
+    if (&r == &no_region) return;
+    splice(r, r.remote.exchange(0, std::memory_order_acquire));
+    if (r.count != 1) return;
+    of.current = &no_region;
+    if (&of == &plain_[size_class]) set_granules(of, size_class);
+    r.count = 0;
+    release(r);
+    given += region_bytes;
+  };
+  for (std::size_t c = 0; c < index_class::count; ++c) {
+    look_at(plain_[c], c);
+    look_at(aligned_[c], c);
+  }
+  return given;
+}
+
+namespace {
+
+void give_back_remotely(region& r, void* block) noexcept {
+  thread_heap* const owner = r.owner;
+  auto* const pushed = static_cast<free_block*>(block);
+  std::uintptr_t before = r.remote.load(std::memory_order_relaxed);
+  do {
+    pushed->next = reinterpret_cast<free_block*>(before & ~region::tell_bit);
+    // order: give_back_remotely (release) -> refill, heard_of, collect_untold (acquire)
+  } while (!r.remote.compare_exchange_weak(before, address(pushed), std::memory_order_release,
+                                           std::memory_order_relaxed));
+  // Otherwise the region may be another's by now.
+  if ((before & region::tell_bit) != 0) owner->tell(r);
+}
+
+}  // namespace
+
+void thread_heap::deallocate(void* block) noexcept {
+  switch (commons_.registry.of(block)) {
+    case address_registry::foreign:
+      return;
+    case address_registry::huge:
+      return commons_.large.give_back_huge(block);
+    case address_registry::span:
+      break;
+  }
+  region& r = region_with(block, given_twice);
+  if (r.use == region_use::large) {
+    if (block != r.first) misused(no_pointer, block);
+    return commons_.large.give_back(r);
+  }
+  std::byte* const start = start_in(r, block);
+  if (r.owner != this) return give_back_remotely(r, start);
+  if (start >= r.fresh) misused(given_twice, block);
+  push(r, start);
+}
+
+void* thread_heap::resize(void* old, std::size_t bytes) noexcept {
+  if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) return nullptr;
+  const address_registry::kind kind = commons_.registry.of(old);
+  const std::size_t before = usable_bytes(commons_.registry, old);
+  // What is too large by less than half is left: the next size may be the old one.
+  if (bytes <= before && bytes > before / 2) return old;
+  if (kind == address_registry::huge) {
+    if (void* const block = commons_.large.resize_huge(old, bytes)) return block;
+  } else if (kind == address_registry::span && region_of(old)->use == region_use::large) {
+    if (commons_.large.resize(*region_of(old), bytes)) return old;
+  } else if (kind == address_registry::span && bytes <= before &&
+             class_of(bytes) == region_of(old)->size_class) {
+    return old;
+  }
+  void* block = allocate_quickly(bytes);
+  if (block == nullptr) block = allocate(bytes);
+  if (block == nullptr) return nullptr;
+  if (kind == address_registry::foreign)
+    copy_readable(block, old, bytes);
+  else
+    std::memcpy(block, old, bytes < before ? bytes : before);
+  if (!deallocate_quickly(commons_.registry, old)) deallocate(old);
+  return block;
+}
+
+std::size_t usable_bytes(const address_registry& registry, void* block) noexcept {
+  switch (registry.of(block)) {
+    case address_registry::foreign:
+      return 0;
+    case address_registry::huge:
+      return large_blocks::usable_bytes_huge(block);
+    case address_registry::span:
+      break;
+  }
+  region& r = region_with(block, no_pointer);
+  if (r.use == region_use::large) {
+    if (block != r.first) misused(no_pointer, block);
+    return large_blocks::usable_bytes(r);
+  }
+  std::byte* const start = start_in(r, block);
+  return r.stride - static_cast<std::size_t>(static_cast<std::byte*>(block) - start);
+}
+
+}  // namespace espalier::preload

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "espalier/memory/index_class.hpp"
+#include "preload/heap/address_registry.hpp"
+#include "preload/heap/block_geometry.hpp"
+#include "preload/heap/heap_commons.hpp"
+#include "preload/heap/region.hpp"
+
+namespace espalier::preload {
+
+/// What regions are current before there is one: nothing is free in it.
+inline constinit region no_region{};
+
+/// A thread's blocks, placed so that they use every index of a cache alike (Afek, Dice and Morrison, "Cache
+/// index-aware memory allocation", ISMM 2011, in the variant of "The Influence of Malloc Placement on TSX Hardware
+/// Transactional Memory", section 2): the classes of memory/index_class, a run of one class in each region, runs
+/// that go on at the index where the one before ended. Of N blocks of a class from a fresh heap, no index has more
+/// than N / 64 rounded up begin in it. Blocks that come back are given out again in the reverse order, wherever
+/// they lie, so that nothing is promised once blocks of a class were given back in another order.
+///
+/// The owner allocates and gives back without a locked instruction, in constant time, amortised, but for the system
+/// calls that get memory. Others push what they give back onto the block's region: lock-free. Memory that they gave
+/// back is the owner's to find, at the latest when its current region of the class is used up.
+///
+/// The owner alone calls what follows, but for tell().
+class thread_heap {
+ public:
+  explicit constexpr thread_heap(heap_commons& commons) noexcept : commons_(commons) {
+    for (region*& r : by_granules_) r = &no_region;
+    for (class_regions& c : plain_) c.current = &no_region;
+    for (class_regions& c : aligned_) c.current = &no_region;
+  }
+  thread_heap(const thread_heap&) = delete;
+  thread_heap& operator=(const thread_heap&) = delete;
+
+  /// Aligned to 16 bytes. A block that was given back; null where allocate() is to be asked.
+  [[nodiscard]] __attribute__((always_inline)) void* allocate_quickly(std::size_t bytes) noexcept {
+    if (bytes > dense_bytes) [[unlikely]] {
+      if (bytes > index_class::largest_bytes) return nullptr;
+      return taken(*plain_[classes_by_lines[(bytes + index_class::line - 1) / index_class::line]].current);
+    }
+    return taken(*by_granules_[granules_of(bytes)]);
+  }
+
+  /// Gives a block back if it is of one of this heap's plain regions; false where deallocate() is to be asked.
+  [[nodiscard]] __attribute__((always_inline)) bool deallocate_quickly(const address_registry& registry,
+                                                                       void* block) noexcept {
+    if (registry.of(block) != address_registry::span) [[unlikely]]
+      return false;
+    region& r = *region_of(block);
+    if (r.quick_owner != this) [[unlikely]]
+      return false;
+    push(r, block);
+    return true;
+  }
+
+  /// Null where there is no memory; nothing has changed then.
+  [[nodiscard]] void* allocate(std::size_t bytes) noexcept;
+  /// `align` is a power of two.
+  [[nodiscard]] void* allocate_aligned(std::size_t bytes, std::size_t align) noexcept;
+  [[nodiscard]] void* allocate_zeroed(std::size_t bytes) noexcept;
+
+  /// Any block of any heap with these commons. Null, and what another allocator handed out, is ignored. What is
+  /// recognised as no block ends the program (misused()): blocks given back twice mostly are not.
+  void deallocate(void* block) noexcept;
+
+  /// The block with its contents, grown or shrunk, maybe elsewhere. Null with nothing changed. Neither `old` is null
+  /// nor `bytes` zero.
+  [[nodiscard]] void* resize(void* old, std::size_t bytes) noexcept;
+
+  /// Gives the regions back in which nothing is left. Bytes of them.
+  std::size_t give_back_empty() noexcept;
+
+  /// Somebody gave back a block of a region that was not current.
+  void tell(region& of) noexcept;
+
+  /// True while regions change hands: a copy of the process made then has a heap that nobody can use.
+  [[nodiscard]] bool busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
+
+  // For the list of heaps, which alone uses them.
+  thread_heap* next = nullptr;
+  bool owned = false;
+
+ private:
+  struct class_regions {
+    region* current;
+    region* with_room;  // doubly linked
+    std::uint32_t next_index;
+    bool begun;
+  };
+  class at_work;
+
+  [[nodiscard]] __attribute__((always_inline)) static void* taken(region& from) noexcept {
+    free_block* const block = from.free;
+    if (block == nullptr) [[unlikely]]
+      return nullptr;
+    from.free = block->next;
+    ++from.count;
+    return block;
+  }
+  __attribute__((always_inline)) void push(region& r, void* block) noexcept {
+    auto* const freed = static_cast<free_block*>(block);
+    freed->next = r.free;
+    // A copy of the process may be made between any two instructions: the list is whole at each.
+    std::atomic_signal_fence(std::memory_order_release);
+    r.free = freed;
+    if (--r.count == 0) [[unlikely]]
+      counted_down(r);
+  }
+
+  void* refill(class_regions& of, std::size_t size_class, region_use use) noexcept;
+  void* take_fresh(region& from) noexcept;
+  region* new_region(class_regions& of, std::size_t size_class, region_use use) noexcept;
+  void make_current(class_regions& of, region& r) noexcept;
+  void set_granules(const class_regions& of, std::size_t size_class) noexcept;
+  void* allocate_of(class_regions& of, std::size_t size_class, region_use use) noexcept;
+
+  void counted_down(region& r) noexcept;
+  void link(region& r) noexcept;
+  void unlink(region& r) noexcept;
+  void release(region& r) noexcept;
+  std::uint32_t splice(region& r, std::uintptr_t word) noexcept;
+  void collect_untold(region& r) noexcept;
+  void set_aside(region& r) noexcept;
+  void listen() noexcept;
+  void heard_of(region& r) noexcept;
+  class_regions& list_of(const region& r) noexcept {
+    return (r.use == region_use::aligned ? aligned_ : plain_)[r.size_class];
+  }
+
+  std::array<region*, granules> by_granules_{};
+  std::array<class_regions, index_class::count> plain_{};
+  std::array<class_regions, index_class::count> aligned_{};
+  heap_commons& commons_;
+  // What refill() gave, if it was never handed out and all its bytes are zero.
+  void* zeroed_ = nullptr;
+  std::atomic<bool> busy_{false};
+  // Others write it.
+  alignas(128) std::atomic<region*> told_{nullptr};
+};
+
+/// Bytes of a block that may be used, at least those asked for; 0 for null, and for blocks of other allocators.
+[[nodiscard]] std::size_t usable_bytes(const address_registry& registry, void* block) noexcept;
+
+}  // namespace espalier::preload

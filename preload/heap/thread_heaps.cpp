@@ -1,0 +1,103 @@
+#include "preload/heap/thread_heaps.hpp"
+
+#include <new>
+
+namespace espalier::preload {
+namespace {
+
+constexpr std::size_t heap_bytes = rounded_up(sizeof(thread_heap), page_bytes);
+
+}  // namespace
+
+thread_heap* thread_heaps::adopt() noexcept {
+  const futex_guard guard(lock_);
+  for (thread_heap* h = heaps_; h != nullptr; h = h->next) {
+    if (h->owned) continue;
+    h->owned = true;
+    return h;
+  }
+  void* const pages = commons_.pages.map(heap_bytes, page_bytes);
+  if (pages == nullptr) return nullptr;
+  auto* const fresh = ::new (pages) thread_heap(commons_);
+  fresh->owned = true;
+  fresh->next = heaps_;
+  heaps_ = fresh;
+  return fresh;
+}
+
+void thread_heaps::leave(thread_heap& mine) noexcept {
+  mine.give_back_empty();
+  const futex_guard guard(lock_);
+  mine.owned = false;
+}
+
+bool thread_heaps::trim(thread_heap* mine) noexcept {
+  std::size_t given = mine == nullptr ? 0 : mine->give_back_empty();
+  {
+    // Nobody adopts a heap meanwhile.
+    const futex_guard guard(lock_);
+    for (thread_heap* h = heaps_; h != nullptr; h = h->next) {
+      if (!h->owned) given += h->give_back_empty();
+    }
+  }
+  given += with_shared([](thread_heap& h) { return h.give_back_empty(); });
+  given += commons_.spans.discard_empty();
+  return given != 0;
+}
+
+void thread_heaps::before_fork() noexcept {
+  lock_.lock();
+  shared_lock_.lock();
+  commons_.spans.lock().lock();
+}
+
+void thread_heaps::after_fork_in_parent() noexcept {
+  commons_.spans.lock().unlock();
+  shared_lock_.unlock();
+  lock_.unlock();
+}
+
+void thread_heaps::after_fork_in_child(const thread_heap* mine) noexcept {
+  for (thread_heap* h = heaps_; h != nullptr; h = h->next) {
+    if (h != mine && !h->busy()) h->owned = false;
+  }
+  after_fork_in_parent();
+}
+
+thread_heaps::figures thread_heaps::count() noexcept {
+  figures all;
+  {
+    const futex_guard guard(lock_);
+    for (const thread_heap* h = heaps_; h != nullptr; h = h->next) ++all.heaps;
+  }
+  commons_.spans.for_each([&](const region& r) {
+    const bool large = r.use == region_use::large;
+    const std::size_t blocks = large ? 1 : r.live();
+    const std::size_t bytes = large ? r.bytes : blocks * r.stride;
+    all.regions += large ? r.run_regions : 1;
+    all.used_blocks += blocks;
+    all.used_bytes += bytes;
+    if (!large) return;
+    ++all.large_blocks;
+    all.large_bytes += bytes;
+  });
+  const large_blocks::figures huge = commons_.large.count_huge();
+  all.used_blocks += huge.blocks;
+  all.used_bytes += huge.bytes;
+  all.large_blocks += huge.blocks;
+  all.large_bytes += huge.bytes;
+  all.mapped_bytes = commons_.pages.bytes();
+  all.empty_bytes = commons_.spans.count().kept_regions * region_bytes;
+  return all;
+}
+
+void thread_heaps::unmap_all() noexcept {
+  while (heaps_ != nullptr) {
+    thread_heap* const gone = heaps_;
+    heaps_ = gone->next;
+    commons_.pages.unmap(gone, heap_bytes);
+  }
+  commons_.spans.unmap_all();
+}
+
+}  // namespace espalier::preload

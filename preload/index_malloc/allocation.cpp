@@ -1,0 +1,161 @@
+// malloc and its kin, with glibc's answers to what the standards leave open.
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstddef>
+#include <limits>
+
+#include "preload/heap/page_source.hpp"
+#include "preload/index_malloc/process_heap.hpp"
+
+namespace {
+
+using espalier::preload::allocate;
+using espalier::preload::give_back;
+using espalier::preload::no_heap;
+using espalier::preload::page_bytes;
+using espalier::preload::process_heaps;
+using espalier::preload::process_registry;
+using espalier::preload::rounded_up;
+using espalier::preload::this_heap;
+using espalier::preload::thread_heap;
+using espalier::preload::thread_heaps;
+using espalier::preload::usable_bytes;
+using espalier::preload::with_heap;
+
+constexpr std::size_t most_bytes = std::numeric_limits<std::ptrdiff_t>::max();
+
+void* or_enomem(void* block) noexcept {
+  if (block == nullptr) errno = ENOMEM;
+  return block;
+}
+
+/// Without a word on errno.
+void* aligned(std::size_t bytes, std::size_t align) noexcept {
+  return with_heap([=](thread_heap& heap) { return heap.allocate_aligned(bytes, align); });
+}
+
+void* resized(void* old, std::size_t bytes) noexcept {
+  if (old == nullptr) return or_enomem(allocate(bytes));
+  if (bytes == 0) {
+    give_back(old);
+    return nullptr;
+  }
+  return or_enomem(with_heap([=](thread_heap& heap) { return heap.resize(old, bytes); }));
+}
+
+/// Of the narrower structure, whose numbers are as wide as they can be.
+template <class Info>
+Info info_of(const thread_heaps::figures& f) noexcept {
+  using number = decltype(Info::arena);
+  const auto as_number = [](std::size_t n) {
+    constexpr std::size_t most = static_cast<std::size_t>(std::numeric_limits<number>::max());
+    return static_cast<number>(n < most ? n : most);
+  };
+  const std::size_t of_regions = f.regions * espalier::preload::region_bytes + f.empty_bytes;
+  const std::size_t used = f.used_bytes - f.large_bytes;
+  Info info{};
+  info.arena = as_number(of_regions);
+  info.ordblks = as_number(f.regions);
+  info.hblks = as_number(f.large_blocks);
+  info.hblkhd = as_number(f.large_bytes);
+  info.uordblks = as_number(used);
+  info.fordblks = as_number(of_regions - used);
+  info.keepcost = as_number(f.empty_bytes);
+  return info;
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+void* malloc(std::size_t bytes) noexcept {
+  void* const block = allocate(bytes);
+  if (block == nullptr) [[unlikely]]
+    errno = ENOMEM;
+  return block;
+}
+
+void free(void* block) noexcept { give_back(block); }
+
+void cfree(void* block) noexcept { give_back(block); }
+
+void* calloc(std::size_t count, std::size_t size) noexcept {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, size, &bytes)) return or_enomem(nullptr);
+  return or_enomem(with_heap([=](thread_heap& heap) { return heap.allocate_zeroed(bytes); }));
+}
+
+void* realloc(void* old, std::size_t bytes) noexcept { return resized(old, bytes); }
+
+void* reallocarray(void* old, std::size_t count, std::size_t size) noexcept {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, size, &bytes)) return or_enomem(nullptr);
+  return resized(old, bytes);
+}
+
+int posix_memalign(void** block, std::size_t align, std::size_t bytes) noexcept {
+  if (!std::has_single_bit(align) || align % sizeof(void*) != 0) return EINVAL;
+  void* const got = aligned(bytes, align);
+  if (got == nullptr) return ENOMEM;
+  *block = got;
+  return 0;
+}
+
+void* memalign(std::size_t align, std::size_t bytes) noexcept {
+  if (align > most_bytes / 2 + 1) {
+    errno = align > most_bytes + 1 ? EINVAL : ENOMEM;
+    return nullptr;
+  }
+  return or_enomem(aligned(bytes, std::bit_ceil(align)));
+}
+
+void* aligned_alloc(std::size_t align, std::size_t bytes) noexcept { return memalign(align, bytes); }
+
+void* valloc(std::size_t bytes) noexcept { return or_enomem(aligned(bytes, page_bytes)); }
+
+void* pvalloc(std::size_t bytes) noexcept {
+  if (bytes > most_bytes - page_bytes) return or_enomem(nullptr);
+  // As glibc: of no bytes, a page.
+  return or_enomem(aligned(bytes == 0 ? page_bytes : rounded_up(bytes, page_bytes), page_bytes));
+}
+
+std::size_t malloc_usable_size(void* block) noexcept { return usable_bytes(process_registry, block); }
+
+int malloc_trim(std::size_t) noexcept {
+  return process_heaps.trim(this_heap == &no_heap ? nullptr : this_heap) ? 1 : 0;
+}
+
+int mallopt(int, int) noexcept { return 1; }
+
+struct mallinfo mallinfo() noexcept { return info_of<struct mallinfo>(process_heaps.count()); }
+
+#if __GLIBC_PREREQ(2, 33)
+struct mallinfo2 mallinfo2() noexcept { return info_of<struct mallinfo2>(process_heaps.count()); }
+#endif
+
+void malloc_stats() noexcept { espalier::preload::write_figures(STDERR_FILENO); }
+
+int malloc_info(int options, FILE* to) noexcept {
+  if (options != 0) return EINVAL;
+  const thread_heaps::figures f = process_heaps.count();
+  const std::size_t of_regions = f.regions * espalier::preload::region_bytes;
+  return fprintf(
+             to,
+             "<malloc version=\"1\">\n<heaps count=\"%zu\"/>\n<total type=\"rest\" count=\"%zu\" "
+             "size=\"%zu\"/>\n<total type=\"mmap\" count=\"%zu\" size=\"%zu\"/>\n<system type=\"current\" "
+             "size=\"%zu\"/>\n</malloc>\n",
+             f.heaps, f.regions, of_regions - (f.used_bytes - f.large_bytes), f.large_blocks, f.large_bytes,
+             of_regions + f.empty_bytes + f.large_bytes) < 0
+             ? -1
+             : 0;
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

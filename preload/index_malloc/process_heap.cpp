@@ -1,0 +1,125 @@
+// The process's heap from its first block to its last, its threads and its copies.
+
+#include "preload/index_malloc/process_heap.hpp"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "preload/heap/heap_settings.hpp"
+#include "preload/recording/futex_lock.hpp"
+#include "preload/recording/text.hpp"
+
+namespace espalier::preload {
+
+constinit address_registry process_registry{};
+constinit thread_heaps process_heaps(process_registry);
+constinit thread_heap no_heap(process_heaps.commons());
+thread_local constinit thread_heap* this_heap = &no_heap;
+
+namespace {
+
+/// Of a thread that ends.
+thread_local constinit unsigned rounds_of_destructors = 0;
+thread_local constinit bool ended = false;
+
+constinit futex_lock start_lock;
+constinit std::atomic<bool> started{false};
+constinit bool key_made = false;
+constinit pthread_key_t key = 0;
+constinit heap_settings settings;
+/// A standard error that stays when the program closes its own, as some do behind main().
+constinit int figures_to = -1;
+
+/// Destructors of other keys allocate, and come in any order: the heap goes in the last round of them.
+void thread_ends(void* heap) {
+  if (++rounds_of_destructors < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    pthread_setspecific(key, heap);
+    return;
+  }
+  ended = true;
+  this_heap = &no_heap;
+  process_heaps.leave(*static_cast<thread_heap*>(heap));
+}
+
+/// Again and again until there is an environment: the dynamic linker allocates before there is one.
+void start() noexcept {
+  if (started.load(std::memory_order_acquire)) return;
+  const futex_guard guard(start_lock);
+  if (!key_made) key_made = pthread_key_create(&key, thread_ends) == 0;
+  if (started.load(std::memory_order_relaxed) || environ == nullptr) return;
+  const int kept = errno;
+  read_heap_settings(environ, settings, say);
+  constexpr int out_of_the_way = 100;
+  if (settings.stats) figures_to = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, out_of_the_way);
+  errno = kept;
+  heap_commons& commons = process_heaps.commons();
+  commons.prefault = settings.prefault;
+  commons.spans.set_huge(settings.huge);
+  commons.spans.set_keep(settings.keep);
+  started.store(true, std::memory_order_release);
+}
+
+__attribute__((constructor)) void begin_with_library() {
+  start();
+  pthread_atfork([] { process_heaps.before_fork(); }, [] { process_heaps.after_fork_in_parent(); },
+                 [] { process_heaps.after_fork_in_child(this_heap); });
+}
+
+__attribute__((destructor)) void end_with_library() {
+  if (figures_to >= 0) write_figures(figures_to);
+}
+
+void write_all(int to, const char* what, std::size_t size) noexcept {
+  const int kept = errno;
+  // Nothing is left to do where the file is closed.
+  if (write(to, what, size) < 0) errno = kept;
+  errno = kept;
+}
+
+}  // namespace
+
+thread_heap* begin_thread() noexcept {
+  if (ended) return nullptr;
+  start();
+  thread_heap* const mine = process_heaps.adopt();
+  if (mine == nullptr) return nullptr;
+  this_heap = mine;
+  // Behind the first keys libc allocates for the value: with the heap that the thread now has.
+  if (key_made) pthread_setspecific(key, mine);
+  return mine;
+}
+
+void* allocate_slowly(std::size_t bytes) noexcept {
+  return with_heap([=](thread_heap& heap) { return heap.allocate(bytes); });
+}
+
+void say(const char* line) noexcept {
+  char whole[256];
+  text out(whole, sizeof whole);
+  out << "espalier: " << line << "\n";
+  write_all(STDERR_FILENO, whole, out.size());
+}
+
+void write_figures(int to) noexcept {
+  const thread_heaps::figures f = process_heaps.count();
+  char whole[640];
+  text out(whole, sizeof whole);
+  out << "espalier: heap of process " << static_cast<std::uint64_t>(getpid()) << "\n"
+      << "  blocks in use      " << f.used_blocks << "\n"
+      << "  bytes in use       " << f.used_bytes << "\n"
+      << "  large blocks       " << f.large_blocks << "\n"
+      << "  bytes of these     " << f.large_bytes << "\n"
+      << "  regions of blocks  " << f.regions << "\n"
+      << "  bytes kept empty   " << f.empty_bytes << "\n"
+      << "  bytes of addresses " << f.mapped_bytes << "\n"
+      << "  heaps of threads   " << f.heaps << "\n";
+  write_all(to, whole, out.size());
+}
+
+}  // namespace espalier::preload

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+
+#include "preload/heap/address_registry.hpp"
+#include "preload/heap/thread_heap.hpp"
+#include "preload/heap/thread_heaps.hpp"
+
+namespace espalier::preload {
+
+/// The heap of this process. There is one, as there is one malloc: there before the first constructor, and never
+/// destroyed.
+extern constinit address_registry process_registry;
+extern constinit thread_heaps process_heaps;
+
+/// What a thread has before its first block and behind its last destructor.
+extern constinit thread_heap no_heap;
+extern thread_local constinit thread_heap* this_heap;
+
+/// Gets this thread a heap; null where it ends, or there is no memory.
+thread_heap* begin_thread() noexcept;
+
+/// Calls work(heap) with this thread's heap, or with the one that threads without share.
+template <class Work>
+auto with_heap(Work&& work) noexcept {
+  thread_heap* mine = this_heap;
+  if (mine == &no_heap) [[unlikely]]
+    mine = begin_thread();
+  return mine != nullptr ? work(*mine) : process_heaps.with_shared(work);
+}
+
+/// Null where there is no memory; errno is kept.
+void* allocate_slowly(std::size_t bytes) noexcept;
+
+[[nodiscard]] __attribute__((always_inline)) inline void* allocate(std::size_t bytes) noexcept {
+  void* const block = this_heap->allocate_quickly(bytes);
+  if (block != nullptr) [[likely]]
+    return block;
+  return allocate_slowly(bytes);
+}
+
+__attribute__((always_inline)) inline void give_back(void* block) noexcept {
+  thread_heap& mine = *this_heap;
+  if (!mine.deallocate_quickly(process_registry, block)) [[unlikely]]
+    mine.deallocate(block);
+}
+
+/// One line on standard error.
+void say(const char* line) noexcept;
+/// Figures of the heap, in lines to an open file.
+void write_figures(int to) noexcept;
+
+}  // namespace espalier::preload

@@ -1,0 +1,40 @@
+#include "preload/next/next_operator.hpp"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <initializer_list>
+
+namespace espalier::preload {
+namespace {
+
+/// A program may have got its C++ library with a plug-in, out of sight of RTLD_NEXT, and still find our operators.
+void* found_beside(const char* name) noexcept {
+  for (const char* const library : {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"}) {
+    // Kept open: it must not go while its functions are called from here.
+    void* const handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == nullptr) continue;
+    if (void* const function = dlsym(handle, name)) return function;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void no_next(const char* name) noexcept {
+  constexpr const char text[] = "espalier: there is no C++ library behind ";
+  if (write(STDERR_FILENO, text, sizeof text - 1) > 0 &&
+      write(STDERR_FILENO, name, __builtin_strlen(name)) > 0 && write(STDERR_FILENO, "\n", 1) > 0)
+    abort();
+  abort();
+}
+
+}  // namespace
+
+void* next_operator_named(const char* name) noexcept {
+  void* found = dlsym(RTLD_NEXT, name);
+  if (found == nullptr) found = found_beside(name);
+  if (found == nullptr) no_next(name);
+  return found;
+}
+
+}  // namespace espalier::preload

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "preload/heap/thread_heap.hpp"
+#include "preload/heap/thread_heaps.hpp"
+
+namespace espalier::preload {
+
+inline std::uintptr_t address(const void* block) { return reinterpret_cast<std::uintptr_t>(block); }
+
+/// Zeroed before the program starts; each test leaves it as it was.
+inline address_registry test_registry;
+
+/// Heaps of their own, whose addresses go with the test.
+struct heap_fixture : ::testing::Test {
+  ~heap_fixture() override { heaps.unmap_all(); }
+
+  static void* allocate(thread_heap& from, std::size_t bytes) {
+    void* const block = from.allocate_quickly(bytes);
+    return block != nullptr ? block : from.allocate(bytes);
+  }
+  static void give_back(thread_heap& by, void* block) {
+    if (!by.deallocate_quickly(test_registry, block)) by.deallocate(block);
+  }
+  static std::size_t usable(void* block) { return usable_bytes(test_registry, block); }
+
+  thread_heaps heaps{test_registry};
+  thread_heap& mine = *heaps.adopt();
+};
+
+}  // namespace espalier::preload

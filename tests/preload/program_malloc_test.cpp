@@ -1,0 +1,165 @@
+// Whole programs on the index-aware malloc.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "recorded_program.hpp"
+
+namespace espalier::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct preload_malloc : ::testing::Test {
+  outcome run(std::vector<std::string> command, const std::vector<std::string>& variables = {},
+              const std::string& behind = "") const {
+    std::vector<std::string> whole{"env", "LD_PRELOAD=" MALLOC_LIBRARY + behind};
+    whole.insert(whole.end(), variables.begin(), variables.end());
+    whole.insert(whole.end(), command.begin(), command.end());
+    return programs.run_plainly(whole);
+  }
+  /// The same status and output with our malloc and without.
+  void expect_the_same(const std::vector<std::string>& command, int status,
+                       const std::vector<std::string>& variables = {}) const {
+    const outcome plain = programs.run_plainly(command);
+    ASSERT_EQ(plain.exit_status(), status) << plain.output;
+    const outcome ours = run(command, variables);
+    EXPECT_EQ(ours.exit_status(), status) << ours.output;
+    EXPECT_EQ(ours.output, plain.output);
+  }
+
+  recorded_programs programs;
+};
+
+const std::vector<std::vector<std::string>> knobs{
+    {}, {"ESPALIER_MALLOC_PREFAULT=1"}, {"ESPALIER_MALLOC_HUGE=1"}, {"ESPALIER_MALLOC_KEEP=0"}};
+
+TEST_F(preload_malloc, is_the_one_that_programs_get) {
+  EXPECT_EQ(programs.run_plainly({program("malloc_placement")}).exit_status(), 1) << "glibc's is not";
+  for (const auto& variables : knobs)
+    EXPECT_EQ(run({program("malloc_placement")}, variables).exit_status(), 0);
+}
+
+TEST_F(preload_malloc, keeps_glibcs_promises) {
+  expect_the_same({program("malloc_edges")}, 0);
+  for (const auto& variables : knobs) {
+    const outcome ours = run({program("malloc_edges")}, variables);
+    EXPECT_EQ(ours.exit_status(), 0) << ours.output;
+  }
+}
+
+TEST_F(preload_malloc, serves_threads_to_their_last_destructor) {
+  expect_the_same({program("malloc_threads")}, 0);
+  expect_the_same({program("threads")}, 0);
+  expect_the_same({program("exchange")}, 0);
+}
+
+TEST_F(preload_malloc, serves_copies_of_a_process_with_threads) {
+  expect_the_same({program("malloc_forks")}, 0);
+  expect_the_same({program("forks")}, 4);
+}
+
+TEST_F(preload_malloc, has_the_operators_of_cpp) {
+  expect_the_same({program("malloc_new")}, 0);
+  expect_the_same({program("every_new")}, 0);
+}
+
+TEST_F(preload_malloc, has_them_before_those_of_other_allocators) {
+  for (const char* const library : {"libjemalloc.so.2", "libtcmalloc_minimal.so.4"}) {
+    const std::string path = std::string("/usr/lib/x86_64-linux-gnu/") + library;
+    if (!std::filesystem::exists(path)) continue;
+    const outcome ours = run({program("every_new")}, {"ESPALIER_MALLOC_STATS=1"}, ":" + path);
+    EXPECT_EQ(ours.exit_status(), 0) << library << ours.output;
+  }
+}
+
+TEST_F(preload_malloc, serves_what_comes_before_main_and_with_modules) {
+  expect_the_same({program("early")}, 0);
+  expect_the_same({program("every_function")}, 0);
+  expect_the_same({program("modules"), program("libplugin_one.so"), program("libplugin_two.so")}, 0);
+  expect_the_same({program("modules"), program("libplugin_cpp.so"), program("libplugin_cpp.so")}, 0);
+}
+
+TEST_F(preload_malloc, says_what_was_given_back_wrongly_and_ends) {
+  const auto ends = [&](const char* how, const char* line) {
+    const outcome ended = run({program("malloc_misuse"), how});
+    EXPECT_TRUE(WIFSIGNALED(ended.status) && WTERMSIG(ended.status) == SIGABRT) << how;
+    EXPECT_THAT(ended.output, HasSubstr(line));
+  };
+  ends("inside", "espalier: free(): invalid pointer 0x");
+  ends("twice", "espalier: free(): given back twice, or never handed out: 0x");
+  const outcome goes_on = run({program("malloc_misuse"), "foreign"});
+  EXPECT_EQ(goes_on.exit_status(), 3) << goes_on.output;
+  EXPECT_EQ(goes_on.output, "");
+}
+
+TEST_F(preload_malloc, tells_figures_that_add_up) {
+  const outcome told = run({program("malloc_figures")});
+  EXPECT_EQ(told.exit_status(), 0) << told.output;
+  EXPECT_THAT(told.output,
+              AllOf(HasSubstr("espalier: heap of process"), HasSubstr("large blocks       0\n")));
+}
+
+TEST_F(preload_malloc, writes_figures_at_the_end_where_asked) {
+  EXPECT_THAT(run({"/bin/ls"}, {"ESPALIER_MALLOC_STATS=1"}).output, HasSubstr("heaps of threads   1\n"));
+  EXPECT_EQ(run({"/bin/true"}).output, "");
+}
+
+TEST_F(preload_malloc, names_a_wrong_variable_and_goes_on) {
+  const outcome told = run({"/bin/echo", "on"}, {"ESPALIER_MALLOC_KEEP=much"});
+  EXPECT_EQ(told.exit_status(), 0);
+  EXPECT_EQ(told.output,
+            "espalier: ESPALIER_MALLOC_KEEP is not a number of MiB up to 2^27, the empty memory that is "
+            "kept\non\n");
+}
+
+TEST_F(preload_malloc, takes_no_more_instructions_than_glibcs) {
+#ifdef __clang__
+  GTEST_SKIP() << "valgrind 3.19 gives up on clang's debug information";
+#endif
+  const auto counted = [&](const char* how, const char* times, bool ours) {
+    const std::vector<std::string> command{
+        "valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program("malloc_counts"), how,
+        times};
+    return static_cast<double>(instructions((ours ? run(command) : programs.run_plainly(command)).output));
+  };
+  if (counted("same", "10", false) == 0) GTEST_SKIP() << "valgrind is not installed";
+  for (const char* const how : {"same", "mixed"}) {
+    // The difference of two runs has neither the program's beginning nor its end in it.
+    const auto each = [&](bool ours) {
+      return (counted(how, "30000", ours) - counted(how, "20000", ours)) / 10'000;
+    };
+    const double glibc = each(false);
+    const double ours = each(true);
+    RecordProperty(std::string(how) + "_glibc", std::to_string(glibc));
+    RecordProperty(std::string(how) + "_ours", std::to_string(ours));
+    EXPECT_GT(ours, 15.0) << "is it counted at all?";
+    EXPECT_LE(ours, glibc) << how;
+  }
+}
+
+TEST_F(preload_malloc, serves_programs_that_were_not_made_for_it) {
+  expect_the_same({"/bin/ls", "/"}, 0);
+  expect_the_same({"/bin/sh", "-c", "for i in 1 2 3; do echo $i | sort; done"}, 0);
+  const auto if_there = [&](const char* path, std::vector<std::string> arguments) {
+    if (!std::filesystem::exists(path)) return;
+    arguments.insert(arguments.begin(), path);
+    expect_the_same(arguments, 0);
+  };
+  if_there("/usr/bin/git", {"--version"});
+  if_there("/usr/bin/python3",
+           {"-c", "import json, threading; print(len(json.dumps([str(i) * 9 for i in range(20000)])))"});
+  if_there("/usr/bin/perl", {"-e", "my %h = map { $_ => 'x' x $_ } 1..2000; print scalar(keys %h)"});
+}
+
+}  // namespace
+}  // namespace espalier::test

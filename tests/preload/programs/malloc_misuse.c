@@ -1,0 +1,24 @@
+/* Gives back what it does not have, as its argument says. */
+#include <string.h>
+
+#include "expect.h"
+
+int main(int count, char** arguments) {
+  EXPECT(count == 2);
+  const char* how = arguments[1];
+  char* block = malloc(100);
+  char* volatile large = malloc(500000);
+  if (strcmp(how, "inside") == 0) free(large + 64);
+  if (strcmp(how, "twice") == 0) {
+    free(large);
+    free(large);
+  }
+  if (strcmp(how, "foreign") == 0) {
+    /* Nobody's: ignored, and the program goes on. */
+    static char none[64];
+    char* volatile foreign = none + 16;
+    free(foreign);
+  }
+  free(block);
+  return 3;
+}

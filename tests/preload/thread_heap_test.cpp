@@ -1,0 +1,592 @@
+#include "preload/heap/thread_heap.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "espalier/workload/random.hpp"
+#include "heap_fixture.hpp"
+#include "support/on_threads.hpp"
+
+namespace espalier::preload {
+namespace {
+
+using preload_thread_heap = heap_fixture;
+
+/// Bytes whose contents are known, and which nobody else has.
+struct known_blocks {
+  struct held {
+    std::size_t bytes;
+    unsigned char mark;
+  };
+  std::map<std::uintptr_t, held> all;
+
+  void add(void* block, std::size_t bytes, unsigned char mark) {
+    const std::uintptr_t at = address(block);
+    const auto after = all.lower_bound(at);
+    if (after != all.end()) {
+      ASSERT_LE(at + bytes, after->first) << "overlaps the block behind it";
+    }
+    if (after != all.begin()) {
+      const auto before = std::prev(after);
+      ASSERT_LE(before->first + before->second.bytes, at) << "overlaps the block before it";
+    }
+    std::memset(block, mark, bytes);
+    all.emplace(at, held{bytes, mark});
+  }
+  void check(void* block, std::size_t bytes) const {
+    const held& of = all.at(address(block));
+    const auto* const at = static_cast<const unsigned char*>(block);
+    for (std::size_t i = 0; i < std::min(bytes, of.bytes); ++i) ASSERT_EQ(at[i], of.mark) << "byte " << i;
+  }
+  void remove(void* block) {
+    check(block, std::numeric_limits<std::size_t>::max());
+    all.erase(address(block));
+  }
+};
+
+TEST_F(preload_thread_heap, gives_disjoint_blocks_that_keep_their_contents) {
+  workload::random_generator random{42};
+  known_blocks known;
+  std::vector<void*> blocks;
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  const auto some_size = [&] { return below(8) == 0 ? below(80'000) : below(std::size_t{16} << below(8)); };
+  for (int step = 0; step < 30'000; ++step) {
+    const auto mark = static_cast<unsigned char>(random());
+    const std::size_t what = below(10);
+    if (blocks.size() < 100 || (what < 4 && blocks.size() < 1500)) {
+      const std::size_t bytes = some_size();
+      std::size_t align = 16;
+      void* block = nullptr;
+      if (below(4) == 0) {
+        align = std::size_t{8} << below(10);
+        block = mine.allocate_aligned(bytes, align);
+      } else if (below(4) == 0) {
+        block = mine.allocate_zeroed(bytes);
+        for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(static_cast<char*>(block)[i], 0) << i;
+      } else {
+        block = allocate(mine, bytes);
+      }
+      ASSERT_NE(block, nullptr);
+      ASSERT_EQ(address(block) % std::max<std::size_t>(align, 16), 0U);
+      ASSERT_GE(usable(block), bytes);
+      known.add(block, usable(block), mark);
+      blocks.push_back(block);
+    } else {
+      const std::size_t chosen = below(blocks.size());
+      void* const block = blocks[chosen];
+      if (what < 8) {
+        known.remove(block);
+        give_back(mine, block);
+        blocks[chosen] = blocks.back();
+        blocks.pop_back();
+      } else {
+        const auto before = known.all.at(address(block));
+        const std::size_t bytes = 1 + some_size();
+        known.remove(block);
+        void* const moved = mine.resize(block, bytes);
+        ASSERT_NE(moved, nullptr);
+        const auto* const at = static_cast<const unsigned char*>(moved);
+        for (std::size_t i = 0; i < std::min(bytes, before.bytes); ++i) ASSERT_EQ(at[i], before.mark) << i;
+        known.add(moved, usable(moved), mark);
+        blocks[chosen] = moved;
+      }
+    }
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_EQ(heaps.count().used_blocks, blocks.size());
+  for (void* const block : blocks) {
+    known.remove(block);
+    give_back(mine, block);
+  }
+  EXPECT_EQ(heaps.count().used_blocks, 0U);
+  mine.give_back_empty();
+  EXPECT_EQ(heaps.count().regions, 0U);
+}
+
+TEST_F(preload_thread_heap, gives_every_size_and_alignment_what_it_asks_for) {
+  for (std::size_t bytes = 0; bytes <= 2100; ++bytes) {
+    void* const block = allocate(mine, bytes);
+    ASSERT_EQ(address(block) % 16, 0U) << bytes;
+    ASSERT_EQ(address(block) % (bytes > 48 ? 64 : 16), 0U) << bytes;
+    ASSERT_GE(usable(block), bytes);
+    ASSERT_EQ(usable(block), geometries[class_of(bytes)].stride);
+  }
+  for (std::size_t align = 1; align <= 65'536; align *= 2) {
+    for (const std::size_t bytes : {0U, 1U, 17U, 40U, 64U, 100U, 1000U, 4096U, 30'000U, 32'832U, 40'000U}) {
+      void* const block = mine.allocate_aligned(bytes, align);
+      ASSERT_EQ(address(block) % std::max<std::size_t>(align, 16), 0U) << bytes;
+      ASSERT_GE(usable(block), bytes) << bytes << " at " << align;
+      std::memset(block, 1, usable(block));
+      give_back(mine, block);
+    }
+  }
+}
+
+/// 64k and 64k - 16 bytes, from 48 bytes to 4 KiB.
+std::vector<std::size_t> sizes() {
+  std::vector<std::size_t> all;
+  for (std::size_t bytes = 64; bytes <= 4096; bytes += 64) {
+    all.push_back(bytes - 16);
+    all.push_back(bytes);
+  }
+  return all;
+}
+
+/// The most lines of a cache of 64 sets that blocks begin in: where two blocks share a line, it is one.
+std::size_t most_at_one_index(const std::vector<void*>& blocks) {
+  std::array<std::set<std::uintptr_t>, 64> lines;
+  for (const void* const b : blocks) lines[address(b) >> 6U & 63U].insert(address(b) >> 6U);
+  std::size_t most = 0;
+  for (const auto& at : lines) most = std::max(most, at.size());
+  return most;
+}
+
+struct bound {
+  std::size_t blocks;
+  std::size_t load;
+};
+constexpr std::array<bound, 3> bounds{{{128, 3}, {512, 9}, {640, 11}}};
+
+TEST_F(preload_thread_heap, spreads_blocks_of_one_size_over_all_indices) {
+  for (const std::size_t bytes : sizes()) {
+    for (const auto& [n, load] : bounds) {
+      // One that nobody has allocated from.
+      thread_heap& fresh = *heaps.adopt();
+      std::vector<void*> blocks(n);
+      for (void*& b : blocks) b = allocate(fresh, bytes);
+      EXPECT_LE(most_at_one_index(blocks), load) << n << " of " << bytes;
+    }
+  }
+}
+
+TEST_F(preload_thread_heap, spreads_blocks_of_two_sizes_that_alternate) {
+  for (const std::size_t bytes : sizes()) {
+    for (const std::size_t other : {64U, 96U, 240U, 256U, 1008U, 4096U}) {
+      thread_heap& fresh = *heaps.adopt();
+      std::vector<void*> blocks;
+      while (blocks.size() < 512) {
+        blocks.push_back(allocate(fresh, bytes));
+        blocks.push_back(allocate(fresh, other));
+      }
+      // Each class has its share and one more at most.
+      EXPECT_LE(most_at_one_index(blocks), 10U) << bytes << " and " << other;
+    }
+  }
+}
+
+TEST_F(preload_thread_heap, spreads_what_it_gives_out_again_in_order) {
+  for (const std::size_t bytes : sizes()) {
+    thread_heap& fresh = *heaps.adopt();
+    std::vector<void*> blocks(2000);
+    for (void*& b : blocks) b = allocate(fresh, bytes);
+    for (void* const b : blocks) give_back(fresh, b);
+    blocks.resize(512);
+    for (void*& b : blocks) b = allocate(fresh, bytes);
+    EXPECT_LE(most_at_one_index(blocks), 9U) << bytes;
+    // Nothing of it stays for the next size.
+    for (void* const b : blocks) give_back(fresh, b);
+    fresh.give_back_empty();
+  }
+}
+
+TEST_F(preload_thread_heap, measures_a_load_that_can_be_too_high) {
+  std::vector<void*> blocks;
+  for (std::size_t i = 0; i < 128; ++i) blocks.push_back(reinterpret_cast<void*>(4096 * (i + 1)));
+  EXPECT_EQ(most_at_one_index(blocks), 128U);
+}
+
+TEST_F(preload_thread_heap, gives_the_same_block_again_at_once) {
+  for (const std::size_t bytes : {1U, 48U, 1024U, 1025U, 32'832U}) {
+    void* const block = allocate(mine, bytes);
+    give_back(mine, block);
+    EXPECT_EQ(mine.allocate_quickly(bytes), block) << bytes;
+  }
+}
+
+TEST_F(preload_thread_heap, uses_up_a_region_before_it_takes_another) {
+  for (const std::size_t bytes : {16U, 48U, 256U, 4096U, 32'832U}) {
+    thread_heap& fresh = *heaps.adopt();
+    const std::size_t before = heaps.count().regions;
+    std::vector<void*> blocks;
+    do {
+      blocks.push_back(allocate(fresh, bytes));
+    } while (heaps.count().regions == before + 1);
+    // The 64 blocks of a period of even strides, and the colour, may be lost.
+    EXPECT_GT((blocks.size() - 1) * geometries[class_of(bytes)].stride, region_bytes * 3 / 4) << bytes;
+    for (void* const b : blocks) give_back(fresh, b);
+    EXPECT_EQ(heaps.count().regions, before + 1) << "the one that is current";
+    fresh.give_back_empty();
+    EXPECT_EQ(heaps.count().regions, before);
+  }
+}
+
+TEST_F(preload_thread_heap, finds_room_in_full_regions) {
+  std::vector<void*> blocks;
+  while (heaps.count().regions < 4) blocks.push_back(allocate(mine, 1000));
+  // One block of each of the full ones.
+  std::set<void*> freed;
+  std::set<region*> regions;
+  for (void* const b : blocks) {
+    if (region_of(b)->state == region_state::full && regions.insert(region_of(b)).second) freed.insert(b);
+  }
+  ASSERT_EQ(freed.size(), 3U);
+  for (void* const b : freed) give_back(mine, b);
+  // All that is left in the current one, and then these.
+  std::set<void*> got;
+  while (heaps.count().regions < 5) got.insert(allocate(mine, 1000));
+  for (void* const b : freed) EXPECT_TRUE(got.contains(b));
+}
+
+TEST_F(preload_thread_heap, zeroes_what_was_used_and_only_that) {
+  // Through more than a region, so that one is taken again that was used.
+  for (const std::size_t bytes : {16U, 200U, 5000U, 32'000U}) {
+    std::vector<unsigned char*> blocks;
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t i = 0; i < 2 * region_bytes / bytes; ++i) {
+        auto* const block = static_cast<unsigned char*>(mine.allocate_zeroed(bytes));
+        ASSERT_TRUE(std::all_of(block, block + bytes, [](unsigned char b) { return b == 0; }));
+        std::memset(block, 0xff, usable(block));
+        blocks.push_back(block);
+      }
+      for (unsigned char* const b : blocks) give_back(mine, b);
+      blocks.clear();
+    }
+  }
+  // A block that was zero when it was first handed out is not zero for ever.
+  heaps.commons().spans.discard_empty();
+  auto* const block = static_cast<unsigned char*>(allocate(*heaps.adopt(), 48));
+  std::memset(block, 1, 48);
+  thread_heap* const owner = region_of(block)->owner;
+  give_back(*owner, block);
+  EXPECT_EQ(owner->allocate_zeroed(48), block);
+  EXPECT_EQ(block[40], 0);
+}
+
+TEST_F(preload_thread_heap, keeps_the_memory_of_empty_regions_as_told) {
+  heaps.commons().spans.set_keep(2 * region_bytes);
+  std::vector<void*> blocks;
+  while (heaps.count().regions < 10) blocks.push_back(allocate(mine, 2000));
+  for (void* const b : blocks) std::memset(b, 1, 2000);
+  for (void* const b : blocks) give_back(mine, b);
+  EXPECT_EQ(heaps.count().regions, 1U);
+  EXPECT_EQ(heaps.count().empty_bytes, 2 * region_bytes);
+  EXPECT_TRUE(heaps.trim(&mine));
+  EXPECT_EQ(heaps.count().regions, 0U);
+  EXPECT_EQ(heaps.count().empty_bytes, 0U);
+  EXPECT_FALSE(heaps.trim(&mine)) << "there is nothing left";
+}
+
+TEST_F(preload_thread_heap, is_as_it_was_where_memory_is_refused) {
+  page_source& pages = heaps.commons().pages;
+  // Of each class as much as one span has, then nothing.
+  for (const std::size_t bytes : {40U, 3000U}) {
+    known_blocks known;
+    std::vector<void*> blocks{allocate(mine, bytes)};
+    known.add(blocks.back(), bytes, 1);
+    pages.set_limit(pages.bytes());
+    while (void* const block = allocate(mine, bytes)) {
+      blocks.push_back(block);
+      if (blocks.size() % 1000 == 0) known.add(block, bytes, 2);
+    }
+    EXPECT_GT(blocks.size() * bytes, std::size_t{20} << 20U);
+    EXPECT_EQ(mine.allocate_aligned(bytes, 4096), nullptr);
+    EXPECT_EQ(mine.allocate_zeroed(bytes), nullptr);
+    EXPECT_EQ(mine.allocate_zeroed(20'000), nullptr);
+    EXPECT_EQ(mine.resize(blocks.front(), 32'000), nullptr);
+    EXPECT_EQ(heaps.adopt(), nullptr) << "nor is there a heap";
+    known.check(blocks.front(), bytes);
+    for (int i = 0; i < 100; ++i) {
+      give_back(mine, blocks[7]);
+      EXPECT_EQ(allocate(mine, bytes), blocks[7]);
+      EXPECT_EQ(allocate(mine, bytes), nullptr);
+    }
+    for (void* const b : blocks) give_back(mine, b);
+    EXPECT_EQ(heaps.count().used_blocks, 0U);
+    pages.set_limit(std::numeric_limits<std::size_t>::max());
+    mine.give_back_empty();
+  }
+}
+
+TEST_F(preload_thread_heap, has_its_runs_mapped_at_once_where_told) {
+  heaps.commons().prefault = true;
+  auto* const block = static_cast<unsigned char*>(mine.allocate_zeroed(48));
+  EXPECT_TRUE(std::all_of(block, block + 48, [](unsigned char b) { return b == 0; }));
+  // From the page of the first block to the end of the region.
+  auto* const begin = reinterpret_cast<std::byte*>(address(block) & ~(page_bytes - 1));
+  std::byte* const end = span::of(block)->memory(span::number_of(*region_of(block)) + 1);
+  std::vector<unsigned char> there(static_cast<std::size_t>(end - begin) / page_bytes);
+  ASSERT_GT(there.size(), 50U);
+  ASSERT_EQ(mincore(begin, static_cast<std::size_t>(end - begin), there.data()), 0);
+  EXPECT_TRUE(std::all_of(there.begin(), there.end(), [](unsigned char page) { return (page & 1U) != 0; }));
+}
+
+TEST_F(preload_thread_heap, leaves_alone_what_others_handed_out) {
+  alignas(16) static char theirs[64] = "of another allocator";
+  give_back(mine, nullptr);
+  give_back(mine, theirs);
+  EXPECT_EQ(usable(nullptr), 0U);
+  EXPECT_EQ(usable(theirs), 0U);
+  auto* const moved = static_cast<char*>(mine.resize(theirs, 40));
+  EXPECT_STREQ(moved, "of another allocator");
+  EXPECT_STREQ(theirs, "of another allocator");
+  give_back(mine, moved);
+}
+
+TEST_F(preload_thread_heap, moves_what_others_handed_out_though_it_may_end_where_nothing_is) {
+  page_source pages;
+  auto* const two = static_cast<std::byte*>(pages.reserve(2 * page_bytes, page_bytes));
+  ASSERT_TRUE(pages.make_usable(two, page_bytes));
+  std::memset(two, 5, page_bytes);
+  auto* const moved = static_cast<std::byte*>(mine.resize(two + page_bytes - 32, 8000));
+  ASSERT_NE(moved, nullptr);
+  EXPECT_EQ(moved[31], std::byte{5});
+  pages.unmap(two, 2 * page_bytes);
+}
+
+// What others give back.
+
+TEST_F(preload_thread_heap, finds_what_others_gave_back) {
+  thread_heap& other = *heaps.adopt();
+  for (const std::size_t bytes : {16U, 100U, 3000U, 32'000U}) {
+    std::vector<void*> blocks;
+    const std::size_t before = heaps.count().regions;
+    while (heaps.count().regions < before + 4) blocks.push_back(allocate(mine, bytes));
+    for (void* const b : blocks) give_back(other, b);
+    EXPECT_EQ(heaps.count().used_blocks, blocks.size()) << "the owner has not looked";
+    // All blocks again, and no region more.
+    std::set<void*> again;
+    for (std::size_t i = 0; i < blocks.size(); ++i) again.insert(allocate(mine, bytes));
+    EXPECT_EQ(again.size(), blocks.size());
+    EXPECT_LE(heaps.count().regions, before + 4);
+    for (void* const b : again) give_back(mine, b);
+    mine.give_back_empty();
+    EXPECT_EQ(heaps.count().used_blocks, 0U);
+    EXPECT_EQ(heaps.count().regions, before);
+  }
+}
+
+TEST_F(preload_thread_heap, gives_regions_back_that_others_emptied) {
+  thread_heap& other = *heaps.adopt();
+  std::vector<void*> blocks;
+  while (heaps.count().regions < 20) blocks.push_back(allocate(mine, 500));
+  for (void* const b : blocks) give_back(other, b);
+  mine.give_back_empty();
+  EXPECT_EQ(heaps.count().regions, 0U);
+}
+
+TEST_F(preload_thread_heap, is_told_of_a_region_once_at_a_time) {
+  thread_heap& other = *heaps.adopt();
+  // Blocks of full regions, given back in turn by the owner and by another, with looks between.
+  std::vector<void*> blocks;
+  while (heaps.count().regions < 6) blocks.push_back(allocate(mine, 700));
+  workload::random_generator random{7};
+  for (int round = 0; round < 20'000; ++round) {
+    void*& b = blocks[random() % blocks.size()];
+    give_back(random() % 2 == 0 ? mine : other, b);
+    if (random() % 64 == 0) mine.give_back_empty();
+    b = allocate(mine, 700);
+    ASSERT_NE(b, nullptr);
+  }
+  EXPECT_LE(heaps.count().regions, 8U) << "what others give back is used again";
+  std::sort(blocks.begin(), blocks.end());
+  EXPECT_EQ(std::adjacent_find(blocks.begin(), blocks.end()), blocks.end());
+  for (void* const b : blocks) give_back(other, b);
+  mine.give_back_empty();
+  EXPECT_EQ(heaps.count().regions, 0U);
+}
+
+TEST_F(preload_thread_heap, takes_back_blocks_in_blocks_from_anybody) {
+  thread_heap& other = *heaps.adopt();
+  std::vector<void*> blocks;
+  for (int i = 0; i < 300; ++i) {
+    blocks.push_back(mine.allocate_aligned(3000, 1024));
+    ASSERT_EQ(address(blocks.back()) % 1024, 0U);
+  }
+  for (std::size_t i = 0; i < blocks.size(); ++i) give_back(i % 2 == 0 ? mine : other, blocks[i]);
+  mine.give_back_empty();
+  EXPECT_EQ(heaps.count().used_blocks, 0U);
+  EXPECT_EQ(heaps.count().regions, 0U);
+}
+
+TEST_F(preload_thread_heap, serves_threads_that_give_back_each_others_blocks) {
+  constexpr int threads = 4;
+  constexpr std::size_t places = 64;
+  std::array<std::array<std::atomic<void*>, places>, threads> mailboxes{};
+  std::array<thread_heap*, threads> of{};
+  for (thread_heap*& h : of) h = heaps.adopt();
+  test::on_threads(threads, [&](int t) {
+    const auto me = static_cast<std::size_t>(t);
+    workload::random_generator random{static_cast<std::uint64_t>(t)};
+    for (int i = 0; i < 20'000; ++i) {
+      const std::size_t bytes = 16 + random() % 400;
+      auto* const block = static_cast<unsigned char*>(allocate(*of[me], bytes));
+      ASSERT_NE(block, nullptr);
+      std::memset(block, static_cast<int>(bytes & 127U), bytes);
+      std::memcpy(block, &bytes, sizeof bytes);
+      void* const got = mailboxes[random() % threads][random() % places].exchange(block);
+      if (got == nullptr) continue;
+      std::size_t theirs = 0;
+      std::memcpy(&theirs, got, sizeof theirs);
+      for (std::size_t at = sizeof theirs; at < theirs; ++at)
+        ASSERT_EQ(static_cast<unsigned char*>(got)[at], theirs & 127U);
+      give_back(*of[me], got);
+    }
+  });
+  for (auto& box : mailboxes) {
+    for (auto& place : box) {
+      if (place != nullptr) give_back(mine, place);
+    }
+  }
+  for (thread_heap* const h : of) {
+    h->give_back_empty();
+    heaps.leave(*h);
+  }
+  EXPECT_EQ(heaps.count().used_blocks, 0U);
+  EXPECT_EQ(heaps.count().regions, 0U);
+  EXPECT_EQ(heaps.count().heaps, threads + 1U);
+}
+
+TEST_F(preload_thread_heap, serves_a_thread_that_only_allocates_and_one_that_only_gives_back) {
+  constexpr std::size_t places = 128;
+  std::array<std::atomic<void*>, places> ring{};
+  constexpr std::size_t all = 100'000;
+  thread_heap& other = *heaps.adopt();
+  test::on_threads(2, [&](int t) {
+    for (std::size_t i = 0; i < all; ++i) {
+      std::atomic<void*>& place = ring[i % places];
+      if (t == 0) {
+        void* const block = allocate(mine, 300);
+        while (place.load() != nullptr) std::this_thread::yield();
+        place.store(block);
+      } else {
+        void* block = nullptr;
+        while ((block = place.exchange(nullptr)) == nullptr) std::this_thread::yield();
+        give_back(other, block);
+      }
+    }
+  });
+  EXPECT_LE(heaps.count().regions, 4U) << "what the one gives back the other uses";
+  mine.give_back_empty();
+  EXPECT_EQ(heaps.count().used_blocks, 0U);
+}
+
+// Heaps of threads that come and go.
+
+TEST_F(preload_thread_heap, goes_to_the_next_thread_with_what_is_in_it) {
+  thread_heap* const first = heaps.adopt();
+  void* const kept = allocate(*first, 100);
+  void* const gone = allocate(*first, 5000);
+  give_back(*first, gone);
+  heaps.leave(*first);
+  EXPECT_EQ(heaps.count().regions, 1U) << "the one with the block that is left";
+  // Nobody has the heap, and somebody gives back what is of it.
+  give_back(mine, kept);
+  thread_heap* const second = heaps.adopt();
+  EXPECT_EQ(second, first);
+  EXPECT_EQ(heaps.count().heaps, 2U);
+  second->give_back_empty();
+  EXPECT_EQ(heaps.count().regions, 0U);
+  EXPECT_NE(heaps.adopt(), second);
+}
+
+TEST_F(preload_thread_heap, is_one_of_as_many_as_there_are_threads_at_once) {
+  std::vector<void*> left;
+  futex_lock lock;
+  for (int generation = 0; generation < 5; ++generation) {
+    std::barrier together(4);
+    test::on_threads(4, [&](int) {
+      thread_heap* const h = heaps.adopt();
+      together.arrive_and_wait();
+      for (int i = 0; i < 1000; ++i) {
+        void* const block = allocate(*h, 64);
+        const futex_guard guard(lock);
+        left.push_back(block);
+      }
+      heaps.leave(*h);
+    });
+  }
+  EXPECT_EQ(heaps.count().heaps, 5U);
+  EXPECT_EQ(heaps.count().used_blocks, left.size());
+  for (void* const b : left) give_back(mine, b);
+  EXPECT_TRUE(heaps.trim(&mine)) << "of heaps without a thread too";
+  EXPECT_EQ(heaps.count().regions, 0U);
+}
+
+TEST_F(preload_thread_heap, is_shared_by_threads_that_have_none) {
+  std::array<void*, 4> blocks{};
+  test::on_threads(4, [&](int t) {
+    for (int i = 0; i < 1000; ++i) {
+      void* const block = heaps.with_shared([](thread_heap& h) { return allocate(h, 80); });
+      ASSERT_NE(block, nullptr);
+      if (i == 999) {
+        blocks[static_cast<std::size_t>(t)] = block;
+      } else if (i % 2 == 0) {
+        heaps.with_shared([&](thread_heap& h) { give_back(h, block); });
+      } else {
+        thread_heap none(heaps.commons());
+        give_back(none, block);
+      }
+    }
+  });
+  for (void* const b : blocks) give_back(mine, b);
+  EXPECT_TRUE(heaps.trim(&mine));
+  EXPECT_EQ(heaps.count().regions, 0U);
+}
+
+TEST_F(preload_thread_heap, of_a_thread_that_a_child_lacks_is_adopted) {
+  thread_heap* const theirs = heaps.adopt();
+  heaps.before_fork();
+  heaps.after_fork_in_child(&mine);
+  EXPECT_EQ(heaps.adopt(), theirs);
+  EXPECT_NE(heaps.adopt(), &mine);
+}
+
+// What is no block.
+
+using preload_thread_heap_death = heap_fixture;
+
+TEST_F(preload_thread_heap_death, of_a_pointer_into_a_block) {
+  auto* const block = static_cast<std::byte*>(allocate(mine, 100));
+  EXPECT_DEATH(heaps.adopt()->deallocate(block + 16), "espalier: free\\(\\): invalid pointer 0x[0-9a-f]+\n");
+  EXPECT_DEATH(mine.deallocate(block + 16), "invalid pointer");
+  EXPECT_DEATH(static_cast<void>(usable(block + 32)), "invalid pointer");
+  EXPECT_DEATH(static_cast<void>(mine.resize(block + 32, 1000)), "invalid pointer");
+}
+
+TEST_F(preload_thread_heap_death, of_a_block_that_was_never_handed_out) {
+  auto* const block = static_cast<std::byte*>(allocate(mine, 64));
+  EXPECT_DEATH(mine.deallocate(block + 64), "given back twice, or never handed out: 0x");
+  EXPECT_DEATH(mine.deallocate(block - 64), "invalid pointer");
+  EXPECT_DEATH(mine.deallocate(span::of(block)), "never handed out");
+  auto* const aligned = static_cast<std::byte*>(mine.allocate_aligned(500, 128));
+  EXPECT_DEATH(mine.deallocate(region_of(aligned)->first - 16), "invalid pointer");
+}
+
+TEST_F(preload_thread_heap_death, of_a_large_block_twice_or_in_its_middle) {
+  auto* const block = static_cast<std::byte*>(allocate(mine, 600'000));
+  EXPECT_DEATH(mine.deallocate(block + 64), "invalid pointer");
+  EXPECT_DEATH(mine.deallocate(block + 300'000), "never handed out");
+  give_back(mine, block);
+  EXPECT_DEATH(mine.deallocate(block), "given back twice");
+  auto* const huge = static_cast<std::byte*>(allocate(mine, std::size_t{20} << 20U));
+  EXPECT_DEATH(mine.deallocate(huge + 64), "invalid pointer");
+  EXPECT_DEATH(mine.deallocate(huge + 100'001), "invalid pointer");
+  give_back(mine, huge);
+}
+
+}  // namespace
+}  // namespace espalier::preload
