@@ -2,10 +2,6 @@
 
 #include <utility>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 namespace espalier::hw {
 namespace {
 
@@ -22,9 +18,6 @@ std::string describe(abort_code code) {
   }
   return "code " + std::to_string(static_cast<unsigned>(code));
 }
-
-// An interrupt or a first-touch fault may abort a few; hundreds in a row are a verdict.
-constexpr unsigned trial_transactions = 256;
 
 /// What scripted keeps of one thread.
 struct script_state {
@@ -72,37 +65,9 @@ std::string to_string(abort_status status) {
   return text;
 }
 
-#if defined(__x86_64__)
-
-rtm::knowledge rtm::decide() noexcept {
-  unsigned eax{};
-  unsigned ebx{};
-  unsigned ecx{};
-  unsigned edx{};
-  constexpr unsigned announced = 1U << 11;     // leaf 7, EBX
-  constexpr unsigned always_abort = 1U << 11;  // leaf 7, EDX
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (ebx & announced) == 0) {
-    return knowledge::not_announced;
-  }
-  if ((edx & always_abort) != 0) return knowledge::always_aborts;
-  for (unsigned attempt = 0; attempt < trial_transactions; ++attempt) {
-    if (begin() == started) {
-      end();
-      return knowledge::commits;
-    }
-  }
-  return knowledge::never_commits;
-}
-
-#else
-
-rtm::knowledge rtm::decide() noexcept { return knowledge::no_x86; }
-
-#endif
-
-rtm::knowledge rtm::find_out() noexcept {
-  const knowledge mine = decide();
-  knowledge first = knowledge::none;
+rtm_support rtm::find_out() noexcept {
+  const rtm_support mine = look_for_rtm();
+  rtm_support first = rtm_support::unknown;
   // The first of several threads decides for all, so that the answer never changes.
   return known.compare_exchange_strong(first, mine, std::memory_order_relaxed) ? mine : first;
 }
@@ -110,17 +75,16 @@ rtm::knowledge rtm::find_out() noexcept {
 rtm_availability rtm::probe() {
   const bool yes = available();
   switch (known.load(std::memory_order_relaxed)) {
-    case knowledge::commits:
+    case rtm_support::commits:
       return {yes, "a trial transaction committed"};
-    case knowledge::not_announced:
+    case rtm_support::not_announced:
       return {yes, "the processor does not announce RTM (CPUID leaf 7)"};
-    case knowledge::always_aborts:
+    case rtm_support::always_aborts:
       return {yes, "the microcode aborts every transaction (RTM_ALWAYS_ABORT)"};
-    case knowledge::never_commits:
-      return {yes, "announced, but none of " + std::to_string(trial_transactions) +
-                       " trial transactions committed"};
-    case knowledge::none:
-    case knowledge::no_x86:
+    case rtm_support::never_commits:
+      return {yes, "announced, but none of " + std::to_string(rtm_trials) + " trial transactions committed"};
+    case rtm_support::unknown:
+    case rtm_support::no_x86:
       break;
   }
   return {yes, "RTM is an x86-64 feature and this processor is of another kind"};

@@ -29,6 +29,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "espalier/hw/rtm_instructions.hpp"
+
 namespace espalier::hw {
 
 /// Why a body gave up, carried in eight bits of the abort status. A status may hold other values, from
@@ -183,84 +185,55 @@ class rtm {
   /// their microcode aborts every transaction. Decided at the first call, in microseconds; a load after that.
   [[nodiscard]] static bool available() noexcept {
     // order: relaxed suffices, the word itself is all that is passed on
-    const knowledge now = known.load(std::memory_order_relaxed);
-    return (now == knowledge::none ? find_out() : now) == knowledge::commits;
+    const rtm_support now = known.load(std::memory_order_relaxed);
+    return (now == rtm_support::unknown ? find_out() : now) == rtm_support::commits;
   }
 
   /// What available() answers, and why.
   [[nodiscard]] static rtm_availability probe();
 
   /// True as well inside a transaction that others began, such as glibc's own lock elision.
-  [[nodiscard]] static bool active() noexcept { return available() && inside(); }
+  [[nodiscard]] static bool active() noexcept { return available() && rtm_instructions::inside(); }
 
   template <transaction_body Body>
   [[nodiscard]] static transaction_outcome run(Body&& body) noexcept {
     if (!available()) return {false, abort_status{}};
-    if (const std::uint32_t word = begin(); word != started) return {false, abort_status{word}};
+    if (const std::uint32_t word = rtm_instructions::begin(); word != rtm_instructions::started)
+      return {false, abort_status{word}};
     if (const auto code = verdict_of(body).wants_abort()) {
       abort(*code);
       // Not reached: the processor has gone back to begin().
       return {false, abort_status::asked_for(*code)};
     }
-    end();
+    rtm_instructions::end();
     return {true, abort_status{}};
   }
 
  private:
-  enum class knowledge : unsigned char { none, commits, not_announced, always_aborts, never_commits, no_x86 };
+  friend class open_rtm;
 
-  static constexpr std::uint32_t started = 0xffff'ffff;
-  static inline constinit std::atomic<knowledge> known{knowledge::none};
+  static inline constinit std::atomic<rtm_support> known{rtm_support::unknown};
 
-  static knowledge find_out() noexcept;
-  static knowledge decide() noexcept;
+  static rtm_support find_out() noexcept;
 
-  // Written as assembler, not with the compiler's intrinsics: those need a target attribute and are then not
-  // inlined here, and a call inside a transaction could be its first through the dynamic linker, which aborts.
-
-#if defined(__x86_64__)
-  /// `started`, and again, with registers and memory as they were, the status word of the abort. For the
-  /// compiler that is a call that returns once, so nothing needs to be volatile: EAX alone differs, and the
-  /// fallback address is the next instruction.
-  static std::uint32_t begin() noexcept {
-    std::uint32_t word = started;  // NOLINT(misc-const-correctness): the instruction writes it
-    __asm__ __volatile__("xbegin 1f\n1:" : "+a"(word) : : "memory");
-    return word;
-  }
-
-  static void end() noexcept { __asm__ __volatile__("xend" : : : "memory"); }
-
-  static bool inside() noexcept {
-    bool result = false;  // NOLINT(misc-const-correctness): the instruction writes it
-    __asm__ __volatile__("xtest" : "=@ccnz"(result));
-    return result;
-  }
-
-  template <std::uint8_t Code>
+  template <abort_code Code>
   static void abort_with() noexcept {
-    __asm__ __volatile__("xabort %0" : : "i"(Code) : "memory");
+    rtm_instructions::abort<static_cast<std::uint8_t>(Code)>();
   }
 
-  /// The instruction takes its code as a constant.
   static void abort(abort_code code) noexcept {
     switch (code) {
       case abort_code::validation:
-        return abort_with<static_cast<std::uint8_t>(abort_code::validation)>();
+        return abort_with<abort_code::validation>();
       case abort_code::user_1:
-        return abort_with<static_cast<std::uint8_t>(abort_code::user_1)>();
+        return abort_with<abort_code::user_1>();
       case abort_code::user_2:
-        return abort_with<static_cast<std::uint8_t>(abort_code::user_2)>();
+        return abort_with<abort_code::user_2>();
       case abort_code::lock_held:
-        return abort_with<static_cast<std::uint8_t>(abort_code::lock_held)>();
+        return abort_with<abort_code::lock_held>();
     }
-    abort_with<0>();
+    rtm_instructions::abort<0>();
   }
-#else
-  static std::uint32_t begin() noexcept { return 0; }
-  static void end() noexcept {}
-  static bool inside() noexcept { return false; }
-  static void abort(abort_code) noexcept {}
-#endif
 };
 
 /// Begins nothing: every run() aborts with status 0, as on a processor without transactions.
@@ -322,6 +295,8 @@ class scripted {
   }
 
  private:
+  friend class open_scripted;
+
   static step begin() noexcept;
   static transaction_outcome end(transaction_verdict verdict) noexcept;
 };

@@ -1,0 +1,99 @@
+#pragma once
+
+// The instructions of Intel's restricted transactional memory, and whether they work on this processor. For hw/htm
+// and hw/open_transaction; everybody else goes through these. Needs no code behind it and no C++ library.
+//
+// Written as assembler, not with the compiler's intrinsics: those need a target attribute and are then not inlined
+// here, and a call inside a transaction could be its first through the dynamic linker, which aborts.
+//
+// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter "Programming with Intel
+// Transactional Synchronization Extensions".
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace espalier::hw {
+
+enum class rtm_support : unsigned char {
+  unknown,        ///< nobody has looked yet
+  commits,        ///< a trial transaction has committed
+  not_announced,  ///< by CPUID
+  always_aborts,  ///< announced, and the microcode says that it aborts all
+  never_commits,  ///< announced, and no trial committed
+  no_x86,
+};
+
+/// An interrupt or a first-touch fault may abort a few; hundreds in a row are a verdict.
+inline constexpr unsigned rtm_trials = 256;
+
+/// Only where look_for_rtm() found `commits`: elsewhere they are illegal instructions.
+namespace rtm_instructions {
+
+/// What begin() returns inside; no abort has this status.
+inline constexpr std::uint32_t started = 0xffff'ffff;
+
+#if defined(__x86_64__)
+
+/// `started`, and again, with registers and memory as they were, the status word of the abort. For the compiler
+/// that is a call that returns once, so nothing needs to be volatile: EAX alone differs, and the fallback address
+/// is the next instruction.
+inline std::uint32_t begin() noexcept {
+  std::uint32_t word = started;  // NOLINT(misc-const-correctness): the instruction writes it
+  __asm__ __volatile__("xbegin 1f\n1:" : "+a"(word) : : "memory");
+  return word;
+}
+
+inline void end() noexcept { __asm__ __volatile__("xend" : : : "memory"); }
+
+inline bool inside() noexcept {
+  bool result = false;  // NOLINT(misc-const-correctness): the instruction writes it
+  __asm__ __volatile__("xtest" : "=@ccnz"(result));
+  return result;
+}
+
+/// The instruction takes its code as a constant.
+template <std::uint8_t Code>
+inline void abort() noexcept {
+  __asm__ __volatile__("xabort %0" : : "i"(Code) : "memory");
+}
+
+#else
+
+inline std::uint32_t begin() noexcept { return 0; }
+inline void end() noexcept {}
+inline bool inside() noexcept { return false; }
+template <std::uint8_t Code>
+inline void abort() noexcept {}
+
+#endif
+
+}  // namespace rtm_instructions
+
+/// Never `unknown`. Microseconds; to be remembered by the caller.
+[[nodiscard]] inline rtm_support look_for_rtm() noexcept {
+#if defined(__x86_64__)
+  unsigned eax{};
+  unsigned ebx{};
+  unsigned ecx{};
+  unsigned edx{};
+  constexpr unsigned announced = 1U << 11;     // leaf 7, EBX
+  constexpr unsigned always_abort = 1U << 11;  // leaf 7, EDX
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (ebx & announced) == 0)
+    return rtm_support::not_announced;
+  if ((edx & always_abort) != 0) return rtm_support::always_aborts;
+  for (unsigned trial = 0; trial < rtm_trials; ++trial) {
+    if (rtm_instructions::begin() == rtm_instructions::started) {
+      rtm_instructions::end();
+      return rtm_support::commits;
+    }
+  }
+  return rtm_support::never_commits;
+#else
+  return rtm_support::no_x86;
+#endif
+}
+
+}  // namespace espalier::hw
