@@ -1,0 +1,177 @@
+#pragma once
+
+// What whoever elides a lock decides, apart from how: how often a section is attempted as a transaction, which
+// sections are not attempted at all, and what is counted. Values without shared state; sync/elided_lock and the
+// preloaded library keep them where they like. Needs no code behind it.
+//
+// Sources: D. Dice, Y. Lev, M. Moir and D. Nussbaum, "Early Experience with a Commercial Hardware Transactional Memory
+// Implementation", ASPLOS 2009, for the lemming effect; D. Dice, T. Harris, A. Kogan and Y. Lev, "The Influence of
+// Malloc Placement on TSX Hardware Transactional Memory", 2015, for aborts that no retry mends. Deviation from the
+// latter: conflicts are not retried for ever, since a read set that overflows is reported as one.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+
+#include "espalier/hw/htm.hpp"
+
+namespace espalier {
+
+/// In a transaction that elides one lock, another was found taken: there is no waiting for it from outside.
+inline constexpr hw::abort_code inner_lock_held = hw::abort_code::user_1;
+/// The section can never be a transaction.
+inline constexpr hw::abort_code not_elidable = hw::abort_code::user_2;
+
+/// Attempts that one section may make again, by what aborted the one before.
+struct elision_budgets {
+  unsigned conflict = 8;    ///< each after a pause
+  unsigned capacity = 0;    ///< what does not fit now does not fit then
+  unsigned lock_held = 16;  ///< each after the lock was seen free; takes nothing from the others
+  unsigned other = 1;       ///< an interrupt will not come again at once; a page fault or a system call will
+};
+
+/// The attempts of one section: at most one more than the budgets have together.
+class elision_attempts {
+ public:
+  enum class next : std::uint8_t {
+    again,        ///< at once
+    after_pause,  ///< so that who won may go on
+    when_free,    ///< when the lock is
+    give_up,      ///< take the lock
+  };
+
+  explicit constexpr elision_attempts(const elision_budgets& budgets) noexcept : left_(budgets) {}
+
+  /// What to do about an abort.
+  [[nodiscard]] constexpr next after(hw::abort_status status) noexcept {
+    healable_ = false;
+    if (const auto code = status.code()) {
+      if (*code == not_elidable) return next::give_up;
+      if (*code == inner_lock_held) return spend(left_.lock_held, next::after_pause);
+      if (*code == hw::abort_code::lock_held) return spend(left_.lock_held, next::when_free);
+      return spend(left_.other, next::again);
+    }
+    switch (status.cause()) {
+      case hw::abort_cause::conflict:
+        return spend(left_.conflict, next::after_pause);
+      case hw::abort_cause::capacity:
+        healable_ = true;
+        return spend(left_.capacity, next::again);
+      default:
+        healable_ = true;
+        return spend(left_.other, next::again);
+    }
+  }
+
+  /// Whether the last abort was of those that running the section plainly may mend for the next time: a page that
+  /// was never touched, lines that are there now.
+  [[nodiscard]] constexpr bool healable() const noexcept { return healable_; }
+
+ private:
+  static constexpr next spend(unsigned& left, next then) noexcept {
+    if (left == 0) return next::give_up;
+    --left;
+    return then;
+  }
+
+  elision_budgets left_;
+  bool healable_ = false;
+};
+
+/// What the sections of a lock have come to so far, in a word: how many of the next ones are not to be attempted.
+/// The first section that falls back says nothing yet; each further one doubles how many are passed over, up to
+/// most_skipped, and each commit halves it. A copy is taken and put back; an update that is lost does no harm.
+class elision_history {
+ public:
+  static constexpr std::uint32_t most_skipped = 1024;
+
+  constexpr elision_history() noexcept = default;
+  explicit constexpr elision_history(std::uint32_t word) noexcept : word_(word) {}
+  [[nodiscard]] constexpr std::uint32_t word() const noexcept { return word_; }
+
+  /// Whether the next section is to take the lock without an attempt.
+  [[nodiscard]] constexpr bool skips() const noexcept { return left() != 0; }
+  [[nodiscard]] constexpr elision_history after_skipped() const noexcept {
+    return made_of(left() - 1, penalty(), heals());
+  }
+  [[nodiscard]] constexpr elision_history after_fallback(bool healable) const noexcept {
+    const std::uint32_t doubled = penalty() == 0 ? 1 : 2 * penalty();
+    return made_of(penalty(), doubled > most_skipped ? most_skipped : doubled, healable);
+  }
+  [[nodiscard]] constexpr elision_history after_commit() const noexcept {
+    return made_of(0, penalty() / 2, false);
+  }
+
+  /// Whether a commit now says that the plain run before has mended what aborted the attempt before it.
+  [[nodiscard]] constexpr bool heals() const noexcept { return (word_ & heals_bit) != 0; }
+
+  friend constexpr bool operator==(elision_history, elision_history) = default;
+
+ private:
+  // Bits 0 to 14: sections still to be passed over. 15 to 29: how many the next fallback will cost. 30: heals().
+  static constexpr unsigned penalty_shift = 15;
+  static constexpr std::uint32_t field = (1U << penalty_shift) - 1;
+  static constexpr std::uint32_t heals_bit = 1U << 30;
+  static_assert(most_skipped <= field);
+
+  static constexpr elision_history made_of(std::uint32_t left, std::uint32_t penalty, bool heals) noexcept {
+    return elision_history{left | penalty << penalty_shift | (heals ? heals_bit : 0)};
+  }
+  [[nodiscard]] constexpr std::uint32_t left() const noexcept { return word_ & field; }
+  [[nodiscard]] constexpr std::uint32_t penalty() const noexcept { return word_ >> penalty_shift & field; }
+
+  std::uint32_t word_ = 0;
+};
+
+/// What is counted of sections. An attempt ends in one of the first five.
+enum class elision_event : std::uint8_t {
+  commit,
+  conflict,
+  capacity,
+  lock_held,  ///< of the lock itself, or of another inside
+  other,
+  fallback,  ///< attempts were made, or the lock never looked free: the section took it
+  healed,    ///< a commit after a fallback whose cause was capacity or other
+  skipped,   ///< the section took the lock without an attempt, for what its history said
+};
+inline constexpr std::size_t elision_events = 8;
+
+[[nodiscard]] constexpr elision_event event_of(hw::abort_status status) noexcept {
+  if (const auto code = status.code()) {
+    return *code == hw::abort_code::lock_held || *code == inner_lock_held ? elision_event::lock_held
+                                                                          : elision_event::other;
+  }
+  switch (status.cause()) {
+    case hw::abort_cause::conflict:
+      return elision_event::conflict;
+    case hw::abort_cause::capacity:
+      return elision_event::capacity;
+    default:
+      return elision_event::other;
+  }
+}
+
+/// Sums of events.
+struct elision_counts {
+  std::array<std::uint64_t, elision_events> of_event{};
+
+  [[nodiscard]] constexpr std::uint64_t of(elision_event e) const noexcept {
+    return of_event[static_cast<std::size_t>(e)];
+  }
+  /// Transactions begun.
+  [[nodiscard]] constexpr std::uint64_t attempts() const noexcept {
+    return std::accumulate(of_event.begin(), of_event.begin() + attempt_ends, std::uint64_t{0});
+  }
+  /// Sections, those without an attempt included.
+  [[nodiscard]] constexpr std::uint64_t sections() const noexcept {
+    return of(elision_event::commit) + of(elision_event::fallback) + of(elision_event::skipped);
+  }
+
+  friend constexpr bool operator==(const elision_counts&, const elision_counts&) = default;
+
+ private:
+  static constexpr std::size_t attempt_ends = 5;
+};
+
+}  // namespace espalier

@@ -1,0 +1,166 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "espalier/sync/elided_lock.hpp"
+#include "sim/explore.hpp"
+#include "sim/transactions/simulated_htm.hpp"
+
+// What an elided lock must keep, as scenes for explore().
+
+namespace espalier::sim {
+
+/// Few attempts, so that fallbacks are frequent.
+template <class Lock>
+struct elided_in_simulation : elided<Lock, simulated_htm> {
+  elided_in_simulation()
+      : elided<Lock, simulated_htm>(
+            elision_budgets{.conflict = 1, .capacity = 0, .lock_held = 2, .other = 1}) {}
+};
+
+template <class Lock>
+struct elided_words {
+  elided_in_simulation<Lock> lock;
+  alignas(64) int x = 0;
+  alignas(64) int y = 0;
+};
+
+/// Threads whose sections are elided beside one that takes the lock.
+template <class Lock>
+void elided_and_plain_sections(scene& s) {
+  auto& all = s.make<elided_words<Lock>>();
+  for (const char* name : {"a", "b"}) {
+    s.thread(name, [&all] {
+      for (int i = 0; i < 3; ++i) all.lock.elide([&all]() noexcept { ++all.x; });
+    });
+  }
+  s.thread("plain", [&all] {
+    for (int i = 0; i < 2; ++i) all.lock.locked([&all] { ++all.x; });
+  });
+  s.at_end([&all] {
+    require(all.x == 8, "an increment is lost or made twice");
+    require(!all.lock.is_locked(), "the lock is left held");
+    const elision_counts counts = all.lock.counts();
+    require(counts.sections() == (simulated_htm::available() ? 6U : 0U), "a section is counted wrongly");
+  });
+}
+
+/// Two numbers that are equal outside sections.
+template <class Lock>
+void elided_reader_of_a_pair(scene& s) {
+  auto& all = s.make<elided_words<Lock>>();
+  s.thread("holder", [&all] {
+    all.lock.locked([&all] {
+      ++all.x;
+      ++all.y;
+    });
+  });
+  s.thread("reader", [&all] {
+    all.lock.elide([&all]() noexcept { require(all.x == all.y, "a section sees half of another"); });
+  });
+  s.thread("writer", [&all] {
+    all.lock.elide([&all]() noexcept {
+      ++all.x;
+      ++all.y;
+    });
+  });
+}
+
+/// A transaction that runs on half of a section may overwrite whatever that half points at.
+template <class Lock>
+void elided_writer_through_an_index(scene& s) {
+  struct guarded {
+    elided_in_simulation<Lock> lock;
+    alignas(64) int index = 0;
+    alignas(64) std::array<int, 2> cells{};
+  };
+  auto& all = s.make<guarded>();
+  s.thread("holder", [&all] {
+    all.lock.locked([&all] {
+      all.index = 1;
+      all.cells[1] = 5;
+      require(all.cells[1] == 5, "a section is disturbed");
+      all.cells[1] = 0;
+      all.index = 0;
+    });
+  });
+  s.thread("writer", [&all] {
+    all.lock.elide([&all]() noexcept {
+      require(all.index == 0, "a section sees half of another");
+      ++all.cells[static_cast<std::size_t>(all.index)];
+    });
+  });
+  s.at_end([&all] { require(all.cells[0] == 1 && all.cells[1] == 0, "a write is lost or misplaced"); });
+}
+
+/// One lock inside another, beside holders of the inner one.
+template <class Lock>
+void nested_elided_sections(scene& s) {
+  auto& outer = s.make<elided_words<Lock>>();
+  auto& inner = s.make<elided_words<Lock>>();
+  for (const char* name : {"a", "b"}) {
+    s.thread(name, [&outer, &inner] {
+      outer.lock.elide([&outer, &inner]() noexcept {
+        ++outer.x;
+        inner.lock.elide([&inner]() noexcept {
+          require(inner.x == inner.y, "a section sees half of another");
+          ++inner.x;
+          ++inner.y;
+        });
+        ++outer.y;
+      });
+    });
+  }
+  s.thread("holder", [&inner] {
+    inner.lock.locked([&inner] {
+      ++inner.x;
+      ++inner.y;
+    });
+  });
+  s.at_end([&outer, &inner] {
+    require(outer.x == 2 && outer.y == 2, "an outer section is lost or runs twice");
+    require(inner.x == 3 && inner.y == 3, "an inner section is lost or runs twice");
+  });
+}
+
+/// Fetch-and-increment: linearizable if and only if each number is drawn once, and none that was drawn after a
+/// smaller one was returned is smaller still.
+template <class Lock>
+void linearizable_elided_counter(scene& s) {
+  struct draw {
+    std::uint64_t called;
+    std::uint64_t returned;
+    int number;
+  };
+  struct history {
+    elided_in_simulation<Lock> lock;
+    alignas(64) int next = 0;
+    std::array<draw, 6> draws{};
+  };
+  auto& all = s.make<history>();
+  for (std::size_t t = 0; t < 3; ++t) {
+    s.thread(std::array{"a", "b", "c"}[t], [&all, t] {
+      for (std::size_t i = 0; i < 2; ++i) {
+        draw& mine = all.draws[2 * t + i];
+        mine.called = now();
+        const auto section = [&all]() noexcept { return all.next++; };
+        mine.number = t == 2 ? all.lock.locked(section) : all.lock.elide(section);
+        mine.returned = now();
+      }
+    });
+  }
+  s.at_end([&all] {
+    std::array<int, 6> drawn{};
+    for (const draw& d : all.draws) ++drawn[static_cast<std::size_t>(d.number)];
+    for (const int times : drawn) require(times == 1, "a number is drawn twice");
+    for (const draw& early : all.draws) {
+      for (const draw& late : all.draws)
+        require(early.returned >= late.called || early.number < late.number, "numbers go back in time");
+    }
+  });
+}
+
+}  // namespace espalier::sim

@@ -1,0 +1,322 @@
+#include "espalier/sync/elided_lock.hpp"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <atomic>
+#include <functional>
+#include <stdexcept>
+#include <vector>
+
+#include "espalier/sync/ticket_lock.hpp"
+#include "espalier/sync/ttas_lock.hpp"
+#include "support/on_threads.hpp"
+#include "support/sanitizers.hpp"
+
+namespace espalier {
+namespace {
+
+using hw::abort_code;
+using hw::abort_status;
+using hw::scripted;
+
+constexpr abort_status conflict{abort_status::conflict_bit | abort_status::retry_bit};
+constexpr abort_status capacity{abort_status::capacity_bit};
+constexpr abort_status no_reason{};
+constexpr abort_status held = abort_status::asked_for(abort_code::lock_held);
+
+// What a section may be.
+[[maybe_unused]] constexpr auto nothing = []() noexcept {};
+[[maybe_unused]] constexpr auto number = []() noexcept { return 1; };
+[[maybe_unused]] constexpr auto may_throw = [] {};
+[[maybe_unused]] constexpr auto grows = []() noexcept { return std::vector<int>(); };
+static_assert(elidable_section<decltype(nothing)> && elidable_section<decltype(number)>);
+static_assert(!elidable_section<decltype(may_throw)>, "nothing can leave a transaction but its result");
+static_assert(!elidable_section<decltype(grows)>);
+
+/// A lock that says to each look what the test wants, and counts who takes it. One at a time in a thread.
+class observed_lock {
+ public:
+  static void reset() {
+    taken = released = 0;
+    looks.clear();
+    at_look = [] {};
+  }
+  void lock() noexcept { ++taken; }
+  bool try_lock() noexcept { return ++taken, true; }
+  void unlock() noexcept { ++released; }
+  [[nodiscard]] bool is_locked() const noexcept {
+    at_look();
+    if (looks.empty()) return false;
+    const bool answer = looks.front();
+    looks.erase(looks.begin());
+    return answer;
+  }
+
+  static thread_local int taken;
+  static thread_local int released;
+  static thread_local std::vector<bool> looks;  // then free
+  static thread_local std::function<void()> at_look;
+};
+thread_local int observed_lock::taken = 0;
+thread_local int observed_lock::released = 0;
+thread_local std::vector<bool> observed_lock::looks;
+thread_local std::function<void()> observed_lock::at_look = [] {};
+
+struct elided_lock : ::testing::Test {
+  void SetUp() override { observed_lock::reset(); }
+
+  using lock_type = elided<observed_lock, scripted>;
+  static constexpr elision_budgets budgets{.conflict = 3, .capacity = 1, .lock_held = 2, .other = 1};
+
+  void run(lock_type& lock) {
+    lock.elide([this]() noexcept { ++runs; });
+  }
+  static std::uint64_t of(const lock_type& lock, elision_event e) { return lock.counts().of(e); }
+
+  int runs = 0;
+};
+
+TEST_F(elided_lock, commits_without_taking_the_lock) {
+  lock_type lock;
+  const scripted::cue script({});
+  run(lock);
+  EXPECT_EQ(lock.elide([]() noexcept { return 7; }), 7);
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(script.transactions(), 2U);
+  EXPECT_EQ(observed_lock::taken, 0);
+  EXPECT_EQ(lock.counts(), (elision_counts{{2}}));
+}
+
+TEST_F(elided_lock, each_cause_is_retried_as_often_as_its_budget_says) {
+  struct {
+    abort_status status;
+    std::size_t attempts;
+    elision_event counted;
+  } const cases[] = {{conflict, 4, elision_event::conflict},
+                     {capacity, 2, elision_event::capacity},
+                     {held, 3, elision_event::lock_held},
+                     {no_reason, 2, elision_event::other},
+                     {abort_status::asked_for(not_elidable), 1, elision_event::other}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(to_string(c.status));
+    observed_lock::reset();
+    lock_type lock(budgets);
+    const scripted::cue script({}, c.status);
+    runs = 0;
+    run(lock);
+    EXPECT_EQ(runs, 1) << "the section runs once, under the lock";
+    EXPECT_EQ(script.transactions(), c.attempts);
+    EXPECT_EQ(observed_lock::taken, 1);
+    EXPECT_EQ(observed_lock::released, 1);
+    EXPECT_EQ(of(lock, c.counted), c.attempts);
+    EXPECT_EQ(of(lock, elision_event::fallback), 1U);
+    EXPECT_EQ(lock.counts().attempts(), c.attempts);
+    EXPECT_EQ(lock.counts().sections(), 1U);
+  }
+}
+
+TEST_F(elided_lock, a_commit_after_aborts_takes_no_lock) {
+  lock_type lock(budgets);
+  const scripted::cue script({conflict, no_reason, conflict, capacity, conflict});
+  EXPECT_EQ(lock.elide([this]() noexcept { return ++runs; }), 1);
+  EXPECT_EQ(script.transactions(), 6U);
+  EXPECT_EQ(observed_lock::taken, 0);
+  EXPECT_EQ(of(lock, elision_event::commit), 1U);
+}
+
+TEST_F(elided_lock, the_result_is_that_of_the_plain_run_where_attempts_failed) {
+  lock_type lock(budgets);
+  const scripted::cue script({}, capacity);
+  EXPECT_EQ(lock.elide([this]() noexcept { return 10 + ++runs; }), 11);
+}
+
+TEST_F(elided_lock, reads_the_lock_inside_before_the_section) {
+  lock_type lock(budgets);
+  const scripted::cue script({});
+  // Free outside and taken inside; then taken three times, and free from there on.
+  observed_lock::looks = {false, true, true, true, true, false, false};
+  std::vector<bool> inside;
+  observed_lock::at_look = [&inside] { inside.push_back(scripted::active()); };
+  bool looked_first = false;
+  lock.elide([&]() noexcept {
+    ++runs;
+    looked_first = !inside.empty() && inside.back();
+  });
+  EXPECT_EQ(runs, 1);
+  EXPECT_TRUE(looked_first);
+  EXPECT_EQ(inside, (std::vector<bool>{false, true, false, false, false, false, true}));
+  EXPECT_EQ(script.transactions(), 2U);
+  EXPECT_EQ(of(lock, elision_event::lock_held), 1U);
+  EXPECT_EQ(observed_lock::taken, 0);
+}
+
+TEST_F(elided_lock, begins_no_attempt_while_the_lock_is_held) {
+  lock_type lock(budgets);
+  const scripted::cue script({conflict, held, no_reason});
+  // Before each of the four attempts the lock is seen held, then free; inside the committing one it is free.
+  observed_lock::looks = {true, true, false, true, false, true, true, true, false, true, false, false};
+  std::vector<std::size_t> begun_at_look;
+  observed_lock::at_look = [&] { begun_at_look.push_back(script.transactions()); };
+  run(lock);
+  EXPECT_EQ(begun_at_look, (std::vector<std::size_t>{0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 4}));
+  EXPECT_EQ(of(lock, elision_event::commit), 1U);
+}
+
+TEST_F(elided_lock, a_lock_that_never_looks_free_is_queued_for_without_an_attempt) {
+  lock_type lock(budgets);
+  const scripted::cue script({});
+  observed_lock::looks.assign(100'000, true);
+  run(lock);
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(script.transactions(), 0U);
+  EXPECT_EQ(observed_lock::looks.size(), 100'000 - lock_type::most_looks - 1);
+  EXPECT_EQ(observed_lock::taken, 1);
+  EXPECT_EQ(of(lock, elision_event::fallback), 1U);
+}
+
+TEST_F(elided_lock, passes_over_more_and_more_sections_where_all_fall_back) {
+  lock_type lock(budgets);
+  const scripted::cue script({}, capacity);
+  std::vector<int> attempted;
+  for (int section = 1; section <= 40; ++section) {
+    const std::size_t before = script.transactions();
+    run(lock);
+    if (script.transactions() != before) attempted.push_back(section);
+  }
+  EXPECT_EQ(attempted, (std::vector<int>{1, 2, 4, 7, 12, 21, 38}));
+  EXPECT_EQ(runs, 40);
+  EXPECT_EQ(of(lock, elision_event::fallback), 7U);
+  EXPECT_EQ(of(lock, elision_event::skipped), 33U);
+  EXPECT_EQ(observed_lock::taken, 40);
+}
+
+TEST_F(elided_lock, attempts_come_back_with_commits) {
+  lock_type lock(budgets);
+  {
+    const scripted::cue script({}, capacity);
+    for (int i = 0; i < 40; ++i) run(lock);
+  }
+  const scripted::cue script({});
+  for (int i = 0; i < 100; ++i) run(lock);
+  const std::uint64_t skipped = of(lock, elision_event::skipped);
+  EXPECT_GE(script.transactions(), 70U);
+  for (int i = 0; i < 100; ++i) run(lock);
+  EXPECT_EQ(of(lock, elision_event::skipped), skipped) << "after a commit nothing is passed over";
+}
+
+TEST_F(elided_lock, what_is_passed_over_is_each_threads_own) {
+  lock_type lock(budgets);
+  const scripted::cue script({}, capacity);
+  for (int i = 0; i < 10; ++i) run(lock);
+  std::size_t theirs = 0;
+  test::on_threads(1, [&](int) {
+    const scripted::cue other({});
+    lock.elide([]() noexcept {});
+    theirs = other.transactions();
+  });
+  EXPECT_EQ(theirs, 1U);
+}
+
+TEST_F(elided_lock, counts_what_a_plain_run_has_healed) {
+  lock_type lock(budgets);
+  const scripted::cue script({no_reason, no_reason, scripted::commit,  // healed
+                              capacity, capacity, scripted::commit,    // healed
+                              conflict, conflict, conflict, conflict,
+                              scripted::commit,  // not by the plain run
+                              scripted::commit});
+  while (script.remaining() != 0) run(lock);
+  EXPECT_EQ(of(lock, elision_event::healed), 2U);
+  EXPECT_EQ(of(lock, elision_event::fallback), 3U);
+  EXPECT_EQ(of(lock, elision_event::commit), 4U);
+}
+
+TEST_F(elided_lock, joins_a_transaction_that_is_under_way) {
+  lock_type outer(budgets);
+  elided<ttas_lock, scripted> inner;
+  const scripted::cue script({});
+  outer.elide([&]() noexcept { inner.elide([this]() noexcept { ++runs; }); });
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(script.transactions(), 1U);
+  EXPECT_EQ(inner.counts(), elision_counts{}) << "it is the outermost that is counted";
+}
+
+TEST_F(elided_lock, an_inner_lock_that_is_held_undoes_the_outer_section_and_is_waited_for) {
+  elided<ttas_lock, scripted> outer(budgets);
+  lock_type inner;
+  const scripted::cue script({});
+  observed_lock::looks = {true, true, true};  // in both retries too
+  outer.elide([&]() noexcept { inner.elide([this]() noexcept { ++runs; }); });
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(outer.counts().of(elision_event::lock_held), 3U);
+  EXPECT_EQ(outer.counts().of(elision_event::fallback), 1U);
+  EXPECT_EQ(script.transactions(), 4U) << "in the plain run of the outer section the inner one is elided";
+}
+
+TEST_F(elided_lock, a_plain_section_may_throw_and_leaves_the_lock_free) {
+  elided<ttas_lock, scripted> lock;
+  EXPECT_THROW(lock.locked([&lock] {
+    EXPECT_TRUE(lock.is_locked());
+    throw std::runtime_error("section");
+  }),
+               std::runtime_error);
+  EXPECT_FALSE(lock.is_locked());
+  EXPECT_EQ(lock.locked([] { return 3; }), 3);
+}
+
+TEST_F(elided_lock, is_a_plain_lock_where_there_are_no_transactions) {
+  elided<observed_lock, hw::unavailable> lock;
+  for (int i = 0; i < 3; ++i) lock.elide([this]() noexcept { ++runs; });
+  EXPECT_EQ(runs, 3);
+  EXPECT_EQ(observed_lock::taken, 3);
+  EXPECT_EQ(observed_lock::released, 3);
+  EXPECT_EQ(lock.counts(), elision_counts{});
+}
+
+constexpr int threads = 4;
+constexpr int rounds = 800;
+
+/// Increments that are no read-modify-write all survive only where sections exclude one another.
+template <class Lock, class Htm>
+void expect_exclusion(scripted::step each) {
+  elided<Lock, Htm> lock(elision_budgets{.conflict = 2, .capacity = 0, .lock_held = 2, .other = 1});
+  int counter = 0;
+  test::on_threads(threads, [&](int t) {
+    const scripted::cue script({}, each);
+    for (int i = 0; i < rounds; ++i) {
+      const auto section = [&]() noexcept {
+        const int before = counter;
+        counter = before + 1;
+      };
+      if (i % 8 == t)
+        lock.locked([&] {
+          section();
+          sched_yield();
+        });
+      else
+        lock.elide(section);
+    }
+  });
+  EXPECT_EQ(counter, threads * rounds);
+  EXPECT_FALSE(lock.is_locked());
+}
+
+TEST(elided_lock_stress, sections_of_threads_exclude_one_another) {
+  // Those of scripted do not commit: nothing would isolate them.
+  for (const abort_status each : {conflict, capacity, no_reason, held}) {
+    expect_exclusion<ttas_lock, scripted>(each);
+    expect_exclusion<ticket_lock, scripted>(each);
+  }
+  expect_exclusion<ttas_lock, hw::unavailable>(scripted::commit);
+  expect_exclusion<ticket_lock, hw::unavailable>(scripted::commit);
+}
+
+TEST(elided_lock_stress, the_processors_transactions_exclude_one_another) {
+  if (!hw::rtm::available()) GTEST_SKIP() << hw::rtm::probe().reason;
+  if (test::address_sanitizer || test::thread_sanitizer) GTEST_SKIP() << "no transactions under sanitizers";
+  expect_exclusion<ttas_lock, hw::rtm>(scripted::commit);
+  expect_exclusion<ticket_lock, hw::rtm>(scripted::commit);
+}
+
+}  // namespace
+}  // namespace espalier
