@@ -1,0 +1,197 @@
+// What the program calls instead of its C library's pthread_mutex functions. Mutexes of other kinds than
+// mutex_words::is_plain() go on to the next definition, as does everything where the C library is not as known.
+
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "espalier/hw/open_transaction.hpp"
+#include "espalier/hw/pause.hpp"
+#include "espalier/hw/rtm_instructions.hpp"
+#include "preload/elision/mutex_engine.hpp"
+#include "preload/elision/mutex_words.hpp"
+#include "preload/elision/next_mutex.hpp"
+#include "preload/elision/report.hpp"
+#include "preload/elision/section_counts.hpp"
+#include "preload/elision/settings.hpp"
+
+namespace espalier::preload {
+namespace {
+
+enum class stage : std::uint8_t {
+  unknown,
+  starting,
+  forwarding,  ///< all mutexes
+  running,     ///< plain mutexes are ours
+};
+
+constinit std::atomic<stage> now{stage::unknown};
+constinit next_mutex following{};
+constinit elision_settings settings;
+constinit memory_budget budget;
+constinit section_counts counts{budget};
+constinit mutex_engine<hw::open_rtm> engine{counts};
+constinit const char* policy_followed = "";
+thread_local constinit bool starts = false;
+
+void say(const char* what) noexcept {
+  constexpr const char before[] = "espalier elide: ";
+  // Nothing is left to do where standard error is closed.
+  if (write(STDERR_FILENO, before, sizeof before - 1) < 0) return;
+  if (write(STDERR_FILENO, what, std::strlen(what)) < 0) return;
+  if (write(STDERR_FILENO, "\n", 1) < 0) return;
+}
+
+/// What the policy comes to on this processor.
+void follow_policy() noexcept {
+  if (settings.policy == elision_policy::tts) {
+    policy_followed = "tts";
+  } else if (!settings.rtm) {
+    policy_followed = "tle without transactions, which ESPALIER_ELIDE_RTM turns off";
+  } else if (hw::look_for_rtm() == hw::rtm_support::commits) {
+    policy_followed = "tle";
+    engine.start_eliding();
+  } else {
+    policy_followed = "tle without transactions, which this processor has not";
+    if (settings.policy_asked) say("this processor has no transactions; mutexes are taken, none is elided");
+  }
+}
+
+stage start() noexcept {
+  const int kept = errno;
+  stage next = stage::forwarding;
+  read_elision_settings(environ, settings, say);
+  next_mutex found{};
+  const bool all = look_up(found);
+  // At once: what looking up locks by one of them it unlocks by another.
+  following = found;
+  if (!all || !keeps_known_words(following)) {
+    say("the mutexes of this C library are not as known; they are left as they are");
+  } else {
+    if (settings.counting() && !counts.start()) say("no memory to count in");
+    follow_policy();
+    pthread_atfork(nullptr, nullptr, [] { engine.after_fork_in_child(); });
+    next = stage::running;
+  }
+  errno = kept;
+  return next;
+}
+
+/// The first mutex of a process begins it: constructors of other libraries lock before ours runs.
+[[gnu::noinline]] stage find_stage() noexcept {
+  // Looking up took a mutex: of malloc, most likely, which is plain. Before there is an environment it is too early.
+  if (starts || environ == nullptr) return stage::starting;
+  stage seen = stage::unknown;
+  // order: find_stage (acquire) <- the store below (release)
+  if (!now.compare_exchange_strong(seen, stage::starting, std::memory_order_acquire)) {
+    // Another thread starts, and needs no mutex that this one may have.
+    while ((seen = now.load(std::memory_order_acquire)) == stage::starting) hw::park();
+    return seen;
+  }
+  starts = true;
+  const stage found = start();
+  starts = false;
+  now.store(found, std::memory_order_release);
+  return found;
+}
+
+[[nodiscard]] inline stage current_stage() noexcept {
+  const stage seen = now.load(std::memory_order_acquire);
+  return seen >= stage::forwarding ? seen : find_stage();
+}
+
+/// Whether a mutex is the engine's. While the library starts a plain one is, too: the words are the same.
+[[nodiscard]] inline bool is_ours(pthread_mutex_t* mutex) noexcept {
+  return current_stage() != stage::forwarding && mutex_words(*mutex).is_plain();
+}
+
+/// The next definition, for what is not ours. While the library looks it up there is none, and one thread, which
+/// needs no lock.
+template <class Function, class... Arguments>
+int forward(Function* function, Arguments... arguments) noexcept {
+  return function == nullptr ? 0 : function(arguments...);
+}
+
+/// pthread_mutex_init without the C library's. Only types matter to what malloc may have of mutexes.
+int initialise(pthread_mutex_t& mutex, const pthread_mutexattr_t* attributes) noexcept {
+  int type = PTHREAD_MUTEX_TIMED_NP;
+  mutex = PTHREAD_MUTEX_INITIALIZER;
+  if (attributes != nullptr) pthread_mutexattr_gettype(attributes, &type);
+  mutex.__data.__kind = type;
+  return 0;
+}
+
+[[gnu::always_inline]] inline std::uintptr_t caller() noexcept {
+  return reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+}
+
+__attribute__((constructor)) void begin_with_library() { static_cast<void>(current_stage()); }
+
+/// Handlers and destructors that come later are not in the counts.
+__attribute__((destructor)) void end_with_library() {
+  if (counts.counting() && !report_counts(settings, counts, policy_followed))
+    say("the counts could not be written where ESPALIER_ELIDE_STATS says");
+}
+
+}  // namespace
+}  // namespace espalier::preload
+
+using espalier::preload::caller;
+using espalier::preload::engine;
+using espalier::preload::following;
+using espalier::preload::forward;
+using espalier::preload::is_ours;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
+  if (!is_ours(mutex)) return forward(following.lock, mutex);
+  return engine.lock(*mutex, caller());
+}
+
+int pthread_mutex_trylock(pthread_mutex_t* mutex) noexcept {
+  if (!is_ours(mutex)) return forward(following.trylock, mutex);
+  return engine.trylock(*mutex, caller());
+}
+
+int pthread_mutex_timedlock(pthread_mutex_t* mutex, const timespec* moment) noexcept {
+  if (!is_ours(mutex)) return forward(following.timedlock, mutex, moment);
+  return engine.clocklock(*mutex, CLOCK_REALTIME, *moment, caller());
+}
+
+int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* moment) noexcept {
+  if (!is_ours(mutex)) return forward(following.clocklock, mutex, clock, moment);
+  return engine.clocklock(*mutex, clock, *moment, caller());
+}
+
+int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
+  if (!is_ours(mutex)) return forward(following.unlock, mutex);
+  return engine.unlock(*mutex);
+}
+
+int pthread_mutex_init(pthread_mutex_t* mutex, const pthread_mutexattr_t* attributes) noexcept {
+  static_cast<void>(espalier::preload::current_stage());
+  if (following.init == nullptr) return espalier::preload::initialise(*mutex, attributes);
+  return following.init(mutex, attributes);
+}
+
+int pthread_mutex_destroy(pthread_mutex_t* mutex) noexcept {
+  if (is_ours(mutex)) engine.before_destroy(*mutex);
+  return forward(following.destroy, mutex);
+}
+
+// As libraries built against old versions of glibc call them.
+int __pthread_mutex_lock(pthread_mutex_t*) noexcept __attribute__((nonnull, alias("pthread_mutex_lock")));
+int __pthread_mutex_trylock(pthread_mutex_t*) noexcept
+    __attribute__((nonnull, alias("pthread_mutex_trylock")));
+int __pthread_mutex_unlock(pthread_mutex_t*) noexcept __attribute__((nonnull, alias("pthread_mutex_unlock")));
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,130 @@
+#include "preload/elision/report.hpp"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "preload/recording/memory_budget.hpp"
+#include "preload/recording/modules.hpp"
+#include "preload/recording/text.hpp"
+
+namespace espalier::preload {
+namespace {
+
+constexpr std::array columns{elision_event::commit,    elision_event::conflict, elision_event::capacity,
+                             elision_event::lock_held, elision_event::other,    elision_event::fallback,
+                             elision_event::healed,    elision_event::skipped};
+constexpr const char header[] =
+    "mutex site commits conflict capacity lock-held other fallbacks healed skipped taken waited\n";
+
+bool write_whole(int descriptor, const char* from, std::size_t size) noexcept {
+  while (size > 0) {
+    const ssize_t written = write(descriptor, from, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    from += written;
+    size -= static_cast<std::size_t>(written);
+  }
+  return true;
+}
+
+void put_hexadecimal(text& line, std::uintptr_t number) noexcept {
+  std::array<char, 2 * sizeof number> digits{};
+  std::size_t at = digits.size();
+  do {
+    digits[--at] = "0123456789abcdef"[number % 16];
+    number /= 16;
+  } while (number != 0);
+  line << "0x";
+  line.append(digits.data() + at, digits.size() - at);
+}
+
+/// As "path+offset", the offset being that of the return address in the file; an address where code belongs to none.
+void put_site(text& line, module_list& modules, std::uintptr_t site) noexcept {
+  const std::uint32_t found = modules.find(site);
+  if (found == module_list::none) return put_hexadecimal(line, site);
+  line << modules[found].path.data() << "+";
+  put_hexadecimal(line, site - modules[found].bias);
+}
+
+class report_lines {
+ public:
+  explicit report_lines(int descriptor) noexcept : descriptor_(descriptor) {}
+
+  bool put(const section_counts& counts, const char* how) noexcept {
+    counted_section all{};
+    std::uint64_t sections = 0;
+    counts.for_each([&](const counted_section& of) {
+      ++sections;
+      for (std::size_t e = 0; e < elision_events; ++e) all.elided.of_event[e] += of.elided.of_event[e];
+      all.taken += of.taken;
+      all.waited += of.waited;
+    });
+    std::array<char, 512> room{};
+    text line(room.data(), room.size());
+    line << "espalier elide: process " << static_cast<std::uint64_t>(getpid()) << ": " << how << ": "
+         << sections << " mutexes and sites, " << all.elided.of(elision_event::commit) << " sections elided, "
+         << all.taken << " taken, of which " << all.waited << " waited\n";
+    bool good = write_whole(descriptor_, line.c_str(), line.size());
+    if (sections == 0) return good;
+    good = good && write_whole(descriptor_, header, sizeof header - 1);
+    counts.for_each([&](const counted_section& of) { good = good && put(of); });
+    return good;
+  }
+
+ private:
+  bool put(const counted_section& of) noexcept {
+    std::array<char, 1024> room{};
+    text line(room.data(), room.size());
+    if (of.mutex == 0) {
+      line << "others others";
+    } else {
+      put_hexadecimal(line, of.mutex);
+      line << " ";
+      put_site(line, modules_, of.site);
+    }
+    for (const elision_event e : columns) line << " " << of.elided.of(e);
+    line << " " << of.taken << " " << of.waited << "\n";
+    return write_whole(descriptor_, line.c_str(), line.size());
+  }
+
+  int descriptor_;
+  memory_budget budget_;
+  module_list modules_{budget_};
+};
+
+bool report_to_file(const char* name, const section_counts& counts, const char* how) noexcept {
+  std::array<char, 4096 + 32> part{};
+  text temporary(part.data(), part.size());
+  temporary << name << "." << static_cast<std::uint64_t>(getpid()) << ".part";
+  const int descriptor =
+      temporary.whole() ? open(part.data(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666) : -1;
+  if (descriptor < 0) return false;
+  const bool good = report_lines(descriptor).put(counts, how);
+  close(descriptor);
+  if (good && rename(part.data(), name) == 0) return true;
+  unlink(part.data());
+  return false;
+}
+
+}  // namespace
+
+bool report_counts(const elision_settings& settings, const section_counts& counts, const char* how) noexcept {
+  const int kept = errno;
+  std::array<char, 4096> name{};
+  bool good = counts_file_name(settings, getpid(), name.data(), name.size());
+  if (good) {
+    good = std::strcmp(name.data(), "stderr") == 0 ? report_lines(STDERR_FILENO).put(counts, how)
+                                                   : report_to_file(name.data(), counts, how);
+  }
+  errno = kept;
+  return good;
+}
+
+}  // namespace espalier::preload

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "preload/elision/section_counts.hpp"
+#include "preload/elision/settings.hpp"
+
+namespace espalier::preload {
+
+/// Writes what was counted as the settings say, as lines of words between blanks: first one of the whole, one of the
+/// column names, then one for each mutex and call site. `how` is the policy as it was followed. A file is in its place
+/// whole or not at all. Allocates through no malloc; errno is kept. False where it could not be written.
+bool report_counts(const elision_settings& settings, const section_counts& counts, const char* how) noexcept;
+
+}  // namespace espalier::preload

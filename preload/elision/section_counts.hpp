@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "espalier/sync/elision_policy.hpp"
+#include "preload/recording/memory_budget.hpp"
+
+namespace espalier::preload {
+
+/// What is counted of the sections of one mutex and call site.
+struct counted_section {
+  std::uintptr_t mutex;  ///< 0 for all that found no place
+  std::uintptr_t site;   ///< a return address
+  elision_counts elided;
+  std::uint64_t taken;   ///< the mutex itself was taken: without elision, or after it
+  std::uint64_t waited;  ///< of these, the mutex was not free at once
+};
+
+/// Counts by mutex and call site, in stripes: threads add to different lines as far as there are stripes. Nothing
+/// is counted before start(). Constant-initialised, never destroyed.
+class section_counts {
+ public:
+  static constexpr std::size_t most_sections = 1024;
+  /// Beyond the events of elision.
+  static constexpr std::size_t taken = elision_events;
+  static constexpr std::size_t waited = elision_events + 1;
+
+  using index = std::uint32_t;
+  /// Of what is not counted.
+  static constexpr index nowhere = ~index{0};
+
+  explicit constexpr section_counts(memory_budget& budget) noexcept : budget_(budget) {}
+  section_counts(const section_counts&) = delete;
+  section_counts& operator=(const section_counts&) = delete;
+
+  /// Maps the memory; false where it is refused, and nothing is counted.
+  bool start() noexcept;
+  [[nodiscard]] bool counting() const noexcept { return stripes_ != nullptr; }
+
+  /// Where this mutex and site are counted; a place for the rest is shared by those that come when the table is
+  /// full. `key` is theirs. Constant time.
+  [[nodiscard]] index find(std::uint64_t key, std::uintptr_t mutex, std::uintptr_t site) noexcept;
+
+  /// Not in a transaction: it would be aborted by everybody who counts in the same place.
+  void add(index at, unsigned stripe, std::size_t event) noexcept {
+    if (at == nowhere) return;
+    // relaxed: a sum has no order.
+    stripes_[stripe % stripes].of[at].sums[event].fetch_add(1, std::memory_order_relaxed);
+  }
+  void add(index at, unsigned stripe, elision_event event) noexcept {
+    add(at, stripe, static_cast<std::size_t>(event));
+  }
+
+  /// Calls visit(counted_section) for each with a count, and for the rest last.
+  template <class Visitor>
+  void for_each(Visitor&& visit) const {
+    if (!counting()) return;
+    for (index at = 0; at <= most_sections; ++at) {
+      const counted_section sums = sum(at);
+      if (sums.elided.sections() + sums.elided.attempts() + sums.taken != 0) visit(sums);
+    }
+  }
+
+  /// Everything is 0 again, as in a child of fork().
+  void clear() noexcept;
+
+ private:
+  static constexpr std::size_t stripes = 16;
+  static constexpr std::size_t events = elision_events + 2;
+  static constexpr unsigned most_probes = 16;
+
+  struct name {
+    std::atomic<std::uint64_t> key;  // 0 while free; never changes after that
+    std::atomic<std::uintptr_t> mutex;
+    std::atomic<std::uintptr_t> site;
+  };
+  struct alignas(128) counters {
+    std::array<std::atomic<std::uint64_t>, events> sums;
+  };
+  struct stripe_counters {
+    std::array<counters, most_sections + 1> of;
+  };
+
+  [[nodiscard]] counted_section sum(index at) const noexcept;
+
+  memory_budget& budget_;
+  name* names_ = nullptr;
+  stripe_counters* stripes_ = nullptr;
+};
+
+}  // namespace espalier::preload

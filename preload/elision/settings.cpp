@@ -1,0 +1,91 @@
+#include "preload/elision/settings.hpp"
+
+#include <unistd.h>
+
+#include <cstring>
+
+#include "preload/recording/text.hpp"
+
+namespace espalier::preload {
+namespace {
+
+constexpr const char prefix[] = "ESPALIER_ELIDE_";
+constexpr std::size_t prefix_size = sizeof prefix - 1;
+
+bool is(const char* text, const char* word) noexcept { return std::strcmp(text, word) == 0; }
+
+const char* read_policy(const char* value, elision_settings& to) noexcept {
+  const bool tts = is(value, "tts");
+  if (!tts && !is(value, "tle")) return "ESPALIER_ELIDE_POLICY is neither tts nor tle; it is taken for tle";
+  to.policy = tts ? elision_policy::tts : elision_policy::tle;
+  to.policy_asked = true;
+  return nullptr;
+}
+
+const char* read_rtm(const char* value, elision_settings& to) noexcept {
+  const bool off = is(value, "off");
+  if (!off && !is(value, "auto")) return "ESPALIER_ELIDE_RTM is neither off nor auto; it is taken for auto";
+  to.rtm = !off;
+  return nullptr;
+}
+
+const char* read_counts(const char* value, elision_settings& to) noexcept {
+  if (*value == 0) return "ESPALIER_ELIDE_STATS is empty; name a file, or stderr; nothing is counted";
+  text path(to.counts.data(), to.counts.size());
+  if (value[0] != '/' && !is(value, "stderr")) {
+    std::array<char, 4096> folder{};
+    // The program may go elsewhere before it ends.
+    if (getcwd(folder.data(), folder.size()) == nullptr) {
+      return "ESPALIER_ELIDE_STATS is relative to a folder that is gone; name an absolute path; nothing is "
+             "counted";
+    }
+    path << folder.data() << "/";
+  }
+  path << value;
+  if (path.whole()) return nullptr;
+  to.counts[0] = 0;
+  return "ESPALIER_ELIDE_STATS is too long; name a path of less than 4096 bytes; nothing is counted";
+}
+
+struct knob {
+  const char* name;
+  const char* (*read)(const char* value, elision_settings& to) noexcept;
+};
+constexpr std::array<knob, 3> knobs{{{"POLICY", read_policy}, {"RTM", read_rtm}, {"STATS", read_counts}}};
+
+}  // namespace
+
+void read_elision_settings(char* const* environment, elision_settings& to,
+                           void (*wrong)(const char*)) noexcept {
+  to = {};
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    if (std::strncmp(*environment, prefix, prefix_size) != 0) continue;
+    const char* const name = *environment + prefix_size;
+    const char* const equals = std::strchr(name, '=');
+    if (equals == nullptr) continue;
+    const auto size = static_cast<std::size_t>(equals - name);
+    bool known = false;
+    for (const knob& each : knobs) {
+      if (std::strlen(each.name) != size || std::memcmp(each.name, name, size) != 0) continue;
+      known = true;
+      if (const char* const line = each.read(equals + 1, to)) wrong(line);
+    }
+    if (!known)
+      wrong("there is an ESPALIER_ELIDE_ variable other than POLICY, RTM and STATS; it means nothing");
+  }
+}
+
+bool counts_file_name(const elision_settings& of, long process, char* to, std::size_t room) noexcept {
+  text name(to, room);
+  for (const char* at = of.counts.data(); *at != 0; ++at) {
+    if (at[0] == '%' && at[1] == 'p') {
+      name << static_cast<std::uint64_t>(process);
+      ++at;
+    } else {
+      name.append(at, 1);
+    }
+  }
+  return name.whole();
+}
+
+}  // namespace espalier::preload

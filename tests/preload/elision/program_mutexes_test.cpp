@@ -1,0 +1,230 @@
+// Whole programs under libespalier-elide.so: what they say of themselves, and that it was ours that they locked by.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "espalier/hw/htm.hpp"
+
+namespace espalier::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct outcome {
+  int status;
+  std::string output;  // both streams
+};
+
+/// By the shell, which is not under the preload itself.
+outcome run(const std::string& command) {
+  outcome ended{-1, {}};
+  std::FILE* const pipe = popen(("exec 2>&1; " + command).c_str(), "r");
+  if (pipe == nullptr) return ended;
+  std::array<char, 4096> part{};
+  while (const std::size_t n = fread(part.data(), 1, part.size(), pipe)) ended.output.append(part.data(), n);
+  ended.status = pclose(pipe);
+  return ended;
+}
+
+outcome run_eliding(const std::string& settings, const std::string& command) {
+  return run("exec env LD_PRELOAD=" PRELOAD_LIBRARY " " + settings + " " + command);
+}
+
+const std::string mutexes = PROGRAMS_FOLDER "/mutexes";
+const std::string plugin = PROGRAMS_FOLDER "/plugin.so";
+
+bool is_here(const std::string& program) { return run("command -v " + program).status == 0; }
+
+struct elided_program : ::testing::Test {
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "espalier-elide.XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  [[nodiscard]] std::string counts() const { return "ESPALIER_ELIDE_STATS=" + (folder / "counts").string(); }
+  [[nodiscard]] std::string counted() const {
+    std::ifstream in(folder / "counts");
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  /// Sums of the last two columns and of commits over the lines with this file in their site.
+  struct sums {
+    unsigned long commits = 0, taken = 0, waited = 0;
+  };
+  [[nodiscard]] sums of_sites_in(const std::string& file) const {
+    std::istringstream in(counted());
+    sums all;
+    for (std::string line; std::getline(in, line);) {
+      if (line.find(file + "+0x") == std::string::npos) continue;
+      std::istringstream words(line);
+      std::vector<std::string> columns{std::istream_iterator<std::string>(words), {}};
+      if (columns.size() < 12) continue;
+      all.commits += std::stoul(columns[columns.size() - 10]);
+      all.taken += std::stoul(columns[columns.size() - 2]);
+      all.waited += std::stoul(columns[columns.size() - 1]);
+    }
+    return all;
+  }
+
+  /// What a program does by itself, it does under the preload.
+  void expect_the_same(const std::string& command) {
+    const outcome plain = run("exec env " + command);
+    EXPECT_EQ(plain.status, 0) << plain.output;
+    for (const char* const settings : {"ESPALIER_ELIDE_POLICY=tts", "", "ESPALIER_ELIDE_RTM=off"}) {
+      const outcome ended = run_eliding(settings, command);
+      EXPECT_EQ(ended.status, plain.status) << settings;
+      EXPECT_EQ(ended.output, plain.output) << settings;
+    }
+  }
+
+  fs::path folder;
+};
+
+TEST_F(elided_program, mutexes_are_as_posix_says) { expect_the_same(mutexes); }
+
+TEST_F(elided_program, mutexes_of_cpp_are_as_they_were) { expect_the_same(PROGRAMS_FOLDER "/std_mutexes"); }
+
+TEST_F(elided_program, mutexes_of_modules_that_come_and_go) {
+  expect_the_same(mutexes + " plugin " + plugin);
+  const outcome ended = run_eliding(counts() + " ESPALIER_ELIDE_POLICY=tts", mutexes + " plugin " + plugin);
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  // Where the module was loaded three times to one address there is one line, otherwise up to three.
+  EXPECT_GE(of_sites_in(plugin).taken, 4000U) << counted();
+}
+
+TEST_F(elided_program, a_normal_mutex_that_its_holder_locks_again_is_a_deadlock) {
+  for (const char* const settings : {"ESPALIER_ELIDE_POLICY=tts", ""}) {
+    const outcome ended = run_eliding(settings, mutexes + " relock");
+    EXPECT_TRUE(WIFSIGNALED(ended.status) && WTERMSIG(ended.status) == SIGALRM) << ended.status;
+  }
+}
+
+TEST_F(elided_program, counts_are_by_mutex_and_site) {
+  const outcome ended = run_eliding(counts() + " ESPALIER_ELIDE_POLICY=tts", mutexes);
+  EXPECT_EQ(ended.output, "all is as it should be\n");
+  EXPECT_THAT(counted(), AllOf(StartsWith("espalier elide: process "), HasSubstr(": tts: ")));
+  // Of the exclusion alone: two mutexes, four threads, 3000 rounds.
+  EXPECT_GE(of_sites_in(mutexes).taken, 24'000U);
+  EXPECT_GT(of_sites_in(mutexes).waited, 0U);
+  EXPECT_EQ(of_sites_in(mutexes).commits, 0U);
+}
+
+TEST_F(elided_program, sections_are_elided_where_there_are_transactions) {
+  if (!hw::rtm::available()) GTEST_SKIP() << hw::rtm::probe().reason;
+  const outcome ended = run_eliding(counts() + " ESPALIER_ELIDE_POLICY=tle", mutexes);
+  EXPECT_EQ(ended.output, "all is as it should be\n");
+  EXPECT_GT(of_sites_in(mutexes).commits, 0U) << counted();
+}
+
+TEST_F(elided_program, is_told_once_that_there_are_no_transactions_if_it_asked_for_them) {
+  if (hw::rtm::available()) GTEST_SKIP() << hw::rtm::probe().reason;
+  const outcome ended = run_eliding("ESPALIER_ELIDE_POLICY=tle", mutexes + " plugin " + plugin);
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_EQ(ended.output,
+            "espalier elide: this processor has no transactions; mutexes are taken, none is elided\n");
+}
+
+TEST_F(elided_program, is_told_of_settings_that_are_wrong) {
+  const outcome ended =
+      run_eliding("ESPALIER_ELIDE_POLICY=fast ESPALIER_ELIDE_RTM=off", mutexes + " plugin " + plugin);
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_EQ(ended.output,
+            "espalier elide: ESPALIER_ELIDE_POLICY is neither tts nor tle; it is taken for tle\n");
+}
+
+TEST_F(elided_program, goes_on_where_counts_cannot_be_written) {
+  const outcome ended = run_eliding("ESPALIER_ELIDE_STATS=/no/such/folder/file ESPALIER_ELIDE_POLICY=tts",
+                                    mutexes + " plugin " + plugin);
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_EQ(ended.output,
+            "espalier elide: the counts could not be written where ESPALIER_ELIDE_STATS says\n");
+}
+
+TEST_F(elided_program, may_be_python_with_threads) {
+  if (!is_here("python3")) GTEST_SKIP() << "there is no python3";
+  std::ofstream(folder / "program.py") << R"(
+import queue, threading, concurrent.futures
+q = queue.Queue(4)
+def produce():
+    for i in range(2000): q.put(i)
+makers = [threading.Thread(target=produce) for _ in range(3)]
+for m in makers: m.start()
+print(sum(q.get() for _ in range(6000)))
+for m in makers: m.join()
+lock = threading.Lock()
+print(lock.acquire(), lock.acquire(timeout=0.01), lock.acquire(blocking=False))
+with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    print(sum(pool.map(lambda n: n * n, range(1000))))
+)";
+  expect_the_same("python3 " + (folder / "program.py").string());
+}
+
+TEST_F(elided_program, may_be_sqlite) {
+  if (!is_here("sqlite3")) GTEST_SKIP() << "there is no sqlite3";
+  expect_the_same(
+      "sqlite3 :memory: 'create table t(a integer primary key, b text); with recursive n(i) as (select 1 "
+      "union all "
+      "select i+1 from n where i < 20000) insert into t select i, hex(i) from n; select count(*), sum(a) "
+      "from t where "
+      "a % 10 = 3;'");
+}
+
+TEST_F(elided_program, may_be_git) {
+  if (!is_here("git")) GTEST_SKIP() << "there is no git";
+  const std::string git =
+      "git -C " + folder.string() +
+      " -c user.name=a -c user.email=a@b.c -c commit.gpgsign=false -c init.defaultBranch=main ";
+  ASSERT_EQ(run(git + "init -q").status, 0);
+  for (int i = 0; i < 60; ++i)
+    std::ofstream(folder / ("file" + std::to_string(i))) << "line " << i << "\nword\n";
+  for (const char* const settings : {"ESPALIER_ELIDE_POLICY=tts", ""}) {
+    const outcome added = run_eliding(settings, git + "add .");
+    EXPECT_EQ(added.status, 0) << added.output;
+    EXPECT_EQ(added.output, "");
+  }
+  EXPECT_EQ(run_eliding("", git + "commit -qm text").status, 0);
+  EXPECT_EQ(run_eliding("", git + "repack -adq --threads=4").output, "");
+  EXPECT_EQ(run(git + "fsck --strict --no-progress").status, 0);
+  expect_the_same(git + "grep -c --threads 4 word");
+}
+
+TEST_F(elided_program, may_be_redis) {
+  if (!is_here("redis-server") || !is_here("redis-cli"))
+    GTEST_SKIP() << "there is no redis-server with redis-cli";
+  const std::string socket = (folder / "s").string();
+  for (const char* const settings : {"ESPALIER_ELIDE_POLICY=tts", ""}) {
+    const outcome ended =
+        run("cd " + folder.string() + "; env LD_PRELOAD=" PRELOAD_LIBRARY " " + settings +
+            " redis-server --port 0 --save '' --appendonly yes --io-threads 2 --unixsocket " + socket +
+            " > log 2>&1 & server=$!; for i in $(seq 100); do test -S " + socket +
+            " && break; sleep 0.05; done; "
+            "redis-cli -s " +
+            socket + " set key value; redis-cli -s " + socket +
+            " get key; for i in 1 2 3; do seq 2000 | "
+            "sed 's/.*/incr n/' | redis-cli -s " +
+            socket + " > replies$i & other=$!; wait $other; done; redis-cli -s " + socket +
+            " get n; redis-cli -s " + socket +
+            " shutdown nosave; wait $server; echo ended $?; rm -rf append* " + socket);
+    EXPECT_EQ(ended.output, "OK\nvalue\n6000\nended 0\n") << settings;
+  }
+}
+
+}  // namespace
+}  // namespace espalier::test

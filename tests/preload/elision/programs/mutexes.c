@@ -1,0 +1,507 @@
+/* What POSIX says of mutexes and condition variables, and what glibc adds, checked with and without the preload. With
+   the argument "plugin FILE" mutexes of a module that comes and goes; with "relock" a mutex that its holder locks again,
+   until an alarm ends the program. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "expect.h"
+
+enum { threads = 4, rounds = 3000 };
+
+static void start_all(pthread_t* all, int n, void* (*work)(void*), void* argument) {
+  for (int i = 0; i < n; ++i) EXPECT(pthread_create(&all[i], NULL, work, argument) == 0);
+}
+static void join_all(pthread_t* all, int n) {
+  for (int i = 0; i < n; ++i) EXPECT(pthread_join(all[i], NULL) == 0);
+}
+static void* on_thread(void* (*work)(void*), void* argument) {
+  pthread_t thread;
+  void* result = NULL;
+  EXPECT(pthread_create(&thread, NULL, work, argument) == 0);
+  EXPECT(pthread_join(thread, &result) == 0);
+  return result;
+}
+static struct timespec in_ms(clockid_t clock, long ms) {
+  struct timespec moment;
+  clock_gettime(clock, &moment);
+  moment.tv_nsec += ms % 1000 * 1000000;
+  moment.tv_sec += ms / 1000 + moment.tv_nsec / 1000000000;
+  moment.tv_nsec %= 1000000000;
+  return moment;
+}
+static int is_past(clockid_t clock, struct timespec moment) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return now.tv_sec > moment.tv_sec || (now.tv_sec == moment.tv_sec && now.tv_nsec >= moment.tv_nsec);
+}
+
+static void* tries(void* mutex) {
+  const int failed = pthread_mutex_trylock(mutex);
+  if (failed == 0) EXPECT(pthread_mutex_unlock(mutex) == 0);
+  return (void*)(intptr_t)failed;
+}
+static int tried_elsewhere(pthread_mutex_t* mutex) { return (int)(intptr_t)on_thread(tries, mutex); }
+
+static pthread_mutex_t of_type(int type) {
+  pthread_mutexattr_t attributes;
+  pthread_mutex_t mutex;
+  memset(&mutex, 0xaa, sizeof mutex);
+  EXPECT(pthread_mutexattr_init(&attributes) == 0);
+  EXPECT(pthread_mutexattr_settype(&attributes, type) == 0);
+  EXPECT(pthread_mutex_init(&mutex, &attributes) == 0);
+  EXPECT(pthread_mutexattr_destroy(&attributes) == 0);
+  return mutex;
+}
+
+static pthread_mutex_t static_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t static_adaptive = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t all_zero;
+
+static void exclude_one(pthread_mutex_t* mutex) {
+  EXPECT(tried_elsewhere(mutex) == 0);
+  EXPECT(pthread_mutex_lock(mutex) == 0);
+  EXPECT(pthread_mutex_trylock(mutex) == EBUSY);
+  EXPECT(tried_elsewhere(mutex) == EBUSY);
+  EXPECT(pthread_mutex_unlock(mutex) == 0);
+  EXPECT(pthread_mutex_trylock(mutex) == 0);
+  EXPECT(tried_elsewhere(mutex) == EBUSY);
+  EXPECT(pthread_mutex_unlock(mutex) == 0);
+  EXPECT(tried_elsewhere(mutex) == 0);
+}
+
+static void kinds(void) {
+  pthread_mutex_t mutex;
+  exclude_one(&static_mutex);
+  exclude_one(&static_adaptive);
+  exclude_one(&all_zero);
+  memset(&mutex, 0xaa, sizeof mutex);
+  EXPECT(pthread_mutex_init(&mutex, NULL) == 0);
+  exclude_one(&mutex);
+  EXPECT(pthread_mutex_destroy(&mutex) == 0);
+  const int types[] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_DEFAULT, PTHREAD_MUTEX_ADAPTIVE_NP,
+                       PTHREAD_MUTEX_ERRORCHECK};
+  for (int i = 0; i < 3; ++i) {
+    mutex = of_type(types[i]);
+    exclude_one(&mutex);
+    EXPECT(pthread_mutex_lock(&mutex) == 0);
+    EXPECT(pthread_mutex_destroy(&mutex) == EBUSY);
+    EXPECT(pthread_mutex_unlock(&mutex) == 0);
+    EXPECT(pthread_mutex_destroy(&mutex) == 0);
+    EXPECT(pthread_mutex_lock(&mutex) == EINVAL);
+  }
+}
+
+struct counted {
+  pthread_mutex_t mutex;
+  long value;
+};
+static void* count(void* argument) {
+  struct counted* counter = argument;
+  for (int i = 0; i < rounds; ++i) {
+    errno = 4321;
+    if (i % 3 == 0) {
+      while (pthread_mutex_trylock(&counter->mutex) != 0) sched_yield();
+    } else if (i % 3 == 1) {
+      const struct timespec moment = in_ms(CLOCK_MONOTONIC, 100000);
+      EXPECT(pthread_mutex_clocklock(&counter->mutex, CLOCK_MONOTONIC, &moment) == 0);
+    } else {
+      EXPECT(pthread_mutex_lock(&counter->mutex) == 0);
+    }
+    const long before = counter->value;
+    if (i % 64 == 0) sched_yield();
+    counter->value = before + 1;
+    EXPECT(pthread_mutex_unlock(&counter->mutex) == 0);
+    EXPECT(errno == 4321);
+  }
+  return NULL;
+}
+static void exclusion(void) {
+  const int types[] = {PTHREAD_MUTEX_DEFAULT, PTHREAD_MUTEX_ADAPTIVE_NP, PTHREAD_MUTEX_RECURSIVE,
+                       PTHREAD_MUTEX_ERRORCHECK};
+  for (int i = 0; i < 4; ++i) {
+    pthread_t all[threads];
+    struct counted counter = {of_type(types[i]), 0};
+    start_all(all, threads, count, &counter);
+    join_all(all, threads);
+    EXPECT(counter.value == threads * rounds);
+    EXPECT(pthread_mutex_destroy(&counter.mutex) == 0);
+  }
+}
+
+/* A bounded buffer: each number comes out once. */
+enum { places = 4, produced = 1000 };
+static struct {
+  pthread_mutex_t mutex;
+  pthread_cond_t not_full, not_empty;
+  int buffer[places];
+  int used, taken;
+  long sum;
+} queue = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, {0}, 0, 0, 0};
+
+static void* produce(void* unused) {
+  (void)unused;
+  for (int i = 1; i <= produced; ++i) {
+    pthread_mutex_lock(&queue.mutex);
+    while (queue.used == places) EXPECT(pthread_cond_wait(&queue.not_full, &queue.mutex) == 0);
+    queue.buffer[queue.used++] = i;
+    EXPECT(pthread_cond_signal(&queue.not_empty) == 0);
+    pthread_mutex_unlock(&queue.mutex);
+  }
+  return NULL;
+}
+static void* consume(void* unused) {
+  (void)unused;
+  for (;;) {
+    pthread_mutex_lock(&queue.mutex);
+    while (queue.used == 0 && queue.taken < threads * produced) {
+      const struct timespec moment = in_ms(CLOCK_REALTIME, 20);
+      const int failed = queue.taken % 2 == 0
+                             ? pthread_cond_wait(&queue.not_empty, &queue.mutex)
+                             : pthread_cond_timedwait(&queue.not_empty, &queue.mutex, &moment);
+      EXPECT(failed == 0 || failed == ETIMEDOUT);
+    }
+    const int more = queue.used != 0;
+    if (more) {
+      queue.sum += queue.buffer[--queue.used];
+      if (++queue.taken == threads * produced) pthread_cond_broadcast(&queue.not_empty);
+      pthread_cond_signal(&queue.not_full);
+    }
+    pthread_mutex_unlock(&queue.mutex);
+    if (!more) return NULL;
+  }
+}
+static void producers_and_consumers(void) {
+  pthread_t all[2 * threads];
+  start_all(all, threads, produce, NULL);
+  start_all(all + threads, threads, consume, NULL);
+  join_all(all, 2 * threads);
+  EXPECT(queue.taken == threads * produced);
+  EXPECT(queue.sum == (long)threads * produced * (produced + 1) / 2);
+  EXPECT(pthread_mutex_destroy(&queue.mutex) == 0);
+}
+
+/* A barrier of our own, by broadcast. */
+static struct {
+  pthread_mutex_t mutex;
+  pthread_cond_t turned;
+  int waiting, turn;
+} barrier = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
+static void* pass_barrier(void* unused) {
+  (void)unused;
+  for (int i = 0; i < 200; ++i) {
+    pthread_mutex_lock(&barrier.mutex);
+    const int turn = barrier.turn;
+    EXPECT(turn == i);
+    if (++barrier.waiting == threads) {
+      barrier.waiting = 0;
+      ++barrier.turn;
+      EXPECT(pthread_cond_broadcast(&barrier.turned) == 0);
+    } else {
+      while (barrier.turn == turn) EXPECT(pthread_cond_wait(&barrier.turned, &barrier.mutex) == 0);
+    }
+    pthread_mutex_unlock(&barrier.mutex);
+  }
+  return NULL;
+}
+static void broadcasts(void) {
+  pthread_t all[threads];
+  start_all(all, threads, pass_barrier, NULL);
+  join_all(all, threads);
+  EXPECT(barrier.turn == 200);
+  EXPECT(pthread_mutex_destroy(&barrier.mutex) == 0);
+}
+
+static void waiting_for_a_condition_ends(void) {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+  const struct timespec moment = in_ms(CLOCK_REALTIME, 20);
+  const struct timespec monotonic = in_ms(CLOCK_MONOTONIC, 20);
+  const struct timespec before_all = {-1, 0};
+  const struct timespec no_moment = {0, 1000000000};
+  EXPECT(pthread_mutex_lock(&mutex) == 0);
+  EXPECT(pthread_cond_timedwait(&condition, &mutex, &moment) == ETIMEDOUT);
+  EXPECT(is_past(CLOCK_REALTIME, moment));
+  EXPECT(tried_elsewhere(&mutex) == EBUSY);
+  EXPECT(pthread_cond_clockwait(&condition, &mutex, CLOCK_MONOTONIC, &monotonic) == ETIMEDOUT);
+  EXPECT(is_past(CLOCK_MONOTONIC, monotonic));
+  EXPECT(pthread_cond_timedwait(&condition, &mutex, &before_all) == ETIMEDOUT);
+  EXPECT(tried_elsewhere(&mutex) == EBUSY);
+  EXPECT(pthread_cond_timedwait(&condition, &mutex, &no_moment) == EINVAL);
+  EXPECT(tried_elsewhere(&mutex) == EBUSY);
+  EXPECT(pthread_mutex_unlock(&mutex) == 0);
+  EXPECT(tried_elsewhere(&mutex) == 0);
+  EXPECT(pthread_mutex_destroy(&mutex) == 0);
+}
+
+static void* holds_a_while(void* mutex) {
+  EXPECT(pthread_mutex_lock(mutex) == 0);
+  EXPECT(usleep(30000) == 0);
+  EXPECT(pthread_mutex_unlock(mutex) == 0);
+  return NULL;
+}
+static void* waits_for_moments(void* mutex) {
+  const struct timespec moment = in_ms(CLOCK_REALTIME, 20);
+  const struct timespec monotonic = in_ms(CLOCK_MONOTONIC, 20);
+  const struct timespec past = in_ms(CLOCK_REALTIME, -1000);
+  const struct timespec wrong[] = {{0, 1000000000}, {0, -1}};
+  const struct timespec before_all = {-1, 0};
+  errno = 4321;
+  EXPECT(pthread_mutex_timedlock(mutex, &moment) == ETIMEDOUT);
+  EXPECT(is_past(CLOCK_REALTIME, moment));
+  EXPECT(pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &monotonic) == ETIMEDOUT);
+  EXPECT(is_past(CLOCK_MONOTONIC, monotonic));
+  EXPECT(pthread_mutex_clocklock(mutex, CLOCK_REALTIME, &past) == ETIMEDOUT);
+  EXPECT(pthread_mutex_timedlock(mutex, &before_all) == ETIMEDOUT);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT(pthread_mutex_timedlock(mutex, &wrong[i]) == EINVAL);
+    EXPECT(pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &wrong[i]) == EINVAL);
+  }
+  EXPECT(errno == 4321);
+  return NULL;
+}
+static void moments(void) {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  const struct timespec past = {1, 0};
+  const struct timespec far = in_ms(CLOCK_REALTIME, 100000);
+  pthread_t holder;
+  EXPECT(pthread_mutex_lock(&mutex) == 0);
+  on_thread(waits_for_moments, &mutex);
+  EXPECT(pthread_mutex_unlock(&mutex) == 0);
+  EXPECT(tried_elsewhere(&mutex) == 0);
+  /* What is free is had, however late. */
+  EXPECT(pthread_mutex_timedlock(&mutex, &past) == 0);
+  EXPECT(pthread_mutex_unlock(&mutex) == 0);
+  EXPECT(pthread_mutex_clocklock(&mutex, CLOCK_PROCESS_CPUTIME_ID, &far) == EINVAL);
+  EXPECT(tried_elsewhere(&mutex) == 0);
+  EXPECT(pthread_create(&holder, NULL, holds_a_while, &mutex) == 0);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT(usleep(10000) == 0);
+    EXPECT(pthread_mutex_timedlock(&mutex, &far) == 0);
+    EXPECT(pthread_mutex_unlock(&mutex) == 0);
+  }
+  EXPECT(pthread_join(holder, NULL) == 0);
+  EXPECT(pthread_mutex_destroy(&mutex) == 0);
+}
+
+static void* unlocks(void* mutex) { return (void*)(intptr_t)pthread_mutex_unlock(mutex); }
+static void other_types(void) {
+  pthread_mutex_t recursive = of_type(PTHREAD_MUTEX_RECURSIVE);
+  for (int i = 0; i < 3; ++i) EXPECT(pthread_mutex_lock(&recursive) == 0);
+  EXPECT(pthread_mutex_trylock(&recursive) == 0);
+  EXPECT(tried_elsewhere(&recursive) == EBUSY);
+  EXPECT((intptr_t)on_thread(unlocks, &recursive) == EPERM);
+  for (int i = 0; i < 4; ++i) EXPECT(pthread_mutex_unlock(&recursive) == 0);
+  EXPECT(tried_elsewhere(&recursive) == 0);
+  EXPECT(pthread_mutex_destroy(&recursive) == 0);
+
+  pthread_mutex_t checked = of_type(PTHREAD_MUTEX_ERRORCHECK);
+  EXPECT(pthread_mutex_unlock(&checked) == EPERM);
+  EXPECT(pthread_mutex_lock(&checked) == 0);
+  EXPECT(pthread_mutex_lock(&checked) == EDEADLK);
+  EXPECT((intptr_t)on_thread(unlocks, &checked) == EPERM);
+  EXPECT(pthread_mutex_unlock(&checked) == 0);
+  EXPECT(pthread_mutex_destroy(&checked) == 0);
+
+  pthread_mutexattr_t attributes;
+  pthread_mutex_t inheriting;
+  EXPECT(pthread_mutexattr_init(&attributes) == 0);
+  EXPECT(pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT) == 0);
+  EXPECT(pthread_mutex_init(&inheriting, &attributes) == 0);
+  EXPECT(pthread_mutex_lock(&inheriting) == 0);
+  EXPECT(tried_elsewhere(&inheriting) == EBUSY);
+  EXPECT(pthread_mutex_unlock(&inheriting) == 0);
+  EXPECT(pthread_mutex_destroy(&inheriting) == 0);
+}
+
+static void* dies_with(void* mutex) {
+  EXPECT(pthread_mutex_lock(mutex) == 0);
+  return NULL;
+}
+static void robust(void) {
+  pthread_mutexattr_t attributes;
+  pthread_mutex_t mutex;
+  EXPECT(pthread_mutexattr_init(&attributes) == 0);
+  EXPECT(pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) == 0);
+  EXPECT(pthread_mutex_init(&mutex, &attributes) == 0);
+  on_thread(dies_with, &mutex);
+  EXPECT(pthread_mutex_lock(&mutex) == EOWNERDEAD);
+  EXPECT(pthread_mutex_consistent(&mutex) == 0);
+  EXPECT(pthread_mutex_unlock(&mutex) == 0);
+  on_thread(dies_with, &mutex);
+  EXPECT(pthread_mutex_trylock(&mutex) == EOWNERDEAD);
+  EXPECT(pthread_mutex_unlock(&mutex) == 0);
+  EXPECT(pthread_mutex_lock(&mutex) == ENOTRECOVERABLE);
+  EXPECT(pthread_mutex_destroy(&mutex) == 0);
+}
+
+static void in_child(void (*work)(struct counted*), struct counted* counter) {
+  const pid_t child = fork();
+  EXPECT(child >= 0);
+  if (child == 0) {
+    work(counter);
+    _exit(7);
+  }
+  int status = 0;
+  EXPECT(waitpid(child, &status, 0) == child);
+  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
+static void count_in_child(struct counted* counter) { count(counter); }
+static void shared_between_processes(void) {
+  struct counted* counter =
+      mmap(NULL, sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  pthread_mutexattr_t attributes;
+  pthread_t beside;
+  EXPECT(counter != MAP_FAILED);
+  EXPECT(pthread_mutexattr_init(&attributes) == 0);
+  EXPECT(pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0);
+  EXPECT(pthread_mutex_init(&counter->mutex, &attributes) == 0);
+  EXPECT(pthread_create(&beside, NULL, count, counter) == 0);
+  in_child(count_in_child, counter);
+  EXPECT(pthread_join(beside, NULL) == 0);
+  EXPECT(counter->value == 2 * rounds);
+  EXPECT(pthread_mutex_destroy(&counter->mutex) == 0);
+  EXPECT(munmap(counter, sizeof *counter) == 0);
+}
+
+static void go_on_in_child(struct counted* counter) {
+  EXPECT(pthread_mutex_trylock(&counter->mutex) == EBUSY);
+  EXPECT(pthread_mutex_unlock(&counter->mutex) == 0);
+  pthread_t all[threads];
+  start_all(all, threads, count, counter);
+  join_all(all, threads);
+  EXPECT(counter->value == threads * rounds);
+  exclude_one(&counter->mutex);
+}
+static void* waits_for(void* mutex) {
+  EXPECT(pthread_mutex_lock(mutex) == 0);
+  EXPECT(pthread_mutex_unlock(mutex) == 0);
+  return NULL;
+}
+static void forked_while_locked(void) {
+  struct counted counter = {PTHREAD_MUTEX_INITIALIZER, 0};
+  pthread_t waiter;
+  EXPECT(pthread_mutex_lock(&counter.mutex) == 0);
+  in_child(go_on_in_child, &counter);
+  EXPECT(pthread_create(&waiter, NULL, waits_for, &counter.mutex) == 0);
+  EXPECT(usleep(5000) == 0);
+  in_child(go_on_in_child, &counter);
+  EXPECT(tried_elsewhere(&counter.mutex) == EBUSY);
+  EXPECT(pthread_mutex_unlock(&counter.mutex) == 0);
+  EXPECT(pthread_join(waiter, NULL) == 0);
+  EXPECT(pthread_mutex_destroy(&counter.mutex) == 0);
+}
+
+/* More mutexes at once than one transaction elides, given back in another order than they were taken. */
+enum { nested = 12 };
+static pthread_mutex_t nest[nested];
+static long nest_value[nested];
+static void* nests(void* unused) {
+  (void)unused;
+  for (int i = 0; i < 500; ++i) {
+    for (int m = 0; m < nested; ++m) {
+      EXPECT(pthread_mutex_lock(&nest[m]) == 0);
+      ++nest_value[m];
+    }
+    EXPECT(pthread_mutex_trylock(&nest[i % nested]) == EBUSY);
+    for (int m = 0; m < nested; ++m) EXPECT(pthread_mutex_unlock(&nest[(m + i) % nested]) == 0);
+    /* Hand over hand. */
+    EXPECT(pthread_mutex_lock(&nest[0]) == 0);
+    for (int m = 1; m < nested; ++m) {
+      EXPECT(pthread_mutex_lock(&nest[m]) == 0);
+      ++nest_value[m - 1];
+      EXPECT(pthread_mutex_unlock(&nest[m - 1]) == 0);
+    }
+    ++nest_value[nested - 1];
+    EXPECT(pthread_mutex_unlock(&nest[nested - 1]) == 0);
+  }
+  return NULL;
+}
+static void nesting(void) {
+  pthread_t all[threads];
+  start_all(all, threads, nests, NULL);
+  join_all(all, threads);
+  for (int m = 0; m < nested; ++m) {
+    EXPECT(nest_value[m] == 2 * threads * 500);
+    EXPECT(pthread_mutex_destroy(&nest[m]) == 0);
+  }
+}
+
+static pthread_mutex_t cancelled_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static int cleaned;
+static void clean_up(void* unused) {
+  (void)unused;
+  cleaned = tried_elsewhere(&cancelled_mutex) == EBUSY && pthread_mutex_unlock(&cancelled_mutex) == 0;
+}
+static void* waits_for_ever(void* unused) {
+  (void)unused;
+  EXPECT(pthread_mutex_lock(&cancelled_mutex) == 0);
+  pthread_cleanup_push(clean_up, NULL);
+  for (;;) pthread_cond_wait(&never, &cancelled_mutex);
+  pthread_cleanup_pop(0);
+  return NULL;
+}
+static void cancellation(void) {
+  pthread_t thread;
+  void* result = NULL;
+  EXPECT(pthread_create(&thread, NULL, waits_for_ever, NULL) == 0);
+  EXPECT(usleep(5000) == 0);
+  EXPECT(pthread_cancel(thread) == 0);
+  EXPECT(pthread_join(thread, &result) == 0);
+  EXPECT(result == PTHREAD_CANCELED);
+  EXPECT(cleaned);
+  EXPECT(tried_elsewhere(&cancelled_mutex) == 0);
+  EXPECT(pthread_mutex_destroy(&cancelled_mutex) == 0);
+}
+
+static void with_plugin(const char* file) {
+  for (int i = 0; i < 3; ++i) {
+    void* const plugin = dlopen(file, RTLD_NOW);
+    EXPECT(plugin != NULL);
+    void* (*work)(void*) = (void* (*)(void*))dlsym(plugin, "count_in_plugin");
+    long (*counted)(void) = (long (*)(void))dlsym(plugin, "counted_in_plugin");
+    EXPECT(work != NULL && counted != NULL);
+    pthread_t all[threads];
+    start_all(all, threads, work, NULL);
+    join_all(all, threads);
+    EXPECT(counted() == threads * 1000);
+    if (i < 2) EXPECT(dlclose(plugin) == 0);
+  }
+}
+
+int main(int count_of_arguments, char** arguments) {
+  if (count_of_arguments == 3 && strcmp(arguments[1], "plugin") == 0) {
+    with_plugin(arguments[2]);
+    return 0;
+  }
+  if (count_of_arguments == 2 && strcmp(arguments[1], "relock") == 0) {
+    pthread_mutex_t normal = of_type(PTHREAD_MUTEX_NORMAL);
+    pthread_mutex_lock(&normal);
+    ualarm(50000, 0);
+    pthread_mutex_lock(&normal);
+    return 1;
+  }
+  kinds();
+  exclusion();
+  producers_and_consumers();
+  broadcasts();
+  waiting_for_a_condition_ends();
+  moments();
+  other_types();
+  robust();
+  shared_between_processes();
+  forked_while_locked();
+  nesting();
+  cancellation();
+  puts("all is as it should be");
+  return 0;
+}

@@ -1,0 +1,117 @@
+// What a C++ program makes of pthread's mutexes.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <iostream>
+#include <mutex>
+#include <shared_mutex>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace {
+
+void expect(bool condition, const char* what) {
+  if (condition) return;
+  std::cerr << "not so: " << what << '\n';
+  std::exit(99);
+}
+
+template <class Work>
+void on_threads(int n, Work work) {
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(n));
+  for (int t = 0; t < n; ++t) threads.emplace_back(work);
+  for (std::thread& t : threads) t.join();
+}
+
+template <class Mutex>
+void counts() {
+  Mutex mutex;
+  long value = 0;
+  on_threads(4, [&] {
+    for (int i = 0; i < 5000; ++i) {
+      try {
+        const std::lock_guard hold(mutex);
+        ++value;
+        if (i % 100 == 0) throw std::runtime_error("out of the section");
+      } catch (const std::runtime_error&) {
+        continue;
+      }
+    }
+  });
+  expect(value == 20'000, "an increment is lost");
+  expect(mutex.try_lock(), "a mutex is left held");
+  mutex.unlock();
+}
+
+void passes_on() {
+  std::mutex mutex;
+  std::condition_variable_any any;
+  std::condition_variable changed;
+  std::deque<int> queue;
+  long sum = 0;
+  std::thread consumer([&] {
+    for (int taken = 0; taken < 5000; ++taken) {
+      std::unique_lock hold(mutex);
+      changed.wait(hold, [&] { return !queue.empty(); });
+      sum += queue.front();
+      queue.pop_front();
+      any.notify_one();
+    }
+  });
+  for (int i = 1; i <= 5000; ++i) {
+    std::unique_lock hold(mutex);
+    any.wait(hold, [&] { return queue.size() < 8; });
+    queue.push_back(i);
+    changed.notify_one();
+  }
+  consumer.join();
+  expect(sum == 5000L * 5001 / 2, "the queue loses something");
+  std::unique_lock hold(mutex);
+  expect(changed.wait_for(hold, std::chrono::milliseconds(5)) == std::cv_status::timeout, "nobody notifies");
+  expect(hold.owns_lock(), "the mutex is had again");
+}
+
+void takes_two() {
+  std::mutex one;
+  std::mutex other;
+  long value = 0;
+  on_threads(2, [&] {
+    for (int i = 0; i < 2000; ++i) {
+      const std::scoped_lock hold(one, other);
+      ++value;
+    }
+  });
+  expect(value == 4000, "an increment is lost");
+}
+
+void waits_a_while() {
+  std::timed_mutex mutex;
+  const std::lock_guard hold(mutex);
+  std::thread([&] {
+    expect(!mutex.try_lock_for(std::chrono::milliseconds(5)), "the mutex is held");
+    expect(!mutex.try_lock_until(std::chrono::system_clock::now() + std::chrono::milliseconds(5)),
+           "it is still");
+  }).join();
+}
+
+std::once_flag once;
+int times = 0;
+
+}  // namespace
+
+int main() {
+  counts<std::mutex>();
+  counts<std::recursive_mutex>();
+  counts<std::timed_mutex>();
+  counts<std::shared_mutex>();
+  passes_on();
+  takes_two();
+  waits_a_while();
+  on_threads(4, [] { std::call_once(once, [] { ++times; }); });
+  expect(times == 1, "once is once");
+  std::cout << "all is as it should be\n";
+}

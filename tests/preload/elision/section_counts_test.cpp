@@ -1,0 +1,113 @@
+#include "preload/elision/section_counts.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "preload/elision/learned_sites.hpp"
+#include "support/on_threads.hpp"
+
+namespace espalier::preload {
+namespace {
+
+struct counts_of_sections : ::testing::Test {
+  section_counts::index place(std::uintptr_t mutex, std::uintptr_t site) {
+    return counts.find(section_key(mutex, site), mutex, site);
+  }
+  memory_budget budget;
+  section_counts counts{budget};
+};
+
+TEST_F(counts_of_sections, nothing_is_counted_before_the_start) {
+  EXPECT_FALSE(counts.counting());
+  EXPECT_EQ(place(64, 1), section_counts::nowhere);
+  counts.add(section_counts::nowhere, 0, elision_event::commit);
+  counts.clear();
+  counts.for_each([](const counted_section&) { FAIL() << "a count"; });
+  EXPECT_EQ(budget.bytes(), 0U);
+}
+
+TEST_F(counts_of_sections, goes_without_memory) {
+  budget.set_limit(1 << 16);
+  EXPECT_FALSE(counts.start());
+  EXPECT_EQ(place(64, 1), section_counts::nowhere);
+}
+
+TEST_F(counts_of_sections, are_kept_by_mutex_and_site) {
+  ASSERT_TRUE(counts.start());
+  EXPECT_EQ(place(64, 1), place(64, 1));
+  EXPECT_NE(place(64, 1), place(64, 2));
+  EXPECT_NE(place(64, 1), place(128, 1));
+  counts.add(place(64, 1), 0, elision_event::commit);
+  counts.add(place(64, 1), 1, elision_event::commit);
+  counts.add(place(64, 1), 17, elision_event::healed);
+  counts.add(place(64, 2), 3, section_counts::taken);
+  counts.add(place(64, 2), 3, section_counts::waited);
+  std::map<std::pair<std::uintptr_t, std::uintptr_t>, counted_section> all;
+  counts.for_each([&](const counted_section& one) { all[{one.mutex, one.site}] = one; });
+  ASSERT_EQ(all.size(), 2U) << "what has no count is not told of";
+  EXPECT_EQ((all[{64, 1}].elided.of(elision_event::commit)), 2U);
+  EXPECT_EQ((all[{64, 1}].elided.of(elision_event::healed)), 1U);
+  EXPECT_EQ((all[{64, 1}].taken), 0U);
+  EXPECT_EQ((all[{64, 2}].taken), 1U);
+  EXPECT_EQ((all[{64, 2}].waited), 1U);
+  counts.clear();
+  counts.for_each([](const counted_section&) { FAIL() << "a count is left"; });
+}
+
+TEST_F(counts_of_sections, lose_nothing_where_threads_share_stripes_and_places) {
+  ASSERT_TRUE(counts.start());
+  constexpr int threads = 4;
+  constexpr std::uintptr_t mutexes = 200;
+  test::on_threads(threads, [&](int t) {
+    for (std::uintptr_t m = 1; m <= mutexes; ++m) {
+      for (int i = 0; i < 50; ++i)
+        counts.add(place(64 * m, 1), static_cast<unsigned>(t % 2), elision_event::commit);
+    }
+  });
+  std::uint64_t sum = 0;
+  std::set<std::uintptr_t> seen;
+  counts.for_each([&](const counted_section& one) {
+    sum += one.elided.of(elision_event::commit);
+    EXPECT_TRUE(seen.insert(one.mutex).second) << "one mutex has two places";
+  });
+  EXPECT_EQ(sum, threads * mutexes * 50);
+  EXPECT_EQ(seen.size(), mutexes);
+}
+
+TEST_F(counts_of_sections, the_rest_is_counted_together) {
+  ASSERT_TRUE(counts.start());
+  constexpr std::uintptr_t mutexes = 3 * section_counts::most_sections;
+  for (std::uintptr_t m = 1; m <= mutexes; ++m) counts.add(place(64 * m, 1), 0, elision_event::fallback);
+  std::uint64_t sum = 0;
+  std::uint64_t places = 0;
+  std::uint64_t rest = 0;
+  counts.for_each([&](const counted_section& one) {
+    ++places;
+    sum += one.elided.of(elision_event::fallback);
+    if (one.mutex == 0) rest = one.elided.of(elision_event::fallback);
+  });
+  EXPECT_EQ(sum, mutexes);
+  EXPECT_LE(places, section_counts::most_sections + 1);
+  EXPECT_GT(places, section_counts::most_sections / 2);
+  EXPECT_GE(rest, mutexes - section_counts::most_sections);
+}
+
+TEST(learned_sites, have_a_place_for_each_key_and_use_all) {
+  learned_sites sites;
+  std::set<learned_sites::place*> used;
+  for (std::uintptr_t m = 1; m <= 20 * learned_sites::places; ++m)
+    used.insert(&sites.of(section_key(40 * m, 7)));
+  EXPECT_EQ(used.size(), learned_sites::places);
+  EXPECT_EQ(&sites.of(section_key(40, 7)), &sites.of(section_key(40, 7)));
+  learned_sites::place& place = sites.of(section_key(40, 7));
+  EXPECT_EQ(place.read(), elision_history{});
+  place.write(elision_history{}.after_fallback(true));
+  EXPECT_TRUE(place.read().heals());
+}
+
+}  // namespace
+}  // namespace espalier::preload
