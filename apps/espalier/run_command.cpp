@@ -41,7 +41,7 @@ int run_program(const run_options& o) {
   if (other_locks) {
     libraries.push_back(find_preload_library("elide"));
     set.emplace_back("ESPALIER_ELIDE_POLICY", o.locks);
-    if (o.stats) set.emplace_back("ESPALIER_ELIDE_STATS", "1");
+    if (o.stats) set.emplace_back("ESPALIER_ELIDE_STATS", "stderr");
   }
   return run_preloaded(o.command, libraries, set);
 }

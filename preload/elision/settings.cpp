@@ -4,13 +4,11 @@
 
 #include <cstring>
 
+#include "preload/environment/knobs.hpp"
 #include "preload/recording/text.hpp"
 
 namespace espalier::preload {
 namespace {
-
-constexpr const char prefix[] = "ESPALIER_ELIDE_";
-constexpr std::size_t prefix_size = sizeof prefix - 1;
 
 bool is(const char* text, const char* word) noexcept { return std::strcmp(text, word) == 0; }
 
@@ -47,32 +45,20 @@ const char* read_counts(const char* value, elision_settings& to) noexcept {
   return "ESPALIER_ELIDE_STATS is too long; name a path of less than 4096 bytes; nothing is counted";
 }
 
-struct knob {
-  const char* name;
-  const char* (*read)(const char* value, elision_settings& to) noexcept;
-};
-constexpr std::array<knob, 3> knobs{{{"POLICY", read_policy}, {"RTM", read_rtm}, {"STATS", read_counts}}};
+constexpr std::array<knob<elision_settings>, 3> knobs{
+    {{"POLICY", read_policy}, {"RTM", read_rtm}, {"STATS", read_counts}}};
 
 }  // namespace
 
 void read_elision_settings(char* const* environment, elision_settings& to,
                            void (*wrong)(const char*)) noexcept {
   to = {};
-  for (; environment != nullptr && *environment != nullptr; ++environment) {
-    if (std::strncmp(*environment, prefix, prefix_size) != 0) continue;
-    const char* const name = *environment + prefix_size;
-    const char* const equals = std::strchr(name, '=');
-    if (equals == nullptr) continue;
-    const auto size = static_cast<std::size_t>(equals - name);
-    bool known = false;
-    for (const knob& each : knobs) {
-      if (std::strlen(each.name) != size || std::memcmp(each.name, name, size) != 0) continue;
-      known = true;
-      if (const char* const line = each.read(equals + 1, to)) wrong(line);
-    }
-    if (!known)
-      wrong("there is an ESPALIER_ELIDE_ variable other than POLICY, RTM and STATS; it means nothing");
-  }
+  read_knobs(environment, "ESPALIER_ELIDE_", knobs,
+             "there is an ESPALIER_ELIDE_ variable other than POLICY, RTM and STATS; it means nothing", to,
+             [wrong](const char* line) {
+               wrong(line);
+               return true;
+             });
 }
 
 bool counts_file_name(const elision_settings& of, long process, char* to, std::size_t room) noexcept {

@@ -14,12 +14,11 @@ struct knob {
   const char* (*read)(const char* value, Settings& to) noexcept;
 };
 
-/// Reads what an environment says with one prefix. Null, or what the first wrong variable is told: `unknown`, where
-/// no knob has its name. Allocates nothing.
-template <class Settings, std::size_t Count>
-[[nodiscard]] const char* read_knobs(char* const* environment, const char* prefix,
-                                     const std::array<knob<Settings>, Count>& knobs, const char* unknown,
-                                     Settings& to) noexcept {
+/// Reads what an environment says with one prefix. Calls wrong(line) with what a wrong variable is told, `unknown` where
+/// no knob has its name, and goes on where that gives true. Allocates nothing.
+template <class Settings, std::size_t Count, class Wrong>
+void read_knobs(char* const* environment, const char* prefix, const std::array<knob<Settings>, Count>& knobs,
+                const char* unknown, Settings& to, Wrong&& wrong) noexcept {
   const std::size_t prefix_size = std::strlen(prefix);
   for (; environment != nullptr && *environment != nullptr; ++environment) {
     if (std::strncmp(*environment, prefix, prefix_size) != 0) continue;
@@ -27,15 +26,26 @@ template <class Settings, std::size_t Count>
     const char* const equals = std::strchr(name, '=');
     if (equals == nullptr) continue;
     const auto size = static_cast<std::size_t>(equals - name);
-    bool known = false;
+    const char* line = unknown;
     for (const knob<Settings>& each : knobs) {
-      if (std::strlen(each.name) != size || std::memcmp(each.name, name, size) != 0) continue;
-      known = true;
-      if (const char* const wrong = each.read(equals + 1, to)) return wrong;
+      if (std::strlen(each.name) == size && std::memcmp(each.name, name, size) == 0)
+        line = each.read(equals + 1, to);
     }
-    if (!known) return unknown;
+    if (line != nullptr && !wrong(line)) return;
   }
-  return nullptr;
+}
+
+/// The same up to the first wrong one: null, or what that is told.
+template <class Settings, std::size_t Count>
+[[nodiscard]] const char* read_knobs(char* const* environment, const char* prefix,
+                                     const std::array<knob<Settings>, Count>& knobs, const char* unknown,
+                                     Settings& to) noexcept {
+  const char* first = nullptr;
+  read_knobs(environment, prefix, knobs, unknown, to, [&](const char* line) {
+    first = line;
+    return false;
+  });
+  return first;
 }
 
 }  // namespace espalier::preload

@@ -147,6 +147,16 @@ class Libraries(RunTest):
         self.assertRegex(done.stderr, r"^espalier: random, process \d+: \d+ blocks, .* added \(\d+ %\)\n$")
         self.assertEqual(self.run_program("--malloc", "random", "--", "cat").stderr, "")
 
+    def test_all_tell_where_asked(self) -> None:
+        for option, how, name, told in (("--malloc", "index-aware", "malloc", "espalier: heap of process"),
+                                        ("--locks", "tts", "elide", "espalier elide: process")):
+            with self.subTest(how):
+                self.needs(name)
+                done = self.run_program(option, how, "--stats", "--", PYTHON, "-c", "print(1)")
+                self.assertEqual((done.returncode, done.stdout), (0, "1\n"))
+                self.assertIn(told, done.stderr)
+                self.assertEqual(list(self.folder.iterdir()), [])
+
     def test_obey_variables_of_the_callers(self) -> None:
         self.needs("random")
         done = self.run_program("--malloc", "random", "--stats", "--", "true", ESPALIER_RANDOM_BYTES="0")
@@ -208,7 +218,7 @@ class Wiring(RunTest):
     def test_asks_for_figures(self) -> None:
         self.assertEqual(self.asked("--malloc", "index-aware", "--stats"), {"malloc": {"MALLOC_STATS=1"}})
         self.assertEqual(self.asked("--malloc", "random", "--stats"), {"random": {"RANDOM_STATS=1"}})
-        self.assertEqual(self.asked("--locks", "tts", "--stats"), {"elide": {"ELIDE_POLICY=tts", "ELIDE_STATS=1"}})
+        self.assertEqual(self.asked("--locks", "tts", "--stats"), {"elide": {"ELIDE_POLICY=tts", "ELIDE_STATS=stderr"}})
 
     def test_has_pages_touched_for_transactions(self) -> None:
         tle = {"ELIDE_POLICY=tle"}
