@@ -114,7 +114,11 @@ TEST_F(preload_lifetime, writes_a_valid_snapshot_for_each_signal) {
     const inspect::snapshot got = inspect::read_snapshot(runs.folder() / std::to_string(i));
     EXPECT_THAT(got.facts, Contains(inspect::fact{"taken at", "signal"}));
     EXPECT_THAT(got.facts, Contains(inspect::fact{"snapshot", std::to_string(i)}));
-    EXPECT_GT(got.blocks.size(), 100U);
+    // The last signal may find its thread in our code, which then gives its blocks back; the snapshot is taken with
+    // the next block that anybody is given.
+    if (i + 2 < files.size()) {
+      EXPECT_GT(got.blocks.size(), 100U);
+    }
   }
   const recording last = runs.read(std::to_string(files.size() - 1));
   EXPECT_EQ(last.fact("taken at"), "return from main");
