@@ -34,23 +34,14 @@ bool write_whole(int descriptor, const char* from, std::size_t size) noexcept {
   return true;
 }
 
-void put_hexadecimal(text& line, std::uintptr_t number) noexcept {
-  std::array<char, 2 * sizeof number> digits{};
-  std::size_t at = digits.size();
-  do {
-    digits[--at] = "0123456789abcdef"[number % 16];
-    number /= 16;
-  } while (number != 0);
-  line << "0x";
-  line.append(digits.data() + at, digits.size() - at);
-}
-
 /// As "path+offset", the offset being that of the return address in the file; an address where code belongs to none.
 void put_site(text& line, module_list& modules, std::uintptr_t site) noexcept {
   const std::uint32_t found = modules.find(site);
-  if (found == module_list::none) return put_hexadecimal(line, site);
-  line << modules[found].path.data() << "+";
-  put_hexadecimal(line, site - modules[found].bias);
+  if (found == module_list::none) {
+    line.hexadecimal(site);
+  } else {
+    (line << modules[found].path.data() << "+").hexadecimal(site - modules[found].bias);
+  }
 }
 
 class report_lines {
@@ -85,8 +76,7 @@ class report_lines {
     if (of.mutex == 0) {
       line << "others others";
     } else {
-      put_hexadecimal(line, of.mutex);
-      line << " ";
+      line.hexadecimal(of.mutex) << " ";
       put_site(line, modules_, of.site);
     }
     for (const elision_event e : columns) line << " " << of.elided.of(e);

@@ -2,7 +2,6 @@
 
 #include "preload/index_malloc/process_heap.hpp"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -11,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "preload/environment/complaint.hpp"
+#include "preload/environment/last_words.hpp"
 #include "preload/heap/heap_settings.hpp"
 #include "preload/recording/futex_lock.hpp"
 #include "preload/recording/text.hpp"
@@ -33,8 +34,7 @@ constinit std::atomic<bool> started{false};
 constinit bool key_made = false;
 constinit pthread_key_t key = 0;
 constinit heap_settings settings;
-/// A standard error that stays when the program closes its own, as some do behind main().
-constinit int figures_to = -1;
+constinit last_words words_at_end;
 
 /// Destructors of other keys allocate, and come in any order: the heap goes in the last round of them.
 void thread_ends(void* heap) {
@@ -54,9 +54,8 @@ void start() noexcept {
   if (!key_made) key_made = pthread_key_create(&key, thread_ends) == 0;
   if (started.load(std::memory_order_relaxed) || environ == nullptr) return;
   const int kept = errno;
-  read_heap_settings(environ, settings, say);
-  constexpr int out_of_the_way = 100;
-  if (settings.stats) figures_to = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, out_of_the_way);
+  read_heap_settings(environ, settings, [](const char* line) { complain("", line); });
+  if (settings.stats) words_at_end.keep();
   errno = kept;
   heap_commons& commons = process_heaps.commons();
   commons.prefault = settings.prefault;
@@ -71,15 +70,25 @@ __attribute__((constructor)) void begin_with_library() {
                  [] { process_heaps.after_fork_in_child(this_heap); });
 }
 
-__attribute__((destructor)) void end_with_library() {
-  if (figures_to >= 0) write_figures(figures_to);
+void put_figures(text& out) noexcept {
+  const thread_heaps::figures f = process_heaps.count();
+  out << "espalier: heap of process " << static_cast<std::uint64_t>(getpid()) << "\n"
+      << "  blocks in use      " << f.used_blocks << "\n"
+      << "  bytes in use       " << f.used_bytes << "\n"
+      << "  large blocks       " << f.large_blocks << "\n"
+      << "  bytes of these     " << f.large_bytes << "\n"
+      << "  regions of blocks  " << f.regions << "\n"
+      << "  bytes kept empty   " << f.empty_bytes << "\n"
+      << "  bytes of addresses " << f.mapped_bytes << "\n"
+      << "  heaps of threads   " << f.heaps << "\n";
 }
 
-void write_all(int to, const char* what, std::size_t size) noexcept {
-  const int kept = errno;
-  // Nothing is left to do where the file is closed.
-  if (write(to, what, size) < 0) errno = kept;
-  errno = kept;
+__attribute__((destructor)) void end_with_library() {
+  if (!settings.stats) return;
+  char whole[640];
+  text out(whole, sizeof whole);
+  put_figures(out);
+  words_at_end.say(out.c_str(), out.size());
 }
 
 }  // namespace
@@ -99,27 +108,13 @@ void* allocate_slowly(std::size_t bytes) noexcept {
   return with_heap([=](thread_heap& heap) { return heap.allocate(bytes); });
 }
 
-void say(const char* line) noexcept {
-  char whole[256];
-  text out(whole, sizeof whole);
-  out << "espalier: " << line << "\n";
-  write_all(STDERR_FILENO, whole, out.size());
-}
-
 void write_figures(int to) noexcept {
-  const thread_heaps::figures f = process_heaps.count();
   char whole[640];
   text out(whole, sizeof whole);
-  out << "espalier: heap of process " << static_cast<std::uint64_t>(getpid()) << "\n"
-      << "  blocks in use      " << f.used_blocks << "\n"
-      << "  bytes in use       " << f.used_bytes << "\n"
-      << "  large blocks       " << f.large_blocks << "\n"
-      << "  bytes of these     " << f.large_bytes << "\n"
-      << "  regions of blocks  " << f.regions << "\n"
-      << "  bytes kept empty   " << f.empty_bytes << "\n"
-      << "  bytes of addresses " << f.mapped_bytes << "\n"
-      << "  heaps of threads   " << f.heaps << "\n";
-  write_all(to, whole, out.size());
+  put_figures(out);
+  const int kept = errno;
+  // Nothing is left to do where the file is closed.
+  if (write(to, out.c_str(), out.size()) < 0) errno = kept;
 }
 
 }  // namespace espalier::preload

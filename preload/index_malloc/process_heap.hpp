@@ -45,8 +45,6 @@ __attribute__((always_inline)) inline void give_back(void* block) noexcept {
     mine.deallocate(block);
 }
 
-/// One line on standard error.
-void say(const char* line) noexcept;
 /// Figures of the heap, in lines to an open file.
 void write_figures(int to) noexcept;
 

@@ -22,6 +22,16 @@ class text {
     } while (number != 0);
     return append(digits + at, sizeof digits - at);
   }
+  /// As 0x and digits.
+  text& hexadecimal(std::uint64_t number) noexcept {
+    char digits[16];
+    std::size_t at = sizeof digits;
+    do {
+      digits[--at] = "0123456789abcdef"[number % 16];
+      number /= 16;
+    } while (number != 0);
+    return append("0x", 2).append(digits + at, sizeof digits - at);
+  }
   text& append(const char* more, std::size_t size) noexcept {
     if (size >= room_ - size_) {
       whole_ = false;
