@@ -1,0 +1,44 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "measured_work.hpp"
+
+namespace espalier::bench {
+
+/// What a round took of the whole process.
+struct round_cost {
+  std::uint64_t wall_ns;
+  std::uint64_t cpu_ns;
+};
+
+/// Threads that live as long as the process and work when they are told to. They wait without mutexes, so that the
+/// mutexes of a program are those of its work; and the process always has more than one thread, as a program must
+/// in which locks are worth eliding.
+class round_team {
+ public:
+  /// One thread on each processor given, round and round; anywhere where none is. The work outlives the team.
+  round_team(measured_work& work, std::span<const unsigned> processors);
+  round_team(const round_team&) = delete;
+  round_team& operator=(const round_team&) = delete;
+  ~round_team();
+
+  /// Has each thread do so many operations, and waits for the last.
+  round_cost round(std::uint64_t operations);
+
+ private:
+  void live(unsigned thread, int processor);
+
+  measured_work& work_;
+  std::uint64_t operations_ = 0;
+  std::atomic<std::uint32_t> round_{0};
+  std::atomic<std::uint32_t> working_{0};
+  std::atomic<bool> ending_{false};
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace espalier::bench
