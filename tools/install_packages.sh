@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are still missing. Arguments: the sets wanted.
 #   build  what the library, the command and its report need
-#   peers  the libraries that `espalier bench --peers` compares with
+#   peers  the libraries that `espalier bench` compares with: maps and mallocs
 #   test   what ./check needs besides
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config git ca-certificates python3 python3-plotly libhwloc-dev libjemalloc-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev libboost-context-dev libdw-dev binutils)
-peers=(libtbb-dev libcds-dev libabsl-dev)
+peers=(libtbb-dev libcds-dev libabsl-dev libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4)
 test=(ccache clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libgtest-dev libgmock-dev
   libbenchmark-tools python3-scipy chromium chromium-driver python3-selenium shellcheck
-  valgrind libjemalloc2 libtcmalloc-minimal4 redis-tools sqlite3)
+  valgrind redis-tools sqlite3)
 
 wanted=()
 for set in "$@"; do

@@ -213,7 +213,9 @@ TEST_F(preload_random, stands_before_other_allocators) {
     const std::string path = std::string("/usr/lib/x86_64-linux-gnu/") + library;
     if (!std::filesystem::exists(path)) continue;
     expect_unnoticed({program("threads")}, 0, {{"BEHIND", path}});
-    expect_unnoticed({program("every_new")}, 0, {{"BEHIND", path}});
+    // Debian's mimalloc is built as C, and aborts where operator new is to throw.
+    if (path.find("mimalloc") == std::string::npos)
+      expect_unnoticed({program("every_new")}, 0, {{"BEHIND", path}});
     const auto usable = usable_of(blocks("malloc", 1024, 200, {{"BYTES", "1024"}, {"BEHIND", path}}));
     EXPECT_GE(kinds(usable).size(), 4U) << library;
   }
