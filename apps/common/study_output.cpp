@@ -77,13 +77,16 @@ std::string findings_text(const figure_outcome& outcome, bool simulated, bool co
   for (const missing_map& m : outcome.missing) missing[m.why].push_back(m.map);
   for (const auto& [why, maps] : missing)
     text += wrapped(fmt::format("missing, {}: {}", why, fmt::join(maps, ", ")), "  ", text_width);
-  for (const placed_finding& found : outcome.findings) {
-    text += wrapped(fmt::format("The paper: {}.", found.found.paper), "  ", text_width);
-    text += wrapped(fmt::format("[{}] {}: {}", to_string(found.found.ours.verdict), place(found),
-                                found.found.ours.sentence),
-                    "    ", text_width);
-  }
+  for (const placed_finding& found : outcome.findings)
+    text += finding_text("The paper", found.found.paper, found.found.ours, place(found));
   return text;
+}
+
+std::string finding_text(const std::string& source, const std::string& claim, const judgement& ours,
+                         const std::string& where) {
+  return wrapped(fmt::format("{}: {}.", source, claim), "  ", text_width) +
+         wrapped(fmt::format("[{}] {}: {}", to_string(ours.verdict), where, ours.sentence), "    ",
+                 text_width);
 }
 
 ordered_json study_json(const std::vector<figure_outcome>& outcomes) {
@@ -96,9 +99,9 @@ ordered_json study_json(const std::vector<figure_outcome>& outcomes) {
   return j;
 }
 
-study_files::study_files(const std::string& folder) {
+study_files::study_files(const std::string& folder, std::string_view study) {
   if (folder.empty()) return;
-  results_.emplace(fs::path(folder) / fmt::format("{}.json", atc18::study_name));
+  results_.emplace(fs::path(folder) / fmt::format("{}.json", study));
   const hw::output_file probe(fs::path(folder) / "index.html");
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/common/atc18_study.hpp"
@@ -58,14 +59,18 @@ struct figure_outcome {
 /// What the paper found and what was found here, with what is missing.
 [[nodiscard]] std::string findings_text(const figure_outcome& outcome, bool simulated, bool colour);
 
+/// "The paper: ...", and below it what was found, which begins with "[verdict]".
+[[nodiscard]] std::string finding_text(const std::string& paper, const judgement& ours,
+                                       const std::string& where);
+
 /// The member `study` of a result file.
 [[nodiscard]] nlohmann::ordered_json study_json(const std::vector<figure_outcome>& outcomes);
 
-/// atc18.json, index.html and a page for each figure, in a folder; nothing where none was named.
+/// <study>.json, index.html and a page for each figure, in a folder; nothing where none was named.
 class study_files {
  public:
   /// Finds out now whether they can be written. Throws std::invalid_argument.
-  explicit study_files(const std::string& folder);
+  study_files(const std::string& folder, std::string_view study);
   void write(const nlohmann::ordered_json& results);
 
  private:

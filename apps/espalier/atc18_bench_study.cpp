@@ -130,16 +130,13 @@ reading reading_of(const workload::measurement& m, std::size_t session) {
 
 }  // namespace
 
-void run_bench_study(const bench_options& o, const CLI::App& verb) {
-  if (o.study != atc18::study_name)
-    throw usage_error(
-        fmt::format("there is no study '{}'; there is {} ({})", o.study, atc18::study_name, atc18::title));
+void run_atc18_study(const bench_options& o, const CLI::App& verb) {
   only_options(
       verb, "--study atc18",
       {"--study", "--keys", "--threads", "--runs", "--time", "--operations", "--pin", "--seed", "--out"});
   std::vector<figure_outcome> outcomes;
   const std::vector<part> parts = parts_of(o, verb, outcomes);
-  study_files files(o.out);
+  study_files files(o.out, atc18::study_name);
 
   study_progress shown(parts.size());
   std::vector<workload::measurement> all;

@@ -1,6 +1,7 @@
 #include "bench_options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +10,7 @@
 #include "apps/common/usage_error.hpp"
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/hw/topology.hpp"
+#include "mallocs.hpp"
 
 namespace espalier::app {
 namespace {
@@ -42,10 +44,23 @@ void declare(CLI::App& verb, bench_options& o) {
       "--quick", o.quick,
       "The main job: every map, three workloads and one on real keys, to out/, in under two minutes");
 
-  verb.add_option("--study", o.study,
-                  "Run a study in place of maps and workloads: atc18, figure by figure, with what it found "
-                  "beside what is found here; --keys K for one number of keys, --out for its pages")
+  verb.add_option(
+          "--study", o.study,
+          "Run a study in place of maps and workloads, with what its paper found beside what is found here, "
+          "and --out for its pages: atc18, the trees, with --keys K for one number of keys; malloc-tsx, "
+          "where "
+          "mallocs place blocks, and what that does to elided locks")
       ->type_name("NAME");
+  verb.add_option(
+          "--mallocs", o.mallocs,
+          fmt::format("Mallocs of the study malloc-tsx, comma-separated: {}; by default all there are",
+                      fmt::join(malloc_names(), ", ")))
+      ->delimiter(',')
+      ->type_name("NAME");
+  verb.add_option("--sizes", o.sizes,
+                  "Sizes of its nodes in bytes, comma-separated, in place of 127 up to 4096")
+      ->delimiter(',')
+      ->type_name("BYTES");
 
   declare_maps(verb, o);
   verb.add_flag("--peers", o.peers, "Also the maps of other libraries that this program was built with")
@@ -104,6 +119,7 @@ void declare(CLI::App& verb, bench_options& o) {
       "  espalier bench --maps ticket,edge_ext_lf --keys 10000000 --mix 50/25/25 --peers --runs 7\n"
       "  espalier bench --maps all --mix ycsb-a --mix ycsb-e --threads 1,2,4 --out results/\n"
       "  espalier bench --study atc18 --keys 1000000 --out atc18/\n"
+      "  espalier bench --study malloc-tsx --out malloc-tsx/\n"
       "Other programs disturb a measurement; compare only maps of one invocation, whose runs alternate.");
 }
 

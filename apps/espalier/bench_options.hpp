@@ -10,6 +10,8 @@ struct bench_options : map_options, load_options, result_options {
   bool quick = false;
   bool peers = false;
   std::string study;
+  std::vector<std::string> mallocs;
+  std::vector<std::int64_t> sizes;
   std::string trace;
   std::string record;
   std::vector<std::int64_t> threads;

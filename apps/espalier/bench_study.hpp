@@ -8,4 +8,8 @@ namespace espalier::app {
 /// does not take.
 void run_bench_study(const bench_options& options, const CLI::App& verb);
 
+// One file each.
+void run_atc18_study(const bench_options& options, const CLI::App& verb);
+void run_malloc_tsx_study(const bench_options& options, const CLI::App& verb);
+
 }  // namespace espalier::app

@@ -11,6 +11,7 @@
 #include "espalier/hw/cache_geometry.hpp"
 #include "espalier/inspect/model.hpp"
 #include "espalier/memory/any_placement.hpp"
+#include "mallocs.hpp"
 
 namespace espalier::app {
 namespace {
@@ -71,10 +72,11 @@ _espalier() {{
     --placement)
       words='all {placements}' ;;
     --malloc) words='index-aware random system' ;;
+    --mallocs) words='{mallocs}' ;;
     --locks) words='tts tle system' ;;
     --order) words='scrambled sequential' ;;
     --study)
-      words='atc18'
+      words='atc18 malloc-tsx'
       [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 objects transactions' ;;
     --json|--csv|--report|--file|--save|--trace|--record|--keys-from|--out|--hgrm|-o|--output)
       COMPREPLY=($(compgen -f -- "$current"))
@@ -93,6 +95,7 @@ complete -F _espalier espalier
 )",
                      fmt::arg("maps", fmt::format("{}", fmt::join(maps, " "))),
                      fmt::arg("geometries", names_of(hw::cache_geometries())),
+                     fmt::arg("mallocs", fmt::format("{}", fmt::join(malloc_names(), " "))),
                      fmt::arg("models", names_of(inspect::allocation_patterns())),
                      fmt::arg("placements", names_of(placement_names())),
                      fmt::arg("verbs", fmt::format("{}", fmt::join(verbs, " "))),

@@ -36,14 +36,6 @@ class scoped_variable {
   std::optional<std::string> before_;
 };
 
-std::string preload_list(const std::vector<fs::path>& libraries) {
-  std::string list;
-  for (const fs::path& library : libraries) list += library.string() + ':';
-  if (const char* const before = getenv("LD_PRELOAD")) list += before;
-  if (list.ends_with(':')) list.pop_back();
-  return list;
-}
-
 }  // namespace
 
 fs::path find_preload_library(std::string_view name) {
@@ -60,6 +52,14 @@ fs::path find_preload_library(std::string_view name) {
         "'{}' has a space or a colon in it, at which LD_PRELOAD ends a name; install it to another folder",
         library->string()));
   return *std::move(library);
+}
+
+std::string preload_list(const std::vector<fs::path>& libraries) {
+  std::string list;
+  for (const fs::path& library : libraries) list += library.string() + ':';
+  if (const char* const before = getenv("LD_PRELOAD")) list += before;
+  if (list.ends_with(':')) list.pop_back();
+  return list;
 }
 
 int run_preloaded(const std::vector<std::string>& command, const std::vector<fs::path>& libraries,

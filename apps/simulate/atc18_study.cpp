@@ -94,7 +94,7 @@ class simulated_study {
   }
 
   int run() {
-    app::study_files files(o_.out);
+    app::study_files files(o_.out, app::atc18::study_name);
     std::vector<figure_outcome> outcomes;
     for (const figure& f : app::atc18::figures()) {
       figure_outcome& outcome = outcomes.emplace_back(f);
