@@ -59,9 +59,9 @@ struct figure_outcome {
 /// What the paper found and what was found here, with what is missing.
 [[nodiscard]] std::string findings_text(const figure_outcome& outcome, bool simulated, bool colour);
 
-/// "The paper: ...", and below it what was found, which begins with "[verdict]".
-[[nodiscard]] std::string finding_text(const std::string& paper, const judgement& ours,
-                                       const std::string& where);
+/// "The paper: ..." or what the source is, and below it what was found, which begins with "[verdict]".
+[[nodiscard]] std::string finding_text(const std::string& source, const std::string& claim,
+                                       const judgement& ours, const std::string& where);
 
 /// The member `study` of a result file.
 [[nodiscard]] nlohmann::ordered_json study_json(const std::vector<figure_outcome>& outcomes);
