@@ -261,6 +261,23 @@ std::vector<curve_finding> judge_tree(const placed_readings& measured, const pla
   return findings;
 }
 
+curve_finding judge_fresh(const placed_readings& measured) {
+  curve_finding f{
+      "Sections that allocate fresh blocks can be elided where the allocator had its pages before",
+      unknown(without_transactions), false};
+  for (const std::uint64_t size : measured.sizes()) {
+    const placed_reading* const ours = measured.find({index_aware, tle, size});
+    if (ours == nullptr || !ours->committed) continue;
+    const placed_reading* const theirs = measured.find({glibc, tle, size});
+    f.ours = told(fmt::format("{:.1f} % of the sections commit with index-aware{}", 100 * *ours->committed,
+                              theirs != nullptr && theirs->committed
+                                  ? fmt::format(", {:.1f} % with glibc", 100 * *theirs->committed)
+                                  : ""),
+                  *ours->committed >= 0.95);
+  }
+  return f;
+}
+
 curve_finding judge_law(const std::vector<const placed_readings*>& rings, unsigned ways) {
   std::size_t judged = 0;
   std::size_t held = 0;
@@ -274,7 +291,7 @@ curve_finding judge_law(const std::vector<const placed_readings*>& rings, unsign
   curve_finding law{fmt::format("Where more than {} nodes begin at one index no section is elided, "
                                 "where fewer do more than nine in ten are",
                                 ways),
-                    unknown(without_transactions)};
+                    unknown(without_transactions), false};
   if (judged > 0) {
     const double share = static_cast<double>(held) / static_cast<double>(judged);
     law.ours =

@@ -85,6 +85,9 @@ struct curve_finding {
                                                     const placed_readings& ring, unsigned threads,
                                                     unsigned ways);
 
+/// Fresh blocks, allocated in a section: the allocator that had its pages before.
+[[nodiscard]] curve_finding judge_fresh(const placed_readings& measured);
+
 /// What fits a transaction is a matter of the fullest index. Of all readings with transactions, how many
 /// are as it says: above `ways` none commits, below almost all do.
 [[nodiscard]] curve_finding judge_law(const std::vector<const placed_readings*>& rings, unsigned ways);

@@ -38,6 +38,8 @@ constexpr std::size_t warm_up = 2;
 // Of a ring all rounds visit as many nodes; a round is some milliseconds.
 constexpr std::uint64_t ring_visits = 1U << 19U;
 constexpr std::uint64_t tree_operations = 10'000;
+constexpr std::uint64_t fresh_operations = 2'000;
+constexpr std::uint64_t fresh_size = 1008;
 constexpr std::size_t ring_rounds = 41;
 constexpr std::size_t tree_rounds = 7;
 
@@ -51,13 +53,16 @@ struct study_setting {
   hw::cache_shape l1;
 };
 
-/// A ring of some nodes, or a tree under some threads: what one chart shows.
+enum class panel_kind : unsigned char { ring, tree, fresh };
+
+/// A ring of some nodes, a tree under some threads, or fresh blocks: what one figure shows.
 struct study_panel_of_sizes {
+  panel_kind kind = panel_kind::ring;
   std::string id;
   std::string title;
   std::string summary;
   unsigned threads = 1;
-  std::uint64_t nodes = 0;  // of a ring; 0 for the tree
+  std::uint64_t nodes = 0;  // of a ring
   placed_readings readings;
   ordered_json entries = ordered_json::array();
   std::vector<curve_finding> findings;
@@ -78,6 +83,7 @@ std::vector<study_panel_of_sizes> panels_of(unsigned threads) {
   }
   for (const unsigned t : std::set<unsigned>{1, threads}) {
     study_panel_of_sizes& p = all.emplace_back();
+    p.kind = panel_kind::tree;
     p.id = fmt::format("tree-{}", t);
     p.title = t == 1 ? "An AVL tree under one mutex, one thread"
                      : fmt::format("An AVL tree under one mutex, {} threads", t);
@@ -88,16 +94,30 @@ std::vector<study_panel_of_sizes> panels_of(unsigned threads) {
         tree_keys);
     p.threads = t;
   }
+  study_panel_of_sizes& p = all.emplace_back();
+  p.kind = panel_kind::fresh;
+  p.id = "fresh";
+  p.title = "Fresh blocks";
+  p.summary =
+      "Each operation allocates a block under the mutex, and keeps it. What a transaction touches first is "
+      "no page yet, "
+      "unless the malloc had it before.";
   return all;
 }
 
 std::vector<measured_request> requests_of(const study_setting& s, const study_panel_of_sizes& panel,
                                           std::uint64_t size) {
   std::vector<std::string> arguments;
-  if (panel.nodes != 0)
-    arguments = {"ring", fmt::format("nodes={}", panel.nodes)};
-  else
-    arguments = {"tree", fmt::format("threads={}", panel.threads), fmt::format("keys={}", tree_keys)};
+  switch (panel.kind) {
+    case panel_kind::ring:
+      arguments = {"ring", fmt::format("nodes={}", panel.nodes)};
+      break;
+    case panel_kind::tree:
+      arguments = {"tree", fmt::format("threads={}", panel.threads), fmt::format("keys={}", tree_keys)};
+      break;
+    case panel_kind::fresh:
+      arguments = {"fresh"};
+  }
   arguments.push_back(fmt::format("size={}", size));
   arguments.push_back(fmt::format("seed={}", s.seed));
   arguments.push_back(fmt::format("sets={}", s.l1.sets));
@@ -183,9 +203,11 @@ void measure(const study_setting& s, study_panel_of_sizes& panel, std::uint64_t 
   const std::vector<measured_request> requests = requests_of(s, panel, size);
   turns_request turns;
   turns.warm_up = warm_up;
-  turns.rounds = s.rounds.value_or(panel.nodes != 0 ? ring_rounds : tree_rounds);
-  turns.operations =
-      panel.nodes != 0 ? std::max<std::uint64_t>(ring_visits / panel.nodes, 1) : tree_operations;
+  const bool ring = panel.kind == panel_kind::ring;
+  turns.rounds = s.rounds.value_or(ring ? ring_rounds : tree_rounds);
+  turns.operations = ring                             ? std::max<std::uint64_t>(ring_visits / panel.nodes, 1)
+                     : panel.kind == panel_kind::tree ? tree_operations
+                                                      : fresh_operations;
   const std::vector<measured_outcome> outcomes = measure_in_turns(requests, turns);
   const std::uint64_t operations = turns.operations * panel.threads * (turns.rounds + turns.warm_up);
   for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -236,7 +258,9 @@ std::string panel_table(const study_panel_of_sizes& panel, unsigned ways, bool c
     const std::size_t overloaded = panel.readings.overloaded(malloc, ways).size();
     t.add({malloc, locks, cell(workload::geometric_mean(ratios), "{:.2f}"),
            cell(workload::minimum(ratios), "{:.2f}"), fmt::format("{}", largest),
-           panel.nodes == 0 ? "" : fmt::format("{} of {}", overloaded, panel.readings.sizes().size()),
+           panel.kind != panel_kind::ring
+               ? ""
+               : fmt::format("{} of {}", overloaded, panel.readings.sizes().size()),
            committed ? fmt::format("{:.1f} %", 100 * *committed) : "", cell(capacity, "{:.4f}")});
   }
   return t.text(colour);
@@ -346,6 +370,22 @@ ordered_json panel_json(const study_panel_of_sizes& panel, const malloc_choice& 
   return j;
 }
 
+std::vector<curve_finding> findings_of(const study_panel_of_sizes& panel, const placed_readings& ring,
+                                       unsigned ways) {
+  switch (panel.kind) {
+    case panel_kind::ring:
+      return malloc_tsx::judge_ring(panel.readings, panel.nodes, ways);
+    case panel_kind::tree:
+      return malloc_tsx::judge_tree(panel.readings, ring, panel.threads, ways);
+    default:
+      return {malloc_tsx::judge_fresh(panel.readings)};
+  }
+}
+
+std::vector<std::uint64_t> sizes_of(const study_setting& s, const study_panel_of_sizes& panel) {
+  return panel.kind == panel_kind::fresh ? std::vector{fresh_size} : s.sizes;
+}
+
 study_setting setting_of(const bench_options& o, const CLI::App& verb) {
   study_setting s;
   s.mallocs = choose_mallocs(o.mallocs);
@@ -393,21 +433,19 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
   if (s.policies.size() == 1) std::fprintf(stderr, "tle is left out: %s\n", hw::rtm::probe().reason.c_str());
 
   std::vector<study_panel_of_sizes> panels = panels_of(threads);
+  std::size_t total = 0;
+  for (const study_panel_of_sizes& panel : panels) total += sizes_of(s, panel).size();
   progress_line line;
   std::size_t done = 0;
   for (study_panel_of_sizes& panel : panels) {
-    for (const std::uint64_t size : s.sizes) {
-      line.step(done++, panels.size() * s.sizes.size(), fmt::format("{}, nodes of {} bytes", panel.id, size));
+    for (const std::uint64_t size : sizes_of(s, panel)) {
+      line.step(done++, total, fmt::format("{}, nodes of {} bytes", panel.id, size));
       measure(s, panel, size);
     }
-    if (panel.nodes != 0)
-      panel.findings = malloc_tsx::judge_ring(panel.readings, panel.nodes, s.l1.ways);
-    else
-      panel.findings =
-          malloc_tsx::judge_tree(panel.readings, panels.front().readings, panel.threads, s.l1.ways);
+    panel.findings = findings_of(panel, panels.front().readings, s.l1.ways);
     line.clear();
     std::printf("%s\n%s", bold(panel.title, colour).c_str(), panel_table(panel, s.l1.ways, colour).c_str());
-    if (panel.nodes != 0) std::printf("\n%s", stride_table(panel, colour).c_str());
+    if (panel.kind == panel_kind::ring) std::printf("\n%s", stride_table(panel, colour).c_str());
     for (const curve_finding& f : panel.findings)
       std::printf("%s", finding_text(f.source(), f.claim, f.ours, panel.id).c_str());
     std::printf("\n");
@@ -415,7 +453,7 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
   }
   std::vector<const placed_readings*> rings;
   for (const study_panel_of_sizes& panel : panels) {
-    if (panel.nodes != 0) rings.push_back(&panel.readings);
+    if (panel.kind == panel_kind::ring) rings.push_back(&panel.readings);
   }
   const curve_finding law = malloc_tsx::judge_law(rings, s.l1.ways);
   std::printf(

@@ -7,6 +7,7 @@
 
 namespace espalier::bench {
 
+[[nodiscard]] measured_work& make_fresh(const arguments& given);
 [[nodiscard]] measured_work& make_ring(const arguments& given);
 [[nodiscard]] measured_work& make_locked_tree(const arguments& given);
 
