@@ -17,7 +17,7 @@ constexpr std::uint64_t most_read_lines = 1U << 16U;
 void check_machine(const sim::machine_spec& machine) {
   if (!machine.transactions)
     throw std::invalid_argument("the machine " + machine.name +
-                                " has no transactional memory; i7_4770 and e5_2650_htm have");
+                                " has no transactional memory; i7_4770, e5_2650_htm and emerald_rapids have");
 }
 
 /// Random numbers for the program, drawn outside it.

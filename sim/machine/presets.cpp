@@ -19,7 +19,10 @@
 //   [mlc]    Intel: Memory Latencies on Intel Xeon Processor E5-4600 and E7-4800 product families, 2014
 //   [at2978] AnandTech 2978: AMD's 12-core Magny-Cours Opteron 6174 (2010)
 //   [lostc]  LostCircuits: AMD's FX-8150 Zambezi, Bulldozer in Action (2011)
-//   [c2c]    core-to-core-latency of N. Viennot (i5-4590, Haswell: 21 ns)
+//   [c2c]    core-to-core-latency of N. Viennot (i5-4590, Haswell: 21 ns; Xeon 8375C, Ice Lake: 51 ns)
+//   [cac22]  Chips and Cheese: Going Armchair Quarterback on Golden Cove's Caches (2022)
+//   [vm]     our own, on two cores of a virtual machine on an Emerald Rapids: random dependent loads from huge
+//            pages, and which transactions commit
 
 namespace espalier::sim {
 namespace {
@@ -179,10 +182,48 @@ machine_spec i7_4770() {
   return m;
 }
 
+machine_spec emerald_rapids() {
+  machine_spec m = with_caches_of("emerald_rapids");
+  m.description =
+      "Intel Xeon of 2023 (Emerald Rapids), 2.9 GHz, 8 cores' part of one socket, 16 threads, with "
+      "transactional "
+      "memory. What transactions hold was measured on a virtual machine; most latencies are estimates.";
+  m.sockets = 1;
+  m.cores_per_socket = 8;
+  m.threads_per_core = 2;
+  m.ghz = 2.9;
+  m.llc_inclusive = false;
+  const auto cycles = [&m](double ns) { return static_cast<unsigned>(std::lround(ns * m.ghz)); };
+  latency_spec& l = m.latency;
+  l.l1 = 5;                          // [cac22] Golden Cove, of which this core is the next kin
+  l.l2 = 16;                         // estimate: the 15 of client processors, and a larger array
+  l.llc = cycles(43);                // [vm] 16 MiB
+  l.llc_snoop = cycles(50);          // estimate: between an L3 hit and a transfer
+  l.local_transfer = cycles(51);     // [c2c] Ice Lake, two generations before; an estimate here
+  l.local_dram = cycles(134);        // [vm] 256 MiB
+  l.remote_transfer = l.local_dram;  // one socket: this and the rest of the remote ones do not occur
+  l.remote_clean = l.local_dram;
+  l.remote_dram = l.local_dram;
+  l.local_invalidation = cycles(51);  // estimate: as a transfer
+  l.remote_invalidation = cycles(51);
+  l.store = 1;
+  l.atomic = 20;         // estimate: as of the Intel processors before
+  l.fence = 33;          // estimate, likewise
+  l.l2_tlb = 7;          // estimate, likewise
+  l.page_walk = 30;      // estimate, likewise
+  l.dram_occupancy = 4;  // one of the eight channels of DDR5-5600 for an eighth of the cores
+  m.store_buffer = 112;  // Golden Cove, as Intel presented it in 2021
+  m.smt_factor = 1.6;
+  // [vm] 768 lines one behind the other commit and 772 never, 12 in one set commit and 14 never. Reads are followed
+  // for about as many lines as the L2 has.
+  m.transactions = {.write_sets = 64, .write_ways = 12, .read_set_lines = m.l2.lines()};
+  return m;
+}
+
 }  // namespace
 
 std::span<const machine_spec> presets() {
-  static const std::array all{abu_dhabi(), haswell(), e7_4850(), e5_2650_htm(), i7_4770()};
+  static const std::array all{abu_dhabi(), haswell(), e7_4850(), e5_2650_htm(), i7_4770(), emerald_rapids()};
   return all;
 }
 

@@ -9,7 +9,7 @@
 
 namespace espalier::sim {
 
-/// abu_dhabi, haswell, e7_4850, e5_2650_htm, i7_4770: in this order, for the life of the program.
+/// abu_dhabi, haswell, e7_4850, e5_2650_htm, i7_4770, emerald_rapids: in this order, for the life of the program.
 std::span<const machine_spec> presets();
 
 /// Throws std::invalid_argument naming the presets where there is none of this name.

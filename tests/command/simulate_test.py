@@ -13,7 +13,7 @@ import unittest
 
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 COMPARE = pathlib.Path("/usr/share/benchmark/compare.py")
-PRESETS = ["abu_dhabi", "haswell", "e7_4850", "e5_2650_htm", "i7_4770"]
+PRESETS = ["abu_dhabi", "haswell", "e7_4850", "e5_2650_htm", "i7_4770", "emerald_rapids"]
 SMALL = ["--keys", "500", "--operations", "1000"]
 SERVED = ["l1_hits", "l2_hits", "llc_hits", "local_transfers", "remote_transfers", "local_dram", "remote_dram"]
 
@@ -138,7 +138,8 @@ class Words(SimulateTest):
         command = str(COMMAND)
         self.assertEqual(offered(command, "sim"), ["simulate"])
         self.assertEqual(offered(command, "simulate", "--cal"), ["--calibrate"])
-        self.assertEqual(offered(command, "simulate", "--machine", "e"), ["e7_4850", "e5_2650_htm"])
+        self.assertEqual(offered(command, "simulate", "--machine", "e"),
+                         ["e7_4850", "e5_2650_htm", "emerald_rapids"])
         self.assertEqual(offered(command, "simulate", "--pin", "com"), ["compact"])
         self.assertEqual(offered(command, "bench", "--pin", "com"), [])
 

@@ -102,6 +102,9 @@ TEST(cache_geometry, machines_of_the_papers_have_the_sizes_of_their_data_sheets)
   EXPECT_EQ(kib(cache_geometry_named("e7_4850").llc), 24u * 1024);
   EXPECT_EQ(kib(cache_geometry_named("e5_2650_htm").llc), 25u * 1024);
   EXPECT_EQ(kib(cache_geometry_named("i7_4770").llc), 8u * 1024);
+  EXPECT_EQ(kib(cache_geometry_named("emerald_rapids").l1), 48u);
+  EXPECT_EQ(kib(cache_geometry_named("emerald_rapids").l2), 2048u);
+  EXPECT_EQ(kib(cache_geometry_named("emerald_rapids").llc), 40u * 1024);
   std::set<std::string> names;
   for (const cache_geometry& g : cache_geometries()) {
     EXPECT_TRUE(names.insert(g.name).second) << g.name;

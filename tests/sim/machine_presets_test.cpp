@@ -23,7 +23,8 @@ TEST(machine_presets, are_listed_in_order) {
     EXPECT_FALSE(m.description.empty());
     EXPECT_EQ(&preset(m.name), &m);
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"abu_dhabi", "haswell", "e7_4850", "e5_2650_htm", "i7_4770"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"abu_dhabi", "haswell", "e7_4850", "e5_2650_htm", "i7_4770",
+                                             "emerald_rapids"}));
 }
 
 TEST(machine_presets, unknown_name) {
@@ -33,7 +34,8 @@ TEST(machine_presets, unknown_name) {
   } catch (const std::invalid_argument& error) {
     EXPECT_EQ(
         std::string(error.what()),
-        "no simulated machine \"e7-4850\": there are abu_dhabi, haswell, e7_4850, e5_2650_htm, i7_4770");
+        "no simulated machine \"e7-4850\": there are abu_dhabi, haswell, e7_4850, e5_2650_htm, i7_4770, "
+        "emerald_rapids");
   }
 }
 
@@ -51,6 +53,7 @@ TEST(machine_presets, totals) {
       {"e7_4850", 4, 40, 80, 32, 256, 24 * 1024, true, false},
       {"e5_2650_htm", 2, 20, 20, 32, 256, 25 * 1024, true, true},
       {"i7_4770", 1, 4, 8, 32, 256, 8 * 1024, true, true},
+      {"emerald_rapids", 1, 8, 16, 48, 2048, 40 * 1024, true, true},
   };
   for (const totals& t : expected) {
     SCOPED_TRACE(t.name);
@@ -61,13 +64,14 @@ TEST(machine_presets, totals) {
     EXPECT_EQ(m.l1.bytes(), t.l1 * 1024);
     EXPECT_EQ(m.l2.bytes(), t.l2 * 1024);
     EXPECT_EQ(m.llc.bytes(), t.llc * 1024);
-    EXPECT_EQ(m.llc_inclusive, m.name != "abu_dhabi");
+    EXPECT_EQ(m.llc_inclusive, m.name != "abu_dhabi" && m.name != "emerald_rapids");
     EXPECT_EQ(m.adjacent_line_prefetch, t.prefetch);
     ASSERT_EQ(m.transactions.has_value(), t.transactions);
     if (m.transactions) {
       EXPECT_EQ(m.transactions->write_sets, m.l1.sets);
       EXPECT_EQ(m.transactions->write_ways, m.l1.ways);
-      EXPECT_EQ(m.transactions->read_set_lines, m.llc.lines());
+      // Haswells follow what was read as far as the L3, which includes the other caches.
+      EXPECT_EQ(m.transactions->read_set_lines, m.llc_inclusive ? m.llc.lines() : m.l2.lines());
     }
   }
 }
@@ -90,6 +94,15 @@ TEST(machine_presets, nanoseconds_become_cycles) {
   EXPECT_EQ(preset("haswell").latency.local_dram, 202u);      // 96.4 ns at 2.1 GHz
   EXPECT_EQ(preset("e5_2650_htm").latency.local_dram, 222u);  // at 2.3 GHz
   EXPECT_EQ(preset("e7_4850").latency.remote_dram, 396u);     // 198 ns at 2.0 GHz
+  EXPECT_EQ(preset("emerald_rapids").latency.llc, 125u);      // 43 ns at 2.9 GHz
+}
+
+// What was measured on such a processor: 768 lines one behind the other, and 12 in one set.
+TEST(machine_presets, transactions_of_the_emerald_rapids) {
+  const auto& t = preset("emerald_rapids").transactions;
+  ASSERT_TRUE(t);
+  EXPECT_EQ(t->write_sets * t->write_ways, 768u);
+  EXPECT_EQ(t->write_ways, 12u);
 }
 
 TEST(machine_presets, can_be_run) {

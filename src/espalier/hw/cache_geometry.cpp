@@ -61,7 +61,17 @@ std::span<const cache_geometry> cache_geometries() {
                      {512, 8},
                      {2048, 16, 4},
                      true,
-                     haswell_tlb}};
+                     haswell_tlb},
+      cache_geometry{
+          "emerald_rapids",
+          "Intel Xeon of 2023 (Emerald Rapids), 8 cores' part of a socket; the L3 is taken to be 8 "
+          "slices of 5 MiB with the hash of older ones, the prefetching and the ways of the TLBs are "
+          "guesses",
+          {64, 12},
+          {2048, 16},
+          {4096, 20, 8},
+          true,
+          {.l1_small = {16, 6}, .l1_huge = {8, 4}, .l2 = {128, 16}, .l2_holds_huge = true}}};
   return all;
 }
 
