@@ -113,8 +113,7 @@ phase_result simulation::run(const std::function<void(unsigned)>& code) {
     queue_.set(i, clock_queue::rank_of(start, i));
   }
   timed_ = true;
-  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the constructor asked
-  if (transactional != nullptr) transactions_.reset(*spec().transactions);
+  transactions_.restart();
   run_fibers(code, take_next());
   timed_ = false;
   phase_result result;

@@ -49,10 +49,14 @@ void transactions::reset(const transactional_spec& limits, std::uint64_t spuriou
     throw std::invalid_argument("transactions need at least 1 set, 1 way and 1 line to read");
   limits_ = limits;
   spurious_seed_ = spurious_seed;
+  records_.clear();
+  restart();
+}
+
+void transactions::restart() noexcept {
   open_ = 0;
   states_.clear();
   lines_.clear();
-  records_.clear();
   counts_ = {};
 }
 

@@ -44,6 +44,8 @@ class transactions {
   /// std::invalid_argument where a limit is 0.
   void reset(const transactional_spec& limits, std::uint64_t spurious_seed = 0);
   static constexpr std::uint64_t spurious_one_in = 8;
+  /// Forgets transactions and counts alone, before another phase of the same program.
+  void restart() noexcept;
 
   [[nodiscard]] const transaction_counts& counts() const noexcept { return counts_; }
 

@@ -17,11 +17,13 @@
 
 #include "espalier/hw/pages.hpp"
 #include "espalier/hw/pause.hpp"
+#include "espalier/hw/record.hpp"
 #include "espalier/map/bst/ticket.hpp"
 #include "espalier/workload/random.hpp"
 #include "sim/machine/presets.hpp"
 #include "sim/machine_fixture.hpp"
 #include "sim/runtime/arena.hpp"
+#include "sim/transactions/simulated_htm.hpp"
 
 namespace {
 
@@ -223,6 +225,33 @@ std::uint64_t walks(bool huge) {
 TEST(simulation, huge_pages_are_walked_once) {
   EXPECT_EQ(walks(false), 512U);
   EXPECT_EQ(walks(true), 1U);
+}
+
+// Transactions.
+
+struct alignas(sim::line_bytes) two_records {
+  std::uint64_t counted = 0;
+  std::uint64_t shared = 0;
+  two_records() {
+    hw::annotate_record(&counted, sizeof(counted));
+    hw::annotate_metadata(&shared, sizeof(shared));
+  }
+};
+
+/// What the program said before it ran still holds in its second phase.
+TEST(simulation, records_are_records_in_every_phase) {
+  simulation s(sim::preset("i7_4770"), 2);
+  in_simulation<two_records> words(s);
+  const auto additions = [&](unsigned) {
+    for (unsigned i = 0; i < 200; ++i)
+      static_cast<void>(sim::simulated_htm::run([&]() noexcept { ++words->shared; }));
+  };
+  for (unsigned phase = 0; phase < 2; ++phase) {
+    const sim::transaction_counts counted = s.run(additions).transactions;
+    EXPECT_GT(counted.of(sim::abort_reason::metadata), 0U) << phase;
+    EXPECT_EQ(counted.of(sim::abort_reason::metadata), counted.aborted()) << phase;
+    EXPECT_EQ(counted.begun, 400U) << phase;
+  }
 }
 
 // Waiting.
