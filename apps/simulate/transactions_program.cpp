@@ -3,12 +3,10 @@
 #include <atomic>
 #include <vector>
 
+#include "apps/simulate/plain_elision.hpp"
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/pages.hpp"
-#include "espalier/hw/pause.hpp"
 #include "espalier/hw/record.hpp"
-#include "espalier/sync/backoff.hpp"
-#include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/ttas_lock.hpp"
 #include "sim/transactions/simulated_htm.hpp"
 
@@ -19,39 +17,12 @@ using htm = sim::simulated_htm;
 using hw::abort_code;
 using hw::transaction_verdict;
 
-constexpr unsigned attempts = 8;
-
-/// Runs the section as a transaction that has subscribed to the lock, else under the lock. Returns whether it
-/// was the lock. Waiting for the lock costs no attempt.
-template <class Section>
-bool elided(ttas_lock& fallback, Section&& section) {
-  backoff pause;
-  for (unsigned attempt = 0; attempt < attempts;) {
-    const hw::transaction_outcome outcome = htm::run([&]() noexcept {
-      if (fallback.is_locked()) return transaction_verdict::abort(abort_code::lock_held);
-      section();
-      return transaction_verdict::commit();
-    });
-    if (outcome.committed) return false;
-    if (outcome.status.code() == abort_code::lock_held) {
-      while (fallback.is_locked()) hw::cpu_relax();
-      continue;
-    }
-    if (!outcome.status.may_retry()) break;
-    ++attempt;
-    pause.wait();
-  }
-  const lock_guard hold(fallback);
-  section();
-  return true;
-}
-
 class counter final : public transactional_program {
  public:
   counter() { hw::annotate_record(value_.value); }
 
   bool operate(std::uint64_t) override {
-    const bool locked = elided(fallback_.value, [this]() noexcept { ++value_.value; });
+    const bool locked = elide_plainly(fallback_.value, [this]() noexcept { ++value_.value; });
     operations_.value.fetch_add(1, std::memory_order_relaxed);
     return locked;
   }
@@ -84,7 +55,7 @@ class list final : public transactional_program {
   bool operate(std::uint64_t random) override {
     const std::uint64_t key = random / 4 % nodes_.size();
     std::int64_t change = 0;
-    const bool locked = elided(fallback_.value, [&]() noexcept {
+    const bool locked = elide_plainly(fallback_.value, [&]() noexcept {
       change = 0;
       node** at = &head_.value;
       while (*at != nullptr && (*at)->key < key) at = &(*at)->next;
