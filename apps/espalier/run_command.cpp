@@ -7,6 +7,9 @@
 
 #include "apps/common/usage_error.hpp"
 #include "commands.hpp"
+#include "espalier/hw/htm.hpp"
+#include "espalier/programs/preload_obstacle.hpp"
+#include "preload/environment/complaint.hpp"
 #include "preloaded_program.hpp"
 
 namespace espalier::app {
@@ -41,6 +44,12 @@ int run_program(const run_options& o) {
   if (other_locks) {
     libraries.push_back(find_preload_library("elide"));
     set.emplace_back("ESPALIER_ELIDE_POLICY", o.locks);
+    if (o.locks == "tle" && getenv("ESPALIER_ELIDE_RTM") == nullptr) {
+      // Said here, once: of the programs that this one starts each would, to whoever reads what they say.
+      set.emplace_back("ESPALIER_ELIDE_RTM", "auto");
+      if (!hw::rtm::available() && !programs::preload_obstacle(o.command.front()))
+        preload::say_line("espalier: this processor has no transactions; mutexes are taken, none is elided");
+    }
     if (o.stats) set.emplace_back("ESPALIER_ELIDE_STATS", "stderr");
   }
   return run_preloaded(o.command, libraries, set);

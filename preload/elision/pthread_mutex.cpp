@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "espalier/hw/open_transaction.hpp"
 #include "espalier/hw/pause.hpp"
@@ -20,6 +19,8 @@
 #include "preload/elision/report.hpp"
 #include "preload/elision/section_counts.hpp"
 #include "preload/elision/settings.hpp"
+#include "preload/environment/complaint.hpp"
+#include "preload/environment/last_words.hpp"
 
 namespace espalier::preload {
 namespace {
@@ -38,15 +39,10 @@ constinit memory_budget budget;
 constinit section_counts counts{budget};
 constinit mutex_engine<hw::open_rtm> engine{counts};
 constinit const char* policy_followed = "";
+constinit last_words words_at_end;
 thread_local constinit bool starts = false;
 
-void say(const char* what) noexcept {
-  constexpr const char before[] = "espalier elide: ";
-  // Nothing is left to do where standard error is closed.
-  if (write(STDERR_FILENO, before, sizeof before - 1) < 0) return;
-  if (write(STDERR_FILENO, what, std::strlen(what)) < 0) return;
-  if (write(STDERR_FILENO, "\n", 1) < 0) return;
-}
+void say(const char* what) noexcept { say_line("espalier elide: ", what); }
 
 /// What the policy comes to on this processor.
 void follow_policy() noexcept {
@@ -59,7 +55,8 @@ void follow_policy() noexcept {
     engine.start_eliding();
   } else {
     policy_followed = "tle without transactions, which this processor has not";
-    if (settings.policy_asked) say("this processor has no transactions; mutexes are taken, none is elided");
+    if (settings.policy_asked && !settings.rtm_asked)
+      say("this processor has no transactions; mutexes are taken, none is elided");
   }
 }
 
@@ -74,7 +71,10 @@ stage start() noexcept {
   if (!all || !keeps_known_words(following)) {
     say("the mutexes of this C library are not as known; they are left as they are");
   } else {
-    if (settings.counting() && !counts.start()) say("no memory to count in");
+    if (settings.counting()) {
+      words_at_end.keep();
+      if (!counts.start()) say("no memory to count in");
+    }
     follow_policy();
     pthread_atfork(nullptr, nullptr, [] { engine.after_fork_in_child(); });
     next = stage::running;
@@ -135,7 +135,7 @@ __attribute__((constructor)) void begin_with_library() { static_cast<void>(curre
 
 /// Handlers and destructors that come later are not in the counts.
 __attribute__((destructor)) void end_with_library() {
-  if (counts.counting() && !report_counts(settings, counts, policy_followed))
+  if (counts.counting() && !report_counts(settings, counts, policy_followed, words_at_end.descriptor()))
     say("the counts could not be written where ESPALIER_ELIDE_STATS says");
 }
 

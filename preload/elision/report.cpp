@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "preload/environment/last_words.hpp"
 #include "preload/recording/memory_budget.hpp"
 #include "preload/recording/modules.hpp"
 #include "preload/recording/text.hpp"
@@ -22,17 +23,6 @@ constexpr std::array columns{elision_event::commit,    elision_event::conflict, 
                              elision_event::healed,    elision_event::skipped};
 constexpr const char header[] =
     "mutex site commits conflict capacity lock-held other fallbacks healed skipped taken waited\n";
-
-bool write_whole(int descriptor, const char* from, std::size_t size) noexcept {
-  while (size > 0) {
-    const ssize_t written = write(descriptor, from, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    from += written;
-    size -= static_cast<std::size_t>(written);
-  }
-  return true;
-}
 
 /// As "path+offset", the offset being that of the return address in the file; an address where code belongs to none.
 void put_site(text& line, module_list& modules, std::uintptr_t site) noexcept {
@@ -105,13 +95,16 @@ bool report_to_file(const char* name, const section_counts& counts, const char* 
 
 }  // namespace
 
-bool report_counts(const elision_settings& settings, const section_counts& counts, const char* how) noexcept {
+bool report_counts(const elision_settings& settings, const section_counts& counts, const char* how,
+                   int standard_error) noexcept {
   const int kept = errno;
   std::array<char, 4096> name{};
   bool good = counts_file_name(settings, getpid(), name.data(), name.size());
   if (good) {
-    good = std::strcmp(name.data(), "stderr") == 0 ? report_lines(STDERR_FILENO).put(counts, how)
-                                                   : report_to_file(name.data(), counts, how);
+    if (std::strcmp(name.data(), "stderr") != 0)
+      good = report_to_file(name.data(), counts, how);
+    else if (standard_error >= 0)
+      report_lines(standard_error).put(counts, how);
   }
   errno = kept;
   return good;

@@ -24,6 +24,7 @@ const char* read_rtm(const char* value, elision_settings& to) noexcept {
   const bool off = is(value, "off");
   if (!off && !is(value, "auto")) return "ESPALIER_ELIDE_RTM is neither off nor auto; it is taken for auto";
   to.rtm = !off;
+  to.rtm_asked = true;
   return nullptr;
 }
 

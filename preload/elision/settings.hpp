@@ -16,6 +16,7 @@ struct elision_settings {
   elision_policy policy = elision_policy::tle;
   bool policy_asked = false;  ///< by the environment
   bool rtm = true;            ///< false: as if there were none
+  bool rtm_asked = false;     ///< by the environment: whoever asked knows that there may be none
   /// Where counts go when the program ends: nothing for nowhere, "stderr", or a path in which %p stands for the
   /// process.
   std::array<char, 4096> counts{};

@@ -4,31 +4,53 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
+
+#include "preload/environment/quiet_writing.hpp"
 
 namespace espalier::preload {
 
-/// Standard error for what is told when everything else has ended: many programs close theirs before.
+/// Writes all of it, and ends nothing by it: false, with errno as write() left it, where that cannot be.
+inline bool write_whole(int descriptor, const char* text, std::size_t size) noexcept {
+  const quiet_writing quiet;
+  while (size > 0) {
+    const ssize_t written = write(descriptor, text, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    text += written;
+    size -= static_cast<std::size_t>(written);
+  }
+  return true;
+}
+
+/// Standard error for what is told when everything else has ended: many programs close theirs before, and some have
+/// opened a file of their own in its place.
 class last_words {
  public:
   /// Keeps a descriptor of standard error's, far from those that programs count on.
   void keep() noexcept {
     constexpr int far = 500;
     descriptor_ = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, far);
-    if (descriptor_ < 0 || fstat(descriptor_, &kept_) != 0) descriptor_ = STDERR_FILENO;
+    if (descriptor_ < 0) descriptor_ = STDERR_FILENO;
+    known_ = fstat(descriptor_, &kept_) == 0;
   }
 
-  /// In one piece. A program that closed all descriptors and opened another there is left alone.
-  void say(const char* text, std::size_t size) const noexcept {
+  /// Where they go; -1 where that is standard error no longer, for then it is the program's.
+  [[nodiscard]] int descriptor() const noexcept {
     struct stat now{};
-    if (descriptor_ != STDERR_FILENO &&
-        (fstat(descriptor_, &now) != 0 || now.st_dev != kept_.st_dev || now.st_ino != kept_.st_ino))
-      return;
-    if (write(descriptor_, text, size) < 0) return;
+    const bool same =
+        known_ && fstat(descriptor_, &now) == 0 && now.st_dev == kept_.st_dev && now.st_ino == kept_.st_ino;
+    return same ? descriptor_ : -1;
+  }
+
+  void say(const char* text, std::size_t size) const noexcept {
+    if (const int to = descriptor(); to >= 0) write_whole(to, text, size);
   }
 
  private:
   int descriptor_ = STDERR_FILENO;
+  bool known_ = false;
   struct stat kept_{};
 };
 

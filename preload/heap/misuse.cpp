@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "preload/environment/last_words.hpp"
 #include "preload/recording/text.hpp"
 
 namespace espalier::preload {
@@ -14,7 +15,7 @@ void misused(const char* what, const void* address) noexcept {
   text words(line, sizeof line);
   (words << "espalier: " << what << " ").hexadecimal(reinterpret_cast<std::uintptr_t>(address)) << "\n";
   // Nothing is left to do where standard error is closed.
-  if (write(STDERR_FILENO, line, words.size()) < 0) abort();
+  write_whole(STDERR_FILENO, line, words.size());
   abort();
 }
 

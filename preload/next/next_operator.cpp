@@ -2,9 +2,10 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <initializer_list>
+
+#include "preload/environment/complaint.hpp"
 
 namespace espalier::preload {
 namespace {
@@ -21,10 +22,7 @@ void* found_beside(const char* name) noexcept {
 }
 
 [[noreturn]] void no_next(const char* name) noexcept {
-  constexpr const char text[] = "espalier: there is no C++ library behind ";
-  if (write(STDERR_FILENO, text, sizeof text - 1) > 0 &&
-      write(STDERR_FILENO, name, __builtin_strlen(name)) > 0 && write(STDERR_FILENO, "\n", 1) > 0)
-    abort();
+  say_line("espalier: there is no C++ library behind ", name);
   abort();
 }
 

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import elf
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 LIBRARIES = COMMAND.parent / "../../preload"
 PYTHON = "/usr/bin/python3"
+NO_TRANSACTIONS = "espalier: this processor has no transactions; mutexes are taken, none is elided\n"
 MAPS = "print({line.split()[5] for line in open('/proc/self/maps') if 'espalier-' in line})"
 
 
@@ -163,6 +165,65 @@ class Libraries(RunTest):
         self.assertIn(" 0 added (0 %)", done.stderr)
 
 
+class StandardError(RunTest):
+    """What the libraries say there is no business of the program's."""
+
+    ALL = (("random", ("--malloc", "random")), ("malloc", ("--malloc", "index-aware")), ("elide", ("--locks", "tts")),
+           ("elide", ("--locks", "tle")))
+
+    def ways(self):
+        for library, way in self.ALL:
+            self.needs(library)
+            for stats in ((), ("--stats",)):
+                with self.subTest(way=way, stats=stats):
+                    yield *way, *stats
+
+    def test_that_nobody_reads_ends_nothing(self) -> None:
+        wrong = {"ESPALIER_MALLOC_KEEP": "much", "ESPALIER_RANDOM_BYTES": "many", "ESPALIER_ELIDE_STATS": ""}
+        for way in self.ways():
+            for variables in ({}, wrong):
+                unread, written = os.pipe()
+                os.close(unread)
+                with open(written, "wb") as nowhere:
+                    done = subprocess.run([COMMAND, "run", *way, "--", "sh", "-c", "cat; sh -c 'echo on'; exit 3"],
+                                          input=b"text\n", stdout=subprocess.PIPE, stderr=nowhere, timeout=120,
+                                          env={**os.environ, **variables})
+                self.assertEqual((done.returncode, done.stdout), (3, b"text\non\n"))
+
+    def test_that_nobody_reads_ends_those_who_write_there_themselves(self) -> None:
+        for way in self.ways():
+            unread, written = os.pipe()
+            os.close(unread)
+            with open(written, "wb") as nowhere:
+                done = subprocess.run([COMMAND, "run", *way, "--", "sh", "-c", "sh -c 'echo lost >&2; echo kept'"],
+                                      stdout=subprocess.PIPE, stderr=nowhere, timeout=120)
+            self.assertEqual((done.returncode, done.stdout), (128 + signal.SIGPIPE, b""))
+
+    def test_that_the_program_closed_may_be_a_file_of_its_own(self) -> None:
+        script = ("import os; os.close(2); file = os.open('data', os.O_WRONLY | os.O_CREAT | os.O_TRUNC); "
+                  "os.write(file, b'data'); print(file)")
+        for way in self.ways():
+            done = self.run_program(*way, "--", PYTHON, "-c", script)
+            self.assertEqual((done.returncode, done.stdout), (0, "2\n"), done.stderr)
+            self.assertEqual((self.folder / "data").read_bytes(), b"data")
+            self.assertEqual(re.search(r"process \d", done.stderr) is not None, "--stats" in way, done.stderr)
+
+    def test_of_what_the_program_starts_is_that_programs(self) -> None:
+        for way in self.ways():
+            if "--stats" in way:
+                continue
+            done = self.run_program(*way, "--", PYTHON, "-c", "import subprocess; print(subprocess.run(['sh', '-c', "
+                                    "'sh -c true'], stderr=subprocess.PIPE).stderr)")
+            self.assertEqual((done.returncode, done.stdout), (0, "b''\n"))
+            self.assertIn(done.stderr, ("", NO_TRANSACTIONS) if "tle" in way else ("",))
+            silent = self.run_program(*way, "--", "sh", "-c", "true", ESPALIER_ELIDE_RTM="off")
+            self.assertEqual((silent.returncode, silent.stderr), (0, ""))
+
+    def test_has_one_line_where_nothing_is_run(self) -> None:
+        self.needs("elide")
+        self.refused("there is no program", "--locks", "tle", "--", "no-such-program")
+
+
 class Wiring(RunTest):
     """With libraries that only say how they were asked, in a build folder of the test's own."""
 
@@ -202,7 +263,8 @@ class Wiring(RunTest):
     def asked(self, *arguments: str, **variables: str) -> dict[str, set[str]]:
         """What each library was told, in the order in which they stand."""
         done = self.run_program(*arguments, "--", "printenv", "LD_PRELOAD", **variables)
-        told = {line.split()[0]: set(line.split()[1:]) for line in done.stderr.splitlines()}
+        told = {line.split()[0]: set(line.split()[1:])
+                for line in done.stderr.replace(NO_TRANSACTIONS, "").splitlines()}
         names = [pathlib.Path(one).name[len("libespalier-"):-len(".so")] for one in done.stdout.strip().split(":")]
         self.assertEqual(set(names), set(told))
         return {name: told[name] for name in names}
@@ -211,7 +273,9 @@ class Wiring(RunTest):
         self.assertEqual(self.asked("--malloc", "index-aware"), {"malloc": set()})
         self.assertEqual(self.asked("--malloc", "random"), {"random": set()})
         self.assertEqual(self.asked("--locks", "tts"), {"elide": {"ELIDE_POLICY=tts"}})
-        self.assertEqual(self.asked("--locks", "tle"), {"elide": {"ELIDE_POLICY=tle"}})
+        self.assertEqual(self.asked("--locks", "tle"), {"elide": {"ELIDE_POLICY=tle", "ELIDE_RTM=auto"}})
+        self.assertEqual(self.asked("--locks", "tle", ESPALIER_ELIDE_RTM="off"),
+                         {"elide": {"ELIDE_POLICY=tle", "ELIDE_RTM=off"}})
         both = self.asked("--locks", "tts", "--malloc", "random")
         self.assertEqual(list(both), ["random", "elide"])
 
@@ -221,7 +285,7 @@ class Wiring(RunTest):
         self.assertEqual(self.asked("--locks", "tts", "--stats"), {"elide": {"ELIDE_POLICY=tts", "ELIDE_STATS=stderr"}})
 
     def test_has_pages_touched_for_transactions(self) -> None:
-        tle = {"ELIDE_POLICY=tle"}
+        tle = {"ELIDE_POLICY=tle", "ELIDE_RTM=auto"}
         both = self.asked("--malloc", "index-aware", "--locks", "tle")
         self.assertEqual(both, dict.fromkeys(("malloc", "elide"), tle | {"MALLOC_PREFAULT=1"}))
         both = self.asked("--malloc", "index-aware", "--locks", "tle", ESPALIER_MALLOC_PREFAULT="0")

@@ -141,6 +141,13 @@ TEST_F(elided_program, is_told_once_that_there_are_no_transactions_if_it_asked_f
             "espalier elide: this processor has no transactions; mutexes are taken, none is elided\n");
 }
 
+TEST_F(elided_program, is_not_told_if_it_asked_for_what_there_is) {
+  const outcome ended =
+      run_eliding("ESPALIER_ELIDE_POLICY=tle ESPALIER_ELIDE_RTM=auto", mutexes + " plugin " + plugin);
+  EXPECT_EQ(ended.status, 0);
+  EXPECT_EQ(ended.output, "");
+}
+
 TEST_F(elided_program, is_told_of_settings_that_are_wrong) {
   const outcome ended =
       run_eliding("ESPALIER_ELIDE_POLICY=fast ESPALIER_ELIDE_RTM=off", mutexes + " plugin " + plugin);

@@ -60,7 +60,7 @@ TEST_F(counts_report, has_a_line_for_each_mutex_and_site) {
   counts.add(place(0xef0, 16), 1, section_counts::waited);
   write_to((folder / "counts.%p").string());
   errno = 4321;
-  EXPECT_TRUE(report_counts(settings, counts, "tle"));
+  EXPECT_TRUE(report_counts(settings, counts, "tle", -1));
   EXPECT_EQ(errno, 4321);
   const std::string file = "counts." + std::to_string(getpid());
   const std::vector<std::string> all = lines(file);
@@ -79,16 +79,16 @@ TEST_F(counts_report, has_a_line_for_each_mutex_and_site) {
 
 TEST_F(counts_report, of_nothing_is_a_line) {
   write_to((folder / "counts").string());
-  EXPECT_TRUE(report_counts(settings, counts, "tts"));
+  EXPECT_TRUE(report_counts(settings, counts, "tts", -1));
   EXPECT_THAT(lines("counts"), SizeIs(1));
 }
 
 TEST_F(counts_report, leaves_nothing_half_written) {
   write_to((folder / "no" / "such" / "folder").string());
-  EXPECT_FALSE(report_counts(settings, counts, "tts"));
+  EXPECT_FALSE(report_counts(settings, counts, "tts", -1));
   fs::create_directory(folder / "taken");
   write_to((folder / "taken").string());
-  EXPECT_FALSE(report_counts(settings, counts, "tts"));
+  EXPECT_FALSE(report_counts(settings, counts, "tts", -1));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator{}), 1);
   EXPECT_TRUE(fs::is_empty(folder / "taken"));
 }
@@ -96,8 +96,15 @@ TEST_F(counts_report, leaves_nothing_half_written) {
 TEST_F(counts_report, may_go_to_standard_error) {
   write_to("stderr");
   ::testing::internal::CaptureStderr();
-  EXPECT_TRUE(report_counts(settings, counts, "tts"));
+  EXPECT_TRUE(report_counts(settings, counts, "tts", STDERR_FILENO));
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), StartsWith("espalier elide: process "));
+}
+
+TEST_F(counts_report, for_standard_error_is_dropped_where_that_is_gone) {
+  write_to("stderr");
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(report_counts(settings, counts, "tts", -1));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <signal.h>
+#include <time.h>
+
+#include <cerrno>
+#include <initializer_list>
+
+namespace espalier::preload {
+
+/// While it lives, this thread may write where nobody reads any more, or where a file may not grow, and no signal comes
+/// of it: SIGPIPE for a line of ours would end a program that had written nothing. errno is the writer's.
+class quiet_writing {
+ public:
+  quiet_writing() noexcept {
+    sigemptyset(&raised_);
+    sigaddset(&raised_, SIGPIPE);
+    sigaddset(&raised_, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &raised_, &before_);
+    // What is pending already is the program's.
+    sigset_t pending;
+    sigemptyset(&pending);
+    sigpending(&pending);
+    for (const int signal : {SIGPIPE, SIGXFSZ}) {
+      if (sigismember(&pending, signal) == 1) sigdelset(&raised_, signal);
+    }
+  }
+  quiet_writing(const quiet_writing&) = delete;
+  quiet_writing& operator=(const quiet_writing&) = delete;
+  ~quiet_writing() {
+    const int kept = errno;
+    constexpr timespec at_once{};
+    while (sigtimedwait(&raised_, nullptr, &at_once) > 0 || errno == EINTR) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = kept;
+  }
+
+ private:
+  sigset_t raised_;
+  sigset_t before_;
+};
+
+}  // namespace espalier::preload
