@@ -23,6 +23,8 @@ constexpr int readable = PROT_READ | PROT_WRITE;
 
 std::uintptr_t address(const void* pages) noexcept { return reinterpret_cast<std::uintptr_t>(pages); }
 
+bool is_aligned(const void* pages, std::size_t align) noexcept { return (address(pages) & (align - 1)) == 0; }
+
 void* mapped(void* near, std::size_t bytes, int access) noexcept {
   void* const pages = mmap(near, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return pages == MAP_FAILED ? nullptr : pages;
@@ -30,7 +32,13 @@ void* mapped(void* near, std::size_t bytes, int access) noexcept {
 
 void* aligned(std::size_t bytes, std::size_t align, int access, void* near) noexcept {
   void* pages = mapped(near, bytes, access);
-  if (pages == nullptr || (address(pages) & (align - 1)) == 0) return pages;
+  if (pages == nullptr || is_aligned(pages, align)) return pages;
+  munmap(pages, bytes);
+  // The kernel gives the highest addresses that it has: a little lower it has them too, mostly, and then no more need
+  // be had for a while than is wanted, which a limit of addresses may forbid.
+  void* const lower = static_cast<std::byte*>(pages) - (address(pages) & (align - 1));
+  pages = mapped(lower, bytes, access);
+  if (pages == nullptr || is_aligned(pages, align)) return pages;
   munmap(pages, bytes);
   const std::size_t more = align - page_bytes;
   if (bytes > std::numeric_limits<std::size_t>::max() - more) return nullptr;

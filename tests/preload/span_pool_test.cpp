@@ -1,10 +1,12 @@
 #include "preload/heap/span_pool.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
 #include <set>
 #include <vector>
 
@@ -156,6 +158,21 @@ TEST(preload_page_source, maps_aligned_and_counts) {
   EXPECT_EQ(pages.map(~std::size_t{0} - page_bytes + 1, page_bytes), nullptr);
   EXPECT_EQ(pages.map(std::size_t{1} << 62U, std::size_t{1} << 62U), nullptr);
   EXPECT_EQ(pages.bytes(), 0U);
+}
+
+TEST(preload_page_source, needs_no_more_addresses_than_it_gives) {
+  page_source pages;
+  std::size_t held = 0;
+  ASSERT_TRUE(std::ifstream("/proc/self/statm") >> held);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit tight{(held + 16) * page_bytes, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
+  void* const got = pages.map(3 * page_bytes, std::size_t{1} << 25U);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  ASSERT_NE(got, nullptr);
+  EXPECT_EQ(address(got) % (std::size_t{1} << 25U), 0U);
+  pages.unmap(got, 3 * page_bytes);
 }
 
 TEST(preload_address_registry, tells_units_apart) {
