@@ -31,7 +31,9 @@ class last_words {
   /// Keeps a descriptor of standard error's, far from those that programs count on.
   void keep() noexcept {
     constexpr int far = 500;
+    constexpr int behind_those_of_scripts = 10;  // where there may be but few
     descriptor_ = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, far);
+    if (descriptor_ < 0) descriptor_ = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, behind_those_of_scripts);
     if (descriptor_ < 0) descriptor_ = STDERR_FILENO;
     known_ = fstat(descriptor_, &kept_) == 0;
   }
