@@ -1,0 +1,111 @@
+// A soak of whatever malloc the program has, ESPALIER_SOAK_OPERATIONS long. Says how much was done, and what was wrong.
+// With the argument "bounded" it is wrong too if memory is not as libespalier-malloc.so has it by default.
+
+#include "../malloc_soak.hpp"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string_view>
+
+namespace {
+
+using espalier::test::malloc_soak;
+using espalier::test::soak_figures;
+using espalier::test::soak_options;
+
+struct programs_malloc {
+  static void* allocate(std::size_t bytes) { return malloc(bytes); }
+  static void* allocate_zeroed(std::size_t bytes) { return calloc(1, bytes); }
+  static void* allocate_aligned(std::size_t bytes, std::size_t align) {
+    void* block = nullptr;
+    return posix_memalign(&block, align, bytes) == 0 ? block : nullptr;
+  }
+  static void* resize(void* block, std::size_t bytes) { return realloc(block, bytes); }
+  static void give_back(void* block) { free(block); }
+  static std::size_t usable(void* block) { return malloc_usable_size(block); }
+};
+
+constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20U;
+
+std::uint64_t in_use() {
+  const struct mallinfo2 told = mallinfo2();
+  return told.uordblks + told.hblkhd;
+}
+std::uint64_t resident() { return espalier::hw::resident_bytes().value_or(0); }
+unsigned long long number(std::uint64_t n) { return n; }
+
+/// Lines on standard error while it runs: where somebody looks, and where it takes long.
+class progress {
+ public:
+  explicit progress(std::uint64_t operations)
+      : operations_(operations), wanted_(isatty(STDERR_FILENO) != 0 || operations >= 100'000'000) {}
+  void tell(const soak_figures& f) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!wanted_ || now < next_) return;
+    next_ = now + std::chrono::seconds(10);
+    std::fprintf(stderr, "%llu of %llu operations, %llu threads; %llu MiB live, %llu MiB resident\n",
+                 number(f.operations), number(operations_), number(f.threads),
+                 number(f.live_bytes / mebibyte), number(f.resident_bytes / mebibyte));
+  }
+
+ private:
+  std::uint64_t operations_;
+  bool wanted_;
+  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+};
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const bool bounded = count > 1 && std::string_view(arguments[1]) == "bounded";
+  soak_options options;
+  options.operations = 4'000'000;
+  if (const char* const operations = getenv("ESPALIER_SOAK_OPERATIONS"))
+    options.operations = strtoull(operations, nullptr, 10);
+  progress shown(options.operations);
+  std::uint64_t in_first_half = 0;
+  std::uint64_t in_second_half = 0;
+  const std::uint64_t in_use_before = in_use();
+  const std::uint64_t resident_before = resident();
+  const auto look = [&](const soak_figures& f) -> std::string {
+    shown.tell(f);
+    std::uint64_t& most = f.operations < options.operations / 2 ? in_first_half : in_second_half;
+    most = std::max(most, f.resident_bytes);
+    return "";
+  };
+  const auto [wrong, f] = malloc_soak([] { return programs_malloc{}; }, options).run(look);
+  malloc_trim(0);
+  const std::uint64_t in_use_behind = in_use();
+  const std::uint64_t resident_behind = resident();
+  std::printf(
+      "%llu operations, %llu threads; live %llu MiB at most; resident %llu MiB before, %llu and %llu at most "
+      "in "
+      "the halves, %llu behind; in use %llu bytes before, %llu behind\n",
+      number(f.operations), number(f.threads), number(f.most_live_bytes / mebibyte),
+      number(resident_before / mebibyte), number(in_first_half / mebibyte), number(in_second_half / mebibyte),
+      number(resident_behind / mebibyte), number(in_use_before), number(in_use_behind));
+  const auto told = [](const std::string& what) {
+    if (!what.empty()) std::printf("wrong: %s\n", what.c_str());
+    return what.empty() ? 0 : 1;
+  };
+  if (!wrong.empty() || !bounded) return told(wrong);
+  // Of each class a region for each thread, of which a few are ending while others begin; what is kept empty; and
+  // of what is live, as much again for regions that are partly used.
+  constexpr std::uint64_t classes_and_threads = 65 * 8;
+  constexpr std::uint64_t kept = 32 * mebibyte;
+  constexpr std::uint64_t by_chance = 32 * mebibyte;
+  const std::uint64_t most =
+      resident_before + classes_and_threads * mebibyte / 4 + kept + 2 * f.most_live_bytes;
+  if (std::max(in_first_half, in_second_half) > most)
+    return told("more than " + std::to_string(most / mebibyte) + " MiB were resident");
+  // A short run still grows in its second half.
+  if (options.operations >= 100'000'000 && in_second_half > in_first_half + by_chance)
+    return told("memory grows with time");
+  if (in_use_behind > in_use_before + mebibyte / 16) return told("blocks were given back that are in use");
+  if (resident_behind > resident_before + by_chance / 2) return told("memory is resident that nobody uses");
+  return 0;
+}
