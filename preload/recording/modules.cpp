@@ -41,10 +41,10 @@ void read_build_id(const link_map& map, const void* mapping, code_module& module
 
 void read_path(const link_map& map, code_module& module) noexcept {
   const std::size_t room = module.path.size() - 1;
-  // The executable's own name is empty there.
+  // The executable's own name is empty there. Of a process whose first thread has ended, others know.
   if (map.l_name == nullptr || map.l_name[0] == 0) {
     const int kept = errno;
-    const ssize_t length = readlink("/proc/self/exe", module.path.data(), room);
+    const ssize_t length = readlink("/proc/thread-self/exe", module.path.data(), room);
     errno = kept;
     module.path[length > 0 ? static_cast<std::size_t>(length) : 0] = 0;
     return;

@@ -9,7 +9,7 @@
 namespace espalier::preload {
 
 page_states::page_states() noexcept {
-  pagemap_.descriptor = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  pagemap_.descriptor = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
   flags_.descriptor = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
   if (pagemap_.descriptor < 0)
     frames_unknown_ = huge_unknown_ = "/proc/self/pagemap cannot be read";

@@ -173,7 +173,7 @@ void snapshot_writer::put_about(snapshot_file& to) const noexcept {
   to.begin(section::about);
   static constinit std::array<char, 4200> subject{};
   static constinit std::array<char, 4096> path{};
-  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size() - 1);
+  const ssize_t length = readlink("/proc/thread-self/exe", path.data(), path.size() - 1);
   path[length > 0 ? static_cast<std::size_t>(length) : 0] = 0;
   text(subject.data(), subject.size())
       << "process " << static_cast<std::uint64_t>(getpid()) << ", " << path.data();

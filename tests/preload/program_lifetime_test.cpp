@@ -57,10 +57,12 @@ TEST_F(preload_lifetime, is_recorded_however_it_ends) {
                  {"exit", 12, "exit"},
                  {"_exit", 13, "_exit"},
                  {"_Exit", 14, "_exit"},
-                 {"quick_exit", 15, "quick_exit"}};
+                 {"quick_exit", 15, "quick_exit"},
+                 {"thread", 17, "exit"}};
   for (const auto& ending : endings) {
     const recording got = recorded({program("endings"), ending.how}, ending.status);
     EXPECT_EQ(got.fact("taken at"), ending.moment);
+    EXPECT_THAT(got.snapshot.subject, HasSubstr(program("endings"))) << ending.how;
     EXPECT_EQ(got.of("keep"), (blocks_of_function{1, 900})) << "before handlers gave it back: " << ending.how;
   }
 }

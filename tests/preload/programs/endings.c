@@ -1,6 +1,7 @@
 /* endings HOW: keeps 900 bytes and ends; what runs behind the end gives them back. */
 #define _GNU_SOURCE
 #include <error.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,19 @@ extern char** environ;
 static void* kept;
 static void give_back(void) { free(kept); }
 APART static void keep(void) { kept = malloc(900); }
+
+static pthread_t first;
+static void* end_behind_first(void* unused) {
+  EXPECT(pthread_join(first, NULL) == 0);
+  exit(17);
+  return unused;
+}
+static void end_first_thread(void) {
+  pthread_t last;
+  first = pthread_self();
+  EXPECT(pthread_create(&last, NULL, end_behind_first, NULL) == 0);
+  pthread_exit(NULL);
+}
 
 int main(int count, char** arguments) {
   const char* how = count > 1 ? arguments[1] : "";
@@ -26,6 +40,7 @@ int main(int count, char** arguments) {
   if (strcmp(how, "_Exit") == 0) _Exit(14);
   if (strcmp(how, "quick_exit") == 0) quick_exit(15);
   if (strcmp(how, "error") == 0) error(16, 0, "ends inside the C library");
+  if (strcmp(how, "thread") == 0) end_first_thread();
   if (strcmp(how, "abort") == 0) abort();
   if (strcmp(how, "terminated") == 0) raise(SIGTERM);
   if (strcmp(how, "exec") == 0) execl(arguments[0], arguments[0], "exit", (char*)NULL);
