@@ -19,6 +19,7 @@
 #include "preload/elision/report.hpp"
 #include "preload/elision/section_counts.hpp"
 #include "preload/elision/settings.hpp"
+#include "preload/endings/process_ends.hpp"
 #include "preload/environment/complaint.hpp"
 #include "preload/environment/last_words.hpp"
 
@@ -40,6 +41,7 @@ constinit section_counts counts{budget};
 constinit mutex_engine<hw::open_rtm> engine{counts};
 constinit const char* policy_followed = "";
 constinit last_words words_at_end;
+constinit said_once report_at_end;
 thread_local constinit bool starts = false;
 
 void say(const char* what) noexcept { say_line("espalier elide: ", what); }
@@ -75,8 +77,12 @@ stage start() noexcept {
       words_at_end.keep();
       if (!counts.start()) say("no memory to count in");
     }
+    report_at_end.begin();
     follow_policy();
-    pthread_atfork(nullptr, nullptr, [] { engine.after_fork_in_child(); });
+    pthread_atfork(nullptr, nullptr, [] {
+      engine.after_fork_in_child();
+      report_at_end.begin();
+    });
     next = stage::running;
   }
   errno = kept;
@@ -133,13 +139,23 @@ int initialise(pthread_mutex_t& mutex, const pthread_mutexattr_t* attributes) no
 
 __attribute__((constructor)) void begin_with_library() { static_cast<void>(current_stage()); }
 
-/// Handlers and destructors that come later are not in the counts.
-__attribute__((destructor)) void end_with_library() {
-  if (counts.counting() && !report_counts(settings, counts, policy_followed, words_at_end.descriptor()))
+void report() noexcept {
+  if (!report_counts(settings, counts, policy_followed, words_at_end.descriptor()))
     say("the counts could not be written where ESPALIER_ELIDE_STATS says");
 }
 
+/// Handlers and destructors that come later are not in the counts.
+__attribute__((destructor)) void end_with_library() {
+  if (counts.counting() && report_at_end.is_due()) report();
+}
+
 }  // namespace
+
+/// Children that were made for another program and did not become it have counted nothing, and say nothing.
+void process_ends(const char*) noexcept {
+  if (counts.counted() && report_at_end.is_due()) report();
+}
+
 }  // namespace espalier::preload
 
 using espalier::preload::caller;

@@ -64,6 +64,13 @@ class section_counts {
     }
   }
 
+  /// Whether there is a section with a count.
+  [[nodiscard]] bool counted() const noexcept {
+    bool any = false;
+    for_each([&](const counted_section&) { any = true; });
+    return any;
+  }
+
   /// Everything is 0 again, as in a child of fork().
   void clear() noexcept;
 

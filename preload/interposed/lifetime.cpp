@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "preload/endings/process_ends.hpp"
 #include "preload/environment/complaint.hpp"
 #include "preload/interposed/process.hpp"
 #include "preload/next/next_malloc.hpp"
@@ -78,6 +79,8 @@ Function* next_function(const char* name) noexcept {
 
 }  // namespace
 
+void process_ends(const char* moment) noexcept { process_recorder.finish(moment); }
+
 void begin_recording(char** environment) noexcept {
   if (recording_begun.exchange(true)) return;
   const int kept = errno;
@@ -122,24 +125,6 @@ int __libc_start_main(int (*main)(int, char**, char**), int count, char** argume
 __attribute__((noreturn)) void exit(int status) noexcept {
   process_recorder.finish("exit");
   next_function<void(int)>("exit")(status);
-  __builtin_unreachable();
-}
-
-__attribute__((noreturn)) void quick_exit(int status) noexcept {
-  process_recorder.finish("quick_exit");
-  next_function<void(int)>("quick_exit")(status);
-  __builtin_unreachable();
-}
-
-__attribute__((noreturn)) void _exit(int status) {
-  process_recorder.finish("_exit");
-  next_function<void(int)>("_exit")(status);
-  __builtin_unreachable();
-}
-
-__attribute__((noreturn)) void _Exit(int status) noexcept {
-  process_recorder.finish("_exit");
-  next_function<void(int)>("_Exit")(status);
   __builtin_unreachable();
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cstdint>
 
 #include "espalier/workload/random.hpp"
+#include "preload/endings/process_ends.hpp"
 #include "preload/environment/complaint.hpp"
 #include "preload/environment/last_words.hpp"
 #include "preload/next/bootstrap.hpp"
@@ -34,6 +36,7 @@ using espalier::preload::pages_from_bootstrap;
 
 constinit espalier::preload::random_settings settings;
 constinit espalier::preload::last_words last_words;
+constinit espalier::preload::said_once counts_at_end;
 
 enum class beginning : std::uint8_t { before, under_way, done };
 constinit std::atomic<beginning> begun{beginning::before};
@@ -60,7 +63,11 @@ __attribute__((noinline)) void begin(char** environment) noexcept {
   const int kept = errno;
   if (const char* const wrong = espalier::preload::read_random_settings(environment, settings))
     espalier::preload::complain("blocks are padded as without variables: ", wrong);
-  if (settings.stats) last_words.keep();
+  if (settings.stats) {
+    last_words.keep();
+    counts_at_end.begin();
+    pthread_atfork(nullptr, nullptr, [] { counts_at_end.begin(); });
+  }
   errno = kept;
   // order: begin (release) -> request (acquire)
   begun.store(beginning::done, std::memory_order_release);
@@ -99,8 +106,8 @@ void* resized(void* old, std::size_t bytes) noexcept {
 
 __attribute__((constructor)) void begin_with_library(int, char**, char** environment) { begin(environment); }
 
-__attribute__((destructor)) void end_with_library() {
-  if (!settings.stats) return;
+void say_counts() noexcept {
+  if (!settings.stats || !counts_at_end.is_due()) return;
   const std::uint64_t bytes = told.bytes.load(std::memory_order_relaxed);
   const std::uint64_t added = told.added.load(std::memory_order_relaxed);
   char line[256];
@@ -111,7 +118,15 @@ __attribute__((destructor)) void end_with_library() {
   last_words.say(words.c_str(), words.size());
 }
 
+__attribute__((destructor)) void end_with_library() { say_counts(); }
+
 }  // namespace
+
+namespace espalier::preload {
+
+void process_ends(const char*) noexcept { say_counts(); }
+
+}  // namespace espalier::preload
 
 #pragma GCC visibility push(default)
 extern "C" {

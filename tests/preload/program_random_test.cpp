@@ -208,6 +208,15 @@ TEST_F(preload_random, frees_by_size_what_is_larger_than_the_program_knows) {
       << "a test of the test";
 }
 
+TEST_F(preload_random, tells_it_once_however_the_program_ends) {
+  for (const char* const how : {"return", "exit", "_exit", "_Exit", "quick_exit"}) {
+    const std::string told = run({program("endings"), how}, {{"STATS", "1"}}).output;
+    const std::size_t at = told.find("espalier: random, process");
+    EXPECT_NE(at, std::string::npos) << how;
+    EXPECT_EQ(told.find("espalier: random", at + 1), std::string::npos) << how;
+  }
+}
+
 TEST_F(preload_random, stands_before_other_allocators) {
   for (const char* const library : {"libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2.0"}) {
     const std::string path = std::string("/usr/lib/x86_64-linux-gnu/") + library;
@@ -249,10 +258,10 @@ TEST_F(preload_random, shows_nothing_but_the_functions_it_stands_for) {
   std::istringstream in(listed.output);
   std::set<std::string> names;
   for (std::string name; in >> name;) names.insert(name);
-  EXPECT_EQ(names,
-            (std::set<std::string>{"aligned_alloc", "calloc", "free", "free_aligned_sized", "free_sized",
-                                   "malloc", "malloc_usable_size", "memalign", "posix_memalign", "pvalloc",
-                                   "realloc", "reallocarray", "sdallocx", "valloc"}));
+  EXPECT_EQ(names, (std::set<std::string>{"_Exit", "_exit", "aligned_alloc", "calloc", "free",
+                                          "free_aligned_sized", "free_sized", "malloc", "malloc_usable_size",
+                                          "memalign", "posix_memalign", "pvalloc", "quick_exit", "realloc",
+                                          "reallocarray", "sdallocx", "valloc"}));
   const outcome needed = runs.run_plainly({"readelf", "-d", RANDOM_LIBRARY});
   EXPECT_THAT(needed.output, Not(HasSubstr("libstdc++")));
 }
