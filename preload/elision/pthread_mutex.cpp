@@ -10,9 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "espalier/hw/open_transaction.hpp"
 #include "espalier/hw/pause.hpp"
-#include "espalier/hw/rtm_instructions.hpp"
+#include "preload/elision/mutex_backend.hpp"
 #include "preload/elision/mutex_engine.hpp"
 #include "preload/elision/mutex_words.hpp"
 #include "preload/elision/next_mutex.hpp"
@@ -38,7 +37,7 @@ constinit next_mutex following{};
 constinit elision_settings settings;
 constinit memory_budget budget;
 constinit section_counts counts{budget};
-constinit mutex_engine<hw::open_rtm> engine{counts};
+constinit mutex_engine<mutex_backend> engine{counts};
 constinit const char* policy_followed = "";
 constinit last_words words_at_end;
 constinit said_once report_at_end;
@@ -52,7 +51,7 @@ void follow_policy() noexcept {
     policy_followed = "tts";
   } else if (!settings.rtm) {
     policy_followed = "tle without transactions, which ESPALIER_ELIDE_RTM turns off";
-  } else if (hw::look_for_rtm() == hw::rtm_support::commits) {
+  } else if (transactions_work()) {
     policy_followed = "tle";
     engine.start_eliding();
   } else {
@@ -89,10 +88,26 @@ stage start() noexcept {
   return next;
 }
 
+/// Before there is an environment, in what an executable runs first of all: the functions are known, and no more.
+/// One thread.
+void look_up_early() noexcept {
+  if (following.lock != nullptr) return;
+  const int kept = errno;
+  starts = true;
+  next_mutex found{};
+  if (look_up(found)) following = found;
+  starts = false;
+  errno = kept;
+}
+
 /// The first mutex of a process begins it: constructors of other libraries lock before ours runs.
 [[gnu::noinline]] stage find_stage() noexcept {
-  // Looking up took a mutex: of malloc, most likely, which is plain. Before there is an environment it is too early.
-  if (starts || environ == nullptr) return stage::starting;
+  // Looking up took a mutex: of malloc, most likely, which is plain.
+  if (starts) return stage::starting;
+  if (environ == nullptr) {
+    look_up_early();
+    return stage::starting;
+  }
   stage seen = stage::unknown;
   // order: find_stage (acquire) <- the store below (release)
   if (!now.compare_exchange_strong(seen, stage::starting, std::memory_order_acquire)) {

@@ -3,63 +3,11 @@
    until an alarm ends the program. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <errno.h>
-#include <pthread.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "expect.h"
+#include "mutex_program.h"
 
 enum { threads = 4, rounds = 3000 };
-
-static void start_all(pthread_t* all, int n, void* (*work)(void*), void* argument) {
-  for (int i = 0; i < n; ++i) EXPECT(pthread_create(&all[i], NULL, work, argument) == 0);
-}
-static void join_all(pthread_t* all, int n) {
-  for (int i = 0; i < n; ++i) EXPECT(pthread_join(all[i], NULL) == 0);
-}
-static void* on_thread(void* (*work)(void*), void* argument) {
-  pthread_t thread;
-  void* result = NULL;
-  EXPECT(pthread_create(&thread, NULL, work, argument) == 0);
-  EXPECT(pthread_join(thread, &result) == 0);
-  return result;
-}
-static struct timespec in_ms(clockid_t clock, long ms) {
-  struct timespec moment;
-  clock_gettime(clock, &moment);
-  moment.tv_nsec += ms % 1000 * 1000000;
-  moment.tv_sec += ms / 1000 + moment.tv_nsec / 1000000000;
-  moment.tv_nsec %= 1000000000;
-  return moment;
-}
-static int is_past(clockid_t clock, struct timespec moment) {
-  struct timespec now;
-  clock_gettime(clock, &now);
-  return now.tv_sec > moment.tv_sec || (now.tv_sec == moment.tv_sec && now.tv_nsec >= moment.tv_nsec);
-}
-
-static void* tries(void* mutex) {
-  const int failed = pthread_mutex_trylock(mutex);
-  if (failed == 0) EXPECT(pthread_mutex_unlock(mutex) == 0);
-  return (void*)(intptr_t)failed;
-}
-static int tried_elsewhere(pthread_mutex_t* mutex) { return (int)(intptr_t)on_thread(tries, mutex); }
-
-static pthread_mutex_t of_type(int type) {
-  pthread_mutexattr_t attributes;
-  pthread_mutex_t mutex;
-  memset(&mutex, 0xaa, sizeof mutex);
-  EXPECT(pthread_mutexattr_init(&attributes) == 0);
-  EXPECT(pthread_mutexattr_settype(&attributes, type) == 0);
-  EXPECT(pthread_mutex_init(&mutex, &attributes) == 0);
-  EXPECT(pthread_mutexattr_destroy(&attributes) == 0);
-  return mutex;
-}
 
 static pthread_mutex_t static_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t static_adaptive = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
@@ -342,16 +290,13 @@ static void robust(void) {
   EXPECT(pthread_mutex_destroy(&mutex) == 0);
 }
 
+static struct counted* shared_counter;
+static void (*shared_work)(struct counted*);
+static void work_on_shared(void) { shared_work(shared_counter); }
 static void in_child(void (*work)(struct counted*), struct counted* counter) {
-  const pid_t child = fork();
-  EXPECT(child >= 0);
-  if (child == 0) {
-    work(counter);
-    _exit(7);
-  }
-  int status = 0;
-  EXPECT(waitpid(child, &status, 0) == child);
-  EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+  shared_counter = counter;
+  shared_work = work;
+  in_child_process(work_on_shared);
 }
 
 static void count_in_child(struct counted* counter) { count(counter); }
