@@ -10,5 +10,8 @@ namespace espalier::bench {
 [[nodiscard]] measured_work& make_fresh(const arguments& given);
 [[nodiscard]] measured_work& make_ring(const arguments& given);
 [[nodiscard]] measured_work& make_locked_tree(const arguments& given);
+[[nodiscard]] measured_work& make_larson(const arguments& given);
+[[nodiscard]] measured_work& make_xmalloc(const arguments& given);
+[[nodiscard]] measured_work& make_cache_scratch(const arguments& given);
 
 }  // namespace espalier::bench
