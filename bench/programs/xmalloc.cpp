@@ -1,9 +1,9 @@
 // Blocks that one thread allocates and another gives back, after C. Lever and D. Boreham, "malloc() performance in a
-// multithreaded Linux environment", USENIX 2000. Each thread allocates a batch of blocks of random sizes, sends it to the
-// next thread, and gives back all batches that the one before sent. Nobody waits: with two threads they are as fast as
-// each other, and a batch that finds the queue full is given back by who allocated it. An operation allocates one block.
+// multithreaded Linux environment", USENIX 2000. Of each pair of threads one allocates blocks of random sizes and sends
+// them in batches; the other gives them back. An operation is a block allocated, or one given back. Who has nothing to do
+// sleeps until half of the queue is full, or empty: processor time counts, not whose thread waited.
 //
-// threads=N, in a circle; batch=N blocks; least=BYTES and most=BYTES of a block; seed=N.
+// pairs=N; batch=N blocks; least=BYTES and most=BYTES of a block; seed=N.
 
 #include <algorithm>
 #include <array>
@@ -20,42 +20,61 @@
 namespace espalier::bench {
 namespace {
 
-constexpr std::uint64_t most_threads = 256;
+constexpr std::uint64_t most_pairs = 128;
 constexpr std::uint64_t most_batch = 4096;
 
-/// Batches on their way from one thread to one other. The two touch each other's lines once a batch.
+/// One end of a queue, asleep or not. seq_cst throughout: who falls asleep says so and then looks at the queue again,
+/// who wakes changes the queue and then looks whether somebody sleeps.
+class sleeper {
+ public:
+  template <class Condition>
+  void sleep_until(Condition&& met) noexcept {
+    while (!met()) {
+      asleep_ = true;
+      if (!met()) asleep_.wait(true);
+      asleep_ = false;
+    }
+  }
+  void wake() noexcept {
+    if (!asleep_) return;
+    asleep_ = false;
+    asleep_.notify_one();
+  }
+
+ private:
+  std::atomic<bool> asleep_{false};
+};
+
+/// Batches on their way. The two threads touch each other's lines once a batch.
 class batch_queue {
  public:
-  static constexpr std::size_t places = 32;
+  static constexpr std::uint64_t places = 64;
 
   void be_made(std::uint64_t batch) noexcept {
     batch_ = batch;
     blocks_ = outside_malloc<marked_block>(places * batch);
   }
 
-  /// Where the sender puts its next batch; empty while the queue is full.
+  /// Where the sender puts its next batch.
   [[nodiscard]] std::span<marked_block> vacant() noexcept {
-    const std::uint64_t sent = sent_.load(std::memory_order_relaxed);
-    // order: vacant (acquire) -> received (release)
-    return sent - received_.load(std::memory_order_acquire) == places ? std::span<marked_block>{}
-                                                                      : batch(sent);
+    sender_.sleep_until([this] { return sent_ - received_ < places; });
+    return batch(sent_);
   }
-  // order: send (release) -> next (acquire)
-  void send() noexcept { sent_.store(sent_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+  void send() noexcept {
+    ++sent_;
+    if (sent_ - received_ >= places / 2) receiver_.wake();
+  }
+  /// Nothing more is sent for a while.
+  void finish() noexcept { receiver_.wake(); }
 
-  /// The oldest batch; empty where there is none.
-  [[nodiscard]] std::span<marked_block> next() noexcept {
-    const std::uint64_t received = received_.load(std::memory_order_relaxed);
-    return received == sent_.load(std::memory_order_acquire) ? std::span<marked_block>{} : batch(received);
+  /// The oldest batch.
+  [[nodiscard]] std::span<const marked_block> next() noexcept {
+    receiver_.sleep_until([this] { return sent_ != received_; });
+    return batch(received_);
   }
   void received() noexcept {
-    received_.store(received_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  }
-
-  /// All that are on their way. While nobody sends.
-  template <class Visitor>
-  void for_each(Visitor&& visitor) const {
-    for (std::uint64_t b = received_; b != sent_; ++b) std::ranges::for_each(batch(b), visitor);
+    ++received_;
+    if (sent_ - received_ <= places / 2) sender_.wake();
   }
 
  private:
@@ -66,100 +85,90 @@ class batch_queue {
   std::span<marked_block> blocks_;
   std::uint64_t batch_ = 0;
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> sent_{0};
+  sleeper receiver_;
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> received_{0};
+  sleeper sender_;
 };
 
-/// What a thread keeps from round to round.
-struct sender {
+/// Two threads.
+struct pair {
+  batch_queue queue;
   workload::random_generator random{0};
   std::uint32_t marks = 0;
-  const char* wrong = nullptr;
-  std::span<marked_block> kept;  ///< a batch that found the queue full
-
-  void give_back(std::span<const marked_block> batch) noexcept {
-    for (const marked_block& block : batch) {
-      if (!block.is_whole()) wrong = "somebody else wrote to a block";
-      std::free(block.memory);
-    }
-  }
+  const char* wrong_to_send = nullptr;
+  alignas(hw::false_sharing_bytes) const char* wrong_to_give_back = nullptr;
 };
 
 class xmalloc final : public measured_work {
  public:
-  xmalloc(std::uint64_t threads, std::uint64_t batch, std::uint64_t least, std::uint64_t most,
+  xmalloc(std::uint64_t pairs, std::uint64_t batch, std::uint64_t least, std::uint64_t most,
           std::uint64_t seed)
-      : threads_(static_cast<unsigned>(threads)), batch_(batch), least_(least), most_(most) {
-    for (unsigned t = 0; t < threads_; ++t) {
-      to_[t].be_made(batch);
-      senders_[t].value.random = workload::random_generator(seed, t + 1);
-      senders_[t].value.kept = outside_malloc<marked_block>(batch);
+      : pair_count_(static_cast<unsigned>(pairs)), batch_(batch), least_(least), most_(most) {
+    for (unsigned p = 0; p < pair_count_; ++p) {
+      pairs_[p].queue.be_made(batch);
+      pairs_[p].random = workload::random_generator(seed, p + 1);
     }
   }
-  ~xmalloc() override {
-    for (unsigned t = 0; t < threads_; ++t)
-      to_[t].for_each([](const marked_block& block) { std::free(block.memory); });
-  }
 
-  [[nodiscard]] unsigned threads() const noexcept override { return threads_; }
+  [[nodiscard]] unsigned threads() const noexcept override { return 2 * pair_count_; }
 
   void work(unsigned thread, std::uint64_t operations) override {
-    sender& mine = senders_[thread].value;
-    batch_queue& out = to_[(thread + 1) % threads_];
-    batch_queue& in = to_[thread];
-    // Whole batches: a part of one is one.
-    for (std::uint64_t done = 0; done < operations; done += batch_) {
-      const std::span<marked_block> place = out.vacant();
-      const std::span<marked_block> batch = place.empty() ? mine.kept : place;
-      for (marked_block& block : batch) {
-        block = marked_block::make(least_ + mine.random.below(most_ - least_ + 1), mine.marks++);
-        if (block.memory == nullptr) mine.wrong = "malloc had no memory";
-      }
-      if (place.empty())
-        mine.give_back(batch);
-      else
-        out.send();
-      for (auto got = in.next(); !got.empty(); got = in.next()) {
-        mine.give_back(got);
-        in.received();
-      }
-    }
+    pair& mine = pairs_[thread / 2];
+    if (thread % 2 == 0)
+      send(mine, operations);
+    else
+      give_back(mine, operations);
   }
 
   [[nodiscard]] const char* check() const override {
-    for (unsigned t = 0; t < threads_; ++t) {
-      if (senders_[t].value.wrong != nullptr) return senders_[t].value.wrong;
+    for (unsigned p = 0; p < pair_count_; ++p) {
+      if (pairs_[p].wrong_to_send != nullptr) return pairs_[p].wrong_to_send;
+      if (pairs_[p].wrong_to_give_back != nullptr) return pairs_[p].wrong_to_give_back;
     }
     return nullptr;
   }
 
-  void count_blocks(index_loads loads) const override {
-    for_each_block([&](const marked_block& block) { count_block(loads, block.memory); });
-  }
-  [[nodiscard]] std::uint64_t live_bytes() const override {
-    std::uint64_t bytes = 0;
-    for_each_block([&](const marked_block& block) { bytes += block.memory == nullptr ? 0 : block.bytes; });
-    return bytes;
-  }
-
  private:
-  template <class Visitor>
-  void for_each_block(Visitor&& visitor) const {
-    for (unsigned t = 0; t < threads_; ++t) to_[t].for_each(visitor);
+  void send(pair& mine, std::uint64_t operations) const noexcept {
+    workload::random_generator random = mine.random;
+    while (operations > 0) {
+      const std::span<marked_block> batch = mine.queue.vacant();
+      // The last batch of a round may have fewer.
+      const std::size_t blocks = std::min(operations, batch_);
+      for (marked_block& block : batch.first(blocks)) {
+        block = marked_block::make(least_ + random.below(most_ - least_ + 1), mine.marks++);
+        if (block.memory == nullptr) mine.wrong_to_send = "malloc had no memory";
+      }
+      std::ranges::fill(batch.subspan(blocks), marked_block{});
+      operations -= blocks;
+      mine.queue.send();
+    }
+    mine.queue.finish();
+    mine.random = random;
   }
 
-  unsigned threads_;
+  void give_back(pair& mine, std::uint64_t operations) const noexcept {
+    for (std::uint64_t left = (operations + batch_ - 1) / batch_; left > 0; --left) {
+      for (const marked_block& block : mine.queue.next()) {
+        if (!block.is_whole()) mine.wrong_to_give_back = "somebody else wrote to a block";
+        std::free(block.memory);
+      }
+      mine.queue.received();
+    }
+  }
+
+  unsigned pair_count_;
   std::uint64_t batch_;
   std::uint64_t least_;
   std::uint64_t most_;
-  std::array<hw::padded<sender>, most_threads> senders_{};
-  std::array<batch_queue, most_threads> to_{};
+  std::array<pair, most_pairs> pairs_{};
 };
 
 }  // namespace
 
 measured_work& make_xmalloc(const arguments& given) {
   const std::uint64_t least = given.number("least", marked_block::least_bytes, marked_block::most_bytes);
-  static xmalloc one(given.number("threads", 1, most_threads), given.number("batch", 1, most_batch), least,
+  static xmalloc one(given.number("pairs", 1, most_pairs), given.number("batch", 1, most_batch), least,
                      given.number("most", least, marked_block::most_bytes),
                      given.number("seed", 0, UINT64_MAX));
   return one;
