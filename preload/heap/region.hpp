@@ -30,11 +30,46 @@ enum class region_state : std::uint8_t {
   leaving,    ///< empty, but somebody is about to tell of it
 };
 
+/// The blocks of a region that others gave back, newest first, in one word: where the list begins and ends and how
+/// many there are, so that whoever takes them touches none. The lowest bit says that the owner wants to be told.
+class pushed_blocks {
+ public:
+  constexpr explicit pushed_blocks(std::uint64_t word) noexcept : word_(word) {}
+
+  static constexpr std::uint64_t tell_bit = 1;
+
+  [[nodiscard]] constexpr bool tells() const noexcept { return (word_ & tell_bit) != 0; }
+  [[nodiscard]] constexpr std::uint32_t count() const noexcept { return bits(count_at); }
+  /// Where the newest and the oldest lie in their region, if there are any.
+  [[nodiscard]] constexpr std::size_t newest() const noexcept { return bits(newest_at) * unit; }
+  [[nodiscard]] constexpr std::size_t oldest() const noexcept { return bits(oldest_at) * unit; }
+
+  /// The word with one more, and nobody to be told.
+  [[nodiscard]] constexpr std::uint64_t with(std::size_t offset) const noexcept {
+    const std::uint64_t place = offset / unit;
+    const std::uint64_t last = count() == 0 ? place : bits(oldest_at);
+    return last << oldest_at | place << newest_at | std::uint64_t{count() + 1} << count_at;
+  }
+
+ private:
+  static constexpr std::size_t unit = least_align;
+  static constexpr unsigned count_at = 1;
+  static constexpr unsigned newest_at = 16;
+  static constexpr unsigned oldest_at = 32;
+  static_assert(region_bytes / unit < std::size_t{1} << (newest_at - count_at));
+
+  [[nodiscard]] constexpr std::uint32_t bits(unsigned at) const noexcept {
+    return static_cast<std::uint32_t>(word_ >> at & (at == count_at ? 0x7fff : 0xffff));
+  }
+
+  std::uint64_t word_;
+};
+
 /// What is known of 256 KiB of a span. Apart from the blocks: that of all regions of a span lies in 16 KiB, for the
 /// sake of the TLB, and empty regions have no memory. The first line is the owner's.
 ///
-/// Others who give blocks back push them onto `remote`. While the region is not current, the owner keeps the lowest
-/// bit of that word set: whoever clears it, by pushing, tells the owner (thread_heap::tell()), once.
+/// Others who give blocks back push them onto `remote`. While the region is not current, the owner keeps the bit
+/// of that word set: whoever clears it, by pushing, tells the owner (thread_heap::tell()), once.
 struct alignas(128) region {
   /// Who may give a block back with no further question; nobody's for aligned and large blocks.
   thread_heap* quick_owner;
@@ -43,19 +78,19 @@ struct alignas(128) region {
   /// one comes back is then noticed by the same comparison that notices the last one.
   std::uint32_t count;
   std::uint32_t hidden;
-  std::byte* fresh;  ///< the next block never handed out
-  std::uint32_t fresh_left;
+  std::byte* fresh;            ///< the next block never handed out
+  std::byte* fresh_until;      ///< where a line is left out, or the run ends
+  std::uint32_t fresh_behind;  ///< blocks of the run behind that
   std::uint32_t stride;
   std::byte* first;  ///< where the run, or the large block, begins
   std::uint8_t size_class;
-  std::uint8_t until_gap;  ///< blocks until a line is left out; 0 where none is
   region_use use;
   region_state state;
   bool zeroed;            ///< what was never handed out is zero
   bool told_when_pushed;  ///< the owner set the bit of `remote`
   bool telling;           ///< somebody cleared it, and has yet to be heard
 
-  alignas(64) std::atomic<std::uintptr_t> remote;
+  alignas(64) std::atomic<std::uint64_t> remote;  ///< pushed_blocks
   thread_heap* owner;
   region* next_told;
   region* next;
@@ -63,8 +98,6 @@ struct alignas(128) region {
   std::size_t bytes;  ///< of a large block
   std::uint32_t run;  ///< of a large block: the number of its first region
   std::uint32_t run_regions;
-
-  static constexpr std::uintptr_t tell_bit = 1;
 
   [[nodiscard]] std::uint32_t live() const noexcept {
     return count + hidden - (state == region_state::current ? 1 : 0);
@@ -76,7 +109,7 @@ struct alignas(128) region {
     return first + (offset < region_bytes ? geometries[size_class].start_of(offset) : 0);
   }
 };
-static_assert(sizeof(region) == 128);
+static_assert(sizeof(region) == 128 && offsetof(region, remote) == 64);
 
 /// 32 MiB at a multiple of that: what is known of its regions, in place of the first one, and the regions.
 struct span {

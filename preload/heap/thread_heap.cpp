@@ -71,87 +71,83 @@ class thread_heap::at_work {
 };
 
 void* thread_heap::allocate(std::size_t bytes) noexcept {
+  bool zeroed = false;
+  return allocate(bytes, zeroed);
+}
+
+void* thread_heap::allocate(std::size_t bytes, bool& zeroed) noexcept {
   if (bytes > index_class::largest_bytes) {
-    bool zeroed = false;
     if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) return nullptr;
     return commons_.large.allocate(bytes, least_align, zeroed);
   }
   const std::size_t size_class = class_of(bytes);
-  return allocate_of(plain_[size_class], size_class, region_use::blocks);
+  return allocate_of(plain_[size_class], size_class, region_use::blocks, zeroed);
 }
 
-void* thread_heap::allocate_of(class_regions& of, std::size_t size_class, region_use use) noexcept {
-  void* const block = taken(*of.current);
-  return block != nullptr ? block : refill(of, size_class, use);
+void* thread_heap::allocate_of(class_regions& of, std::size_t size_class, region_use use,
+                               bool& zeroed) noexcept {
+  void* const block = taken(*of.current, zeroed);
+  if (block != nullptr) return block;
+  return refill(of, size_class, use) ? taken(*of.current, zeroed) : nullptr;
 }
 
 void* thread_heap::allocate_aligned(std::size_t bytes, std::size_t align) noexcept {
   if (align <= least_align) return allocate(bytes);
+  bool zeroed = false;
   // The end of a block is not in it.
   if (bytes == 0) bytes = 1;
   if (bytes <= index_class::largest_bytes && align <= index_class::largest_bytes) {
     const std::size_t size_class = index_class::of(index_class::bytes_within(bytes, align), align);
     if (align <= index_class::line && size_class != index_class::none)
-      return allocate_of(plain_[size_class], size_class, region_use::blocks);
+      return allocate_of(plain_[size_class], size_class, region_use::blocks, zeroed);
     if (size_class != index_class::none) {
-      void* const block = allocate_of(aligned_[size_class], size_class, region_use::aligned);
+      void* const block = allocate_of(aligned_[size_class], size_class, region_use::aligned, zeroed);
       return block == nullptr ? nullptr : aligned_up(block, align);
     }
   }
-  bool zeroed = false;
   if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) return nullptr;
   return commons_.large.allocate(bytes, align, zeroed);
 }
 
 void* thread_heap::allocate_zeroed(std::size_t bytes) noexcept {
   bool zeroed = false;
-  void* block = nullptr;
-  if (bytes > index_class::largest_bytes) {
-    if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) return nullptr;
-    block = commons_.large.allocate(bytes, least_align, zeroed);
-  } else {
-    zeroed_ = nullptr;
-    block = allocate_quickly(bytes);
-    if (block == nullptr) block = allocate(bytes);
-    zeroed = block == zeroed_;
-  }
+  void* block = allocate_quickly(bytes, zeroed);
+  if (block == nullptr) block = allocate(bytes, zeroed);
   if (block != nullptr && !zeroed) std::memset(block, 0, bytes);
   return block;
 }
 
-void* thread_heap::take_fresh(region& from) noexcept {
-  std::byte* const block = from.fresh;
-  from.fresh += from.stride;
-  --from.fresh_left;
-  if (from.until_gap != 0 && --from.until_gap == 0) {
-    from.fresh += index_class::line;
-    from.until_gap = geometries[from.size_class].group;
-  }
-  ++from.count;
-  if (from.zeroed) zeroed_ = block;
-  return block;
-}
-
-void* thread_heap::refill(class_regions& of, std::size_t size_class, region_use use) noexcept {
+/// Has the current region a block at hand. False where there is no memory; nothing has changed then.
+bool thread_heap::refill(class_regions& of, std::size_t size_class, region_use use) noexcept {
   const at_work now(*this);
   for (;;) {
     region& r = *of.current;
-    if (r.free != nullptr) return taken(r);
-    if (r.fresh_left != 0) return take_fresh(r);
+    if (r.fresh_behind != 0 && r.free == nullptr && r.fresh == r.fresh_until) begin_group(r);
+    if (r.free != nullptr || r.fresh != r.fresh_until) return true;
     if (&r != &no_region) {
-      splice(r, r.remote.exchange(0, std::memory_order_acquire));  // order: refill -> give_back_remotely
-      if (r.free != nullptr) continue;
+      // order: refill (acquire) -> give_back_remotely (release)
+      splice(r, pushed_blocks(r.remote.exchange(0, std::memory_order_acquire)));
+      if (r.free != nullptr) return true;
     }
     listen();
     region* fresh = of.with_room;
     if (fresh != nullptr)
       unlink(*fresh);
     else if ((fresh = new_region(of, size_class, use)) == nullptr)
-      return nullptr;
+      return false;
     if (&r != &no_region) set_aside(r);
     make_current(of, *fresh);
     if (use == region_use::blocks) set_granules(of, size_class);
   }
+}
+
+/// Goes on behind the line left out.
+void thread_heap::begin_group(region& r) noexcept {
+  const std::uint32_t group = geometries[r.size_class].group;
+  const std::uint32_t blocks = r.fresh_behind < group ? r.fresh_behind : group;
+  r.fresh_behind -= blocks;
+  r.fresh_until += index_class::line + std::size_t{blocks} * r.stride;
+  r.fresh += index_class::line;
 }
 
 region* thread_heap::new_region(class_regions& of, std::size_t size_class, region_use use) noexcept {
@@ -172,11 +168,12 @@ region* thread_heap::new_region(class_regions& of, std::size_t size_class, regio
   r->free = nullptr;
   r->count = 0;
   r->hidden = 0;
+  const std::size_t until_gap = shape.punctuated && shape.group < blocks ? shape.group : blocks;
   r->first = r->fresh = memory + offset;
-  r->fresh_left = static_cast<std::uint32_t>(blocks);
+  r->fresh_until = r->fresh + until_gap * shape.stride;
+  r->fresh_behind = static_cast<std::uint32_t>(blocks - until_gap);
   r->stride = static_cast<std::uint32_t>(shape.stride);
   r->size_class = static_cast<std::uint8_t>(size_class);
-  r->until_gap = shape.punctuated ? static_cast<std::uint8_t>(shape.group) : std::uint8_t{0};
   r->use = use;
   r->zeroed = zeroed;
   r->told_when_pushed = false;
@@ -205,25 +202,23 @@ void thread_heap::set_granules(const class_regions& of, std::size_t size_class) 
   }
 }
 
-/// Takes over what others pushed; how many blocks.
-std::uint32_t thread_heap::splice(region& r, std::uintptr_t word) noexcept {
-  auto* const first = reinterpret_cast<free_block*>(word & ~region::tell_bit);
-  if (first == nullptr) return 0;
-  std::uint32_t blocks = 1;
-  free_block* last = first;
-  for (; last->next != nullptr; last = last->next) ++blocks;
-  last->next = r.free;
-  r.free = first;
-  r.count -= blocks;
-  return blocks;
+/// Takes over what others pushed.
+void thread_heap::splice(region& r, pushed_blocks list) noexcept {
+  if (list.count() == 0) return;
+  std::byte* const memory = span::of(&r)->memory(span::number_of(r));
+  // The oldest has nothing behind it.
+  if (r.free != nullptr) reinterpret_cast<free_block*>(memory + list.oldest())->next = r.free;
+  r.free = reinterpret_cast<free_block*>(memory + list.newest());
+  r.count -= list.count();
 }
 
 /// Takes over what others pushed, and asks for no word of what they will.
 void thread_heap::collect_untold(region& r) noexcept {
-  const std::uintptr_t word = r.remote.exchange(0, std::memory_order_acquire);
-  if (r.told_when_pushed && (word & region::tell_bit) == 0) r.telling = true;
+  // order: collect_untold (acquire) -> give_back_remotely (release)
+  const pushed_blocks list(r.remote.exchange(0, std::memory_order_acquire));
+  if (r.told_when_pushed && !list.tells()) r.telling = true;
   r.told_when_pushed = false;
-  splice(r, word);
+  splice(r, list);
 }
 
 /// A current region that is used up.
@@ -233,9 +228,9 @@ void thread_heap::set_aside(region& r) noexcept {
   r.count = 1;
   r.state = region_state::full;
   if (r.telling) return;
-  std::uintptr_t nothing = 0;
+  std::uint64_t nothing = 0;
   // order: release, as everybody's; the owner reads nothing by it
-  if (r.remote.compare_exchange_strong(nothing, region::tell_bit, std::memory_order_release,
+  if (r.remote.compare_exchange_strong(nothing, pushed_blocks::tell_bit, std::memory_order_release,
                                        std::memory_order_relaxed)) {
     r.told_when_pushed = true;
   } else {
@@ -268,15 +263,15 @@ void thread_heap::heard_of(region& r) noexcept {
   if (r.state == region_state::current) return;
   if (r.state == region_state::leaving) return release(r);
   // order: heard_of (acquire) -> give_back_remotely (release)
-  const std::uintptr_t word = r.remote.exchange(region::tell_bit, std::memory_order_acquire);
+  const pushed_blocks list(r.remote.exchange(pushed_blocks::tell_bit, std::memory_order_acquire));
   r.told_when_pushed = true;
   if (r.state == region_state::full) {
-    if ((word & ~region::tell_bit) == 0) return;
+    if (list.count() == 0) return;
     r.count += r.hidden;
     r.hidden = 0;
     link(r);
   }
-  splice(r, word);
+  splice(r, list);
   if (r.count == 0) {
     unlink(r);
     release(r);
@@ -327,7 +322,7 @@ std::size_t thread_heap::give_back_empty() noexcept {
   const auto look_at = [&](class_regions& of, std::size_t size_class) {
     region& r = *of.current;
     if (&r == &no_region) return;
-    splice(r, r.remote.exchange(0, std::memory_order_acquire));
+    splice(r, pushed_blocks(r.remote.exchange(0, std::memory_order_acquire)));
     if (r.count != 1) return;
     of.current = &no_region;
     if (&of == &plain_[size_class]) set_granules(of, size_class);
@@ -347,14 +342,19 @@ namespace {
 void give_back_remotely(region& r, void* block) noexcept {
   thread_heap* const owner = r.owner;
   auto* const pushed = static_cast<free_block*>(block);
-  std::uintptr_t before = r.remote.load(std::memory_order_relaxed);
+  const std::size_t offset = address(block) & (region_bytes - 1);
+  std::byte* const memory = static_cast<std::byte*>(block) - offset;
+  std::uint64_t before = r.remote.load(std::memory_order_relaxed);
+  std::uint64_t after = 0;
   do {
-    pushed->next = reinterpret_cast<free_block*>(before & ~region::tell_bit);
+    const pushed_blocks list(before);
+    pushed->next = list.count() == 0 ? nullptr : reinterpret_cast<free_block*>(memory + list.newest());
+    after = list.with(offset);
     // order: give_back_remotely (release) -> refill, heard_of, collect_untold (acquire)
-  } while (!r.remote.compare_exchange_weak(before, address(pushed), std::memory_order_release,
-                                           std::memory_order_relaxed));
+  } while (
+      !r.remote.compare_exchange_weak(before, after, std::memory_order_release, std::memory_order_relaxed));
   // Otherwise the region may be another's by now.
-  if ((before & region::tell_bit) != 0) owner->tell(r);
+  if (pushed_blocks(before).tells()) owner->tell(r);
 }
 
 }  // namespace

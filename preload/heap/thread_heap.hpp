@@ -38,13 +38,21 @@ class thread_heap {
   thread_heap(const thread_heap&) = delete;
   thread_heap& operator=(const thread_heap&) = delete;
 
-  /// Aligned to 16 bytes. A block that was given back; null where allocate() is to be asked.
+  /// Aligned to 16 bytes. Null where allocate() is to be asked.
   [[nodiscard]] __attribute__((always_inline)) void* allocate_quickly(std::size_t bytes) noexcept {
+    bool zeroed = false;
+    return allocate_quickly(bytes, zeroed);
+  }
+
+  /// `zeroed` becomes true where all bytes of the block are zero.
+  [[nodiscard]] __attribute__((always_inline)) void* allocate_quickly(std::size_t bytes,
+                                                                      bool& zeroed) noexcept {
     if (bytes > dense_bytes) [[unlikely]] {
       if (bytes > index_class::largest_bytes) return nullptr;
-      return taken(*plain_[classes_by_lines[(bytes + index_class::line - 1) / index_class::line]].current);
+      return taken(*plain_[classes_by_lines[(bytes + index_class::line - 1) / index_class::line]].current,
+                   zeroed);
     }
-    return taken(*by_granules_[granules_of(bytes)]);
+    return taken(*by_granules_[granules_of(bytes)], zeroed);
   }
 
   /// Gives a block back if it is of one of this heap's plain regions; false where deallocate() is to be asked.
@@ -95,13 +103,23 @@ class thread_heap {
   };
   class at_work;
 
-  [[nodiscard]] __attribute__((always_inline)) static void* taken(region& from) noexcept {
+  /// A block that was given back, or the next that was never handed out. Null where the region has none at hand.
+  [[nodiscard]] __attribute__((always_inline)) static void* taken(region& from, bool& zeroed) noexcept {
     free_block* const block = from.free;
-    if (block == nullptr) [[unlikely]]
+    if (block != nullptr) [[likely]] {
+      from.free = block->next;
+      // Its link is read next time: from memory that was used last by somebody else, maybe.
+      __builtin_prefetch(from.free, 1);
+      ++from.count;
+      return block;
+    }
+    std::byte* const fresh = from.fresh;
+    if (fresh == from.fresh_until) [[unlikely]]
       return nullptr;
-    from.free = block->next;
+    from.fresh = fresh + from.stride;
     ++from.count;
-    return block;
+    zeroed = from.zeroed;
+    return fresh;
   }
   __attribute__((always_inline)) void push(region& r, void* block) noexcept {
     auto* const freed = static_cast<free_block*>(block);
@@ -113,18 +131,19 @@ class thread_heap {
       counted_down(r);
   }
 
-  void* refill(class_regions& of, std::size_t size_class, region_use use) noexcept;
-  void* take_fresh(region& from) noexcept;
+  bool refill(class_regions& of, std::size_t size_class, region_use use) noexcept;
+  static void begin_group(region& r) noexcept;
   region* new_region(class_regions& of, std::size_t size_class, region_use use) noexcept;
   void make_current(class_regions& of, region& r) noexcept;
   void set_granules(const class_regions& of, std::size_t size_class) noexcept;
-  void* allocate_of(class_regions& of, std::size_t size_class, region_use use) noexcept;
+  void* allocate_of(class_regions& of, std::size_t size_class, region_use use, bool& zeroed) noexcept;
+  void* allocate(std::size_t bytes, bool& zeroed) noexcept;
 
   void counted_down(region& r) noexcept;
   void link(region& r) noexcept;
   void unlink(region& r) noexcept;
   void release(region& r) noexcept;
-  std::uint32_t splice(region& r, std::uintptr_t word) noexcept;
+  static void splice(region& r, pushed_blocks list) noexcept;
   void collect_untold(region& r) noexcept;
   void set_aside(region& r) noexcept;
   void listen() noexcept;
@@ -137,8 +156,6 @@ class thread_heap {
   std::array<class_regions, index_class::count> plain_{};
   std::array<class_regions, index_class::count> aligned_{};
   heap_commons& commons_;
-  // What refill() gave, if it was never handed out and all its bytes are zero.
-  void* zeroed_ = nullptr;
   std::atomic<bool> busy_{false};
   // Others write it.
   alignas(128) std::atomic<region*> told_{nullptr};

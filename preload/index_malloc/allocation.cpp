@@ -8,6 +8,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 
 #include "preload/heap/page_source.hpp"
@@ -16,6 +17,7 @@
 namespace {
 
 using espalier::preload::allocate;
+using espalier::preload::allocate_slowly;
 using espalier::preload::give_back;
 using espalier::preload::no_heap;
 using espalier::preload::page_bytes;
@@ -33,6 +35,15 @@ constexpr std::size_t most_bytes = std::numeric_limits<std::ptrdiff_t>::max();
 void* or_enomem(void* block) noexcept {
   if (block == nullptr) errno = ENOMEM;
   return block;
+}
+
+/// By itself, so that malloc needs no frame.
+__attribute__((noinline)) void* slowly_or_enomem(std::size_t bytes) noexcept {
+  return or_enomem(allocate_slowly(bytes));
+}
+
+__attribute__((noinline)) void* slowly_zeroed_or_enomem(std::size_t bytes) noexcept {
+  return or_enomem(with_heap([=](thread_heap& heap) { return heap.allocate_zeroed(bytes); }));
 }
 
 /// Without a word on errno.
@@ -76,10 +87,8 @@ Info info_of(const thread_heaps::figures& f) noexcept {
 extern "C" {
 
 void* malloc(std::size_t bytes) noexcept {
-  void* const block = allocate(bytes);
-  if (block == nullptr) [[unlikely]]
-    errno = ENOMEM;
-  return block;
+  void* const block = this_heap->allocate_quickly(bytes);
+  return block != nullptr ? block : slowly_or_enomem(bytes);
 }
 
 void free(void* block) noexcept { give_back(block); }
@@ -89,7 +98,10 @@ void cfree(void* block) noexcept { give_back(block); }
 void* calloc(std::size_t count, std::size_t size) noexcept {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(count, size, &bytes)) return or_enomem(nullptr);
-  return or_enomem(with_heap([=](thread_heap& heap) { return heap.allocate_zeroed(bytes); }));
+  bool zeroed = false;
+  void* const block = this_heap->allocate_quickly(bytes, zeroed);
+  if (block == nullptr) return slowly_zeroed_or_enomem(bytes);
+  return zeroed ? block : std::memset(block, 0, bytes);
 }
 
 void* realloc(void* old, std::size_t bytes) noexcept { return resized(old, bytes); }

@@ -379,6 +379,41 @@ TEST_F(preload_thread_heap, finds_what_others_gave_back) {
   }
 }
 
+TEST(preload_pushed_blocks, say_where_a_list_ends_and_how_long_it_is) {
+  static_assert(pushed_blocks(0).count() == 0 && !pushed_blocks(0).tells());
+  static_assert(pushed_blocks(pushed_blocks::tell_bit).count() == 0 && pushed_blocks(1).tells());
+  // Those that are told of begin like those that are not, and need not be told of twice.
+  EXPECT_EQ(pushed_blocks(0).with(4096), pushed_blocks(pushed_blocks::tell_bit).with(4096));
+  std::uint64_t word = pushed_blocks::tell_bit;
+  for (std::size_t offset = region_bytes; offset != 0; offset -= least_align) {
+    word = pushed_blocks(word).with(offset - least_align);
+    const pushed_blocks all(word);
+    ASSERT_EQ(all.newest(), offset - least_align);
+    ASSERT_EQ(all.oldest(), region_bytes - least_align);
+    ASSERT_EQ(all.count(), (region_bytes - offset) / least_align + 1);
+    ASSERT_FALSE(all.tells());
+  }
+}
+
+TEST_F(preload_thread_heap, gives_out_what_others_gave_back_with_what_is_left) {
+  // The list of the others' blocks goes in front of one that is not empty.
+  thread_heap& other = *heaps.adopt();
+  std::vector<void*> blocks;
+  while (heaps.count().regions < 3) blocks.push_back(allocate(mine, 300));
+  std::set<void*> freed;
+  region* const full = region_of(blocks.front());
+  ASSERT_EQ(full->state, region_state::full);
+  int turn = 0;
+  for (void* const b : blocks) {
+    if (region_of(b) != full || freed.size() == 40) continue;
+    freed.insert(b);
+    give_back(turn++ % 2 == 0 ? other : mine, b);
+  }
+  std::set<void*> again;
+  while (heaps.count().regions < 4) again.insert(allocate(mine, 300));
+  for (void* const b : freed) EXPECT_TRUE(again.contains(b));
+}
+
 TEST_F(preload_thread_heap, gives_regions_back_that_others_emptied) {
   thread_heap& other = *heaps.adopt();
   std::vector<void*> blocks;
