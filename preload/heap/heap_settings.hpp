@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace espalier::preload {
 
@@ -9,6 +10,7 @@ struct heap_settings {
   bool prefault = false;
   bool huge = false;
   std::size_t keep = std::size_t{32} << 20U;  ///< bytes of empty memory
+  std::uint64_t decay = 1000;                 ///< milliseconds that more than these stay
   bool stats = false;
 };
 

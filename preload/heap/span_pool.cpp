@@ -1,5 +1,8 @@
 #include "preload/heap/span_pool.hpp"
 
+#include <time.h>
+
+#include <algorithm>
 #include <bit>
 
 namespace espalier::preload {
@@ -17,6 +20,12 @@ constexpr std::size_t lowest(set of) noexcept {
   return 64 + static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(of >> 64)));
 }
 
+constexpr std::size_t highest(set of) noexcept {
+  const auto high = static_cast<std::uint64_t>(of >> 64);
+  return static_cast<std::size_t>(high != 0 ? 127 - std::countl_zero(high)
+                                            : 63 - std::countl_zero(static_cast<std::uint64_t>(of)));
+}
+
 constexpr std::size_t size(set of) noexcept {
   return static_cast<std::size_t>(std::popcount(static_cast<std::uint64_t>(of)) +
                                   std::popcount(static_cast<std::uint64_t>(of >> 64)));
@@ -32,7 +41,32 @@ constexpr std::size_t row_in(set of, std::size_t regions) noexcept {
   return of == 0 ? 0 : lowest(of);
 }
 
+/// The longest row that ends with the last.
+struct last_row {
+  std::size_t number;
+  std::size_t regions;
+
+  /// At most so many, of a set that is not empty.
+  [[nodiscard]] static constexpr last_row of(set all, std::size_t most) noexcept {
+    const std::size_t last = highest(all);
+    std::size_t first = last;
+    while (last - first + 1 < most && (all >> (first - 1) & 1) != 0) --first;
+    return {first, last - first + 1};
+  }
+};
+
+std::uint64_t milliseconds() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1000 + static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
+}
+
 }  // namespace
+
+void span_pool::set_dirty(std::size_t regions) noexcept {
+  dirty_.store(regions, std::memory_order_relaxed);
+  idle_ = std::min(idle_, regions);
+}
 
 region* span_pool::take_from(span& s, std::size_t number, std::size_t regions, bool& zeroed) noexcept {
   const set taken = row(number, regions);
@@ -41,12 +75,21 @@ region* span_pool::take_from(span& s, std::size_t number, std::size_t regions, b
   s.free &= ~taken;
   s.dirty &= ~taken;
   free_ -= regions;
-  dirty_.store(dirty_.load(std::memory_order_relaxed) - dirty, std::memory_order_relaxed);
+  set_dirty(dirty_.load(std::memory_order_relaxed) - dirty);
   return &s.slot(number);
 }
 
 region* span_pool::take(std::size_t regions, bool& zeroed) noexcept {
-  const futex_guard guard(lock_);
+  region* taken = nullptr;
+  {
+    const futex_guard guard(lock_);
+    taken = find(regions, zeroed);
+  }
+  if (dirty_.load(std::memory_order_relaxed) > keep_) discard_idle();
+  return taken;
+}
+
+region* span_pool::find(std::size_t regions, bool& zeroed) noexcept {
   if (dirty_.load(std::memory_order_relaxed) >= regions) {
     for (span* s = spans_; s != nullptr; s = s->next) {
       if (const std::size_t number = row_in(s->dirty, regions)) return take_from(*s, number, regions, zeroed);
@@ -88,14 +131,51 @@ void span_pool::give_back(region& first, std::size_t regions) noexcept {
   span& s = *span::of(&first);
   const std::size_t number = span::number_of(first);
   // Before they are free, when nobody else can take them. relaxed: a bound that may be missed by a little.
-  const bool keep = dirty_.load(std::memory_order_relaxed) + regions <= keep_;
+  const bool within = dirty_.load(std::memory_order_relaxed) + regions <= keep_;
+  const bool keep = within || period_ != 0;
   if (!keep) page_source::discard(s.memory(number), regions * region_bytes);
-  const futex_guard guard(lock_);
-  s.free |= row(number, regions);
-  free_ += regions;
-  if (!keep) return;
-  s.dirty |= row(number, regions);
-  dirty_.store(dirty_.load(std::memory_order_relaxed) + regions, std::memory_order_relaxed);
+  {
+    const futex_guard guard(lock_);
+    s.free |= row(number, regions);
+    free_ += regions;
+    if (keep) {
+      s.dirty |= row(number, regions);
+      set_dirty(dirty_.load(std::memory_order_relaxed) + regions);
+    }
+  }
+  if (keep && !within) discard_idle();
+}
+
+/// At the end of a period, gives the system what was idle throughout, and is more than is kept. As rows that are taken
+/// meanwhile: nobody waits for the system.
+void span_pool::discard_idle() noexcept {
+  const std::uint64_t now = milliseconds();
+  std::size_t left = 0;
+  {
+    const futex_guard guard(lock_);
+    if (now - idle_since_ < period_) return;
+    left = idle_ > keep_ ? idle_ - keep_ : 0;
+    idle_since_ = now;
+    idle_ = dirty_.load(std::memory_order_relaxed);
+  }
+  while (left != 0) {
+    lock_.lock();
+    // The span that take() comes to last.
+    span* from = nullptr;
+    for (span* s = spans_; s != nullptr; s = s->next) {
+      if (s->dirty != 0) from = s;
+    }
+    if (from == nullptr) return lock_.unlock();
+    const last_row gone = last_row::of(from->dirty, left);
+    bool zeroed = false;
+    region* const first = take_from(*from, gone.number, gone.regions, zeroed);
+    lock_.unlock();
+    page_source::discard(from->memory(gone.number), gone.regions * region_bytes);
+    left -= gone.regions;
+    const futex_guard guard(lock_);
+    span::of(first)->free |= row(gone.number, gone.regions);
+    free_ += gone.regions;
+  }
 }
 
 std::size_t span_pool::discard_empty() noexcept {
@@ -110,7 +190,7 @@ std::size_t span_pool::discard_empty() noexcept {
       s->dirty &= ~row(number, regions);
     }
   }
-  dirty_.store(0, std::memory_order_relaxed);
+  set_dirty(0);
   return given;
 }
 
@@ -131,7 +211,7 @@ void span_pool::unmap_all() noexcept {
     pages_.unmap(gone, span::bytes);
   }
   free_ = 0;
-  dirty_.store(0, std::memory_order_relaxed);
+  set_dirty(0);
 }
 
 }  // namespace espalier::preload

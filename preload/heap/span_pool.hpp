@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "preload/heap/address_registry.hpp"
 #include "preload/heap/page_source.hpp"
@@ -11,7 +12,8 @@
 namespace espalier::preload {
 
 /// Regions, by themselves and in rows, out of spans that are never unmapped. Empty regions keep their memory up to
-/// a bound, and are taken again first. Any thread; a lock and a search of the spans' sets for each.
+/// a bound, and beyond it for a while: what nobody asked for in a whole period goes back to the system with the
+/// next call. They are taken again first. Any thread; a lock and a search of the spans' sets for each.
 class span_pool {
  public:
   constexpr span_pool(address_registry& registry, page_source& pages) noexcept
@@ -21,8 +23,10 @@ class span_pool {
 
   static constexpr std::size_t most_regions = span::slots - 1;
 
-  /// Bytes of empty regions that keep their memory.
+  /// Bytes of empty regions that keep their memory for ever.
   void set_keep(std::size_t bytes) noexcept { keep_ = bytes / region_bytes; }
+  /// For how long others do. 0: not at all.
+  void set_period(std::uint64_t milliseconds) noexcept { period_ = milliseconds; }
   void set_huge(bool wanted) noexcept { huge_ = wanted; }
 
   /// So many regions in a row, at most most_regions; null where there is no memory. `zeroed` says whether all bytes
@@ -60,8 +64,11 @@ class span_pool {
   [[nodiscard]] futex_lock& lock() noexcept { return lock_; }
 
  private:
+  region* find(std::size_t regions, bool& zeroed) noexcept;
   region* take_from(span& s, std::size_t number, std::size_t regions, bool& zeroed) noexcept;
   bool add_span() noexcept;
+  void discard_idle() noexcept;
+  void set_dirty(std::size_t regions) noexcept;
 
   address_registry& registry_;
   page_source& pages_;
@@ -69,8 +76,12 @@ class span_pool {
   span* spans_ = nullptr;
   std::size_t keep_ = 0;
   bool huge_ = false;
+  std::uint64_t period_ = 0;
   std::size_t free_ = 0;
   std::atomic<std::size_t> dirty_{0};  // written under the lock
+  // So many regions had memory all the time since then.
+  std::size_t idle_ = 0;
+  std::uint64_t idle_since_ = 0;
 };
 
 }  // namespace espalier::preload

@@ -61,6 +61,7 @@ void start() noexcept {
   commons.prefault = settings.prefault;
   commons.spans.set_huge(settings.huge);
   commons.spans.set_keep(settings.keep);
+  commons.spans.set_period(settings.decay);
   started.store(true, std::memory_order_release);
 }
 

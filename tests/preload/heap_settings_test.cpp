@@ -31,15 +31,18 @@ TEST(heap_settings, are_what_they_are_without_variables) {
   read_heap_settings(nullptr, got, [](const char*) { FAIL(); });
   EXPECT_FALSE(got.prefault || got.huge || got.stats);
   EXPECT_EQ(got.keep, std::size_t{32} << 20U);
+  EXPECT_EQ(got.decay, 1000U);
   EXPECT_EQ(read({"PATH=/bin", "ESPALIER_MALLOC", "ESPALIER_MALLOC_KEEP"}).keep, got.keep);
   EXPECT_THAT(complaints, IsEmpty());
 }
 
 TEST(heap_settings, are_read) {
-  const heap_settings got = read({"ESPALIER_MALLOC_PREFAULT=1", "ESPALIER_MALLOC_HUGE=1", "A=B",
-                                  "ESPALIER_MALLOC_KEEP=7", "ESPALIER_MALLOC_STATS=1"});
+  const heap_settings got =
+      read({"ESPALIER_MALLOC_PREFAULT=1", "ESPALIER_MALLOC_HUGE=1", "A=B", "ESPALIER_MALLOC_KEEP=7",
+            "ESPALIER_MALLOC_DECAY=250", "ESPALIER_MALLOC_STATS=1"});
   EXPECT_TRUE(got.prefault && got.huge && got.stats);
   EXPECT_EQ(got.keep, std::size_t{7} << 20U);
+  EXPECT_EQ(got.decay, 250U);
   EXPECT_THAT(complaints, IsEmpty());
   EXPECT_FALSE(read({"ESPALIER_MALLOC_STATS=1", "ESPALIER_MALLOC_STATS=0"}).stats);
   EXPECT_EQ(read({"ESPALIER_MALLOC_KEEP=0"}).keep, 0U);
@@ -57,10 +60,15 @@ TEST(heap_settings, that_are_wrong_are_named_and_left_out) {
     EXPECT_EQ(read({std::string("ESPALIER_MALLOC_KEEP=") + wrong}).keep, std::size_t{32} << 20U);
     EXPECT_THAT(complaints, ElementsAre(HasSubstr("KEEP is not a number of MiB"))) << wrong;
   }
+  for (const char* const wrong : {"", "1s", "4294967297"}) {
+    EXPECT_EQ(read({std::string("ESPALIER_MALLOC_DECAY=") + wrong}).decay, 1000U);
+    EXPECT_THAT(complaints, ElementsAre(HasSubstr("DECAY is not a number of milliseconds"))) << wrong;
+  }
+  EXPECT_EQ(read({"ESPALIER_MALLOC_DECAY=0"}).decay, 0U);
   EXPECT_EQ(read({"ESPALIER_MALLOC_KEEP=134217728"}).keep, std::size_t{1} << 47U);
   static_cast<void>(read({"ESPALIER_MALLOC_STATS=x", "ESPALIER_MALLOC_HUGE=x", "ESPALIER_MALLOC_KEEPS=1"}));
   EXPECT_THAT(complaints, ElementsAre(HasSubstr("STATS is neither"), HasSubstr("HUGE is neither"),
-                                      HasSubstr("other than PREFAULT, HUGE, KEEP and STATS")));
+                                      HasSubstr("other than PREFAULT, HUGE, KEEP, DECAY and STATS")));
 }
 
 }  // namespace

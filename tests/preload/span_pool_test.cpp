@@ -4,10 +4,12 @@
 #include <sys/resource.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "heap_fixture.hpp"
@@ -89,6 +91,64 @@ TEST_F(preload_span_pool, keeps_the_memory_of_so_many_regions_and_takes_these_fi
   EXPECT_EQ(take(1), all[2]);
   EXPECT_TRUE(zeroed);
   for (std::size_t i = 0; i < region_bytes; ++i) ASSERT_EQ(memory(all[2])[i], std::byte{0}) << i;
+}
+
+TEST_F(preload_span_pool, keeps_more_than_that_while_it_is_taken_again) {
+  pool.set_keep(region_bytes);
+  constexpr std::uint64_t an_hour = 3'600'000;
+  pool.set_period(an_hour);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<region*> all;
+    for (int i = 0; i < 4; ++i) {
+      all.push_back(take(1));
+      EXPECT_EQ(zeroed, round == 0);
+    }
+    for (region* const r : all) pool.give_back(*r, 1);
+    EXPECT_EQ(pool.count().kept_regions, 4U);
+  }
+}
+
+TEST_F(preload_span_pool, gives_back_what_was_idle_for_a_period) {
+  const auto after_a_period = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  pool.set_keep(region_bytes);
+  pool.set_period(1);
+  std::vector<region*> all;
+  for (int i = 0; i < 8; ++i) all.push_back(take(1));
+  for (region* const r : all) std::memset(memory(r), 1, region_bytes);
+  region* const used = all.back();
+  all.pop_back();
+  const auto take_and_give_back = [&] {
+    region* const r = take(1);
+    pool.give_back(*r, 1);
+  };
+  for (region* const r : all) pool.give_back(*r, 1);
+  // Whatever periods there were so far, one has begun with less than all: the next but one finds what nobody took.
+  for (int period = 0; period < 3; ++period) {
+    after_a_period();
+    take_and_give_back();
+  }
+  EXPECT_EQ(pool.count().kept_regions, 2U) << "the one that is kept, and the one that was taken";
+  // The first of them, for that is taken first.
+  EXPECT_EQ(take(2), all[0]);
+  EXPECT_FALSE(zeroed);
+  EXPECT_EQ(take(1), all[2]);
+  EXPECT_TRUE(zeroed);
+  EXPECT_EQ(memory(all[2])[region_bytes - 1], std::byte{0});
+  EXPECT_EQ(*memory(used), std::byte{1}) << "it is not empty";
+  EXPECT_EQ(pool.count().free_regions, span_pool::most_regions - 4);
+}
+
+TEST_F(preload_span_pool, gives_back_no_more_than_was_idle_throughout) {
+  pool.set_period(1);
+  std::vector<region*> all;
+  for (int i = 0; i < 6; ++i) all.push_back(take(1));
+  for (region* const r : all) pool.give_back(*r, 1);
+  for (int period = 0; period < 3; ++period) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    region* const four = take(4);
+    pool.give_back(*four, 4);
+  }
+  EXPECT_EQ(pool.count().kept_regions, 4U);
 }
 
 TEST_F(preload_span_pool, gives_the_memory_of_empty_regions_back) {
