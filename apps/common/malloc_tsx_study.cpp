@@ -24,9 +24,9 @@ constexpr double told_apart = 1.1;
 constexpr double nearly_all = 0.98;
 constexpr double nearly_none = 0.01;
 
-judgement unknown(std::string why) { return {std::move(why), agreement::not_measurable}; }
-judgement told(std::string sentence, bool agrees) {
-  return {std::move(sentence), agrees ? agreement::agrees : agreement::differs};
+judgement unknown(const std::string& why) { return {why + '.', agreement::not_measurable}; }
+judgement told(const std::string& sentence, bool agrees) {
+  return {sentence + '.', agrees ? agreement::agrees : agreement::differs};
 }
 
 /// "496, 504, 512" or "none", or the first of many and how many there are.
@@ -119,7 +119,7 @@ judgement index_aware_is_never_hit(const placed_readings& measured, std::uint64_
                             listed(bad));
     good = good && bad.empty();
   }
-  return told(std::move(sentence), good);
+  return told(sentence, good);
 }
 
 judgement chance_is_between(const placed_readings& measured, unsigned ways) {
@@ -135,7 +135,7 @@ judgement chance_is_between(const placed_readings& measured, unsigned ways) {
   if (has_transactions(measured))
     sentence += fmt::format("; fewer than 5 % of the sections commit at {} sizes with random",
                             failing(measured, random_padding, 0.05).size());
-  return told(std::move(sentence), ours.size() <= hit.size() && hit.size() <= without.size());
+  return told(sentence, ours.size() <= hit.size() && hit.size() <= without.size());
 }
 
 judgement chance_fails(const placed_readings& measured, unsigned ways) {
@@ -148,7 +148,7 @@ judgement chance_fails(const placed_readings& measured, unsigned ways) {
   if (has_transactions(measured))
     sentence += fmt::format("; fewer than 5 % of the sections commit at {}",
                             failing(measured, random_padding, 0.05).size());
-  return told(std::move(sentence), 2 * hit > all);
+  return told(sentence, 2 * hit > all);
 }
 
 }  // namespace

@@ -323,7 +323,7 @@ ordered_json series_of(const placed_readings& readings, const std::set<std::stri
   return all;
 }
 
-ordered_json charts_of(const study_panel_of_sizes& panel) {
+ordered_json charts_of(const study_panel_of_sizes& panel, unsigned ways) {
   ordered_json charts = ordered_json::array();
   const placed_readings& readings = panel.readings;
   charts.push_back(chart(
@@ -333,7 +333,7 @@ ordered_json charts_of(const study_panel_of_sizes& panel) {
       series_of(readings, {"tts", "tle"}, true, [&](const point& at, const placed_reading&) {
         return readings.ratio(at, {reference_malloc, reference_locks, at.size});
       })));
-  if (panel.nodes != 0)
+  if (panel.nodes != 0) {
     charts.push_back(
         chart("Nodes at the fullest index",
               "How many nodes begin at the L1 index at which most do. Above the ways of the cache no "
@@ -341,6 +341,8 @@ ordered_json charts_of(const study_panel_of_sizes& panel) {
               "nodes", series_of(readings, {"tts"}, false, [](const point&, const placed_reading& r) {
                 return std::optional(static_cast<double>(r.largest_load));
               })));
+    charts.back()["limit"] = {{"y", ways}, {"name", "ways of the L1 cache"}};
+  }
   if (auto shares = series_of(readings, {"tle"}, false,
                               [](const point&, const placed_reading& r) { return r.committed; });
       !shares.empty())
@@ -357,14 +359,17 @@ ordered_json charts_of(const study_panel_of_sizes& panel) {
   return charts;
 }
 
-ordered_json panel_json(const study_panel_of_sizes& panel, const malloc_choice& mallocs) {
-  ordered_json j{
-      {"id", panel.id}, {"title", panel.title}, {"summary", panel.summary}, {"charts", charts_of(panel)}};
+ordered_json panel_json(const study_panel_of_sizes& panel, const malloc_choice& mallocs, unsigned ways) {
+  ordered_json j{{"id", panel.id},
+                 {"title", panel.title},
+                 {"summary", panel.summary},
+                 {"charts", charts_of(panel, ways)}};
   j["missing"] = ordered_json::array();
   for (const missing_malloc& m : mallocs.missing) j["missing"].push_back({{"map", m.name}, {"why", m.why}});
   j["findings"] = ordered_json::array();
   for (const curve_finding& f : panel.findings)
-    j["findings"].push_back({{"paper", f.of_paper ? f.claim : fmt::format("{}: {}", f.source(), f.claim)},
+    j["findings"].push_back({{"paper", f.claim},
+                             {"of_paper", f.of_paper},
                              {"ours", f.ours.sentence},
                              {"verdict", to_string(f.ours.verdict)}});
   return j;
@@ -465,11 +470,13 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
 
   auto results = ordered_json::parse(workload::to_json(workload::gather_context(o.seed, o.pin), {}));
   results["context"]["study"] = malloc_tsx::study_name;
+  // That of the command, which measures nothing itself.
+  results["context"].erase("malloc");
   results["study"] = {
       {"name", malloc_tsx::study_name}, {"title", malloc_tsx::title}, {"paper", malloc_tsx::paper}};
   results["study"]["figures"] = ordered_json::array();
   for (const study_panel_of_sizes& panel : panels) {
-    results["study"]["figures"].push_back(panel_json(panel, s.mallocs));
+    results["study"]["figures"].push_back(panel_json(panel, s.mallocs, s.l1.ways));
     for (const auto& entry : panel.entries) results["benchmarks"].push_back(entry);
   }
   files.write(results);
