@@ -33,8 +33,9 @@ def main(arguments: Sequence[str]) -> int:
         return FAILED
     what = f"{text.plural(len(loaded.study.figures), 'figure')}, " if loaded.study else ""
     maps = len({m.label for m in loaded.measurements})
-    print(f"{options.output}: {what}{text.plural(len(loaded.workloads), 'workload')}, "
-          f"{text.plural(maps, 'map')}, {written / 1e6:.1f} MB")
+    held = text.plural(len(loaded.placed), "measurement") if loaded.placed else \
+        f"{text.plural(len(loaded.workloads), 'workload')}, {text.plural(maps, 'map')}"
+    print(f"{options.output}: {what}{held}, {written / 1e6:.1f} MB")
     return 0
 
 
@@ -55,8 +56,8 @@ def parser() -> argparse.ArgumentParser:
 
             The layout that `espalier inspect` writes by --json becomes a page of its own.
 
-            The study that `--study atc18` writes becomes an index, and beside it a page for each
-            of its figures.
+            The study that `--study atc18` or `malloc-tsx` writes becomes an index, and beside it a
+            page for each of its figures.
 
             Several files become one page. Entries are told apart by workload, map and threads;
             where two files hold the same, their maps carry the file's name. Ratios between two

@@ -320,14 +320,20 @@ def percentile_axis(traces: Sequence[Json]) -> Json:
 
 
 def duration_axis(traces: Sequence[Json]) -> Json:
-    durations = [y for trace in traces for y in trace["y"]]
-    low, high = math.log10(min(durations)), math.log10(max(durations))
+    return logarithmic_axis("latency", [y for trace in traces for y in trace["y"]],
+                            lambda tick: text.duration(tick, 1), 2)
+
+
+def logarithmic_axis(title: str, values: Iterable[float], shown: Callable[[float], str], decades: float) -> Json:
+    """Over fewer decades than those, ticks stand between the powers of ten too."""
+    logarithms = [math.log10(value) for value in values]
+    low, high = min(logarithms), max(logarithms)
     powers = range(math.floor(low), math.ceil(high) + 1)
-    steps = (1, 2, 5) if high - low < 2 else (1,)
+    steps = (1, 2, 5) if high - low < decades else (1,)
     ticks = [step * 10.0 ** power for power in powers for step in steps]
     pad = max(0.08, (high - low) * 0.04)
-    return {"type": "log", "title": {"text": "latency"}, "tickvals": ticks,
-            "ticktext": [text.duration(tick, 1) for tick in ticks],
+    return {"type": "log", "title": {"text": title}, "tickvals": ticks,
+            "ticktext": [shown(tick) for tick in ticks],
             "range": [low - pad, high + pad]}
 
 

@@ -59,6 +59,7 @@ class Grid:
     keys: list[Key]
     rows: list[Row]
     tall: bool = False
+    told: str = "the table below holds the numbers by type"
 
     def json(self) -> Json:
         return {"columns": self.columns, "colours": [key.colour for key in self.keys],
@@ -72,11 +73,11 @@ def chart(grid: Grid) -> Markup:
                     type="button", data_key=str(place), aria_pressed="false")
             for place, key in enumerate(grid.keys) if place in used]
     return element(
-        "figure", element("figcaption", element("p", grid.caption)),
+        "figure", element("figcaption", element("p", grid.caption)) if grid.caption else None,
         element("div", keys, class_="series", role="group", aria_label=f"Show one kind of {grid.title}"),
         element("div", class_="grid tall" if grid.tall else "grid", id=grid.id, data_grid=grid.id,
                 tabindex="0", role="application",
-                aria_label=f"{grid.title}. Arrow keys go from cell to cell; the table below holds the numbers by type."),
+                aria_label=f"{grid.title}. Arrow keys go from cell to cell; {grid.told}."),
         element("p", "Point at a cell, or go to it with the arrow keys.", class_="note reading",
                 aria_live="polite"),
         element("noscript", element("p", "The figure needs JavaScript; the tables hold the numbers.",

@@ -215,8 +215,8 @@ def cautions(results: Results) -> list[str]:
             found.append(f"{at}frequency scaling was on, so the clock may have changed between "
                          "maps.")
         cpus: Any = context.get("num_cpus")
-        busiest = max((m.threads for m in results.measurements
-                       if results.files[m.file] == name), default=0)
+        busiest = max([m.threads for m in results.measurements if results.files[m.file] == name]
+                      + [one.threads for one in results.placed], default=0)
         if _is_count(cpus) and busiest > cpus:
             found.append(f"{at}{busiest} threads ran on {text.plural(cpus, 'CPU')}; beyond that "
                          "number they take turns, and latencies hold the waiting.")
@@ -227,6 +227,10 @@ def cautions(results: Results) -> list[str]:
     if 0 < repetitions < 3:
         found.append(f"Some maps ran {text.plural(repetitions, 'repetition')} only; the spread "
                      "cannot be trusted below three.")
+    rounds = min((one.rounds for one in results.placed), default=0)
+    if 0 < rounds < 3:
+        found.append(f"Some programs ran {text.plural(rounds, 'round')} only; the spread cannot be "
+                     "trusted below three.")
     return found
 
 

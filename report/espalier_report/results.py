@@ -116,13 +116,68 @@ class Finding:
     paper: str
     ours: str
     verdict: str
-    keys: int
+    keys: int | None
     machine: str
+    of_paper: bool = True
+
+
+@dataclass(frozen=True)
+class Series:
+    """A curve; the name is that of a malloc, or "malloc, locks"."""
+    name: str
+    points: list[tuple[float, float]]
+
+    @property
+    def malloc(self) -> str:
+        return self.name.partition(", ")[0]
+
+    @property
+    def locks(self) -> str:
+        return self.name.partition(", ")[2]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What curves are held against."""
+    y: float
+    name: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    title: str
+    caption: str
+    x: str
+    y: str
+    series: list[Series]
+    limit: Limit | None
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What came of one malloc, under one kind of locks, with nodes of one size."""
+    figure: str
+    malloc: str
+    locks: str
+    size: int
+    threads: int
+    rounds: int
+    wall: Spread | None
+    cpu: Spread | None
+    loads: list[int]
+    largest_load: float | None
+    committed: float | None
+    capacity_aborts: float | None
+    resident_kib: float | None
+
+    @property
+    def label(self) -> str:
+        return f"{self.malloc}, {self.locks}"
 
 
 @dataclass(frozen=True)
 class StudyFigure:
-    """A figure of a paper; its measurements are those of the workloads."""
+    """A figure of a paper; its measurements are those of the workloads, or it has charts of its own."""
     id: str
     title: str
     summary: str
@@ -130,6 +185,7 @@ class StudyFigure:
     node_bytes: dict[str, int]
     missing: list[tuple[str, str]]
     findings: list[Finding]
+    charts: list[Chart] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -139,6 +195,7 @@ class Study:
     simulated: bool
     figures: list[StudyFigure]
     contexts: list[Object]
+    charted: bool = False
 
 
 @dataclass
@@ -149,6 +206,7 @@ class Results:
     latencies: list[Latency] = field(default_factory=list)
     calibration: list[Calibrated] = field(default_factory=list)
     study: Study | None = None
+    placed: list[Placed] = field(default_factory=list)
 
     @property
     def simulated(self) -> bool:
@@ -236,7 +294,9 @@ class _Reader:
             if _simulated(entry) != self.simulated:
                 self.fail(f"benchmarks[{index}].simulated",
                           "must be what the context says: a file is simulated or measured, never both")
-        results.measurements += self.measurements(entries)
+        charted = _is_charted(document.get("study"))
+        if not charted:
+            results.measurements += self.measurements(entries)
         results.calibration += [
             self.calibrated(entry, f"calibration[{index}]")
             for index, entry in enumerate(self.objects(document, "calibration", True))]
@@ -251,7 +311,11 @@ class _Reader:
             seen.add(key)
         results.latencies += latencies
         if "study" in document:
-            results.study = self.study(document["study"])
+            results.study = self.study(document["study"], charted)
+        if results.study and charted:
+            ids = {figure.id for figure in results.study.figures}
+            results.placed = [self.placed(entry, f"benchmarks[{index}]", ids)
+                              for index, entry in enumerate(entries)]
 
     def fail(self, where: str, expectation: str) -> NoReturn:
         raise ResultsError(f"{self.path}: '{where}' {expectation}; {EXPECTED}")
@@ -368,17 +432,17 @@ class _Reader:
                           self.text(entry, "map", where), self.text(entry, "reference", where),
                           *ratios)
 
-    def study(self, given: Any) -> Study:
+    def study(self, given: Any, charted: bool) -> Study:
         if not isinstance(given, dict):
             self.fail("study", "must be an object")
-        found = [self.study_figure(entry, f"study.figures[{index}]")
+        found = [self.study_figure(entry, f"study.figures[{index}]", charted)
                  for index, entry in enumerate(self.objects(given, "figures", False, "study."))]
         if len({figure.id for figure in found}) != len(found):
             self.fail("study.figures", "must have an id each")
         return Study(self.text(given, "title", "study"), self.text(given, "paper", "study"),
-                     self.simulated, found, self.objects(given, "contexts", True, "study."))
+                     self.simulated, found, self.objects(given, "contexts", True, "study."), charted)
 
-    def study_figure(self, entry: Object, where: str) -> StudyFigure:
+    def study_figure(self, entry: Object, where: str, charted: bool) -> StudyFigure:
         # The id becomes a file's name.
         id_ = self.text(entry, "id", where)
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", id_):
@@ -390,22 +454,90 @@ class _Reader:
         return StudyFigure(
             id_, self.text(entry, "title", where), self.text(entry, "summary", where),
             [self.text(panel, "workload", f"{where}.panels[{index}]")
-             for index, panel in enumerate(self.objects(entry, "panels", False, at))], sizes,
+             for index, panel in enumerate(self.objects(entry, "panels", charted, at))], sizes,
             [(self.text(gap, "map", f"{where}.missing[{index}]"),
               self.text(gap, "why", f"{where}.missing[{index}]"))
              for index, gap in enumerate(self.objects(entry, "missing", False, at))],
-            [self.finding(finding, f"{where}.findings[{index}]")
-             for index, finding in enumerate(self.objects(entry, "findings", False, at))])
+            [self.finding(finding, f"{where}.findings[{index}]", charted)
+             for index, finding in enumerate(self.objects(entry, "findings", False, at))],
+            [self.chart(chart, f"{where}.charts[{index}]")
+             for index, chart in enumerate(self.objects(entry, "charts", not charted, at))])
 
-    def finding(self, entry: Object, where: str) -> Finding:
+    def finding(self, entry: Object, where: str, charted: bool) -> Finding:
         verdict = entry.get("verdict")
         if verdict not in VERDICTS:
             self.fail(f"{where}.verdict", f"must be one of {', '.join(VERDICTS)}")
         keys = self.number(entry, "keys", where)
-        if keys is None:
+        if keys is None and not charted:
             self.fail(f"{where}.keys", "must be a number")
+        of_paper = entry.get("of_paper", True)
+        if not isinstance(of_paper, bool):
+            self.fail(f"{where}.of_paper", "must be true or false")
         return Finding(self.text(entry, "paper", where), self.text(entry, "ours", where), verdict,
-                       int(keys), _plain(entry.get("machine")))
+                       None if keys is None else int(keys), _plain(entry.get("machine")), of_paper)
+
+    def chart(self, entry: Object, where: str) -> Chart:
+        series = [self.series(one, f"{where}.series[{index}]")
+                  for index, one in enumerate(self.objects(entry, "series", False, f"{where}."))]
+        if not series:
+            self.fail(f"{where}.series", "must hold at least one")
+        if len({one.name for one in series}) != len(series):
+            self.fail(f"{where}.series", "must have a name each")
+        limit: Any = entry.get("limit")
+        return Chart(*(self.text(entry, key, where) for key in ("title", "caption", "x", "y")), series,
+                     None if limit is None else self.limit(limit, f"{where}.limit"))
+
+    def series(self, entry: Object, where: str) -> Series:
+        points: Any = entry.get("points")
+        if not isinstance(points, list) or not points or not all(map(_is_pair, points)) or \
+                any(one[0] >= other[0] for one, other in zip(points, points[1:])):
+            self.fail(f"{where}.points", "must be a list of [x, y] in ascending order of x, at least one, with x "
+                                         "positive and y not negative")
+        return Series(self.text(entry, "name", where), [(float(x), float(y)) for x, y in points])
+
+    def limit(self, given: Any, where: str) -> Limit:
+        if not isinstance(given, dict):
+            self.fail(where, "must be an object with 'y' and 'name'")
+        y = self.number(given, "y", where)
+        if y is None:
+            self.fail(f"{where}.y", "must be a number")
+        return Limit(y, self.text(given, "name", where))
+
+    def placed(self, entry: Object, where: str, figures: set[str]) -> Placed:
+        figure = self.text(entry, "name", where).partition("/")[0]
+        if figure not in figures:
+            self.fail(f"{where}.name", "must begin with the id of one of the study's figures and '/'")
+        size = self.number(entry, "size", where)
+        if size is None or not size.is_integer():
+            self.fail(f"{where}.size", "must be a whole number of bytes")
+        loads: Any = entry.get("loads", UNAVAILABLE)
+        if loads == UNAVAILABLE:
+            loads = []
+        if not isinstance(loads, list) or not all(map(_is_count, loads)):
+            self.fail(f"{where}.loads", "must be a list of whole numbers, not negative")
+        committed = self.number(entry, "committed", where)
+        if committed is not None and committed > 1:
+            self.fail(f"{where}.committed", "must be a share from 0 to 1")
+        wall, cpu = (self.rounds(entry, f"rounds_{key}_ns", where) for key in ("wall", "cpu"))
+        return Placed(
+            figure, self.text(entry, "malloc", where), self.text(entry, "locks", where), int(size),
+            self.threads(entry, where), max(len(wall), len(cpu)),
+            self.over_rounds(entry, "real_time", wall, where), self.over_rounds(entry, "cpu_time", cpu, where),
+            loads, self.number(entry, "largest_load", where), committed,
+            self.number(entry, "capacity_aborts", where), self.number(entry, "resident_kib", where))
+
+    def rounds(self, entry: Object, key: str, where: str) -> list[float]:
+        value: Any = entry.get(key, [])
+        if not isinstance(value, list) or not all(is_finite(one) and one >= 0 for one in value):
+            self.fail(f"{where}.{key}", "must be a list of non-negative numbers")
+        return [float(one) for one in value]
+
+    def over_rounds(self, entry: Object, key: str, rounds: list[float], where: str) -> Spread | None:
+        """What was stated, where no rounds were."""
+        if len(rounds) > 1:
+            return Spread(statistics.median(rounds), min(rounds), max(rounds))
+        stated = self.time(entry, key, where)
+        return None if stated is None else Spread(stated)
 
     def repetitions(self, group: list[tuple[str, Object]], runs: list[Any]) -> int:
         stated = (self.number(entry, "repetitions", where) for where, entry in group)
@@ -476,6 +608,21 @@ def is_finite(value: Any) -> bool:
 def _is_point(point: Any) -> bool:
     return isinstance(point, list) and len(point) == 2 and all(map(is_finite, point)) and \
         0 <= point[0] <= 1 and point[1] >= 0
+
+
+def _is_pair(point: Any) -> bool:
+    return isinstance(point, list) and len(point) == 2 and all(map(is_finite, point)) and \
+        point[0] > 0 and point[1] >= 0
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_charted(study: Any) -> bool:
+    """Whether figures bring charts of their own, over measurements of another shape than those of maps."""
+    figures = study.get("figures") if isinstance(study, dict) else None
+    return isinstance(figures, list) and any(isinstance(one, dict) and "charts" in one for one in figures)
 
 
 def _plain(value: Any) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from espalier_report import figures, page, simulated, tables, text
+from espalier_report import charted, figures, grids, page, simulated, tables, text
 from espalier_report.figures import Figure, Json, View
 from espalier_report.markup import Content, Markup, element
-from espalier_report.page import Part
+from espalier_report.page import Drawn, Part
 from espalier_report.results import Finding, Measurement, Results, Study, StudyFigure
 from espalier_report.tables import Column
 
@@ -45,11 +45,16 @@ def pages(results: Results, index: str, plotly: str) -> list[Page]:
 def figure_page(results: Results, study: Study, figure: StudyFigure, index: str,
                 plotly: str) -> str:
     shown = part_of(results, study, figure)
-    drawn = pairs(shown, figure)
     parts: list[Part | None] = [Part("findings", "The paper and here", [
         absent_maps(figure), findings_table(study, figure.findings, "table-findings")])]
-    charts: list[Figure] = []
-    if shown.measurements:
+    charts: Sequence[Drawn] = []
+    scripts = page.plots(plotly)
+    if study.charted:
+        part, charts = charted.parts(study, figure, shown.placed)
+        parts += part
+        scripts.append(page.script("grids.js"))
+    elif shown.measurements:
+        drawn = pairs(shown, figure)
         part, charts = (simulated_parts if study.simulated else measured_parts)(shown, drawn)
         parts += part
     parts += [Part("context", "Context", tables.context_table(shown, "table-context")),
@@ -57,7 +62,7 @@ def figure_page(results: Results, study: Study, figure: StudyFigure, index: str,
     title = f"{figure.title}{' (simulated)' if study.simulated else ''}"
     return page.document(
         title, [element("a", study.title, href=index), f": {called_in_words(figure)}{where(shown, study)}"],
-        [figure.summary, score(study, figure.findings)], cautions(shown, study), parts, charts, page.plots(plotly))
+        [figure.summary, *scores(study, figure.findings)], cautions(shown, study), parts, charts, scripts)
 
 
 def measured_parts(shown: Results, drawn: list[Figure]) -> tuple[list[Part | None], list[Figure]]:
@@ -90,7 +95,8 @@ def part_of(results: Results, study: Study, figure: StudyFigure) -> Results:
     if study.contexts:
         files = [simulated.machine_name(context) for context in study.contexts]
         contexts = study.contexts
-    return Results(files, contexts, measurements)
+    return Results(files, contexts, measurements,
+                   placed=[one for one in results.placed if one.figure == figure.id])
 
 
 def called(m: Measurement, figure: StudyFigure) -> str:
@@ -147,12 +153,15 @@ def pair_trace(name: str, colour: str, trees: Sequence[str], by_tree: dict[str, 
 
 def index_page(results: Results, study: Study) -> str:
     everything = [finding for figure in study.figures for finding in figure.findings]
+    pictures = {figure.id: charted.overview(figure, results.placed, " (simulated)" if study.simulated else "")
+                for figure in study.figures}
     shown = results if not study.contexts else replace(
         results, files=[simulated.machine_name(c) for c in study.contexts], contexts=study.contexts)
     parts: list[Part | None] = [
-        Part(figure.id, f"{called_in_words(figure)}: {figure.title}", [
+        Part(figure.id, figure.title if study.charted else f"{called_in_words(figure)}: {figure.title}", [
             element("p", figure.summary), absent_maps(figure),
             findings_table(study, figure.findings, f"table-{figure.id}"),
+            grids.chart(picture) if (picture := pictures[figure.id]) else None,
             element("p", element("a", f"Charts and numbers of {called_in_words(figure)}",
                                  href=f"{figure.id}.html"))])
         for figure in study.figures]
@@ -160,8 +169,9 @@ def index_page(results: Results, study: Study) -> str:
               Part("reading", "How to read this", reading(study))]
     title = f"{study.title}{' (simulated)' if study.simulated else ''}"
     return page.document(title, f"A study run by Espalier{where(shown, study)}",
-                         [f"The study: {study.paper}.", score(study, everything)],
-                         cautions(shown, study), parts, [], page.plots(""))
+                         [f"The study: {study.paper}.", *scores(study, everything)],
+                         cautions(shown, study), parts, [picture for picture in pictures.values() if picture],
+                         [page.script("grids.js")] if study.charted else page.plots(""))
 
 
 # Parts of both ----------------------------------------------------------------------------------
@@ -175,12 +185,19 @@ def where(shown: Results, study: Study) -> str:
     return f", simulated on {simulated.machines(shown)}" if study.simulated else ""
 
 
-def score(study: Study, findings: Sequence[Finding]) -> str:
-    counted = [f"{sum(f.verdict == verdict for f in findings)} {words}" for verdict, words in (
-        ("agrees", "agree"), ("differs", "differ"),
-        ("not measurable here", "could not be measured here"))]
+def scores(study: Study, findings: Sequence[Finding]) -> list[str]:
+    """Of the paper's findings, and of those that go beyond it."""
     how = "simulated here" if study.simulated else "measured here"
-    return f"Of {text.plural(len(findings), 'finding')} of the paper, {how}: {text.listing(counted)}."
+    ours = [finding for finding in findings if not finding.of_paper]
+    papers = [finding for finding in findings if finding.of_paper]
+    found = [f"Of {text.plural(len(papers), 'finding')} of the paper, {how}: {counted(papers)}."] \
+        if papers or not ours else []
+    return found + ([f"Of {text.plural(len(ours), 'claim')} beyond the paper, {how}: {counted(ours)}."] if ours else [])
+
+
+def counted(findings: Sequence[Finding]) -> str:
+    return text.listing(f"{sum(f.verdict == verdict for f in findings)} {words}" for verdict, words in (
+        ("agrees", "agree"), ("differs", "differ"), ("not measurable here", "could not be measured here")))
 
 
 def cautions(shown: Results, study: Study) -> list[str]:
@@ -188,7 +205,7 @@ def cautions(shown: Results, study: Study) -> list[str]:
 
 
 def reading(study: Study) -> Markup:
-    points = ([simulated.TRUST] if study.simulated else []) + list(READING)
+    points = ([simulated.TRUST] if study.simulated else []) + list(charted.READING if study.charted else READING)
     return element("ul", [element("li", point) for point in points])
 
 
@@ -200,10 +217,13 @@ def absent_maps(figure: StudyFigure) -> Content:
 
 
 def findings_table(study: Study, findings: Sequence[Finding], id_: str) -> Markup:
-    columns = [Column("Keys", lambda f: f"{f.keys:,}")]
+    columns = []
+    if any(f.keys is not None for f in findings):
+        columns.append(Column("Keys", lambda f: tables.value(text.count(f.keys))))
     if study.simulated:
         columns.append(Column("Simulated on", lambda f: f.machine, numeric=False))
-    columns += [Column("The paper", lambda f: f"{f.paper}.", numeric=False),
+    columns += [Column("The paper", lambda f: f"{'' if f.of_paper else 'Beyond the paper: '}{f.paper}.",
+                       numeric=False),
                 Column("Simulated here" if study.simulated else "Measured here",
                        lambda f: f.ours, numeric=False)]
     return tables.table(id_, "What the paper found, and what was found here", "Verdict", findings,

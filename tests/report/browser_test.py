@@ -87,6 +87,14 @@ return Object.fromEntries([...document.querySelectorAll("[data-figure]")].map((p
       }).map((word) => word.textContent),
   }]));
 """
+# Rows and cells of each grid, and the kinds of its parts.
+STRIPS = """
+return Object.fromEntries([...document.querySelectorAll("[data-grid]")].map((grid) => [grid.dataset.grid, [
+  grid.querySelectorAll("svg").length,
+  [...grid.querySelectorAll(".cell")].filter((cell) => cell.getBoundingClientRect().width > 0).length,
+  [...new Set([...grid.querySelectorAll(".part")].map((part) => part.getAttribute("class")))].sort(),
+]]));
+"""
 LOOK = """
 const plot = document.querySelector("[data-figure] .ytick text");
 const font = plot ? getComputedStyle(plot).fill : "";
@@ -103,10 +111,10 @@ def fixture_page(document: dict[str, Any] | None = None) -> str:
         return page.render(results.load([source]), plotly_bundle.load())
 
 
-def study_pages(simulated: bool) -> dict[str, str]:
+def study_pages(document: dict[str, Any]) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / "results.json"
-        source.write_text(json.dumps(fixture.study_document(simulated)), encoding="utf-8")
+        source.write_text(json.dumps(document), encoding="utf-8")
         return {one.name: one.html for one in study.pages(
             results.load([source]), "index.html", plotly_bundle.load())}
 
@@ -180,9 +188,14 @@ class Browser:
     def faults(self, html: str) -> list[str]:
         """Everything wrong with the open page; the broken controls must not pass this."""
         found = [f"console: {message}" for message in self.errors()]
-        figures_ = declared(html)
+        figures_ = {name: data for name, data in declared(html).items() if "views" in data}
+        grids_ = set(declared(html)) - set(figures_)
+        strips = self.driver.execute_script(STRIPS)
+        if set(strips) != grids_:
+            found.append(f"grids {sorted(strips)} drawn for data of {sorted(grids_)}")
+        found += [f"{name}: no cell" for name, (_, cells, _) in strips.items() if cells == 0]
         drawings = self.drawings()
-        if not drawings or set(drawings) != set(figures_):
+        if not (drawings or strips) or set(drawings) != set(figures_):
             found.append(f"figures {sorted(drawings)} drawn for data of {sorted(figures_)}")
         for name, drawing in drawings.items():
             wanted = expected_drawing(figures_[name]) if name in figures_ else (0, 0)
@@ -378,7 +391,7 @@ class StudyPage(ReportPage):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.pages = study_pages(cls.simulated)
+        cls.pages = study_pages(fixture.study_document(cls.simulated))
         cls.html = cls.pages["figure-2.html"]
 
     def test_draws_what_the_fixture_holds(self) -> None:
@@ -400,6 +413,59 @@ class StudyPage(ReportPage):
 class SimulatedStudyPage(StudyPage):
     called = "simulated-study-"
     simulated = True
+
+
+class ChartedPage(ReportPage):
+    """The page of a figure over the sizes of nodes: pictures of indices, and lines."""
+
+    called = "charted-"
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.pages = study_pages(fixture.charted_document())
+        cls.html = cls.pages["ring-16.html"]
+
+    def test_draws_what_the_fixture_holds(self) -> None:
+        for name, wanted in (("ring-16.html", fixture.CHARTED_DRAWN), ("fresh.html", fixture.CHARTED_ALONE_DRAWN)):
+            self.browser.open(self.pages[name])
+            self.assertEqual(self.browser.faults(self.pages[name]), [])
+            self.assertEqual({id_: (drawing["bars"], drawing["lines"])
+                              for id_, drawing in self.browser.drawings().items()}, wanted)
+
+    def test_draws_every_index_of_every_malloc(self) -> None:
+        self.open()
+        strips = self.browser.driver.execute_script(STRIPS)
+        self.assertEqual({name: (rows, cells) for name, (rows, cells, _) in strips.items()}, fixture.CHARTED_GRIDS)
+        self.assertEqual([kinds for *_, kinds in strips.values()], [["part load1", "part type3"], ["part load1"]])
+
+    def test_the_keyboard_asks_a_cell_for_its_numbers(self) -> None:
+        self.open()
+        grid = self.browser.driver.find_element(By.ID, "placement-0")
+        grid.send_keys(Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
+        note = grid.find_element(By.XPATH, "following-sibling::p")
+        self.assertEqual(note.text, "glibc, 496 bytes, index 1: 8 nodes, 4 more than ways")
+
+    def test_a_curve_is_hidden_and_shown_again(self) -> None:
+        self.open()
+        for lines in (5, 6):
+            frame = self.browser.driver.find_element(By.CSS_SELECTOR, "figure:has(#chart-0)")
+            frame.find_element(By.CSS_SELECTOR, "button[data-label='glibc, tle']").click()
+            self.assertEqual(self.browser.drawings()["chart-0"]["lines"], lines)
+        self.assertEqual(self.browser.errors(), [])
+
+    def test_the_index_has_the_pictures_and_fits_a_phone(self) -> None:
+        for size in (DESKTOP, PHONE):
+            self.browser.emulate(size)
+            self.browser.open(self.pages["index.html"])
+            self.assertEqual(self.browser.faults(self.pages["index.html"]), [])
+            self.assertLessEqual(self.browser.driver.execute_script(
+                "return document.documentElement.scrollWidth"), size[0])
+            self.browser.screenshot(f"{self.called}index-{size[0]}")
+
+    def test_a_missing_picture_is_noticed(self) -> None:
+        self.browser.open(self.html.replace('data-grid="placement-1"', ""))
+        self.assertIn("grids [", " ".join(self.browser.faults(self.html)))
 
 
 class BrokenControls(BrowserCase):
@@ -452,7 +518,7 @@ class BrokenControls(BrowserCase):
 def load_tests(loader: unittest.TestLoader, _: unittest.TestSuite,
                __: str | None) -> unittest.TestSuite:
     cases = [ReportPage] if OPTIONS.report else [ReportPage, FixturePage, SimulatedPage,
-                                                     StudyPage, SimulatedStudyPage, BrokenControls]
+                                                     StudyPage, SimulatedStudyPage, ChartedPage, BrokenControls]
     return unittest.TestSuite(loader.loadTestsFromTestCase(case) for case in cases)
 
 

@@ -189,3 +189,78 @@ def study_document(simulated: bool = False) -> Json:
 # As DRAWN, of the first figure of study_document(), measured and simulated.
 STUDY_DRAWN = {"pairs-0": (4, 0), "throughput-0": (4, 0), "memory-0": (4, 0)}
 SIMULATED_STUDY_DRAWN = {"pairs-0": (4, 0), "throughput-0": (4, 0), "served-0": (20, 0), "stalls-0": (4, 0)}
+
+
+# A study of charts. Eight indices of four ways hold sixteen nodes.
+CHARTED_MALLOCS = ("glibc", "index-aware", NASTY)
+CHARTED_SIZES = (64, 496, 512, 2048)
+CHARTED_WAYS = 4
+
+
+def charted_loads(malloc: str, size: int) -> list[int]:
+    """glibc is bad at 496, the nasty one at 512 and half as bad at 496."""
+    if (malloc, size) in (("glibc", 496), (NASTY, 512)):
+        return [0, 8] * 2 + [0] * 4
+    return [4, 0] * 4 if (malloc, size) == (NASTY, 496) else [2] * 8
+
+
+def charted_entry(figure: str, malloc: str, locks: str, size: int, times: list[float], threads: int = 1,
+                  **more: Any) -> Json:
+    loads = charted_loads(malloc, size)
+    elided = {"elision": {"commits": 9}, "committed": 0.0 if max(loads) > CHARTED_WAYS else 0.995,
+              "capacity_aborts": 0.25} if locks == "tle" else {"elision": UNAVAILABLE}
+    median = statistics.median(times)
+    return {"name": f"{figure}/{malloc}/{locks}/size:{size}", "run_type": "iteration", "iterations": 1000,
+            "real_time": median * 1.5, "cpu_time": median, "time_unit": "ns", "threads": threads, "malloc": malloc,
+            "locks": locks, "size": size, "rounds_cpu_ns": times, "rounds_wall_ns": [time * 1.5 for time in times],
+            "largest_load": max(loads), "loads": loads, "resident_kib": 4096, **elided, **more}
+
+
+def curve(name: str, sizes: Any, value: Any) -> Json:
+    return {"name": name, "points": [[size, value(size)] for size in sizes]}
+
+
+def charted_document(simulated: bool = False) -> Json:
+    """A ring with charts, limits and loads, of which one malloc lacks a size; and blocks of one size."""
+    sizes = {malloc: CHARTED_SIZES[:3] if malloc == NASTY else CHARTED_SIZES for malloc in CHARTED_MALLOCS}
+    said = {"simulated": True} if simulated else {}
+    machine = {"machine": "i7_4770"} if simulated else {}
+    ring = [charted_entry("ring-16", malloc, locks, size, [100.0, 101.0, 104.0], **said)
+            for size in CHARTED_SIZES for malloc in CHARTED_MALLOCS for locks in ("tts", "tle")
+            if size in sizes[malloc]]
+    fresh = [charted_entry("fresh", malloc, "tts", 1008, [50.0, 50.0, 50.0], 2, **said)
+             for malloc in CHARTED_MALLOCS[:2]]
+    x = {"x": "Bytes of a node"}
+    throughput = {"title": "Throughput", "caption": "Higher is better.", **x, "y": "x index-aware under tts"}
+    charts = [
+        {**throughput, "series": [
+            curve(f"{malloc}, {locks}", sizes[malloc],
+                  lambda size, malloc=malloc: 0.25 if max(charted_loads(malloc, size)) > CHARTED_WAYS else 1.0)
+            for malloc in CHARTED_MALLOCS for locks in ("tle", "tts")]},
+        {"title": "Nodes at the fullest index", "caption": "Lower is better.", **x, "y": "nodes", "series": [
+            curve(malloc, sizes[malloc], lambda size, malloc=malloc: max(charted_loads(malloc, size)))
+            for malloc in CHARTED_MALLOCS], "limit": {"y": CHARTED_WAYS, "name": "ways of the L1 cache"}}]
+    alone = [{**throughput, "series": [curve("glibc, tts", [1008], lambda _: 0.5),
+                                       curve("index-aware, tts", [1008], lambda _: 1.0)]}]
+    findings = [{"paper": "With glibc, sizes are slow", "ours": "At 496 bytes.", "verdict": "agrees", **machine},
+                {"paper": f"{NASTY} has none", "ours": f"{NASTY} has.", "verdict": "differs", "of_paper": False,
+                 **machine}]
+    figures = [
+        {"id": "ring-16", "title": "A ring of 16 nodes", "summary": "Round and round.", "charts": charts,
+         "missing": [], "findings": findings},
+        {"id": "fresh", "title": "Fresh blocks", "summary": "One by one.", "charts": alone,
+         "missing": [{"map": NASTY, "why": "it is not installed"}],
+         "findings": [{"paper": "They commit", "ours": "No transactions.", "verdict": "not measurable here",
+                       "of_paper": False, **machine}]}]
+    study = {"name": "malloc-tsx", "title": "Malloc placement", "paper": "Dice et al., 2015", "figures": figures}
+    told = context()
+    if simulated:
+        told = simulated_document()["context"]
+        told["machine"] = told["machine"] | {"name": "i7_4770"}
+    return {"context": told, "benchmarks": ring + fresh, "study": study}
+
+
+# As DRAWN, of the figures of charted_document(); and the rows and cells of its grids.
+CHARTED_DRAWN = {"chart-0": (0, 6), "chart-1": (0, 4)}
+CHARTED_ALONE_DRAWN = {"chart-0": (2, 0)}
+CHARTED_GRIDS = {"placement-0": (3, 24), "placement-1": (2, 16)}

@@ -1,0 +1,369 @@
+"""The pages of a study whose figures have charts over the sizes of nodes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import unittest
+from collections.abc import Callable
+from typing import Any
+
+sys.dont_write_bytecode = True
+
+import fixture  # noqa: E402
+from case import Case, Page, STUB, has_plotly  # noqa: E402
+from espalier_report import charted, results, simulated, study  # noqa: E402
+from fixture import CHARTED_MALLOCS, NASTY, Json  # noqa: E402
+
+COMMAND = [sys.executable, "-B", str(fixture.ROOT / "report" / "espalier_report")]
+
+
+class ChartedCase(Case):
+    def loaded(self, change: Callable[[Json], Any] = lambda _: None, simulated_: bool = False) -> results.Results:
+        document = fixture.charted_document(simulated_)
+        change(document)
+        return results.load([self.write(document)])
+
+    def pages(self, change: Callable[[Json], Any] = lambda _: None, simulated_: bool = False) -> dict[str, Page]:
+        self.html = {one.name: one.html for one in
+                     study.pages(self.loaded(change, simulated_), "index.html", STUB)}
+        return {name: Page(html) for name, html in self.html.items()}
+
+    def drawn(self, change: Callable[[Json], Any] = lambda _: None, figure: int = 0) -> dict[str, Any]:
+        """What a figure's page draws, by id."""
+        loaded = self.loaded(change)
+        shown = loaded.study.figures[figure]
+        _, everything = charted.parts(loaded.study, shown, [p for p in loaded.placed if p.figure == shown.id])
+        return {one.id: one for one in everything}
+
+    def table(self, page: Page, caption: str) -> list[list[str]]:
+        return page.rows(next(index for index, text in enumerate(page.texts("caption")) if caption in text))
+
+
+class Pages(ChartedCase):
+    def test_a_page_for_each_figure_and_an_index_last(self) -> None:
+        pages = self.pages()
+        self.assertEqual(list(pages), ["ring-16.html", "fresh.html", "index.html"])
+        for name, shown in pages.items():
+            self.assertEqual(shown.problems, [], name)
+            ids = [attrs["id"] for _, attrs, _ in shown.elements if "id" in attrs]
+            self.assertEqual(len(ids), len(set(ids)), name)
+            labelled = [attrs["aria-labelledby"] for _, attrs, _ in shown.elements if "aria-labelledby" in attrs]
+            self.assertLessEqual(set(labelled), set(ids), name)
+        self.assertEqual(pages["ring-16.html"].texts("h1"), ["A ring of 16 nodes"])
+        self.assertEqual(pages["ring-16.html"].texts("h2"), [
+            "The paper and here", "Where the nodes lie", "By the bytes of a node", "All numbers", "Context",
+            "How to read this"])
+        self.assertEqual(pages["index.html"].texts("h2")[:2], ["A ring of 16 nodes", "Fresh blocks"])
+        self.assertLessEqual({"ring-16.html", "fresh.html"},
+                             {link.get("href") for link in pages["index.html"].all("a")})
+
+    def test_what_is_the_papers_is_told_from_what_is_beyond_it(self) -> None:
+        pages = self.pages()
+        rows = pages["ring-16.html"].rows()
+        self.assertEqual(rows[0], ["Verdict", "The paper", "Measured here"])
+        self.assertEqual(rows[1], ["agrees", "With glibc, sizes are slow.", "At 496 bytes."])
+        self.assertEqual(rows[2], ["differs", f"Beyond the paper: {NASTY} has none.", f"{NASTY} has."])
+        self.assertEqual(pages["index.html"].texts("li")[1:3], [
+            "Of 1 finding of the paper, measured here: 1 agree, 0 differ and 0 could not be measured here.",
+            "Of 2 claims beyond the paper, measured here: 0 agree, 1 differ and 1 could not be measured here."])
+        self.assertFalse([line for line in pages["fresh.html"].texts("li") if "of the paper" in line])
+
+    def test_what_is_missing_is_named(self) -> None:
+        self.assertIn(f"Missing, it is not installed: {NASTY}.", self.pages()["fresh.html"].texts("p"))
+
+    def test_no_string_becomes_markup(self) -> None:
+        for name in self.pages():
+            self.assertNotIn(NASTY, self.html[name], name)
+
+    def test_simulated_pages_say_so_everywhere(self) -> None:
+        for name, shown in self.pages(simulated_=True).items():
+            self.assertIn("simulated", shown.texts("title")[0], name)
+            self.assertIn("simulated on i7_4770", shown.texts("p", **{"class": "kicker"})[0], name)
+            self.assertIn(simulated.TRUST, shown.texts("li"))
+            said = [*shown.texts("h3"), *shown.texts("figcaption"), *shown.texts("summary"), *(
+                str(drawn["aria-label"]) for role in ("img", "application") for drawn in shown.all("div", role=role))]
+            self.assertGreater(len(said), 0, name)
+            for words in said:
+                self.assertIn("simulated", words)
+            self.assertIn("Simulated here", shown.texts("th"), name)
+            self.assertNotIn("Measured here", shown.texts("th"), name)
+
+    def test_a_run_of_few_rounds_or_more_threads_than_processors_is_warned_of(self) -> None:
+        def cautions(change: Callable[[Json], Any]) -> list[str]:
+            page = self.pages(change)["fresh.html"]
+            return [text for text in page.texts("li") if "round only" in text or "threads ran" in text]
+
+        def once(document: Json) -> None:
+            for entry in document["benchmarks"]:
+                entry.update(rounds_cpu_ns=[1.0], rounds_wall_ns=[1.0])
+
+        self.assertEqual(cautions(lambda d: None), [])
+        self.assertEqual(cautions(once), ["Some programs ran 1 round only; the spread cannot be trusted below three."])
+        self.assertIn("2 threads ran on 1 CPU", cautions(lambda d: d["context"].update(num_cpus=1))[0])
+
+    @unittest.skipUnless(has_plotly(), "python3-plotly is not installed")
+    def test_the_command_writes_all_pages(self) -> None:
+        done = subprocess.run([*COMMAND, self.write(fixture.charted_document()), "-o", self.folder / "o.html"],
+                              capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("2 figures, 24 measurements, ", done.stdout)
+        self.assertEqual({path.name for path in self.folder.glob("*.html")}, {"o.html", "ring-16.html", "fresh.html"})
+        # The index has no line to draw.
+        self.assertLess((self.folder / "o.html").stat().st_size, 100_000)
+
+
+class Charts(ChartedCase):
+    def traces(self, id_: str = "chart-0", change: Callable[[Json], Any] = lambda _: None,
+               figure: int = 0) -> dict[str, Json]:
+        return {trace["label"]: trace for trace in self.drawn(change, figure)[id_].views[0].traces}
+
+    def axis(self, id_: str, axis: str, change: Callable[[Json], Any] = lambda _: None) -> Json:
+        return self.drawn(change)[id_].views[0].layout[axis]
+
+    def test_a_malloc_has_one_colour_everywhere_and_its_locks_have_dashes(self) -> None:
+        ratios, loads = self.traces(), self.traces("chart-1")
+        colours = {malloc: ratios[f"{malloc}, tts"]["line"]["color"] for malloc in CHARTED_MALLOCS}
+        self.assertEqual(len(set(colours.values())), 3)
+        for malloc, colour in colours.items():
+            self.assertEqual(ratios[f"{malloc}, tts"]["line"]["dash"], "solid")
+            self.assertEqual((ratios[f"{malloc}, tle"]["line"]["color"], ratios[f"{malloc}, tle"]["line"]["dash"]),
+                             (colour, "dash"))
+            self.assertEqual((loads[malloc]["line"]["color"], loads[malloc]["line"]["dash"]), (colour, "solid"))
+
+        def without_the_first(document: Json) -> None:
+            charts = document["study"]["figures"][0]["charts"]
+            charts[1]["series"] = [one for one in charts[1]["series"] if one["name"] != NASTY]
+
+        self.assertEqual(self.traces("chart-1", without_the_first)["glibc"]["line"]["color"], colours["glibc"])
+
+    def test_other_locks_have_a_dash_of_their_own(self) -> None:
+        def renamed(document: Json) -> None:
+            document["study"]["figures"][0]["charts"][0]["series"][0]["name"] = "glibc, mcs"
+
+        self.assertNotIn(self.traces(change=renamed)["glibc, mcs"]["line"]["dash"], ("solid", "dash"))
+
+    def test_a_size_that_is_missing_is_a_gap_and_never_zero(self) -> None:
+        self.assertEqual(self.traces()[f"{NASTY}, tts"]["x"], [64, 496, 512, 2048])
+        self.assertEqual(self.traces()[f"{NASTY}, tts"]["y"], [1.0, 1.0, 0.25, None])
+
+    def test_ticks_are_multiples_of_512_and_ever_fewer(self) -> None:
+        self.assertEqual(self.axis("chart-0", "xaxis")["tickvals"], [0, 512, 1024, 1536, 2048])
+        self.assertEqual(self.axis("chart-0", "xaxis")["ticktext"][-1], "2,048")
+        self.assertEqual(self.axis("chart-0", "xaxis")["title"]["text"], "Bytes of a node")
+
+        def up_to(size: int) -> list[int]:
+            def change(document: Json) -> None:
+                document["study"]["figures"][0]["charts"][0]["series"][0]["points"] = [[16, 1.0], [size, 1.0]]
+                del document["study"]["figures"][0]["charts"][0]["series"][1:]
+
+            return self.axis("chart-0", "xaxis", change)["tickvals"]
+
+        self.assertEqual(up_to(4096), list(range(0, 4097, 512)))
+        self.assertEqual(up_to(1 << 20), list(range(0, (1 << 20) + 1, 1 << 17)))
+        self.assertEqual(up_to(100), [0])
+
+    def test_a_limit_is_a_line_across_on_a_logarithmic_axis(self) -> None:
+        limit = self.traces("chart-1")["4 ways of the L1 cache"]
+        span = self.axis("chart-1", "xaxis")["range"]
+        self.assertEqual((limit["x"], limit["y"]), (span, [4, 4]))
+        axis = self.axis("chart-1", "yaxis")
+        self.assertEqual(axis["type"], "log")
+        self.assertIn("nodes (logarithmic)", axis["title"]["text"])
+        low, high = (10 ** end for end in axis["range"])
+        self.assertTrue(1 < low < 2 and 8 < high < 16, axis["range"])
+
+    def test_other_axes_are_linear_and_begin_at_zero(self) -> None:
+        self.assertEqual(self.axis("chart-0", "yaxis")["rangemode"], "tozero")
+        self.assertEqual(list(self.traces()), [f"{malloc}, {locks}" for malloc in CHARTED_MALLOCS
+                                               for locks in ("tle", "tts")])
+
+        def nothing(document: Json) -> None:
+            document["study"]["figures"][0]["charts"][1]["series"][0]["points"][0][1] = 0
+
+        self.assertEqual(self.axis("chart-1", "yaxis", nothing)["rangemode"], "tozero")
+
+    def test_points_of_one_size_are_bars(self) -> None:
+        view = self.drawn(figure=1)["chart-0"].views[0]
+        self.assertEqual([trace["type"] for trace in view.traces], ["bar", "scatter"])
+        self.assertEqual(view.traces[0]["x"], [1.0, 0.5])
+        self.assertEqual(view.layout["xaxis"]["title"]["text"], "x index-aware under tts (Bytes of a node: 1,008)")
+
+    def test_names_are_escaped_for_plotly(self) -> None:
+        trace = self.traces()[f"{NASTY}, tts"]
+        self.assertNotIn("<b>", trace["name"])
+        self.assertIn("&lt;b&gt;", trace["name"])
+
+
+class Placement(ChartedCase):
+    def grids(self, change: Callable[[Json], Any] = lambda _: None) -> dict[str, Any]:
+        return {id_: one for id_, one in self.drawn(change).items() if id_.startswith("placement-")}
+
+    def test_each_malloc_is_shown_at_its_worst_size_of_a_stride(self) -> None:
+        grids = self.grids()
+        self.assertEqual([one.title for one in grids.values()],
+                         ["Nodes of 449 to 512 bytes", "Nodes of 1,985 to 2,048 bytes"])
+        self.assertEqual([row.label for row in grids["placement-0"].rows],
+                         [f"{NASTY}, 512 bytes", "glibc, 496 bytes", "index-aware, 512 bytes"])
+        self.assertEqual([row.label for row in grids["placement-1"].rows],
+                         ["glibc, 2,048 bytes", "index-aware, 2,048 bytes"])
+
+    def test_cells_are_filled_as_far_as_ways_are_taken_and_another_kind_beyond(self) -> None:
+        _, glibc, ours = self.grids()["placement-0"].rows
+        self.assertEqual([one.parts for one in glibc.cells], [(), ((1, 1.0),)] * 2 + [()] * 4)
+        self.assertEqual([one.parts for one in ours.cells], [((0, 0.5),)] * 8)
+        self.assertEqual([one.text for one in glibc.cells[:2]],
+                         ["index 0: no node", "index 1: 8 nodes, 4 more than ways"])
+        self.assertEqual(ours.cells[7].text, "index 7: 2 nodes")
+
+    def test_as_many_nodes_as_ways_are_not_too_many(self) -> None:
+        def full(document: Json) -> None:
+            for entry in document["benchmarks"]:
+                entry["loads"] = [4] * 8
+
+        for row in self.grids(full)["placement-0"].rows:
+            self.assertEqual([one.parts for one in row.cells], [((0, 1.0),)] * 8)
+
+    def test_where_no_stride_is_a_power_of_two_the_worst_size_is_shown(self) -> None:
+        def elsewhere(document: Json) -> None:
+            sizes = {64: 64, 496: 100, 512: 200, 2048: 300}
+            for entry in document["benchmarks"]:
+                entry["size"] = sizes.get(entry["size"], 64)
+
+        grids = self.grids(elsewhere)
+        self.assertEqual([one.title for one in grids.values()], ["Nodes of 100 bytes"])
+        self.assertEqual([row.label.rpartition(", ")[2] for row in grids["placement-0"].rows], ["100 bytes"] * 3)
+
+    def test_nothing_is_drawn_where_ways_or_loads_are_not_known(self) -> None:
+        self.assertEqual(self.grids(lambda d: d["study"]["figures"][0]["charts"][1].pop("limit")), {})
+
+        def unavailable(document: Json) -> None:
+            for entry in document["benchmarks"]:
+                entry["loads"] = fixture.UNAVAILABLE
+
+        self.assertEqual(self.grids(unavailable), {})
+        self.assertNotIn("Where the nodes lie", self.pages(unavailable)["ring-16.html"].texts("h2"))
+        self.assertEqual(self.drawn(figure=1).keys(), {"chart-0"})
+
+    def test_the_index_has_the_first_picture_of_each_figure(self) -> None:
+        index = self.pages()["index.html"]
+        self.assertEqual([one["data-grid"] for one in index.all("div", role="application")], ["ring-16-placement-0"])
+        self.assertIn("449 to 512", index.texts("figcaption")[0])
+
+    def test_a_table_holds_what_the_pictures_show(self) -> None:
+        rows = self.table(self.pages()["ring-16.html"], "Where the nodes lie")
+        self.assertEqual(rows[0], ["Malloc", "Nodes", "Indices with nodes", "Nodes at the fullest",
+                                   "Indices with more than 4 nodes"])
+        self.assertEqual(rows[2], ["glibc, 496 bytes", "16", "2 of 8", "8", "2"])
+        self.assertEqual(rows[3], ["index-aware, 512 bytes", "16", "8 of 8", "2", "0"])
+        self.assertEqual(len(rows), 1 + 3 + 2)
+
+
+class Numbers(ChartedCase):
+    def test_each_chart_is_a_table_of_sizes_by_curves(self) -> None:
+        page = self.pages()["ring-16.html"]
+        rows = self.table(page, "Throughput: x index-aware under tts")
+        self.assertEqual(rows[0], ["Bytes of a node", *(f"{malloc}, {locks}" for malloc in CHARTED_MALLOCS
+                                                        for locks in ("tle", "tts"))])
+        self.assertEqual(rows[2], ["496", "0.250", "0.250", "1.00", "1.00", "1.00", "1.00"])
+        self.assertEqual(rows[4], ["2,048", "1.00", "1.00", "1.00", "1.00", "unavailable", "unavailable"])
+        self.assertEqual(self.table(page, "4 ways of the L1 cache")[2], ["496", "8.00", "2.00", "4.00"])
+
+    def test_each_measurement_is_a_row(self) -> None:
+        rows = self.table(self.pages()["ring-16.html"], "All mallocs, locks and sizes, 1 thread")
+        self.assertEqual(rows[0], ["Malloc, locks", "Bytes of a node", "x index-aware under tts", "CPU ns/op",
+                                   "Wall ns/op", "Nodes at the fullest index", "Sections elided",
+                                   "Aborts for capacity an operation", "Resident KiB"])
+        self.assertEqual(len(rows), 1 + 22)
+        found = {(row[0], row[1]): row[2:] for row in rows[1:]}
+        self.assertEqual(found["glibc, tle", "496"], ["0.250", "101 100 to 104", "152 150 to 156", "8", "0 %",
+                                                      "0.250", "4,096"])
+        self.assertEqual(found["glibc, tts", "512"][3:], ["2", "unavailable", "unavailable", "4,096"])
+
+    def test_times_without_rounds_are_those_stated(self) -> None:
+        def stated(document: Json) -> None:
+            del document["benchmarks"][0]["rounds_cpu_ns"]
+            document["benchmarks"][0].update(rounds_wall_ns=[7.0], cpu_time=90.0, real_time=0.12, time_unit="us")
+
+        first = self.loaded(stated).placed[0]
+        self.assertEqual((first.cpu, first.wall), (results.Spread(90000.0), results.Spread(120.0)))
+
+
+class BadInput(ChartedCase):
+    def refused(self, change: Callable[[Json], Any]) -> str:
+        with self.assertRaises(results.ResultsError) as raised:
+            self.loaded(change)
+        message = str(raised.exception)
+        self.assertIn("results.json: ", message)
+        self.assertNotIn("\n", message)
+        return message
+
+    def test_damaged_charts_are_named_with_their_place(self) -> None:
+        def chart(**damage: Any) -> str:
+            return self.refused(lambda d: d["study"]["figures"][0]["charts"][1].update(damage))
+
+        def points(given: Any) -> str:
+            return self.refused(lambda d: d["study"]["figures"][0]["charts"][0]["series"][2].update(points=given))
+
+        at = "study.figures[0].charts[1]"
+        for key in ("title", "caption", "x", "y"):
+            self.assertIn(f"'{at}.{key}' must be a name", chart(**{key: 7}))
+        self.assertIn(f"'{at}.series' must be a list", chart(series={}))
+        self.assertIn(f"'{at}.series' must hold", chart(series=[]))
+        self.assertIn(f"'{at}.series[0].name'", chart(series=[{"points": [[1, 2]]}]))
+        self.assertIn(f"'{at}.series' must have a name each",
+                      chart(series=[{"name": "a", "points": [[1, 2]]}, {"name": "a", "points": [[1, 2]]}]))
+        self.assertIn(f"'{at}.limit' must be an object", chart(limit=12))
+        self.assertIn(f"'{at}.limit.y' must be a", chart(limit={"name": "ways"}))
+        self.assertIn(f"'{at}.limit.y' must be a", chart(limit={"y": -1, "name": "ways"}))
+        self.assertIn(f"'{at}.limit.name'", chart(limit={"y": 12}))
+        for bad in (None, [], {}, [7], [[1]], [[1, 2, 3]], [[1, "2"]], [[0, 1]], [[1, -1]], [[1, True]], [[1, 1e999]],
+                    [[2, 1], [1, 1]], [[1, 1], [1, 2]]):
+            with self.subTest(bad):
+                self.assertIn("'study.figures[0].charts[0].series[2].points' must be", points(bad))
+
+    def test_damaged_findings_are_named_with_their_place(self) -> None:
+        finding = "study.figures[0].findings[1]"
+        self.assertIn(f"'{finding}.of_paper' must be true or false", self.refused(
+            lambda d: d["study"]["figures"][0]["findings"][1].update(of_paper="no")))
+        self.assertIn(f"'{finding}.verdict'", self.refused(
+            lambda d: d["study"]["figures"][0]["findings"][1].update(verdict="maybe")))
+
+    def test_all_figures_have_charts_or_none_has(self) -> None:
+        self.assertIn("'study.figures[1].charts' must be a list", self.refused(
+            lambda d: d["study"]["figures"][1].pop("charts")))
+        self.assertIn("'study.figures[0].charts' must be a list", self.refused(
+            lambda d: d["study"]["figures"][0].update(charts=7)))
+
+    def test_damaged_entries_are_named_with_their_place(self) -> None:
+        def entry(**damage: Any) -> str:
+            return self.refused(lambda d: d["benchmarks"][3].update(damage))
+
+        for damage, words in (
+                ({"name": "ring-17/glibc/tts/size:64"}, "name' must begin with the id of one"), ({"name": 7}, "name'"),
+                ({"malloc": None}, "malloc' must be a name"), ({"locks": " "}, "locks' must be a name"),
+                ({"size": "512"}, "size' must be"), ({"size": 1.5}, "size' must be a whole"),
+                ({"size": fixture.UNAVAILABLE}, "size' must be a whole"), ({"threads": 0}, "threads'"),
+                ({"loads": 7}, "loads' must be a list"), ({"loads": [1, -1]}, "loads'"), ({"loads": [1.5]}, "loads'"),
+                ({"loads": [True]}, "loads'"), ({"committed": 1.5}, "committed' must be a share"),
+                ({"committed": -1}, "committed'"), ({"largest_load": "x"}, "largest_load'"),
+                ({"resident_kib": -1}, "resident_kib'"), ({"rounds_cpu_ns": 7}, "rounds_cpu_ns' must be a list"),
+                ({"rounds_wall_ns": [1, None]}, "rounds_wall_ns'"), ({"rounds_cpu_ns": [-1]}, "rounds_cpu_ns'"),
+                ({"rounds_cpu_ns": [], "cpu_time": "x"}, "cpu_time'"), ({"time_unit": "h"}, "time_unit'"),
+                ({"simulated": True}, "simulated' must be what")):
+            with self.subTest(damage):
+                if "time_unit" in damage:
+                    damage |= {"rounds_cpu_ns": [], "rounds_wall_ns": []}
+                self.assertIn("benchmarks[3]." + words, entry(**damage))
+
+    def test_measurements_of_maps_are_no_part_of_it(self) -> None:
+        self.assertIn("benchmarks[24].name", self.refused(
+            lambda d: d["benchmarks"].append(fixture.family("w", "a", [1, 2, 3])[0])))
+
+    def test_it_is_reported_alone(self) -> None:
+        with self.assertRaisesRegex(results.ResultsError, "alone"):
+            results.load([self.write(fixture.charted_document(), "a.json"), self.write(fixture.document(), "b.json")])
+
+
+if __name__ == "__main__":
+    unittest.main()
