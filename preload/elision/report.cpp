@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "preload/environment/last_words.hpp"
+#include "preload/environment/replaceable.hpp"
 #include "preload/recording/memory_budget.hpp"
 #include "preload/recording/modules.hpp"
 #include "preload/recording/text.hpp"
@@ -79,6 +80,14 @@ class report_lines {
   module_list modules_{budget_};
 };
 
+bool report_to_stream(const char* name, const section_counts& counts, const char* how) noexcept {
+  const int descriptor = open(name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (descriptor < 0) return false;
+  const bool good = report_lines(descriptor).put(counts, how);
+  close(descriptor);
+  return good;
+}
+
 bool report_to_file(const char* name, const section_counts& counts, const char* how) noexcept {
   std::array<char, 4096 + 32> part{};
   text temporary(part.data(), part.size());
@@ -102,7 +111,8 @@ bool report_counts(const elision_settings& settings, const section_counts& count
   bool good = counts_file_name(settings, getpid(), name.data(), name.size());
   if (good) {
     if (std::strcmp(name.data(), "stderr") != 0)
-      good = report_to_file(name.data(), counts, how);
+      good = is_replaceable(name.data()) ? report_to_file(name.data(), counts, how)
+                                         : report_to_stream(name.data(), counts, how);
     else if (standard_error >= 0)
       report_lines(standard_error).put(counts, how);
   }

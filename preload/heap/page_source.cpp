@@ -35,11 +35,14 @@ void* aligned(std::size_t bytes, std::size_t align, int access, void* near) noex
   if (pages == nullptr || is_aligned(pages, align)) return pages;
   munmap(pages, bytes);
   // The kernel gives the highest addresses that it has: a little lower it has them too, mostly, and then no more need
-  // be had for a while than is wanted, which a limit of addresses may forbid.
-  void* const lower = static_cast<std::byte*>(pages) - (address(pages) & (align - 1));
-  pages = mapped(lower, bytes, access);
-  if (pages == nullptr || is_aligned(pages, align)) return pages;
-  munmap(pages, bytes);
+  // be had for a while than is wanted, which a limit of addresses may forbid. Below the program's libraries, that is.
+  constexpr unsigned tries = 8;
+  std::uintptr_t lower = address(pages) & ~(align - 1);
+  for (unsigned i = 0; i < tries && lower >= align; ++i, lower -= align) {
+    pages = mapped(reinterpret_cast<void*>(lower), bytes, access);  // NOLINT(performance-no-int-to-ptr)
+    if (pages == nullptr || is_aligned(pages, align)) return pages;
+    munmap(pages, bytes);
+  }
   const std::size_t more = align - page_bytes;
   if (bytes > std::numeric_limits<std::size_t>::max() - more) return nullptr;
   pages = mapped(nullptr, bytes + more, access);

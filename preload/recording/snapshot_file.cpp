@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "preload/environment/replaceable.hpp"
 #include "preload/recording/text.hpp"
 
 namespace espalier::preload {
@@ -41,7 +42,7 @@ snapshot_file::snapshot_file(const char* name, std::size_t sections) noexcept
       offset_(sizeof(format::header) + sections * sizeof(format::section_entry)) {
   text temporary(temporary_.data(), temporary_.size());
   temporary << name << "." << static_cast<std::uint64_t>(getpid()) << ".part";
-  if (temporary.whole() && sections <= most_sections)
+  if (temporary.whole() && sections <= most_sections && is_replaceable(name))
     descriptor_ = open(temporary_.data(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
   failed_ = descriptor_ < 0;
 }

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -73,6 +75,17 @@ TEST_F(preload_settings, goes_on_where_no_file_can_be_written) {
   const outcome ended = runs.run({program("endings"), "exit"}, {{"FILE", "no/such/folder/file"}});
   EXPECT_EQ(ended.exit_status(), 12);
   EXPECT_EQ(ended.output, "exit\n");
+}
+
+TEST_F(preload_settings, puts_no_file_in_the_place_of_a_pipe) {
+  const std::string name = "/tmp/espalier-pipe." + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(name.c_str(), 0600), 0);
+  const outcome ended = runs.run({program("endings"), "exit"}, {{"FILE", name}});
+  EXPECT_EQ(ended.exit_status(), 12);
+  struct stat found{};
+  EXPECT_EQ(stat(name.c_str(), &found), 0);
+  EXPECT_TRUE(S_ISFIFO(found.st_mode));
+  unlink(name.c_str());
 }
 
 TEST_F(preload_settings, may_be_one_of_the_system) {

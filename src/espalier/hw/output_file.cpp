@@ -13,8 +13,35 @@
 
 namespace espalier::hw {
 
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What a file cannot take the place of: a device, a pipe, a descriptor of this process under a name.
+bool is_stream(const fs::path& target) {
+  std::error_code failed;
+  const fs::file_status found = fs::status(target, failed);
+  if (!fs::exists(found) || fs::is_directory(found)) return false;
+  if (!fs::is_regular_file(found)) return true;
+  if (!fs::is_symlink(fs::symlink_status(target, failed))) return false;
+  return fs::read_symlink(target, failed).native().starts_with("/proc/");
+}
+
+}  // namespace
+
 output_file::output_file(std::filesystem::path target) : target_(std::move(target)) {
   std::error_code failed;
+  if (is_stream(target_)) {
+    descriptor_ = open(target_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (descriptor_ < 0) refuse(std::strerror(errno));
+    stream_ = true;
+    return;
+  }
+  // A link stays, and leads to the new file.
+  if (fs::exists(target_, failed) && fs::is_symlink(fs::symlink_status(target_, failed))) {
+    const fs::path led_to = fs::canonical(target_, failed);
+    if (!failed) target_ = led_to;
+  }
   if (!target_.has_filename() || std::filesystem::is_directory(target_, failed)) refuse("it is a folder");
   const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
   std::filesystem::create_directories(folder, failed);
@@ -59,7 +86,8 @@ output_file::output_file(output_file&& other) noexcept
     : target_(std::move(other.target_)),
       beside_(std::move(other.beside_)),
       temporary_(std::exchange(other.temporary_, {})),
-      descriptor_(std::exchange(other.descriptor_, -1)) {}
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      stream_(other.stream_) {}
 
 output_file::~output_file() {
   if (descriptor_ >= 0) close(descriptor_);
@@ -77,6 +105,10 @@ void output_file::write(std::string_view content) {
 
 void output_file::commit(std::string_view content) {
   write(content);
+  if (stream_) {
+    if (close(std::exchange(descriptor_, -1)) != 0) fail();
+    return;
+  }
   const mode_t mask = umask(0);
   umask(mask);
   if (temporary_.empty()) give_name();

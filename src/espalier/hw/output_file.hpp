@@ -8,7 +8,8 @@ namespace espalier::hw {
 
 /// A file that appears whole or not at all. Opening it early tells whether it can be written before hours of
 /// measuring are spent; until commit() its content lies in a nameless or temporary file on the same file
-/// system, which is gone with the object.
+/// system, which is gone with the object. Only files are replaced: a device or a pipe of that name is written to, as it
+/// comes, and a link leads to the new file as it did to the old one.
 class output_file {
  public:
   /// Makes missing parent folders. Throws std::invalid_argument, which names the cause and a way out, where
@@ -38,6 +39,7 @@ class output_file {
   std::string beside_;     // pattern of a name in the same folder
   std::string temporary_;  // empty while the file has no name
   int descriptor_ = -1;
+  bool stream_ = false;  // there is nothing to put in place
 };
 
 }  // namespace espalier::hw

@@ -1,9 +1,12 @@
 #include "preload/elision/report.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -91,6 +94,22 @@ TEST_F(counts_report, leaves_nothing_half_written) {
   EXPECT_FALSE(report_counts(settings, counts, "tts", -1));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator{}), 1);
   EXPECT_TRUE(fs::is_empty(folder / "taken"));
+}
+
+TEST_F(counts_report, takes_no_pipes_place) {
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  write_to(pipe.string());
+  EXPECT_FALSE(report_counts(settings, counts, "tts", -1)) << "nobody reads";
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  EXPECT_TRUE(report_counts(settings, counts, "tts", -1));
+  std::array<char, 256> text{};
+  EXPECT_GT(read(reader, text.data(), text.size() - 1), 0);
+  EXPECT_THAT(text.data(), StartsWith("espalier elide: process "));
+  close(reader);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator{}), 1);
 }
 
 TEST_F(counts_report, may_go_to_standard_error) {

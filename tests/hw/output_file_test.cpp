@@ -1,0 +1,123 @@
+#include "espalier/hw/output_file.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace espalier::hw {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct hw_output_file : ::testing::Test {
+  hw_output_file() {
+    std::string name = (fs::temp_directory_path() / "espalier-output.XXXXXX").string();
+    folder = mkdtemp(name.data());
+  }
+  ~hw_output_file() override { fs::remove_all(folder); }
+
+  static std::string content(const fs::path& file) {
+    std::ifstream in(file);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  [[nodiscard]] std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+  }
+
+  fs::path folder;
+};
+
+TEST_F(hw_output_file, is_there_whole_or_not_at_all) {
+  const fs::path file = folder / "new" / "file";
+  {
+    output_file out(file);
+    out.write("half");
+    EXPECT_FALSE(fs::exists(file));
+  }
+  EXPECT_FALSE(fs::exists(file));
+  output_file out(file);
+  out.write("one ");
+  out.commit("two");
+  EXPECT_EQ(content(file), "one two");
+}
+
+TEST_F(hw_output_file, leaves_the_old_file_until_the_new_one_is_there) {
+  const fs::path file = folder / "file";
+  std::ofstream(file) << "old";
+  {
+    output_file out(file);
+    out.write("new");
+  }
+  EXPECT_EQ(content(file), "old");
+  output_file(file).commit("new");
+  EXPECT_EQ(content(file), "new");
+  EXPECT_EQ(entries(), 1U);
+}
+
+TEST_F(hw_output_file, takes_no_pipes_place) {
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  output_file out(pipe);
+  out.write("one ");
+  out.commit("two");
+  std::array<char, 16> text{};
+  EXPECT_EQ(read(reader, text.data(), text.size()), 7);
+  EXPECT_STREQ(text.data(), "one two");
+  close(reader);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_EQ(entries(), 1U);
+}
+
+TEST_F(hw_output_file, takes_no_descriptors_place) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  // As /dev/stdout is one.
+  const fs::path link = folder / "stdout";
+  fs::create_symlink("/proc/self/fd/" + std::to_string(ends[1]), link);
+  output_file(link).commit("text");
+  std::array<char, 16> text{};
+  EXPECT_EQ(read(ends[0], text.data(), text.size()), 4);
+  EXPECT_TRUE(fs::is_symlink(link));
+  close(ends[0]);
+  close(ends[1]);
+
+  const fs::path file = folder / "file";
+  const int held = open(file.c_str(), O_WRONLY | O_CREAT, 0600);
+  ASSERT_GE(held, 0);
+  fs::remove(link);
+  fs::create_symlink("/proc/self/fd/" + std::to_string(held), link);
+  output_file(link).commit("more");
+  EXPECT_EQ(content(file), "more");
+  EXPECT_TRUE(fs::is_symlink(link));
+  close(held);
+}
+
+TEST_F(hw_output_file, a_link_leads_to_the_new_file) {
+  const fs::path file = folder / "there" / "file";
+  fs::create_directory(file.parent_path());
+  std::ofstream(file) << "old";
+  fs::create_symlink(file, folder / "link");
+  output_file(folder / "link").commit("new");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(content(file), "new");
+}
+
+TEST_F(hw_output_file, says_what_cannot_be_written) {
+  EXPECT_THROW(output_file{folder}, std::invalid_argument);
+  std::ofstream(folder / "file") << "text";
+  EXPECT_THROW(output_file{folder / "file" / "below"}, std::invalid_argument);
+  EXPECT_THROW(output_file{fs::path("/proc/nowhere/file")}, std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace espalier::hw
