@@ -121,6 +121,21 @@ class Study(unittest.TestCase):
             self.assertIn("tle is left out", self.done.stderr)
             self.assertIn("not measurable here", verdicts)
 
+    def test_a_page_for_each_figure_that_says_what_it_is_held_against(self) -> None:
+        figures = {figure["id"]: figure for figure in self.results["study"]["figures"]}
+        self.assertEqual({path.name for path in self.out.iterdir()},
+                         {"malloc-tsx.json", "index.html", *(f"{id_}.html" for id_ in figures)})
+        for id_, figure in figures.items():
+            limits = {chart["title"]: chart["limit"]["name"] for chart in figure["charts"] if "limit" in chart}
+            ring = id_.startswith("ring-")
+            self.assertEqual(limits, {"Nodes at the fullest index": "ways of the L1 cache"} if ring else {}, id_)
+            self.assertEqual("Where the nodes lie" in (self.out / f"{id_}.html").read_text(), ring, id_)
+            beyond = {"ring-128": [True] * 4 + [False], "tree-1": [True], "tree-2": [True] * 2}
+            self.assertEqual([f["of_paper"] for f in figure["findings"]],
+                             beyond.get(id_, [False] * len(figure["findings"])), id_)
+        # That of the command says nothing about the programs'.
+        self.assertNotIn("malloc", self.results["context"])
+
     def test_the_words_are_on_the_terminal(self) -> None:
         for words in ("A ring of 128 nodes", "Fresh blocks", "The paper: ", "Beyond the paper: ", "[agrees]"):
             self.assertIn(words, self.done.stdout)

@@ -160,6 +160,7 @@ class Charts(ChartedCase):
             return self.axis("chart-0", "xaxis", change)["tickvals"]
 
         self.assertEqual(up_to(4096), list(range(0, 4097, 512)))
+        self.assertEqual(up_to(8192), list(range(0, 8193, 1024)))
         self.assertEqual(up_to(1 << 20), list(range(0, (1 << 20) + 1, 1 << 17)))
         self.assertEqual(up_to(100), [0])
 
@@ -172,6 +173,13 @@ class Charts(ChartedCase):
         self.assertIn("nodes (logarithmic)", axis["title"]["text"])
         low, high = (10 ** end for end in axis["range"])
         self.assertTrue(1 < low < 2 and 8 < high < 16, axis["range"])
+
+        def many(document: Json) -> None:
+            document["study"]["figures"][0]["charts"][1]["series"][0]["points"][0][1] = 640
+
+        axis = self.axis("chart-1", "yaxis", many)
+        self.assertLessEqual({2, 5, 10, 20, 200, 500}, set(axis["tickvals"]))
+        self.assertEqual(axis["ticktext"][axis["tickvals"].index(1000)], "1,000")
 
     def test_other_axes_are_linear_and_begin_at_zero(self) -> None:
         self.assertEqual(self.axis("chart-0", "yaxis")["rangemode"], "tozero")
@@ -188,6 +196,13 @@ class Charts(ChartedCase):
         self.assertEqual([trace["type"] for trace in view.traces], ["bar", "scatter"])
         self.assertEqual(view.traces[0]["x"], [1.0, 0.5])
         self.assertEqual(view.layout["xaxis"]["title"]["text"], "x index-aware under tts (Bytes of a node: 1,008)")
+
+        def limited(document: Json) -> None:
+            document["study"]["figures"][1]["charts"][0]["limit"] = {"y": 4, "name": "ways"}
+
+        traces = self.traces("chart-0", limited, 1)
+        self.assertEqual(list(traces), ["glibc, tts", "index-aware, tts", "4 ways"])
+        self.assertEqual(len(traces["4 ways"]["x"]), 2)
 
     def test_names_are_escaped_for_plotly(self) -> None:
         trace = self.traces()[f"{NASTY}, tts"]
@@ -249,6 +264,18 @@ class Placement(ChartedCase):
         index = self.pages()["index.html"]
         self.assertEqual([one["data-grid"] for one in index.all("div", role="application")], ["ring-16-placement-0"])
         self.assertIn("449 to 512", index.texts("figcaption")[0])
+        self.assertIn("class Grid", self.html["index.html"])
+        self.assertIn("class Grid", self.html["ring-16.html"])
+
+    def test_a_picture_is_of_its_own_figure(self) -> None:
+        def worse(document: Json) -> None:
+            for entry in document["benchmarks"][-2:]:
+                entry.update(size=512, loads=[0] * 7 + [16])
+
+        for name in ("index.html", "ring-16.html"):
+            self.pages(worse)
+            self.assertIn("index 1: 8 nodes", self.html[name])
+            self.assertNotIn("16 nodes", self.html[name].partition('id="figures"')[2])
 
     def test_a_table_holds_what_the_pictures_show(self) -> None:
         rows = self.table(self.pages()["ring-16.html"], "Where the nodes lie")

@@ -83,6 +83,7 @@ class Studies(Case):
         self.assertIn("an id each", damage(lambda s: s["figures"][1].update(id="figure-2")))
         self.assertIn(f"{figure}.findings[1].verdict",
                       damage(lambda s: s["figures"][0]["findings"][1].update(verdict="maybe")))
+        self.assertIn(f"{figure}.findings[0].keys", damage(lambda s: s["figures"][0]["findings"][0].pop("keys")))
         self.assertIn(f"{figure}.node_bytes", damage(lambda s: s["figures"][0].update(node_bytes=[1])))
         self.assertIn(f"{figure}.panels", damage(lambda s: s["figures"][0].update(panels=[1])))
 
