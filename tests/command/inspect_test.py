@@ -9,10 +9,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import elf
+import servers
 
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 KEYS = "100000"
@@ -513,18 +513,12 @@ class RealPrograms(InspectTest):
 
     def test_redis(self) -> None:
         self.installed("redis-check-rdb", "redis-benchmark", "redis-cli")
-        # Debian's package of the tools has the server too, which goes by its name; the other one starts a daemon.
-        program = self.folder / "redis-server"
-        program.symlink_to(shutil.which("redis-check-rdb"))
         socket = self.folder / "socket"
         server = subprocess.Popen(
-            [COMMAND, "inspect", "--json", "layout.json", "--", program, "--port", "0", "--unixsocket", socket,
-             "--save", ""], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            [COMMAND, "inspect", "--json", "layout.json", "--", servers.redis_server(self.folder), "--port", "0",
+             "--unixsocket", socket, "--save", ""], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            for _ in range(600):
-                if socket.exists() or server.poll() is not None:
-                    break
-                time.sleep(0.1)
+            servers.wait_for(socket, server)
             benchmark = subprocess.run(["redis-benchmark", "-s", socket, "-t", "set,get", "-n", "3000", "-r", "1000",
                                         "-q"], capture_output=True, text=True, timeout=120)
             self.assertEqual(benchmark.returncode, 0, benchmark.stderr)

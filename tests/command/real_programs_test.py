@@ -1,0 +1,460 @@
+#!/usr/bin/env python3
+"""Programs as their users run them, under `espalier run`: the same output and status as without, on another malloc, on
+other locks, and on both. `--long` runs more of each, in every way, and shows what each cost."""
+
+import hashlib
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree
+
+import servers
+import ways
+
+LONG = "--long" in sys.argv
+if LONG:
+    sys.argv.remove("--long")
+COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
+LIBRARIES = COMMAND.parent / "../../preload"
+SOURCES = pathlib.Path(__file__).resolve().parents[2]
+WORKLOADS = SOURCES / "tests/command/workloads"
+PYTHON = "/usr/bin/python3"
+WAYS = ways.ALL if LONG else (ways.BOTH,)
+TABLE = ways.Table()
+
+
+def tearDownModule() -> None:
+    print(f"\n{TABLE}", flush=True)
+
+
+class ProgramTest(unittest.TestCase):
+    maxDiff = 4000
+
+    def setUp(self) -> None:
+        if not (LIBRARIES / "libespalier-malloc.so").exists():
+            self.skipTest("this build has no libraries to preload")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+
+    def folder(self) -> pathlib.Path:
+        """A new one. What lies there has names of the same length in each."""
+        return pathlib.Path(tempfile.mkdtemp(dir=self.root))
+
+    def installed(self, package: str, *programs: str) -> None:
+        for program in programs:
+            if shutil.which(program) is None:
+                self.skipTest(f"{program} is not installed; it is in the package {package}")
+
+    def start(self, way: ways.Way, *command: object, folder: pathlib.Path | None = None, stats: bool = True,
+              **variables: str) -> ways.Running:
+        running = ways.Running(COMMAND, way, command, folder or self.folder(), stats, variables)
+        self.addCleanup(running.kill)
+        return running
+
+    def noticed_nothing(self, program: str, plain: ways.Outcome, done: ways.Outcome, stats: bool = True) -> None:
+        """The same of both, and the libraries were there."""
+        TABLE.add(program, plain, done)
+        self.assertEqual((done.status, done.stdout, done.stderr), (plain.status, plain.stdout, plain.stderr))
+        self.libraries_told(done, stats)
+
+    def libraries_told(self, done: ways.Outcome, stats: bool = True) -> None:
+        self.assertIn(done.told_of_transactions,
+                      (0, len(ways.NO_TRANSACTIONS)) if done.way.locks == "tle" and not done.way.rtm else (0,))
+        if stats:
+            self.assertEqual(done.figures.told(), done.way.libraries)
+
+    def same(self, program: str, *command: object, sent: bytes = b"", status: int = 0, stats: bool = True,
+             **variables: str) -> bytes:
+        """Runs a program by itself and in each of these ways, in folders of its own."""
+        plain = self.start(ways.PLAIN, *command, **variables).ended(sent)
+        self.assertEqual(plain.status, status, plain.stderr)
+        TABLE.add(program, plain, plain)
+        for way in WAYS:
+            with self.subTest(way.name):
+                done = self.start(way, *command, stats=stats, **variables).ended(sent)
+                self.noticed_nothing(program, plain, done, stats)
+        return plain.stdout
+
+
+class Servers(ProgramTest):
+    """What the clients were answered must be the same, and what the server said."""
+
+    def served(self, program: str, command: tuple, use, stop=None) -> None:
+        """use(folder) gives what is to be the same; stop(folder) ends the server, else it is asked to end."""
+
+        def serve(way: ways.Way) -> tuple[ways.Outcome, tuple]:
+            folder = self.folder()
+            server = self.start(way, *(servers.redis_server(folder) if word is servers.redis_server else word
+                                       for word in command), folder=folder)
+            servers.wait_for(folder / "socket", server.process)
+            self.assertIsNone(server.process.poll(), "it runs")
+            answers = use(folder)
+            if stop is None:
+                server.process.terminate()
+            else:
+                stop(folder)
+            done = server.ended(timeout=120)
+            return done, (answers, done.status, self.without_chance(done.stdout), self.without_chance(done.stderr))
+
+        plain, expected = serve(ways.PLAIN)
+        self.assertEqual(plain.status, 0, plain.stderr)
+        TABLE.add(program, plain, plain)
+        for way in WAYS:
+            with self.subTest(way.name):
+                done, seen = serve(way)
+                TABLE.add(program, plain, done)
+                self.assertEqual(seen, expected)
+                self.libraries_told(done)
+                if way.locks != "system":
+                    self.assertGreater(done.figures.sections(), 0)
+
+    @staticmethod
+    def without_chance(said: bytes) -> list[str]:
+        """What a server says, but for numbers, and in which order its threads and children say it."""
+        lines = re.sub(r"\d+:(?:[A-Z]|signal-handler) (?:\(\d+\) )?(?:\d+ \w+ \d+ [\d:.]+)?", "", said.decode())
+        return sorted(re.sub(r"\d+", "#", line) for line in lines.splitlines()
+                      # How much was copied is a matter of what was written meanwhile.
+                      if not re.search(r"copy-on-write|Fork CoW", line))
+
+    def redis(self, folder: pathlib.Path, *command: str, sent: str = "") -> str:
+        done = subprocess.run(["redis-cli", "-s", folder / "socket", *command], input=sent, capture_output=True,
+                              text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def commands(self, count: int) -> str:
+        """Commands of every kind of value, the same each time."""
+        chance = random.Random(7)
+        lines = []
+        for _ in range(count):
+            key = chance.randrange(count // 20)
+            value = "v" * chance.choice((1, 20, 44, 45, 100, 1000, 5000)) + str(chance.randrange(1000))
+            lines.append(chance.choice((
+                f"set s{key} {value}", f"append s{key} {value}", f"get s{key}", f"strlen s{key}", f"del s{key}",
+                f"setrange s{key} {chance.randrange(40000)} {value}", f"incrby n{key} {chance.randrange(1 << 40)}",
+                f"rpush l{key} {value} {value}", f"lpop l{key}", f"lrange l{key} 0 -1",
+                f"linsert l{key} before {value} x", f"unlink l{key}",
+                f"sadd m{key} {chance.randrange(2000)} {value}", f"srem m{key} {value}", f"scard m{key}",
+                f"hset h{key} f{chance.randrange(900)} {value}", f"hdel h{key} f{chance.randrange(900)}",
+                f"hlen h{key}", f"copy h{key} h{key + 1} replace",
+                f"zadd z{key} {chance.randrange(900)} {value}", f"zrange z{key} 0 -1 withscores", f"zpopmin z{key}",
+                f"xadd x{key} {len(lines) + 1}-1 field {value}", f"xlen x{key}", f"pfadd p{key} {value}",
+                f"pfcount p{key}", f"rename s{key} s{key + 1}",
+                f'eval "local t = {{}} for i = 1, {key % 300} do t[i] = i .. ARGV[1] end return #table.concat(t)" 0 x'
+            )))
+        return "\n".join(lines) + "\n"
+
+    def test_redis(self) -> None:
+        self.installed("redis-tools", "redis-check-rdb", "redis-benchmark", "redis-cli")
+        requests, commands, threads = ("40000", 60000, "3") if LONG else ("1000", 3000, "2")
+
+        def use(folder: pathlib.Path) -> tuple[str, ...]:
+            answers = self.redis(folder, sent=self.commands(commands))
+            digests = [self.redis(folder, "debug", "digest")]
+            # By threads and children: values made free, a table thrown away, files written and read again.
+            for command in (("debug", "reload"), ("save",), ("flushall", "async"), ("debug", "loadaof")):
+                answers += self.redis(folder, *command)
+                digests.append(self.redis(folder, "debug", "digest"))
+            self.assertEqual(digests[1:3], digests[:1] * 2)
+            self.assertNotEqual(digests[3], digests[0])
+            benchmark = subprocess.run(
+                ["redis-benchmark", "-s", folder / "socket", "-n", requests, "-r", "1000", "-d", "300", "-P", "4", "-q",
+                 "-t", "set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,lrange_100,mset"],
+                capture_output=True, text=True, timeout=600)
+            self.assertEqual(benchmark.returncode, 0, benchmark.stderr)
+            ran = re.findall(r"^([A-Z_]+)[^\n]*: [\d.]+ requests per second", benchmark.stdout.replace("\r", "\n"),
+                             re.MULTILINE)
+            answers += self.redis(folder, "bgsave")
+            while "rdb_bgsave_in_progress:1" in self.redis(folder, "info", "persistence"):
+                time.sleep(0.05)
+            return hashlib.sha256(answers.encode()).hexdigest(), *digests, *ran
+
+        self.served("redis-server", (servers.redis_server, "--port", "0", "--unixsocket", "socket", "--save", "",
+                                     "--enable-debug-command", "yes", "--appendonly", "yes", "--appendfsync", "no",
+                                     "--auto-aof-rewrite-percentage", "0", "--io-threads", threads,
+                                     "--io-threads-do-reads", "yes", "--lazyfree-lazy-user-del", "yes"),
+                    use, lambda folder: subprocess.run(["redis-cli", "-s", folder / "socket", "shutdown", "nosave",
+                                                        "now", "force"], capture_output=True, timeout=60))
+
+    def test_memcached(self) -> None:
+        self.installed("memcached", "memcached")
+        users, rounds = (8, 6000) if LONG else (4, 700)
+
+        def use(folder: pathlib.Path) -> tuple[list[str], bytes]:
+            faults, digests, count = servers.use_memcached(folder / "socket", users, rounds)
+            self.assertEqual(faults, [])
+            return digests, count
+
+        self.served("memcached", servers.memcached(threads=4), use)
+
+
+class Sqlite(ProgramTest):
+    def test_by_itself(self) -> None:
+        self.installed("sqlite3", "sqlite3")
+        queries = (WORKLOADS / "queries.sql").read_bytes().replace(b"ROWS", b"150000" if LONG else b"15000")
+        told = self.same("sqlite3", "sqlite3", "database", sent=queries, status=1)
+        self.assertIn(b"\nok\n", told)
+
+    def test_by_threads_of_python(self) -> None:
+        self.installed("python3", PYTHON)
+        work = ("4000", "12") if LONG else ("1500", "3")
+        self.same("sqlite3 in python3", PYTHON, WORKLOADS / "databases.py", *work)
+
+
+class Git(ProgramTest):
+    USER = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "a",
+            "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_AUTHOR_DATE": "1700000000 +0000", "GIT_COMMITTER_NAME": "c",
+            "GIT_COMMITTER_EMAIL": "c@example.org", "GIT_COMMITTER_DATE": "1700000000 +0000"}
+
+    @staticmethod
+    def history(commits: int) -> bytes:
+        """A repository for git fast-import: branches that part and meet, files that grow, move and go."""
+        chance = random.Random(3)
+        stream = []
+        for n in range(1, commits + 1):
+            branch = "main" if n % 4 else f"side{n % 12 // 4}"
+            stream.append(f"commit refs/heads/{branch}\nmark :{n}\ncommitter c <c@example.org> {1700000000 + n} +0000\n"
+                          f"data {len(str(n)) + 7}\ncommit {n}\n")
+            if n > 1:
+                stream.append(f"from :{n - 1}\n")
+            if n % 9 == 8:
+                stream.append(f"merge :{n - 4}\n")
+            for _ in range(4):
+                text = "".join(f"line {chance.randrange(50)} of some words\n" for _ in range(chance.randrange(1, 400)))
+                file = f"d{chance.randrange(9)}/f{chance.randrange(40)}"
+                stream.append(f"M 644 inline {file}\ndata {len(text)}\n{text}\n")
+            if n % 17 == 0:
+                stream.append(f"R d{n % 9} moved{n % 5}\n" if n % 2 else f"D d{n % 9}\n")
+        return "".join(stream).encode()
+
+    def test_a_repository_from_its_first_commit_to_its_packs(self) -> None:
+        self.installed("git", "git")
+        told = self.same("git", "sh", WORKLOADS / "repository.sh", sent=self.history(1500 if LONG else 120),
+                         status=128, **self.USER)
+        self.assertEqual(told.count(b"  -\n"), 7)
+
+    @unittest.skipUnless(LONG, "of the long form")
+    def test_the_repository_of_this_project(self) -> None:
+        self.installed("git", "git")
+        if subprocess.run(["git", "-C", SOURCES, "rev-parse", "--git-dir"], capture_output=True).returncode != 0:
+            self.skipTest("these sources are no git checkout")
+        script = (f"set -e; git -c safe.directory='*' clone -q 'file://{SOURCES}' work 2>said; cd work; "
+                  "git log --stat | sha256sum; git -c pack.threads=4 repack -adfq; git gc -q --prune=now; "
+                  "git fsck --full; "
+                  "git rev-list --objects --all | sort | sha256sum; git grep -c const | sha256sum")
+        self.same("git, this project", "sh", "-c", script, **self.USER)
+
+
+class Compiler(ProgramTest):
+    QUICK = ("src/espalier/workload/histogram.cpp",)
+    THOROUGH = (*QUICK, "src/espalier/inspect/analysis.cpp", "src/espalier/workload/trace.cpp",
+                "src/espalier/programs/code_names.cpp", "preload/heap/thread_heap.cpp",
+                "preload/recording/frame_rule.cpp")
+
+    def compiled(self, compiler: str, source: str, *options: str) -> None:
+        """The same object, byte for byte: two compilations in one folder, for folders are in debug information."""
+        folder = self.folder()
+        command = (compiler, "-std=c++20", "-I", SOURCES / "src", "-I", SOURCES, "-g", "-c", SOURCES / source, "-o",
+                   "object.o", *options)
+        plain = self.start(ways.PLAIN, *command, folder=folder).ended()
+        self.assertEqual(plain.status, 0, plain.stderr)
+        expected = (folder / "object.o").read_bytes()
+        program = f"{compiler} {pathlib.Path(source).name}"
+        TABLE.add(program, plain, plain)
+        for way in WAYS:
+            with self.subTest(way.name, source=source):
+                (folder / "object.o").unlink(missing_ok=True)
+                done = self.start(way, *command, folder=folder).ended()
+                self.noticed_nothing(program, plain, done)
+                self.assertTrue((folder / "object.o").read_bytes() == expected, "the object file")
+
+    def test_objects_are_the_same(self) -> None:
+        self.installed("g++", "g++")
+        for source in self.THOROUGH if LONG else self.QUICK:
+            self.compiled("g++", source, "-O2")
+        if LONG and shutil.which("clang++-19"):
+            self.compiled("clang++-19", self.QUICK[0], "-O2")
+
+    def test_so_are_programs_and_mistakes(self) -> None:
+        self.installed("g++", "g++")
+        made = ("cat > program.cpp; g++ -O1 -pipe -flto=2 -frandom-seed=1 -o program program.cpp; "
+                "sha256sum program; ./program; echo 'int main() { return x; }' > wrong.cpp; g++ -c wrong.cpp")
+        self.same("g++, a program", "sh", "-c", made, status=1, LC_ALL="C", sent=b"""
+            #include <algorithm>
+            #include <iostream>
+            #include <map>
+            #include <string>
+            int main() {
+              std::map<std::string, int> words;
+              for (int i = 0; i < 10000; ++i) ++words[std::string(i % 97, 'x')];
+              std::cout << words.size() << std::endl;
+            }""")
+
+
+class Python(ProgramTest):
+    # Of threads, memory, processes and modules in C. Those whose verdict is a matter of time, of the network or of who
+    # runs them are left out.
+    QUICK = ("test_list", "test_dict", "test_deque", "test_thread", "test_gc", "test_json", "test_zlib", "test_fork1",
+             "test_memoryview", "test_weakref")
+    THOROUGH = (*QUICK, "test_array", "test_ast", "test_asyncgen", "test_atexit", "test_bigmem", "test_bytes",
+                "test_bz2", "test_codecs", "test_collections", "test_ctypes", "test_decimal", "test_exceptions",
+                "test_faulthandler", "test_generators", "test_hashlib", "test_heapq", "test_io", "test_long",
+                "test_lzma", "test_mmap", "test_multiprocessing_main_handling", "test_pickle", "test_posix",
+                "test_queue", "test_re", "test_resource", "test_set", "test_shelve", "test_sort", "test_struct",
+                "test_subprocess", "test_tarfile", "test_threading", "test_threading_local", "test_threadsignals",
+                "test_tracemalloc", "test_unicode", "test_xml_etree_c", "test_zipfile")
+
+    def verdicts(self, way: ways.Way, tests: tuple[str, ...]) -> tuple[ways.Outcome, dict[str, str]]:
+        """Of every case by itself."""
+        folder = self.folder()
+        # Without figures: many of these read what their children say.
+        done = self.start(way, PYTHON, "-m", "test", "--timeout", "600", "--junit-xml", folder / "verdicts.xml", *tests,
+                          folder=folder, stats=False).ended(timeout=3000)
+        self.assertTrue((folder / "verdicts.xml").exists(), done.stderr)
+        found = {}
+        for case in xml.etree.ElementTree.parse(folder / "verdicts.xml").iter("testcase"):
+            other = {one.tag for one in case} & {"error", "failure", "skipped"}
+            found[case.get("name", "")] = " ".join(other) or "passed"
+        return done, found
+
+    def test_its_own_tests(self) -> None:
+        self.installed("python3", PYTHON)
+        tests = self.THOROUGH if LONG else self.QUICK
+        have = subprocess.run([PYTHON, "-c", "import test.test_list"], capture_output=True)
+        if have.returncode != 0:
+            self.skipTest("python's own tests are not installed; they are in the package libpython3.11-testsuite")
+        plain, expected = self.verdicts(ways.PLAIN, tests)
+        self.assertGreater(len(expected), 100 * len(tests) // 2)
+        TABLE.add("python3 -m test", plain, plain)
+        for way in WAYS:
+            with self.subTest(way.name):
+                done, found = self.verdicts(way, tests)
+                TABLE.add("python3 -m test", plain, done)
+                differ = {name: (expected.get(name), found.get(name)) for name in expected.keys() | found.keys()
+                          if expected.get(name) != found.get(name)}
+                self.assertEqual(differ, {}, done.stdout.decode()[-4000:])
+                self.assertEqual(done.status, plain.status)
+                self.libraries_told(done, stats=False)
+
+    def test_threads_forks_and_pools(self) -> None:
+        self.installed("python3", PYTHON)
+        # Each of its objects by malloc, not out of an arena of python's own.
+        self.same("python3, threads and forks", PYTHON, WORKLOADS / "threads_and_forks.py", "400" if LONG else "60",
+                  PYTHONMALLOC="malloc", PYTHONHASHSEED="0")
+
+
+class StressNg(ProgramTest):
+    QUICK = {"malloc": 50_000, "mutex": 5_000, "pthread": 100, "tsearch": 1, "hsearch": 20, "lsearch": 1, "bsearch": 10,
+             "qsort": 5, "fork": 50, "zlib": 10, "str": 100, "wcs": 100}
+    THOROUGH = {"malloc": 300_000, "mutex": 50_000, "pthread": 2_000, "tsearch": 10, "hsearch": 1_000, "lsearch": 5,
+                "bsearch": 50, "qsort": 20, "fork": 2_000, "zlib": 100, "str": 2_000, "wcs": 2_000, "vfork": 1_000,
+                "list": 100, "tree": 2, "skiplist": 5, "mergesort": 20, "radixsort": 20, "sparsematrix": 10,
+                "randlist": 10, "vm": 10_000}
+
+    def test_verifies(self) -> None:
+        self.installed("stress-ng", "stress-ng")
+        stressors = self.THOROUGH if LONG else self.QUICK
+        at_once = {name: times for name, times in stressors.items() if name != "mutex"}
+        plain = self.stressed(ways.PLAIN, at_once)
+        expected = self.without_chance(plain)
+        self.assertEqual(plain.status, 0, plain.stderr)
+        self.assertFalse([line for line in expected if b"fail" in line or b"error" in line])
+        TABLE.add("stress-ng", plain, plain)
+        for way in WAYS:
+            with self.subTest(way.name):
+                done = self.stressed(way, at_once)
+                TABLE.add("stress-ng", plain, done)
+                self.assertEqual((done.status, self.without_chance(done)), (0, expected))
+                self.libraries_told(done)
+                # By itself: its threads may have done all there is to do before it sees that it has made them, and it
+                # then takes them for missing, on any locks.
+                mutexes = next((one for one in (self.stressed(way, {"mutex": stressors["mutex"]}) for _ in range(20))
+                                if b"could not create any pthreads" not in one.stdout + one.stderr), None)
+                self.assertIsNotNone(mutexes)
+                self.assertEqual(mutexes.status, 0, mutexes.stderr)
+
+    @staticmethod
+    def without_chance(of: ways.Outcome) -> list[bytes]:
+        """What it says, but for processes and times, and in which order these say it."""
+        return sorted(re.sub(rb"\[\d+\]|\d+\.\d+s", b"", line) for line in (of.stdout + of.stderr).splitlines())
+
+    def stressed(self, way: ways.Way, stressors: dict[str, int]) -> ways.Outcome:
+        folder = self.folder()
+        asked = [word for name, times in stressors.items() for word in (f"--{name}", "1", f"--{name}-ops", str(times))]
+        return self.start(way, "stress-ng", "--temp-path", folder, "--verify", "--no-rand-seed", *asked,
+                          folder=folder).ended()
+
+
+class Languages(ProgramTest):
+    def test_lua(self) -> None:
+        self.installed("lua5.4", "lua5.4")
+        self.same("lua", "lua5.4", WORKLOADS / "trees.lua", "20000" if LONG else "1500", status=1)
+
+    def test_z3(self) -> None:
+        self.installed("z3", "z3")
+        pigeons = 8 if LONG else 6
+        holes = [f"(p{i}_{j})" for i in range(pigeons) for j in range(pigeons - 1)]
+        self.same("z3", "z3", "-in", sent="\n".join((
+            *(f"(declare-const {one[1:-1]} Bool)" for one in holes), "(push)",
+            *("(assert (or " + " ".join(f"p{i}_{j}" for j in range(pigeons - 1)) + "))" for i in range(pigeons)),
+            *(f"(assert (not (and p{i}_{j} p{k}_{j})))" for i in range(pigeons) for k in range(i) for j in
+              range(pigeons - 1)), "(check-sat)", "(pop)",
+            "(declare-const x (_ BitVec 24)) (declare-const y (_ BitVec 24))", "(push)",
+            "(assert (= (bvmul x y) #x7fffff)) (assert (bvult #x000001 x)) (assert (bvult x y))", "(check-sat)",
+            "(pop)",
+            "(declare-fun f (Int) Int)", "(push)", "(assert (forall ((n Int)) (> (f (+ n 1)) (f n))))",
+            "(assert (< (f 30) (f 3)))", "(check-sat)", "(pop)",
+            "(declare-const s String)", "(assert (= (str.len s) 40))", '(assert (str.contains s "abc"))', "(check-sat)",
+            "(get-no-such-thing)")).encode() + b"\n")
+
+
+class Surroundings(ProgramTest):
+    """Where programs have less than usual."""
+
+    def test_shells_that_fork_much(self) -> None:
+        self.installed("bash", "bash")
+        script = ("n=0; for i in $(seq %d); do x=$(echo $i | tr 0-9 a-j); y=$( (echo $x; exit 3) | cat); "
+                  "n=$((n + ${#y})); done; echo $n; (exec 2>&-; echo quiet; ls /no/such) ; "
+                  "seq 30 | xargs -P 4 -n 1 sh -c 'exit 0'; "
+                  "trap 'echo end' EXIT; kill -TERM $$") % (300 if LONG else 40)
+        for shell in ("sh", "bash"):
+            self.same(f"{shell} that forks", shell, "-c", script, status=143)
+
+    def test_limits(self) -> None:
+        self.installed("python3", PYTHON)
+        # Until there is no memory, in a thread that began before and by the first one, and on from there.
+        script = ("import threading\n"
+                  "def fill():\n"
+                  "  for size in (1 << 25, 1 << 20, 30000, 5000, 100):\n"
+                  "    kept = []\n"
+                  "    try:\n"
+                  "      while True: kept.append(bytearray(size))\n"
+                  "    except MemoryError:\n"
+                  "      del kept\n"
+                  "one = threading.Thread(target=fill); one.start(); one.join(); fill()\n"
+                  "print(len([bytearray(1000) for _ in range(1000)]))")
+        for name, limit, *what in (("python3", "-v 150000", PYTHON, "-c", script), ("echo", "-v 60000", "echo", "fine"),
+                                   ("echo", "-n 20", "echo", "fine"), ("sort", "-s 256", "sort", "/etc/passwd"),
+                                   ("echo", "-f 0", "echo", "fine"), ("echo", "-l 0", "echo", "fine")):
+            self.same(f"{name} with ulimit {limit}", "sh", "-c", f'ulimit {limit}; exec "$@"', "sh", *what)
+
+    def test_standard_error_that_is_closed(self) -> None:
+        for script in ("exec 2>&-; echo fine", "exec 2>&-; exec cat /dev/null", "exec 2>data; echo fine; cat data",
+                       "exec 0<&- 1>&- 2>&-; exec sort /etc/passwd"):
+            plain = self.start(ways.PLAIN, "sh", "-c", script).ended()
+            for way in ways.ALL:
+                with self.subTest(way.name, script=script):
+                    done = self.start(way, "sh", "-c", script, stats=False).ended()
+                    self.assertEqual((done.status, done.stdout, done.stderr),
+                                     (plain.status, plain.stdout, plain.stderr))
+
+
+if __name__ == "__main__":
+    unittest.main()
