@@ -254,9 +254,7 @@ class Git(ProgramTest):
 
 class Compiler(ProgramTest):
     QUICK = ("src/espalier/workload/histogram.cpp",)
-    THOROUGH = (*QUICK, "src/espalier/inspect/analysis.cpp", "src/espalier/workload/trace.cpp",
-                "src/espalier/programs/code_names.cpp", "preload/heap/thread_heap.cpp",
-                "preload/recording/frame_rule.cpp")
+    THOROUGH = (*QUICK, "src/espalier/inspect/analysis.cpp", "preload/heap/thread_heap.cpp")
 
     def compiled(self, compiler: str, source: str, *options: str) -> None:
         """The same object, byte for byte: two compilations in one folder, for folders are in debug information."""
