@@ -351,10 +351,10 @@ class Python(ProgramTest):
 class StressNg(ProgramTest):
     QUICK = {"malloc": 50_000, "mutex": 5_000, "pthread": 100, "tsearch": 1, "hsearch": 20, "lsearch": 1, "bsearch": 10,
              "qsort": 5, "fork": 50, "zlib": 10, "str": 100, "wcs": 100}
-    THOROUGH = {"malloc": 300_000, "mutex": 50_000, "pthread": 2_000, "tsearch": 10, "hsearch": 1_000, "lsearch": 5,
+    THOROUGH = {"malloc": 100_000, "mutex": 50_000, "pthread": 2_000, "tsearch": 10, "hsearch": 1_000, "lsearch": 5,
                 "bsearch": 50, "qsort": 20, "fork": 2_000, "zlib": 100, "str": 2_000, "wcs": 2_000, "vfork": 1_000,
-                "list": 100, "tree": 2, "skiplist": 5, "mergesort": 20, "radixsort": 20, "sparsematrix": 10,
-                "randlist": 10, "vm": 10_000}
+                "list": 30, "tree": 1, "skiplist": 5, "mergesort": 20, "radixsort": 20, "randlist": 10,
+                "vm": 10_000}
 
     def test_verifies(self) -> None:
         self.installed("stress-ng", "stress-ng")
@@ -381,7 +381,7 @@ class StressNg(ProgramTest):
     @staticmethod
     def without_chance(of: ways.Outcome) -> list[bytes]:
         """What it says, but for processes and times, and in which order these say it."""
-        return sorted(re.sub(rb"\[\d+\]|\d+\.\d+s", b"", line) for line in (of.stdout + of.stderr).splitlines())
+        return sorted(re.sub(rb"\[\d+\]|\d+\.\d+s.*", b"", line) for line in (of.stdout + of.stderr).splitlines())
 
     def stressed(self, way: ways.Way, stressors: dict[str, int]) -> ways.Outcome:
         folder = self.folder()
