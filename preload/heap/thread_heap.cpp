@@ -206,6 +206,7 @@ void thread_heap::set_granules(const class_regions& of, std::size_t size_class) 
 void thread_heap::splice(region& r, pushed_blocks list) noexcept {
   if (list.count() == 0) return;
   std::byte* const memory = span::of(&r)->memory(span::number_of(r));
+  if (list.count() > r.count) misused(given_twice, memory + list.newest());
   // The oldest has nothing behind it.
   if (r.free != nullptr) reinterpret_cast<free_block*>(memory + list.oldest())->next = r.free;
   r.free = reinterpret_cast<free_block*>(memory + list.newest());
@@ -280,6 +281,8 @@ void thread_heap::heard_of(region& r) noexcept {
 
 void thread_heap::counted_down(region& r) noexcept {
   const at_work now(*this);
+  // A current region is counted itself: only a block that came back twice takes that away.
+  if (r.state == region_state::current || r.free->next == r.free) misused(given_twice, r.free);
   if (r.state == region_state::full) {
     r.count = r.hidden;
     r.hidden = 0;
@@ -348,6 +351,7 @@ void give_back_remotely(region& r, void* block) noexcept {
   std::uint64_t after = 0;
   do {
     const pushed_blocks list(before);
+    if (list.count() != 0 && list.newest() == offset) misused(given_twice, block);
     pushed->next = list.count() == 0 ? nullptr : reinterpret_cast<free_block*>(memory + list.newest());
     after = list.with(offset);
     // order: give_back_remotely (release) -> refill, heard_of, collect_untold (acquire)
@@ -375,7 +379,7 @@ void thread_heap::deallocate(void* block) noexcept {
   }
   std::byte* const start = start_in(r, block);
   if (r.owner != this) return give_back_remotely(r, start);
-  if (start >= r.fresh) misused(given_twice, block);
+  if (start >= r.fresh || start == static_cast<void*>(r.free)) misused(given_twice, block);
   push(r, start);
 }
 

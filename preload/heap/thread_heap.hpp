@@ -74,7 +74,8 @@ class thread_heap {
   [[nodiscard]] void* allocate_zeroed(std::size_t bytes) noexcept;
 
   /// Any block of any heap with these commons. Null, and what another allocator handed out, is ignored. What is
-  /// recognised as no block ends the program (misused()): blocks given back twice mostly are not.
+  /// recognised as no block ends the program (misused()): of blocks given back twice, those that leave more given back
+  /// than were handed out.
   void deallocate(void* block) noexcept;
 
   /// The block with its contents, grown or shrunk, maybe elsewhere. Null with nothing changed. Neither `old` is null

@@ -611,6 +611,54 @@ TEST_F(preload_thread_heap_death, of_a_block_that_was_never_handed_out) {
   EXPECT_DEATH(mine.deallocate(region_of(aligned)->first - 16), "invalid pointer");
 }
 
+TEST_F(preload_thread_heap_death, of_blocks_of_which_more_come_back_than_were_handed_out) {
+  void* const only = allocate(mine, 700);
+  EXPECT_DEATH(
+      {
+        give_back(mine, only);
+        give_back(mine, only);
+      },
+      "given back twice");
+  void* const aligned = mine.allocate_aligned(700, 256);
+  EXPECT_DEATH(
+      {
+        give_back(mine, aligned);
+        give_back(mine, aligned);
+      },
+      "given back twice");
+  // The last two of a region that is not current.
+  std::vector<void*> blocks;
+  while (heaps.count().regions < 4) blocks.push_back(allocate(mine, 20'000));
+  const auto in_first = [&](const void* b) { return region_of(b) == region_of(blocks.front()); };
+  const auto last_two = std::find_if_not(blocks.begin(), blocks.end(), in_first) - 2;
+  for (auto b = blocks.begin(); b != last_two; ++b) give_back(mine, *b);
+  EXPECT_DEATH(
+      {
+        give_back(mine, *last_two);
+        give_back(mine, *last_two);
+      },
+      "given back twice");
+}
+
+TEST_F(preload_thread_heap_death, of_anothers_block_twice) {
+  thread_heap& other = *heaps.adopt();
+  std::array<void*, 3> blocks{};
+  for (void*& b : blocks) b = allocate(mine, 700);
+  EXPECT_DEATH(
+      {
+        give_back(other, blocks[0]);
+        give_back(other, blocks[0]);
+      },
+      "given back twice");
+  EXPECT_DEATH(
+      {
+        for (const int i : {0, 1, 0}) give_back(other, blocks[static_cast<std::size_t>(i)]);
+        mine.give_back_empty();
+      },
+      "given back twice")
+      << "a ring, which the owner would follow for ever";
+}
+
 TEST_F(preload_thread_heap_death, of_a_large_block_twice_or_in_its_middle) {
   auto* const block = static_cast<std::byte*>(allocate(mine, 600'000));
   EXPECT_DEATH(mine.deallocate(block + 64), "invalid pointer");
