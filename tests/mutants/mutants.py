@@ -94,7 +94,8 @@ def read_tables(folder=HERE):
 
 def overlay_of(mutant):
     """Where the edited file lies below the mutant's folder: as the library includes it."""
-    return pathlib.PurePosixPath(mutant["file"]).relative_to("src")
+    path = pathlib.PurePosixPath(mutant["file"])
+    return path.relative_to("src") if path.parts[0] == "src" else path
 
 
 def edited(mutant, text):

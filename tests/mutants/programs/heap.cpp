@@ -1,0 +1,341 @@
+// The heap of libespalier-malloc: every block is one thread's, whole, as it was asked for, and comes back; whoever
+// gives it back, and whatever becomes of its thread and of the process.
+
+#include "preload/heap/thread_heap.hpp"
+
+#include <sys/single_threaded.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "espalier/hw/pause.hpp"
+#include "mutants/driver.hpp"
+#include "preload/heap/thread_heaps.hpp"
+
+namespace espalier::preload {
+
+// The simulated threads are one of the kernel's.
+void futex_lock::wait_and_lock() noexcept {
+  while (word_.exchange(awaited, std::memory_order_acquire) != open) hw::park();
+}
+void futex_lock::wake_one() noexcept {}
+
+}  // namespace espalier::preload
+
+namespace espalier::mutants {
+namespace {
+
+using namespace preload;
+
+address_registry registry;
+
+struct tested_heaps {
+  tested_heaps() {
+    // The C library says so of one thread, and locks are then not taken by locked instructions.
+    __libc_single_threaded = 0;
+    heaps.commons().spans.set_keep(span::bytes);
+  }
+  ~tested_heaps() { heaps.unmap_all(); }
+
+  void expect_empty() {
+    heaps.trim(nullptr);
+    sim::require(heaps.count().used_blocks == 0, "a block that was given back is in use");
+    sim::require(heaps.count().regions == 0, "a region without blocks is not given back");
+    const span_pool::figures pool = heaps.commons().spans.count();
+    sim::require(pool.free_regions == pool.spans * span_pool::most_regions, "a region is given back twice");
+  }
+
+  thread_heaps heaps{registry};
+};
+
+/// Of a pool whose lock is held.
+std::size_t held_regions(tested_heaps& all) { return all.heaps.commons().pages.bytes(); }
+
+std::uintptr_t address(const void* block) { return reinterpret_cast<std::uintptr_t>(block); }
+
+/// A block that knows what is in it: its own address at both ends.
+struct marked {
+  void* at = nullptr;
+  std::size_t bytes = 0;
+
+  static marked of(void* at, std::size_t bytes) {
+    sim::require(at != nullptr, "there is no block");
+    const marked m{at, bytes};
+    std::memcpy(at, &at, sizeof at);
+    std::memcpy(m.end(), &at, sizeof at);
+    return m;
+  }
+  void check() const {
+    void* there = nullptr;
+    std::memcpy(&there, at, sizeof there);
+    sim::require(there == at, "somebody wrote where a block begins");
+    std::memcpy(&there, end(), sizeof there);
+    sim::require(there == at, "somebody wrote where a block ends");
+  }
+  [[nodiscard]] std::byte* end() const { return static_cast<std::byte*>(at) + bytes - sizeof at; }
+};
+
+marked allocate(thread_heap& from, std::size_t bytes) {
+  void* const quick = from.allocate_quickly(bytes);
+  return marked::of(quick != nullptr ? quick : from.allocate(bytes), bytes);
+}
+void give_back(thread_heap& by, const marked& block) {
+  block.check();
+  if (!by.deallocate_quickly(registry, block.at)) by.deallocate(block.at);
+}
+
+/// Few of them are in a region.
+constexpr std::size_t wide = 30'000;
+constexpr std::size_t of_region = 8;
+
+struct held_blocks {
+  std::array<std::vector<marked>, 4> of;
+  held_blocks() {
+    for (auto& blocks : of) blocks.reserve(64);
+  }
+};
+
+/// The owner uses up its region while others give back blocks of it and of the one before.
+void blocks_of_others(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  auto& held = s.make<held_blocks>();
+  thread_heap& mine = *all.heaps.adopt();
+  for (std::size_t i = 0; i < of_region + 3; ++i) held.of[i % 3].push_back(allocate(mine, wide));
+  s.thread("owner", [&] {
+    give_back(mine, held.of[0].back());
+    held.of[0].pop_back();
+    for (int i = 0; i < 7; ++i) held.of[3].push_back(allocate(mine, wide));
+  });
+  for (const std::size_t other : {1U, 2U}) {
+    thread_heap& theirs = *all.heaps.adopt();
+    s.thread(std::string("other ") + static_cast<char>('0' + other), [&, other] {
+      for (const marked& block : held.of[other]) give_back(theirs, block);
+    });
+  }
+  s.at_end([&] {
+    for (const marked& block : held.of[0]) give_back(mine, block);
+    for (const marked& block : held.of[3]) give_back(mine, block);
+    mine.give_back_empty();
+    all.heaps.leave(mine);
+    all.expect_empty();
+  });
+}
+
+/// Others empty a full region, the owner looks meanwhile, and takes it again.
+void regions_emptied(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  auto& held = s.make<held_blocks>();
+  thread_heap& mine = *all.heaps.adopt();
+  for (std::size_t i = 0; i < 2 * of_region; ++i)
+    held.of[i < 3 ? 0 : 1 + i % 2].push_back(allocate(mine, wide));
+  s.thread("owner", [&] {
+    for (const marked& block : held.of[0]) give_back(mine, block);
+    mine.give_back_empty();
+    for (int i = 0; i < 3; ++i) held.of[3].push_back(allocate(mine, wide));
+    mine.give_back_empty();
+  });
+  for (const std::size_t other : {1U, 2U}) {
+    thread_heap& theirs = *all.heaps.adopt();
+    s.thread(std::string("other ") + static_cast<char>('0' + other), [&, other] {
+      for (const marked& block : held.of[other]) give_back(theirs, block);
+    });
+  }
+  s.at_end([&] {
+    for (const marked& block : held.of[3]) give_back(mine, block);
+    all.heaps.leave(mine);
+    all.expect_empty();
+  });
+}
+
+/// Somebody is about to tell of a full region for so long that its owner uses it again, and gives it back empty.
+void told_of_late(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  auto& held = s.make<held_blocks>();
+  thread_heap& mine = *all.heaps.adopt();
+  thread_heap& theirs = *all.heaps.adopt();
+  auto& ended = s.make<std::atomic<int>>(0);
+  for (std::size_t i = 0; i <= of_region; ++i) held.of[i == 0 ? 1 : 0].push_back(allocate(mine, wide));
+  s.thread("other", [&] {
+    give_back(theirs, held.of[1].front());
+    ++ended;
+  });
+  s.thread("owner", [&] {
+    // The full region has room, is used up, and then empty; and others take what it was.
+    give_back(mine, held.of[0].front());
+    for (std::size_t i = 0; i < of_region + 3; ++i) held.of[2].push_back(allocate(mine, wide));
+    for (std::size_t i = 1; i < held.of[0].size(); ++i) give_back(mine, held.of[0][i]);
+    for (const marked& block : held.of[2]) give_back(mine, block);
+    mine.give_back_empty();
+    for (std::size_t i = 0; i < of_region; ++i) held.of[3].push_back(allocate(mine, wide / 2));
+    mine.give_back_empty();
+    for (std::size_t i = 0; i < of_region; ++i) held.of[3].push_back(allocate(mine, wide));
+    ++ended;
+  });
+  // As a thread, which cannot go on for ever.
+  s.thread("last", [&] {
+    while (ended != 2) sim::wait_for_others();
+    for (const marked& block : held.of[3]) give_back(mine, block);
+    all.heaps.leave(mine);
+    all.expect_empty();
+  });
+}
+
+/// Threads come and go; there are no more heaps than there are threads.
+void heaps_handed_on(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  auto& held = s.make<held_blocks>();
+  for (const std::size_t t : {0U, 1U, 2U}) {
+    s.thread(std::string(1, static_cast<char>('a' + t)), [&, t] {
+      for (int life = 0; life < 2; ++life) {
+        thread_heap* const mine = all.heaps.adopt();
+        sim::require(mine != nullptr, "there is no heap");
+        for (const marked& block : held.of[t]) give_back(*mine, block);
+        held.of[t].clear();
+        held.of[t].push_back(allocate(*mine, wide));
+        held.of[t].push_back(allocate(*mine, 40));
+        all.heaps.leave(*mine);
+      }
+    });
+  }
+  s.at_end([&] {
+    sim::require(all.heaps.count().heaps <= 3, "a heap is not handed on");
+    thread_heap& mine = *all.heaps.adopt();
+    for (const auto& blocks : held.of) {
+      for (const marked& block : blocks) give_back(mine, block);
+    }
+    all.heaps.leave(mine);
+    all.expect_empty();
+  });
+}
+
+/// Rows of regions for large blocks, taken, grown and given back at once.
+void large_blocks_beside(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  for (const std::size_t t : {0U, 1U, 2U}) {
+    thread_heap& mine = *all.heaps.adopt();
+    s.thread(std::string(1, static_cast<char>('a' + t)), [&, t] {
+      const std::size_t bytes = 300'000 + t * 400'000;
+      marked block = allocate(mine, bytes);
+      const marked other = allocate(mine, 33'000);
+      block.check();
+      block = marked::of(mine.resize(block.at, 2 * bytes), 2 * bytes);
+      give_back(mine, other);
+      give_back(mine, block);
+    });
+  }
+  s.at_end([&] { all.expect_empty(); });
+}
+
+/// While a copy of the process is made nothing is half changed but the heaps that say so.
+void copies_of_the_process(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  auto& held = s.make<held_blocks>();
+  thread_heap& mine = *all.heaps.adopt();
+  thread_heap& theirs = *all.heaps.adopt();
+  s.thread("allocates", [&] {
+    for (int i = 0; i < 2; ++i) held.of[0].push_back(allocate(mine, 300'000));
+    all.heaps.with_shared([&](thread_heap& heap) { held.of[0].push_back(allocate(heap, 40)); });
+    const thread_heap* const more = all.heaps.adopt();
+    sim::require(more != nullptr, "there is no heap");
+  });
+  s.thread("copies itself", [&] {
+    for (int i = 0; i < 2; ++i) {
+      all.heaps.before_fork();
+      const std::size_t free_before = held_regions(all);
+      hw::park();
+      sim::require(held_regions(all) == free_before, "regions change hands while the process is copied");
+      all.heaps.after_fork_in_parent();
+    }
+  });
+  s.at_end([&] {
+    // In the copy: heaps of threads that are not there go to others, but not one that was just changing.
+    all.heaps.before_fork();
+    all.heaps.after_fork_in_child(&mine);
+    std::vector<thread_heap*> adopted;
+    for (int i = 0; i < 4; ++i) adopted.push_back(all.heaps.adopt());
+    sim::require(std::count(adopted.begin(), adopted.end(), &mine) == 0, "a heap has two threads");
+    sim::require(std::count(adopted.begin(), adopted.end(), &theirs) == 1, "a heap is lost to the copy");
+  });
+}
+
+/// What one thread alone can see.
+void as_asked_for(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  thread_heap& mine = *all.heaps.adopt();
+  s.thread("alone", [&] {
+    // While there is memory that nobody has used.
+    for (const std::size_t bytes : {40U, 700U, 40'000U}) {
+      for (int round = 0; round < 4; ++round) {
+        auto* const block = static_cast<unsigned char*>(mine.allocate_zeroed(bytes));
+        sim::require(std::count(block, block + bytes, 0) == static_cast<std::ptrdiff_t>(bytes),
+                     "memory that was to be zero is not");
+        std::memset(block, 0xff, bytes);
+        mine.deallocate(block);
+        // The same block again; then the region goes, and comes back.
+        if (round % 2 == 1) mine.give_back_empty();
+      }
+    }
+    // Neighbours of every size, among them those of which a line is left out now and then.
+    for (const std::size_t bytes :
+         {1U, 48U, 64U, 100U, 128U, 200U, 512U, 1024U, 1025U, 1500U, 4096U, 32'832U}) {
+      std::vector<marked> blocks;
+      const std::size_t several = bytes < 1000 ? 70 : 10;
+      for (std::size_t i = 0; i < several; ++i) {
+        blocks.push_back(allocate(mine, std::max<std::size_t>(bytes, 8)));
+        sim::require(usable_bytes(registry, blocks.back().at) >= bytes,
+                     "less may be used than was asked for");
+      }
+      for (const marked& block : blocks) give_back(mine, block);
+    }
+    for (const std::size_t align : {32U, 64U, 128U, 1024U, 4096U, 65'536U}) {
+      std::array<marked, 3> blocks;
+      for (marked& block : blocks) {
+        block = marked::of(mine.allocate_aligned(600, align), 600);
+        sim::require(address(block.at) % align == 0, "a block is not aligned as asked for");
+      }
+      for (const marked& block : blocks) give_back(mine, block);
+    }
+    // One that cannot grow where it is.
+    marked grows = allocate(mine, 300'000);
+    const marked behind = allocate(mine, 300'000);
+    grows = marked::of(mine.resize(grows.at, 900'000), 900'000);
+    std::memset(static_cast<std::byte*>(grows.at) + 8, 0xff, 900'000 - 16);
+    give_back(mine, behind);
+    give_back(mine, grows);
+    // A block of which nothing but its place in the class is known.
+    auto* moved = static_cast<unsigned char*>(mine.allocate(100));
+    for (std::size_t i = 0; i < 100; ++i) moved[i] = static_cast<unsigned char>(i);
+    for (const std::size_t bytes : {5000U, 70'000U, 2'000'000U, 400U}) {
+      moved = static_cast<unsigned char*>(mine.resize(moved, bytes));
+      for (std::size_t i = 0; i < 100; ++i)
+        sim::require(moved[i] == i, "a block has lost contents by resizing");
+    }
+    mine.deallocate(moved);
+  });
+  s.at_end([&] {
+    all.heaps.leave(mine);
+    all.expect_empty();
+  });
+}
+
+}  // namespace
+
+round_result explore_all(const round_options& options) {
+  scenes all(options);
+  all.run("as asked for", as_asked_for, {.step_budget = 2'000'000}, 0.02);
+  all.run("blocks of others", blocks_of_others);
+  all.run("regions emptied", regions_emptied);
+  all.run("told of late", told_of_late, {}, 3);  // one interruption among thousands
+  all.run("heaps handed on", heaps_handed_on);
+  all.run("large blocks beside", large_blocks_beside);
+  all.run("copies of the process", copies_of_the_process);
+  return std::move(all).result();
+}
+
+}  // namespace espalier::mutants

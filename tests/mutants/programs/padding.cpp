@@ -1,0 +1,44 @@
+// What RAND adds to a request: a multiple of the alignment, no more than is allowed, and never to what is hopeless.
+
+#include "preload/random_malloc/padding.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+
+#include "mutants/driver.hpp"
+
+namespace espalier::mutants {
+namespace {
+
+using preload::padded;
+
+std::set<std::size_t> drawn(std::size_t bytes, std::size_t align, std::size_t largest) {
+  workload::random_generator random(7);
+  std::set<std::size_t> seen;
+  for (int i = 0; i < 200; ++i) seen.insert(padded(bytes, align, largest, random) - bytes);
+  return seen;
+}
+
+void adds(sim::scene& s) {
+  s.thread("alone", [] {
+    using amounts = std::set<std::size_t>;
+    sim::require(drawn(100, 1, 64) == amounts({0, 16, 32, 48, 64}), "not every multiple of 16 is added");
+    sim::require(drawn(256, 64, 240) == amounts({0, 64, 128, 192}),
+                 "what is added is no multiple of the alignment");
+    sim::require(drawn(47, 1, 1008) == amounts({0, 16, 32}), "a block is more than doubled");
+    sim::require(drawn(8, 1, 1008) == amounts({0}) && drawn(100, 16, 0) == amounts({0}),
+                 "something is added to nothing");
+    sim::require(drawn(PTRDIFF_MAX, 1, 112) == amounts({0}), "a hopeless request becomes another");
+  });
+}
+
+}  // namespace
+
+round_result explore_all(const round_options& options) {
+  scenes all(options);
+  all.run("padding", adds, {.step_budget = 1'000'000}, 0.02);
+  return std::move(all).result();
+}
+
+}  // namespace espalier::mutants
