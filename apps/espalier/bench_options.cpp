@@ -48,17 +48,16 @@ void declare(CLI::App& verb, bench_options& o) {
           "--study", o.study,
           "Run a study in place of maps and workloads, with what its paper found beside what is found here, "
           "and --out for its pages: atc18, the trees, with --keys K for one number of keys; malloc-tsx, "
-          "where "
-          "mallocs place blocks, and what that does to elided locks")
+          "where mallocs place blocks, and what that does to elided locks; malloc-speed, what they cost")
       ->type_name("NAME");
-  verb.add_option(
-          "--mallocs", o.mallocs,
-          fmt::format("Mallocs of the study malloc-tsx, comma-separated: {}; by default all there are",
-                      fmt::join(malloc_names(), ", ")))
+  verb.add_option("--mallocs", o.mallocs,
+                  fmt::format("Mallocs of the studies malloc-tsx and malloc-speed, comma-separated: {}; by "
+                              "default all there are",
+                              fmt::join(malloc_names(), ", ")))
       ->delimiter(',')
       ->type_name("NAME");
   verb.add_option("--sizes", o.sizes,
-                  "Sizes of its nodes in bytes, comma-separated, in place of 127 up to 4096")
+                  "Sizes of nodes of malloc-tsx in bytes, comma-separated, in place of 127 up to 4096")
       ->delimiter(',')
       ->type_name("BYTES");
 
@@ -120,6 +119,7 @@ void declare(CLI::App& verb, bench_options& o) {
       "  espalier bench --maps all --mix ycsb-a --mix ycsb-e --threads 1,2,4 --out results/\n"
       "  espalier bench --study atc18 --keys 1000000 --out atc18/\n"
       "  espalier bench --study malloc-tsx --out malloc-tsx/\n"
+      "  espalier bench --study malloc-speed --mallocs glibc,mimalloc,index-aware\n"
       "Other programs disturb a measurement; compare only maps of one invocation, whose runs alternate.");
 }
 

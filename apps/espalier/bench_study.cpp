@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "apps/common/atc18_study.hpp"
+#include "apps/common/malloc_speed_study.hpp"
 #include "apps/common/malloc_tsx_study.hpp"
 #include "apps/common/usage_error.hpp"
 
@@ -20,7 +21,8 @@ struct known_study {
 };
 
 const std::array studies{known_study{atc18::study_name, atc18::title, run_atc18_study},
-                         known_study{malloc_tsx::study_name, malloc_tsx::title, run_malloc_tsx_study}};
+                         known_study{malloc_tsx::study_name, malloc_tsx::title, run_malloc_tsx_study},
+                         known_study{malloc_speed::study_name, malloc_speed::title, run_malloc_speed_study}};
 
 }  // namespace
 

@@ -10,6 +10,7 @@ void run_bench_study(const bench_options& options, const CLI::App& verb);
 
 // One file each.
 void run_atc18_study(const bench_options& options, const CLI::App& verb);
+void run_malloc_speed_study(const bench_options& options, const CLI::App& verb);
 void run_malloc_tsx_study(const bench_options& options, const CLI::App& verb);
 
 }  // namespace espalier::app

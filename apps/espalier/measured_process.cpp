@@ -17,8 +17,7 @@
 
 #include "apps/common/child.hpp"
 #include "apps/common/usage_error.hpp"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration)
+#include "child_environment.hpp"
 
 namespace espalier::app {
 namespace {
@@ -32,26 +31,6 @@ fs::path work_program() {
     throw usage_error(fmt::format("{} is missing beside this program; build or install it whole", name));
   return *found;
 }
-
-/// This process's environment, with some variables as given.
-class environment {
- public:
-  explicit environment(const variables& set) {
-    for (char** one = environ; *one != nullptr; ++one) {
-      const std::string_view word(*one);
-      const std::string_view name = word.substr(0, word.find('='));
-      if (std::ranges::find(set, name, &variables::value_type::first) == set.end()) words_.emplace_back(word);
-    }
-    for (const auto& [name, value] : set) words_.push_back(name + '=' + value);
-    for (std::string& word : words_) pointers_.push_back(word.data());
-    pointers_.push_back(nullptr);
-  }
-  [[nodiscard]] char* const* data() const noexcept { return pointers_.data(); }
-
- private:
-  std::vector<std::string> words_;
-  std::vector<char*> pointers_;
-};
 
 std::string status_in_words(int status) {
   if (WIFSIGNALED(status)) return fmt::format("was ended by signal {}", WTERMSIG(status));
@@ -69,7 +48,7 @@ measured_process::measured_process(const std::vector<std::string>& arguments,
   words.push_back(nullptr);
   variables all = set;
   if (!libraries.empty()) all.emplace_back("LD_PRELOAD", preload_list(libraries));
-  const environment given(all);
+  const child_environment given(all);
 
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)

@@ -2,6 +2,7 @@
 """Work that is measured under other mallocs and mutexes: the program that does it, and the study that asks for it."""
 
 import json
+import math
 import pathlib
 import shutil
 import subprocess
@@ -26,9 +27,13 @@ class Work(unittest.TestCase):
     RING = ("ring", "nodes=128", "size=512", "seed=1")
     TREE = ("tree", "threads=2", "keys=1000", "size=64", "seed=1")
     FRESH = ("fresh", "size=1008")
+    LARSON = ("larson", "threads=2", "blocks=300", "least=8", "most=1000", "generation=100", "seed=1")
+    XMALLOC = ("xmalloc", "pairs=1", "batch=50", "least=16", "most=400", "seed=1")
+    SCRATCH = ("cache-scratch", "threads=2", "blocks=3", "size=8", "writes=5")
 
     def test_rounds_are_what_was_asked_for(self) -> None:
-        for work, threads in ((self.RING, 1), (self.TREE, 2), (self.FRESH, 1)):
+        for work, threads in ((self.RING, 1), (self.TREE, 2), (self.FRESH, 1), (self.LARSON, 2), (self.XMALLOC, 2),
+                              (self.SCRATCH, 2)):
             with self.subTest(work):
                 first, one, two = self.answers(*work, asked="round 10\nround 3\n")
                 self.assertEqual(first["threads"], threads)
@@ -46,6 +51,67 @@ class Work(unittest.TestCase):
         fresh = self.answers(*self.FRESH, asked="round 7\nfacts\n")[2]
         self.assertEqual((sum(fresh["loads"]), fresh["live_bytes"]), (7, 7 * 1008))
 
+    def test_bytes_in_use_are_those_of_all_blocks(self) -> None:
+        eight = tuple(a.replace("most=1000", "most=8") for a in self.LARSON)
+        larson = self.answers(*eight, asked="round 1000\nfacts\n")[2]
+        self.assertEqual((sum(larson["loads"]), larson["live_bytes"]), (600, 600 * 8))
+        mixed = self.answers(*self.LARSON, asked="facts\nround 1000\nfacts\n")
+        self.assertEqual(sum(mixed[3]["loads"]), 600)
+        self.assertTrue(all(600 * 400 < mixed[i]["live_bytes"] < 600 * 600 for i in (1, 3)))
+        self.assertNotEqual(mixed[1]["live_bytes"], mixed[3]["live_bytes"])
+        scratch = self.answers(*self.SCRATCH, asked="round 100\nfacts\n")[2]
+        self.assertEqual((sum(scratch["loads"]), scratch["live_bytes"]), (6, 6 * 8))
+        # What was sent has arrived.
+        xmalloc = self.answers(*self.XMALLOC, asked="round 1234\nfacts\n")[2]
+        self.assertEqual((sum(xmalloc["loads"]), xmalloc["live_bytes"]), (0, 0))
+
+    def test_rounds_of_any_length_follow_each_other(self) -> None:
+        # Parts of batches, more batches than the queue has places, generations that end with the round and do not.
+        rounds = [1, 49, 50, 51, 20_000, 99, 100, 101]
+        for work in self.XMALLOC, ("xmalloc", "pairs=3", "batch=1", *self.XMALLOC[3:]), self.LARSON, self.SCRATCH:
+            with self.subTest(work):
+                said = self.answers(*work, asked="".join(f"round {n}\n" for n in rounds))
+                self.assertEqual([r["operations"] for r in said[1:]], [n * said[0]["threads"] for n in rounds])
+
+    def test_a_malloc_that_goes_wrong_is_found(self) -> None:
+        compiler = shutil.which("cc")
+        if compiler is None:
+            self.skipTest("no C compiler")
+        # One block in fifty begins with the last bytes of the one before.
+        source = """
+            #define _GNU_SOURCE
+            #include <dlfcn.h>
+            #include <stddef.h>
+            static void *(*next)(size_t);
+            static void (*next_free)(void *);
+            static char *before, *shared;
+            static int count;
+            void *malloc(size_t n) {
+              if (!next) next = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
+              if (n == 64 && __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED) % 50 == 0 && before && !shared)
+                return shared = before + 56;
+              char *p = next(n + 64);
+              if (n == 64) before = p;
+              return p;
+            }
+            void free(void *p) {
+              if (!next_free) next_free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
+              if (p && p == shared) shared = NULL; else next_free(p);
+            }
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            wrong = pathlib.Path(folder) / "wrong.so"
+            subprocess.run([compiler, "-shared", "-fPIC", "-fno-builtin", "-x", "c", "-", "-o", wrong], input=source,
+                           text=True, check=True)
+            for work in (("larson", "threads=2", "blocks=300", "least=64", "most=64", "generation=100", "seed=1"),
+                         ("xmalloc", "pairs=1", "batch=50", "least=64", "most=64", "seed=1"),
+                         ("cache-scratch", "threads=2", "blocks=100", "size=64", "writes=5")):
+                with self.subTest(work):
+                    done = subprocess.run([WORK, *work], input="round 2000\n", capture_output=True, text=True, timeout=60,
+                                          env={"LD_PRELOAD": str(wrong)})
+                    self.assertEqual((done.returncode, done.stderr),
+                                     (1, "espalier-measured-work: somebody else wrote to a block\n"))
+
     def test_the_same_seed_makes_the_same_tree(self) -> None:
         one = ("tree", "threads=1", *self.TREE[2:])
         live = [self.answers(*one, asked="round 999\nfacts\n")[2]["live_bytes"] for _ in range(2)]
@@ -57,7 +123,10 @@ class Work(unittest.TestCase):
                                  (("ring", "nodes=8", "size=6x", "seed=1"), ""): "size",
                                  (("fresh", "size=-1"), ""): "size", (self.RING, "round\n"): "round",
                                  (self.RING, "round 0\n"): "round 0", (self.RING, "round 5x\n"): "round 5x",
-                                 ((*self.RING, "processors=1"), ""): "processor0"}.items():
+                                 ((*self.RING, "processors=1"), ""): "processor0",
+                                 (("larson", *self.LARSON[1:4], "most=7", *self.LARSON[5:]), ""): "most",
+                                 (("xmalloc", "pairs=0", *self.XMALLOC[2:]), ""): "pairs",
+                                 (("cache-scratch", *self.SCRATCH[1:4]), ""): "writes"}.items():
             with self.subTest(arguments):
                 done = self.converse(*arguments[0], asked=arguments[1])
                 self.assertEqual(done.returncode, 2, done.stderr)
@@ -167,6 +236,72 @@ class Study(unittest.TestCase):
                                   text=True, timeout=60)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("espalier-measured-work is missing", done.stderr)
+
+
+class SpeedStudy(unittest.TestCase):
+    """What it takes of time and memory is no matter here: all that is said of it is."""
+
+    MALLOCS = ["glibc", "jemalloc", "mimalloc", "index-aware"]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        if not (LIBRARIES / "libespalier-malloc.so").exists():
+            raise unittest.SkipTest("this build has no libraries to preload")
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.out = pathlib.Path(scratch.name) / "o"
+        cls.done = subprocess.run([COMMAND, "bench", "--study", "malloc-speed", "--mallocs", ",".join(cls.MALLOCS),
+                                   "--runs", "2", "--out", cls.out], capture_output=True, text=True, timeout=500)
+
+    def setUp(self) -> None:
+        self.assertEqual(self.done.returncode, 0, self.done.stderr)
+        self.results = json.loads((self.out / "malloc-speed.json").read_text())
+        self.study = self.results["study"]
+
+    def test_all_benchmarks_under_all_mallocs(self) -> None:
+        programs = [p for p in ("sqlite3", "python3", "g++") if pathlib.Path("/usr/bin", p).exists()]
+        expected = {f"{b}/{m}" for b in ("larson", "xmalloc", "cache-scratch", *programs) for m in self.MALLOCS}
+        self.assertEqual({b["name"] for b in self.results["benchmarks"]}, expected)
+        for entry in self.results["benchmarks"]:
+            with self.subTest(entry["name"]):
+                self.assertEqual(len(entry["rounds_cpu_ns"]), 2)
+                self.assertGreater(min(entry["rounds_cpu_ns"]), 0)
+                self.assertGreater(entry["peak_kib"], 1000)
+                self.assertEqual(entry["threads"], 2 if entry["name"].split("/")[0] not in programs else 1)
+        for missing in {"sqlite3", "python3", "g++"} - set(programs):
+            self.assertIn(f"{missing} is left out", self.done.stderr)
+
+    def test_ratios_are_those_of_the_rounds(self) -> None:
+        entries = {b["name"]: b for b in self.results["benchmarks"]}
+        logarithms: dict[str, list[float]] = {m: [] for m in self.MALLOCS}
+        for one in self.study["ratios"]:
+            mine, glibc = (entries[f"{one['benchmark']}/{m}"] for m in (one["malloc"], "glibc"))
+            rounds = [a / b for a, b in zip(mine["rounds_cpu_ns"], glibc["rounds_cpu_ns"])]
+            self.assertAlmostEqual(one["time"], sum(rounds) / 2)
+            self.assertAlmostEqual(one["memory"], mine["peak_kib"] / glibc["peak_kib"])
+            logarithms[one["malloc"]].append(math.log(one["time"]))
+        for malloc, mean in self.study["means"].items():
+            self.assertAlmostEqual(math.log(mean), sum(logarithms[malloc]) / len(logarithms[malloc]))
+        self.assertEqual(self.study["means"]["glibc"], 1)
+
+    def test_verdicts_are_on_the_terminal_and_in_the_file(self) -> None:
+        self.assertEqual(len(self.study["findings"]), 3)
+        for finding in self.study["findings"]:
+            self.assertIn(finding["verdict"], ("agrees", "differs"))
+            self.assertIn(finding["claim"].split(",")[0][:40], self.done.stdout)
+        for words in ("processor time", "resident memory", "geometric mean", "cache-scratch", "[agrees]"):
+            self.assertIn(words, self.done.stdout)
+
+    def test_options_that_mean_nothing_are_refused(self) -> None:
+        for arguments, word in {("--mallocs", "mimalloc,index-aware"): "glibc", ("--sizes", "64"): "--sizes",
+                                ("--threads", "1,2"): "one number", ("--runs", "0"): "--runs",
+                                ("--keys", "9"): "--keys"}.items():
+            with self.subTest(arguments):
+                done = subprocess.run([COMMAND, "bench", "--study", "malloc-speed", *arguments], capture_output=True,
+                                      text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+                self.assertIn(word, done.stderr)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apps/common/study_claims.hpp"
+
+// What an index-aware malloc costs beside others: what is measured, and what is asked of it. Nothing here knows how it
+// was measured.
+
+namespace espalier::app::malloc_speed {
+
+inline constexpr std::string_view study_name = "malloc-speed";
+inline constexpr std::string_view title = "The speed of mallocs";
+inline constexpr std::string_view sources =
+    "Larson and Krishnan, ISMM 1998; Lever and Boreham, USENIX 2000; Berger, McKinley, Blumofe and Wilson, "
+    "ASPLOS 2000; and whole programs";
+
+/// A benchmark under one malloc.
+struct cost_reading {
+  /// Processor time of the process for each operation or run; those of one benchmark were taken in turns.
+  std::vector<double> rounds;
+  /// Resident memory at its most.
+  std::uint64_t peak_kib = 0;
+};
+
+/// All benchmarks under all mallocs, in the order in which they came.
+class cost_readings {
+ public:
+  void add(const std::string& benchmark, const std::string& malloc, cost_reading r);
+  [[nodiscard]] const cost_reading* find(const std::string& benchmark, const std::string& malloc) const;
+  [[nodiscard]] const std::vector<std::string>& benchmarks() const noexcept { return benchmarks_; }
+  [[nodiscard]] const std::vector<std::string>& mallocs() const noexcept { return mallocs_; }
+
+  /// Time over time: the median of the rounds' ratios. Nothing where one is missing.
+  [[nodiscard]] std::optional<double> ratio(const std::string& benchmark, const std::string& malloc,
+                                            const std::string& other) const;
+  /// Memory over memory, likewise.
+  [[nodiscard]] std::optional<double> memory_ratio(const std::string& benchmark, const std::string& malloc,
+                                                   const std::string& other) const;
+  /// The geometric mean of ratio() over all benchmarks. Nothing where one of them is missing.
+  [[nodiscard]] std::optional<double> mean_ratio(const std::string& malloc, const std::string& other) const;
+
+ private:
+  std::map<std::pair<std::string, std::string>, cost_reading> all_;
+  std::vector<std::string> benchmarks_;
+  std::vector<std::string> mallocs_;
+};
+
+struct cost_finding {
+  std::string claim;
+  judgement ours;
+};
+
+/// What index-aware classes may cost: time beside mimalloc and glibc, memory beside jemalloc.
+[[nodiscard]] std::vector<cost_finding> judge(const cost_readings& measured);
+
+}  // namespace espalier::app::malloc_speed

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "preloaded_program.hpp"
+
+namespace espalier::app {
+
+/// This process's environment, with some variables as given, for a program that it starts.
+class child_environment {
+ public:
+  explicit child_environment(const variables& set);
+  child_environment(const child_environment&) = delete;
+  child_environment& operator=(const child_environment&) = delete;
+
+  [[nodiscard]] char* const* data() const noexcept { return pointers_.data(); }
+
+ private:
+  std::vector<std::string> words_;
+  std::vector<char*> pointers_;
+};
+
+}  // namespace espalier::app

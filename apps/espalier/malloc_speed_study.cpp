@@ -1,0 +1,284 @@
+#include "apps/common/malloc_speed_study.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "apps/common/progress_line.hpp"
+#include "apps/common/scratch_folder.hpp"
+#include "apps/common/study_output.hpp"
+#include "apps/common/table.hpp"
+#include "apps/common/usage_error.hpp"
+#include "bench_study.hpp"
+#include "espalier/hw/affinity.hpp"
+#include "espalier/hw/output_file.hpp"
+#include "espalier/hw/topology.hpp"
+#include "espalier/workload/result.hpp"
+#include "espalier/workload/statistics.hpp"
+#include "measured_turns.hpp"
+#include "timed_program.hpp"
+
+namespace espalier::app {
+namespace {
+
+using malloc_speed::cost_finding;
+using malloc_speed::cost_reading;
+using malloc_speed::cost_readings;
+using nlohmann::ordered_json;
+
+constexpr std::size_t warm_up = 3;
+constexpr std::size_t work_rounds = 31;
+constexpr std::size_t program_rounds = 7;
+constexpr unsigned usual_threads = 2;
+
+/// What espalier-measured-work does; a round of a thread is some milliseconds.
+struct work {
+  std::string name;
+  std::vector<std::string> arguments;
+  std::uint64_t operations;
+  unsigned threads;
+};
+
+struct study_setting {
+  malloc_choice mallocs;
+  timed_programs programs;
+  std::vector<work> works;
+  std::vector<unsigned> processors;
+  std::optional<std::size_t> rounds;
+};
+
+/// What is measured, as it goes into the result file.
+struct measured_study {
+  cost_readings readings;
+  ordered_json entries = ordered_json::array();
+
+  void add(const std::string& benchmark, const std::string& malloc, unsigned threads,
+           std::uint64_t operations, std::vector<double> cpu, const std::vector<double>& wall,
+           std::uint64_t peak_kib) {
+    ordered_json e;
+    e["name"] = fmt::format("{}/{}", benchmark, malloc);
+    e["run_type"] = "iteration";
+    e["iterations"] = operations;
+    e["real_time"] = workload::median(wall).value_or(0);
+    e["cpu_time"] = workload::median(cpu).value_or(0);
+    e["time_unit"] = "ns";
+    e["threads"] = threads;
+    e["malloc"] = malloc;
+    e["rounds_cpu_ns"] = cpu;
+    e["peak_kib"] = peak_kib;
+    entries.push_back(std::move(e));
+    readings.add(benchmark, malloc, {std::move(cpu), peak_kib});
+  }
+};
+
+std::vector<work> works_of(unsigned threads, std::uint64_t seed) {
+  const std::string drawn = fmt::format("seed={}", seed);
+  const unsigned pairs = std::max(threads / 2, 1U);
+  return {{"larson",
+           {"larson", fmt::format("threads={}", threads), "blocks=4000", "least=8", "most=1000",
+            "generation=50000", drawn},
+           100'000,
+           threads},
+          {"xmalloc",
+           {"xmalloc", fmt::format("pairs={}", pairs), "batch=120", "least=16", "most=400", drawn},
+           120'000,
+           2 * pairs},
+          {"cache-scratch",
+           {"cache-scratch", fmt::format("threads={}", threads), "blocks=1", "size=8", "writes=50"},
+           30'000,
+           threads}};
+}
+
+void measure(const study_setting& s, const work& w, measured_study& to) {
+  std::vector<measured_request> requests;
+  for (const preloaded_malloc& m : s.mallocs.found) {
+    measured_request& r = requests.emplace_back(measured_request{w.arguments, m});
+    r.arguments.push_back(fmt::format("processors={}", s.processors.size()));
+    for (std::size_t i = 0; i < s.processors.size(); ++i)
+      r.arguments.push_back(fmt::format("processor{}={}", i, s.processors[i]));
+  }
+  const turns_request turns{s.rounds.value_or(work_rounds), warm_up, w.operations};
+  const std::vector<measured_outcome> outcomes = measure_in_turns(requests, turns);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    std::vector<double> cpu;
+    std::vector<double> wall;
+    std::uint64_t operations = 0;
+    for (const auto& round : outcomes[i].rounds) {
+      cpu.push_back(static_cast<double>(round.cpu_ns) / static_cast<double>(round.operations));
+      wall.push_back(static_cast<double>(round.wall_ns) / static_cast<double>(round.operations));
+      operations += round.operations;
+    }
+    to.add(w.name, requests[i].malloc.name, w.threads, operations, std::move(cpu), wall,
+           outcomes[i].facts.at("peak_kib").get<std::uint64_t>());
+  }
+}
+
+void measure(const study_setting& s, const timed_program& program, measured_study& to) {
+  const scratch_folder scratch("espalier-malloc-speed");
+  const auto input = scratch.path() / "input";
+  std::ofstream(input) << program.input;
+  const auto& mallocs = s.mallocs.found;
+  const std::size_t rounds = s.rounds.value_or(program_rounds);
+  std::vector<std::vector<double>> cpu(mallocs.size());
+  std::vector<std::vector<double>> peaks(mallocs.size());
+  // One run more, so that its files are in memory.
+  static_cast<void>(run_under(program, input, mallocs.front()));
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (std::size_t turn = 0; turn < mallocs.size(); ++turn) {
+      const std::size_t i = (round + turn) % mallocs.size();
+      const run_cost cost = run_under(program, input, mallocs[i]);
+      cpu[i].push_back(static_cast<double>(cost.cpu_ns));
+      peaks[i].push_back(static_cast<double>(cost.peak_kib));
+    }
+  }
+  for (std::size_t i = 0; i < mallocs.size(); ++i)
+    to.add(program.name, mallocs[i].name, 1, rounds, cpu[i], cpu[i],
+           static_cast<std::uint64_t>(workload::median(peaks[i]).value_or(0)));
+}
+
+const std::string reference{system_malloc};
+
+/// A row a benchmark, a column a malloc; what a cell says is ratio(benchmark, malloc), what the last row says mean(malloc).
+template <class Ratio, class Mean>
+std::string ratio_table(const cost_readings& readings, const std::string& head, bool colour, Ratio&& ratio,
+                        Mean&& mean) {
+  std::vector<std::string> heads{head};
+  heads.insert(heads.end(), readings.mallocs().begin(), readings.mallocs().end());
+  std::vector<table::align> aligns(heads.size(), table::align::right);
+  aligns.front() = table::align::left;
+  table t(heads, aligns);
+  const auto row = [&](const std::string& name, auto&& value) {
+    std::vector<std::string> cells{name};
+    for (const std::string& malloc : readings.mallocs()) {
+      const std::optional<double> v = value(malloc);
+      cells.push_back(v ? fmt::format("{:.2f}", *v) : "");
+    }
+    t.add(std::move(cells));
+  };
+  for (const std::string& benchmark : readings.benchmarks())
+    row(benchmark, [&](const std::string& malloc) { return ratio(benchmark, malloc); });
+  row("geometric mean", mean);
+  return t.text(colour);
+}
+
+std::string tables_of(const cost_readings& readings, bool colour) {
+  const auto memory_of = [&](const std::string& benchmark, const std::string& malloc) {
+    return readings.memory_ratio(benchmark, malloc, reference);
+  };
+  return ratio_table(
+             readings, "processor time", colour,
+             [&](const std::string& benchmark, const std::string& malloc) {
+               return readings.ratio(benchmark, malloc, reference);
+             },
+             [&](const std::string& malloc) { return readings.mean_ratio(malloc, reference); }) +
+         "\n" + ratio_table(readings, "resident memory", colour, memory_of, [&](const std::string& malloc) {
+           std::vector<double> ratios;
+           for (const std::string& benchmark : readings.benchmarks())
+             ratios.push_back(memory_of(benchmark, malloc).value_or(0));
+           return workload::geometric_mean(ratios);
+         });
+}
+
+ordered_json ratios_json(const cost_readings& readings) {
+  ordered_json all = ordered_json::array();
+  for (const std::string& benchmark : readings.benchmarks()) {
+    for (const std::string& malloc : readings.mallocs()) {
+      ordered_json one{{"benchmark", benchmark}, {"malloc", malloc}};
+      if (const auto time = readings.ratio(benchmark, malloc, reference)) one["time"] = *time;
+      if (const auto memory = readings.memory_ratio(benchmark, malloc, reference)) one["memory"] = *memory;
+      all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
+ordered_json means_json(const cost_readings& readings) {
+  ordered_json all = ordered_json::object();
+  for (const std::string& malloc : readings.mallocs()) {
+    if (const auto mean = readings.mean_ratio(malloc, reference)) all[malloc] = *mean;
+  }
+  return all;
+}
+
+constexpr std::string_view summary =
+    "Three benchmarks of mallocs, in two threads if no more are asked for, and whole programs, each under "
+    "every malloc "
+    "in turns. Time is that of the processors, memory what is resident at its most; glibc's is 1.";
+
+}  // namespace
+
+void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
+  only_options(verb, "--study malloc-speed",
+               {"--study", "--mallocs", "--threads", "--runs", "--pin", "--seed", "--out"});
+  const workload::session_request measurement = measurement_of(o);
+  if (measurement.threads.size() != 1)
+    throw usage_error("--study malloc-speed runs with one number of --threads");
+  study_setting s;
+  s.mallocs = choose_mallocs(o.mallocs);
+  if (s.mallocs.found.front().name != system_malloc)
+    throw usage_error(
+        fmt::format("--study malloc-speed compares with {}, which --mallocs leaves out", system_malloc));
+  s.programs = programs_that_allocate();
+  s.works = works_of(verb.count("--threads") != 0 ? measurement.threads.front() : usual_threads, o.seed);
+  s.processors = hw::pin_order(hw::topology::system(), measurement.pinning);
+  constexpr std::size_t most_pinned = 64;
+  if (s.processors.size() > most_pinned) s.processors.resize(most_pinned);
+  if (verb.count("--runs") != 0) s.rounds = static_cast<std::size_t>(o.runs);
+  std::optional<hw::output_file> file;
+  if (!o.out.empty())
+    file.emplace(std::filesystem::path(o.out) / fmt::format("{}.json", malloc_speed::study_name));
+
+  for (const missing_malloc& m : s.mallocs.missing)
+    std::fprintf(stderr, "%s is left out: %s\n", m.name.c_str(), m.why.c_str());
+  for (const std::string& line : s.programs.missing) std::fprintf(stderr, "%s\n", line.c_str());
+
+  measured_study measured;
+  progress_line line;
+  std::size_t done = 0;
+  const auto measure_all = [&](const auto& benchmarks) {
+    for (const auto& one : benchmarks) {
+      line.step(done++, s.works.size() + s.programs.found.size(), one.name);
+      measure(s, one, measured);
+    }
+  };
+  measure_all(s.works);
+  measure_all(s.programs.found);
+  line.clear();
+
+  const bool colour = wants_colour(STDOUT_FILENO);
+  std::printf("%s\n%s\n", bold(malloc_speed::title, colour).c_str(),
+              tables_of(measured.readings, colour).c_str());
+  const std::vector<cost_finding> findings = malloc_speed::judge(measured.readings);
+  for (const cost_finding& f : findings)
+    std::printf("%s", finding_text("To be shown", f.claim, f.ours, "all benchmarks").c_str());
+  std::fflush(stdout);
+
+  auto results = ordered_json::parse(workload::to_json(workload::gather_context(o.seed, o.pin), {}));
+  results["context"]["study"] = malloc_speed::study_name;
+  results["study"] = {
+      {"name", malloc_speed::study_name}, {"title", malloc_speed::title}, {"paper", malloc_speed::sources}};
+  // That of the command, which measures nothing itself.
+  results["context"].erase("malloc");
+  ordered_json& study = results["study"];
+  study["summary"] = summary;
+  study["ratios"] = ratios_json(measured.readings);
+  study["means"] = means_json(measured.readings);
+  study["missing"] = ordered_json::array();
+  for (const missing_malloc& m : s.mallocs.missing)
+    study["missing"].push_back({{"malloc", m.name}, {"why", m.why}});
+  study["findings"] = ordered_json::array();
+  for (const cost_finding& f : findings)
+    study["findings"].push_back(
+        {{"claim", f.claim}, {"ours", f.ours.sentence}, {"verdict", to_string(f.ours.verdict)}});
+  for (const auto& entry : measured.entries) results["benchmarks"].push_back(entry);
+  if (!file) return;
+  file->commit(results.dump(1) + "\n");
+  std::printf("wrote %s\n", file->target().c_str());
+}
+
+}  // namespace espalier::app

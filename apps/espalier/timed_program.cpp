@@ -1,0 +1,124 @@
+#include "timed_program.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <stdexcept>
+
+#include "child_environment.hpp"
+
+namespace espalier::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A statement a row, for what is allocated is what statements are made of; then what needs memory for results.
+std::string statements() {
+  std::string sql =
+      "create table a(id integer primary key, name text, v real);create table b(aid int, note text);begin;\n";
+  constexpr unsigned rows = 30'000;
+  for (unsigned i = 0; i < rows; ++i) {
+    sql += fmt::format("insert into a values({},'{}{}',{}.25);\n", i, std::string(4 + i * 31 % 57, 'n'), i,
+                       i * 7919 % rows);
+    if (i % 2 == 0)
+      sql += fmt::format("insert into b values({},'{}');\n", i * 7919 % rows,
+                         std::string(10 + i * 17 % 290, 'x'));
+  }
+  return sql +
+         "commit;create index an on a(name);create index ba on b(aid);\n"
+         "select count(*) from a join b on a.id=b.aid where length(note)>100;\n"
+         "update a set name=name||'z' where id%3=0;\n"
+         "select max(length(g)) from (select group_concat(note) g from b group by aid%100);\n"
+         "delete from a where id%2;\n"
+         "select count(*) from (select distinct name||v from a order by 1);\n";
+}
+
+constexpr const char* script = R"(
+import json
+d = {'key%d' % i: [i, str(i) * 3, {'a': i, 'b': [1.5 * i, None]}] for i in range(30000)}
+text = json.dumps(d)
+e = json.loads(text)
+assert e == d
+del d
+counts = {}
+for word in text.split(','):
+    counts[word] = counts.get(word, 0) + 1
+print(len(sorted(counts, key=lambda w: (counts[w], w))))
+for i in range(4):
+    e = {k: [str(x) for x in v] + [k * 2] for k, v in e.items()}
+print(len(e))
+)";
+
+constexpr const char* source = R"(
+#include <map>
+#include <string>
+#include <vector>
+std::map<std::string, std::vector<std::string>> index_of(const std::vector<std::string>& words) {
+  std::map<std::string, std::vector<std::string>> all;
+  for (const std::string& word : words) all[word.substr(0, 1)].push_back(word);
+  return all;
+}
+)";
+
+std::uint64_t nanoseconds(const timeval& time) {
+  return (static_cast<std::uint64_t>(time.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(time.tv_usec)) *
+         1000;
+}
+
+}  // namespace
+
+timed_programs programs_that_allocate() {
+  // Where systems have them: what is found first by name may be a script that finds another.
+  const fs::path folder = "/usr/bin";
+  timed_programs all;
+  const auto add = [&](timed_program one) {
+    std::error_code none;
+    if (fs::exists(one.command.front(), none))
+      all.found.push_back(std::move(one));
+    else
+      all.missing.push_back(fmt::format("{} is left out: there is no {}", one.name, one.command.front()));
+  };
+  add({"sqlite3", {folder / "sqlite3", "-batch", ":memory:"}, statements(), {}});
+  // Its own allocator would hide the malloc; the order of its sets would change the work.
+  add({"python3",
+       {folder / "python3", "-I", "-S", "-"},
+       script,
+       {{"PYTHONMALLOC", "malloc"}, {"PYTHONHASHSEED", "1"}}});
+  add({"g++", {folder / "g++", "-std=c++17", "-O1", "-S", "-o", "/dev/null", "-x", "c++", "-"}, source, {}});
+  return all;
+}
+
+run_cost run_under(const timed_program& program, const fs::path& input, const preloaded_malloc& malloc) {
+  std::vector<char*> words;
+  for (const std::string& word : program.command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  variables set = program.set;
+  set.insert(set.end(), malloc.set.begin(), malloc.set.end());
+  if (!malloc.libraries.empty()) set.emplace_back("LD_PRELOAD", preload_list(malloc.libraries));
+  const child_environment given(set);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, input.c_str(), O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t process = 0;
+  const int failed = posix_spawn(&process, words[0], &actions, nullptr, words.data(), given.data());
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) throw std::runtime_error(fmt::format("{} could not be started", program.command.front()));
+  int status = 0;
+  rusage used{};
+  while (wait4(process, &status, 0, &used) < 0 && errno == EINTR) {
+  }
+  if (status != 0)
+    throw std::runtime_error(
+        fmt::format("{} under {} did not end well", program.command.front(), malloc.name));
+  return {nanoseconds(used.ru_utime) + nanoseconds(used.ru_stime),
+          static_cast<std::uint64_t>(used.ru_maxrss)};
+}
+
+}  // namespace espalier::app
