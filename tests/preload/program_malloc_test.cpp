@@ -40,8 +40,11 @@ struct preload_malloc : ::testing::Test {
   recorded_programs programs;
 };
 
-const std::vector<std::vector<std::string>> knobs{
-    {}, {"ESPALIER_MALLOC_PREFAULT=1"}, {"ESPALIER_MALLOC_HUGE=1"}, {"ESPALIER_MALLOC_KEEP=0"}};
+const std::vector<std::vector<std::string>> knobs{{},
+                                                  {"ESPALIER_MALLOC_PREFAULT=1"},
+                                                  {"ESPALIER_MALLOC_HUGE=1"},
+                                                  {"ESPALIER_MALLOC_KEEP=0", "ESPALIER_MALLOC_DECAY=1"},
+                                                  {"ESPALIER_MALLOC_KEEP=0", "ESPALIER_MALLOC_DECAY=0"}};
 
 TEST_F(preload_malloc, is_the_one_that_programs_get) {
   EXPECT_EQ(programs.run_plainly({program("malloc_placement")}).exit_status(), 1) << "glibc's is not";
