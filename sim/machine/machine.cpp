@@ -59,6 +59,12 @@ std::uint64_t latency_of(reach invalidated, const latency_spec& l) {
   return 0;
 }
 
+/// Bit i for byte i of a line: those of `count` bytes from `first` on that lie in it.
+std::uint64_t bytes_of_line(unsigned first, unsigned count) {
+  const std::uint64_t all = ~std::uint64_t{0} << first;
+  return first + count >= line_bytes ? all : all & ~(~std::uint64_t{0} << (first + count));
+}
+
 std::uint64_t scaled(std::uint64_t cycles, double factor) {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(cycles) * factor));
 }
@@ -85,7 +91,8 @@ machine::machine(const machine_spec& spec, std::uint64_t address_space_bytes)
   }
   for (unsigned i = 0; i < spec_.hardware_threads(); ++i) {
     const unsigned core = i / spec_.threads_per_core;
-    threads_.push_back({core, core / spec_.cores_per_socket, false, {}, store_buffer(spec_.store_buffer)});
+    threads_.push_back(
+        {core, core / spec_.cores_per_socket, false, {}, store_buffer(spec_.store_buffer), {}});
   }
 }
 
@@ -98,14 +105,16 @@ std::uint64_t machine::access(unsigned hardware_thread, std::uint64_t now, std::
   thread_state& thread = threads_[hardware_thread];
   const std::uint32_t last = line_of(address + bytes - 1);
   std::uint32_t line = line_of(address);
-  std::uint64_t cycles = touch_line(thread, now, line, kind);
-  while (line != last) [[unlikely]] {
-    cycles += touch_line(thread, now + cycles, ++line, kind);
+  const auto first = static_cast<unsigned>(address % line_bytes);
+  std::uint64_t cycles = touch_line(thread, now, line, bytes_of_line(first, bytes), kind);
+  for (unsigned begun = line_bytes - first; line != last; begun += line_bytes) [[unlikely]] {
+    cycles += touch_line(thread, now + cycles, ++line, bytes_of_line(0, bytes - begun), kind);
   }
   return cycles;
 }
 
-std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::uint32_t line, touch kind) {
+std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::uint32_t line,
+                                  std::uint64_t bytes, touch kind) {
   counts& c = thread.count;
   const bool write = kind != touch::read;
   std::uint64_t stall = translate(thread, line);
@@ -113,10 +122,21 @@ std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::
     stall += thread.stores.drain(now + stall);
   }
   std::uint64_t latency = 0;
+  std::uint64_t there = 0;
   if (caches_.hit_l1(thread.core, line, write)) [[likely]] {
     ++c.l1_hits;
+    // What is in the cache by now may still be waited for.
+    if (thread.asked.any(now + stall)) [[unlikely]] {
+      if (kind == touch::read) {
+        latency = thread.asked.wait(line, bytes, now + stall);
+      } else {
+        thread.asked.add(line, bytes);
+      }
+    }
   } else {
-    latency = fetch(thread, now + stall, line, write);
+    const arrival f = fetch(thread, now + stall, line, write);
+    latency = f.usable;
+    there = f.there;
   }
   ++c.accesses;
   switch (kind) {
@@ -129,6 +149,9 @@ std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::
       // A store that is complete at once needs no place where none is before it.
       if (latency != 0 || !thread.stores.is_empty(now + stall)) {
         stall += thread.stores.push(now + stall, latency);
+      }
+      if (there != 0) {
+        thread.asked.ask(line, bytes, now + stall + there);
       }
       break;
     case touch::atomic:
@@ -159,16 +182,16 @@ std::uint64_t machine::translate(thread_state& thread, std::uint32_t line) {
   return 0;
 }
 
-// What a line that is not ready in the L1 costs beyond an L1 hit, the queues included.
-std::uint64_t machine::fetch(thread_state& thread, std::uint64_t now, std::uint32_t line, bool write) {
+// Of a line that is not ready in the L1, the queues included.
+machine::arrival machine::fetch(thread_state& thread, std::uint64_t now, std::uint32_t line, bool write) {
   unsigned home = thread.socket;
   const coherence::result r = caches_.access(
       thread.core, line, write,
       [&] { return home = pages_.home(std::uint64_t{line} * line_bytes, thread.socket); }, thread.count);
-  const std::uint64_t latency =
-      std::max(beyond_l1_[static_cast<std::size_t>(r.from)], latency_of(r.invalidated, spec_.latency));
+  const std::uint64_t there = beyond_l1_[static_cast<std::size_t>(r.from)];
+  const std::uint64_t latency = std::max<std::uint64_t>(there, latency_of(r.invalidated, spec_.latency));
   if (r.from <= source::l2 && r.invalidated == reach::nobody) {
-    return latency;
+    return {latency, there};
   }
 
   std::uint64_t start = std::max(now, r.entry->busy_until);
@@ -185,7 +208,7 @@ std::uint64_t machine::fetch(thread_state& thread, std::uint64_t now, std::uint3
     r.entry->busy_until = start + latency;
   }
   thread.count.queue_cycles += start - now;
-  return start - now + latency;
+  return {start - now + latency, r.from == source::l1 ? 0 : start - now + there};
 }
 
 std::uint64_t machine::fence(unsigned hardware_thread, std::uint64_t now) {

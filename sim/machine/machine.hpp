@@ -8,9 +8,10 @@
 //
 // Cost of an access, in cycles: a read takes the latency of where its line was found. A plain write takes
 // `latency.store`; its line is fetched in the background, and the thread waits only for a place in its store
-// buffer. An atomic read-modify-write drains the store buffer, then takes the whole latency of its line and
-// `latency.atomic`. A TLB miss adds to each. Work that waits for nothing (the L1 part of a read, the store, the
-// atomic) is scaled by `smt_factor` while another thread of the core is running.
+// buffer; a read of bytes of that line which the thread has not stored waits until it is there. An atomic
+// read-modify-write drains the store buffer, then takes the whole latency of its line and `latency.atomic`. A
+// TLB miss adds to each. Work that waits for nothing (the L1 part of a read, the store, the atomic) is scaled
+// by `smt_factor` while another thread of the core is running.
 //
 // Contention. A transfer between caches, a fetch from DRAM and an invalidation keep the line busy until they
 // are complete; requests for it queue. Hits in the last-level cache wait for a busy line, and do not keep it.
@@ -25,6 +26,7 @@
 
 #include "sim/machine/coherence.hpp"
 #include "sim/machine/counts.hpp"
+#include "sim/machine/lines_on_the_way.hpp"
 #include "sim/machine/machine_spec.hpp"
 #include "sim/machine/pages.hpp"
 #include "sim/machine/store_buffer.hpp"
@@ -106,6 +108,7 @@ class machine {
     bool running = false;
     counts count{};
     store_buffer stores;
+    lines_on_the_way asked{};
   };
   /// The cost of each kind of touch where nothing is waited for.
   using base_costs = std::array<std::uint64_t, 3>;
@@ -115,9 +118,16 @@ class machine {
   }
   bool shares_core(const thread_state& thread) const noexcept { return running_[thread.core] > 1; }
 
-  std::uint64_t touch_line(thread_state& thread, std::uint64_t now, std::uint32_t line, touch kind);
+  /// The piece of an access in one line; bit i of `bytes` stands for byte i of the line.
+  std::uint64_t touch_line(thread_state& thread, std::uint64_t now, std::uint32_t line, std::uint64_t bytes,
+                           touch kind);
   std::uint64_t translate(thread_state& thread, std::uint32_t line);
-  std::uint64_t fetch(thread_state& thread, std::uint64_t now, std::uint32_t line, bool write);
+  /// Cycles beyond those of an L1 hit: until the line may be used as it is wanted, and until its bytes are there.
+  struct arrival {
+    std::uint64_t usable;
+    std::uint64_t there;
+  };
+  arrival fetch(thread_state& thread, std::uint64_t now, std::uint32_t line, bool write);
   void require_inside(std::uint64_t address, std::uint64_t bytes) const;
 
   machine_spec spec_;

@@ -95,6 +95,37 @@ TEST(machine_timing, a_read_does_not_wait_for_stores) {
   machine m(tiny_spec(), tiny_bytes);
   m.access(0, 0, 0, 8, touch::write);
   EXPECT_EQ(m.access(0, 1, 0, 8, touch::read), 4u);
+  EXPECT_EQ(m.access(0, 2, 4, 4, touch::read), 4u);
+}
+
+// The line of a store is there 176 cycles after it.
+TEST(machine_timing, a_read_waits_for_the_line_that_a_store_has_asked_for) {
+  machine m(tiny_spec(), tiny_bytes);
+  m.access(0, 0, 0, 8, touch::write);
+  EXPECT_EQ(m.access(0, 1, 8, 8, touch::read), 4u + 175);
+  EXPECT_EQ(m.access(0, 100, 4, 8, touch::read), 4u + 76);  // partly stored
+  EXPECT_EQ(m.access(0, 175, 63, 1, touch::read), 4u + 1);
+  EXPECT_EQ(m.access(0, 176, 8, 8, touch::read), 4u);
+  EXPECT_EQ(m.of(0).l1_hits, 4u);
+  EXPECT_EQ(m.of(0).stall_cycles, 175u + 76 + 1);
+}
+
+TEST(machine_timing, a_read_of_what_several_stores_have_written_does_not_wait) {
+  machine m(tiny_spec(), tiny_bytes);
+  m.access(0, 0, 0, 8, touch::write);
+  m.access(0, 1, 8, 8, touch::write);
+  EXPECT_EQ(m.access(0, 2, 0, 16, touch::read), 4u);
+  EXPECT_EQ(m.access(0, 2, 0, 17, touch::read), 4u + 174);
+  // Of another core's stores it knows nothing.
+  EXPECT_EQ(m.of(1).accesses, 0u);
+}
+
+TEST(machine_timing, a_read_of_a_line_that_is_there_does_not_wait_for_a_store_that_makes_it_writable) {
+  machine m(tiny_spec(), tiny_bytes);
+  m.access(0, 0, 0, 8, touch::read);
+  m.access(1, 1000, 0, 8, touch::read);
+  EXPECT_EQ(m.access(0, 2000, 0, 8, touch::write), 1u);
+  EXPECT_EQ(m.access(0, 2001, 8, 8, touch::read), 4u);
 }
 
 TEST(machine_timing, threads_that_share_a_core_slow_each_other) {
