@@ -287,7 +287,7 @@ void simulation::fault(const char* what, const block_record*) {
 
 void simulation::mapped(std::uintptr_t address, std::size_t bytes, bool huge, const unsigned* numa_node) {
   page_attributes attributes;
-  attributes.huge = huge;
+  attributes.huge = huge && gives_huge_pages_;
   if (numa_node != nullptr) attributes.numa_node = *numa_node;
   // NOLINTNEXTLINE(bugprone-unchecked-optional-access): pages come from the arena
   const std::uint64_t where = arena::simulated(address).value();

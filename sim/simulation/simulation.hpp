@@ -52,6 +52,9 @@ class simulation final : public world {
   /// Every thread runs the code, from the same moment on.
   phase_result run(const std::function<void(unsigned)>& code);
 
+  /// Whether the machine's system gives huge pages to who asks for them. It does at first.
+  void give_huge_pages(bool given) noexcept { gives_huge_pages_ = given; }
+
   [[nodiscard]] unsigned threads() const noexcept { return static_cast<unsigned>(clock_.size()); }
   [[nodiscard]] const machine_spec& spec() const noexcept { return machine_.spec(); }
   [[nodiscard]] const sim::machine& machine() const noexcept { return machine_; }
@@ -118,6 +121,7 @@ class simulation final : public world {
   std::vector<unsigned> sleepers_;
 
   bool timed_ = false;
+  bool gives_huge_pages_ = true;
   // Without time: threads take turns of so many accesses.
   std::uint64_t turn_left_ = 0;
   std::vector<bool> ended_;
