@@ -33,10 +33,15 @@ void declare(CLI::App& verb, simulate_options& o) {
       ->type_name("N")
       ->group(measurement_group);
   declare_seed(verb, o);
-  verb.add_option(
-          "--study", o.study,
-          "Run a study instead of the maps: atc18, objects or transactions; a wrong name says what they are")
+  verb.add_option("--study", o.study,
+                  "Run a study instead of the maps: atc18, malloc-tsx, objects or transactions; a wrong name "
+                  "says what "
+                  "they are")
       ->type_name("NAME")
+      ->group(measurement_group);
+  verb.add_option("--sizes", o.sizes, "Sizes of nodes in bytes, comma-separated; for --study malloc-tsx")
+      ->delimiter(',')
+      ->type_name("BYTES")
       ->group(measurement_group);
   verb.add_flag("--calibrate", o.calibrate,
                 "Run the maps on this machine and on its simulated likeness; show how far their ratios agree")
@@ -54,6 +59,7 @@ void declare(CLI::App& verb, simulate_options& o) {
       "  espalier simulate --maps ticket,edge_ext_lf --threads 1,10,40\n"
       "  espalier simulate --machine haswell --maps all --mix ycsb-a --out simulated/\n"
       "  espalier simulate --study atc18 --machine abu_dhabi --keys 1000000 --out atc18/\n"
+      "  espalier simulate --study malloc-tsx --sizes 496,512 --keys 2000\n"
       "  espalier simulate --calibrate --maps all --mix 50/25/25\n"
       "Counts are those of a model of the machine's memory and the same in every run; what computation costs "
       "is\n"

@@ -77,7 +77,7 @@ _espalier() {{
     --order) words='scrambled sequential' ;;
     --study)
       words='atc18 malloc-speed malloc-tsx'
-      [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 objects transactions' ;;
+      [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 malloc-tsx objects transactions' ;;
     --json|--csv|--report|--file|--save|--trace|--record|--keys-from|--out|--hgrm|-o|--output)
       COMPREPLY=($(compgen -f -- "$current"))
       return ;;

@@ -133,6 +133,7 @@ int run_study(const simulate_options& o, const CLI::App& parser) {
   s.pin = o.pin;
   s.operations = static_cast<std::uint64_t>(o.operations);
   s.keys = o.keys;
+  s.sizes = o.sizes;
   s.seed = o.seed;
   s.json = o.json;
   s.csv = o.csv;
@@ -149,6 +150,8 @@ int run(simulate_options o, const CLI::App& parser) {
   app::at_least(o.operations, 1, "--operations");
   if (o.calibrate) check_calibration(o, parser);
   if (!o.study.empty()) return run_study(o, parser);
+  if (!o.sizes.empty())
+    throw usage_error("--sizes is for --study malloc-tsx; maps have nodes of their own sizes");
   o.complete();
   simulation_request request;
   request.machine = chosen_machine(o.calibrate ? "this" : o.machine);

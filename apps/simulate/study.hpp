@@ -27,6 +27,8 @@ struct study_options {
   std::string pin;
   std::uint64_t operations = 0;
   std::uint64_t keys = 0;
+  /// Of nodes; empty for those of the study.
+  std::vector<std::int64_t> sizes;
   std::uint64_t seed = 0;
   /// Files to write, and a folder, empty for none.
   std::string json;

@@ -4,8 +4,8 @@
 #include <memory>
 #include <stdexcept>
 
+#include "apps/simulate/draws.hpp"
 #include "apps/simulate/transactions_program.hpp"
-#include "espalier/workload/random.hpp"
 #include "sim/simulation/simulation.hpp"
 
 namespace espalier::simulate {
@@ -19,23 +19,6 @@ void check_machine(const sim::machine_spec& machine) {
     throw std::invalid_argument("the machine " + machine.name +
                                 " has no transactional memory; i7_4770, e5_2650_htm and emerald_rapids have");
 }
-
-/// Random numbers for the program, drawn outside it.
-class draws {
- public:
-  draws(std::uint64_t seed, unsigned thread, std::uint64_t& left) : random_(seed, thread), left_(left) {}
-  bool next(std::uint64_t& number) {
-    const sim::own_code scope;
-    if (left_ == 0) return false;
-    --left_;
-    number = random_.next();
-    return true;
-  }
-
- private:
-  workload::random_generator random_;
-  std::uint64_t& left_;
-};
 
 /// The largest n in [1, most] for which fits(n) holds; it does for 1, and for no n above one for which it
 /// does not.

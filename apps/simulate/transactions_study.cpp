@@ -24,10 +24,6 @@ struct row {
   transactional_measurement measured;
 };
 
-constexpr sim::abort_reason reasons[] = {sim::abort_reason::true_conflict,  sim::abort_reason::false_conflict,
-                                         sim::abort_reason::metadata,       sim::abort_reason::capacity,
-                                         sim::abort_reason::explicit_abort, sim::abort_reason::other};
-
 double share(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -56,7 +52,7 @@ void print(const study_options& o, const transactional_limits& limits, const std
     std::vector<std::string> cells{r.structure, fmt::format("{}", r.threads),
                                    fmt::format("{:.3f}", share(m.transactions.committed, m.operations)),
                                    fmt::format("{:.3f}", share(m.fallbacks, m.operations))};
-    for (const sim::abort_reason reason : reasons)
+    for (const sim::abort_reason reason : sim::abort_reasons)
       cells.push_back(fmt::format("{:.3f}", share(m.transactions.of(reason), m.operations)));
     cells.push_back(fmt::format("{:.2f}", static_cast<double>(m.operations) / static_cast<double>(m.cycles) *
                                               o.places.front().machine.ghz * 1e3));
@@ -80,7 +76,7 @@ std::string json_of(const study_options& o, const transactional_limits& limits,
     one["begun"] = m.transactions.begun;
     one["committed"] = m.transactions.committed;
     one["fallbacks"] = m.fallbacks;
-    for (const sim::abort_reason reason : reasons)
+    for (const sim::abort_reason reason : sim::abort_reasons)
       one["aborts"][std::string(sim::to_string(reason))] = m.transactions.of(reason);
     all["benchmarks"].push_back(std::move(one));
   }

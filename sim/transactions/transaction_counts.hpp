@@ -23,11 +23,16 @@ enum class abort_reason : std::uint8_t {
 
 [[nodiscard]] std::string_view to_string(abort_reason reason) noexcept;
 
+/// All of them, in order.
+inline constexpr std::array abort_reasons{abort_reason::true_conflict,  abort_reason::false_conflict,
+                                          abort_reason::metadata,       abort_reason::capacity,
+                                          abort_reason::explicit_abort, abort_reason::other};
+
 struct transaction_counts {
   /// Outermost transactions.
   std::uint64_t begun = 0;
   std::uint64_t committed = 0;
-  std::array<std::uint64_t, 6> by_reason{};
+  std::array<std::uint64_t, abort_reasons.size()> by_reason{};
   /// What the status told the program.
   std::array<std::uint64_t, 6> by_cause{};
 

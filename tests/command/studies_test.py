@@ -88,6 +88,122 @@ class Transactions(StudiesTest):
         self.assertEqual(done.stdout, "")
 
 
+class MallocTsx(StudiesTest):
+    """Malloc placement and TSX: a ring and a tree over allocators, at a few sizes and with few keys."""
+
+    BAD = [496, 1008, 2032, 4080]  # glibc's strides are then 512, 1024, 2048 and 4096
+    SHORT = ["--study", "malloc-tsx", "--keys", "500", "--operations", "2000"]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        study = cls()
+        sizes = ",".join(str(s) for s in [*cls.BAD, 512])
+        cls.results = study.simulate(*cls.SHORT, "--sizes", sizes)
+        cls.server = study.simulate(*cls.SHORT, "--sizes", sizes, "--machine", "emerald_rapids")
+        cls.table = study.table
+
+    def rows(self, results: dict, **wanted: object) -> list[dict]:
+        found = [row for row in results["benchmarks"] if all(row[name] == value for name, value in wanted.items())]
+        self.assertTrue(found, wanted)
+        return found
+
+    def committed(self, results: dict, **wanted: object) -> list[float]:
+        return [row["committed"] / row["iterations"] for row in self.rows(results, benchmark="ring", **wanted)]
+
+    def test_bad_strides_never_commit_and_index_aware_ones_do(self) -> None:
+        for results in (self.results, self.server):
+            for policy in ("tle", "tle-learnt"):
+                for size in self.BAD:
+                    with self.subTest(results["context"]["machine"]["name"], policy=policy, size=size):
+                        here = {"nodes": 128, "node_bytes": size, "policy": policy}
+                        self.assertLessEqual(max(self.committed(results, allocation="glibc-model", **here)), 0.01)
+                        self.assertGreaterEqual(min(self.committed(results, allocation="index-aware", **here)), 0.98)
+
+    def test_glibc_commits_where_its_stride_is_odd(self) -> None:
+        self.assertEqual(self.committed(self.results, allocation="glibc-model", nodes=128, node_bytes=512, policy="tle"),
+                         [1])
+
+    def test_a_ring_of_512_needs_index_awareness(self) -> None:
+        for results, full in ((self.results, True), (self.server, False)):
+            rows = self.rows(results, benchmark="ring", nodes=512, policy="tle", allocation="index-aware")
+            ways = results["law"]["write_ways"]
+            for row in rows:
+                self.assertGreaterEqual(row["committed"] / row["iterations"], 0.9, row["name"])
+                # On the Haswell that is every line that a transaction may write.
+                self.assertEqual(row["most_lines_at_an_index"], 8, row["name"])
+                self.assertEqual(row["most_lines_at_an_index"] == ways, full)
+            self.assertLess(max(self.committed(results, allocation="glibc-model", nodes=512, node_bytes=496,
+                                               policy="tle")), 0.01)
+
+    def test_the_law_of_capacity(self) -> None:
+        for results, ways in ((self.results, 8), (self.server, 12)):
+            law = results["law"]
+            self.assertEqual(law["write_ways"], ways)
+            self.assertGreater(law["overloaded"], 0)
+            self.assertGreater(law["roomy"], 0)
+            self.assertEqual(law["holds"], law["configurations"], law)
+            self.assertEqual(law["configurations"] + law["full"], 2 * 5 * 4, law)
+
+    def test_every_configuration_has_an_entry_whose_counts_add_up(self) -> None:
+        names = {row["name"] for row in self.results["benchmarks"]}
+        self.assertEqual(len(names), (2 + 1) * 5 * 4 * 3)
+        for row in self.results["benchmarks"]:
+            with self.subTest(row["name"]):
+                self.assertEqual(row["committed"] + row["under_lock"], row["iterations"])
+                self.assertEqual(row["begun"] - row["committed"], sum(row["aborts"].values()))
+                self.assertLessEqual(row["passed_over"], row["under_lock"])
+                self.assertEqual(sum(row["indices_by_lines"].values()), 64)
+                self.assertEqual(max(map(int, row["indices_by_lines"])), row["most_lines_at_an_index"])
+                self.assertEqual(row["threads"], 4 if row["benchmark"] == "tree" else 1)
+                if row["allocation"] == "glibc-model":
+                    self.assertEqual(row["over_glibc_model"], 1)
+                if row["policy"] == "tts":
+                    self.assertEqual(row["begun"], 0)
+                if row["policy"] != "tle-learnt":
+                    self.assertEqual(row["passed_over"], 0)
+
+    def test_elision_makes_the_tree_faster(self) -> None:
+        for row in self.rows(self.results, benchmark="tree", policy="tle"):
+            locked = self.rows(self.results, name=row["name"].replace("/tle/", "/tts/"))[0]
+            self.assertGreater(row["items_per_second"], locked["items_per_second"], row["name"])
+
+    def test_no_transaction_of_the_tree_asks_the_system(self) -> None:
+        for row in self.rows(self.results, benchmark="tree"):
+            # A contended lock of an allocator pauses, which aborts; pages are there.
+            self.assertLess(row["aborts"]["other"], row["iterations"] / 50, row["name"])
+
+    def test_findings_name_the_paper_and_what_is_so_here(self) -> None:
+        findings = self.results["findings"]
+        self.assertEqual(len(findings), 10)
+        for finding in findings:
+            self.assertIn(finding["verdict"], ("agrees", "differs", "not measurable here"))
+            self.assertIn(finding["figure"], ("figure 1", "figure 2"))
+        words = " ".join(self.table.split())
+        self.assertEqual((words.count("The paper: "), words.count("; here: ")), (10, 10))
+
+    def test_all_of_it_is_called_simulated_and_fits(self) -> None:
+        heads = [line for line in self.table.splitlines() if "figure 1:" in line or "figure 2:" in line]
+        self.assertEqual(len(heads), 5)
+        self.assertTrue(all(line.startswith("SIMULATED on emerald_rapids") for line in heads), heads)
+        self.assertLessEqual(max(map(len, self.table.splitlines())), 120)
+        self.assertIn("absolute throughput does not", self.table)
+
+    def test_mistakes(self) -> None:
+        for arguments, word in {("--machine", "e7_4850"): "i7_4770", ("--sizes", "31"): "32 to 16384",
+                                ("--sizes", "16385"): "32 to 16384", ("--sizes", "x"): "--sizes",
+                                ("--threads", "1,2"): "one number", ("--keys", "0"): "from 1 to",
+                                ("--out", "o"): "--out", ("--mix", "90/5/5"): "--mix"}.items():
+            with self.subTest(arguments):
+                done = subprocess.run([COMMAND, "simulate", "--study", "malloc-tsx", *arguments],
+                                      capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+                self.assertIn(word, done.stderr)
+        done = subprocess.run([COMMAND, "simulate", "--sizes", "512"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("malloc-tsx", done.stderr)
+
+
 class SearchTrees(unittest.TestCase):
     """ATC 2018 with few keys: what is shown. The effects themselves need millions, and minutes."""
 
@@ -186,6 +302,7 @@ class Repetition(StudiesTest):
             unrandomised = ()  # not everywhere allowed
         for arguments in (("--study", "objects", "--machine", "e7_4850", "--threads", "20"),
                           ("--study", "transactions", "--machine", "e5_2650_htm", "--threads", "8"),
+                          ("--study", "malloc-tsx", "--sizes", "496,1024", "--keys", "300"),
                           ("--maps", "ticket,edge_ext_lf", "--threads", "4,40", "--keys", "1000")):
             with self.subTest(arguments):
                 # Whoever starts it has set other variables: stacks begin elsewhere.

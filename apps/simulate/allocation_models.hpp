@@ -1,0 +1,249 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "espalier/hw/pages.hpp"
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/sync/per_thread.hpp"
+
+// Models of how common allocators lay blocks out: placements of our own writing that put blocks where those would, at
+// the same stride and from the same kind of beginning, and reuse them as their thread caches do. Nothing of the
+// allocators is in them: no coalescing, no return of memory, no arenas that threads share. They stand where a real
+// malloc cannot, in a simulation whose transactions undo what an allocation wrote. Instrumented there.
+//
+// Both: blocks of at most largest_bytes, aligned to 16; others are refused with std::bad_alloc, as for want of memory. A
+// block that comes back is the next of its size for the thread that freed it. O(1); pages come 64 MiB at a time, so
+// that an allocation maps some only where its thread has used all of those, and go back with the model.
+
+namespace espalier::simulate {
+
+namespace model_detail {
+
+inline constexpr std::size_t granule = 16;
+inline constexpr std::size_t largest_bytes = std::size_t{20} << 10U;
+inline constexpr std::size_t page_bytes = 4096;
+
+constexpr std::size_t rounded_up(std::size_t bytes, std::size_t multiple) noexcept {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
+
+// Size classes: multiples of the granule up to fine_bytes, then so many to each doubling.
+inline constexpr std::size_t fine_bytes = 128;
+inline constexpr std::size_t per_doubling = 4;
+
+/// The number of a class, by the bytes that its blocks are held in.
+constexpr std::size_t class_of(std::size_t held) noexcept {
+  if (held <= fine_bytes) return held / granule - 1;
+  const std::size_t below = std::bit_floor(held - 1);
+  const auto doublings = static_cast<std::size_t>(std::bit_width(below) - std::bit_width(fine_bytes));
+  return fine_bytes / granule + doublings * per_doubling + (held - below) * per_doubling / below - 1;
+}
+
+inline void require_possible(const block& b) {
+  if (b.bytes > largest_bytes || b.align > granule) throw std::bad_alloc();
+}
+
+/// Memory of one thread, handed out from the front; begins on a page.
+class growing_memory {
+ public:
+  /// So many bytes, with as many as are to be spared behind them. Throws std::bad_alloc with nothing changed.
+  [[nodiscard]] std::byte* take(std::size_t bytes, std::size_t spared = 0) {
+    if (left() < bytes + spared) grow();
+    taken_ += bytes;
+    return std::exchange(next_, next_ + bytes);
+  }
+  /// Where the next bytes will be, and how many there are before it grows.
+  [[nodiscard]] std::byte* next() const noexcept { return next_; }
+  [[nodiscard]] std::size_t left() const noexcept { return static_cast<std::size_t>(end_ - next_); }
+  [[nodiscard]] std::uint64_t taken() const noexcept { return taken_; }
+
+ private:
+  static constexpr std::size_t span_bytes = std::size_t{64} << 20U;
+
+  void grow() {
+    hw::page_run fresh = hw::map_pages(span_bytes);
+    std::byte* const begin = fresh.data();
+    spans_.push_back(std::move(fresh));
+    next_ = begin;
+    end_ = begin + span_bytes;
+  }
+
+  std::vector<hw::page_run> spans_;
+  std::byte* next_ = nullptr;
+  std::byte* end_ = nullptr;
+  std::uint64_t taken_ = 0;
+};
+
+/// Freed blocks of one size, the last one first.
+class free_blocks {
+ public:
+  void push(void* memory) noexcept { first_ = ::new (memory) link{first_}; }
+  /// Null where there is none.
+  void* pop() noexcept {
+    link* const top = first_;
+    if (top != nullptr) first_ = top->next;
+    return top;
+  }
+
+ private:
+  struct link {
+    link* next;
+  };
+  link* first_ = nullptr;
+};
+
+/// What a thread has: its memory, and free blocks of each size.
+template <std::size_t Sizes>
+struct thread_part {
+  growing_memory memory;
+  std::array<free_blocks, Sizes> free;
+  // Of this thread alone: less than nothing where it frees what others allocated.
+  std::int64_t blocks = 0;
+  std::int64_t bytes = 0;
+};
+
+template <class Part>
+memory_usage usage_of(const per_thread<Part>& threads) noexcept {
+  std::int64_t blocks = 0;
+  std::int64_t bytes = 0;
+  memory_usage sum;
+  threads.for_each([&](std::uint32_t, const Part& t) {
+    blocks += t.blocks;
+    bytes += t.bytes;
+    sum.bytes_reserved += t.memory.taken();
+  });
+  sum.blocks = static_cast<std::uint64_t>(blocks);
+  sum.bytes_in_use = static_cast<std::uint64_t>(bytes);
+  return sum;
+}
+
+}  // namespace model_detail
+
+/// As glibc's malloc: chunks end to end, each with a header of 16 bytes before the block, of which the first 8 are still
+/// the block's before it. So blocks asked for with 64 k - 16 bytes follow one another at 64 k, and begin 16 bytes into
+/// a line. A fresh chunk is cut from what is left of the thread's arena, and the sizes of both are written into their
+/// headers, where a free reads them. Chunks that come back are kept by size, like those of the thread cache, which
+/// is taken to hold any number of any size.
+class glibc_model {
+ public:
+  static constexpr bool releases_on_destruction(std::size_t) noexcept { return true; }
+  static constexpr std::string_view name = "glibc_model";
+  static constexpr std::size_t largest_bytes = model_detail::largest_bytes;
+
+  /// From one block to the next.
+  [[nodiscard]] static constexpr std::size_t stride(std::size_t bytes) noexcept {
+    return std::max<std::size_t>(
+        model_detail::rounded_up(bytes + sizeof(std::uint64_t), model_detail::granule),
+        2 * model_detail::granule);
+  }
+
+  [[nodiscard]] void* allocate(const block& b, const void* /*near*/ = nullptr) {
+    model_detail::require_possible(b);
+    part& mine = parts_.local();
+    const std::size_t chunk = stride(b.bytes);
+    void* memory = mine.free[chunk / model_detail::granule].pop();
+    if (memory == nullptr) memory = cut(mine.memory, chunk);
+    ++mine.blocks;
+    mine.bytes += static_cast<std::int64_t>(chunk);
+    return memory;
+  }
+
+  void deallocate(void* memory, const block& /*b*/) noexcept {
+    part& mine = parts_.local();
+    const std::size_t chunk = size_before(memory);
+    mine.free[chunk / model_detail::granule].push(memory);
+    --mine.blocks;
+    mine.bytes -= static_cast<std::int64_t>(chunk);
+  }
+
+  [[nodiscard]] memory_usage usage() const noexcept { return model_detail::usage_of(parts_); }
+
+ private:
+  static constexpr std::size_t header_bytes = 16;
+  static constexpr std::size_t sizes = (largest_bytes + header_bytes) / model_detail::granule + 1;
+  using part = model_detail::thread_part<sizes>;
+
+  static std::uint64_t& size_before(void* memory) noexcept { return static_cast<std::uint64_t*>(memory)[-1]; }
+
+  static void* cut(model_detail::growing_memory& arena, std::size_t chunk) {
+    // The last 8 bytes of a block are the next header's first: there always is one.
+    std::byte* const memory = arena.take(chunk, header_bytes) + header_bytes;
+    size_before(memory) = chunk;
+    size_before(arena.next() + header_bytes) = arena.left();
+    return memory;
+  }
+
+  per_thread<part> parts_;
+};
+static_assert(placement<glibc_model>);
+
+/// As jemalloc, tcmalloc and mimalloc: multiples of 16 bytes up to 128, then four classes to each doubling; blocks of a
+/// class end to end in slabs that begin on a page and hold at least 64, with what is to be known of them elsewhere.
+class size_class_model {
+ public:
+  static constexpr bool releases_on_destruction(std::size_t) noexcept { return true; }
+  static constexpr std::string_view name = "size_class_model";
+  static constexpr std::size_t largest_bytes = model_detail::largest_bytes;
+
+  /// From one block to the next.
+  [[nodiscard]] static constexpr std::size_t stride(std::size_t bytes) noexcept {
+    using namespace model_detail;
+    if (bytes <= fine_bytes) return std::max(rounded_up(bytes, granule), granule);
+    return rounded_up(bytes, std::bit_floor(bytes - 1) / per_doubling);
+  }
+
+  [[nodiscard]] void* allocate(const block& b, const void* /*near*/ = nullptr) {
+    model_detail::require_possible(b);
+    part& mine = parts_.local();
+    const std::size_t held = stride(b.bytes);
+    const std::size_t c = model_detail::class_of(held);
+    void* memory = mine.free[c].pop();
+    if (memory == nullptr) {
+      slab& from = mine.slabs[c];
+      if (static_cast<std::size_t>(from.end - from.next) < held) {
+        const std::size_t bytes = model_detail::rounded_up(slab_blocks * held, model_detail::page_bytes);
+        from.next = mine.memory.take(bytes);
+        from.end = from.next + bytes;
+      }
+      memory = std::exchange(from.next, from.next + held);
+    }
+    ++mine.blocks;
+    mine.bytes += static_cast<std::int64_t>(held);
+    return memory;
+  }
+
+  void deallocate(void* memory, const block& b) noexcept {
+    part& mine = parts_.local();
+    const std::size_t held = stride(b.bytes);
+    mine.free[model_detail::class_of(held)].push(memory);
+    --mine.blocks;
+    mine.bytes -= static_cast<std::int64_t>(held);
+  }
+
+  [[nodiscard]] memory_usage usage() const noexcept { return model_detail::usage_of(parts_); }
+
+ private:
+  static constexpr std::size_t slab_blocks = 64;
+  static constexpr std::size_t classes = model_detail::class_of(largest_bytes) + 1;
+
+  struct slab {
+    std::byte* next = nullptr;
+    std::byte* end = nullptr;
+  };
+  struct part : model_detail::thread_part<classes> {
+    std::array<slab, classes> slabs{};
+  };
+
+  per_thread<part> parts_;
+};
+static_assert(placement<size_class_model>);
+
+}  // namespace espalier::simulate
