@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/common/usage_error.hpp"
@@ -31,23 +32,27 @@ int run_program(const run_options& o) {
     throw usage_error(
         "--stats is told by the libraries, and this runs without; name one: --malloc index-aware or random, "
         "--locks tts or tle");
+  const char* const rtm = getenv("ESPALIER_ELIDE_RTM");
+  const bool wants_transactions = o.locks == "tle" && (rtm == nullptr || std::string_view(rtm) != "off");
+  const bool transactions = wants_transactions && hw::rtm::available();
   std::vector<std::filesystem::path> libraries;
   variables set;
   if (other_malloc) {
     const bool random = o.malloc == "random";
     libraries.push_back(find_preload_library(random ? "random" : "malloc"));
     if (o.stats) set.emplace_back(random ? "ESPALIER_RANDOM_STATS" : "ESPALIER_MALLOC_STATS", "1");
-    // A page that was not touched yet ends the transaction that touches it.
-    if (!random && o.locks == "tle" && getenv("ESPALIER_MALLOC_PREFAULT") == nullptr)
+    // A page that was not touched yet ends the transaction that touches it. Where there are none it is memory wasted: a
+    // region for each size in each thread.
+    if (!random && transactions && getenv("ESPALIER_MALLOC_PREFAULT") == nullptr)
       set.emplace_back("ESPALIER_MALLOC_PREFAULT", "1");
   }
   if (other_locks) {
     libraries.push_back(find_preload_library("elide"));
     set.emplace_back("ESPALIER_ELIDE_POLICY", o.locks);
-    if (o.locks == "tle" && getenv("ESPALIER_ELIDE_RTM") == nullptr) {
+    if (o.locks == "tle" && rtm == nullptr) {
       // Said here, once: of the programs that this one starts each would, to whoever reads what they say.
       set.emplace_back("ESPALIER_ELIDE_RTM", "auto");
-      if (!hw::rtm::available() && !programs::preload_obstacle(o.command.front()))
+      if (!transactions && !programs::preload_obstacle(o.command.front()))
         preload::say_line("espalier: this processor has no transactions; mutexes are taken, none is elided");
     }
     if (o.stats) set.emplace_back("ESPALIER_ELIDE_STATS", "stderr");

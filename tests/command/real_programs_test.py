@@ -153,7 +153,7 @@ class Servers(ProgramTest):
 
     def test_redis(self) -> None:
         self.installed("redis-tools", "redis-check-rdb", "redis-benchmark", "redis-cli")
-        requests, commands, threads = ("40000", 60000, "3") if LONG else ("1000", 3000, "2")
+        requests, commands, threads = ("10000", 30000, "3") if LONG else ("1000", 3000, "2")
 
         def use(folder: pathlib.Path) -> tuple[str, ...]:
             answers = self.redis(folder, sent=self.commands(commands))
