@@ -191,7 +191,24 @@ std::size_t span_pool::discard_empty() noexcept {
     }
   }
   set_dirty(0);
+  unmap_empty();
   return given;
+}
+
+/// Under the lock. Nobody looks at what is known of a free region: no block is in it, and nobody is about to tell of it.
+void span_pool::unmap_empty() noexcept {
+  for (span** link = &spans_; *link != nullptr;) {
+    span* const s = *link;
+    if (s->free != row(1, most_regions)) {
+      link = &s->next;
+      continue;
+    }
+    *link = s->next;
+    free_ -= most_regions;
+    // Before it is unmapped: others may then map something there.
+    registry_.enter(s, span::bytes, address_registry::foreign);
+    pages_.unmap(s, span::bytes);
+  }
 }
 
 span_pool::figures span_pool::count() noexcept {

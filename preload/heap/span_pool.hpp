@@ -11,9 +11,10 @@
 
 namespace espalier::preload {
 
-/// Regions, by themselves and in rows, out of spans that are never unmapped. Empty regions keep their memory up to
-/// a bound, and beyond it for a while: what nobody asked for in a whole period goes back to the system with the
-/// next call. They are taken again first. Any thread; a lock and a search of the spans' sets for each.
+/// Regions, by themselves and in rows, out of spans. Empty regions keep their memory up to a bound, and beyond it for
+/// a while: what nobody asked for in a whole period goes back to the system with the next call. They are taken again
+/// first; empty spans keep their addresses until discard_empty(). Any thread; a lock and a search of the spans' sets for
+/// each.
 class span_pool {
  public:
   constexpr span_pool(address_registry& registry, page_source& pages) noexcept
@@ -36,7 +37,8 @@ class span_pool {
   [[nodiscard]] bool extend(region& first, std::size_t regions, std::size_t by) noexcept;
   void give_back(region& first, std::size_t regions) noexcept;
 
-  /// Gives the memory of all empty regions back to the system; bytes of the regions.
+  /// Gives the memory of all empty regions back to the system, and the addresses of empty spans; bytes of the regions
+  /// that had memory.
   std::size_t discard_empty() noexcept;
 
   struct figures {
@@ -69,6 +71,7 @@ class span_pool {
   bool add_span() noexcept;
   void discard_idle() noexcept;
   void set_dirty(std::size_t regions) noexcept;
+  void unmap_empty() noexcept;
 
   address_registry& registry_;
   page_source& pages_;

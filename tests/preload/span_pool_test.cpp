@@ -155,6 +155,7 @@ TEST_F(preload_span_pool, gives_back_no_more_than_was_idle_throughout) {
 TEST_F(preload_span_pool, gives_the_memory_of_empty_regions_back) {
   pool.set_keep(span::bytes);
   region* const r = take(3);
+  ASSERT_NE(take(1), nullptr) << "so that the span stays";
   std::memset(memory(r), 1, 3 * region_bytes);
   pool.give_back(*r, 3);
   EXPECT_EQ(pool.discard_empty(), 3 * region_bytes);
@@ -169,6 +170,26 @@ TEST_F(preload_span_pool, gives_the_last_regions_of_a_span_back) {
   region* const all = take(span_pool::most_regions);
   pool.give_back(*all, span_pool::most_regions);
   EXPECT_EQ(pool.discard_empty(), span_pool::most_regions * region_bytes);
+}
+
+TEST_F(preload_span_pool, gives_the_addresses_of_empty_spans_back) {
+  pool.set_keep(4 * span::bytes);
+  std::vector<region*> all;
+  for (int i = 0; i < 3; ++i) all.push_back(take(span_pool::most_regions));
+  std::byte* const kept = memory(all[1]);
+  for (const int i : {0, 2}) pool.give_back(*all[static_cast<std::size_t>(i)], span_pool::most_regions);
+  EXPECT_EQ(pages.bytes(), 3 * span::bytes);
+  pool.discard_empty();
+  EXPECT_EQ(pages.bytes(), span::bytes);
+  EXPECT_EQ(pool.count().spans, 1U);
+  EXPECT_EQ(pool.count().free_regions, 0U);
+  EXPECT_EQ(test_registry.of(kept), address_registry::span);
+  for (const int i : {0, 2})
+    EXPECT_EQ(test_registry.of(all[static_cast<std::size_t>(i)]), address_registry::foreign);
+  // There is more where they came from.
+  EXPECT_NE(take(1), nullptr);
+  EXPECT_EQ(pages.bytes(), 2 * span::bytes);
+  pool.give_back(*all[1], span_pool::most_regions);
 }
 
 TEST_F(preload_span_pool, extends_a_row_only_by_what_is_free_behind_it) {
