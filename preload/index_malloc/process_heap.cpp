@@ -47,14 +47,14 @@ void thread_ends(void* heap) {
   process_heaps.leave(*static_cast<thread_heap*>(heap));
 }
 
-/// Again and again until there is an environment: the dynamic linker allocates before there is one.
-void start() noexcept {
+/// With the first block that finds an environment, or by the constructor, which is given one.
+void start(char* const* environment) noexcept {
   if (started.load(std::memory_order_acquire)) return;
   const futex_guard guard(start_lock);
   if (!key_made) key_made = pthread_key_create(&key, thread_ends) == 0;
-  if (started.load(std::memory_order_relaxed) || environ == nullptr) return;
+  if (started.load(std::memory_order_relaxed) || environment == nullptr) return;
   const int kept = errno;
-  read_heap_settings(environ, settings, [](const char* line) { complain("", line); });
+  read_heap_settings(environment, settings, [](const char* line) { complain("", line); });
   if (settings.stats) words_at_end.keep();
   errno = kept;
   heap_commons& commons = process_heaps.commons();
@@ -65,8 +65,10 @@ void start() noexcept {
   started.store(true, std::memory_order_release);
 }
 
-__attribute__((constructor)) void begin_with_library() {
-  start();
+/// Before those of all other libraries (-z initfirst), so that what these register for fork() runs outside of ours: it
+/// may allocate.
+__attribute__((constructor)) void begin_with_library(int, char**, char** environment) {
+  start(environment);
   pthread_atfork([] { process_heaps.before_fork(); }, [] { process_heaps.after_fork_in_parent(); },
                  [] { process_heaps.after_fork_in_child(this_heap); });
 }
@@ -96,7 +98,7 @@ __attribute__((destructor)) void end_with_library() {
 
 thread_heap* begin_thread() noexcept {
   if (ended) return nullptr;
-  start();
+  start(environ);
   thread_heap* const mine = process_heaps.adopt();
   if (mine == nullptr) return nullptr;
   this_heap = mine;

@@ -66,8 +66,17 @@ TEST_F(preload_malloc, serves_threads_to_their_last_destructor) {
   expect_the_same({program("exchange")}, 0);
 }
 
+TEST_F(preload_malloc, is_there_before_the_environment_and_behind_the_first_thread) {
+  expect_the_same({program("malloc_early")}, 0);
+}
+
+TEST_F(preload_malloc, gives_all_back_that_a_process_may_have) {
+  expect_the_same({program("malloc_limits")}, 0);
+}
+
 TEST_F(preload_malloc, serves_copies_of_a_process_with_threads) {
   expect_the_same({program("malloc_forks")}, 0);
+  expect_the_same({program("malloc_atfork")}, 0);
   expect_the_same({program("forks")}, 4);
 }
 
@@ -100,6 +109,7 @@ TEST_F(preload_malloc, says_what_was_given_back_wrongly_and_ends) {
   };
   ends("inside", "espalier: free(): invalid pointer 0x");
   ends("twice", "espalier: free(): given back twice, or never handed out: 0x");
+  ends("small_twice", "espalier: free(): given back twice, or never handed out: 0x");
   const outcome goes_on = run({program("malloc_misuse"), "foreign"});
   EXPECT_EQ(goes_on.exit_status(), 3) << goes_on.output;
   EXPECT_EQ(goes_on.output, "");

@@ -105,14 +105,22 @@ TEST_F(preload_random, keeps_what_each_function_promises) {
   expect_unnoticed({program("every_new")}, 0);
   expect_unnoticed({program("every_function")}, 0, {{"BYTES", "65536"}});
   expect_unnoticed({program("every_function")}, 0, {{"BYTES", "0"}});
+  expect_unnoticed({program("malloc_edges")}, 0);
+  expect_unnoticed({program("malloc_new")}, 0);
 }
 
 TEST_F(preload_random, keeps_threads_and_copies_of_processes) {
   expect_unnoticed({program("threads")}, 0);
   expect_unnoticed({program("forks")}, 4);
+  expect_unnoticed({program("malloc_threads")}, 0);
+  expect_unnoticed({program("malloc_forks")}, 0);
+  expect_unnoticed({program("malloc_atfork")}, 0);
 }
 
-TEST_F(preload_random, is_there_before_main_and_behind_it) { expect_unnoticed({program("early")}, 0); }
+TEST_F(preload_random, is_there_before_main_and_behind_it) {
+  expect_unnoticed({program("early")}, 0);
+  expect_unnoticed({program("malloc_early")}, 0);
+}
 
 TEST_F(preload_random, leaves_programs_with_a_malloc_of_their_own_alone) {
   expect_unnoticed({program("own_malloc")}, 0);

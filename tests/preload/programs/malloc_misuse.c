@@ -13,6 +13,12 @@ int main(int count, char** arguments) {
     free(large);
     free(large);
   }
+  if (strcmp(how, "small_twice") == 0) {
+    /* The only one of its class. */
+    char* volatile small = malloc(3000);
+    free(small);
+    free(small);
+  }
   if (strcmp(how, "foreign") == 0) {
     /* Nobody's: ignored, and the program goes on. */
     static char none[64];
