@@ -160,6 +160,8 @@ void told_of_late(sim::scene& s) {
   thread_heap& mine = *all.heaps.adopt();
   thread_heap& theirs = *all.heaps.adopt();
   auto& ended = s.make<std::atomic<int>>(0);
+  const marked small = allocate(mine, 40);
+  give_back(mine, allocate(mine, 40));
   for (std::size_t i = 0; i <= of_region; ++i) held.of[i == 0 ? 1 : 0].push_back(allocate(mine, wide));
   s.thread("other", [&] {
     give_back(theirs, held.of[1].front());
@@ -171,6 +173,8 @@ void told_of_late(sim::scene& s) {
     for (std::size_t i = 0; i < of_region + 3; ++i) held.of[2].push_back(allocate(mine, wide));
     for (std::size_t i = 1; i < held.of[0].size(); ++i) give_back(mine, held.of[0][i]);
     for (const marked& block : held.of[2]) give_back(mine, block);
+    // Long enough to be told in.
+    for (int i = 0; i < 60; ++i) give_back(mine, allocate(mine, 40));
     mine.give_back_empty();
     for (std::size_t i = 0; i < of_region; ++i) held.of[3].push_back(allocate(mine, wide / 2));
     mine.give_back_empty();
@@ -178,8 +182,9 @@ void told_of_late(sim::scene& s) {
     ++ended;
   });
   // As a thread, which cannot go on for ever.
-  s.thread("last", [&] {
+  s.thread("last", [&, small] {
     while (ended != 2) sim::wait_for_others();
+    give_back(mine, small);
     for (const marked& block : held.of[3]) give_back(mine, block);
     all.heaps.leave(mine);
     all.expect_empty();
@@ -331,7 +336,7 @@ round_result explore_all(const round_options& options) {
   all.run("as asked for", as_asked_for, {.step_budget = 2'000'000}, 0.02);
   all.run("blocks of others", blocks_of_others);
   all.run("regions emptied", regions_emptied);
-  all.run("told of late", told_of_late, {}, 3);  // one interruption among thousands
+  all.run("told of late", told_of_late);
   all.run("heaps handed on", heaps_handed_on);
   all.run("large blocks beside", large_blocks_beside);
   all.run("copies of the process", copies_of_the_process);
