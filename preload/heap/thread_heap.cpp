@@ -206,7 +206,7 @@ void thread_heap::set_granules(const class_regions& of, std::size_t size_class) 
 void thread_heap::splice(region& r, pushed_blocks list) noexcept {
   if (list.count() == 0) return;
   std::byte* const memory = span::of(&r)->memory(span::number_of(r));
-  if (list.count() > r.count) misused(given_twice, memory + list.newest());
+  if (list.count() > r.live()) misused(given_twice, memory + list.newest());
   // The oldest has nothing behind it.
   if (r.free != nullptr) reinterpret_cast<free_block*>(memory + list.oldest())->next = r.free;
   r.free = reinterpret_cast<free_block*>(memory + list.newest());
