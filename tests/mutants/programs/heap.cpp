@@ -275,14 +275,19 @@ void as_asked_for(sim::scene& s) {
   thread_heap& mine = *all.heaps.adopt();
   s.thread("alone", [&] {
     // While there is memory that nobody has used.
-    for (const std::size_t bytes : {40U, 700U, 40'000U}) {
+    for (const std::size_t bytes : {40U, 700U, 7000U, 40'000U}) {
+      // As many as leave little of a region untouched, where that are few.
+      const std::size_t several = bytes == 7000 ? 34 : 1;
       for (int round = 0; round < 4; ++round) {
-        auto* const block = static_cast<unsigned char*>(mine.allocate_zeroed(bytes));
-        sim::require(std::count(block, block + bytes, 0) == static_cast<std::ptrdiff_t>(bytes),
-                     "memory that was to be zero is not");
-        std::memset(block, 0xff, bytes);
-        mine.deallocate(block);
-        // The same block again; then the region goes, and comes back.
+        std::vector<unsigned char*> blocks;
+        for (std::size_t i = 0; i < several; ++i) {
+          blocks.push_back(static_cast<unsigned char*>(mine.allocate_zeroed(bytes)));
+          sim::require(std::count(blocks[i], blocks[i] + bytes, 0) == static_cast<std::ptrdiff_t>(bytes),
+                       "memory that was to be zero is not");
+          std::memset(blocks[i], 0xff, bytes);
+        }
+        for (unsigned char* const block : blocks) mine.deallocate(block);
+        // The same blocks again; then the region goes, and comes back.
         if (round % 2 == 1) mine.give_back_empty();
       }
     }
