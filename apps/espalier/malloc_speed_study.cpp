@@ -27,7 +27,6 @@ namespace espalier::app {
 namespace {
 
 using malloc_speed::cost_finding;
-using malloc_speed::cost_reading;
 using malloc_speed::cost_readings;
 using nlohmann::ordered_json;
 

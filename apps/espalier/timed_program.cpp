@@ -95,6 +95,7 @@ timed_programs programs_that_allocate() {
 
 run_cost run_under(const timed_program& program, const fs::path& input, const preloaded_malloc& malloc) {
   std::vector<char*> words;
+  words.reserve(program.command.size() + 1);
   for (const std::string& word : program.command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   variables set = program.set;

@@ -22,8 +22,8 @@ constexpr std::size_t lowest(set of) noexcept {
 
 constexpr std::size_t highest(set of) noexcept {
   const auto high = static_cast<std::uint64_t>(of >> 64);
-  return static_cast<std::size_t>(high != 0 ? 127 - std::countl_zero(high)
-                                            : 63 - std::countl_zero(static_cast<std::uint64_t>(of)));
+  const std::uint64_t half = high != 0 ? high : static_cast<std::uint64_t>(of);
+  return (high != 0 ? 127 : 63) - static_cast<std::size_t>(std::countl_zero(half));
 }
 
 constexpr std::size_t size(set of) noexcept {
