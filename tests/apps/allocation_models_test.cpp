@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <random>
@@ -164,7 +165,7 @@ TEST(allocation_models, index_aware_blocks_are_hit_nowhere) {
 }
 
 TEST(allocation_models, padding_spreads_what_glibc_overloads) {
-  for (const std::size_t bytes : {496, 1008, 2032, 4080}) {
+  for (const std::size_t bytes : std::initializer_list<std::size_t>{496, 1008, 2032, 4080}) {
     const std::size_t padded = most_at_an_index<random_padding<glibc_model>>(128, bytes);
     EXPECT_LT(padded, most_at_an_index<glibc_model>(128, bytes)) << bytes;
     EXPECT_GT(padded, 2U) << bytes;

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+
 namespace espalier::simulate {
 namespace {
 
@@ -68,7 +72,7 @@ TEST(capacity_law, counts_what_holds_and_leaves_full_indices_out) {
 /// What the paper shows at a bad size (496) and at a good one (512), as far as its figures tell.
 malloc_tsx_results as_in_the_paper() {
   malloc_tsx_results results(ways, 2);
-  for (const std::size_t bytes : {496, 512, 2032}) {
+  for (const std::size_t bytes : std::initializer_list<std::size_t>{496, 512, 2032}) {
     const bool bad = bytes != 512;
     for (std::size_t a = 0; a < allocations; ++a) {
       const auto from = static_cast<allocation>(a);
@@ -109,7 +113,7 @@ TEST(malloc_tsx_findings, say_the_numbers) {
 
 TEST(malloc_tsx_findings, differ_where_everything_is_alike) {
   malloc_tsx_results results(ways, 2);
-  for (const std::size_t bytes : {496, 512, 2032}) {
+  for (const std::size_t bytes : std::initializer_list<std::size_t>{496, 512, 2032}) {
     for (std::size_t a = 0; a < allocations; ++a) {
       for (const auto policy : {section_policy::tts, section_policy::tle, section_policy::tle_learnt}) {
         results.add(ring(bytes, static_cast<allocation>(a), policy), measured(1000, sections / 2));
