@@ -211,7 +211,7 @@ class mutex_engine {
       next = attempts.after(status);
     }
     counts_.add(at.counted, stripe, elision_event::fallback);
-    at.learned->write(history.after_fallback(attempts.healable()));
+    at.learned->write(history.after_fallback(attempts.obstacle()));
     return false;
   }
 

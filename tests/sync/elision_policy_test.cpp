@@ -59,26 +59,31 @@ TEST(elision_attempts, budgets_are_apart) {
   EXPECT_EQ(attempts.after(conflict), next::give_up);
 }
 
-TEST(elision_attempts, only_the_last_abort_says_whether_a_plain_run_may_mend_it) {
+TEST(elision_attempts, the_last_abort_says_what_was_in_the_way) {
   elision_attempts attempts(elision_budgets{});
-  EXPECT_FALSE(attempts.healable());
+  EXPECT_EQ(attempts.obstacle(), elision_obstacle::others) << "the lock never looked free";
   static_cast<void>(attempts.after(no_reason));
-  EXPECT_TRUE(attempts.healable());
+  EXPECT_EQ(attempts.obstacle(), elision_obstacle::mendable);
   static_cast<void>(attempts.after(conflict));
-  EXPECT_FALSE(attempts.healable());
+  EXPECT_EQ(attempts.obstacle(), elision_obstacle::others);
   static_cast<void>(attempts.after(capacity));
-  EXPECT_TRUE(attempts.healable());
+  EXPECT_EQ(attempts.obstacle(), elision_obstacle::mendable);
   static_cast<void>(attempts.after(held));
-  EXPECT_FALSE(attempts.healable());
+  EXPECT_EQ(attempts.obstacle(), elision_obstacle::others);
   static_cast<void>(attempts.after(abort_status::asked_for(not_elidable)));
-  EXPECT_FALSE(attempts.healable());
+  EXPECT_EQ(attempts.obstacle(), elision_obstacle::lasting);
+  static_cast<void>(attempts.after(inner_held));
+  EXPECT_EQ(attempts.obstacle(), elision_obstacle::others);
+  static_cast<void>(attempts.after(abort_status::asked_for(abort_code::validation)));
+  EXPECT_EQ(attempts.obstacle(), elision_obstacle::lasting);
 }
 
 /// Sections passed over after each of `n` fallbacks in a row.
-std::vector<unsigned> passed_over(elision_history& history, unsigned n) {
+std::vector<unsigned> passed_over(elision_history& history, unsigned n,
+                                  elision_obstacle met = elision_obstacle::lasting) {
   std::vector<unsigned> runs;
   for (; n > 0; --n) {
-    history = history.after_fallback(false);
+    history = history.after_fallback(met);
     unsigned skipped = 0;
     for (; history.skips() && skipped < 5000; ++skipped) history = history.after_skipped();
     runs.push_back(skipped);
@@ -91,6 +96,24 @@ TEST(elision_history, passes_over_more_with_each_fallback_in_a_row_up_to_a_bound
   EXPECT_FALSE(history.skips());
   EXPECT_EQ(passed_over(history, 6), (std::vector<unsigned>{0, 1, 2, 4, 8, 16}));
   EXPECT_EQ(passed_over(history, 20).back(), elision_history::most_skipped);
+}
+
+TEST(elision_history, is_patient_with_others) {
+  elision_history history;
+  const auto others = elision_obstacle::others;
+  EXPECT_EQ(passed_over(history, elision_history::patience, others),
+            std::vector<unsigned>(elision_history::patience, 0));
+  elision_history won = history.after_commit();
+  EXPECT_EQ(won, elision_history{}) << "one that commits is enough to begin anew";
+  EXPECT_EQ(passed_over(history, 4, others), (std::vector<unsigned>{0, 1, 2, 4}));
+  EXPECT_EQ(passed_over(won, 2), (std::vector<unsigned>{0, 1})) << "with the section itself it is not";
+}
+
+TEST(elision_history, others_change_nothing_about_what_was_learnt) {
+  elision_history history;
+  static_cast<void>(passed_over(history, 6));
+  EXPECT_EQ(passed_over(history, 1, elision_obstacle::others), (std::vector<unsigned>{0}));
+  EXPECT_EQ(passed_over(history, 1), (std::vector<unsigned>{32}));
 }
 
 TEST(elision_history, commits_halve_what_the_next_fallback_costs) {
@@ -107,10 +130,10 @@ TEST(elision_history, commits_halve_what_the_next_fallback_costs) {
 TEST(elision_history, remembers_what_may_have_been_mended_until_a_commit) {
   elision_history history;
   EXPECT_FALSE(history.heals());
-  history = history.after_fallback(true).after_fallback(true);
+  history = history.after_fallback(elision_obstacle::mendable).after_fallback(elision_obstacle::mendable);
   ASSERT_TRUE(history.skips());
   EXPECT_TRUE(history.after_skipped().heals());
-  EXPECT_FALSE(history.after_fallback(false).heals());
+  EXPECT_FALSE(history.after_fallback(elision_obstacle::lasting).heals());
   EXPECT_FALSE(history.after_commit().heals());
   EXPECT_EQ(elision_history{history.word()}, history);
 }

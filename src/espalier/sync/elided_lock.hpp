@@ -154,7 +154,7 @@ class elided {
       next = attempts.after(outcome.status);
     }
     mine.count(elision_event::fallback);
-    mine.history = mine.history.after_fallback(attempts.healable());
+    mine.history = mine.history.after_fallback(attempts.obstacle());
     return false;
   }
 

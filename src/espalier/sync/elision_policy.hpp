@@ -31,6 +31,14 @@ struct elision_budgets {
   unsigned other = 1;       ///< an interrupt will not come again at once; a page fault or a system call will
 };
 
+/// What kept a section from committing, as far as its last attempt tells.
+enum class elision_obstacle : std::uint8_t {
+  others,  ///< who won a conflict, or held the lock: gone the next time, maybe
+  mendable,  ///< what running the section plainly may mend for the next time: a page that was never touched, lines that
+             ///< are there now
+  lasting,  ///< the section itself
+};
+
 /// The attempts of one section: at most one more than the budgets have together.
 class elision_attempts {
  public:
@@ -45,28 +53,27 @@ class elision_attempts {
 
   /// What to do about an abort.
   [[nodiscard]] constexpr next after(hw::abort_status status) noexcept {
-    healable_ = false;
+    obstacle_ = elision_obstacle::others;
     if (const auto code = status.code()) {
-      if (*code == not_elidable) return next::give_up;
       if (*code == inner_lock_held) return spend(left_.lock_held, next::after_pause);
       if (*code == hw::abort_code::lock_held) return spend(left_.lock_held, next::when_free);
-      return spend(left_.other, next::again);
+      obstacle_ = elision_obstacle::lasting;
+      return *code == not_elidable ? next::give_up : spend(left_.other, next::again);
     }
     switch (status.cause()) {
       case hw::abort_cause::conflict:
         return spend(left_.conflict, next::after_pause);
       case hw::abort_cause::capacity:
-        healable_ = true;
+        obstacle_ = elision_obstacle::mendable;
         return spend(left_.capacity, next::again);
       default:
-        healable_ = true;
+        obstacle_ = elision_obstacle::mendable;
         return spend(left_.other, next::again);
     }
   }
 
-  /// Whether the last abort was of those that running the section plainly may mend for the next time: a page that
-  /// was never touched, lines that are there now.
-  [[nodiscard]] constexpr bool healable() const noexcept { return healable_; }
+  /// What the last abort met; others, where there was none.
+  [[nodiscard]] constexpr elision_obstacle obstacle() const noexcept { return obstacle_; }
 
  private:
   static constexpr next spend(unsigned& left, next then) noexcept {
@@ -76,15 +83,18 @@ class elision_attempts {
   }
 
   elision_budgets left_;
-  bool healable_ = false;
+  elision_obstacle obstacle_ = elision_obstacle::others;
 };
 
 /// What the sections of a lock have come to so far, in a word: how many of the next ones are not to be attempted.
 /// The first section that falls back says nothing yet; each further one doubles how many are passed over, up to
-/// most_skipped, and each commit halves it. A copy is taken and put back; an update that is lost does no harm.
+/// most_skipped, and each commit halves it. Sections that others kept from committing say so little about the next ones
+/// that it takes more than `patience` of them in a row: attempts that often lose to others are still better than
+/// the lock, at which all wait. A copy is taken and put back; an update that is lost does no harm.
 class elision_history {
  public:
   static constexpr std::uint32_t most_skipped = 1024;
+  static constexpr std::uint32_t patience = 7;
 
   constexpr elision_history() noexcept = default;
   explicit constexpr elision_history(std::uint32_t word) noexcept : word_(word) {}
@@ -93,14 +103,17 @@ class elision_history {
   /// Whether the next section is to take the lock without an attempt.
   [[nodiscard]] constexpr bool skips() const noexcept { return left() != 0; }
   [[nodiscard]] constexpr elision_history after_skipped() const noexcept {
-    return made_of(left() - 1, penalty(), heals());
+    return made_of(left() - 1, penalty(), lost(), heals());
   }
-  [[nodiscard]] constexpr elision_history after_fallback(bool healable) const noexcept {
+  [[nodiscard]] constexpr elision_history after_fallback(elision_obstacle met) const noexcept {
+    if (met == elision_obstacle::others && lost() < patience)
+      return made_of(left(), penalty(), lost() + 1, false);
     const std::uint32_t doubled = penalty() == 0 ? 1 : 2 * penalty();
-    return made_of(penalty(), doubled > most_skipped ? most_skipped : doubled, healable);
+    return made_of(penalty(), doubled > most_skipped ? most_skipped : doubled, lost(),
+                   met == elision_obstacle::mendable);
   }
   [[nodiscard]] constexpr elision_history after_commit() const noexcept {
-    return made_of(0, penalty() / 2, false);
+    return made_of(0, penalty() / 2, 0, false);
   }
 
   /// Whether a commit now says that the plain run before has mended what aborted the attempt before it.
@@ -109,17 +122,22 @@ class elision_history {
   friend constexpr bool operator==(elision_history, elision_history) = default;
 
  private:
-  // Bits 0 to 14: sections still to be passed over. 15 to 29: how many the next fallback will cost. 30: heals().
-  static constexpr unsigned penalty_shift = 15;
+  // Bits 0 to 10: sections still to be passed over. 11 to 21: how many the next fallback will cost. 22 to 24: sections in
+  // a row that others kept from committing. 25: heals().
+  static constexpr unsigned penalty_shift = 11;
   static constexpr std::uint32_t field = (1U << penalty_shift) - 1;
-  static constexpr std::uint32_t heals_bit = 1U << 30;
-  static_assert(most_skipped <= field);
+  static constexpr unsigned lost_shift = 2 * penalty_shift;
+  static constexpr std::uint32_t lost_field = 7;
+  static constexpr std::uint32_t heals_bit = 1U << 25;
+  static_assert(most_skipped <= field && patience <= lost_field);
 
-  static constexpr elision_history made_of(std::uint32_t left, std::uint32_t penalty, bool heals) noexcept {
-    return elision_history{left | penalty << penalty_shift | (heals ? heals_bit : 0)};
+  static constexpr elision_history made_of(std::uint32_t left, std::uint32_t penalty, std::uint32_t lost,
+                                           bool heals) noexcept {
+    return elision_history{left | penalty << penalty_shift | lost << lost_shift | (heals ? heals_bit : 0)};
   }
   [[nodiscard]] constexpr std::uint32_t left() const noexcept { return word_ & field; }
   [[nodiscard]] constexpr std::uint32_t penalty() const noexcept { return word_ >> penalty_shift & field; }
+  [[nodiscard]] constexpr std::uint32_t lost() const noexcept { return word_ >> lost_shift & lost_field; }
 
   std::uint32_t word_ = 0;
 };

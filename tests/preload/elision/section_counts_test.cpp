@@ -105,7 +105,7 @@ TEST(learned_sites, have_a_place_for_each_key_and_use_all) {
   EXPECT_EQ(&sites.of(section_key(40, 7)), &sites.of(section_key(40, 7)));
   learned_sites::place& place = sites.of(section_key(40, 7));
   EXPECT_EQ(place.read(), elision_history{});
-  place.write(elision_history{}.after_fallback(true));
+  place.write(elision_history{}.after_fallback(elision_obstacle::mendable));
   EXPECT_TRUE(place.read().heals());
 }
 
