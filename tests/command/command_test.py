@@ -335,7 +335,7 @@ class Shell(CommandTest):
         self.assertIn("bench", offered("espalier", "b"))
         self.assertIn("--distribution", offered("espalier", "bench", "--di"))
         self.assertIn("all-bst", offered("espalier", "bench", "--maps", "all-"))
-        self.assertEqual(["atc18"], offered("espalier", "bench", "--study", ""))
+        self.assertEqual(["atc18", "malloc-speed", "malloc-tsx"], offered("espalier", "bench", "--study", ""))
         self.assertIn("transactions", offered("espalier", "simulate", "--study", "t"))
         self.assertIn("ticket,edge_ext_lf", offered("espalier", "bench", "--maps", "ticket,ed"))
         self.assertEqual(["this"], offered("espalier", "inspect", "--machine", "th"))
