@@ -74,11 +74,7 @@ std::optional<double> cost_readings::ratio(const std::string& benchmark, const s
   const cost_reading* const above = find(benchmark, malloc);
   const cost_reading* const below = find(benchmark, other);
   if (above == nullptr || below == nullptr) return std::nullopt;
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < std::min(above->rounds.size(), below->rounds.size()); ++i) {
-    if (below->rounds[i] > 0) ratios.push_back(above->rounds[i] / below->rounds[i]);
-  }
-  return workload::median(ratios);
+  return median_of_ratios(above->rounds, below->rounds);
 }
 
 std::optional<double> cost_readings::memory_ratio(const std::string& benchmark, const std::string& malloc,

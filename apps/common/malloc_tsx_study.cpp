@@ -179,11 +179,7 @@ std::optional<double> placed_readings::ratio(const point& one, const point& othe
   const placed_reading* const above = find(one);
   const placed_reading* const below = find(other);
   if (above == nullptr || below == nullptr) return std::nullopt;
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < std::min(above->rounds.size(), below->rounds.size()); ++i) {
-    if (below->rounds[i] > 0) ratios.push_back(above->rounds[i] / below->rounds[i]);
-  }
-  return workload::median(ratios);
+  return median_of_ratios(above->rounds, below->rounds);
 }
 
 std::vector<std::uint64_t> placed_readings::overloaded(const std::string& malloc, unsigned ways) const {

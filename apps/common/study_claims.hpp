@@ -129,6 +129,11 @@ struct tier {
 /// None of the maps is the fastest of the field.
 [[nodiscard]] judge none_is_best(std::vector<std::string> maps, std::vector<std::string> field);
 
+/// Of measurements in turns, one number a round: the median of the rounds' ratios, without those over 0. Nothing where
+/// there is none.
+[[nodiscard]] std::optional<double> median_of_ratios(const std::vector<double>& rounds,
+                                                     const std::vector<double>& other_rounds);
+
 /// "1,000,000".
 [[nodiscard]] std::string grouped(std::uint64_t number);
 

@@ -7,7 +7,8 @@ extern char** environ;  // NOLINT(readability-redundant-declaration)
 
 namespace espalier::app {
 
-child_environment::child_environment(const variables& set) {
+child_environment::child_environment(variables set, const std::vector<std::filesystem::path>& libraries) {
+  if (!libraries.empty()) set.emplace_back("LD_PRELOAD", preload_list(libraries));
   for (char** one = environ; *one != nullptr; ++one) {
     const std::string_view word(*one);
     const std::string_view name = word.substr(0, word.find('='));

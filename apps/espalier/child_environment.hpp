@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -7,10 +8,10 @@
 
 namespace espalier::app {
 
-/// This process's environment, with some variables as given, for a program that it starts.
+/// This process's environment, with some variables as given and libraries preloaded, for a program that it starts.
 class child_environment {
  public:
-  explicit child_environment(const variables& set);
+  child_environment(variables set, const std::vector<std::filesystem::path>& libraries);
   child_environment(const child_environment&) = delete;
   child_environment& operator=(const child_environment&) = delete;
 

@@ -15,11 +15,9 @@
 #include "apps/common/table.hpp"
 #include "apps/common/usage_error.hpp"
 #include "bench_study.hpp"
-#include "espalier/hw/affinity.hpp"
 #include "espalier/hw/output_file.hpp"
-#include "espalier/hw/topology.hpp"
-#include "espalier/workload/result.hpp"
 #include "espalier/workload/statistics.hpp"
+#include "malloc_study_results.hpp"
 #include "measured_turns.hpp"
 #include "timed_program.hpp"
 
@@ -56,22 +54,13 @@ struct measured_study {
   cost_readings readings;
   ordered_json entries = ordered_json::array();
 
-  void add(const std::string& benchmark, const std::string& malloc, unsigned threads,
-           std::uint64_t operations, std::vector<double> cpu, const std::vector<double>& wall,
+  void add(const std::string& benchmark, const std::string& malloc, unsigned threads, measured_times times,
            std::uint64_t peak_kib) {
-    ordered_json e;
-    e["name"] = fmt::format("{}/{}", benchmark, malloc);
-    e["run_type"] = "iteration";
-    e["iterations"] = operations;
-    e["real_time"] = workload::median(wall).value_or(0);
-    e["cpu_time"] = workload::median(cpu).value_or(0);
-    e["time_unit"] = "ns";
-    e["threads"] = threads;
-    e["malloc"] = malloc;
-    e["rounds_cpu_ns"] = cpu;
+    ordered_json e = malloc_study_entry(fmt::format("{}/{}", benchmark, malloc), threads, malloc, times);
+    e["rounds_cpu_ns"] = times.cpu_ns;
     e["peak_kib"] = peak_kib;
     entries.push_back(std::move(e));
-    readings.add(benchmark, malloc, {std::move(cpu), peak_kib});
+    readings.add(benchmark, malloc, {std::move(times.cpu_ns), peak_kib});
   }
 };
 
@@ -95,26 +84,12 @@ std::vector<work> works_of(unsigned threads, std::uint64_t seed) {
 
 void measure(const study_setting& s, const work& w, measured_study& to) {
   std::vector<measured_request> requests;
-  for (const preloaded_malloc& m : s.mallocs.found) {
-    measured_request& r = requests.emplace_back(measured_request{w.arguments, m});
-    r.arguments.push_back(fmt::format("processors={}", s.processors.size()));
-    for (std::size_t i = 0; i < s.processors.size(); ++i)
-      r.arguments.push_back(fmt::format("processor{}={}", i, s.processors[i]));
-  }
-  const turns_request turns{s.rounds.value_or(work_rounds), warm_up, w.operations};
+  for (const preloaded_malloc& m : s.mallocs.found) requests.push_back({w.arguments, m});
+  const turns_request turns{s.rounds.value_or(work_rounds), warm_up, w.operations, s.processors};
   const std::vector<measured_outcome> outcomes = measure_in_turns(requests, turns);
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    std::vector<double> cpu;
-    std::vector<double> wall;
-    std::uint64_t operations = 0;
-    for (const auto& round : outcomes[i].rounds) {
-      cpu.push_back(static_cast<double>(round.cpu_ns) / static_cast<double>(round.operations));
-      wall.push_back(static_cast<double>(round.wall_ns) / static_cast<double>(round.operations));
-      operations += round.operations;
-    }
-    to.add(w.name, requests[i].malloc.name, w.threads, operations, std::move(cpu), wall,
+  for (std::size_t i = 0; i < outcomes.size(); ++i)
+    to.add(w.name, requests[i].malloc.name, w.threads, times_of(outcomes[i]),
            outcomes[i].facts.at("peak_kib").get<std::uint64_t>());
-  }
 }
 
 void measure(const study_setting& s, const timed_program& program, measured_study& to) {
@@ -136,7 +111,7 @@ void measure(const study_setting& s, const timed_program& program, measured_stud
     }
   }
   for (std::size_t i = 0; i < mallocs.size(); ++i)
-    to.add(program.name, mallocs[i].name, 1, rounds, cpu[i], cpu[i],
+    to.add(program.name, mallocs[i].name, 1, {rounds, cpu[i], cpu[i]},
            static_cast<std::uint64_t>(workload::median(peaks[i]).value_or(0)));
 }
 
@@ -224,16 +199,13 @@ void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
         fmt::format("--study malloc-speed compares with {}, which --mallocs leaves out", system_malloc));
   s.programs = programs_that_allocate();
   s.works = works_of(verb.count("--threads") != 0 ? measurement.threads.front() : usual_threads, o.seed);
-  s.processors = hw::pin_order(hw::topology::system(), measurement.pinning);
-  constexpr std::size_t most_pinned = 64;
-  if (s.processors.size() > most_pinned) s.processors.resize(most_pinned);
+  s.processors = measured_processors(measurement.pinning);
   if (verb.count("--runs") != 0) s.rounds = static_cast<std::size_t>(o.runs);
   std::optional<hw::output_file> file;
   if (!o.out.empty())
     file.emplace(std::filesystem::path(o.out) / fmt::format("{}.json", malloc_speed::study_name));
 
-  for (const missing_malloc& m : s.mallocs.missing)
-    std::fprintf(stderr, "%s is left out: %s\n", m.name.c_str(), m.why.c_str());
+  tell_missing(s.mallocs);
   for (const std::string& line : s.programs.missing) std::fprintf(stderr, "%s\n", line.c_str());
 
   measured_study measured;
@@ -257,12 +229,8 @@ void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
     std::printf("%s", finding_text("To be shown", f.claim, f.ours, "all benchmarks").c_str());
   std::fflush(stdout);
 
-  auto results = ordered_json::parse(workload::to_json(workload::gather_context(o.seed, o.pin), {}));
-  results["context"]["study"] = malloc_speed::study_name;
-  results["study"] = {
-      {"name", malloc_speed::study_name}, {"title", malloc_speed::title}, {"paper", malloc_speed::sources}};
-  // That of the command, which measures nothing itself.
-  results["context"].erase("malloc");
+  ordered_json results =
+      malloc_study_document(o, malloc_speed::study_name, malloc_speed::title, malloc_speed::sources);
   ordered_json& study = results["study"];
   study["summary"] = summary;
   study["ratios"] = ratios_json(measured.readings);

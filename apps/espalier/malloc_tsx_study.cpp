@@ -14,12 +14,11 @@
 #include "apps/common/table.hpp"
 #include "apps/common/usage_error.hpp"
 #include "bench_study.hpp"
-#include "espalier/hw/affinity.hpp"
 #include "espalier/hw/cache_geometry.hpp"
 #include "espalier/hw/htm.hpp"
 #include "espalier/hw/topology.hpp"
-#include "espalier/workload/result.hpp"
 #include "espalier/workload/statistics.hpp"
+#include "malloc_study_results.hpp"
 #include "measured_turns.hpp"
 
 namespace espalier::app {
@@ -121,9 +120,6 @@ std::vector<measured_request> requests_of(const study_setting& s, const study_pa
   arguments.push_back(fmt::format("size={}", size));
   arguments.push_back(fmt::format("seed={}", s.seed));
   arguments.push_back(fmt::format("sets={}", s.l1.sets));
-  arguments.push_back(fmt::format("processors={}", s.processors.size()));
-  for (std::size_t i = 0; i < s.processors.size(); ++i)
-    arguments.push_back(fmt::format("processor{}={}", i, s.processors[i]));
 
   std::vector<measured_request> requests;
   for (const mutex_policy policy : s.policies) {
@@ -165,27 +161,13 @@ placed_reading reading_of(const measured_outcome& outcome, bool elided, bool by_
 
 ordered_json entry_of(const study_panel_of_sizes& panel, const point& at, const measured_outcome& outcome,
                       const placed_reading& r) {
-  std::vector<double> wall;
-  std::vector<double> cpu;
-  std::uint64_t operations = 0;
-  for (const auto& round : outcome.rounds) {
-    wall.push_back(static_cast<double>(round.wall_ns) / static_cast<double>(round.operations));
-    cpu.push_back(static_cast<double>(round.cpu_ns) / static_cast<double>(round.operations));
-    operations += round.operations;
-  }
-  ordered_json e;
-  e["name"] = fmt::format("{}/{}/{}/size:{}", panel.id, at.malloc, at.locks, at.size);
-  e["run_type"] = "iteration";
-  e["iterations"] = operations;
-  e["real_time"] = workload::median(wall).value_or(0);
-  e["cpu_time"] = workload::median(cpu).value_or(0);
-  e["time_unit"] = "ns";
-  e["threads"] = panel.threads;
-  e["malloc"] = at.malloc;
+  const measured_times times = times_of(outcome);
+  ordered_json e = malloc_study_entry(fmt::format("{}/{}/{}/size:{}", panel.id, at.malloc, at.locks, at.size),
+                                      panel.threads, at.malloc, times);
   e["locks"] = at.locks;
   e["size"] = at.size;
-  e["rounds_cpu_ns"] = cpu;
-  e["rounds_wall_ns"] = wall;
+  e["rounds_cpu_ns"] = times.cpu_ns;
+  e["rounds_wall_ns"] = times.wall_ns;
   e["largest_load"] = r.largest_load;
   e["loads"] = outcome.facts.at("loads");
   e["resident_kib"] = outcome.facts.at("resident_kib");
@@ -203,6 +185,7 @@ void measure(const study_setting& s, study_panel_of_sizes& panel, std::uint64_t 
   const std::vector<measured_request> requests = requests_of(s, panel, size);
   turns_request turns;
   turns.warm_up = warm_up;
+  turns.processors = s.processors;
   const bool ring = panel.kind == panel_kind::ring;
   turns.rounds = s.rounds.value_or(ring ? ring_rounds : tree_rounds);
   turns.operations = ring                             ? std::max<std::uint64_t>(ring_visits / panel.nodes, 1)
@@ -427,14 +410,11 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
           ? measurement.threads.front()
           : static_cast<unsigned>(std::max<std::size_t>(hw::topology::system().pus().size(), 1));
   study_setting s = setting_of(o, verb);
-  s.processors = hw::pin_order(hw::topology::system(), measurement.pinning);
-  constexpr std::size_t most_pinned = 64;
-  if (s.processors.size() > most_pinned) s.processors.resize(most_pinned);
+  s.processors = measured_processors(measurement.pinning);
   study_files files(o.out, malloc_tsx::study_name);
 
   const bool colour = wants_colour(STDOUT_FILENO);
-  for (const missing_malloc& m : s.mallocs.missing)
-    std::fprintf(stderr, "%s is left out: %s\n", m.name.c_str(), m.why.c_str());
+  tell_missing(s.mallocs);
   if (s.policies.size() == 1) std::fprintf(stderr, "tle is left out: %s\n", hw::rtm::probe().reason.c_str());
 
   std::vector<study_panel_of_sizes> panels = panels_of(threads);
@@ -468,12 +448,8 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
       finding_text(law.source(), law.claim, law.ours, "all rings").c_str(), s.l1.sets, s.l1.ways);
   panels.front().findings.push_back(law);
 
-  auto results = ordered_json::parse(workload::to_json(workload::gather_context(o.seed, o.pin), {}));
-  results["context"]["study"] = malloc_tsx::study_name;
-  // That of the command, which measures nothing itself.
-  results["context"].erase("malloc");
-  results["study"] = {
-      {"name", malloc_tsx::study_name}, {"title", malloc_tsx::title}, {"paper", malloc_tsx::paper}};
+  ordered_json results =
+      malloc_study_document(o, malloc_tsx::study_name, malloc_tsx::title, malloc_tsx::paper);
   results["study"]["figures"] = ordered_json::array();
   for (const study_panel_of_sizes& panel : panels) {
     results["study"]["figures"].push_back(panel_json(panel, s.mallocs, s.l1.ways));

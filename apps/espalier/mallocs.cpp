@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <optional>
 
 #include "apps/common/usage_error.hpp"
@@ -73,6 +74,11 @@ malloc_choice choose_mallocs(const std::vector<std::string>& names) {
     choice.found.push_back(std::move(one));
   }
   return choice;
+}
+
+void tell_missing(const malloc_choice& choice) {
+  for (const missing_malloc& m : choice.missing)
+    std::fprintf(stderr, "%s is left out: %s\n", m.name.c_str(), m.why.c_str());
 }
 
 }  // namespace espalier::app

@@ -37,6 +37,9 @@ inline constexpr std::string_view random_malloc = "random";
 /// built.
 [[nodiscard]] malloc_choice choose_mallocs(const std::vector<std::string>& names);
 
+/// A line on standard error for each that is missing.
+void tell_missing(const malloc_choice& choice);
+
 /// What choose_mallocs() takes.
 [[nodiscard]] std::vector<std::string> malloc_names();
 

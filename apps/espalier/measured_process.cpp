@@ -46,9 +46,7 @@ measured_process::measured_process(const std::vector<std::string>& arguments,
   std::vector<char*> words{const_cast<char*>(program.c_str())};
   for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
-  variables all = set;
-  if (!libraries.empty()) all.emplace_back("LD_PRELOAD", preload_list(libraries));
-  const child_environment given(all);
+  const child_environment given(set, libraries);
 
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "apps/common/scratch_folder.hpp"
+#include "espalier/hw/topology.hpp"
 
 namespace espalier::app {
 namespace {
@@ -17,10 +18,10 @@ namespace fs = std::filesystem;
 
 class running {
  public:
-  running(const measured_request& request, fs::path report)
+  running(const measured_request& request, const std::vector<std::string>& more, fs::path report)
       : report_(std::move(report)),
         eliding_(request.locks != mutex_policy::system),
-        process_(start(request)) {
+        process_(start(request, more)) {
     // The C library's is where the linker found it, whatever its path.
     if (request.malloc.libraries.empty()) return;
     const fs::path& wanted = request.malloc.libraries.back();
@@ -40,7 +41,9 @@ class running {
   }
 
  private:
-  measured_process start(const measured_request& request) const {
+  measured_process start(const measured_request& request, const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = request.arguments;
+    arguments.insert(arguments.end(), more.begin(), more.end());
     std::vector<fs::path> libraries = request.malloc.libraries;
     variables set = request.malloc.set;
     if (eliding_) {
@@ -48,7 +51,7 @@ class running {
       set.emplace_back("ESPALIER_ELIDE_POLICY", to_string(request.locks));
       set.emplace_back("ESPALIER_ELIDE_STATS", report_.string());
     }
-    return {request.arguments, libraries, set};
+    return {arguments, libraries, set};
   }
 
   fs::path report_;
@@ -69,13 +72,23 @@ std::string_view to_string(mutex_policy policy) noexcept {
   }
 }
 
+std::vector<unsigned> measured_processors(hw::pin_policy policy) {
+  constexpr std::size_t most = 64;
+  std::vector<unsigned> processors = hw::pin_order(hw::topology::system(), policy);
+  if (processors.size() > most) processors.resize(most);
+  return processors;
+}
+
 std::vector<measured_outcome> measure_in_turns(const std::vector<measured_request>& requests,
                                                const turns_request& turns) {
   const scratch_folder scratch("espalier-measured");
+  std::vector<std::string> pinning{fmt::format("processors={}", turns.processors.size())};
+  for (std::size_t i = 0; i < turns.processors.size(); ++i)
+    pinning.push_back(fmt::format("processor{}={}", i, turns.processors[i]));
   std::vector<running> group;
   group.reserve(requests.size());
   for (const measured_request& r : requests)
-    group.emplace_back(r, scratch.path() / fmt::format("{}", group.size()));
+    group.emplace_back(r, pinning, scratch.path() / fmt::format("{}", group.size()));
 
   std::vector<measured_outcome> outcomes(requests.size());
   for (std::size_t round = 0; round < turns.warm_up + turns.rounds; ++round) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "espalier/hw/affinity.hpp"
 #include "mallocs.hpp"
 #include "measured_process.hpp"
 
@@ -37,7 +38,12 @@ struct turns_request {
   std::size_t rounds = 0;        ///< that count; none to learn facts only
   std::size_t warm_up = 0;       ///< before them
   std::uint64_t operations = 0;  ///< of a thread in a round
+  std::vector<unsigned>
+      processors{};  ///< for the threads, round and round; none to leave them where they are
 };
+
+/// Those of this machine in the order of a policy, so many as can be told to espalier-measured-work.
+[[nodiscard]] std::vector<unsigned> measured_processors(hw::pin_policy policy);
 
 /// Starts a process for each request and has them do a round each, in turns that begin with another one each time: what
 /// slows the machine for a while slows all of them. One outcome a request. Throws std::runtime_error where a process

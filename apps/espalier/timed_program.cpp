@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <stdexcept>
+#include <utility>
 
 #include "child_environment.hpp"
 
@@ -100,8 +101,7 @@ run_cost run_under(const timed_program& program, const fs::path& input, const pr
   words.push_back(nullptr);
   variables set = program.set;
   set.insert(set.end(), malloc.set.begin(), malloc.set.end());
-  if (!malloc.libraries.empty()) set.emplace_back("LD_PRELOAD", preload_list(malloc.libraries));
-  const child_environment given(set);
+  const child_environment given(std::move(set), malloc.libraries);
 
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
