@@ -76,7 +76,8 @@ rtm_availability rtm::probe() {
   const bool yes = available();
   switch (known.load(std::memory_order_relaxed)) {
     case rtm_support::commits:
-      return {yes, "a trial transaction committed"};
+      return {yes, rtm_is_emulated() ? "transactions are emulated by a library for tests"
+                                     : "a trial transaction committed"};
     case rtm_support::not_announced:
       return {yes, "the processor does not announce RTM (CPUID leaf 7)"};
     case rtm_support::always_aborts:

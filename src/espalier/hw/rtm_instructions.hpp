@@ -15,6 +15,10 @@
 #include <cpuid.h>
 #endif
 
+/// For tests: there where a library that carries out the instructions in the processor's place is preloaded, and says
+/// so. Nobody else defines it.
+extern "C" [[gnu::weak, gnu::visibility("default")]] bool espalier_emulates_rtm() noexcept;
+
 namespace espalier::hw {
 
 enum class rtm_support : unsigned char {
@@ -72,9 +76,21 @@ inline void abort() noexcept {}
 
 }  // namespace rtm_instructions
 
-/// Never `unknown`. Microseconds; to be remembered by the caller.
-[[nodiscard]] inline rtm_support look_for_rtm() noexcept {
+/// Whether transactions are carried out by software that is there for tests: what they cost means nothing then.
+[[nodiscard]] inline bool rtm_is_emulated() noexcept {
 #if defined(__x86_64__)
+  return &espalier_emulates_rtm != nullptr && espalier_emulates_rtm();
+#else
+  return false;
+#endif
+}
+
+namespace rtm_detail {
+
+/// `commits` where a trial transaction should.
+[[nodiscard]] inline rtm_support as_announced() noexcept {
+#if defined(__x86_64__)
+  if (rtm_is_emulated()) return rtm_support::commits;
   unsigned eax{};
   unsigned ebx{};
   unsigned ecx{};
@@ -83,7 +99,18 @@ inline void abort() noexcept {}
   constexpr unsigned always_abort = 1U << 11;  // leaf 7, EDX
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (ebx & announced) == 0)
     return rtm_support::not_announced;
-  if ((edx & always_abort) != 0) return rtm_support::always_aborts;
+  return (edx & always_abort) != 0 ? rtm_support::always_aborts : rtm_support::commits;
+#else
+  return rtm_support::no_x86;
+#endif
+}
+
+}  // namespace rtm_detail
+
+/// Never `unknown`. Microseconds; to be remembered by the caller.
+[[nodiscard]] inline rtm_support look_for_rtm() noexcept {
+  if (const rtm_support announced = rtm_detail::as_announced(); announced != rtm_support::commits)
+    return announced;
   for (unsigned trial = 0; trial < rtm_trials; ++trial) {
     if (rtm_instructions::begin() == rtm_instructions::started) {
       rtm_instructions::end();
@@ -91,9 +118,6 @@ inline void abort() noexcept {}
     }
   }
   return rtm_support::never_commits;
-#else
-  return rtm_support::no_x86;
-#endif
 }
 
 }  // namespace espalier::hw

@@ -69,7 +69,7 @@ run_context gather_context(std::uint64_t seed, std::string pinning) {
   c.topology = machine.summary();
   c.tsc_source = hw::tsc_source();
   c.huge_pages = hw::transparent_huge_pages();
-  c.rtm = hw::rtm::available() ? "available" : "unavailable";
+  c.rtm = !hw::rtm::available() ? "unavailable" : hw::rtm_is_emulated() ? "emulated" : "available";
   c.fence = hw::asymmetric_fence_kind();
   c.hardware_counters = hw::hardware_counters_available();
   c.malloc = malloc_name();
