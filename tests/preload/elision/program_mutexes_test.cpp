@@ -68,7 +68,7 @@ struct elided_program : ::testing::Test {
   }
   /// Sums of some columns over the lines with this file in their site.
   struct sums {
-    unsigned long commits = 0, conflicts = 0, fallbacks = 0, taken = 0, waited = 0;
+    unsigned long commits = 0, conflicts = 0, capacity = 0, fallbacks = 0, taken = 0, waited = 0;
   };
   [[nodiscard]] sums of_sites_in(const std::string& file) const {
     std::istringstream in(counted());
@@ -80,6 +80,7 @@ struct elided_program : ::testing::Test {
       if (columns.size() < 12) continue;
       all.commits += std::stoul(columns[columns.size() - 10]);
       all.conflicts += std::stoul(columns[columns.size() - 9]);
+      all.capacity += std::stoul(columns[columns.size() - 8]);
       all.fallbacks += std::stoul(columns[columns.size() - 5]);
       all.taken += std::stoul(columns[columns.size() - 2]);
       all.waited += std::stoul(columns[columns.size() - 1]);
@@ -158,6 +159,29 @@ TEST_F(elided_program, mutexes_are_as_they_were_where_there_are_transactions) {
     }
   }
 }
+
+#if defined(EMULATED_RTM)
+/// By transactions that software carries out: all commits, every other or so aborted somewhere, and hardly any that
+/// fits the cache.
+TEST_F(elided_program, mutexes_are_as_they_were_under_emulated_transactions) {
+  const std::string std_mutexes = PROGRAMS_FOLDER "/std_mutexes";
+  for (const std::string& program : {mutexes, waiting, std_mutexes}) {
+    const outcome plain = run("exec env ROUNDS_DIVIDED_BY=50 " + program);
+    for (const std::string how : {"", "abort_every=2", "abort_every=3,sets=1,ways=9"}) {
+      fs::remove(folder / "counts");
+      const outcome ended =
+          run("exec env ROUNDS_DIVIDED_BY=50 LD_PRELOAD=" EMULATED_RTM ":" PRELOAD_LIBRARY " " + counts() +
+              " ESPALIER_ELIDE_POLICY=tle ESPALIER_EMULATED_RTM=" + how + " " + program);
+      EXPECT_EQ(ended.output, plain.output) << how;
+      EXPECT_EQ(ended.status, 0) << program << how;
+      const sums of_program = of_sites_in(program);
+      EXPECT_GT(of_program.commits, 0U) << how << counted();
+      EXPECT_EQ(of_program.conflicts != 0, how.starts_with("abort_every")) << how;
+      EXPECT_EQ(of_program.capacity != 0, how.ends_with("ways=9")) << how;
+    }
+  }
+}
+#endif
 
 TEST_F(elided_program, attempts_that_come_to_nothing_end_at_the_mutex) {
   for (const std::string& program : {mutexes, waiting}) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "expect.h"
+#include "rounds.h"
 
 static inline void start_all(pthread_t* all, int n, void* (*work)(void*), void* argument) {
   for (int i = 0; i < n; ++i) EXPECT(pthread_create(&all[i], NULL, work, argument) == 0);

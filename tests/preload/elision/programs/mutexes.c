@@ -7,7 +7,8 @@
 
 #include "mutex_program.h"
 
-enum { threads = 4, rounds = 3000 };
+enum { threads = 4 };
+static int rounds;
 
 static pthread_mutex_t static_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t static_adaptive = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
@@ -351,7 +352,7 @@ static pthread_mutex_t nest[nested];
 static long nest_value[nested];
 static void* nests(void* unused) {
   (void)unused;
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < rounds / 6; ++i) {
     for (int m = 0; m < nested; ++m) {
       EXPECT(pthread_mutex_lock(&nest[m]) == 0);
       ++nest_value[m];
@@ -375,7 +376,7 @@ static void nesting(void) {
   start_all(all, threads, nests, NULL);
   join_all(all, threads);
   for (int m = 0; m < nested; ++m) {
-    EXPECT(nest_value[m] == 2 * threads * 500);
+    EXPECT(nest_value[m] == 2 * threads * (rounds / 6));
     EXPECT(pthread_mutex_destroy(&nest[m]) == 0);
   }
 }
@@ -424,6 +425,7 @@ static void with_plugin(const char* file) {
 }
 
 int main(int count_of_arguments, char** arguments) {
+  rounds = rounds_of(3000);
   if (count_of_arguments == 3 && strcmp(arguments[1], "plugin") == 0) {
     with_plugin(arguments[2]);
     return 0;

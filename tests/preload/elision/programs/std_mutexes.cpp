@@ -11,7 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "rounds.h"
+
 namespace {
+
+const int rounds = rounds_of(5000);
 
 void expect(bool condition, const char* what) {
   if (condition) return;
@@ -32,7 +36,7 @@ void counts() {
   Mutex mutex;
   long value = 0;
   on_threads(4, [&] {
-    for (int i = 0; i < 5000; ++i) {
+    for (int i = 0; i < rounds; ++i) {
       try {
         const std::lock_guard hold(mutex);
         ++value;
@@ -42,7 +46,7 @@ void counts() {
       }
     }
   });
-  expect(value == 20'000, "an increment is lost");
+  expect(value == 4L * rounds, "an increment is lost");
   expect(mutex.try_lock(), "a mutex is left held");
   mutex.unlock();
 }
@@ -54,7 +58,7 @@ void passes_on() {
   std::deque<int> queue;
   long sum = 0;
   std::thread consumer([&] {
-    for (int taken = 0; taken < 5000; ++taken) {
+    for (int taken = 0; taken < rounds; ++taken) {
       std::unique_lock hold(mutex);
       changed.wait(hold, [&] { return !queue.empty(); });
       sum += queue.front();
@@ -62,14 +66,14 @@ void passes_on() {
       any.notify_one();
     }
   });
-  for (int i = 1; i <= 5000; ++i) {
+  for (int i = 1; i <= rounds; ++i) {
     std::unique_lock hold(mutex);
     any.wait(hold, [&] { return queue.size() < 8; });
     queue.push_back(i);
     changed.notify_one();
   }
   consumer.join();
-  expect(sum == 5000L * 5001 / 2, "the queue loses something");
+  expect(sum == rounds * (rounds + 1L) / 2, "the queue loses something");
   std::unique_lock hold(mutex);
   expect(changed.wait_for(hold, std::chrono::milliseconds(5)) == std::cv_status::timeout, "nobody notifies");
   expect(hold.owns_lock(), "the mutex is had again");
@@ -80,12 +84,12 @@ void takes_two() {
   std::mutex other;
   long value = 0;
   on_threads(2, [&] {
-    for (int i = 0; i < 2000; ++i) {
+    for (int i = 0; i < rounds; ++i) {
       const std::scoped_lock hold(one, other);
       ++value;
     }
   });
-  expect(value == 4000, "an increment is lost");
+  expect(value == 2L * rounds, "an increment is lost");
 }
 
 void waits_a_while() {

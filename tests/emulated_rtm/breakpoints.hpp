@@ -1,0 +1,36 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace espalier::emulated_rtm {
+
+/// Where a thread is to stop, in the program's code itself, while all others stand. The pages of code that it meets
+/// stay writable.
+class breakpoints {
+ public:
+  /// The last that a handler does, and nothing before it is removed: the C library's code may have some too. False
+  /// where the code cannot be written to; none is there then.
+  [[nodiscard]] bool place(const std::uintptr_t* addresses, std::size_t count) noexcept;
+
+  /// The first that a handler does.
+  void remove() noexcept;
+
+  /// Whether the ones that were removed last had one there.
+  [[nodiscard]] bool had(std::uintptr_t address) const noexcept;
+
+ private:
+  [[nodiscard]] static bool make_writable(std::uintptr_t address) noexcept;
+
+  struct breakpoint {
+    std::uintptr_t address;
+    unsigned char before;
+  };
+
+  std::array<breakpoint, 2> all_{};
+  std::size_t count_ = 0;
+  bool are_there_ = false;
+};
+
+}  // namespace espalier::emulated_rtm

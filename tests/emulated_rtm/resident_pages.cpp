@@ -1,0 +1,52 @@
+#include "emulated_rtm/resident_pages.hpp"
+
+#include <fcntl.h>
+
+#include "emulated_rtm/raw_calls.hpp"
+
+namespace espalier::emulated_rtm {
+namespace {
+
+constexpr std::size_t page_bytes = 4096;
+
+// An entry's bits, see the kernel's admin-guide/mm/pagemap.
+constexpr std::uint64_t present = std::uint64_t{1} << 63U;
+constexpr std::uint64_t file_or_shared = std::uint64_t{1} << 61U;
+constexpr std::uint64_t of_this_process_alone = std::uint64_t{1} << 56U;
+
+}  // namespace
+
+bool resident_pages::hold(std::uintptr_t address, std::size_t bytes, bool writes) noexcept {
+  for (std::uintptr_t page = address / page_bytes; page <= (address + bytes - 1) / page_bytes; ++page)
+    if (!holds(page, writes)) return false;
+  return true;
+}
+
+bool resident_pages::holds(std::uintptr_t page, bool writes) noexcept {
+  known_page& memo = known_[page % known_.size()];
+  if (memo.transaction == transaction_ && memo.page == page && (memo.writes || !writes)) return true;
+  if (!ask(page, writes)) return false;
+  memo = {transaction_, page, writes};
+  return true;
+}
+
+void resident_pages::forget() noexcept {
+  ++transaction_;
+  // Opened anew for each: after a fork it would still tell of the parent.
+  if (map_ >= 0) raw_call(SYS_close, map_);
+  map_ = -1;
+}
+
+bool resident_pages::ask(std::uintptr_t page, bool writes) noexcept {
+  if (map_ < 0)
+    map_ = static_cast<int>(
+        raw_call(SYS_openat, AT_FDCWD, as_argument("/proc/self/pagemap"), O_RDONLY | O_CLOEXEC));
+  std::uint64_t entry = 0;
+  const auto offset = static_cast<long>(page * sizeof entry);
+  if (map_ < 0 || raw_call(SYS_pread64, map_, as_argument(&entry), sizeof entry, offset) != sizeof entry)
+    return true;
+  if ((entry & present) == 0) return false;
+  return !writes || (entry & (file_or_shared | of_this_process_alone)) != 0;
+}
+
+}  // namespace espalier::emulated_rtm
