@@ -13,6 +13,23 @@ struct first_map {
   using type = typename First::map_type;
 };
 
+/// A type of map whose schedules are watched.
+template <class Map, bool Wide>
+sim::battery::subject_type watched_type_of() {
+  sim::battery::subject_type type = sim::battery::subject_type_of<Map, Wide>();
+  type.make = [](sim::scene& s) -> sim::battery::subject& {
+    schedule_begins();
+    return sim::battery::subject_type_of<Map, Wide>().make(s);
+  };
+  if (type.make_wide != nullptr) {
+    type.make_wide = [](sim::scene& s) -> sim::battery::subject& {
+      schedule_begins();
+      return sim::battery::subject_type_of<Map, Wide>().make_wide(s);
+    };
+  }
+  return type;
+}
+
 template <class List, bool Wide>
 round_result explore_battery(std::string_view algorithm, const round_options& options) {
   using map = typename List::template entries_as<first_map>::type;
@@ -20,8 +37,7 @@ round_result explore_battery(std::string_view algorithm, const round_options& op
   how.schedules_per_scenario = options.schedules_per_scenario;
   how.seed = options.seed;
   how.map = algorithm;
-  sim::battery::result r =
-      sim::battery::run(sim::battery::subject_type_of<sim::battery::simulated_map<map>, Wide>(), how);
+  sim::battery::result r = sim::battery::run(watched_type_of<sim::battery::simulated_map<map>, Wide>(), how);
   return {r.passed, std::move(r.scenario), r.schedules, std::move(r.text)};
 }
 

@@ -1,12 +1,30 @@
 #include "mutants/driver.hpp"
 
+#include <sys/time.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <ctime>
 #include <iostream>
 #include <string>
 
 namespace espalier::mutants {
+namespace {
+
+double schedule_seconds = 0;  // none: as long as it likes
+
+}  // namespace
+
+void schedule_begins() {
+  if (schedule_seconds <= 0) return;
+  double whole = 0;
+  const double part = std::modf(schedule_seconds, &whole);
+  itimerval left{};
+  left.it_value.tv_sec = static_cast<time_t>(whole);
+  left.it_value.tv_usec = static_cast<suseconds_t>(part * 1e6);
+  setitimer(ITIMER_PROF, &left, nullptr);
+}
 
 void scenes::run(std::string_view name, const std::function<void(sim::scene&)>& build,
                  sim::exploration_options how, double share) {
@@ -14,7 +32,10 @@ void scenes::run(std::string_view name, const std::function<void(sim::scene&)>& 
   how.schedules = std::max<std::uint64_t>(
       1, static_cast<std::uint64_t>(static_cast<double>(options_.schedules_per_scenario) * share));
   how.seed = options_.seed;
-  const sim::exploration_report report = sim::explore(name, how, build);
+  const sim::exploration_report report = sim::explore(name, how, [&build](sim::scene& s) {
+    schedule_begins();
+    build(s);
+  });
   result_.schedules += report.runs;
   if (report.passed()) return;
   result_.passed = false;
@@ -67,6 +88,8 @@ int main(int argc, char** argv) {
   double seconds = 5;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::string_view(argv[i]) == "--seconds") seconds = std::strtod(argv[i + 1], nullptr);
+    if (std::string_view(argv[i]) == "--schedule-seconds")
+      espalier::mutants::schedule_seconds = std::strtod(argv[i + 1], nullptr);
   }
   const auto result = espalier::mutants::explore_for(seconds);
   std::cout << "{\"passed\": " << (result.passed ? "true" : "false")

@@ -25,6 +25,11 @@ struct round_result {
   std::string text;
 };
 
+/// To be called when a schedule is set up. One that takes more processor time than --schedule-seconds says is ended with
+/// the process, by SIGPROF: the explorer counts the steps of threads, but what a scene does before and behind them is
+/// not in its hands.
+void schedule_begins();
+
 /// Each program defines it: all its scenarios, once; stops at the first that fails.
 round_result explore_all(const round_options& options);
 

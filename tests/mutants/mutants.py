@@ -18,6 +18,12 @@ A mutant is an edit of one source file of the library that exists only in the bu
     edits = [{find = "...", replace = "..."}]   # instead of find and replace: several edits
 
 Verbs: list, generate (overlays and programs into the build folder), run (each mutant in a process of its own).
+
+A mutant is killed by a failure that the explorer reports, by a crash, or by a schedule without an end: the explorer
+counts the steps of the scene's threads, but a mutant may also loop in what the scene does before or behind them. Of
+unchanged code no schedule may take more than a tenth of the processor time that a mutant's may; where one does, that is a
+false alarm. A program that merely is not over when its time is, is no kill: its schedules may end, if slowly. Nor is
+one that waits in the kernel, for that says as much of the machine.
 """
 
 import argparse
@@ -25,6 +31,7 @@ import json
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 import sys
 import tomllib
@@ -32,12 +39,13 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 CATALOG = ROOT / "src/espalier/map/catalog"
-PROGRAMS = HERE / "programs"
 
 NEEDED_SHARE = 0.95
+# What a schedule of unchanged code may take of the time that one of a mutant may.
+REFERENCE_SHARE = 0.1
 FIELDS = {"name", "file", "find", "replace", "edits", "why", "battery", "wide", "expect", "equivalent"}
 REQUIRED = {"name", "file", "why", "battery"}
-# As the explorer begins its reports: sim::to_string(failure_kind).
+# As the explorer begins its reports: sim::to_string(failure_kind); no_end is what driver.cpp makes of a schedule's time.
 KINDS = {
     "requirement": "a requirement does not hold",
     "use_after_free": "use of memory that is not allocated",
@@ -47,6 +55,7 @@ KINDS = {
     "livelock": "livelock",
     "exception": "exception",
     "signal": "crash",
+    "no_end": "a schedule without an end",
 }
 
 
@@ -54,16 +63,16 @@ class Wrong(Exception):
     """What is wrong with the tables or with the build, for people."""
 
 
-def batteries():
+def batteries(folder):
     names = {path.stem for path in CATALOG.glob("*.hpp")}
-    programs = {path.stem for path in PROGRAMS.glob("*.cpp")}
+    programs = {path.stem for path in (folder / "programs").glob("*.cpp")}
     if names & programs:
         raise Wrong(f"catalogue entries and programs share names: {sorted(names & programs)}")
     return names, programs
 
 
-def read_tables(folder=HERE):
-    catalogue, programs = batteries()
+def read_tables(folder):
+    catalogue, programs = batteries(folder)
     found = {}
     for path in sorted(folder.glob("*.toml")):
         with open(path, "rb") as table:
@@ -110,10 +119,11 @@ def edited(mutant, text):
     return text
 
 
-def battery_source(battery, wide=True):
+def battery_source(tables, battery, wide=True):
     """The translation unit that runs a battery: a program, or generated for a catalogue entry."""
-    if (PROGRAMS / f"{battery}.cpp").exists():
-        return f'#include "mutants/programs/{battery}.cpp"\n'
+    program = tables / "programs" / f"{battery}.cpp"
+    if program.exists():
+        return f'#include "{program.relative_to(ROOT / "tests")}"\n'
     return (
         f'#include "espalier/map/catalog/{battery}.hpp"\n'
         f'#include "mutants/battery_program.hpp"\n\n'
@@ -130,20 +140,20 @@ def write(path, text):
 
 
 def generate(arguments):
-    mutants = read_tables()
+    mutants = read_tables(arguments.tables)
     for name in arguments.names or mutants:
         folder = arguments.into / name
         if name.startswith("reference_"):
-            write(folder / "program.cpp", battery_source(name.removeprefix("reference_")))
+            write(folder / "program.cpp", battery_source(arguments.tables, name.removeprefix("reference_")))
             continue
         mutant = mutants[name]
         text = (ROOT / mutant["file"]).read_text()
         write(folder / overlay_of(mutant), edited(mutant, text))
-        write(folder / "program.cpp", battery_source(mutant["battery"], mutant.get("wide", False)))
+        write(folder / "program.cpp", battery_source(arguments.tables, mutant["battery"], mutant.get("wide", False)))
 
 
 def show_list(arguments):
-    mutants = read_tables()
+    mutants = read_tables(arguments.tables)
     if arguments.cmake:
         # One list element each: name, table, edited file, its overlay.
         rows = [f"{m['name']}|{m['table']}|{m['file']}|{overlay_of(m)}" for m in mutants.values()]
@@ -177,12 +187,14 @@ def outcome_of(executable, arguments, seconds):
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if done is None:
-        return None, "no end", used
+        return None, "time", used
     lines = done.stdout.splitlines()
     if done.returncode in (0, 1) and lines:
         return json.loads(lines[-1]), "", used
-    if done.returncode in (-9, -24):  # SIGKILL, SIGXCPU: the limit
-        return None, "no end", used
+    if done.returncode == -signal.SIGPROF:  # driver.cpp's
+        return None, "no_end", used
+    if done.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
+        return None, "time", used
     detail = (done.stderr.strip().splitlines() or [""])[-1]
     return None, f"exit status {done.returncode} {detail}".strip(), used
 
@@ -196,26 +208,40 @@ def kind_of(text):
 
 def judge(mutant, report, ended):
     """(killed, scenario, schedules, what) for one mutant."""
-    if report is None:
-        if ended == "no end":
-            return False, "-", None, "survived: the program did not end"
-        return True, "-", None, f"the process crashed ({ended})"
-    if report["passed"]:
-        return False, "-", report["schedules"], "survived"
-    kind = kind_of(report["text"])
+    scenario, schedules = "-", None
+    if report is not None:
+        schedules = report["schedules"]
+        if report["passed"]:
+            return False, scenario, schedules, "survived"
+        scenario = report["scenario"]
+        kind = kind_of(report["text"])
+    elif ended == "time":
+        return False, scenario, schedules, "survived: not over in time"
+    elif ended == "no_end":
+        kind = ended
+    else:
+        return True, scenario, schedules, f"the process crashed ({ended})"
     if kind not in mutant.get("expect", KINDS):  # such as a program that is not deterministic
-        return False, report["scenario"], report["schedules"], f"found something else: {kind}"
-    return True, report["scenario"], report["schedules"], kind
+        return False, scenario, schedules, f"found something else: {kind}"
+    return True, scenario, schedules, kind
+
+
+def false_alarm(report, ended, schedule_seconds):
+    """What is wrong with a program of unchanged code, or None."""
+    if report is not None:
+        return None if report["passed"] else report["text"]
+    if ended == "no_end":
+        return f"a schedule takes more than {schedule_seconds:g} s, {REFERENCE_SHARE:g} of what a mutant's may"
+    return "not over in time" if ended == "time" else ended
 
 
 def run(arguments):
-    mutants = read_tables()
+    mutants = read_tables(arguments.tables)
     if arguments.only:
         if unknown := [n for n in arguments.only if n not in mutants]:
             raise Wrong(f"there is no mutant {unknown[0]}")
         mutants = {name: mutants[name] for name in arguments.only}
     folder = arguments.programs
-    budget = str(arguments.seconds - 1)
     rows = []
     false_alarms = []
 
@@ -226,22 +252,28 @@ def run(arguments):
 
     print(f"{'mutant':44} {'':6} {'scenario':36} {'schedules':>9} {'CPU':>9}  kind")
     for battery in sorted({m["battery"] for m in mutants.values()}):
+        each = arguments.schedule_seconds * REFERENCE_SHARE
         report, ended, used = outcome_of(
-            folder / f"reference_{battery}", ["--seconds", str(arguments.reference_seconds)], arguments.seconds
+            folder / f"reference_{battery}",
+            ["--seconds", str(arguments.reference_seconds), "--schedule-seconds", str(each)], arguments.seconds
         )
-        fine = report is not None and report["passed"]
+        alarm = false_alarm(report, ended, each)
         show(f"(unchanged: {battery})", False, "-", report["schedules"] if report else None, used,
-             "passed" if fine else "FALSE ALARM " + (report["text"] if report else ended))
-        rows.append({"reference": battery, "passed": fine, "cpu_seconds": used,
+             "passed" if alarm is None else f"FALSE ALARM {alarm}")
+        rows.append({"reference": battery, "passed": alarm is None, "cpu_seconds": used,
                      "schedules": report["schedules"] if report else None})
-        if not fine:
+        if alarm is not None:
             false_alarms.append(battery)
 
     killed_count = 0
     counted = 0
     slow = []
     for name, mutant in mutants.items():
-        report, ended, used = outcome_of(folder / name, ["--seconds", budget], arguments.seconds)
+        report, ended, used = outcome_of(
+            folder / name,
+            ["--seconds", str(arguments.seconds - 1), "--schedule-seconds", str(arguments.schedule_seconds)],
+            arguments.seconds
+        )
         killed, scenario, schedules, what = judge(mutant, report, ended)
         if "equivalent" in mutant and not killed:
             what += f" (equivalent: {mutant['equivalent']})"
@@ -268,6 +300,8 @@ def run(arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tables", type=lambda text: pathlib.Path(text).resolve(), default=HERE,
+                        help="folder of the tables and of their programs/, below tests/")
     verbs = parser.add_subparsers(required=True)
 
     verb = verbs.add_parser("list", help="what there is")
@@ -283,6 +317,8 @@ def main():
     verb.add_argument("--programs", type=pathlib.Path, required=True, help="folder of the executables")
     verb.add_argument("--only", nargs="+", metavar="NAME", help="these mutants")
     verb.add_argument("--seconds", type=int, default=10, help="processor time that a mutant has to be killed in")
+    verb.add_argument("--schedule-seconds", type=float, default=2.0,
+                      help="processor time after which one schedule of a mutant is said to have no end")
     verb.add_argument("--reference-seconds", type=float, default=1.0,
                       help="processor time for each battery on unchanged code")
     verb.add_argument("--json", type=pathlib.Path, help="results into this file")

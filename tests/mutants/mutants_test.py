@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""What the mutants' runner calls killed: mutants_test.py PROGRAMS, the folder of the built trials."""
+
+import json
+import pathlib
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import mutants  # noqa: E402
+
+PROGRAMS = pathlib.Path()  # from the command line
+TRIALS = HERE / "trials"
+
+
+class Trials(unittest.TestCase):
+    """The runner itself, on programs that were built for it."""
+
+    def run_on(self, *names: str) -> tuple[dict[str, dict], str, int]:
+        """(row of each mutant and of each battery, what was printed, exit status)"""
+        with tempfile.TemporaryDirectory() as folder:
+            rows = pathlib.Path(folder) / "rows.json"
+            done = subprocess.run(
+                [sys.executable, str(HERE / "mutants.py"), "--tables", str(TRIALS), "run", "--programs", str(PROGRAMS),
+                 "--seconds", "2", "--schedule-seconds", "0.5", "--reference-seconds", "0.1", "--json", str(rows),
+                 "--only", *names],
+                capture_output=True, text=True)
+            self.assertIn(done.returncode, (0, 1), done.stderr)
+            read = json.loads(rows.read_text())
+        return {row.get("mutant", row.get("reference")): row for row in read}, done.stdout, done.returncode
+
+    def test_killed(self) -> None:
+        rows, printed, status = self.run_on("trial_torn", "trial_waits_for_ever", "trial_loops_at_end")
+        for name, kind in (("trial_torn", "requirement"), ("trial_waits_for_ever", "livelock"),
+                           ("trial_loops_at_end", "no_end")):
+            with self.subTest(name):
+                self.assertTrue(rows[name]["killed"], printed)
+                self.assertEqual(rows[name]["kind"], kind)
+        self.assertIn("3 of 3 killed", printed)
+        self.assertEqual(status, 0, printed)
+
+    def test_survives(self) -> None:
+        rows, printed, status = self.run_on("trial_survives")
+        self.assertTrue(rows["two_turns"]["passed"])
+        self.assertFalse(rows["trial_survives"]["killed"])
+        self.assertEqual(rows["trial_survives"]["kind"], "survived")
+        self.assertGreater(rows["trial_survives"]["schedules"], 0)
+        self.assertEqual(status, 1, printed)
+
+    def test_no_end_is_not_what_was_expected(self) -> None:
+        rows, printed, status = self.run_on("trial_loops_but_expects_a_leak")
+        self.assertFalse(rows["trial_loops_but_expects_a_leak"]["killed"])
+        self.assertIn("found something else: no_end", printed)
+        self.assertEqual(status, 1)
+
+    def test_unchanged_code_without_an_end_is_a_false_alarm(self) -> None:
+        rows, printed, status = self.run_on("trial_of_no_end")
+        self.assertTrue(rows["trial_of_no_end"]["killed"])
+        self.assertFalse(rows["no_end"]["passed"])
+        self.assertIn("FALSE ALARM a schedule takes more than 0.05 s", printed)
+        self.assertEqual(status, 1)
+
+
+class Outcomes(unittest.TestCase):
+    """Of programs that end in every manner."""
+
+    def judged(self, script: str, seconds: int = 5) -> tuple:
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "program"
+            program.write_text(f"#!{sys.executable}\nimport os, signal, sys, time\n{script}\n")
+            program.chmod(program.stat().st_mode | stat.S_IXUSR)
+            report, ended, _ = mutants.outcome_of(program, [], seconds)
+        return mutants.judge({"name": "one"}, report, ended), mutants.false_alarm(report, ended, 0.2)
+
+    def test_processor_time_is_over(self) -> None:
+        (killed, _, _, what), alarm = self.judged("while True: pass", seconds=1)
+        self.assertFalse(killed)
+        self.assertEqual(what, "survived: not over in time")
+        self.assertEqual(alarm, "not over in time")
+
+    def test_crash(self) -> None:
+        (killed, _, _, what), alarm = self.judged("os.kill(os.getpid(), signal.SIGSEGV)")
+        self.assertTrue(killed)
+        self.assertIn("crashed", what)
+        self.assertIsNotNone(alarm)
+
+    def test_says_no_report(self) -> None:
+        (killed, _, _, what), alarm = self.judged("print('no scenes', file=sys.stderr); sys.exit(3)")
+        self.assertTrue(killed)
+        self.assertIn("exit status 3 no scenes", what)
+        self.assertIsNotNone(alarm)
+
+    def test_passes(self) -> None:
+        (killed, _, schedules, what), alarm = self.judged(
+            """print('{"passed": true, "schedules": 7, "scenario": "", "text": ""}')""")
+        self.assertEqual((killed, schedules, what), (False, 7, "survived"))
+        self.assertIsNone(alarm)
+
+    def test_not_built(self) -> None:
+        with self.assertRaisesRegex(mutants.Wrong, "is not built"):
+            mutants.outcome_of(pathlib.Path("/nowhere/program"), [], 1)
+
+
+class Tables(unittest.TestCase):
+    def wrong(self, **changed) -> str:
+        fields = {"name": "one", "file": "a.hpp", "why": "so", "battery": "two_turns", "find": "a", "replace": "b"}
+        fields.update(changed)
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "programs").mkdir()
+            (pathlib.Path(folder) / "programs/two_turns.cpp").touch()
+            lines = "\n".join(f"{k} = {json.dumps(v)}" for k, v in fields.items() if v is not None)
+            (pathlib.Path(folder) / "some.toml").write_text(f"[[mutant]]\n{lines}\n")
+            with self.assertRaises(mutants.Wrong) as raised:
+                mutants.read_tables(pathlib.Path(folder))
+        return str(raised.exception)
+
+    def test_read(self) -> None:
+        for folder in (HERE, TRIALS):
+            self.assertTrue(mutants.read_tables(folder))
+
+    def test_wrong_tables(self) -> None:
+        self.assertIn("unknown field 'finds'", self.wrong(finds="a"))
+        self.assertIn("the field 'why' is missing", self.wrong(why=None))
+        self.assertIn("needs either find and replace, or edits", self.wrong(replace=None))
+        self.assertIn("battery 'three' is neither", self.wrong(battery="three"))
+        self.assertIn("expect knows no kind 'hang'", self.wrong(expect=["hang"]))
+
+    def test_edits_that_find_no_place_or_two(self) -> None:
+        mutant = {"name": "one", "table": "some.toml", "file": "a.hpp", "edits": [{"find": "a", "replace": "b"}]}
+        self.assertEqual(mutants.edited(mutant, "cat"), "cbt")
+        for text in ("dog", "banana"):
+            with self.assertRaisesRegex(mutants.Wrong, f"occurs {text.count('a')} times in a.hpp, not once"):
+                mutants.edited(mutant, text)
+
+
+if __name__ == "__main__":
+    PROGRAMS = pathlib.Path(sys.argv.pop(1))
+    unittest.main()
