@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,7 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 
-extern char** environ;  // NOLINT(readability-redundant-declaration)
+#include "apps/common/spawn.hpp"
 
 namespace espalier::app {
 
@@ -72,9 +71,7 @@ class signals_for_child {
   [[nodiscard]] int status_of(pid_t child) const {
     running_child = child;
     sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    const int status = wait_for(child).status;
     running_child = 0;
     return status;
   }
@@ -90,23 +87,15 @@ class signals_for_child {
 
 }  // namespace
 
-std::optional<int> run_child(const std::vector<std::string>& command, child_output output) {
-  std::vector<char*> arguments;
-  arguments.reserve(command.size() + 1);
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  if (output == child_output::dropped)
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+std::optional<int> run_child(const std::vector<std::string>& command, child_output output,
+                             const std::vector<std::string>* environment) {
+  child_descriptors descriptors;
+  if (output == child_output::dropped) descriptors.open(STDOUT_FILENO, "/dev/null", O_WRONLY);
   std::fflush(stdout);  // what was said before comes before what the child says
   const signals_for_child signals;
-  pid_t child = 0;
-  const int failed =
-      posix_spawnp(&child, arguments[0], &actions, signals.for_child(), arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) return std::nullopt;
-  const int status = signals.status_of(child);
+  const auto child = spawn(command, {&descriptors, environment, signals.for_child()});
+  if (!child) return std::nullopt;
+  const int status = signals.status_of(*child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include <utility>
 
 #include "apps/common/child.hpp"
+#include "apps/common/spawn.hpp"
 #include "apps/common/usage_error.hpp"
 #include "child_environment.hpp"
 
@@ -42,28 +42,24 @@ std::string status_in_words(int status) {
 measured_process::measured_process(const std::vector<std::string>& arguments,
                                    const std::vector<fs::path>& libraries, const variables& set)
     : described_(fmt::format("the measured program ({})", fmt::join(arguments, " "))) {
-  const std::string program = work_program().string();
-  std::vector<char*> words{const_cast<char*>(program.c_str())};
-  for (const std::string& word : arguments) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  const child_environment given(set, libraries);
+  std::vector<std::string> command{work_program().string()};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  const std::vector<std::string> environment = child_environment(set, libraries);
 
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     throw std::runtime_error("no socket could be had for " + described_);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  const int failed = posix_spawn(&process_, words[0], &actions, nullptr, words.data(), given.data());
-  posix_spawn_file_actions_destroy(&actions);
+  child_descriptors descriptors;
+  descriptors.take(STDIN_FILENO, ends[1]);
+  descriptors.take(STDOUT_FILENO, ends[1]);
+  const auto started = spawn(command, {&descriptors, &environment});
   close(ends[1]);
-  channel_ = ends[0];
-  if (failed != 0) {
-    process_ = 0;
-    close(std::exchange(channel_, -1));
+  if (!started) {
+    close(ends[0]);
     throw std::runtime_error(fmt::format("{} could not be started", described_));
   }
+  process_ = *started;
+  channel_ = ends[0];
   try {
     malloc_file_ = answer().at("malloc").get<std::string>();
   } catch (...) {
@@ -132,11 +128,7 @@ void measured_process::fail(const std::string& what) {
 
 int measured_process::wait() noexcept {
   if (channel_ >= 0) close(std::exchange(channel_, -1));
-  int status = 0;
-  while (process_ != 0 && waitpid(process_, &status, 0) < 0 && errno == EINTR) {
-  }
-  process_ = 0;
-  return status;
+  return process_ == 0 ? 0 : wait_for(std::exchange(process_, 0)).status;
 }
 
 }  // namespace espalier::app

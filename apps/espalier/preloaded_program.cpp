@@ -1,42 +1,17 @@
 #include "preloaded_program.hpp"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
-#include <deque>
-#include <optional>
+#include <cstdlib>
 
 #include "apps/common/child.hpp"
 #include "apps/common/usage_error.hpp"
+#include "child_environment.hpp"
 #include "espalier/programs/preload_obstacle.hpp"
 
 namespace espalier::app {
-namespace {
 
 namespace fs = std::filesystem;
-
-/// A variable of this process's environment, for what it starts; as before when the scope is left.
-class scoped_variable {
- public:
-  scoped_variable(std::string name, const std::string& value) : name_(std::move(name)) {
-    if (const char* const before = getenv(name_.c_str())) before_ = before;
-    setenv(name_.c_str(), value.c_str(), 1);
-  }
-  scoped_variable(const scoped_variable&) = delete;
-  scoped_variable& operator=(const scoped_variable&) = delete;
-  ~scoped_variable() {
-    if (before_)
-      setenv(name_.c_str(), before_->c_str(), 1);
-    else
-      unsetenv(name_.c_str());
-  }
-
- private:
-  std::string name_;
-  std::optional<std::string> before_;
-};
-
-}  // namespace
 
 fs::path find_preload_library(std::string_view name) {
   const std::string file = fmt::format("libespalier-{}.so", name);
@@ -57,7 +32,7 @@ fs::path find_preload_library(std::string_view name) {
 std::string preload_list(const std::vector<fs::path>& libraries) {
   std::string list;
   for (const fs::path& library : libraries) list += library.string() + ':';
-  if (const char* const before = getenv("LD_PRELOAD")) list += before;
+  if (const char* const before = std::getenv("LD_PRELOAD")) list += before;
   if (list.ends_with(':')) list.pop_back();
   return list;
 }
@@ -66,10 +41,8 @@ int run_preloaded(const std::vector<std::string>& command, const std::vector<fs:
                   const variables& set) {
   const auto obstacle = programs::preload_obstacle(command.front());
   if (obstacle && !libraries.empty()) throw usage_error(*obstacle);
-  std::deque<scoped_variable> scope;
-  if (!libraries.empty()) scope.emplace_back("LD_PRELOAD", preload_list(libraries));
-  for (const auto& [variable, value] : set) scope.emplace_back(variable, value);
-  const auto status = run_child(command);
+  const std::vector<std::string> environment = child_environment(set, libraries);
+  const auto status = run_child(command, child_output::shown, &environment);
   if (!status)
     throw usage_error(obstacle.value_or(fmt::format("'{}' could not be started", command.front())));
   return *status;

@@ -2,15 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <stdexcept>
 #include <utility>
 
+#include "apps/common/spawn.hpp"
 #include "child_environment.hpp"
 
 namespace espalier::app {
@@ -95,26 +93,16 @@ timed_programs programs_that_allocate() {
 }
 
 run_cost run_under(const timed_program& program, const fs::path& input, const preloaded_malloc& malloc) {
-  std::vector<char*> words;
-  words.reserve(program.command.size() + 1);
-  for (const std::string& word : program.command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
   variables set = program.set;
   set.insert(set.end(), malloc.set.begin(), malloc.set.end());
-  const child_environment given(std::move(set), malloc.libraries);
+  const std::vector<std::string> environment = child_environment(std::move(set), malloc.libraries);
 
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, input.c_str(), O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t process = 0;
-  const int failed = posix_spawn(&process, words[0], &actions, nullptr, words.data(), given.data());
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) throw std::runtime_error(fmt::format("{} could not be started", program.command.front()));
-  int status = 0;
-  rusage used{};
-  while (wait4(process, &status, 0, &used) < 0 && errno == EINTR) {
-  }
+  child_descriptors descriptors;
+  descriptors.open(STDIN_FILENO, input, O_RDONLY);
+  descriptors.open(STDOUT_FILENO, "/dev/null", O_WRONLY);
+  const auto process = spawn(program.command, {&descriptors, &environment});
+  if (!process) throw std::runtime_error(fmt::format("{} could not be started", program.command.front()));
+  const auto [status, used] = wait_for(*process);
   if (status != 0)
     throw std::runtime_error(
         fmt::format("{} under {} did not end well", program.command.front(), malloc.name));
