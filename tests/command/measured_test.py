@@ -134,8 +134,11 @@ class Work(unittest.TestCase):
                 self.assertIn(asked, done.stderr)
 
 
-class Study(unittest.TestCase):
-    """The figures themselves need minutes, and most of them a processor with transactions."""
+class StudyTest(unittest.TestCase):
+    """A study, made once for all that is asked about it."""
+
+    NAME: str
+    OPTIONS: tuple[str, ...]
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -144,13 +147,31 @@ class Study(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory()
         cls.addClassCleanup(scratch.cleanup)
         cls.out = pathlib.Path(scratch.name) / "o"
-        cls.done = subprocess.run([COMMAND, "bench", "--study", "malloc-tsx", "--sizes", "496,576", "--runs", "3",
-                                   "--threads", "2", "--out", cls.out], capture_output=True, text=True, timeout=500)
+        cls.done = subprocess.run([COMMAND, "bench", "--study", cls.NAME, *cls.OPTIONS, "--out", cls.out],
+                                  capture_output=True, text=True, timeout=500)
 
     def setUp(self) -> None:
         self.assertEqual(self.done.returncode, 0, self.done.stderr)
-        self.results = json.loads((self.out / "malloc-tsx.json").read_text())
+        self.results = json.loads((self.out / f"{self.NAME}.json").read_text())
+        self.study = self.results["study"]
         self.by_name = {b["name"]: b for b in self.results["benchmarks"]}
+
+    def refused(self, *arguments: str) -> str:
+        """What is said of a study with such a name and such options. Nothing is written."""
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([COMMAND, "bench", "--study", *arguments], cwd=folder, capture_output=True, text=True,
+                                  timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+            self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
+            return done.stderr
+
+
+class MallocTsx(StudyTest):
+    """The figures themselves need minutes, and most of them a processor with transactions."""
+
+    NAME = "malloc-tsx"
+    OPTIONS = ("--sizes", "496,576", "--runs", "3", "--threads", "2")
 
     def test_all_mallocs_and_locks_at_all_sizes(self) -> None:
         mallocs = {b["malloc"] for b in self.results["benchmarks"]}
@@ -163,7 +184,7 @@ class Study(unittest.TestCase):
         expected = {f"{p}/{m}/{l}/size:{s}" for p in panels for m in mallocs for l in locks for s in (496, 576)}
         expected |= {f"fresh/{m}/{l}/size:1008" for m in mallocs for l in locks}
         self.assertEqual(set(self.by_name), expected)
-        self.assertEqual([f["id"] for f in self.results["study"]["figures"]], [*panels, "fresh"])
+        self.assertEqual([f["id"] for f in self.study["figures"]], [*panels, "fresh"])
 
     def test_glibc_piles_up_where_ours_spreads(self) -> None:
         self.assertEqual(self.by_name["ring-128/glibc/tts/size:496"]["largest_load"], 16)
@@ -184,14 +205,14 @@ class Study(unittest.TestCase):
                 self.assertEqual(entry["elision"], "unavailable")
             else:
                 self.assertGreater(entry["elision"]["commits"] + entry["elision"]["fallbacks"], 0)
-        verdicts = [f["verdict"] for figure in self.results["study"]["figures"] for f in figure["findings"]]
+        verdicts = [f["verdict"] for figure in self.study["figures"] for f in figure["findings"]]
         self.assertIn("agrees", verdicts)
         if all(entry["locks"] == "tts" for entry in self.by_name.values()):
             self.assertIn("tle is left out", self.done.stderr)
             self.assertIn("not measurable here", verdicts)
 
     def test_a_page_for_each_figure_that_says_what_it_is_held_against(self) -> None:
-        figures = {figure["id"]: figure for figure in self.results["study"]["figures"]}
+        figures = {figure["id"]: figure for figure in self.study["figures"]}
         self.assertEqual({path.name for path in self.out.iterdir()},
                          {"malloc-tsx.json", "index.html", *(f"{id_}.html" for id_ in figures)})
         for id_, figure in figures.items():
@@ -208,15 +229,6 @@ class Study(unittest.TestCase):
     def test_the_words_are_on_the_terminal(self) -> None:
         for words in ("A ring of 128 nodes", "Fresh blocks", "The paper: ", "Beyond the paper: ", "[agrees]"):
             self.assertIn(words, self.done.stdout)
-
-    def refused(self, *arguments: str) -> str:
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([COMMAND, "bench", "--study", *arguments], cwd=folder, capture_output=True, text=True,
-                                  timeout=60)
-            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
-            self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
-            self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
-            return done.stderr
 
     def test_options_that_mean_nothing_are_refused(self) -> None:
         for arguments, word in {("malloc-tsx", "--keys", "5"): "--keys", ("malloc-tsx", "--threads", "1,2"): "one number",
@@ -238,30 +250,17 @@ class Study(unittest.TestCase):
             self.assertIn("espalier-measured-work is missing", done.stderr)
 
 
-class SpeedStudy(unittest.TestCase):
+class MallocSpeed(StudyTest):
     """What it takes of time and memory is no matter here: all that is said of it is."""
 
+    NAME = "malloc-speed"
     MALLOCS = ["glibc", "jemalloc", "mimalloc", "index-aware"]
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        if not (LIBRARIES / "libespalier-malloc.so").exists():
-            raise unittest.SkipTest("this build has no libraries to preload")
-        scratch = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(scratch.cleanup)
-        cls.out = pathlib.Path(scratch.name) / "o"
-        cls.done = subprocess.run([COMMAND, "bench", "--study", "malloc-speed", "--mallocs", ",".join(cls.MALLOCS),
-                                   "--runs", "2", "--out", cls.out], capture_output=True, text=True, timeout=500)
-
-    def setUp(self) -> None:
-        self.assertEqual(self.done.returncode, 0, self.done.stderr)
-        self.results = json.loads((self.out / "malloc-speed.json").read_text())
-        self.study = self.results["study"]
+    OPTIONS = ("--mallocs", ",".join(MALLOCS), "--runs", "2")
 
     def test_all_benchmarks_under_all_mallocs(self) -> None:
         programs = [p for p in ("sqlite3", "python3", "g++") if pathlib.Path("/usr/bin", p).exists()]
         expected = {f"{b}/{m}" for b in ("larson", "xmalloc", "cache-scratch", *programs) for m in self.MALLOCS}
-        self.assertEqual({b["name"] for b in self.results["benchmarks"]}, expected)
+        self.assertEqual(set(self.by_name), expected)
         for entry in self.results["benchmarks"]:
             with self.subTest(entry["name"]):
                 self.assertEqual(len(entry["rounds_cpu_ns"]), 2)
@@ -272,10 +271,9 @@ class SpeedStudy(unittest.TestCase):
             self.assertIn(f"{missing} is left out", self.done.stderr)
 
     def test_ratios_are_those_of_the_rounds(self) -> None:
-        entries = {b["name"]: b for b in self.results["benchmarks"]}
         logarithms: dict[str, list[float]] = {m: [] for m in self.MALLOCS}
         for one in self.study["ratios"]:
-            mine, glibc = (entries[f"{one['benchmark']}/{m}"] for m in (one["malloc"], "glibc"))
+            mine, glibc = (self.by_name[f"{one['benchmark']}/{m}"] for m in (one["malloc"], "glibc"))
             rounds = [a / b for a, b in zip(mine["rounds_cpu_ns"], glibc["rounds_cpu_ns"])]
             self.assertAlmostEqual(one["time"], sum(rounds) / 2)
             self.assertAlmostEqual(one["memory"], mine["peak_kib"] / glibc["peak_kib"])
@@ -297,11 +295,7 @@ class SpeedStudy(unittest.TestCase):
                                 ("--threads", "1,2"): "one number", ("--runs", "0"): "--runs",
                                 ("--keys", "9"): "--keys"}.items():
             with self.subTest(arguments):
-                done = subprocess.run([COMMAND, "bench", "--study", "malloc-speed", *arguments], capture_output=True,
-                                      text=True, timeout=60)
-                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
-                self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
-                self.assertIn(word, done.stderr)
+                self.assertIn(word, self.refused(self.NAME, *arguments))
 
 
 if __name__ == "__main__":
