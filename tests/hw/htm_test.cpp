@@ -11,14 +11,15 @@
 #include <optional>
 #include <string>
 
+#include "support/abort_statuses.hpp"
 #include "support/on_threads.hpp"
 #include "support/sanitizers.hpp"
 
 namespace espalier::hw {
 namespace {
 
-constexpr abort_status conflict{abort_status::conflict_bit | abort_status::retry_bit};
-constexpr abort_status capacity{abort_status::capacity_bit};
+using namespace test::abort_statuses;
+
 constexpr transaction_outcome committed{true, abort_status{}};
 
 constexpr transaction_outcome aborted(abort_status status) { return {false, status}; }

@@ -4,13 +4,13 @@
 
 #include <optional>
 
+#include "support/abort_statuses.hpp"
 #include "support/sanitizers.hpp"
 
 namespace espalier::hw {
 namespace {
 
-constexpr abort_status conflict{abort_status::conflict_bit | abort_status::retry_bit};
-constexpr abort_status capacity{abort_status::capacity_bit};
+using namespace test::abort_statuses;
 
 TEST(open_scripted, takes_the_steps_of_the_cue_at_its_begin) {
   const scripted::cue script({conflict, scripted::commit, capacity});

@@ -22,6 +22,7 @@
 #include "sim/memory/eager_reclaimer.hpp"
 #include "sim/memory/traced_heap.hpp"
 #include "sim/transactions/simulated_htm.hpp"
+#include "support/abort_statuses.hpp"
 
 namespace {
 
@@ -34,10 +35,7 @@ using espalier::hw::transaction_outcome;
 using espalier::hw::transaction_verdict;
 using sim::abort_reason;
 using htm = sim::simulated_htm;
-
-constexpr abort_status conflict{abort_status::conflict_bit | abort_status::retry_bit};
-constexpr abort_status capacity{abort_status::capacity_bit};
-constexpr abort_status no_reason{};
+using namespace espalier::test::abort_statuses;
 
 sim::exploration_options schedules(std::uint64_t n, bool spurious_aborts = true) {
   sim::exploration_options options;

@@ -13,6 +13,7 @@
 #include "sim/runtime/fibers.hpp"
 #include "sim/runtime/world.hpp"
 #include "sim/transactions/transactions.hpp"
+#include "support/abort_statuses.hpp"
 
 namespace {
 
@@ -26,9 +27,7 @@ using espalier::sim::access_kind;
 using espalier::sim::block_event;
 using espalier::sim::block_record;
 using espalier::sim::transactional_spec;
-
-constexpr abort_status conflict{abort_status::conflict_bit | abort_status::retry_bit};
-constexpr abort_status capacity{abort_status::capacity_bit};
+using namespace espalier::test::abort_statuses;
 
 /// A world in which nothing runs.
 class still_world final : public espalier::sim::world {

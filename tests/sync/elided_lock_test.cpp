@@ -10,20 +10,15 @@
 
 #include "espalier/sync/ticket_lock.hpp"
 #include "espalier/sync/ttas_lock.hpp"
+#include "support/elision_causes.hpp"
 #include "support/on_threads.hpp"
 #include "support/sanitizers.hpp"
 
 namespace espalier {
 namespace {
 
-using hw::abort_code;
-using hw::abort_status;
 using hw::scripted;
-
-constexpr abort_status conflict{abort_status::conflict_bit | abort_status::retry_bit};
-constexpr abort_status capacity{abort_status::capacity_bit};
-constexpr abort_status no_reason{};
-constexpr abort_status held = abort_status::asked_for(abort_code::lock_held);
+using namespace test::abort_statuses;
 
 // What a section may be.
 [[maybe_unused]] constexpr auto nothing = []() noexcept {};
@@ -67,7 +62,7 @@ struct elided_lock : ::testing::Test {
   void SetUp() override { observed_lock::reset(); }
 
   using lock_type = elided<observed_lock, scripted>;
-  static constexpr elision_budgets budgets{.conflict = 3, .capacity = 1, .lock_held = 2, .other = 1};
+  static constexpr elision_budgets budgets = test::small_budgets;
 
   void run(lock_type& lock) {
     lock.elide([this]() noexcept { ++runs; });
@@ -89,16 +84,7 @@ TEST_F(elided_lock, commits_without_taking_the_lock) {
 }
 
 TEST_F(elided_lock, each_cause_is_retried_as_often_as_its_budget_says) {
-  struct {
-    abort_status status;
-    std::size_t attempts;
-    elision_event counted;
-  } const cases[] = {{conflict, 4, elision_event::conflict},
-                     {capacity, 2, elision_event::capacity},
-                     {held, 3, elision_event::lock_held},
-                     {no_reason, 2, elision_event::other},
-                     {abort_status::asked_for(not_elidable), 1, elision_event::other}};
-  for (const auto& c : cases) {
+  for (const test::elision_cause& c : test::elision_causes) {
     SCOPED_TRACE(to_string(c.status));
     observed_lock::reset();
     lock_type lock(budgets);
@@ -303,7 +289,7 @@ void expect_exclusion(scripted::step each) {
 
 TEST(elided_lock_stress, sections_of_threads_exclude_one_another) {
   // Those of scripted do not commit: nothing would isolate them.
-  for (const abort_status each : {conflict, capacity, no_reason, held}) {
+  for (const hw::abort_status each : {conflict, capacity, no_reason, held}) {
     expect_exclusion<ttas_lock, scripted>(each);
     expect_exclusion<ticket_lock, scripted>(each);
   }

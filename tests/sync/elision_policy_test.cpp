@@ -6,17 +6,16 @@
 #include <array>
 #include <vector>
 
+#include "support/abort_statuses.hpp"
+
 namespace espalier {
 namespace {
 
 using hw::abort_code;
 using hw::abort_status;
 using next = elision_attempts::next;
+using namespace test::abort_statuses;
 
-constexpr abort_status conflict{abort_status::conflict_bit | abort_status::retry_bit};
-constexpr abort_status capacity{abort_status::capacity_bit};
-constexpr abort_status no_reason{};
-constexpr abort_status held = abort_status::asked_for(abort_code::lock_held);
 constexpr abort_status inner_held = abort_status::asked_for(inner_lock_held);
 
 /// Aborts of one kind until the attempts are given up; what was to be done after each.

@@ -14,20 +14,16 @@
 
 #include "espalier/hw/htm.hpp"
 #include "preload/recording/memory_budget.hpp"
+#include "support/elision_causes.hpp"
 #include "support/on_threads.hpp"
 
 namespace espalier::preload {
 namespace {
 
-using hw::abort_code;
-using hw::abort_status;
 using hw::scripted;
+using namespace test::abort_statuses;
 
-constexpr abort_status conflict{abort_status::conflict_bit | abort_status::retry_bit};
-constexpr abort_status capacity{abort_status::capacity_bit};
-constexpr abort_status no_reason{};
-constexpr abort_status held = abort_status::asked_for(abort_code::lock_held);
-constexpr elision_budgets budgets{.conflict = 3, .capacity = 1, .lock_held = 2, .other = 1};
+constexpr elision_budgets budgets = test::small_budgets;
 constexpr timespec long_ago{1, 0};
 
 struct words {
@@ -94,17 +90,7 @@ TEST_F(elision_engine, an_elided_section_leaves_the_mutex_alone) {
 }
 
 TEST_F(elision_engine, each_cause_is_retried_as_often_as_its_budget_says) {
-  struct {
-    abort_status status;
-    std::size_t attempts;
-    elision_event counted;
-  } const cases[] = {{conflict, 4, elision_event::conflict},
-                     {capacity, 2, elision_event::capacity},
-                     {held, 3, elision_event::lock_held},
-                     {abort_status::asked_for(inner_lock_held), 3, elision_event::lock_held},
-                     {no_reason, 2, elision_event::other},
-                     {abort_status::asked_for(not_elidable), 1, elision_event::other}};
-  for (const auto& c : cases) {
+  for (const test::elision_cause& c : test::elision_causes) {
     SCOPED_TRACE(to_string(c.status));
     engine = std::make_unique<mutex_engine<hw::open_scripted>>(counts);
     engine->start_eliding(budgets, true);
@@ -407,7 +393,7 @@ TEST_F(elision_engine, keeps_errno) {
 TEST_F(elision_engine, sections_of_threads_exclude_one_another) {
   constexpr int threads = 4;
   constexpr int rounds = 3000;
-  for (const abort_status each : {conflict, capacity, no_reason, held}) {
+  for (const hw::abort_status each : {conflict, capacity, no_reason, held}) {
     int counter = 0;
     test::on_threads(threads, [&](int) {
       const scripted::cue script({}, each);

@@ -18,6 +18,7 @@
 #include "espalier/hw/open_transaction.hpp"
 #include "preload/elision/mutex_engine.hpp"
 #include "preload/recording/memory_budget.hpp"
+#include "support/abort_statuses.hpp"
 #include "support/reexecute.hpp"
 #include "support/sanitizers.hpp"
 
@@ -26,9 +27,7 @@ namespace {
 
 using hw::abort_code;
 using hw::abort_status;
-
-constexpr abort_status conflict{abort_status::conflict_bit | abort_status::retry_bit};
-constexpr abort_status no_reason{};
+using namespace test::abort_statuses;
 
 class process_copies {
  public:
@@ -66,8 +65,7 @@ class process_copies {
 
  private:
   static constexpr std::size_t first_abort = 64;
-  static constexpr std::array aborts{no_reason, conflict, abort_status::asked_for(abort_code::lock_held),
-                                     abort_status::asked_for(inner_lock_held),
+  static constexpr std::array aborts{no_reason, conflict, held, abort_status::asked_for(inner_lock_held),
                                      abort_status::asked_for(not_elidable)};
 };
 static_assert(hw::open_backend<process_copies>);
