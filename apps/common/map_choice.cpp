@@ -18,10 +18,6 @@ namespace {
 using workload::subject_facts;
 using workload::subject_kind;
 
-bool differs_in_placement_only(const subject_facts& facts) {
-  return facts.variant.empty() || facts.variant == facts.placement;
-}
-
 bool ours(const subject_facts& facts) { return facts.kind == subject_kind::espalier; }
 
 constexpr const char* all_bst = "all-bst";
@@ -90,6 +86,10 @@ std::set<std::string> placed(const facts_list& among, const std::set<std::string
 }
 
 }  // namespace
+
+bool differs_in_placement_only(const subject_facts& facts) {
+  return facts.variant.empty() || facts.variant == facts.placement;
+}
 
 // Units register in the linker's order, the entries of a unit in the catalogue's.
 std::vector<std::size_t> positions_of(const facts_list& among, subject_kind kind) {

@@ -20,6 +20,9 @@ using facts_list = std::vector<const workload::subject_facts*>;
                                                     const std::vector<std::string>& names,
                                                     const std::vector<std::string>& placements);
 
+/// True for an entry that is its algorithm's default but for its placement, and for the default.
+[[nodiscard]] bool differs_in_placement_only(const workload::subject_facts& facts);
+
 /// Positions of all maps of a kind, in the order of the catalogue.
 [[nodiscard]] std::vector<std::size_t> positions_of(const facts_list& among, workload::subject_kind kind);
 

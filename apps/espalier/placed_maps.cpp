@@ -62,8 +62,7 @@ const registration* compiled(const registration& map, std::string_view placement
   const auto& all = workload::registry();
   const auto found = std::ranges::find_if(all, [&](const registration& r) {
     return r.facts.kind == workload::subject_kind::espalier && r.facts.algorithm == map.facts.algorithm &&
-           r.facts.placement == placement &&
-           (r.facts.variant.empty() || r.facts.variant == r.facts.placement);
+           r.facts.placement == placement && differs_in_placement_only(r.facts);
   });
   return found == all.end() ? nullptr : &*found;
 }
