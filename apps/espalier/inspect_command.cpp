@@ -9,9 +9,9 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
-#include <regex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/common/progress_line.hpp"
@@ -32,6 +32,7 @@
 #include "espalier/inspect/snapshot_file.hpp"
 #include "layout_tables.hpp"
 #include "placed_maps.hpp"
+#include "preload/recording/settings.hpp"
 #include "recorded_program.hpp"
 
 namespace espalier::app {
@@ -206,11 +207,16 @@ void run_inspect(const inspect_options& o) {
   inspect_models(o, examine);
 }
 
-/// A program is not started with settings that its recorder would refuse.
-CLI::Validator matching(const char* pattern, const char* wanted) {
-  return {[expected = std::regex(pattern), wanted](const std::string& given) {
-            return std::regex_match(given, expected) ? std::string()
-                                                     : fmt::format("'{}' is not {}", given, wanted);
+/// A program is not started with settings that its recorder would refuse: what an option becomes is read as that reads
+/// its variable, and told what that would tell it.
+CLI::Validator read_as(const std::string& variable) {
+  return {[variable](const std::string& given) {
+            std::string word = fmt::format("{}={}", variable, given);
+            char* const environment[]{word.data(), nullptr};
+            preload::settings read;
+            const char* const wrong = preload::read_settings(environment, read);
+            if (wrong == nullptr || !std::string_view(wrong).starts_with(variable)) return std::string();
+            return fmt::format("'{}'{}", given, wrong + variable.size());
           },
           ""};
 }
@@ -263,24 +269,23 @@ void add_inspect_command(CLI::App& parser) {
           "--every", options->program.every,
           "Look every so many seconds as well; the last look is shown, and what grew from look to look")
       ->type_name("SECONDS")
-      ->check(matching("[0-9]{1,9}", "a whole number of seconds, 0 for none"))
+      ->check(read_as("ESPALIER_INSPECT_EVERY"))
       ->group(program_group);
   verb->add_option(
           "--sample", options->program.sample,
           "Remember a part only: blocks:N, bytes:N or regions:N (one in N); slows the program down less")
       ->type_name("HOW")
-      ->check(matching("all|(blocks|bytes|regions):[1-9][0-9]{0,11}",
-                       "all, or blocks:N, bytes:N or regions:N: one in N is recorded"))
+      ->check(read_as("ESPALIER_INSPECT_SAMPLE"))
       ->group(program_group);
   verb->add_option("--frames", options->program.frames,
                    "Frames of a call site, 1 to 16, if not said 12: more name more of a stripped program, "
                    "and cost more")
       ->type_name("N")
-      ->check(matching("[1-9]|1[0-6]", "a number from 1 to 16"))
+      ->check(read_as("ESPALIER_INSPECT_FRAMES"))
       ->group(program_group);
   verb->add_option("--follow", options->program.follow, "none, forks or all: children that are recorded too")
       ->type_name("WHOM")
-      ->check(matching("none|forks|all", "none, forks or all"))
+      ->check(read_as("ESPALIER_INSPECT_FOLLOW"))
       ->group(program_group);
   verb->add_flag("--pointers", options->program.pointers, "Look for pointers between blocks")
       ->group(program_group);

@@ -304,10 +304,13 @@ class Refusals(InspectTest):
             self.refused("more rights", "--", str(program))
 
     def test_of_settings_nobody_runs_the_program_with(self) -> None:
-        for option, value, taught in (("--every", "soon", "whole number of seconds"),
-                                      ("--sample", "some", "regions:N"), ("--sample", "blocks:0", "regions:N"),
-                                      ("--follow", "me", "forks"), ("--frames", "17", "1 to 16")):
-            with self.subTest(option):
+        for option, value, taught in (("--every", "soon", "--every: 'soon' is not a whole number of seconds"),
+                                      ("--every", "1000000001", "whole number of seconds"), ("--every", "", "0 for none"),
+                                      ("--sample", "some", "--sample: 'some' is none of all"),
+                                      ("--sample", "blocks:0", "regions:N"), ("--sample", f"bytes:{2**40 + 1}", "2^40"),
+                                      ("--follow", "me", "--follow: 'me' is none of none, forks and all"),
+                                      ("--frames", "17", "--frames: '17' is not a number from 1 to 16")):
+            with self.subTest(option, value=value):
                 self.refused(taught, option, value, "--", "/bin/echo", "fine")
 
     def compiled(self, source: str, *options: str) -> pathlib.Path:
