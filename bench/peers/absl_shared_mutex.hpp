@@ -24,7 +24,8 @@ struct absl_shared_mutex_description {
 };
 
 using absl_shared_mutex = locked_btree<absl_shared_mutex_description>;
-static_assert(concurrent_ordered_map<absl_shared_mutex>);
+static_assert(concurrent_ordered_map<absl_shared_mutex> && absl_shared_mutex::supports_erase &&
+              absl_shared_mutex::supports_scan);
 
 }  // namespace espalier::peers
 

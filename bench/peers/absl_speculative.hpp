@@ -33,7 +33,8 @@ struct absl_speculative_description {
 };
 
 using absl_speculative = locked_btree<absl_speculative_description>;
-static_assert(concurrent_ordered_map<absl_speculative>);
+static_assert(concurrent_ordered_map<absl_speculative> && absl_speculative::supports_erase &&
+              absl_speculative::supports_scan);
 
 }  // namespace espalier::peers
 

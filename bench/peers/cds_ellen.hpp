@@ -28,7 +28,7 @@ struct cds_ellen_description {
 };
 
 using cds_ellen = libcds_pair_map<cds_ellen_description>;
-static_assert(concurrent_ordered_map<cds_ellen>);
+static_assert(concurrent_ordered_map<cds_ellen> && cds_ellen::supports_erase && !cds_ellen::supports_scan);
 
 }  // namespace espalier::peers
 

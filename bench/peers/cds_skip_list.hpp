@@ -27,7 +27,8 @@ struct cds_skip_list_description {
 };
 
 using cds_skip_list = libcds_pair_map<cds_skip_list_description>;
-static_assert(concurrent_ordered_map<cds_skip_list>);
+static_assert(concurrent_ordered_map<cds_skip_list> && cds_skip_list::supports_erase &&
+              !cds_skip_list::supports_scan);
 
 }  // namespace espalier::peers
 

@@ -13,9 +13,6 @@
 
 #include "bench/peers/support/adapter.hpp"
 #include "espalier/map/catalog.hpp"
-#include "espalier/map/map_concept.hpp"
-#include "espalier/map/map_facade.hpp"
-#include "espalier/reclaim/no_guard.hpp"
 
 namespace espalier::peers {
 
@@ -23,13 +20,8 @@ namespace espalier::peers {
 /// then stay until the map dies and readers need no protection. The allocator is named, as the default one
 /// would load tbbmalloc where that is installed. Present values are overwritten through find: the library's
 /// emplace allocates a node on every call.
-class tbb_concurrent_map : public map_facade<tbb_concurrent_map, std::uint64_t, std::uint64_t, std::less<>> {
-  using facade = map_facade<tbb_concurrent_map, std::uint64_t, std::uint64_t, std::less<>>;
-
+class tbb_skip_list {
  public:
-  using key_type = std::uint64_t;
-  using mapped_type = std::uint64_t;
-  using guard_type = no_guard;
   using thread_scope = no_thread_scope;
 
   static constexpr map_properties properties{"tbb_concurrent_map",
@@ -39,33 +31,18 @@ class tbb_concurrent_map : public map_facade<tbb_concurrent_map, std::uint64_t, 
                                              scan_guarantee::per_key,
                                              false,
                                              "oneTBB " TBB_VERSION_STRING ", concurrent_map"};
-  static constexpr bool supports_erase = false;
-  static constexpr bool supports_scan = true;
 
-  tbb_concurrent_map() = default;
-
-  using facade::contains;
-  using facade::erase;
-  using facade::find;
-  using facade::insert;
-  using facade::insert_or_assign;
-  using facade::scan;
-
-  [[nodiscard]] guard_type pin() const noexcept { return {}; }
-
-  [[nodiscard]] std::optional<mapped_type> find(guard_type&, const key_type& key) {
+  [[nodiscard]] std::optional<std::uint64_t> find(std::uint64_t key) {
     const auto at = map_.find(key);
     if (at == map_.end()) return std::nullopt;
     return at->second.read();
   }
 
-  [[nodiscard]] bool contains(guard_type&, const key_type& key) { return map_.contains(key); }
+  [[nodiscard]] bool contains(std::uint64_t key) { return map_.contains(key); }
 
-  bool insert(guard_type&, const key_type& key, const mapped_type& value) {
-    return map_.emplace(key, value).second;
-  }
+  bool insert(std::uint64_t key, std::uint64_t value) { return map_.emplace(key, value).second; }
 
-  bool insert_or_assign(guard_type&, const key_type& key, const mapped_type& value) {
+  bool insert_or_assign(std::uint64_t key, std::uint64_t value) {
     auto at = map_.find(key);
     if (at == map_.end()) {
       bool added = false;
@@ -76,10 +53,8 @@ class tbb_concurrent_map : public map_facade<tbb_concurrent_map, std::uint64_t, 
     return false;
   }
 
-  bool erase(guard_type&, const key_type&) { refuse(properties.name, "erase"); }
-
   template <class Visitor>
-  std::size_t scan(guard_type&, const key_type& from, Visitor&& visitor) {
+  std::size_t scan(std::uint64_t from, Visitor&& visitor) {
     std::size_t visits = 0;
     for (auto at = map_.lower_bound(from); at != map_.end(); ++at) {
       ++visits;
@@ -89,12 +64,14 @@ class tbb_concurrent_map : public map_facade<tbb_concurrent_map, std::uint64_t, 
   }
 
  private:
-  ::tbb::concurrent_map<key_type, value_cell, std::less<key_type>,
-                        std::allocator<std::pair<const key_type, value_cell>>>
+  ::tbb::concurrent_map<std::uint64_t, value_cell, std::less<std::uint64_t>,
+                        std::allocator<std::pair<const std::uint64_t, value_cell>>>
       map_;
 };
 
-static_assert(concurrent_ordered_map<tbb_concurrent_map>);
+using tbb_concurrent_map = peer_map<tbb_skip_list>;
+static_assert(concurrent_ordered_map<tbb_concurrent_map> && !tbb_concurrent_map::supports_erase &&
+              tbb_concurrent_map::supports_scan);
 
 }  // namespace espalier::peers
 

@@ -1,17 +1,27 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
-// What the adapters of other libraries' maps have in common. An adapter models concurrent_ordered_map, and
-// says beyond that:
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_facade.hpp"
+#include "espalier/reclaim/no_guard.hpp"
+
+// What the adapters of other libraries' maps have in common. An adapter is a class with
 //
-//   supports_erase, supports_scan   false where the library has no such operation that may run beside the
-//                                   others; the adapter's operation then throws std::logic_error
-//   thread_scope                    each thread that touches the map holds one of these meanwhile
+//   properties        as map_concept.hpp has them
+//   thread_scope      each thread that touches the map holds one of these meanwhile
+//   find, contains, insert, insert_or_assign
+//   erase, scan       unless the library has no such operation that may run beside the others
+//
+// with the meaning of concurrent_ordered_map and no guard: either there is nothing to protect, or the library protects
+// each operation by itself. peer_map makes a concurrent_ordered_map of it.
 //
 // An adapter shall neither flatter nor slow down its library: it calls the operation that a careful user
 // would, with the library's own defaults, and allocates from the malloc that is linked, as our maps do.
@@ -50,5 +60,65 @@ class value_cell {
                              .append(operation)
                              .append(" first"));
 }
+
+/// supports_erase and supports_scan are false where the adapter lacks the operation, which then throws std::logic_error.
+template <class Adapter>
+class peer_map : public map_facade<peer_map<Adapter>, std::uint64_t, std::uint64_t, std::less<>> {
+  using facade = map_facade<peer_map, std::uint64_t, std::uint64_t, std::less<>>;
+
+ public:
+  using key_type = std::uint64_t;
+  using mapped_type = std::uint64_t;
+  using guard_type = no_guard;
+  using thread_scope = typename Adapter::thread_scope;
+
+  static constexpr map_properties properties = Adapter::properties;
+  static constexpr bool supports_erase = requires(Adapter& a, key_type key) { a.erase(key); };
+  static constexpr bool supports_scan =
+      requires(Adapter& a, key_type key, ignore_entry visitor) { a.scan(key, visitor); };
+
+  peer_map() = default;
+
+  using facade::contains;
+  using facade::erase;
+  using facade::find;
+  using facade::insert;
+  using facade::insert_or_assign;
+  using facade::scan;
+
+  [[nodiscard]] guard_type pin() const noexcept { return {}; }
+
+  [[nodiscard]] std::optional<mapped_type> find(guard_type&, const key_type& key) {
+    return adapter_.find(key);
+  }
+
+  [[nodiscard]] bool contains(guard_type&, const key_type& key) { return adapter_.contains(key); }
+
+  bool insert(guard_type&, const key_type& key, const mapped_type& value) {
+    return adapter_.insert(key, value);
+  }
+
+  bool insert_or_assign(guard_type&, const key_type& key, const mapped_type& value) {
+    return adapter_.insert_or_assign(key, value);
+  }
+
+  bool erase(guard_type&, const key_type& key) {
+    if constexpr (supports_erase)
+      return adapter_.erase(key);
+    else
+      refuse(properties.name, "erase");
+  }
+
+  template <class Visitor>
+  std::size_t scan(guard_type&, const key_type& from, Visitor&& visitor) {
+    if constexpr (supports_scan)
+      return adapter_.scan(from, visitor);
+    else
+      refuse(properties.name, "scan");
+  }
+
+ private:
+  Adapter adapter_;
+};
 
 }  // namespace espalier::peers

@@ -7,14 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <utility>
 
 #include "bench/peers/support/adapter.hpp"
-#include "espalier/map/map_concept.hpp"
-#include "espalier/map/map_facade.hpp"
-#include "espalier/reclaim/no_guard.hpp"
 
 // libcds: the process-wide state that its containers need, and what their adapters share.
 //
@@ -87,63 +83,41 @@ class libcds_container {
   std::optional<Container> container_;
 };
 
-/// The maps whose nodes hold a pair of key and value. Description gives container and properties.
+/// Adapts the maps whose nodes hold a pair of key and value. Description gives container and properties.
 ///
 /// Present values are overwritten through find, for two reasons: the library's update allocates a node on
 /// every call, and publishes it before the caller can set its value, so that readers could see a zero that
 /// nobody wrote.
 template <class Description>
-class libcds_pair_map
-    : public map_facade<libcds_pair_map<Description>, std::uint64_t, std::uint64_t, std::less<>> {
-  using facade = map_facade<libcds_pair_map, std::uint64_t, std::uint64_t, std::less<>>;
-
+class libcds_pairs {
  public:
-  using key_type = std::uint64_t;
-  using mapped_type = std::uint64_t;
-  using guard_type = no_guard;
   using thread_scope = libcds_thread_scope;
-
   static constexpr map_properties properties = Description::properties;
-  static constexpr bool supports_erase = true;
-  static constexpr bool supports_scan = false;
 
-  libcds_pair_map() = default;
-
-  using facade::contains;
-  using facade::erase;
-  using facade::find;
-  using facade::insert;
-  using facade::insert_or_assign;
-  using facade::scan;
-
-  [[nodiscard]] guard_type pin() const noexcept { return {}; }
-
-  [[nodiscard]] std::optional<mapped_type> find(guard_type&, const key_type& key) {
-    std::optional<mapped_type> found;
+  [[nodiscard]] std::optional<std::uint64_t> find(std::uint64_t key) {
+    std::optional<std::uint64_t> found;
     map_->find(key, [&](const auto& entry) { found = entry.second.read(); });
     return found;
   }
 
-  [[nodiscard]] bool contains(guard_type&, const key_type& key) { return map_->contains(key); }
+  [[nodiscard]] bool contains(std::uint64_t key) { return map_->contains(key); }
 
-  bool insert(guard_type&, const key_type& key, const mapped_type& value) { return map_->insert(key, value); }
+  bool insert(std::uint64_t key, std::uint64_t value) { return map_->insert(key, value); }
 
-  bool insert_or_assign(guard_type& guard, const key_type& key, const mapped_type& value) {
+  bool insert_or_assign(std::uint64_t key, std::uint64_t value) {
     for (;;) {
       if (map_->find(key, [&](auto& entry) { entry.second.write(value); })) return false;
-      if (insert(guard, key, value)) return true;
+      if (insert(key, value)) return true;
     }
   }
 
-  bool erase(guard_type&, const key_type& key) { return map_->erase(key); }
-
-  template <class Visitor>
-  std::size_t scan(guard_type&, const key_type&, Visitor&&) {
-    refuse(properties.name, "scan");
-  }
+  bool erase(std::uint64_t key) { return map_->erase(key); }
 
  private:
   libcds_container<typename Description::container> map_;
 };
+
+template <class Description>
+using libcds_pair_map = peer_map<libcds_pairs<Description>>;
 
 }  // namespace espalier::peers
