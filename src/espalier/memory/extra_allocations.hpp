@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "espalier/memory/placement_concept.hpp"
+#include "espalier/memory/placement_over.hpp"
 #include "espalier/memory/slot_random.hpp"
 #include "espalier/sync/per_thread.hpp"
 
@@ -20,17 +21,13 @@ namespace espalier {
 ///
 /// Sizes are multiples of 16 up to 128, the same in every run for each thread slot.
 template <placement Below>
-class extra_allocations {
+class extra_allocations : public placement_over<Below> {
+  using base = placement_over<Below>;
+
  public:
-  static constexpr bool releases_on_destruction(std::size_t bytes) noexcept {
-    return Below::releases_on_destruction(bytes);
-  }
   static constexpr std::string_view name = "extra_allocations";
-  static constexpr bool from_heap = heap_placement<Below>;
 
   extra_allocations() = default;
-  extra_allocations(const extra_allocations&) = delete;
-  extra_allocations& operator=(const extra_allocations&) = delete;
   ~extra_allocations() {
     kept_.for_each([](std::uint32_t, kept& k) {
       while (k.first != nullptr) ::operator delete(std::exchange(k.first, k.first->next));
@@ -40,11 +37,6 @@ class extra_allocations {
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
     keep_one(kept_.local());
     return below_.allocate(b, near);
-  }
-  void deallocate(void* memory, const block& b) noexcept { below_.deallocate(memory, b); }
-
-  [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept {
-    return espalier::bytes_held(below_, memory, b);
   }
 
   /// The extra blocks are reserved, but not among those handed out.
@@ -56,6 +48,8 @@ class extra_allocations {
   }
 
  private:
+  using base::below_;
+
   static constexpr std::uint64_t step = 16;
 
   struct extra {
@@ -74,7 +68,6 @@ class extra_allocations {
     k.bytes.store(k.bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
   }
 
-  Below below_;
   per_thread<kept> kept_;
 };
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "espalier/memory/placement_concept.hpp"
+#include "espalier/memory/placement_over.hpp"
 #include "espalier/memory/slot_random.hpp"
 #include "espalier/sync/per_thread.hpp"
 
@@ -24,13 +25,14 @@ namespace espalier {
 ///
 /// O(1) beside the placement below; as free of waiting as that is.
 template <placement Below>
-class random_padding {
+class random_padding : public placement_over<Below> {
+  using base = placement_over<Below>;
+
  public:
   static constexpr bool releases_on_destruction(std::size_t bytes) noexcept {
     return Below::releases_on_destruction(bytes + most);
   }
   static constexpr std::string_view name = "random_padding";
-  static constexpr bool from_heap = heap_placement<Below>;
 
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
     if (b.bytes > std::numeric_limits<std::size_t>::max() - most) throw std::bad_alloc();
@@ -44,12 +46,13 @@ class random_padding {
     below_.deallocate(memory, padded(b, std::to_integer<unsigned>(note_of(memory, b))));
   }
 
-  [[nodiscard]] memory_usage usage() const noexcept { return below_.usage(); }
   [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept {
     return espalier::bytes_held(below_, memory, padded(b, std::to_integer<unsigned>(note_of(memory, b))));
   }
 
  private:
+  using base::below_;
+
   static constexpr std::size_t step = 16;
   static constexpr std::size_t most = 1 + (slot_random::numbers - 1) * step;
 
@@ -63,7 +66,6 @@ class random_padding {
     return static_cast<const std::byte*>(memory)[b.bytes];
   }
 
-  Below below_;
   per_thread<slot_random> random_;
 };
 

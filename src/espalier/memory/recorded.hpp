@@ -5,6 +5,7 @@
 
 #include "espalier/memory/live_blocks.hpp"
 #include "espalier/memory/placement_concept.hpp"
+#include "espalier/memory/placement_over.hpp"
 
 namespace espalier {
 
@@ -15,17 +16,15 @@ namespace espalier {
 /// there is no memory for the record, allocate() throws std::bad_alloc and has asked the placement below for
 /// nothing.
 template <placement Below>
-class recorded {
+class recorded : public placement_over<Below> {
+  using base = placement_over<Below>;
+
  public:
-  static constexpr bool releases_on_destruction(std::size_t bytes) noexcept {
-    return Below::releases_on_destruction(bytes);
-  }
   static constexpr std::string_view name = "recorded";
-  static constexpr bool from_heap = heap_placement<Below>;
 
   /// The arguments construct the placement below.
   template <class... Arguments>
-  explicit recorded(Arguments&&... arguments) : below_(std::forward<Arguments>(arguments)...) {}
+  explicit recorded(Arguments&&... arguments) : base(std::forward<Arguments>(arguments)...) {}
 
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
     live_blocks::entry fresh(live_);
@@ -39,13 +38,6 @@ class recorded {
     below_.deallocate(memory, b);
   }
 
-  [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept {
-    return espalier::bytes_held(below_, memory, b);
-  }
-
-  /// What the placement below holds, without the record.
-  [[nodiscard]] memory_usage usage() const noexcept { return below_.usage(); }
-
   /// Calls visit(const live_block&) for each block in use, in no order. A block that is in use all the while
   /// is visited once; one that comes or goes meanwhile, once or not at all. The visitor must not call this
   /// placement.
@@ -54,13 +46,14 @@ class recorded {
     live_.for_each(visit);
   }
 
-  /// Memory that the record takes, not in usage().
+  /// Memory that the record takes, not in usage(): that is what the placement below holds.
   [[nodiscard]] std::uint64_t record_bytes() const noexcept { return live_.bytes(); }
 
   [[nodiscard]] Below& below() noexcept { return below_; }
 
  private:
-  Below below_;
+  using base::below_;
+
   live_blocks live_;
 };
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "espalier/memory/placement_concept.hpp"
+#include "espalier/memory/placement_over.hpp"
 #include "espalier/sync/per_thread.hpp"
 
 namespace espalier {
@@ -13,17 +14,13 @@ namespace espalier {
 /// bytes, which is kept. Two nodes of 32 bytes that one insert allocates then no longer share a line, as they
 /// otherwise do (ATC 2018, figure 3). For the study of that effect.
 template <heap_placement Below>
-class shifted {
+class shifted : public placement_over<Below> {
+  using base = placement_over<Below>;
+
  public:
-  static constexpr bool releases_on_destruction(std::size_t bytes) noexcept {
-    return Below::releases_on_destruction(bytes);
-  }
   static constexpr std::string_view name = "shifted";
-  static constexpr bool from_heap = true;
 
   shifted() = default;
-  shifted(const shifted&) = delete;
-  shifted& operator=(const shifted&) = delete;
   ~shifted() {
     first_.for_each([&](std::uint32_t, void* first) {
       if (first != nullptr) apart_.deallocate(first, extra);
@@ -36,11 +33,6 @@ class shifted {
       first = apart_.allocate(extra);
     return below_.allocate(b, near);
   }
-  void deallocate(void* memory, const block& b) noexcept { below_.deallocate(memory, b); }
-
-  [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept {
-    return espalier::bytes_held(below_, memory, b);
-  }
 
   /// The extra blocks are reserved, but not among those handed out.
   [[nodiscard]] memory_usage usage() const noexcept {
@@ -50,9 +42,10 @@ class shifted {
   }
 
  private:
+  using base::below_;
+
   static constexpr block extra{32, 32, memory_role::other};
 
-  Below below_;
   Below apart_;  // counts the extra blocks, which come from where those of below_ do
   per_thread<void*> first_;
 };
