@@ -8,20 +8,16 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/map/bst/tree_at_rest.hpp"
+
 // What external binary search trees share that is no part of their synchronisation: the ordered scan, and
 // the walks over a tree at rest. A node has a key and child[2]; a leaf's children are null, an internal
 // node's are not; keys smaller than an internal node's lie on its left.
 
 namespace espalier::external_tree {
 
-template <class Node>
-[[nodiscard]] Node* to_pointer(Node* edge) noexcept {
-  return edge;
-}
-template <class Edge>
-[[nodiscard]] auto to_pointer(Edge edge) noexcept -> decltype(edge.get()) {
-  return edge.get();
-}
+using tree_at_rest::to_pointer;
+using tree_at_rest::visit_all;
 
 /// Visits the leaves with keys >= from in increasing order until visit(leaf) returns false; returns the
 /// number of visits. Allocates nothing.
@@ -69,22 +65,7 @@ std::size_t scan(Root&& root, Child&& child, const Key& from, Visit&& visit) {
   }
 }
 
-// The rest needs a tree at rest. None of it recurses: the depth of an unbalanced tree can be its size.
-
-/// Calls visit for every node, parents before children.
-template <class Node, class Visit>
-void visit_all(const Node* top, Visit&& visit) {
-  std::vector<const Node*> open;
-  if (top != nullptr) open.push_back(top);
-  while (!open.empty()) {
-    const Node* const n = open.back();
-    open.pop_back();
-    visit(*n);
-    for (const auto& edge : n->child) {
-      if (const Node* const next = to_pointer(edge.load(std::memory_order_acquire))) open.push_back(next);
-    }
-  }
-}
+// The rest needs a tree at rest (tree_at_rest.hpp).
 
 /// Calls destroy for every node. Allocates nothing: it turns left children up until none is left.
 template <class Node, class Destroy>

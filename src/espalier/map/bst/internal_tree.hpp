@@ -1,44 +1,17 @@
 #pragma once
 
-#include <array>
 #include <atomic>
-#include <cstddef>
 #include <type_traits>
 #include <vector>
 
-// Walks over internal binary search trees at rest: an entry in every node, smaller keys on the left. A node
-// has a key and child[2], whose edges are pointers, words that hold one (with a member get()), or atomics of
-// either. None of it recurses: the depth of an unbalanced tree can be its size.
+#include "espalier/map/bst/tree_at_rest.hpp"
+
+// Walks over internal binary search trees at rest (tree_at_rest.hpp): an entry in every node, smaller keys on the left.
 
 namespace espalier::internal_tree {
 
-template <class Node>
-[[nodiscard]] Node* to_pointer(Node* edge) noexcept {
-  return edge;
-}
-template <class Edge>
-[[nodiscard]] auto to_pointer(const Edge& edge) noexcept -> decltype(edge.get()) {
-  return edge.get();
-}
-template <class Edge>
-[[nodiscard]] auto to_pointer(const std::atomic<Edge>& edge) noexcept {
-  return to_pointer(edge.load(std::memory_order_acquire));
-}
-
-/// Calls visit for every node, parents before children.
-template <class Node, class Visit>
-void visit_all(const Node* top, Visit&& visit) {
-  std::vector<const Node*> open;
-  if (top != nullptr) open.push_back(top);
-  while (!open.empty()) {
-    const Node* const n = open.back();
-    open.pop_back();
-    visit(*n);
-    for (const auto& edge : n->child) {
-      if (const Node* const next = to_pointer(edge)) open.push_back(next);
-    }
-  }
-}
+using tree_at_rest::to_pointer;
+using tree_at_rest::visit_all;
 
 /// Calls destroy for every node. Allocates nothing: it turns left children up until none is left. Marks on
 /// edges are lost.
