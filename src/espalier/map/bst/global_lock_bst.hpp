@@ -4,16 +4,13 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
-#include <type_traits>
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/map/batched_scan.hpp"
 #include "espalier/map/bst/internal_tree.hpp"
+#include "espalier/map/bst/locked_tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
-#include "espalier/map/node_store.hpp"
-#include "espalier/map/stored_map.hpp"
-#include "espalier/reclaim/no_guard.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/mcs_lock.hpp"
 
@@ -43,12 +40,11 @@ namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits::with_lock<mcs_lock>,
           class Compare = std::less<Key>>
-class global_lock_bst : public stored_map<global_lock_bst<Key, Value, Traits, Compare>, Key, Value, Compare,
-                                          node_store<typename Traits::template with_reclaimer<unprotected>>> {
-  using store = node_store<typename Traits::template with_reclaimer<unprotected>>;
-  using base = stored_map<global_lock_bst, Key, Value, Compare, store>;
+class global_lock_bst
+    : public locked_tree<global_lock_bst<Key, Value, Traits, Compare>, Key, Value, Traits, Compare> {
+  using base = locked_tree<global_lock_bst, Key, Value, Traits, Compare>;
+  friend base;
   using base::store_;
-  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>);
 
   struct node;
 
@@ -70,7 +66,6 @@ class global_lock_bst : public stored_map<global_lock_bst<Key, Value, Traits, Co
                  offsetof(fields, value) == 24 && sizeof(fields) == 32));
 
  public:
-  using traits_type = Traits;
   using typename base::guard_type;
 
   static constexpr map_properties properties{"global_lock_bst",
@@ -87,17 +82,11 @@ class global_lock_bst : public stored_map<global_lock_bst<Key, Value, Traits, Co
                                   {"child", offsetof(fields, child), sizeof(fields::child), search_use::half},
                                   {"value", offsetof(fields, value), sizeof(Value)}});
 
-  /// The domain does nothing for this map: it stands there so that every map is constructed alike.
   using base::base;
   /// No other thread may use the map any more.
-  ~global_lock_bst() {
-    if constexpr (store::template must_visit<node>()) {
-      internal_tree::destroy_all(root_, [this](node* n) { store_.destroy(memory_role::node, n); });
-    }
-  }
+  ~global_lock_bst() { base::destroy_all(root_); }
 
   using base::contains;
-  using base::erase;
   using base::find;
   using base::insert;
   using base::insert_or_assign;
@@ -134,13 +123,6 @@ class global_lock_bst : public stored_map<global_lock_bst<Key, Value, Traits, Co
     return true;
   }
 
-  bool erase(guard_type&, const Key& key) {
-    node* const removed = detach(key);
-    if (removed == nullptr) return false;
-    store_.destroy(memory_role::node, removed);
-    return true;
-  }
-
   /// Copies up to 64 entries at a time under the lock; the visitor may call the map.
   template <class Visitor>
   std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
@@ -150,21 +132,14 @@ class global_lock_bst : public stored_map<global_lock_bst<Key, Value, Traits, Co
 
   // Quiescent only, for tests and inspection.
 
-  /// Calls visitor(address, bytes, role) for every block that the map reaches.
-  template <class Visitor>
-  void visit_nodes(Visitor&& visitor) const {
-    internal_tree::visit_all(static_cast<const node*>(root_), [&](const node& n) {
-      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
-    });
-  }
-
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
-    return internal_tree::check<Compare>(static_cast<const node*>(root_),
-                                         [](const node&) -> const char* { return nullptr; });
+    return internal_tree::check<Compare>(top(), [](const node&) -> const char* { return nullptr; });
   }
 
  private:
+  [[nodiscard]] const node* top() const noexcept { return root_; }
+
   using batch = entry_batch<Key, Value>;
 
   struct place {

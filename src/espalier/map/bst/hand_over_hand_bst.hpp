@@ -4,17 +4,14 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/map/bst/internal_tree.hpp"
+#include "espalier/map/bst/locked_tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
-#include "espalier/map/node_store.hpp"
 #include "espalier/map/stepwise_scan.hpp"
-#include "espalier/map/stored_map.hpp"
-#include "espalier/reclaim/no_guard.hpp"
 #include "espalier/sync/lock_concept.hpp"
 
 // hand_over_hand_bst: internal binary search tree with a lock in each node, coupled from the top down.
@@ -64,13 +61,11 @@ namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
 class hand_over_hand_bst
-    : public stored_map<hand_over_hand_bst<Key, Value, Traits, Compare>, Key, Value, Compare,
-                        node_store<typename Traits::template with_reclaimer<unprotected>>> {
-  using store = node_store<typename Traits::template with_reclaimer<unprotected>>;
-  using base = stored_map<hand_over_hand_bst, Key, Value, Compare, store>;
+    : public locked_tree<hand_over_hand_bst<Key, Value, Traits, Compare>, Key, Value, Traits, Compare> {
+  using base = locked_tree<hand_over_hand_bst, Key, Value, Traits, Compare>;
+  friend base;
   using base::store_;
   using lock_type = typename Traits::lock_type;
-  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>);
   static_assert(lockable<lock_type>, "a descent hands locks on: a lock with a queue node will not do");
 
   struct node;
@@ -95,7 +90,6 @@ class hand_over_hand_bst
                  offsetof(fields, value) == 24 && offsetof(fields, lock) == 32 && sizeof(fields) == 40));
 
  public:
-  using traits_type = Traits;
   using typename base::guard_type;
 
   static constexpr map_properties properties{
@@ -114,17 +108,11 @@ class hand_over_hand_bst
                                   {"value", offsetof(fields, value), sizeof(Value)},
                                   {"lock", offsetof(fields, lock), sizeof(lock_type)}});
 
-  /// The domain does nothing for this map: it stands there so that every map is constructed alike.
   using base::base;
   /// No other thread may use the map any more.
-  ~hand_over_hand_bst() {
-    if constexpr (store::template must_visit<node>()) {
-      internal_tree::destroy_all(head_.root, [this](node* n) { store_.destroy(memory_role::node, n); });
-    }
-  }
+  ~hand_over_hand_bst() { base::destroy_all(head_.root); }
 
   using base::contains;
-  using base::erase;
   using base::find;
   using base::insert;
   using base::insert_or_assign;
@@ -155,13 +143,6 @@ class hand_over_hand_bst
     return true;
   }
 
-  bool erase(guard_type&, const Key& key) {
-    node* const removed = detach(key);
-    if (removed == nullptr) return false;
-    store_.destroy(memory_role::node, removed);
-    return true;
-  }
-
   /// A descent for each entry. The visitor is called with no lock held, and may call the map.
   template <class Visitor>
   std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
@@ -171,23 +152,17 @@ class hand_over_hand_bst
 
   // Quiescent only, for tests and inspection.
 
-  /// Calls visitor(address, bytes, role) for every block that the map reaches.
-  template <class Visitor>
-  void visit_nodes(Visitor&& visitor) const {
-    internal_tree::visit_all(static_cast<const node*>(head_.root), [&](const node& n) {
-      visitor(static_cast<const void*>(&n), sizeof(node), memory_role::node);
-    });
-  }
-
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
     if (is_seen_held(head_.lock)) return "the head is locked";
-    return internal_tree::check<Compare>(static_cast<const node*>(head_.root), [](const node& n) {
+    return internal_tree::check<Compare>(top(), [](const node& n) {
       return is_seen_held(n.lock) ? "a reachable node is locked" : static_cast<const char*>(nullptr);
     });
   }
 
  private:
+  [[nodiscard]] const node* top() const noexcept { return head_.root; }
+
   using entry = scan_entry<Key, Value>;
 
   /// A lock held, or none. Assigning another one takes that over first and then lets its own go: one step

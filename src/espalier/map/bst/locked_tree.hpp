@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "espalier/map/bst/internal_tree.hpp"
+#include "espalier/map/map_traits.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/map/stored_map.hpp"
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/reclaim/no_guard.hpp"
+
+namespace espalier {
+
+/// The part of an internal search tree, read and written under locks only, that its algorithm has no say in: how nodes
+/// are given back, and how the tree is inspected. The traits' reclaimer has nothing to do, and `unprotected` stands in
+/// its place.
+///
+/// The algorithm derives from it, befriends it, and brings
+///   top()         the node at the top, or null
+///   detach(key)   takes a node and the key out of the tree, so that no thread has or gets a pointer to that node; null
+///                 where the key is absent
+template <class Map, class Key, class Value, class Traits, class Compare>
+class locked_tree : public stored_map<Map, Key, Value, Compare,
+                                      node_store<typename Traits::template with_reclaimer<unprotected>>> {
+  using base =
+      stored_map<Map, Key, Value, Compare, node_store<typename Traits::template with_reclaimer<unprotected>>>;
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>);
+
+ public:
+  using traits_type = Traits;
+  using typename base::guard_type;
+
+  /// The domain does nothing for this map: it stands there so that every map is constructed alike.
+  using base::base;
+  using base::erase;
+
+  bool erase(guard_type&, const Key& key) {
+    auto* const removed = self().detach(key);
+    if (removed == nullptr) return false;
+    store_.destroy(memory_role::node, removed);
+    return true;
+  }
+
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    internal_tree::visit_all(self().top(), [&](const auto& n) {
+      visitor(static_cast<const void*>(&n), sizeof(n), memory_role::node);
+    });
+  }
+
+ protected:
+  using base::store_;
+  using store = node_store<typename Traits::template with_reclaimer<unprotected>>;
+
+  // No other thread may use the map any more.
+  ~locked_tree() = default;
+
+  /// Gives all nodes back; for the destructor of the algorithm.
+  template <class Node>
+  void destroy_all(Node* top) noexcept {
+    if constexpr (store::template must_visit<Node>())
+      internal_tree::destroy_all(top, [this](Node* n) { store_.destroy(memory_role::node, n); });
+  }
+
+ private:
+  Map& self() noexcept { return static_cast<Map&>(*this); }
+  const Map& self() const noexcept { return static_cast<const Map&>(*this); }
+};
+
+}  // namespace espalier
