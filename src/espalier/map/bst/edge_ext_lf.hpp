@@ -156,19 +156,6 @@ class edge_ext_lf
   ~edge_ext_lf() { base::destroy_all(root_.load(std::memory_order_acquire).get()); }
 
   using base::erase;
-  using base::insert;
-  using base::insert_or_assign;
-
-  bool insert(guard_type& guard, const Key& key, const Value& value) {
-    return add(guard, key, value, [](node&, graft_type&) {});
-  }
-
-  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
-    return add(guard, key, value, [&](node& leaf, graft_type& fresh) {
-      holder::assign(store_, guard, leaf.value, fresh.word.get(value));
-      fresh.word.release();
-    });
-  }
 
   bool erase(guard_type& guard, const Key& key) {
     for (backoff pause;; pause.wait()) {

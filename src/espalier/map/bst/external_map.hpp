@@ -24,6 +24,9 @@ namespace espalier {
 /// and entries never move between leaves. A walk that stands on a detached node is then still on its way to
 /// every key that was below it.
 ///
+/// An algorithm that inserts by a graft brings add(guard, key, value, present) besides, which says whether it added the
+/// key, and calls present(leaf, graft) where it is there; others have inserts of their own.
+///
 /// Linearization points: the read of the edge to the leaf, for find and contains and for each visit of a
 /// scan; for the value see value_holder.hpp. Ordering: read_edge (acquire) <- whatever store or
 /// compare-exchange of the algorithm publishes nodes (release).
@@ -39,6 +42,8 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   using base::base;
   using base::contains;
   using base::find;
+  using base::insert;
+  using base::insert_or_assign;
   using base::scan;
 
   [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
@@ -50,6 +55,17 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   [[nodiscard]] bool contains(guard_type&, const Key& key) {
     const auto* const leaf = descend(key);
     return leaf != nullptr && equal(leaf->key, key);
+  }
+
+  bool insert(guard_type& guard, const Key& key, const Value& value) {
+    return self().add(guard, key, value, [](auto& /*leaf*/, auto& /*fresh*/) {});
+  }
+
+  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
+    return self().add(guard, key, value, [&](auto& leaf, auto& fresh) {
+      holder::assign(store_, guard, leaf.value, fresh.word.get(value));
+      fresh.word.release();
+    });
   }
 
   template <class Visitor>
@@ -112,6 +128,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   }
 
  private:
+  Map& self() noexcept { return static_cast<Map&>(*this); }
   const Map& self() const noexcept { return static_cast<const Map&>(*this); }
 
   template <class Node>

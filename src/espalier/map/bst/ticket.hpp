@@ -161,19 +161,6 @@ class ticket
   ~ticket() { base::destroy_all(root()); }
 
   using base::erase;
-  using base::insert;
-  using base::insert_or_assign;
-
-  bool insert(guard_type& guard, const Key& key, const Value& value) {
-    return add(guard, key, value, [](node&, graft_type&) {});
-  }
-
-  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
-    return add(guard, key, value, [&](node& leaf, graft_type& fresh) {
-      holder::assign(store_, guard, leaf.value, fresh.word.get(value));
-      fresh.word.release();
-    });
-  }
 
   bool erase(guard_type& guard, const Key& key) {
     guard.reserve(2);
