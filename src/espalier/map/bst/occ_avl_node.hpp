@@ -263,7 +263,8 @@ class occ_avl_node {
    public:
     /// Throws std::bad_alloc.
     explicit outer_head(Store& store)
-        : owner_(store), node_(store.template create<node>(memory_role::node, nullptr, Key{}, Word{}, 0)) {}
+        : owner_(store),
+          node_(store.template create<node>(memory_role::node, nullptr, Key{}, Word{}, state{0})) {}
     outer_head(const outer_head&) = delete;
     outer_head& operator=(const outer_head&) = delete;
     ~outer_head() { owner_.destroy(memory_role::node, node_); }
