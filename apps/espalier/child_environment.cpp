@@ -1,5 +1,7 @@
 #include "child_environment.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -16,7 +18,7 @@ std::vector<std::string> child_environment(variables set,
     const std::string_view name = word.substr(0, word.find('='));
     if (std::ranges::find(set, name, &variables::value_type::first) == set.end()) words.emplace_back(word);
   }
-  for (const auto& [name, value] : set) words.push_back(name + '=' + value);
+  for (const auto& [name, value] : set) words.push_back(fmt::format("{}={}", name, value));
   return words;
 }
 
