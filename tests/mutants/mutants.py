@@ -123,6 +123,8 @@ def battery_source(tables, battery, wide=True):
     """The translation unit that runs a battery: a program, or generated for a catalogue entry."""
     program = tables / "programs" / f"{battery}.cpp"
     if program.exists():
+        if not program.is_relative_to(ROOT / "tests"):
+            raise Wrong(f"{tables} is not below {ROOT / 'tests'}, where programs are included from")
         return f'#include "{program.relative_to(ROOT / "tests")}"\n'
     return (
         f'#include "espalier/map/catalog/{battery}.hpp"\n'

@@ -129,6 +129,14 @@ class Tables(unittest.TestCase):
         self.assertIn("battery 'three' is neither", self.wrong(battery="three"))
         self.assertIn("expect knows no kind 'hang'", self.wrong(expect=["hang"]))
 
+    def test_programs_that_nothing_would_include(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            tables = pathlib.Path(folder)
+            (tables / "programs").mkdir()
+            (tables / "programs/one.cpp").touch()
+            with self.assertRaisesRegex(mutants.Wrong, "is not below"):
+                mutants.battery_source(tables, "one")
+
     def test_edits_that_find_no_place_or_two(self) -> None:
         mutant = {"name": "one", "table": "some.toml", "file": "a.hpp", "edits": [{"find": "a", "replace": "b"}]}
         self.assertEqual(mutants.edited(mutant, "cat"), "cbt")
