@@ -2,39 +2,20 @@
 
 #include "preload/endings/process_ends.hpp"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/next/later_definition.hpp"
+
 namespace espalier::preload {
 namespace {
 
-struct ending {
-  const char* name;
-  const char* moment;
-  void (*next)(int);
-};
-constinit ending quickly{"quick_exit", "quick_exit", nullptr};
-constinit ending at_once{"_exit", "_exit", nullptr};
-constinit ending at_once_by_c{"_Exit", "_exit", nullptr};
-
-void look_up(ending& one) noexcept {
-  if (one.next == nullptr) one.next = reinterpret_cast<void (*)(int)>(dlsym(RTLD_NEXT, one.name));
-}
-
-/// Early: a signal handler that ends the process must not wait for the dynamic linker.
-__attribute__((constructor)) void look_up_endings() {
-  look_up(quickly);
-  look_up(at_once);
-  look_up(at_once_by_c);
-}
-
-/// The next definition does what is left, another preloaded library's say. Without one the process ends all the same.
-__attribute__((noreturn)) void end(ending& by, int status) noexcept {
-  process_ends(by.moment);
-  look_up(by);
-  if (by.next != nullptr) by.next(status);
+/// The next definition does what is left, another preloaded library's say. It is looked up here, so that programs which
+/// end otherwise pay nothing for it. Without one the process ends all the same.
+__attribute__((noreturn)) void end(const char* by, const char* moment, int status) noexcept {
+  process_ends(moment);
+  if (void* const next = later_definition(by)) reinterpret_cast<void (*)(int)>(next)(status);
   for (;;) syscall(SYS_exit_group, status);
 }
 
@@ -45,15 +26,13 @@ __attribute__((noreturn)) void end(ending& by, int status) noexcept {
 extern "C" {
 
 __attribute__((noreturn)) void quick_exit(int status) noexcept {
-  espalier::preload::end(espalier::preload::quickly, status);
+  espalier::preload::end("quick_exit", "quick_exit", status);
 }
 
-__attribute__((noreturn)) void _exit(int status) {
-  espalier::preload::end(espalier::preload::at_once, status);
-}
+__attribute__((noreturn)) void _exit(int status) { espalier::preload::end("_exit", "_exit", status); }
 
 __attribute__((noreturn)) void _Exit(int status) noexcept {
-  espalier::preload::end(espalier::preload::at_once_by_c, status);
+  espalier::preload::end("_Exit", "_exit", status);
 }
 
 }  // extern "C"

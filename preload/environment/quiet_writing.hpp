@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <initializer_list>
 
+#include "preload/kernel/kept_errno.hpp"
+
 namespace espalier::preload {
 
 /// While it lives, this thread may write where nobody reads any more, or where a file may not grow, and no signal comes
@@ -28,12 +30,11 @@ class quiet_writing {
   quiet_writing(const quiet_writing&) = delete;
   quiet_writing& operator=(const quiet_writing&) = delete;
   ~quiet_writing() {
-    const int kept = errno;
+    const kept_errno keep;
     constexpr timespec at_once{};
     while (sigtimedwait(&raised_, nullptr, &at_once) > 0 || errno == EINTR) {
     }
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    errno = kept;
   }
 
  private:

@@ -5,6 +5,7 @@
 
 #include "espalier/memory/index_colour.hpp"
 #include "preload/heap/misuse.hpp"
+#include "preload/kernel/page_bytes.hpp"
 
 namespace espalier::preload {
 namespace {

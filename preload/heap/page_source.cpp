@@ -2,22 +2,13 @@
 
 #include <sys/mman.h>
 
-#include <cerrno>
 #include <cstdint>
+
+#include "preload/kernel/kept_errno.hpp"
+#include "preload/kernel/page_bytes.hpp"
 
 namespace espalier::preload {
 namespace {
-
-class kept_errno {
- public:
-  kept_errno() noexcept : before_(errno) {}
-  ~kept_errno() { errno = before_; }
-  kept_errno(const kept_errno&) = delete;
-  kept_errno& operator=(const kept_errno&) = delete;
-
- private:
-  int before_;
-};
 
 constexpr int readable = PROT_READ | PROT_WRITE;
 

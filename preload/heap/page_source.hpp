@@ -6,13 +6,6 @@
 
 namespace espalier::preload {
 
-/// Bytes of a page of x86-64, which is all that preload/ is for.
-inline constexpr std::size_t page_bytes = 4096;
-
-[[nodiscard]] constexpr std::size_t rounded_up(std::size_t bytes, std::size_t power_of_two) noexcept {
-  return (bytes + power_of_two - 1) & ~(power_of_two - 1);
-}
-
 /// Pages straight from the kernel, counted, up to a limit. Sizes are whole pages, alignments powers of two of at
 /// least one. A page lies on the NUMA node of the thread that touches it first. Any thread; errno is kept.
 class page_source {

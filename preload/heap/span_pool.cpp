@@ -213,6 +213,10 @@ void span_pool::unmap_empty() noexcept {
 
 span_pool::figures span_pool::count() noexcept {
   const futex_guard guard(lock_);
+  return count_locked();
+}
+
+span_pool::figures span_pool::count_locked() const noexcept {
   figures all;
   for (const span* s = spans_; s != nullptr; s = s->next) ++all.spans;
   all.free_regions = free_;

@@ -47,11 +47,12 @@ class span_pool {
     std::size_t kept_regions = 0;  ///< free, with memory
   };
   [[nodiscard]] figures count() noexcept;
+  /// The caller has the lock.
+  [[nodiscard]] figures count_locked() const noexcept;
 
-  /// All regions in use. Under the lock: nothing may be taken or given back.
+  /// All regions in use. The caller has the lock: nothing may be taken or given back.
   template <class Visitor>
-  void for_each(Visitor&& visitor) noexcept {
-    const futex_guard guard(lock_);
+  void for_each_locked(Visitor&& visitor) noexcept {
     for (span* s = spans_; s != nullptr; s = s->next) {
       for (std::size_t number = 1; number < span::slots; ++number) {
         if ((s->free >> number & 1) == 0 && s->slot(number).use != region_use::unused)

@@ -3,11 +3,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <limits>
 
 #include "preload/heap/misuse.hpp"
+#include "preload/kernel/kept_errno.hpp"
+#include "preload/kernel/page_bytes.hpp"
 
 namespace espalier::preload {
 namespace {
@@ -38,7 +39,7 @@ std::byte* start_in(const region& r, void* block) noexcept {
 
 /// Copies what can be read of so many bytes: nobody knows where another allocator's block ends.
 void copy_readable(void* to, const void* from, std::size_t bytes) noexcept {
-  const int kept = errno;
+  const kept_errno keep;
   const iovec into{to, bytes};
   const iovec out_of{const_cast<void*>(from), bytes};
   // Where the system call is forbidden, to the end of the page, which is there.
@@ -46,7 +47,6 @@ void copy_readable(void* to, const void* from, std::size_t bytes) noexcept {
     const std::size_t in_page = page_bytes - (address(from) & (page_bytes - 1));
     std::memcpy(to, from, bytes < in_page ? bytes : in_page);
   }
-  errno = kept;
 }
 
 }  // namespace

@@ -1,11 +1,29 @@
 #include "preload/heap/thread_heaps.hpp"
 
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
 #include <new>
+
+#include "preload/kernel/kept_errno.hpp"
+#include "preload/kernel/page_bytes.hpp"
 
 namespace espalier::preload {
 namespace {
 
 constexpr std::size_t heap_bytes = rounded_up(sizeof(thread_heap), page_bytes);
+
+bool had_soon(futex_lock& lock) noexcept {
+  constexpr int tries = 100;
+  constexpr timespec between{0, 1'000'000};
+  const kept_errno keep;
+  for (int i = 0; i < tries; ++i) {
+    if (lock.try_lock()) return true;
+    syscall(SYS_nanosleep, &between, nullptr);
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -65,12 +83,26 @@ void thread_heaps::after_fork_in_child(const thread_heap* mine) noexcept {
 }
 
 thread_heaps::figures thread_heaps::count() noexcept {
-  figures all;
-  {
-    const futex_guard guard(lock_);
-    for (const thread_heap* h = heaps_; h != nullptr; h = h->next) ++all.heaps;
+  const futex_guard of_heaps(lock_);
+  const futex_guard of_regions(commons_.spans.lock());
+  return count_locked();
+}
+
+bool thread_heaps::count_soon(figures& all) noexcept {
+  if (!had_soon(lock_)) return false;
+  const bool both = had_soon(commons_.spans.lock());
+  if (both) {
+    all = count_locked();
+    commons_.spans.lock().unlock();
   }
-  commons_.spans.for_each([&](const region& r) {
+  lock_.unlock();
+  return both;
+}
+
+thread_heaps::figures thread_heaps::count_locked() noexcept {
+  figures all;
+  for (const thread_heap* h = heaps_; h != nullptr; h = h->next) ++all.heaps;
+  commons_.spans.for_each_locked([&](const region& r) {
     const bool large = r.use == region_use::large;
     const std::size_t blocks = large ? 1 : r.live();
     const std::size_t bytes = large ? r.bytes : blocks * r.stride;
@@ -87,7 +119,7 @@ thread_heaps::figures thread_heaps::count() noexcept {
   all.large_blocks += huge.blocks;
   all.large_bytes += huge.bytes;
   all.mapped_bytes = commons_.pages.bytes();
-  all.empty_bytes = commons_.spans.count().kept_regions * region_bytes;
+  all.empty_bytes = commons_.spans.count_locked().kept_regions * region_bytes;
   return all;
 }
 

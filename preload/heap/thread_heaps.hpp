@@ -51,6 +51,9 @@ class thread_heaps {
     std::size_t heaps = 0;
   };
   [[nodiscard]] figures count() noexcept;
+  /// The same for a signal handler that ends the process, whose thread may have the locks: false where they cannot be had
+  /// within a tenth of a second.
+  [[nodiscard]] bool count_soon(figures& all) noexcept;
 
   [[nodiscard]] constexpr heap_commons& commons() noexcept { return commons_; }
 
@@ -58,6 +61,8 @@ class thread_heaps {
   void unmap_all() noexcept;
 
  private:
+  [[nodiscard]] figures count_locked() noexcept;
+
   heap_commons commons_;
   futex_lock lock_;  // of the list
   thread_heap* heaps_ = nullptr;

@@ -11,8 +11,8 @@
 #include <cstring>
 #include <limits>
 
-#include "preload/heap/page_source.hpp"
 #include "preload/index_malloc/process_heap.hpp"
+#include "preload/kernel/page_bytes.hpp"
 
 namespace {
 

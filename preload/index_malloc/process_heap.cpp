@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
-#include <cstring>
 
+#include "preload/endings/process_ends.hpp"
 #include "preload/environment/complaint.hpp"
 #include "preload/environment/last_words.hpp"
 #include "preload/heap/heap_settings.hpp"
+#include "preload/kernel/kept_errno.hpp"
 #include "preload/recording/futex_lock.hpp"
 #include "preload/recording/text.hpp"
 
@@ -33,8 +33,10 @@ constinit futex_lock start_lock;
 constinit std::atomic<bool> started{false};
 constinit bool key_made = false;
 constinit pthread_key_t key = 0;
+constexpr std::size_t most_of_figures = 640;  // characters
 constinit heap_settings settings;
 constinit last_words words_at_end;
+constinit said_once figures_at_end;
 
 /// Destructors of other keys allocate, and come in any order: the heap goes in the last round of them.
 void thread_ends(void* heap) {
@@ -53,10 +55,12 @@ void start(char* const* environment) noexcept {
   const futex_guard guard(start_lock);
   if (!key_made) key_made = pthread_key_create(&key, thread_ends) == 0;
   if (started.load(std::memory_order_relaxed) || environment == nullptr) return;
-  const int kept = errno;
+  const kept_errno keep;
   read_heap_settings(environment, settings, [](const char* line) { complain("", line); });
-  if (settings.stats) words_at_end.keep();
-  errno = kept;
+  if (settings.stats) {
+    words_at_end.keep();
+    figures_at_end.begin();
+  }
   heap_commons& commons = process_heaps.commons();
   commons.prefault = settings.prefault;
   commons.spans.set_huge(settings.huge);
@@ -70,31 +74,46 @@ void start(char* const* environment) noexcept {
 __attribute__((constructor)) void begin_with_library(int, char**, char** environment) {
   start(environment);
   pthread_atfork([] { process_heaps.before_fork(); }, [] { process_heaps.after_fork_in_parent(); },
-                 [] { process_heaps.after_fork_in_child(this_heap); });
+                 [] {
+                   process_heaps.after_fork_in_child(this_heap);
+                   if (settings.stats) figures_at_end.begin();
+                 });
 }
 
-void put_figures(text& out) noexcept {
-  const thread_heaps::figures f = process_heaps.count();
-  out << "espalier: heap of process " << static_cast<std::uint64_t>(getpid()) << "\n"
-      << "  blocks in use      " << f.used_blocks << "\n"
-      << "  bytes in use       " << f.used_bytes << "\n"
-      << "  large blocks       " << f.large_blocks << "\n"
-      << "  bytes of these     " << f.large_bytes << "\n"
-      << "  regions of blocks  " << f.regions << "\n"
-      << "  bytes kept empty   " << f.empty_bytes << "\n"
-      << "  bytes of addresses " << f.mapped_bytes << "\n"
-      << "  heaps of threads   " << f.heaps << "\n";
+text& put_heading(text& out) noexcept {
+  return out << "espalier: heap of process " << static_cast<std::uint64_t>(getpid());
 }
 
-__attribute__((destructor)) void end_with_library() {
-  if (!settings.stats) return;
-  char whole[640];
+void put_figures(text& out, const thread_heaps::figures& f) noexcept {
+  put_heading(out) << "\n"
+                   << "  blocks in use      " << f.used_blocks << "\n"
+                   << "  bytes in use       " << f.used_bytes << "\n"
+                   << "  large blocks       " << f.large_blocks << "\n"
+                   << "  bytes of these     " << f.large_bytes << "\n"
+                   << "  regions of blocks  " << f.regions << "\n"
+                   << "  bytes kept empty   " << f.empty_bytes << "\n"
+                   << "  bytes of addresses " << f.mapped_bytes << "\n"
+                   << "  heaps of threads   " << f.heaps << "\n";
+}
+
+void say_figures() noexcept {
+  if (!settings.stats || !figures_at_end.is_due()) return;
+  char whole[most_of_figures];
   text out(whole, sizeof whole);
-  put_figures(out);
+  thread_heaps::figures f;
+  if (process_heaps.count_soon(f)) {
+    put_figures(out, f);
+  } else {
+    put_heading(out) << ": no figures, it was just changing\n";
+  }
   words_at_end.say(out.c_str(), out.size());
 }
 
+__attribute__((destructor)) void end_with_library() { say_figures(); }
+
 }  // namespace
+
+void process_ends(const char*) noexcept { say_figures(); }
 
 thread_heap* begin_thread() noexcept {
   if (ended) return nullptr;
@@ -112,12 +131,12 @@ void* allocate_slowly(std::size_t bytes) noexcept {
 }
 
 void write_figures(int to) noexcept {
-  char whole[640];
+  char whole[most_of_figures];
   text out(whole, sizeof whole);
-  put_figures(out);
-  const int kept = errno;
+  put_figures(out, process_heaps.count());
+  const kept_errno keep;
   // Nothing is left to do where the file is closed.
-  if (write(to, out.c_str(), out.size()) < 0) errno = kept;
+  if (write(to, out.c_str(), out.size()) < 0) return;
 }
 
 }  // namespace espalier::preload

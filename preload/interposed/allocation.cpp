@@ -9,6 +9,7 @@
 
 #include "preload/interposed/process.hpp"
 #include "preload/interposed/recorded_block.hpp"
+#include "preload/kernel/page_bytes.hpp"
 #include "preload/next/bootstrap.hpp"
 #include "preload/next/next_malloc.hpp"
 
@@ -23,7 +24,7 @@ using espalier::preload::moved_from_bootstrap;
 using espalier::preload::next;
 using espalier::preload::next_malloc;
 using espalier::preload::out_of_memory;
-using espalier::preload::page;
+using espalier::preload::page_bytes;
 using espalier::preload::pages_from_bootstrap;
 using espalier::preload::process_recorder;
 using espalier::preload::recorded;
@@ -152,7 +153,7 @@ void* memalign(std::size_t align, std::size_t bytes) noexcept {
 
 void* valloc(std::size_t bytes) noexcept {
   const next_malloc* const to = next();
-  if (to == nullptr) return from_bootstrap(bytes, page);
+  if (to == nullptr) return from_bootstrap(bytes, page_bytes);
   return recorded(*to, to->valloc(bytes), bytes);
 }
 

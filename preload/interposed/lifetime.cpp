@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
 
 #include "preload/endings/process_ends.hpp"
 #include "preload/environment/complaint.hpp"
 #include "preload/interposed/process.hpp"
+#include "preload/kernel/kept_errno.hpp"
 #include "preload/next/next_malloc.hpp"
 
 namespace espalier::preload {
@@ -30,12 +30,11 @@ using main_function = int (*)(int, char**, char**);
 main_function program_main = nullptr;
 
 void on_signal(int) {
-  const int kept = errno;
+  const kept_errno keep;
   stack_t stack{};
   // An alternate stack may be too small for writing a file.
   const bool small = sigaltstack(nullptr, &stack) == 0 && (stack.ss_flags & SS_ONSTACK) != 0;
   process_recorder.signalled(!small);
-  errno = kept;
 }
 
 void listen_to(int number) noexcept {
@@ -83,7 +82,7 @@ void process_ends(const char* moment) noexcept { process_recorder.finish(moment)
 
 void begin_recording(char** environment) noexcept {
   if (recording_begun.exchange(true)) return;
-  const int kept = errno;
+  const kept_errno keep;
   static constinit settings how;
   const char* const wrong = read_settings(environment, how);
   if (how.follow != followed::all) remove_from_environment(environment, library_name);
@@ -104,7 +103,6 @@ void begin_recording(char** environment) noexcept {
         own_begin, own_end);
     if (how.signal != 0) listen_to(how.signal);
   }
-  errno = kept;
 }
 
 }  // namespace espalier::preload

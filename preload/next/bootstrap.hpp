@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "preload/kernel/page_bytes.hpp"
 #include "preload/next/bootstrap_arena.hpp"
 #include "preload/next/next_malloc.hpp"
 
@@ -13,8 +14,6 @@ namespace espalier::preload {
 
 /// One for each library.
 inline constinit bootstrap_arena bootstrap;
-
-inline constexpr std::size_t page = 4096;
 
 inline void* out_of_memory() noexcept {
   errno = ENOMEM;
@@ -37,8 +36,9 @@ inline int aligned_from_bootstrap(void** block, std::size_t align, std::size_t b
 }
 
 inline void* pages_from_bootstrap(std::size_t bytes) noexcept {
-  return bytes > static_cast<std::size_t>(-1) - page ? out_of_memory()
-                                                     : from_bootstrap((bytes + page - 1) / page * page, page);
+  return bytes > static_cast<std::size_t>(-1) - page_bytes
+             ? out_of_memory()
+             : from_bootstrap(rounded_up(bytes, page_bytes), page_bytes);
 }
 
 /// A block of the bootstrap arena moves to the allocator, or within the arena while there is none.

@@ -10,11 +10,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include "espalier/workload/random.hpp"
 #include "preload/endings/process_ends.hpp"
 #include "preload/environment/complaint.hpp"
 #include "preload/environment/last_words.hpp"
+#include "preload/kernel/kept_errno.hpp"
+#include "preload/kernel/page_bytes.hpp"
 #include "preload/next/bootstrap.hpp"
 #include "preload/next/next_malloc.hpp"
 #include "preload/random_malloc/padding.hpp"
@@ -27,11 +30,12 @@ using espalier::preload::aligned_from_bootstrap;
 using espalier::preload::array_from_bootstrap;
 using espalier::preload::bootstrap;
 using espalier::preload::from_bootstrap;
+using espalier::preload::kept_errno;
 using espalier::preload::moved_from_bootstrap;
 using espalier::preload::next;
 using espalier::preload::next_malloc;
 using espalier::preload::out_of_memory;
-using espalier::preload::page;
+using espalier::preload::page_bytes;
 using espalier::preload::pages_from_bootstrap;
 
 constinit espalier::preload::random_settings settings;
@@ -45,6 +49,11 @@ struct counts {
   std::atomic<std::uint64_t> blocks{0};
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> added{0};
+
+  /// In a child of fork(): it tells what it does itself. relaxed: one thread.
+  void clear() noexcept {
+    for (auto* const count : {&blocks, &bytes, &added}) count->store(0, std::memory_order_relaxed);
+  }
 };
 constinit counts told;
 
@@ -60,15 +69,17 @@ thread_local constinit thread_random random_of_thread;
 __attribute__((noinline)) void begin(char** environment) noexcept {
   auto expected = beginning::before;
   if (!begun.compare_exchange_strong(expected, beginning::under_way)) return;
-  const int kept = errno;
+  const kept_errno keep;
   if (const char* const wrong = espalier::preload::read_random_settings(environment, settings))
     espalier::preload::complain("blocks are padded as without variables: ", wrong);
   if (settings.stats) {
     last_words.keep();
     counts_at_end.begin();
-    pthread_atfork(nullptr, nullptr, [] { counts_at_end.begin(); });
+    pthread_atfork(nullptr, nullptr, [] {
+      told.clear();
+      counts_at_end.begin();
+    });
   }
-  errno = kept;
   // order: begin (release) -> request (acquire)
   begun.store(beginning::done, std::memory_order_release);
 }
@@ -124,7 +135,10 @@ __attribute__((destructor)) void end_with_library() { say_counts(); }
 
 namespace espalier::preload {
 
-void process_ends(const char*) noexcept { say_counts(); }
+/// Children that were made for another program and did not become it have counted nothing, and say nothing.
+void process_ends(const char*) noexcept {
+  if (told.blocks.load(std::memory_order_relaxed) != 0) say_counts();
+}
 
 }  // namespace espalier::preload
 
@@ -177,7 +191,7 @@ void* memalign(std::size_t align, std::size_t bytes) noexcept {
 
 void* valloc(std::size_t bytes) noexcept {
   const next_malloc* const to = next();
-  return to == nullptr ? from_bootstrap(bytes, page) : to->valloc(bytes);
+  return to == nullptr ? from_bootstrap(bytes, page_bytes) : to->valloc(bytes);
 }
 
 void* pvalloc(std::size_t bytes) noexcept {

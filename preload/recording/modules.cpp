@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
+
+#include "preload/kernel/kept_errno.hpp"
 
 namespace espalier::preload {
 namespace {
@@ -43,9 +44,8 @@ void read_path(const link_map& map, code_module& module) noexcept {
   const std::size_t room = module.path.size() - 1;
   // The executable's own name is empty there. Of a process whose first thread has ended, others know.
   if (map.l_name == nullptr || map.l_name[0] == 0) {
-    const int kept = errno;
+    const kept_errno keep;
     const ssize_t length = readlink("/proc/thread-self/exe", module.path.data(), room);
-    errno = kept;
     module.path[length > 0 ? static_cast<std::size_t>(length) : 0] = 0;
     return;
   }

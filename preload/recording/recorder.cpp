@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 
+#include "preload/kernel/kept_errno.hpp"
 #include "preload/recording/snapshot_writer.hpp"
 #include "preload/recording/text.hpp"
 
@@ -248,7 +248,7 @@ void recorder::finish(const char* moment) noexcept {
 void recorder::write_snapshot(const char* moment) noexcept {
   if (getpid() != process_) return;
   const inside_scope scope;
-  const int kept = errno;
+  const kept_errno keep;
   {
     const futex_guard guard(snapshot_lock_);
     const std::uint32_t number = snapshots_.fetch_add(1, std::memory_order_relaxed);
@@ -257,7 +257,6 @@ void recorder::write_snapshot(const char* moment) noexcept {
     if (file_name(settings_, process_, number, of_child_, name.data(), name.size()))
       snapshot_writer(*this, moment, number).write(name.data());
   }
-  errno = kept;
 }
 
 void recorder::hold_blocks() noexcept {

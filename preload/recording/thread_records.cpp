@@ -6,16 +6,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include "preload/kernel/kept_errno.hpp"
 
 namespace espalier::preload {
 namespace {
 
 bool barrier(int command) noexcept {
-  const int kept = errno;
-  const long failure = syscall(SYS_membarrier, command, 0, 0);
-  errno = kept;
-  return failure == 0;
+  const kept_errno keep;
+  return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
 }  // namespace
@@ -64,7 +62,7 @@ void thread_records::release(thread_record& record) noexcept {
 void thread_records::freeze() noexcept {
   if (!started_) return;
   constexpr timespec moment{0, 20'000};
-  const int kept = errno;
+  const kept_errno keep;
   gate_.lock();
   frozen_.store(true);
   barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
@@ -72,7 +70,6 @@ void thread_records::freeze() noexcept {
     // order: freeze (acquire) -> ~working (release)
     while (each.busy.load(std::memory_order_acquire)) nanosleep(&moment, nullptr);
   });
-  errno = kept;
 }
 
 void thread_records::thaw() noexcept {

@@ -54,6 +54,7 @@ class Figures:
     """What the libraries of a program, and of those that it started, told on standard error; and the rest of it."""
 
     HEAP = re.compile(rb"espalier: heap of process \d+\n((?:  [a-z ]+? +\d+\n){8})")
+    NO_HEAP = re.compile(rb"espalier: heap of process \d+: no figures, it was just changing\n")
     RANDOM = re.compile(rb"espalier: random, process \d+: (\d+) blocks, (\d+) bytes asked for, (\d+) added \(\d+ %\)\n")
     ELISION = re.compile(rb"espalier elide: process \d+: [^\n]*: (\d+) mutexes and sites, (\d+) sections elided, "
                          rb"(\d+) taken, of which (\d+) waited\n")
@@ -63,7 +64,7 @@ class Figures:
         self.heaps = [dict(re.findall(r"  ([a-z ]+?) +(\d+)\n", told.decode())) for told in self.HEAP.findall(stderr)]
         self.paddings = [tuple(map(int, told)) for told in self.RANDOM.findall(stderr)]
         self.elisions = [tuple(map(int, told)) for told in self.ELISION.findall(stderr)]
-        for pattern in (self.HEAP, self.RANDOM, self.ELISION, self.SITES):
+        for pattern in (self.HEAP, self.NO_HEAP, self.RANDOM, self.ELISION, self.SITES):
             stderr = pattern.sub(b"", stderr)
         self.rest = stderr
 

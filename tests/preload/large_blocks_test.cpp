@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "heap_fixture.hpp"
+#include "preload/kernel/page_bytes.hpp"
 
 namespace espalier::preload {
 namespace {

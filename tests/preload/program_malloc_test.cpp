@@ -7,7 +7,9 @@
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "recorded_program.hpp"
@@ -16,8 +18,11 @@ namespace espalier::test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
 
 struct preload_malloc : ::testing::Test {
   outcome run(std::vector<std::string> command, const std::vector<std::string>& variables = {},
@@ -37,8 +42,26 @@ struct preload_malloc : ::testing::Test {
     EXPECT_EQ(ours.output, plain.output);
   }
 
+  /// The processes of which figures were told, once for each time.
+  static std::vector<std::string> told_of(const std::string& output) {
+    const std::string heading = "espalier: heap of process ";
+    std::vector<std::string> processes;
+    for (std::size_t at = output.find(heading); at != std::string::npos; at = output.find(heading, at + 1)) {
+      const std::size_t begin = at + heading.size();
+      processes.push_back(output.substr(begin, output.find_first_not_of("0123456789", begin) - begin));
+    }
+    return processes;
+  }
+
   recorded_programs programs;
 };
+
+/// Ways to end of the program endings that are told of, with the status that comes of each.
+constexpr std::pair<const char*, int> told_endings[] = {
+    {"return", 11}, {"exit", 12},       {"_exit", 13},
+    {"_Exit", 14},  {"quick_exit", 15}, {"error", 16},
+    {"thread", 17}, {"handler", 18},    {"exit_then_at_once", 18},
+    {"vfork", 21}};
 
 const std::vector<std::vector<std::string>> knobs{{},
                                                   {"ESPALIER_MALLOC_PREFAULT=1"},
@@ -125,6 +148,58 @@ TEST_F(preload_malloc, tells_figures_that_add_up) {
 TEST_F(preload_malloc, writes_figures_at_the_end_where_asked) {
   EXPECT_THAT(run({"/bin/ls"}, {"ESPALIER_MALLOC_STATS=1"}).output, HasSubstr("heaps of threads   1\n"));
   EXPECT_EQ(run({"/bin/true"}).output, "");
+}
+
+TEST_F(preload_malloc, writes_them_once_however_the_program_ends) {
+  for (const auto& [how, status] : told_endings) {
+    const outcome ended = run({program("endings"), how}, {"ESPALIER_MALLOC_STATS=1"});
+    EXPECT_EQ(ended.exit_status(), status) << how;
+    EXPECT_THAT(told_of(ended.output), SizeIs(1)) << how << "\n" << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr("heaps of threads ")) << how;
+  }
+  for (const char* const how : {"abort", "terminated"})
+    EXPECT_THAT(told_of(run({program("endings"), how}, {"ESPALIER_MALLOC_STATS=1"}).output), IsEmpty())
+        << how;
+  const outcome became_another = run({program("endings"), "exec"}, {"ESPALIER_MALLOC_STATS=1"});
+  EXPECT_EQ(became_another.exit_status(), 12);
+  EXPECT_THAT(told_of(became_another.output), SizeIs(1)) << became_another.output;
+}
+
+TEST_F(preload_malloc, writes_them_for_each_copy) {
+  const outcome ended = run({program("forks")}, {"ESPALIER_MALLOC_STATS=1"});
+  EXPECT_EQ(ended.exit_status(), 4);
+  const std::vector<std::string> told = told_of(ended.output);
+  EXPECT_THAT(told, SizeIs(9)) << ended.output;
+  EXPECT_THAT(std::set<std::string>(told.begin(), told.end()), SizeIs(9));
+}
+
+TEST_F(preload_malloc, hangs_in_no_handler_that_ends_the_program_inside_it) {
+  for (int i = 0; i < 8; ++i) {
+    const outcome ended = run({program("malloc_handler")}, {"ESPALIER_MALLOC_STATS=1"});
+    EXPECT_EQ(ended.exit_status(), 9) << ended.status;
+    EXPECT_THAT(told_of(ended.output), SizeIs(1)) << ended.output;
+    EXPECT_THAT(ended.output, AnyOf(HasSubstr(": no figures, it was just changing\n"),
+                                    HasSubstr("heaps of threads   1\n")));
+  }
+}
+
+TEST_F(preload_malloc, passes_the_programs_end_on) {
+  for (const std::string how : {"_exit", "_Exit"}) {
+    for (const std::string library : {MALLOC_LIBRARY, ELIDE_LIBRARY, RANDOM_LIBRARY}) {
+      const outcome ended = programs.start({program("endings"), how},
+                                           {{"LD_PRELOAD", library + ":" + program("libending_behind.so")}});
+      EXPECT_THAT(ended.output, HasSubstr("behind: " + how + "\n")) << library;
+    }
+  }
+  // Whoever says nothing himself lets others.
+  for (const auto& [how, status] : told_endings) {
+    for (const std::string both : {ELIDE_LIBRARY ":" MALLOC_LIBRARY, MALLOC_LIBRARY ":" ELIDE_LIBRARY}) {
+      const outcome ended =
+          programs.start({program("endings"), how}, {{"LD_PRELOAD", both}, {"ESPALIER_MALLOC_STATS", "1"}});
+      EXPECT_EQ(ended.exit_status(), status) << how;
+      EXPECT_THAT(told_of(ended.output), SizeIs(1)) << how;
+    }
+  }
 }
 
 TEST_F(preload_malloc, names_a_wrong_variable_and_goes_on) {

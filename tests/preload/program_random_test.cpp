@@ -217,12 +217,25 @@ TEST_F(preload_random, frees_by_size_what_is_larger_than_the_program_knows) {
 }
 
 TEST_F(preload_random, tells_it_once_however_the_program_ends) {
-  for (const char* const how : {"return", "exit", "_exit", "_Exit", "quick_exit"}) {
+  for (const char* const how :
+       {"return", "exit", "_exit", "_Exit", "quick_exit", "handler", "vfork", "idle_copy"}) {
     const std::string told = run({program("endings"), how}, {{"STATS", "1"}}).output;
     const std::size_t at = told.find("espalier: random, process");
     EXPECT_NE(at, std::string::npos) << how;
     EXPECT_EQ(told.find("espalier: random", at + 1), std::string::npos) << how;
   }
+}
+
+TEST_F(preload_random, tells_of_each_copy_what_it_did) {
+  const outcome ended = run({program("forks")}, {{"STATS", "1"}});
+  EXPECT_EQ(ended.exit_status(), 4);
+  std::istringstream in(ended.output);
+  int copies = 0;
+  int all = 0;
+  for (std::string line; std::getline(in, line); ++all)
+    copies += line.find(": 1 blocks, 2000 bytes asked for, ") != std::string::npos;
+  EXPECT_EQ(copies, 8) << ended.output;
+  EXPECT_EQ(all, 9) << ended.output;
 }
 
 TEST_F(preload_random, stands_before_other_allocators) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "heap_fixture.hpp"
+#include "preload/kernel/page_bytes.hpp"
 #include "support/sanitizers.hpp"
 
 namespace espalier::preload {

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -21,6 +22,7 @@
 
 #include "espalier/workload/random.hpp"
 #include "heap_fixture.hpp"
+#include "preload/kernel/page_bytes.hpp"
 #include "support/on_threads.hpp"
 
 namespace espalier::preload {
@@ -636,6 +638,25 @@ TEST_F(preload_thread_heap, of_a_thread_that_a_child_lacks_is_adopted) {
   heaps.after_fork_in_child(&mine);
   EXPECT_EQ(heaps.adopt(), theirs);
   EXPECT_NE(heaps.adopt(), &mine);
+}
+
+TEST_F(preload_thread_heap, counts_soon_or_not_at_all) {
+  void* const block = allocate(mine, 300'000);
+  thread_heaps::figures all;
+  heaps.before_fork();
+  errno = 4321;
+  EXPECT_FALSE(heaps.count_soon(all)) << "all locks are held";
+  heaps.after_fork_in_parent();
+  heaps.commons().spans.lock().lock();
+  EXPECT_FALSE(heaps.count_soon(all)) << "one of them is";
+  heaps.commons().spans.lock().unlock();
+  EXPECT_EQ(errno, 4321);
+  EXPECT_EQ(all.heaps, 0U);
+  ASSERT_TRUE(heaps.count_soon(all)) << "none is left locked";
+  EXPECT_EQ(all.heaps, 1U);
+  EXPECT_EQ(all.large_blocks, 1U);
+  EXPECT_EQ(all.used_bytes, heaps.count().used_bytes);
+  give_back(mine, block);
 }
 
 // What is no block.

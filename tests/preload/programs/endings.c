@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "expect.h"
@@ -27,6 +28,22 @@ static void end_first_thread(void) {
   pthread_exit(NULL);
 }
 
+static void end_in_handler(int number) {
+  (void)number;
+  _exit(18);
+}
+/* Shares our memory, and is not the end of us. */
+static pid_t vfork_and_end(void) {
+  const pid_t child = vfork();
+  if (child == 0) _exit(20);
+  return child;
+}
+static int status_of(pid_t child) {
+  int status = 0;
+  EXPECT(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
 int main(int count, char** arguments) {
   const char* how = count > 1 ? arguments[1] : "";
   keep();
@@ -41,6 +58,24 @@ int main(int count, char** arguments) {
   if (strcmp(how, "quick_exit") == 0) quick_exit(15);
   if (strcmp(how, "error") == 0) error(16, 0, "ends inside the C library");
   if (strcmp(how, "thread") == 0) end_first_thread();
+  if (strcmp(how, "handler") == 0) {
+    signal(SIGUSR1, end_in_handler);
+    raise(SIGUSR1);
+  }
+  if (strcmp(how, "exit_then_at_once") == 0) {
+    atexit((void (*)(void))end_in_handler);
+    exit(19);
+  }
+  if (strcmp(how, "vfork") == 0) {
+    EXPECT(status_of(vfork_and_end()) == 20);
+    _exit(21);
+  }
+  if (strcmp(how, "idle_copy") == 0) {
+    const pid_t copy = fork();
+    if (copy == 0) _exit(22);
+    EXPECT(status_of(copy) == 22);
+    return 23;
+  }
   if (strcmp(how, "abort") == 0) abort();
   if (strcmp(how, "terminated") == 0) raise(SIGTERM);
   if (strcmp(how, "exec") == 0) execl(arguments[0], arguments[0], "exit", (char*)NULL);

@@ -1,0 +1,29 @@
+/* Ends in a signal handler, most likely while what it interrupted has the heap's locks. */
+#include <malloc.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "expect.h"
+
+static void end(int number) {
+  (void)number;
+  _exit(9);
+}
+
+int main(void) {
+  /* If it hangs. */
+  alarm(60);
+  signal(SIGPROF, end);
+  const struct itimerval soon = {{0, 0}, {0, 3000}};
+  EXPECT(setitimer(ITIMER_PROF, &soon, NULL) == 0);
+  /* Every second one is kept, so that the system is asked for each of the others by itself. */
+  enum { blocks = 128 };
+  void* all[blocks];
+  for (int i = 0; i < blocks; ++i) EXPECT((all[i] = malloc(200000)) != NULL);
+  for (;;) {
+    for (int i = 0; i < blocks; i += 2) free(all[i]);
+    malloc_trim(0);
+    for (int i = 0; i < blocks; i += 2) EXPECT((all[i] = malloc(200000)) != NULL);
+  }
+}
