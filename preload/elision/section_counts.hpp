@@ -19,8 +19,9 @@ struct counted_section {
   std::uint64_t waited;  ///< of these, the mutex was not free at once
 };
 
-/// Counts by mutex and call site, in stripes: threads add to different lines as far as there are stripes. Nothing
-/// is counted before start(). Constant-initialised, never destroyed.
+/// Counts by mutex and call site, in stripes: threads add to different lines as far as there are stripes. What has counts
+/// is in a list, so that who sums them up touches nothing else. Nothing is counted before start(). Constant-initialised,
+/// never destroyed.
 class section_counts {
  public:
   static constexpr std::size_t most_sections = 1024;
@@ -38,7 +39,7 @@ class section_counts {
 
   /// Maps the memory; false where it is refused, and nothing is counted.
   bool start() noexcept;
-  [[nodiscard]] bool counting() const noexcept { return stripes_ != nullptr; }
+  [[nodiscard]] bool counting() const noexcept { return table_ != nullptr; }
 
   /// Where this mutex and site are counted; a place for the rest is shared by those that come when the table is
   /// full. `key` is theirs. Constant time.
@@ -48,7 +49,9 @@ class section_counts {
   void add(index at, unsigned stripe, std::size_t event) noexcept {
     if (at == nowhere) return;
     // relaxed: a sum has no order.
-    stripes_[stripe % stripes].of[at].sums[event].fetch_add(1, std::memory_order_relaxed);
+    std::atomic<std::uint64_t>& sum = table_->of_stripe[stripe % stripes][at].sums[event];
+    if (sum.fetch_add(1, std::memory_order_relaxed) == 0) [[unlikely]]
+      enlist(at, stripe % stripes);
   }
   void add(index at, unsigned stripe, elision_event event) noexcept {
     add(at, stripe, static_cast<std::size_t>(event));
@@ -58,20 +61,17 @@ class section_counts {
   template <class Visitor>
   void for_each(Visitor&& visit) const {
     if (!counting()) return;
-    for (index at = 0; at <= most_sections; ++at) {
-      const counted_section sums = sum(at);
-      if (sums.elided.sections() + sums.elided.attempts() + sums.taken != 0) visit(sums);
+    for (index at = first(); at != end_of_list; at = table_->names[at].after - 1) {
+      if (at != most_sections) visit(sum(at));
     }
+    if (table_->names[most_sections].stripes.load(std::memory_order_relaxed) != 0) visit(sum(most_sections));
   }
 
   /// Whether there is a section with a count.
-  [[nodiscard]] bool counted() const noexcept {
-    bool any = false;
-    for_each([&](const counted_section&) { any = true; });
-    return any;
-  }
+  [[nodiscard]] bool counted() const noexcept { return counting() && first() != end_of_list; }
 
-  /// Everything is 0 again, as in a child of fork().
+  /// Everything is 0 again, as in a child of fork(). Nothing is left to do there where the kernel hands children zeroed
+  /// memory instead of this; otherwise time is linear in what has counts. Nobody counts meanwhile.
   void clear() noexcept;
 
  private:
@@ -83,19 +83,32 @@ class section_counts {
     std::atomic<std::uint64_t> key;  // 0 while free; never changes after that
     std::atomic<std::uintptr_t> mutex;
     std::atomic<std::uintptr_t> site;
+    std::atomic<std::uint32_t> stripes;  // a bit for each in which something is counted
+    std::uint32_t after;                 // in the list, by one more than its index: 0 for none
   };
   struct alignas(128) counters {
     std::array<std::atomic<std::uint64_t>, events> sums;
   };
-  struct stripe_counters {
-    std::array<counters, most_sections + 1> of;
+  /// All zero at first, and in a child for which the kernel has wiped it.
+  struct table {
+    std::atomic<bool> begun;
+    std::atomic<std::uint32_t> latest;  // as in name::after
+    std::array<name, most_sections + 1> names;
+    std::array<std::array<counters, most_sections + 1>, stripes> of_stripe;
   };
+  static constexpr index end_of_list = ~index{0};
 
+  [[nodiscard]] index first() const noexcept {
+    // order: first (acquire) -> enlist (release)
+    return table_->latest.load(std::memory_order_acquire) - 1;
+  }
+  void enlist(index at, std::size_t stripe) noexcept;
+  template <class Visitor>
+  void for_each_stripe_of(index at, Visitor&& visit) const noexcept;
   [[nodiscard]] counted_section sum(index at) const noexcept;
 
   memory_budget& budget_;
-  name* names_ = nullptr;
-  stripe_counters* stripes_ = nullptr;
+  table* table_ = nullptr;
 };
 
 }  // namespace espalier::preload

@@ -1,6 +1,8 @@
 #include "preload/elision/section_counts.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <map>
@@ -56,6 +58,60 @@ TEST_F(counts_of_sections, are_kept_by_mutex_and_site) {
   EXPECT_EQ((all[{64, 2}].waited), 1U);
   counts.clear();
   counts.for_each([](const counted_section&) { FAIL() << "a count is left"; });
+}
+
+TEST_F(counts_of_sections, are_nothing_and_then_its_own_in_a_child) {
+  ASSERT_TRUE(counts.start());
+  counts.add(place(64, 1), 1, section_counts::taken);
+  counts.add(place(64, 2), 2, section_counts::taken);
+  counts.add(section_counts::most_sections, 3, section_counts::taken);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    counts.clear();
+    if (counts.counted()) _exit(1);
+    counts.for_each([](const counted_section&) { _exit(2); });
+    for (int i = 0; i < 3; ++i) counts.add(place(64, 2), 5, section_counts::taken);
+    int seen = 0;
+    counts.for_each([&](const counted_section& one) {
+      ++seen;
+      if (one.mutex != 64 || one.site != 2 || one.taken != 3) _exit(3);
+    });
+    if (seen != 1) _exit(4);
+    // A second time there is something to be cleared.
+    counts.clear();
+    _exit(counts.counted() ? 6 : 5);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 5);
+  std::uint64_t sum = 0;
+  counts.for_each([&](const counted_section& one) { sum += one.taken; });
+  EXPECT_EQ(sum, 3U) << "the parent's are its own";
+}
+
+TEST_F(counts_of_sections, may_begin_anew_as_often_as_one_likes) {
+  ASSERT_TRUE(counts.start());
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    for (std::uintptr_t m = 1; m <= 50; ++m) {
+      for (std::uint64_t i = 0; i < round; ++i)
+        counts.add(place(64 * m, round), static_cast<unsigned>(m + i), elision_event::commit);
+    }
+    counts.add(section_counts::most_sections, 4, section_counts::taken);
+    std::uint64_t places = 0;
+    std::uintptr_t last = 1;
+    counts.for_each([&](const counted_section& one) {
+      ++places;
+      last = one.mutex;
+      EXPECT_EQ((one.elided.of(elision_event::commit)), one.mutex == 0 ? 0 : round);
+    });
+    EXPECT_EQ(places, 51U);
+    EXPECT_EQ(last, 0U) << "the rest comes last";
+    counts.clear();
+    EXPECT_FALSE(counts.counted());
+    counts.for_each([](const counted_section&) { FAIL() << "a count is left"; });
+  }
 }
 
 TEST_F(counts_of_sections, lose_nothing_where_threads_share_stripes_and_places) {
