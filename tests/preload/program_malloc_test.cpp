@@ -145,6 +145,11 @@ TEST_F(preload_malloc, tells_figures_that_add_up) {
               AllOf(HasSubstr("espalier: heap of process"), HasSubstr("large blocks       0\n")));
 }
 
+TEST_F(preload_malloc, tells_narrow_figures_that_stop_at_their_most) {
+  const outcome told = run({program("malloc_mallinfo")});
+  EXPECT_EQ(told.exit_status(), 0) << told.output;
+}
+
 TEST_F(preload_malloc, writes_figures_at_the_end_where_asked) {
   EXPECT_THAT(run({"/bin/ls"}, {"ESPALIER_MALLOC_STATS=1"}).output, HasSubstr("heaps of threads   1\n"));
   EXPECT_EQ(run({"/bin/true"}).output, "");

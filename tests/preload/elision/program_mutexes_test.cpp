@@ -146,6 +146,17 @@ TEST_F(elided_program, sections_are_elided_where_there_are_transactions) {
   EXPECT_GT(of_sites_in(mutexes).commits, 0U) << counted();
 }
 
+TEST_F(elided_program, mutexes_are_ours_where_the_c_library_elides_its_own) {
+  // Without transactions it does not, and says nothing.
+  const std::string eliding_itself = "GLIBC_TUNABLES=glibc.elision.enable=1 ";
+  expect_the_same(eliding_itself + PROGRAMS_FOLDER "/shared_mutex");
+  const outcome waited = run_eliding("", eliding_itself + waiting);
+  EXPECT_EQ(waited.status, 0) << waited.output;
+  const outcome ended = run_eliding(counts() + " ESPALIER_ELIDE_POLICY=tts", eliding_itself + mutexes);
+  EXPECT_EQ(ended.output, "all is as it should be\n");
+  EXPECT_GE(of_sites_in(mutexes).taken, 24'000U) << "of the exclusion alone, all by us";
+}
+
 TEST_F(elided_program, mutexes_are_as_they_were_where_there_are_transactions) {
   if (!hw::rtm::available()) GTEST_SKIP() << "no RTM: " << hw::rtm::probe().reason;
   // Often, for what commits is a matter of chance.
