@@ -138,10 +138,13 @@ static_assert(offsetof(span, regions) == sizeof(region) && sizeof(span) <= regio
 
 /// What is known of the region in which an address of a span lies. Of the span's first 256 KiB it is the span
 /// itself: nobody's, whatever is asked.
+[[nodiscard]] inline region* region_of(std::size_t unit, const void* address) noexcept {
+  const std::size_t in_span = reinterpret_cast<std::uintptr_t>(address) & (span::bytes - 1);
+  return reinterpret_cast<region*>((unit << address_registry::unit_bits) +
+                                   in_span / region_bytes * sizeof(region));
+}
 [[nodiscard]] inline region* region_of(const void* address) noexcept {
-  const auto at = reinterpret_cast<std::uintptr_t>(address);
-  return reinterpret_cast<region*>((at & ~(span::bytes - 1)) +
-                                   (at & (span::bytes - 1)) / region_bytes * sizeof(region));
+  return region_of(reinterpret_cast<std::uintptr_t>(address) >> address_registry::unit_bits, address);
 }
 
 }  // namespace espalier::preload

@@ -279,10 +279,12 @@ void thread_heap::heard_of(region& r) noexcept {
   }
 }
 
+void thread_heap::came_twice(const void* block) noexcept { misused(given_twice, block); }
+
 void thread_heap::counted_down(region& r) noexcept {
   const at_work now(*this);
   // A current region is counted itself: only a block that came back twice takes that away.
-  if (r.state == region_state::current || r.free->next == r.free) misused(given_twice, r.free);
+  if (r.state == region_state::current) came_twice(r.free);
   if (r.state == region_state::full) {
     r.count = r.hidden;
     r.hidden = 0;
@@ -379,7 +381,7 @@ void thread_heap::deallocate(void* block) noexcept {
   }
   std::byte* const start = start_in(r, block);
   if (r.owner != this) return give_back_remotely(r, start);
-  if (start >= r.fresh || start == static_cast<void*>(r.free)) misused(given_twice, block);
+  if (start >= r.fresh) came_twice(block);
   push(r, start);
 }
 

@@ -58,9 +58,10 @@ class thread_heap {
   /// Gives a block back if it is of one of this heap's plain regions; false where deallocate() is to be asked.
   [[nodiscard]] __attribute__((always_inline)) bool deallocate_quickly(const address_registry& registry,
                                                                        void* block) noexcept {
-    if (registry.of(block) != address_registry::span) [[unlikely]]
+    const std::size_t unit = address_registry::unit_of(block);
+    if (registry.of_unit(unit) != address_registry::span) [[unlikely]]
       return false;
-    region& r = *region_of(block);
+    region& r = *region_of(unit, block);
     if (r.quick_owner != this) [[unlikely]]
       return false;
     push(r, block);
@@ -74,8 +75,8 @@ class thread_heap {
   [[nodiscard]] void* allocate_zeroed(std::size_t bytes) noexcept;
 
   /// Any block of any heap with these commons. Null, and what another allocator handed out, is ignored. What is
-  /// recognised as no block ends the program (misused()): of blocks given back twice, those that leave more given back
-  /// than were handed out.
+  /// recognised as no block ends the program (misused()): of blocks given back twice, those that come twice running, and
+  /// those that leave more given back than were handed out.
   void deallocate(void* block) noexcept;
 
   /// The block with its contents, grown or shrunk, maybe elsewhere. Null with nothing changed. Neither `old` is null
@@ -124,7 +125,11 @@ class thread_heap {
   }
   __attribute__((always_inline)) void push(region& r, void* block) noexcept {
     auto* const freed = static_cast<free_block*>(block);
-    freed->next = r.free;
+    free_block* const before = r.free;
+    // The one that came last, again. Others that are free would have to be looked for.
+    if (freed == before) [[unlikely]]
+      came_twice(block);
+    freed->next = before;
     // A copy of the process may be made between any two instructions: the list is whole at each.
     std::atomic_signal_fence(std::memory_order_release);
     r.free = freed;
@@ -140,6 +145,7 @@ class thread_heap {
   void* allocate_of(class_regions& of, std::size_t size_class, region_use use, bool& zeroed) noexcept;
   void* allocate(std::size_t bytes, bool& zeroed) noexcept;
 
+  [[noreturn]] static void came_twice(const void* block) noexcept;
   void counted_down(region& r) noexcept;
   void link(region& r) noexcept;
   void unlink(region& r) noexcept;

@@ -133,6 +133,7 @@ TEST_F(preload_malloc, says_what_was_given_back_wrongly_and_ends) {
   ends("inside", "espalier: free(): invalid pointer 0x");
   ends("twice", "espalier: free(): given back twice, or never handed out: 0x");
   ends("small_twice", "espalier: free(): given back twice, or never handed out: 0x");
+  ends("small_twice_running", "espalier: free(): given back twice, or never handed out: 0x");
   const outcome goes_on = run({program("malloc_misuse"), "foreign"});
   EXPECT_EQ(goes_on.exit_status(), 3) << goes_on.output;
   EXPECT_EQ(goes_on.output, "");

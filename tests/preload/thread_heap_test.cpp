@@ -680,6 +680,71 @@ TEST_F(preload_thread_heap_death, of_a_block_that_was_never_handed_out) {
   EXPECT_DEATH(mine.deallocate(region_of(aligned)->first - 16), "invalid pointer");
 }
 
+TEST_F(preload_thread_heap_death, of_a_block_twice_running) {
+  for (const std::size_t bytes : {16U, 700U, 5000U}) {
+    std::array<void*, 5> blocks{};
+    for (void*& b : blocks) b = allocate(mine, bytes);
+    give_back(mine, blocks[3]);
+    EXPECT_DEATH(
+        {
+          give_back(mine, blocks[1]);
+          give_back(mine, blocks[1]);
+        },
+        "given back twice, or never handed out: 0x");
+    // In a region that has nothing else to give out.
+    std::vector<void*> more;
+    do {
+      more.push_back(allocate(mine, bytes));
+    } while (region_of(more.back()) == region_of(blocks[0]));
+    EXPECT_DEATH(
+        {
+          give_back(mine, blocks[1]);
+          give_back(mine, blocks[1]);
+        },
+        "given back twice");
+    give_back(mine, blocks[1]);
+    EXPECT_DEATH(mine.deallocate(blocks[1]), "given back twice") << "by the longer path";
+  }
+  std::array<void*, 2> aligned{};
+  for (void*& b : aligned) b = mine.allocate_aligned(700, 256);
+  EXPECT_DEATH(
+      {
+        give_back(mine, aligned[0]);
+        give_back(mine, aligned[0]);
+      },
+      "given back twice");
+}
+
+TEST_F(preload_thread_heap, takes_blocks_back_again_that_it_handed_out_again) {
+  std::array<void*, 3> blocks{};
+  for (void*& b : blocks) b = allocate(mine, 700);
+  for (int i = 0; i < 3; ++i) {
+    give_back(mine, blocks[0]);
+    EXPECT_EQ(allocate(mine, 700), blocks[0]);
+    // The last of a list that was, in an empty one.
+    give_back(mine, blocks[0]);
+    give_back(mine, blocks[1]);
+    EXPECT_EQ(allocate(mine, 700), blocks[1]);
+    EXPECT_EQ(allocate(mine, 700), blocks[0]);
+  }
+  for (void* const b : blocks) give_back(mine, b);
+  mine.give_back_empty();
+  EXPECT_EQ(heaps.count().regions, 0U);
+}
+
+TEST_F(preload_thread_heap, knows_addresses_that_nobody_gives_unasked) {
+  // Above what the kernel gives unasked, in the same place of its unit as a region of ours.
+  void* const block = allocate(mine, 700);
+  void* const high = reinterpret_cast<void*>(address(block) | std::uintptr_t{1} << 47U);
+  EXPECT_EQ(test_registry.of(high), address_registry::foreign);
+  EXPECT_EQ(test_registry.of(block), address_registry::span);
+  EXPECT_EQ(usable(high), 0U);
+  // In a unit in which we have nothing: other allocators' blocks are left alone.
+  give_back(mine, reinterpret_cast<void*>(~std::uintptr_t{0}));
+  give_back(mine, reinterpret_cast<void*>(std::uintptr_t{1} << 47U | std::uintptr_t{1} << 20U));
+  give_back(mine, block);
+}
+
 TEST_F(preload_thread_heap_death, of_blocks_of_which_more_come_back_than_were_handed_out) {
   void* const only = allocate(mine, 700);
   EXPECT_DEATH(

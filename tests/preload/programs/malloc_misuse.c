@@ -19,6 +19,14 @@ int main(int count, char** arguments) {
     free(small);
     free(small);
   }
+  if (strcmp(how, "small_twice_running") == 0) {
+    /* One of many. */
+    char* volatile many[50];
+    for (int i = 0; i < 50; ++i) many[i] = malloc(48);
+    free(many[20]);
+    free(many[7]);
+    free(many[7]);
+  }
   if (strcmp(how, "foreign") == 0) {
     /* Nobody's: ignored, and the program goes on. */
     static char none[64];
