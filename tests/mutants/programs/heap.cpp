@@ -153,26 +153,56 @@ void regions_emptied(sim::scene& s) {
   });
 }
 
-/// Somebody is about to tell of a full region for so long that its owner uses it again, and gives it back empty.
-void told_of_late(sim::scene& s) {
+void wait_until(const std::atomic<bool>& happened) {
+  while (!happened) sim::wait_for_others();
+}
+
+/// What gives another's block back, but that it stops before it tells.
+region& pushed_untold(const marked& block) {
+  block.check();
+  region& r = *region_of(block.at);
+  const pushed_blocks before(r.remote.load());
+  sim::require(before.tells() && before.count() == 0, "the owner does not ask to be told");
+  static_cast<free_block*>(block.at)->next = nullptr;
+  r.remote.store(before.with(address(block.at) & (region_bytes - 1)));
+  return r;
+}
+
+/// Somebody is about to tell of a full region for so long that its owner uses it again, and gives it back empty. Where
+/// schedules decide how long that is, few have it so; `for_sure` has each.
+void told_of_late(sim::scene& s, bool for_sure) {
   auto& all = s.make<tested_heaps>();
   auto& held = s.make<held_blocks>();
   thread_heap& mine = *all.heaps.adopt();
   thread_heap& theirs = *all.heaps.adopt();
+  auto& pushed = s.make<std::atomic<bool>>(false);
+  auto& emptied = s.make<std::atomic<bool>>(false);
+  auto& told = s.make<std::atomic<bool>>(false);
   auto& ended = s.make<std::atomic<int>>(0);
   const marked small = allocate(mine, 40);
   give_back(mine, allocate(mine, 40));
   for (std::size_t i = 0; i <= of_region; ++i) held.of[i == 0 ? 1 : 0].push_back(allocate(mine, wide));
-  s.thread("other", [&] {
-    give_back(theirs, held.of[1].front());
+  s.thread("other", [&, for_sure] {
+    if (for_sure) {
+      region& r = pushed_untold(held.of[1].front());
+      pushed = true;
+      wait_until(emptied);
+      mine.tell(r);
+      told = true;
+    } else {
+      give_back(theirs, held.of[1].front());
+    }
     ++ended;
   });
-  s.thread("owner", [&] {
+  s.thread("owner", [&, for_sure] {
+    if (for_sure) wait_until(pushed);
     // The full region has room, is used up, and then empty; and others take what it was.
     give_back(mine, held.of[0].front());
     for (std::size_t i = 0; i < of_region + 3; ++i) held.of[2].push_back(allocate(mine, wide));
     for (std::size_t i = 1; i < held.of[0].size(); ++i) give_back(mine, held.of[0][i]);
     for (const marked& block : held.of[2]) give_back(mine, block);
+    emptied = true;
+    if (for_sure) wait_until(told);
     // Long enough to be told in.
     for (int i = 0; i < 60; ++i) give_back(mine, allocate(mine, 40));
     mine.give_back_empty();
@@ -339,9 +369,10 @@ void as_asked_for(sim::scene& s) {
 round_result explore_all(const round_options& options) {
   scenes all(options);
   all.run("as asked for", as_asked_for, {.step_budget = 2'000'000}, 0.02);
+  all.run("told of late for sure", [](sim::scene& s) { told_of_late(s, true); }, {}, 0.05);
   all.run("blocks of others", blocks_of_others);
   all.run("regions emptied", regions_emptied);
-  all.run("told of late", told_of_late);
+  all.run("told of late", [](sim::scene& s) { told_of_late(s, false); });
   all.run("heaps handed on", heaps_handed_on);
   all.run("large blocks beside", large_blocks_beside);
   all.run("copies of the process", copies_of_the_process);
