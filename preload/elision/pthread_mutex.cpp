@@ -75,6 +75,7 @@ stage start() noexcept {
     if (settings.counting()) {
       words_at_end.keep();
       if (!counts.start()) say("no memory to count in");
+      counts.wipe_in_children();
     }
     report_at_end.begin();
     follow_policy();

@@ -10,12 +10,15 @@ bool section_counts::start() noexcept {
   table_ = budget_.map_array<table>(1);
   if (table_ == nullptr) return false;
   table_->begun.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+void section_counts::wipe_in_children() noexcept {
 #if defined(MADV_WIPEONFORK)
   const kept_errno keep;
   // Where the kernel has no such thing, clear() finds the table as it was.
-  static_cast<void>(madvise(table_, sizeof *table_, MADV_WIPEONFORK));
+  if (counting()) static_cast<void>(madvise(table_, sizeof *table_, MADV_WIPEONFORK));
 #endif
-  return true;
 }
 
 section_counts::index section_counts::find(std::uint64_t key, std::uintptr_t mutex,

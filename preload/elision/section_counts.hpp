@@ -39,6 +39,9 @@ class section_counts {
 
   /// Maps the memory; false where it is refused, and nothing is counted.
   bool start() noexcept;
+  /// Has the kernel hand children of fork() zeroed memory instead of all this, where it can: clear() has then nothing to do
+  /// there. Behind start().
+  void wipe_in_children() noexcept;
   [[nodiscard]] bool counting() const noexcept { return table_ != nullptr; }
 
   /// Where this mutex and site are counted; a place for the rest is shared by those that come when the table is
@@ -70,8 +73,7 @@ class section_counts {
   /// Whether there is a section with a count.
   [[nodiscard]] bool counted() const noexcept { return counting() && first() != end_of_list; }
 
-  /// Everything is 0 again, as in a child of fork(). Nothing is left to do there where the kernel hands children zeroed
-  /// memory instead of this; otherwise time is linear in what has counts. Nobody counts meanwhile.
+  /// Everything is 0 again, as it must be in a child of fork(). Linear in what has counts. Nobody counts meanwhile.
   void clear() noexcept;
 
  private:

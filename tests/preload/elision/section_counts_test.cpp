@@ -1,9 +1,8 @@
 #include "preload/elision/section_counts.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -11,6 +10,7 @@
 
 #include "preload/elision/learned_sites.hpp"
 #include "support/on_threads.hpp"
+#include "support/reexecute.hpp"
 
 namespace espalier::preload {
 namespace {
@@ -60,35 +60,47 @@ TEST_F(counts_of_sections, are_kept_by_mutex_and_site) {
   counts.for_each([](const counted_section&) { FAIL() << "a count is left"; });
 }
 
-TEST_F(counts_of_sections, are_nothing_and_then_its_own_in_a_child) {
-  ASSERT_TRUE(counts.start());
-  counts.add(place(64, 1), 1, section_counts::taken);
-  counts.add(place(64, 2), 2, section_counts::taken);
+/// By whoever makes it so: the kernel, or clear() itself.
+void expect_to_be_a_childs_own(section_counts& counts) {
+  const auto place = [&](std::uintptr_t site) { return counts.find(section_key(64, site), 64, site); };
+  for (const std::uintptr_t site : {1U, 2U})
+    counts.add(place(site), static_cast<unsigned>(site), section_counts::taken);
   counts.add(section_counts::most_sections, 3, section_counts::taken);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    counts.clear();
-    if (counts.counted()) _exit(1);
-    counts.for_each([](const counted_section&) { _exit(2); });
-    for (int i = 0; i < 3; ++i) counts.add(place(64, 2), 5, section_counts::taken);
-    int seen = 0;
-    counts.for_each([&](const counted_section& one) {
-      ++seen;
-      if (one.mutex != 64 || one.site != 2 || one.taken != 3) _exit(3);
-    });
-    if (seen != 1) _exit(4);
-    // A second time there is something to be cleared.
-    counts.clear();
-    _exit(counts.counted() ? 6 : 5);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 5);
+  EXPECT_EQ(test::in_forked_child([&] {
+              counts.clear();
+              if (counts.counted()) return 1;
+              int seen = 0;
+              counts.for_each([&](const counted_section&) { ++seen; });
+              if (seen != 0) return 2;
+              for (int i = 0; i < 3; ++i) counts.add(place(2), 5, section_counts::taken);
+              bool right = true;
+              counts.for_each([&](const counted_section& one) {
+                ++seen;
+                right &= one.mutex == 64 && one.site == 2 && one.taken == 3;
+              });
+              if (seen != 1 || !right) return 3;
+              // A second time there is something to be cleared.
+              counts.clear();
+              return counts.counted() ? 4 : 0;
+            }),
+            0);
   std::uint64_t sum = 0;
   counts.for_each([&](const counted_section& one) { sum += one.taken; });
   EXPECT_EQ(sum, 3U) << "the parent's are its own";
+}
+
+TEST_F(counts_of_sections, are_a_childs_own) {
+  ASSERT_TRUE(counts.start());
+  expect_to_be_a_childs_own(counts);
+}
+
+TEST_F(counts_of_sections, are_a_childs_own_where_the_kernel_wipes_its_parents) {
+  counts.wipe_in_children();
+  ASSERT_TRUE(counts.start());
+  errno = 4321;
+  counts.wipe_in_children();
+  EXPECT_EQ(errno, 4321);
+  expect_to_be_a_childs_own(counts);
 }
 
 TEST_F(counts_of_sections, may_begin_anew_as_often_as_one_likes) {

@@ -12,4 +12,8 @@
     }                                                                  \
   } while (0)
 
+#ifdef __clang__
+#define APART __attribute__((noinline))
+#else
 #define APART __attribute__((noinline, noclone))
+#endif
