@@ -64,8 +64,11 @@ class section_counts {
   template <class Visitor>
   void for_each(Visitor&& visit) const {
     if (!counting()) return;
-    for (index at = first(); at != end_of_list; at = table_->names[at].after - 1) {
+    index at = first();
+    // In a copy that a signal handler made in the middle of enlist(), the list may be a ring.
+    for (std::size_t most = most_sections + 1; most != 0 && at != end_of_list; --most) {
       if (at != most_sections) visit(sum(at));
+      at = table_->names[at].after - 1;
     }
     if (table_->names[most_sections].stripes.load(std::memory_order_relaxed) != 0) visit(sum(most_sections));
   }
