@@ -13,7 +13,6 @@
 namespace espalier::test {
 namespace {
 
-using ::testing::EndsWith;
 using ::testing::UnorderedElementsAre;
 
 struct preload_copies : ::testing::Test {

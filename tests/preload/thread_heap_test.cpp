@@ -734,14 +734,18 @@ TEST_F(preload_thread_heap, takes_blocks_back_again_that_it_handed_out_again) {
 
 TEST_F(preload_thread_heap, knows_addresses_that_nobody_gives_unasked) {
   // Above what the kernel gives unasked, in the same place of its unit as a region of ours.
+  constexpr std::uintptr_t above = std::uintptr_t{1} << 47U;
+  const auto at = [](std::uintptr_t place) {
+    return reinterpret_cast<void*>(place);  // NOLINT(performance-no-int-to-ptr)
+  };
   void* const block = allocate(mine, 700);
-  void* const high = reinterpret_cast<void*>(address(block) | std::uintptr_t{1} << 47U);
+  void* const high = at(address(block) | above);
   EXPECT_EQ(test_registry.of(high), address_registry::foreign);
   EXPECT_EQ(test_registry.of(block), address_registry::span);
   EXPECT_EQ(usable(high), 0U);
   // In a unit in which we have nothing: other allocators' blocks are left alone.
-  give_back(mine, reinterpret_cast<void*>(~std::uintptr_t{0}));
-  give_back(mine, reinterpret_cast<void*>(std::uintptr_t{1} << 47U | std::uintptr_t{1} << 20U));
+  give_back(mine, at(~std::uintptr_t{0}));
+  give_back(mine, at(above | std::uintptr_t{1} << 20U));
   give_back(mine, block);
 }
 
