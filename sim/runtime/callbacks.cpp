@@ -13,8 +13,6 @@
 
 namespace espalier::sim {
 
-constinit presence here;
-
 namespace {
 
 [[gnu::noinline]] void announce_slowly(world& w, std::uintptr_t address, std::size_t bytes, access_kind kind,

@@ -71,15 +71,17 @@ struct presence {
   /// Set while memory comes from the simulated heap: in fibers, and while a scene is set up or taken down.
   world* allocating = nullptr;
 };
-extern constinit presence here;
+/// The simulator's alone: a program that named it would have a copy of its own, which nobody looks at.
+[[gnu::visibility("hidden")]] extern constinit presence here;
 
-/// The simulator's own code, called by the program.
+/// The simulator's own code, called by the program. Not inline, so that it is the simulator's switches that
+/// are thrown, whoever throws them; so is program_code.
 class own_code {
  public:
-  own_code() noexcept : saved_(here) { here = {}; }
+  own_code() noexcept;
   own_code(const own_code&) = delete;
   own_code& operator=(const own_code&) = delete;
-  ~own_code() { here = saved_; }
+  ~own_code();
 
   [[nodiscard]] world* running() const noexcept { return saved_.running; }
   [[nodiscard]] world* allocating() const noexcept { return saved_.allocating; }
@@ -91,10 +93,10 @@ class own_code {
 /// The program's code, called by the simulator.
 class program_code {
  public:
-  program_code(world& w, bool announced) noexcept : saved_(here) { here = {announced ? &w : nullptr, &w}; }
+  program_code(world& w, bool announced) noexcept;
   program_code(const program_code&) = delete;
   program_code& operator=(const program_code&) = delete;
-  ~program_code() { here = saved_; }
+  ~program_code();
 
  private:
   presence saved_;

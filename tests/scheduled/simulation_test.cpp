@@ -23,6 +23,7 @@
 #include "sim/machine/presets.hpp"
 #include "sim/machine_fixture.hpp"
 #include "sim/runtime/arena.hpp"
+#include "sim/runtime/world.hpp"
 #include "sim/transactions/simulated_htm.hpp"
 
 namespace {
@@ -227,6 +228,36 @@ TEST(simulation, huge_pages_are_walked_once) {
   EXPECT_EQ(walks(false), 512U);
   EXPECT_EQ(walks(true), 1U);
   EXPECT_EQ(walks(true, false), 512U);
+}
+
+// The simulator's own code.
+
+/// In whatever executable or library it is: main() measures and collects results inside of threads.
+TEST(simulation, own_code_of_a_program_is_not_simulated) {
+  simulation s(tiny_spec(), 1);
+  in_simulation<padded_word> word(s);
+  std::array<bool, 3> in_the_arena{};
+  const auto allocates_in_the_arena = [] {
+    void* const block = ::operator new(100);
+    const bool contained = sim::arena::contains(reinterpret_cast<std::uintptr_t>(block));
+    ::operator delete(block);
+    return contained;
+  };
+  const phase_result r = s.run([&](unsigned) {
+    word->value.fetch_add(1);
+    in_the_arena[0] = allocates_in_the_arena();
+    {
+      const sim::own_code scope;
+      EXPECT_EQ(scope.running(), &s);
+      EXPECT_EQ(scope.allocating(), &s);
+      for (unsigned i = 0; i < 100; ++i) word->value.fetch_add(1);
+      in_the_arena[1] = allocates_in_the_arena();
+    }
+    word->value.fetch_add(1);
+    in_the_arena[2] = allocates_in_the_arena();
+  });
+  EXPECT_EQ(r.total().atomics, 2U);
+  EXPECT_EQ(in_the_arena, (std::array{true, false, true}));
 }
 
 // Transactions.
