@@ -113,7 +113,11 @@ class lines final : public transactional_lines {
 
   hw::transaction_outcome write(std::uint64_t count, std::uint64_t stride) override {
     const hw::transaction_outcome outcome = htm::run([&]() noexcept {
-      for (std::uint64_t i = 0; i < count; ++i) at(i * stride) = i + 1;
+      // In registers: a line that the loop read again and again would keep its way from those that it writes.
+      std::byte* const begin = memory_.data();
+      const std::uint64_t step = stride * hw::cache_line_bytes;
+      const std::uint64_t n = count;
+      for (std::uint64_t i = 0; i < n; ++i) *reinterpret_cast<std::uint64_t*>(begin + i * step) = i + 1;
     });
     if (outcome.committed) {
       for (std::uint64_t i = 0; i < count; ++i) at(i * stride) = 0;

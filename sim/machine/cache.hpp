@@ -10,11 +10,14 @@
 #include <vector>
 
 #include "sim/machine/machine_spec.hpp"
+#include "sim/machine/pseudo_lru.hpp"
 
 namespace espalier::sim {
 
-/// A set is kept in order of use, the latest first and free ways last, so that replacement needs no clock and
-/// a repeated hit compares one word. Line numbers are below line_limit. Every operation is O(ways).
+/// Which line makes room, pseudo_lru says, with trees of so many ways; those of one way are exact LRU order. Then a
+/// set is kept in order of use, the latest first and free ways last, so that replacement needs no clock and a
+/// repeated hit compares one word. Otherwise lines stay in their ways. Free ways are filled first. Line numbers
+/// are below line_limit. Every operation is O(ways).
 class cache {
  public:
   using line_number = std::uint32_t;
@@ -35,12 +38,14 @@ class cache {
     std::uint32_t word_ = free_word;
   };
 
-  explicit cache(const hw::cache_shape& spec)
+  explicit cache(const hw::cache_shape& spec, unsigned tree_ways = 1)
       : sets_(spec.sets),
         ways_(spec.ways),
         slices_(spec.slices),
         mask_((spec.sets & (spec.sets - 1)) == 0 ? spec.sets - 1 : 0),
-        content_(static_cast<std::size_t>(spec.lines())) {}
+        content_(static_cast<std::size_t>(spec.lines())) {
+    if (tree_ways != 1) trees_.emplace(static_cast<std::size_t>(spec.all_sets()), spec.ways, tree_ways);
+  }
 
   unsigned set_of(line_number line) const noexcept {
     const unsigned set = mask_ != 0 ? line & mask_ : line % sets_;
@@ -50,7 +55,11 @@ class cache {
   /// The way that holds the line, now the latest used of its set; null where there is none. The pointer is
   /// valid until the next change of this cache.
   way* use(line_number line) noexcept {
-    way* const set = set_begin(line);
+    const unsigned number = set_of(line);
+    way* const set = begin_of(number);
+    if (trees_) {
+      return use_in_tree(number, line);
+    }
     if (set[0].holds(line)) [[likely]] {
       return set;
     }
@@ -77,17 +86,25 @@ class cache {
 
   /// What insert() would return.
   std::optional<way> victim_for(line_number line) const noexcept {
-    const way last = set_begin(line)[ways_ - 1];
-    return last.is_free() ? std::nullopt : std::optional<way>(last);
+    const unsigned number = set_of(line);
+    const way gone = begin_of(number)[trees_ ? place_in_tree(number) : ways_ - 1];
+    return gone.is_free() ? std::nullopt : std::optional<way>(gone);
   }
 
-  /// Puts in a line that is absent, unmarked; returns the least recently used one that had to go.
+  /// Puts in a line that is absent, unmarked; returns the one that had to go.
   std::optional<way> insert(line_number line) noexcept {
-    way* const set = set_begin(line);
-    const way last = set[ways_ - 1];
-    std::memmove(set + 1, set, (ways_ - 1) * sizeof(way));
-    set[0].word_ = line << 1;
-    return last.is_free() ? std::nullopt : std::optional<way>(last);
+    const unsigned number = set_of(line);
+    way* const set = begin_of(number);
+    const unsigned at = trees_ ? place_in_tree(number) : ways_ - 1;
+    const way gone = set[at];
+    if (trees_) {
+      set[at].word_ = line << 1;
+      trees_->use(number, at);
+    } else {
+      std::memmove(set + 1, set, at * sizeof(way));
+      set[0].word_ = line << 1;
+    }
+    return gone.is_free() ? std::nullopt : std::optional<way>(gone);
   }
 
   /// True where the line was there.
@@ -97,12 +114,19 @@ class cache {
     if (at == ways_) {
       return false;
     }
+    if (trees_) {
+      set[at] = way{};
+      return true;
+    }
     std::memmove(set + at, set + at + 1, (ways_ - 1 - at) * sizeof(way));
     set[ways_ - 1] = way{};
     return true;
   }
 
-  void clear() noexcept { std::fill(content_.begin(), content_.end(), way{}); }
+  void clear() noexcept {
+    std::fill(content_.begin(), content_.end(), way{});
+    if (trees_) trees_->clear();
+  }
 
   /// Calls visitor(const way&) for each line held, in order of the sets.
   template <class Visitor>
@@ -115,9 +139,33 @@ class cache {
   }
 
  private:
-  way* set_begin(line_number line) noexcept { return content_.data() + std::size_t{set_of(line)} * ways_; }
-  const way* set_begin(line_number line) const noexcept {
-    return content_.data() + std::size_t{set_of(line)} * ways_;
+  way* begin_of(unsigned set) noexcept { return content_.data() + std::size_t{set} * ways_; }
+  const way* begin_of(unsigned set) const noexcept { return content_.data() + std::size_t{set} * ways_; }
+  way* set_begin(line_number line) noexcept { return begin_of(set_of(line)); }
+  const way* set_begin(line_number line) const noexcept { return begin_of(set_of(line)); }
+
+  way* use_in_tree(unsigned number, line_number line) noexcept {
+    way* const set = begin_of(number);
+    // What was used latest is so still, and most uses are of that.
+    if (way* const latest = set + trees_->latest(number); latest->holds(line)) [[likely]] {
+      return latest;
+    }
+    const unsigned at = position(set, line);
+    if (at == ways_) {
+      return nullptr;
+    }
+    trees_->use(number, at);
+    return set + at;
+  }
+  /// Where a line that is absent goes.
+  unsigned place_in_tree(unsigned number) const noexcept {
+    const way* const set = begin_of(number);
+    for (unsigned at = 0; at < ways_; ++at) {
+      if (set[at].is_free()) {
+        return at;
+      }
+    }
+    return trees_->victim(number);
   }
   unsigned position(const way* set, line_number line) const noexcept {
     unsigned at = 0;
@@ -132,6 +180,7 @@ class cache {
   unsigned slices_;
   unsigned mask_;  // 0 where the number of sets is no power of two, or is 1
   std::vector<way> content_;
+  std::optional<pseudo_lru> trees_;
 };
 
 }  // namespace espalier::sim

@@ -8,7 +8,7 @@ namespace espalier::sim {
 
 coherence::coherence(const machine_spec& spec, std::uint64_t lines)
     : spec_(spec),
-      l1_(spec.cores(), cache(spec.l1)),
+      l1_(spec.cores(), cache(spec.l1, spec.l1_tree_ways)),
       l2_(spec.cores() / spec.cores_per_l2, cache(spec.l2)),
       llc_(spec.sockets, cache(spec.llc)),
       directory_(lines),
@@ -270,6 +270,9 @@ void coherence::fill_l1(unsigned core, std::uint32_t line, bool writable, counts
   if (writable) {
     l1_[core].find(line)->mark(true);
   }
+  if (victim && victim->marked()) {
+    displaced_.push_back({core, victim->line()});
+  }
   if (!victim || private_has(me, victim->line())) {
     return;
   }
@@ -324,7 +327,10 @@ void coherence::evict_from_llc(unsigned socket, std::uint32_t line, counts& c) {
     const private_cache_set holders = entry.sharers & of_socket_[socket];
     if (!holders.empty()) {
       dirty = dirty || entry.modified;
-      holders.visit([&](unsigned holder) { drop(holder, line); });
+      holders.visit([&](unsigned holder) {
+        note_displaced(holder, line);
+        drop(holder, line);
+      });
       c.back_invalidations += holders.size();
       entry.sharers = entry.sharers.without(holders);
       entry.clear_owner();
@@ -337,6 +343,15 @@ void coherence::drop(unsigned private_cache, std::uint32_t line) {
   l2_[private_cache].remove(line);
   for (unsigned i = 0; i < spec_.cores_per_l2; ++i) {
     l1_[private_cache * spec_.cores_per_l2 + i].remove(line);
+  }
+}
+
+void coherence::note_displaced(unsigned private_cache, std::uint32_t line) {
+  const unsigned first = private_cache * spec_.cores_per_l2;
+  for (unsigned core = first; core < first + spec_.cores_per_l2; ++core) {
+    if (const cache::way* const way = l1_[core].find(line); way != nullptr && way->marked()) {
+      displaced_.push_back({core, line});
+    }
   }
 }
 

@@ -40,6 +40,13 @@ enum class source : std::uint8_t {
   remote_dram
 };
 
+/// A line that a core's L1 had no room for any more, though the core had written it.
+struct displaced_line {
+  unsigned core;
+  std::uint32_t line;
+  bool operator==(const displaced_line&) const = default;
+};
+
 /// How far a write had to reach to make its line writable.
 enum class reach : std::uint8_t { nobody, last_level, socket, sockets };
 
@@ -73,6 +80,10 @@ class coherence {
     return held.entry == nullptr ? access_shared(core, line, write, home(), c) : held;
   }
 
+  /// Those since the last clear, in order. A line that another core took is none of them.
+  const std::vector<displaced_line>& displaced() const noexcept { return displaced_; }
+  void clear_displaced() noexcept { displaced_.clear(); }
+
   bool l1_has(unsigned core, std::uint32_t line) const { return l1_[core].contains(line); }
   bool l2_has(unsigned core, std::uint32_t line) const { return l2_[private_of(core)].contains(line); }
   bool llc_has(unsigned socket, std::uint32_t line) const { return llc_[socket].contains(line); }
@@ -101,6 +112,7 @@ class coherence {
   void fill_llc(unsigned socket, std::uint32_t line, directory_entry& entry, bool dirty, counts& c);
 
   void drop(unsigned private_cache, std::uint32_t line);
+  void note_displaced(unsigned private_cache, std::uint32_t line);
   void drop_from_llc(directory_entry& entry, std::uint32_t line, unsigned socket);
   void forbid_writing(unsigned private_cache, std::uint32_t line);
   void settle_siblings(unsigned core, std::uint32_t line, bool write, counts& c);
@@ -116,6 +128,7 @@ class coherence {
   std::vector<cache> llc_;  // by socket
   std::vector<private_cache_set> of_socket_;
   directory directory_;
+  std::vector<displaced_line> displaced_;
   std::uint64_t lines_;
 };
 

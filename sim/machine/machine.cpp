@@ -99,6 +99,7 @@ machine::machine(const machine_spec& spec, std::uint64_t address_space_bytes)
 std::uint64_t machine::access(unsigned hardware_thread, std::uint64_t now, std::uint64_t address,
                               unsigned bytes, touch kind) {
   require_inside(address, bytes);
+  caches_.clear_displaced();
   if (bytes == 0) {
     return 0;
   }

@@ -22,6 +22,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "sim/machine/coherence.hpp"
@@ -61,6 +62,10 @@ class machine {
   /// the address space. The thread is one of the machine's. O(ways), more where copies are invalidated.
   std::uint64_t access(unsigned hardware_thread, std::uint64_t now, std::uint64_t address, unsigned bytes,
                        touch kind);
+
+  /// Lines that cores had written and their L1s could not keep, because of the last access. What a transaction
+  /// has written must not be among them.
+  std::span<const displaced_line> displaced() const noexcept { return caches_.displaced(); }
 
   /// A full fence: returns the cycles until the thread's stores are visible, and those of the instruction.
   std::uint64_t fence(unsigned hardware_thread, std::uint64_t now);

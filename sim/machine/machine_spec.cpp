@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "sim/machine/pseudo_lru.hpp"
+
 namespace espalier::sim {
 namespace {
 
@@ -25,6 +27,9 @@ void validate(const machine_spec& spec) {
   require(spec.ghz > 0, spec, "ghz must be positive");
   require(is_cache(spec.l1) && is_cache(spec.l2) && is_cache(spec.llc), spec,
           "l1, l2 and llc need at least one set, way and slice");
+  require(
+      pseudo_lru::possible(spec.l1.ways, spec.l1_tree_ways) || spec.l1_tree_ways == 1, spec,
+      "l1_tree_ways must be a power of 2 that divides the L1's ways, with at most 32 ways and 8 trees, or 1");
   // A line written back from the L1 must not push out the line that is being fetched.
   require(spec.l2.ways >= 2, spec, "l2 needs at least 2 ways");
   require(spec.tlb.l1_small.sets > 0 && spec.tlb.l1_small.ways > 0, spec,

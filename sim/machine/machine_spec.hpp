@@ -53,7 +53,8 @@ struct transactional_spec {
 
 /// Sockets are numbered from 0, cores through all sockets, hardware threads through all cores: thread t runs
 /// on core t / threads_per_core. A socket is one last-level cache with one NUMA node of the same number. Caches
-/// replace least recently used lines first; the prefetcher of adjacent lines brings those into the L2.
+/// replace least recently used lines first, but for the L1 where l1_tree_ways says otherwise; the prefetcher of
+/// adjacent lines brings those into the L2.
 struct machine_spec : hw::cache_geometry {
   unsigned sockets = 1;
   unsigned cores_per_socket = 1;
@@ -61,6 +62,8 @@ struct machine_spec : hw::cache_geometry {
   unsigned cores_per_l2 = 1;
   double ghz = 1;
   bool llc_inclusive = true;
+  /// The L1's ways stand in pseudo-LRU trees of so many; 1 is exact LRU order (sim/machine/pseudo_lru.hpp).
+  unsigned l1_tree_ways = 1;
   latency_spec latency{};
   unsigned store_buffer = 32;
   /// The cost of work that does not wait, for each thread of a core with two or more at work.

@@ -146,6 +146,7 @@ machine_spec e5_2650_htm() {
   m.store_buffer = 42;
   // Written lines are tracked in the L1, read ones as far as the L3, which includes the other caches.
   m.transactions = {.write_sets = 64, .write_ways = 8, .read_set_lines = m.llc.lines()};
+  m.l1_tree_ways = 8;
   return m;
 }
 
@@ -179,6 +180,7 @@ machine_spec i7_4770() {
   m.store_buffer = 42;
   m.smt_factor = 1.6;
   m.transactions = {.write_sets = 64, .write_ways = 8, .read_set_lines = m.llc.lines()};
+  m.l1_tree_ways = 8;
   return m;
 }
 
@@ -217,6 +219,7 @@ machine_spec emerald_rapids() {
   // [vm] 768 lines one behind the other commit and 772 never, 12 in one set commit and 14 never. Reads are followed
   // for about as many lines as the L2 has.
   m.transactions = {.write_sets = 64, .write_ways = 12, .read_set_lines = m.l2.lines()};
+  m.l1_tree_ways = 4;
   return m;
 }
 

@@ -247,6 +247,12 @@ void simulation::before(const access& a) {
   }
   clock += machine_.work(hardware, work_per_access);
   clock += machine_.access(hardware, clock, *where, a.bytes, touch_of(a.kind));
+  if (transactional != nullptr && !machine_.displaced().empty()) give_up_displaced();
+}
+
+void simulation::give_up_displaced() {
+  for (const displaced_line& d : machine_.displaced()) transactions_.on_displaced(d.line);
+  transactions_.leave_if_doomed(fibers_.current());
 }
 
 void simulation::fence() {

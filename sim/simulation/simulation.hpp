@@ -106,6 +106,8 @@ class simulation final : public world {
   void go_on_in_turn();
   void give_way();
   void touch_page(std::uint64_t where);
+  /// Aborts the transactions whose written lines the last access displaced.
+  void give_up_displaced();
 
   sim::machine machine_;
   std::vector<unsigned> hardware_thread_;

@@ -146,6 +146,15 @@ bool transactions::touch(unsigned fiber, std::uint64_t line, std::uint64_t mask,
   return true;
 }
 
+void transactions::on_displaced(std::uint64_t line) {
+  if (open_ == 0) return;
+  const auto found = lines_.find(line);
+  if (found == lines_.end()) return;
+  // Whoever has written a line is the only one that has touched it.
+  const line_use& use = found->second.front();
+  if (use.written != 0) doom(use.fiber, abort_status{abort_status::capacity_bit}, abort_reason::capacity);
+}
+
 void transactions::doom(unsigned fiber, hw::abort_status status, abort_reason reason) {
   state& mine = states_[fiber];
   if (mine.depth > 1) status = abort_status{status.word() | abort_status::nested_bit};

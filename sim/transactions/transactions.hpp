@@ -71,6 +71,9 @@ class transactions {
   void on_visible(unsigned fiber, std::uintptr_t address, std::size_t bytes) {
     if (open_ != 0) meet(fiber, address, bytes, true);
   }
+  /// The L1 of whoever has written this line has no room for it any more: its transaction lacks capacity. That may
+  /// be the running fiber's own. O(1).
+  void on_displaced(std::uint64_t line);
   /// The running fiber is about to do what no transaction may: a system call, a pause. Does not return in a
   /// transaction.
   void refuse(unsigned fiber);

@@ -14,6 +14,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "espalier/hw/pages.hpp"
 #include "espalier/hw/pause.hpp"
@@ -284,6 +285,169 @@ TEST(simulation, records_are_records_in_every_phase) {
     EXPECT_GT(counted.of(sim::abort_reason::metadata), 0U) << phase;
     EXPECT_EQ(counted.of(sim::abort_reason::metadata), counted.aborted()) << phase;
     EXPECT_EQ(counted.begun, 400U) << phase;
+  }
+}
+
+// What a transaction has written must stay in the L1, whatever else its core reads.
+
+/// Lines for every set of an L1 of 64 sets, more than there are ways.
+struct alignas(4096) cache_lines {
+  static constexpr std::size_t rows = 40;
+  struct line {
+    volatile std::uint64_t word = 0;
+    std::uint64_t rest[7];
+  };
+  std::array<std::array<line, 64>, rows> all{};
+};
+
+/// A set that a thread's own variables do not lie in: half the cache away from them.
+std::size_t quiet_set() {
+  const volatile char local = 0;
+  return (simulated(const_cast<const char*>(&local)) / sim::line_bytes + 32) % 64;
+}
+
+/// One transaction of one thread in a full cache: writes the first line of a set and reads `others` more of the set,
+/// the second one before and after each of them where `hot`, and the written one where `touched`.
+struct transactional_reads {
+  unsigned others = 0;
+  bool hot = false;
+  bool touched = false;
+  std::size_t other_set = 0;
+};
+
+hw::transaction_outcome outcome_of(const sim::machine_spec& spec, const transactional_reads& reads) {
+  simulation s(spec, 1);
+  in_simulation<cache_lines> lines(s);
+  hw::transaction_outcome outcome{};
+  s.run([&, all = &lines->all](unsigned) {
+    const std::size_t set = quiet_set();
+    const std::size_t other = (set + reads.other_set) % 64;
+    // Where one line is written and another read next depends on the order of those before: all misses, here.
+    for (std::size_t i = cache_lines::rows - 16; i < cache_lines::rows; ++i) {
+      static_cast<void>((*all)[i][set].word);
+      if (other != set) static_cast<void>((*all)[i][other].word);
+    }
+    const auto [others, hot, touched, unused] = reads;
+    outcome = sim::simulated_htm::run([=]() noexcept {
+      (*all)[0][set].word = 1;
+      if (hot) static_cast<void>((*all)[1][other].word);
+      for (std::size_t i = 2; i < 2 + others; ++i) {
+        static_cast<void>((*all)[i][other].word);
+        if (hot) static_cast<void>((*all)[1][other].word);
+        if (touched) static_cast<void>((*all)[0][set].word);
+      }
+    });
+    EXPECT_EQ((*all)[0][set].word, outcome.committed ? 1U : 0U);
+  });
+  return outcome;
+}
+
+constexpr unsigned most_tried = 20;
+constexpr hw::transaction_outcome no_room{false, hw::abort_status{hw::abort_status::capacity_bit}};
+
+/// How many other lines one may read, or the most that were tried.
+unsigned most_others(const sim::machine_spec& spec, transactional_reads reads) {
+  for (reads.others = 1; reads.others <= most_tried; ++reads.others) {
+    const hw::transaction_outcome outcome = outcome_of(spec, reads);
+    if (outcome.committed) continue;
+    EXPECT_EQ(outcome, no_room);
+    return reads.others - 1;
+  }
+  return most_tried;
+}
+
+TEST(simulation_transactions, reads_of_its_set_displace_what_one_has_written) {
+  struct rule {
+    const char* machine;
+    unsigned tree_ways, alone, beside_a_hot_line;
+  };
+  // In a tree the hot line keeps the bits at its root turned away from it, so that all others go where the written
+  // line is: its half of one tree, or its tree and a third one.
+  constexpr rule rules[] = {
+      {"i7_4770", 1, 7, 6},
+      {"i7_4770", 8, 7, 3},
+      {"emerald_rapids", 1, 11, 10},
+      {"emerald_rapids", 4, 11, 7},
+  };
+  for (const rule& r : rules) {
+    SCOPED_TRACE(std::string(r.machine) + " in trees of " + std::to_string(r.tree_ways));
+    sim::machine_spec spec = sim::preset(r.machine);
+    spec.l1_tree_ways = r.tree_ways;
+    EXPECT_EQ(most_others(spec, {}), r.alone);
+    EXPECT_EQ(most_others(spec, {.hot = true}), r.beside_a_hot_line);
+    EXPECT_EQ(most_others(spec, {.touched = true}), most_tried) << "the latest used stays";
+    EXPECT_EQ(most_others(spec, {.other_set = 1}), most_tried) << "of another set";
+  }
+}
+
+TEST(simulation_transactions, what_one_has_read_may_leave_the_l1) {
+  simulation s(sim::preset("i7_4770"), 1);
+  in_simulation<cache_lines> lines(s);
+  const phase_result r = s.run([&](unsigned) {
+    const std::size_t set = quiet_set();
+    auto* const all = &lines->all;
+    EXPECT_TRUE(sim::simulated_htm::run([=]() noexcept {
+                  for (std::size_t i = 0; i < cache_lines::rows; ++i) static_cast<void>((*all)[i][set].word);
+                  (*all)[0][set].word = 1;
+                }).committed);
+    EXPECT_FALSE(s.machine().l1_holds(0, simulated(&(*all)[cache_lines::rows - 9][set])));
+  });
+  EXPECT_EQ(r.transactions.aborted(), 0U);
+}
+
+TEST(simulation_transactions, lines_of_ended_ones_are_lines_like_any_other) {
+  for (const bool commits : {true, false}) {
+    simulation s(sim::preset("i7_4770"), 1);
+    in_simulation<cache_lines> lines(s);
+    const phase_result r = s.run([&](unsigned) {
+      const std::size_t set = quiet_set();
+      auto* const all = &lines->all;
+      EXPECT_EQ(sim::simulated_htm::run([=]() noexcept {
+                  (*all)[0][set].word = 1;
+                  return commits ? hw::transaction_verdict::commit()
+                                 : hw::transaction_verdict::abort(hw::abort_code::user_1);
+                }).committed,
+                commits);
+      // The next one pushes it out, and has a line of its own to keep.
+      EXPECT_TRUE(sim::simulated_htm::run([=]() noexcept {
+                    for (std::size_t i = 1; i < 20; ++i) static_cast<void>((*all)[i][set].word);
+                    (*all)[1][set].word = 1;
+                  }).committed);
+      EXPECT_FALSE(s.machine().l1_holds(0, simulated(&(*all)[0][set])));
+    });
+    EXPECT_EQ(r.transactions.of(sim::abort_reason::capacity), 0U);
+  }
+}
+
+/// Hardware threads of one core share its L1, those of two cores do not.
+TEST(simulation_transactions, a_thread_of_the_same_core_displaces_too) {
+  for (const auto& [order, aborts] : {std::pair{pinning::compact, 1U}, std::pair{pinning::smt_last, 0U}}) {
+    simulation s(sim::preset("i7_4770"), 2, order);
+    in_simulation<cache_lines> lines(s);
+    std::size_t set = 0;
+    s.run([&](unsigned me) {
+      if (me == 0) set = quiet_set();
+    });
+    std::array<std::uint64_t, 2> ends{};
+    const phase_result r = s.run([&, all = &lines->all, set](unsigned me) {
+      const std::size_t far = (set + 8) % 64;
+      if (me == 0) {
+        static_cast<void>(sim::simulated_htm::run([=]() noexcept {
+          (*all)[0][set].word = 1;
+          for (unsigned i = 0; i < 5000; ++i) static_cast<void>((*all)[0][far].word);
+        }));
+      } else {
+        for (unsigned i = 0; i < 500; ++i) static_cast<void>((*all)[1][far].word);
+        for (std::size_t i = 1; i < 20; ++i) static_cast<void>((*all)[i][set].word);
+      }
+      ends[me] = s.clock();
+    });
+    EXPECT_EQ(r.transactions.of(sim::abort_reason::capacity), aborts);
+    EXPECT_EQ(r.transactions.aborted(), aborts);
+    EXPECT_EQ(r.transactions.begun, 1U);
+    if (aborts == 0) {
+      EXPECT_GT(ends[0], ends[1]) << "it was still running";
+    }
   }
 }
 

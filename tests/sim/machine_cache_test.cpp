@@ -74,6 +74,70 @@ TEST(machine_cache, holds_line_zero_and_the_largest) {
   EXPECT_EQ(c.insert(5)->line(), 0u);
 }
 
+// With ways in trees.
+
+TEST(machine_cache_in_trees, replaces_where_the_bits_lead) {
+  cache c({1, 4}, 4);
+  for (const std::uint32_t line : {10u, 11u, 12u, 13u}) {
+    EXPECT_FALSE(c.insert(line));
+  }
+  ASSERT_NE(c.use(10), nullptr);
+  // The other pair's, of which 13 was used later; exact order would take 11.
+  EXPECT_EQ(c.victim_for(14)->line(), 12u);
+  EXPECT_EQ(c.insert(14)->line(), 12u);
+  EXPECT_EQ(content(c), (std::vector<std::uint32_t>{10, 11, 14, 13}));
+  EXPECT_EQ(c.insert(15)->line(), 11u);
+  EXPECT_EQ(c.use(11), nullptr);
+}
+
+TEST(machine_cache_in_trees, looking_is_not_using) {
+  cache c({1, 2}, 2);
+  c.insert(1);
+  c.insert(2);
+  EXPECT_TRUE(c.contains(1));
+  EXPECT_NE(c.find(1), nullptr);
+  EXPECT_EQ(c.insert(3)->line(), 1u);
+}
+
+TEST(machine_cache_in_trees, removed_ways_are_filled_first) {
+  cache c({1, 4}, 4);
+  for (const std::uint32_t line : {1u, 2u, 3u, 4u}) {
+    c.insert(line);
+  }
+  EXPECT_TRUE(c.remove(4));
+  EXPECT_FALSE(c.remove(4));
+  EXPECT_EQ(c.use(4), nullptr) << "the latest used, but gone";
+  EXPECT_FALSE(c.victim_for(5));
+  EXPECT_FALSE(c.insert(5));
+  EXPECT_EQ(content(c), (std::vector<std::uint32_t>{1, 2, 3, 5}));
+  c.clear();
+  EXPECT_TRUE(content(c).empty());
+  EXPECT_FALSE(c.insert(6));
+}
+
+TEST(machine_cache_in_trees, marks_stay_with_their_line) {
+  cache c({1, 2}, 2);
+  c.insert(1);
+  c.use(1)->mark(true);
+  c.insert(2);
+  EXPECT_TRUE(c.find(1)->marked());
+  EXPECT_FALSE(c.use(2)->marked());
+  EXPECT_TRUE(c.insert(3)->marked());
+  EXPECT_FALSE(c.find(3)->marked());
+}
+
+TEST(machine_cache_in_trees, every_set_has_its_own) {
+  cache c({2, 2, 2}, 2);
+  std::set<unsigned> sets;
+  for (std::uint32_t line = 0; line < 64; ++line) {
+    c.insert(line);
+    EXPECT_NE(c.use(line), nullptr) << line;
+    sets.insert(c.set_of(line));
+  }
+  EXPECT_EQ(sets.size(), 4u);
+  EXPECT_EQ(content(c).size(), 8u);
+}
+
 TEST(machine_cache, spreads_over_sets_that_are_no_power_of_two) {
   cache c({3, 1});
   for (std::uint32_t line = 0; line < 3; ++line) {

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "tests/sim/machine_fixture.hpp"
 
@@ -181,6 +182,70 @@ TEST_F(machine_levels, a_modified_line_taken_back_is_written_to_memory) {
   }
   EXPECT_EQ(p.m.of(1).back_invalidations, 1u);
   EXPECT_EQ(p.m.of(1).writebacks, 1u);
+}
+
+// Written lines that an L1 could not keep.
+
+using displaced_lines = std::vector<displaced_line>;
+
+displaced_lines displaced(const machine& m) { return {m.displaced().begin(), m.displaced().end()}; }
+
+TEST_F(machine_levels, a_written_line_that_others_push_out_of_the_l1_is_told) {
+  p.write(1, 0);
+  p.read(1, 4);
+  EXPECT_EQ(displaced(p.m), displaced_lines{});
+  p.read(1, 8);
+  EXPECT_EQ(displaced(p.m), (displaced_lines{{1, 0}}));
+  p.read(1, 12);
+  EXPECT_EQ(displaced(p.m), displaced_lines{}) << "4 was only read, and 0 is told once";
+}
+
+TEST_F(machine_levels, a_written_line_in_use_stays) {
+  p.write(0, 0);
+  for (std::uint64_t i = 1; i <= 10; ++i) {
+    p.read(0, i * 4);
+    EXPECT_EQ(displaced(p.m), displaced_lines{});
+    p.read(0, 0);
+  }
+  p.read(0, 44);
+  p.read(0, 48);
+  EXPECT_EQ(displaced(p.m), (displaced_lines{{0, 0}}));
+}
+
+TEST_F(machine_levels, one_access_may_displace_two) {
+  for (const std::uint64_t line : {0, 1}) {
+    p.write(0, line);
+    p.read(0, line + 4);
+  }
+  p.m.access(0, 1'000'000, 8 * line_bytes, 2 * line_bytes, touch::write);
+  EXPECT_EQ(displaced(p.m), (displaced_lines{{0, 0}, {0, 1}}));
+}
+
+TEST_F(machine_levels, a_line_that_another_core_takes_is_not_displaced) {
+  p.write(0, 0);
+  p.read(1, 0);
+  EXPECT_EQ(displaced(p.m), displaced_lines{});
+  p.write(0, 0);
+  p.write(1, 0);
+  EXPECT_EQ(displaced(p.m), displaced_lines{});
+  // Read by both, it is nobody's written line any more.
+  p.read(0, 0);
+  p.read(1, 4);
+  p.read(1, 8);
+  EXPECT_FALSE(p.m.l1_holds(1, 0));
+  EXPECT_EQ(displaced(p.m), displaced_lines{});
+}
+
+TEST_F(machine_levels, a_written_line_that_an_inclusive_last_level_takes_back_is_told) {
+  p.write(0, 0);
+  for (std::uint64_t i = 1; i <= 7; ++i) {
+    p.read(0, 0);
+    p.read(1, i * 16);
+    EXPECT_EQ(displaced(p.m), displaced_lines{});
+  }
+  p.read(1, 8 * 16);
+  EXPECT_FALSE(p.m.l1_holds(0, 0));
+  EXPECT_EQ(displaced(p.m), (displaced_lines{{0, 0}}));
 }
 
 TEST(machine_levels_not_inclusive, the_last_level_holds_what_the_private_caches_evict) {

@@ -105,6 +105,17 @@ TEST(machine_presets, transactions_of_the_emerald_rapids) {
   EXPECT_EQ(t->write_ways, 12u);
 }
 
+// As Abel and Reineke measured the processors, or their kin; without transactions it hardly matters, and order is exact.
+TEST(machine_presets, trees_of_the_l1) {
+  const auto trees = [](const char* name) { return preset(name).l1_tree_ways; };
+  EXPECT_EQ(trees("i7_4770"), 8u);
+  EXPECT_EQ(trees("e5_2650_htm"), 8u);
+  EXPECT_EQ(trees("emerald_rapids"), 4u);
+  for (const char* name : {"abu_dhabi", "haswell", "e7_4850"}) {
+    EXPECT_EQ(trees(name), 1u) << name;
+  }
+}
+
 TEST(machine_presets, can_be_run) {
   for (const machine_spec& spec : presets()) {
     SCOPED_TRACE(spec.name);
@@ -135,6 +146,20 @@ TEST(machine_spec_rules, name_the_field) {
             "machine \"tiny\": there may be at most 128 L2 caches");
   EXPECT_EQ(message([](machine_spec& m) { m.llc.slices = 0; }),
             "machine \"tiny\": l1, l2 and llc need at least one set, way and slice");
+  const std::string trees =
+      "machine \"tiny\": l1_tree_ways must be a power of 2 that divides the L1's ways, with at most 32 ways "
+      "and 8 "
+      "trees, or 1";
+  for (const unsigned ways : {0U, 3U, 4U}) {
+    EXPECT_EQ(message([&](machine_spec& m) { m.l1_tree_ways = ways; }), trees) << ways;
+  }
+  EXPECT_EQ(message([](machine_spec& m) {
+              m.l1 = {4, 20};
+              m.l1_tree_ways = 2;
+            }),
+            trees);
+  EXPECT_EQ(message([](machine_spec& m) { m.l1 = {4, 20}; }), "accepted");
+  EXPECT_EQ(message([](machine_spec& m) { m.l1_tree_ways = 2; }), "accepted");
   EXPECT_EQ(message([](machine_spec& m) { m.smt_factor = 0.5; }),
             "machine \"tiny\": smt_factor must be at least 1");
   EXPECT_EQ(message([](machine_spec& m) { m.store_buffer = 0; }),

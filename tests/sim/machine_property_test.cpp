@@ -17,6 +17,7 @@ struct shape {
   bool inclusive;
   unsigned cores_per_l2;
   bool prefetch;
+  unsigned l1_tree_ways = 1;
 };
 
 class machine_property : public ::testing::TestWithParam<shape> {
@@ -31,6 +32,7 @@ class machine_property : public ::testing::TestWithParam<shape> {
     m.llc_inclusive = GetParam().inclusive;
     m.adjacent_line_prefetch = GetParam().prefetch;
     m.l1 = {2, 2};
+    m.l1_tree_ways = GetParam().l1_tree_ways;
     m.l2 = {2, 3};
     m.llc = {4, 3};
     m.latency.dram_occupancy = 5;
@@ -112,6 +114,8 @@ INSTANTIATE_TEST_SUITE_P(shapes, machine_property,
                                            shape{"inclusive_modules", true, 2, true},
                                            shape{"inclusive_prefetch", true, 1, true},
                                            shape{"not_inclusive", false, 1, true},
+                                           shape{"inclusive_trees", true, 1, true, 2},
+                                           shape{"modules_in_trees", false, 2, true, 2},
                                            shape{"not_inclusive_modules", false, 2, false}),
                          [](const auto& param) { return std::string(param.param.name); });
 

@@ -234,6 +234,46 @@ TEST_F(transaction_sets, one_set_holds_its_ways) {
   EXPECT_TRUE(all().try_commit(0));
 }
 
+TEST_F(transaction_sets, a_written_line_that_is_displaced_lacks_capacity) {
+  const std::uint64_t line = espalier::sim::arena::simulated(at(0)).value() / 64;
+  begin(0);
+  read(0, 0);
+  all().on_displaced(line);
+  EXPECT_FALSE(all().doomed(0)) << "what was read is followed further out";
+  write(0, 8);
+  all().on_displaced(line + 1);
+  EXPECT_FALSE(all().doomed(0)) << "another line";
+  all().on_displaced(line);
+  ASSERT_TRUE(all().doomed(0));
+  EXPECT_TRUE(memory_is_as_before());
+  EXPECT_EQ(all().taken_back(0).status, capacity);
+  EXPECT_EQ(counted(abort_reason::capacity), 1U);
+}
+
+TEST_F(transaction_sets, a_displaced_line_aborts_whoever_has_written_it) {
+  const std::uint64_t line = espalier::sim::arena::simulated(at(0)).value() / 64;
+  begin(0);
+  begin(1);
+  all().begin_inner(1);
+  read(0, 64);
+  write(0, 128);
+  write(1, 0);
+  all().on_displaced(line);
+  EXPECT_FALSE(all().doomed(0));
+  ASSERT_TRUE(all().doomed(1));
+  EXPECT_EQ(all().taken_back(1).status.word(), capacity.word() | abort_status::nested_bit);
+  // Aborted and committed ones have none.
+  all().on_displaced(line);
+  begin(1);
+  write(1, 0);
+  ASSERT_TRUE(all().try_commit(1));
+  all().on_displaced(line);
+  ASSERT_TRUE(all().try_commit(0));
+  all().on_displaced(line + 2);
+  EXPECT_EQ(counted(abort_reason::capacity), 1U);
+  EXPECT_EQ(all().counts().aborted(), 1U);
+}
+
 TEST_F(transaction_sets, reads_fit_exactly_their_lines) {
   begin(0);
   for (std::size_t line = 0; line < 512; ++line) read(0, line * 64);
