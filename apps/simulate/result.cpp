@@ -48,6 +48,7 @@ ordered_json machine_json(const sim::machine_spec& m) {
   j["l1"] = cache_json(m.l1);
   j["l2"] = cache_json(m.l2);
   j["llc"] = cache_json(m.llc);
+  j["l1_tree_ways"] = m.l1_tree_ways;
   j["llc_inclusive"] = m.llc_inclusive;
   j["adjacent_line_prefetch"] = m.adjacent_line_prefetch;
   j["tlb"] = {{"l1_small", tlb_json(m.tlb.l1_small)},

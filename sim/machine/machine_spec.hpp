@@ -43,7 +43,8 @@ struct latency_spec {
   bool operator==(const latency_spec&) const = default;
 };
 
-/// What bounds a hardware transaction. Written lines must fit the ways of each set, as in the L1.
+/// What bounds a hardware transaction wherever it runs: written lines must fit the ways of each set, as in the L1. On
+/// a simulated machine they must stay in the L1 besides, which replaces them as any others.
 struct transactional_spec {
   unsigned write_sets = 0;
   unsigned write_ways = 0;

@@ -21,8 +21,16 @@
 //   [lostc]  LostCircuits: AMD's FX-8150 Zambezi, Bulldozer in Action (2011)
 //   [c2c]    core-to-core-latency of N. Viennot (i5-4590, Haswell: 21 ns; Xeon 8375C, Ice Lake: 51 ns)
 //   [cac22]  Chips and Cheese: Going Armchair Quarterback on Golden Cove's Caches (2022)
+//   [nano20] Abel, Reineke: nanoBench: A Low-Overhead Tool for Running Microbenchmarks on x86 Systems, ISPASS 2020,
+//            and its page uops.info/cache.html: which line each cache replaces
+//   [tsx15]  Dice, Harris, Kogan, Lev: The Influence of Malloc Placement on TSX Hardware Transactional Memory, 2015
 //   [vm]     our own, on two cores of a virtual machine on an Emerald Rapids: random dependent loads from huge
 //            pages, and which transactions commit
+
+// Transactions. [tsx15] says of a Haswell that what one writes is tracked in the L1, what one reads as far as the L3,
+// and that loads may displace a store of the same transaction from the L1, which aborts it. So written lines are not
+// spared; no source says that they are on any of these processors. Which lines the L1 replaces is therefore as
+// measured where there are transactions. Elsewhere it would only move some hits, and is exact LRU order.
 
 namespace espalier::sim {
 namespace {
@@ -144,9 +152,9 @@ machine_spec e5_2650_htm() {
   m.ghz = 2.3;
   m.latency = haswell_server(2.3, 2);
   m.store_buffer = 42;
-  // Written lines are tracked in the L1, read ones as far as the L3, which includes the other caches.
+  // [tsx15] written lines in the L1, read ones as far as the L3, which includes the other caches
   m.transactions = {.write_sets = 64, .write_ways = 8, .read_set_lines = m.llc.lines()};
-  m.l1_tree_ways = 8;
+  m.l1_tree_ways = 8;  // [nano20] PLRU
   return m;
 }
 
@@ -179,8 +187,8 @@ machine_spec i7_4770() {
   l.dram_occupancy = 9;
   m.store_buffer = 42;
   m.smt_factor = 1.6;
-  m.transactions = {.write_sets = 64, .write_ways = 8, .read_set_lines = m.llc.lines()};
-  m.l1_tree_ways = 8;
+  m.transactions = {.write_sets = 64, .write_ways = 8, .read_set_lines = m.llc.lines()};  // [tsx15]
+  m.l1_tree_ways = 8;                                                                     // [nano20] PLRU
   return m;
 }
 
@@ -219,7 +227,7 @@ machine_spec emerald_rapids() {
   // [vm] 768 lines one behind the other commit and 772 never, 12 in one set commit and 14 never. Reads are followed
   // for about as many lines as the L2 has.
   m.transactions = {.write_sets = 64, .write_ways = 12, .read_set_lines = m.l2.lines()};
-  m.l1_tree_ways = 4;
+  m.l1_tree_ways = 4;  // [nano20] LRU3PLRU4 of an Ice Lake, whose L1 has this shape; an estimate here
   return m;
 }
 

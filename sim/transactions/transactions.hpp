@@ -23,15 +23,16 @@ namespace espalier::sim {
 /// and the requester wins: an access by another fiber, in a transaction or not, to a line that this one has
 /// written, or a write to one that it has read, undoes it on the spot. The fiber itself learns of it when it
 /// runs next, before it does anything else; so nobody ever sees a speculative write, and an aborted
-/// transaction never acts on what it saw. Written lines must fit the ways of each set of an L1, lines read are
-/// bounded by their number.
+/// transaction never acts on what it saw. Written lines must fit the ways of each set of an L1, and stay there: a
+/// world with caches says by on_displaced() which could not. Lines read are bounded by their number alone, as
+/// processors follow them beyond the L1.
 ///
 /// Undone are: announced writes outside the fiber's own stack, allocations, and what on_abort() was given. A
 /// block that is freed inside is freed by the commit.
 ///
 /// The world owns one, points to it by `transactional`, calls reset() before a run, announces accesses by
-/// on_access() and stores that leave a buffer by on_visible(), and implements world::step(). The rest is
-/// between the program's calls and this. Fibers are numbered from 0. Deterministic.
+/// on_access(), stores that leave a buffer by on_visible() and lines that leave an L1 by on_displaced(), and
+/// implements world::step(). The rest is between the program's calls and this. Fibers are numbered from 0. Deterministic.
 class transactions {
  public:
   explicit transactions(world& owner) noexcept : owner_(owner) {}
