@@ -126,12 +126,13 @@ class MallocTsx(StudiesTest):
                          [1])
 
     def test_a_ring_of_512_needs_index_awareness(self) -> None:
-        for results, full in ((self.results, True), (self.server, False)):
+        # On the Haswell that is every line of its L1, and the first traversals lose some until all others have gone.
+        longer = self.simulate("--study", "malloc-tsx", "--keys", "500", "--sizes", "496")
+        for results, full in ((longer, True), (self.server, False)):
             rows = self.rows(results, benchmark="ring", nodes=512, policy="tle", allocation="index-aware")
             ways = results["law"]["write_ways"]
             for row in rows:
                 self.assertGreaterEqual(row["committed"] / row["iterations"], 0.9, row["name"])
-                # On the Haswell that is every line that a transaction may write.
                 self.assertEqual(row["most_lines_at_an_index"], 8, row["name"])
                 self.assertEqual(row["most_lines_at_an_index"] == ways, full)
             self.assertLess(max(self.committed(results, allocation="glibc-model", nodes=512, node_bytes=496,
