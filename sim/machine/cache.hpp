@@ -43,9 +43,10 @@ class cache {
         ways_(spec.ways),
         slices_(spec.slices),
         mask_((spec.sets & (spec.sets - 1)) == 0 ? spec.sets - 1 : 0),
-        content_(static_cast<std::size_t>(spec.lines())) {
-    if (tree_ways != 1) trees_.emplace(static_cast<std::size_t>(spec.all_sets()), spec.ways, tree_ways);
-  }
+        in_trees_(tree_ways != 1),
+        content_(static_cast<std::size_t>(spec.lines())),
+        trees_(in_trees_ ? static_cast<std::size_t>(spec.all_sets()) : 0, in_trees_ ? spec.ways : 1,
+               tree_ways) {}
 
   unsigned set_of(line_number line) const noexcept {
     const unsigned set = mask_ != 0 ? line & mask_ : line % sets_;
@@ -57,7 +58,7 @@ class cache {
   way* use(line_number line) noexcept {
     const unsigned number = set_of(line);
     way* const set = begin_of(number);
-    if (trees_) {
+    if (in_trees_) {
       return use_in_tree(number, line);
     }
     if (set[0].holds(line)) [[likely]] {
@@ -87,7 +88,7 @@ class cache {
   /// What insert() would return.
   std::optional<way> victim_for(line_number line) const noexcept {
     const unsigned number = set_of(line);
-    const way gone = begin_of(number)[trees_ ? place_in_tree(number) : ways_ - 1];
+    const way gone = begin_of(number)[in_trees_ ? place_in_tree(number) : ways_ - 1];
     return gone.is_free() ? std::nullopt : std::optional<way>(gone);
   }
 
@@ -95,11 +96,11 @@ class cache {
   std::optional<way> insert(line_number line) noexcept {
     const unsigned number = set_of(line);
     way* const set = begin_of(number);
-    const unsigned at = trees_ ? place_in_tree(number) : ways_ - 1;
+    const unsigned at = in_trees_ ? place_in_tree(number) : ways_ - 1;
     const way gone = set[at];
-    if (trees_) {
+    if (in_trees_) {
       set[at].word_ = line << 1;
-      trees_->use(number, at);
+      trees_.use(number, at);
     } else {
       std::memmove(set + 1, set, at * sizeof(way));
       set[0].word_ = line << 1;
@@ -114,7 +115,7 @@ class cache {
     if (at == ways_) {
       return false;
     }
-    if (trees_) {
+    if (in_trees_) {
       set[at] = way{};
       return true;
     }
@@ -125,7 +126,7 @@ class cache {
 
   void clear() noexcept {
     std::fill(content_.begin(), content_.end(), way{});
-    if (trees_) trees_->clear();
+    if (in_trees_) trees_.clear();
   }
 
   /// Calls visitor(const way&) for each line held, in order of the sets.
@@ -147,14 +148,14 @@ class cache {
   way* use_in_tree(unsigned number, line_number line) noexcept {
     way* const set = begin_of(number);
     // What was used latest is so still, and most uses are of that.
-    if (way* const latest = set + trees_->latest(number); latest->holds(line)) [[likely]] {
+    if (way* const latest = set + trees_.latest(number); latest->holds(line)) [[likely]] {
       return latest;
     }
     const unsigned at = position(set, line);
     if (at == ways_) {
       return nullptr;
     }
-    trees_->use(number, at);
+    trees_.use(number, at);
     return set + at;
   }
   /// Where a line that is absent goes.
@@ -165,7 +166,7 @@ class cache {
         return at;
       }
     }
-    return trees_->victim(number);
+    return trees_.victim(number);
   }
   unsigned position(const way* set, line_number line) const noexcept {
     unsigned at = 0;
@@ -179,8 +180,9 @@ class cache {
   unsigned ways_;
   unsigned slices_;
   unsigned mask_;  // 0 where the number of sets is no power of two, or is 1
+  bool in_trees_;
   std::vector<way> content_;
-  std::optional<pseudo_lru> trees_;
+  pseudo_lru trees_;  // of no sets where order is exact
 };
 
 }  // namespace espalier::sim

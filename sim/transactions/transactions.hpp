@@ -73,7 +73,7 @@ class transactions {
     if (open_ != 0) meet(fiber, address, bytes, true);
   }
   /// The L1 of whoever has written this line has no room for it any more: its transaction lacks capacity. That may
-  /// be the running fiber's own. O(1).
+  /// be the running fiber's own. O(1), more where there is one.
   void on_displaced(std::uint64_t line);
   /// The running fiber is about to do what no transaction may: a system call, a pause. Does not return in a
   /// transaction.

@@ -213,7 +213,7 @@ TEST_F(machine_levels, a_written_line_in_use_stays) {
 }
 
 TEST_F(machine_levels, one_access_may_displace_two) {
-  for (const std::uint64_t line : {0, 1}) {
+  for (const std::uint64_t line : {0U, 1U}) {
     p.write(0, line);
     p.read(0, line + 4);
   }
