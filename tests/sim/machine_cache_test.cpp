@@ -110,6 +110,10 @@ TEST(machine_cache_in_trees, removed_ways_are_filled_first) {
   EXPECT_FALSE(c.victim_for(5));
   EXPECT_FALSE(c.insert(5));
   EXPECT_EQ(content(c), (std::vector<std::uint32_t>{1, 2, 3, 5}));
+  EXPECT_TRUE(c.remove(2));
+  EXPECT_EQ(content(c), (std::vector<std::uint32_t>{1, 3, 5}));
+  EXPECT_FALSE(c.insert(6));
+  EXPECT_EQ(content(c), (std::vector<std::uint32_t>{1, 6, 3, 5})) << "the others stay in their ways";
   c.clear();
   EXPECT_TRUE(content(c).empty());
   EXPECT_FALSE(c.insert(6));

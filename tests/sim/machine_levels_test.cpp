@@ -248,6 +248,16 @@ TEST_F(machine_levels, a_written_line_that_an_inclusive_last_level_takes_back_is
   EXPECT_EQ(displaced(p.m), (displaced_lines{{0, 0}}));
 }
 
+TEST_F(machine_levels, a_line_read_that_an_inclusive_last_level_takes_back_is_not) {
+  p.read(0, 0);
+  for (std::uint64_t i = 1; i <= 8; ++i) {
+    p.read(0, 0);
+    p.read(1, i * 16);
+    EXPECT_EQ(displaced(p.m), displaced_lines{});
+  }
+  EXPECT_FALSE(p.m.l1_holds(0, 0));
+}
+
 TEST(machine_levels_not_inclusive, the_last_level_holds_what_the_private_caches_evict) {
   machine_spec spec = tiny_spec();
   spec.llc_inclusive = false;
