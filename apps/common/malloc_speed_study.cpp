@@ -95,12 +95,12 @@ std::optional<double> cost_readings::mean_ratio(const std::string& malloc, const
   return workload::geometric_mean(ratios);
 }
 
-std::vector<cost_finding> judge(const cost_readings& measured) {
+std::vector<judged_claim> judge(const cost_readings& measured) {
   return {{fmt::format("An index-aware malloc takes no more than {} x the time of mimalloc", most_time),
-           time_beside(measured, mimalloc, most_time, true)},
-          {"An index-aware malloc is faster than glibc's", time_beside(measured, glibc, 1, false)},
+           time_beside(measured, mimalloc, most_time, true), false},
+          {"An index-aware malloc is faster than glibc's", time_beside(measured, glibc, 1, false), false},
           {fmt::format("It needs no more than {} x the memory of jemalloc", most_memory),
-           memory_beside(measured, jemalloc)}};
+           memory_beside(measured, jemalloc), false}};
 }
 
 }  // namespace espalier::app::malloc_speed

@@ -52,12 +52,7 @@ class cost_readings {
   std::vector<std::string> mallocs_;
 };
 
-struct cost_finding {
-  std::string claim;
-  judgement ours;
-};
-
 /// What index-aware classes may cost: time beside mimalloc and glibc, memory beside jemalloc.
-[[nodiscard]] std::vector<cost_finding> judge(const cost_readings& measured);
+[[nodiscard]] std::vector<judged_claim> judge(const cost_readings& measured);
 
 }  // namespace espalier::app::malloc_speed

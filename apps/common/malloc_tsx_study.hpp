@@ -8,10 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/common/study_claims.hpp"
-
-// "The Influence of Malloc Placement on TSX Hardware Transactional Memory": what is measured, and what the paper says of
-// it. Nothing here knows how it was measured.
+// "The Influence of Malloc Placement on TSX Hardware Transactional Memory": what is measured. Nothing here knows how.
 
 namespace espalier::app::malloc_tsx {
 
@@ -25,6 +22,26 @@ inline constexpr std::string_view paper =
 /// with their heads are multiples of 64.
 [[nodiscard]] std::vector<std::uint64_t> node_sizes();
 
+/// Of the ring of figure 1.
+inline constexpr std::uint64_t paper_nodes = 128;
+
+inline constexpr std::string_view index_aware = "index-aware";
+inline constexpr std::string_view random_padding = "random";
+/// Mutexes that are taken; such as are elided; and, simulated, such as are elided unless that kept failing. A process's
+/// mutexes under tle do as the last.
+inline constexpr std::string_view tts = "tts";
+inline constexpr std::string_view tle = "tle";
+inline constexpr std::string_view tle_learnt = "tle-learnt";
+
+/// Where readings were taken.
+struct setting {
+  /// Lines of one index that a transaction may write: the ways of the L1 cache.
+  unsigned ways = 0;
+  /// What stands for the C library's malloc: itself, or a model of it.
+  std::string glibc = "glibc";
+  bool simulated = false;
+};
+
 /// One curve at one size of nodes.
 struct point {
   std::string malloc;
@@ -34,9 +51,9 @@ struct point {
 };
 
 struct placed_reading {
-  /// Operations per second in each round; rounds of one size were taken in turns.
+  /// Operations per second in each round; rounds of one size were taken in turns. One where it was simulated.
   std::vector<double> rounds;
-  /// Blocks at the index of the L1 cache that has the most of them.
+  /// Blocks at the index of the L1 cache that has the most of them; simulated, lines that have some.
   std::uint64_t largest_load = 0;
   /// Of the critical sections, those that were elided; none where there are no transactions.
   std::optional<double> committed;
@@ -60,36 +77,10 @@ class placed_readings {
   [[nodiscard]] std::optional<double> ratio(const point& one, const point& other) const;
 
   /// Sizes at which more blocks begin at one index than the cache has ways.
-  [[nodiscard]] std::vector<std::uint64_t> overloaded(const std::string& malloc, unsigned ways) const;
+  [[nodiscard]] std::vector<std::uint64_t> overloaded(std::string_view malloc, unsigned ways) const;
 
  private:
   std::map<point, placed_reading> all_;
 };
-
-struct curve_finding {
-  std::string claim;
-  judgement ours;
-  /// Whether it is the paper's claim, or what follows from it.
-  bool of_paper = true;
-
-  /// With where it is from, for texts that have no place for that.
-  [[nodiscard]] std::string source() const { return of_paper ? "The paper" : "Beyond the paper"; }
-};
-
-/// Of figure 1, a ring of nodes that one thread goes round; the paper has one of 128. `ways` are those of the L1 cache.
-[[nodiscard]] std::vector<curve_finding> judge_ring(const placed_readings& measured, std::uint64_t nodes,
-                                                    unsigned ways);
-
-/// Of figure 2, an AVL tree under one lock. `ring` is figure 1's of 128 nodes, which says what sizes are bad.
-[[nodiscard]] std::vector<curve_finding> judge_tree(const placed_readings& measured,
-                                                    const placed_readings& ring, unsigned threads,
-                                                    unsigned ways);
-
-/// Fresh blocks, allocated in a section: the allocator that had its pages before.
-[[nodiscard]] curve_finding judge_fresh(const placed_readings& measured);
-
-/// What fits a transaction is a matter of the fullest index. Of all readings with transactions, how many
-/// are as it says: above `ways` none commits, below almost all do.
-[[nodiscard]] curve_finding judge_law(const std::vector<const placed_readings*>& rings, unsigned ways);
 
 }  // namespace espalier::app::malloc_tsx

@@ -68,6 +68,17 @@ struct judgement {
 };
 using judge = std::function<judgement(const readings&, std::uint64_t keys)>;
 
+/// A claim that was judged once.
+struct judged_claim {
+  std::string claim;
+  judgement ours;
+  /// Whether it is the paper's claim, or what follows from it.
+  bool of_paper = true;
+
+  /// With where it is from, for texts that have no place for that.
+  [[nodiscard]] std::string source() const { return of_paper ? "The paper" : "Beyond the paper"; }
+};
+
 /// Something that the paper says.
 struct claim {
   /// In our words, with the place in the paper.

@@ -24,7 +24,6 @@
 namespace espalier::app {
 namespace {
 
-using malloc_speed::cost_finding;
 using malloc_speed::cost_readings;
 using nlohmann::ordered_json;
 
@@ -224,8 +223,8 @@ void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
   const bool colour = wants_colour(STDOUT_FILENO);
   std::printf("%s\n%s\n", bold(malloc_speed::title, colour).c_str(),
               tables_of(measured.readings, colour).c_str());
-  const std::vector<cost_finding> findings = malloc_speed::judge(measured.readings);
-  for (const cost_finding& f : findings)
+  const std::vector<judged_claim> findings = malloc_speed::judge(measured.readings);
+  for (const judged_claim& f : findings)
     std::printf("%s", finding_text("To be shown", f.claim, f.ours, "all benchmarks").c_str());
   std::fflush(stdout);
 
@@ -239,7 +238,7 @@ void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
   for (const missing_malloc& m : s.mallocs.missing)
     study["missing"].push_back({{"malloc", m.name}, {"why", m.why}});
   study["findings"] = ordered_json::array();
-  for (const cost_finding& f : findings)
+  for (const judged_claim& f : findings)
     study["findings"].push_back(
         {{"claim", f.claim}, {"ours", f.ours.sentence}, {"verdict", to_string(f.ours.verdict)}});
   for (const auto& entry : measured.entries) results["benchmarks"].push_back(entry);

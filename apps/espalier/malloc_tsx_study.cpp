@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "apps/common/malloc_tsx_claims.hpp"
+#include "apps/common/malloc_tsx_figures.hpp"
 #include "apps/common/progress_line.hpp"
 #include "apps/common/study_output.hpp"
 #include "apps/common/table.hpp"
@@ -24,7 +26,6 @@
 namespace espalier::app {
 namespace {
 
-using malloc_tsx::curve_finding;
 using malloc_tsx::placed_reading;
 using malloc_tsx::placed_readings;
 using malloc_tsx::point;
@@ -56,51 +57,27 @@ enum class panel_kind : unsigned char { ring, tree, fresh };
 
 /// A ring of some nodes, a tree under some threads, or fresh blocks: what one figure shows.
 struct study_panel_of_sizes {
-  panel_kind kind = panel_kind::ring;
-  std::string id;
-  std::string title;
-  std::string summary;
+  panel_kind kind;
+  charted_figure figure;
   unsigned threads = 1;
   std::uint64_t nodes = 0;  // of a ring
-  placed_readings readings;
+  placed_readings readings{};
   ordered_json entries = ordered_json::array();
-  std::vector<curve_finding> findings;
 };
 
 std::vector<study_panel_of_sizes> panels_of(unsigned threads) {
   std::vector<study_panel_of_sizes> all;
-  for (const std::uint64_t nodes : ring_nodes) {
-    study_panel_of_sizes& p = all.emplace_back();
-    p.id = fmt::format("ring-{}", nodes);
-    p.title = fmt::format("A ring of {} nodes", nodes);
-    p.summary = fmt::format(
-        "One thread goes round a ring of {} nodes that were allocated one by one, in random order, and "
-        "writes each under "
-        "a mutex. Nothing is allocated meanwhile: what differs is where the nodes lie{}.",
-        nodes, nodes == 128 ? " (figure 1)" : "");
-    p.nodes = nodes;
-  }
-  for (const unsigned t : std::set<unsigned>{1, threads}) {
-    study_panel_of_sizes& p = all.emplace_back();
-    p.kind = panel_kind::tree;
-    p.id = fmt::format("tree-{}", t);
-    p.title = t == 1 ? "An AVL tree under one mutex, one thread"
-                     : fmt::format("An AVL tree under one mutex, {} threads", t);
-    p.summary = fmt::format(
-        "30 % of the operations insert or overwrite one of {} keys, 30 % erase one, 40 % look one up; nodes "
-        "are allocated "
-        "and freed under the mutex (figure 2).",
-        tree_keys);
-    p.threads = t;
-  }
-  study_panel_of_sizes& p = all.emplace_back();
-  p.kind = panel_kind::fresh;
-  p.id = "fresh";
-  p.title = "Fresh blocks";
-  p.summary =
+  for (const std::uint64_t nodes : ring_nodes)
+    all.push_back({panel_kind::ring, malloc_tsx::ring_figure(nodes), 1, nodes});
+  for (const unsigned t : std::set<unsigned>{1, threads})
+    all.push_back({panel_kind::tree, malloc_tsx::tree_figure(tree_keys, t), t});
+  charted_figure fresh;
+  fresh.id = "fresh";
+  fresh.title = "Fresh blocks";
+  fresh.summary =
       "Each operation allocates a block under the mutex, and keeps it. What a transaction touches first is "
-      "no page yet, "
-      "unless the malloc had it before.";
+      "no page yet, unless the malloc had it before.";
+  all.push_back({panel_kind::fresh, std::move(fresh)});
   return all;
 }
 
@@ -162,22 +139,16 @@ placed_reading reading_of(const measured_outcome& outcome, bool elided, bool by_
 ordered_json entry_of(const study_panel_of_sizes& panel, const point& at, const measured_outcome& outcome,
                       const placed_reading& r) {
   const measured_times times = times_of(outcome);
-  ordered_json e = malloc_study_entry(fmt::format("{}/{}/{}/size:{}", panel.id, at.malloc, at.locks, at.size),
-                                      panel.threads, at.malloc, times);
-  e["locks"] = at.locks;
-  e["size"] = at.size;
+  ordered_json e =
+      malloc_study_entry(malloc_tsx::entry_name(panel.figure.id, at), panel.threads, at.malloc, times);
   e["rounds_cpu_ns"] = times.cpu_ns;
   e["rounds_wall_ns"] = times.wall_ns;
-  e["largest_load"] = r.largest_load;
-  e["loads"] = outcome.facts.at("loads");
+  malloc_tsx::add_reading(e, at, r, outcome.facts.at("loads").get<std::vector<std::uint64_t>>());
   e["resident_kib"] = outcome.facts.at("resident_kib");
-  if (r.committed) {
+  if (r.committed)
     e["elision"] = outcome.elision;
-    e["committed"] = *r.committed;
-    e["capacity_aborts"] = r.capacity_aborts.value_or(0);
-  } else {
+  else
     e["elision"] = "unavailable";
-  }
   return e;
 }
 
@@ -204,15 +175,8 @@ void measure(const study_setting& s, study_panel_of_sizes& panel, std::uint64_t 
 
 // What is shown ------------------------------------------------------------------------------------------------------
 
-const std::string reference_malloc{index_aware_malloc};
-const std::string reference_locks = "tts";
-
-/// Curves by malloc and locks.
-std::vector<std::pair<std::string, std::string>> curves_of(const placed_readings& readings) {
-  std::set<std::pair<std::string, std::string>> seen;
-  for (const auto& [at, r] : readings.all()) seen.insert({at.malloc, at.locks});
-  return {seen.begin(), seen.end()};
-}
+const std::string reference_malloc{malloc_tsx::reference_malloc};
+const std::string reference_locks{malloc_tsx::reference_locks};
 
 std::string cell(const std::optional<double>& value, const char* format) {
   return value ? fmt::format(fmt::runtime(format), *value) : "";
@@ -223,7 +187,7 @@ std::string panel_table(const study_panel_of_sizes& panel, unsigned ways, bool c
   table t({"malloc", "locks", "throughput\n(geometric mean)", "at its\nworst size", "largest\nload",
            "sizes above\nall ways", "committed\nat least", "capacity aborts\nan operation"},
           {table::align::left, table::align::left, right, right, right, right, right, right});
-  for (const auto& [malloc, locks] : curves_of(panel.readings)) {
+  for (const auto& [malloc, locks] : malloc_tsx::curves_of(panel.readings)) {
     std::vector<double> ratios;
     std::uint64_t largest = 0;
     std::optional<double> committed;
@@ -277,94 +241,18 @@ std::string stride_table(const study_panel_of_sizes& panel, bool colour) {
   return any ? t.text(colour) : "";
 }
 
-ordered_json chart(const std::string& title, const std::string& caption, const std::string& y,
-                   ordered_json series) {
-  return {{"title", title},
-          {"caption", caption},
-          {"x", "Bytes of a node"},
-          {"y", y},
-          {"series", std::move(series)}};
-}
-
-/// Points from a value that a reading may have: value(point, reading) gives a number, or null for none.
-template <class Value>
-ordered_json series_of(const placed_readings& readings, const std::set<std::string>& locks, bool name_locks,
-                       Value&& value) {
-  ordered_json all = ordered_json::array();
-  for (const auto& [malloc, lock] : curves_of(readings)) {
-    if (!locks.contains(lock)) continue;
-    ordered_json points = ordered_json::array();
-    for (const std::uint64_t size : readings.sizes()) {
-      const placed_reading* const r = readings.find({malloc, lock, size});
-      if (r == nullptr) continue;
-      if (const std::optional<double> v = value(point{malloc, lock, size}, *r)) points.push_back({size, *v});
-    }
-    if (points.empty()) continue;
-    all.push_back(
-        {{"name", name_locks ? fmt::format("{}, {}", malloc, lock) : malloc}, {"points", std::move(points)}});
-  }
-  return all;
-}
-
-ordered_json charts_of(const study_panel_of_sizes& panel, unsigned ways) {
-  ordered_json charts = ordered_json::array();
-  const placed_readings& readings = panel.readings;
-  charts.push_back(chart(
-      "Throughput",
-      "Times that of index-aware under tts at the same size, round by round; the median. Higher is better.",
-      "x index-aware under tts",
-      series_of(readings, {"tts", "tle"}, true, [&](const point& at, const placed_reading&) {
-        return readings.ratio(at, {reference_malloc, reference_locks, at.size});
-      })));
-  if (panel.nodes != 0) {
-    charts.push_back(
-        chart("Nodes at the fullest index",
-              "How many nodes begin at the L1 index at which most do. Above the ways of the cache no "
-              "transaction can write them all. Lower is better.",
-              "nodes", series_of(readings, {"tts"}, false, [](const point&, const placed_reading& r) {
-                return std::optional(static_cast<double>(r.largest_load));
-              })));
-    charts.back()["limit"] = {{"y", ways}, {"name", "ways of the L1 cache"}};
-  }
-  if (auto shares = series_of(readings, {"tle"}, false,
-                              [](const point&, const placed_reading& r) { return r.committed; });
-      !shares.empty())
-    charts.push_back(
-        chart("Sections that were elided",
-              "Of all critical sections under tle, those that committed as a transaction. Higher is better.",
-              "share of sections", std::move(shares)));
-  if (auto aborts = series_of(readings, {"tle"}, false,
-                              [](const point&, const placed_reading& r) { return r.capacity_aborts; });
-      !aborts.empty())
-    charts.push_back(chart("Aborts for capacity",
-                           "Attempts that did not fit, for an operation. Lower is better.",
-                           "aborts an operation", std::move(aborts)));
-  return charts;
-}
-
-ordered_json panel_json(const study_panel_of_sizes& panel, const malloc_choice& mallocs, unsigned ways) {
-  ordered_json j{{"id", panel.id},
-                 {"title", panel.title},
-                 {"summary", panel.summary},
-                 {"charts", charts_of(panel, ways)}};
-  j["missing"] = ordered_json::array();
-  for (const missing_malloc& m : mallocs.missing) j["missing"].push_back({{"map", m.name}, {"why", m.why}});
-  j["findings"] = ordered_json::array();
-  for (const curve_finding& f : panel.findings)
-    j["findings"].push_back({{"paper", f.claim},
-                             {"of_paper", f.of_paper},
-                             {"ours", f.ours.sentence},
-                             {"verdict", to_string(f.ours.verdict)}});
-  return j;
-}
-
-std::vector<curve_finding> findings_of(const study_panel_of_sizes& panel, const placed_readings& ring,
-                                       unsigned ways) {
+std::vector<judged_claim> findings_of(const study_panel_of_sizes& panel, const malloc_tsx::setting& in) {
   switch (panel.kind) {
     case panel_kind::ring:
-      return malloc_tsx::judge_ring(panel.readings, panel.nodes, ways);
-    case panel_kind::tree:
-      return malloc_tsx::judge_tree(panel.readings, ring, panel.threads, ways);
+      return malloc_tsx::judge_ring(panel.readings, panel.nodes, in);
+    case panel_kind::tree: {
+      std::vector<judged_claim> found = malloc_tsx::judge_tree(panel.readings, in);
+      // With one thread there is another figure for those.
+      if (panel.threads > 1)
+        for (judged_claim& f : malloc_tsx::judge_concurrent_tree(panel.readings, panel.threads, in))
+          found.push_back(std::move(f));
+      return found;
+    }
     default:
       return {malloc_tsx::judge_fresh(panel.readings)};
   }
@@ -417,6 +305,7 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
   tell_missing(s.mallocs);
   if (s.policies.size() == 1) std::fprintf(stderr, "tle is left out: %s\n", hw::rtm::probe().reason.c_str());
 
+  const malloc_tsx::setting in{.ways = s.l1.ways};
   std::vector<study_panel_of_sizes> panels = panels_of(threads);
   std::size_t total = 0;
   for (const study_panel_of_sizes& panel : panels) total += sizes_of(s, panel).size();
@@ -424,15 +313,18 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
   std::size_t done = 0;
   for (study_panel_of_sizes& panel : panels) {
     for (const std::uint64_t size : sizes_of(s, panel)) {
-      line.step(done++, total, fmt::format("{}, nodes of {} bytes", panel.id, size));
+      line.step(done++, total, fmt::format("{}, nodes of {} bytes", panel.figure.id, size));
       measure(s, panel, size);
     }
-    panel.findings = findings_of(panel, panels.front().readings, s.l1.ways);
+    panel.figure.charts = malloc_tsx::charts_of(panel.readings, panel.kind == panel_kind::ring, in);
+    panel.figure.findings = findings_of(panel, in);
+    for (const missing_malloc& m : s.mallocs.missing) panel.figure.missing.push_back({m.name, m.why});
     line.clear();
-    std::printf("%s\n%s", bold(panel.title, colour).c_str(), panel_table(panel, s.l1.ways, colour).c_str());
+    std::printf("%s\n%s", bold(panel.figure.title, colour).c_str(),
+                panel_table(panel, s.l1.ways, colour).c_str());
     if (panel.kind == panel_kind::ring) std::printf("\n%s", stride_table(panel, colour).c_str());
-    for (const curve_finding& f : panel.findings)
-      std::printf("%s", finding_text(f.source(), f.claim, f.ours, panel.id).c_str());
+    for (const judged_claim& f : panel.figure.findings)
+      std::printf("%s", finding_text(f.source(), f.claim, f.ours, panel.figure.id).c_str());
     std::printf("\n");
     std::fflush(stdout);
   }
@@ -440,19 +332,19 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
   for (const study_panel_of_sizes& panel : panels) {
     if (panel.kind == panel_kind::ring) rings.push_back(&panel.readings);
   }
-  const curve_finding law = malloc_tsx::judge_law(rings, s.l1.ways);
+  const judged_claim law = malloc_tsx::judge_law(malloc_tsx::law_of(rings, s.l1.ways), s.l1.ways);
   std::printf(
       "%s\nThroughput is a multiple of index-aware's under tts, in turns at the same size; a load is how "
       "many nodes "
       "begin at one of the %u indices of the L1 cache, which has %u ways.\n",
       finding_text(law.source(), law.claim, law.ours, "all rings").c_str(), s.l1.sets, s.l1.ways);
-  panels.front().findings.push_back(law);
+  panels.front().figure.findings.push_back(law);
 
   ordered_json results =
       malloc_study_document(o, malloc_tsx::study_name, malloc_tsx::title, malloc_tsx::paper);
   results["study"]["figures"] = ordered_json::array();
   for (const study_panel_of_sizes& panel : panels) {
-    results["study"]["figures"].push_back(panel_json(panel, s.mallocs, s.l1.ways));
+    results["study"]["figures"].push_back(to_json(panel.figure));
     for (const auto& entry : panel.entries) results["benchmarks"].push_back(entry);
   }
   files.write(results);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/common/malloc_strides.hpp"
 #include "espalier/hw/pages.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/sync/per_thread.hpp"
@@ -27,29 +27,8 @@ namespace espalier::simulate {
 
 namespace model_detail {
 
-inline constexpr std::size_t granule = 16;
+inline constexpr std::size_t granule = app::malloc_granule;
 inline constexpr std::size_t largest_bytes = std::size_t{20} << 10U;
-inline constexpr std::size_t page_bytes = 4096;
-
-constexpr std::size_t rounded_up(std::size_t bytes, std::size_t multiple) noexcept {
-  return (bytes + multiple - 1) / multiple * multiple;
-}
-
-// Size classes: multiples of the granule up to fine_bytes, then so many to each doubling.
-inline constexpr std::size_t fine_bytes = 128;
-inline constexpr std::size_t per_doubling = 4;
-
-/// The number of a class, by the bytes that its blocks are held in.
-constexpr std::size_t class_of(std::size_t held) noexcept {
-  if (held <= fine_bytes) return held / granule - 1;
-  const std::size_t below = std::bit_floor(held - 1);
-  const auto doublings = static_cast<std::size_t>(std::bit_width(below) - std::bit_width(fine_bytes));
-  return fine_bytes / granule + doublings * per_doubling + (held - below) * per_doubling / below - 1;
-}
-
-inline void require_possible(const block& b) {
-  if (b.bytes > largest_bytes || b.align > granule) throw std::bad_alloc();
-}
 
 /// Memory of one thread, handed out from the front; begins on a page.
 class growing_memory {
@@ -100,30 +79,129 @@ class free_blocks {
   link* first_ = nullptr;
 };
 
-/// What a thread has: its memory, and free blocks of each size.
-template <std::size_t Sizes>
-struct thread_part {
-  growing_memory memory;
-  std::array<free_blocks, Sizes> free;
-  // Of this thread alone: less than nothing where it frees what others allocated.
-  std::int64_t blocks = 0;
-  std::int64_t bytes = 0;
+/// The books of a model: each thread's memory and free blocks. A Layout says how large blocks are held (stride, and
+/// held_by of one that comes back), numbers those sizes (place_of, below places) and cuts fresh ones from a thread's
+/// memory (cut, on a thread's own Layout).
+template <class Layout>
+class modelled_malloc {
+ public:
+  static constexpr bool releases_on_destruction(std::size_t) noexcept { return true; }
+  static constexpr std::string_view name = Layout::name;
+  static constexpr std::size_t largest_bytes = model_detail::largest_bytes;
+
+  /// From one block to the next.
+  [[nodiscard]] static constexpr std::size_t stride(std::size_t bytes) noexcept {
+    return Layout::stride(bytes);
+  }
+
+  [[nodiscard]] void* allocate(const block& b, const void* /*near*/ = nullptr) {
+    if (b.bytes > largest_bytes || b.align > granule) throw std::bad_alloc();
+    part& mine = parts_.local();
+    const std::size_t held = stride(b.bytes);
+    void* memory = mine.free[Layout::place_of(held)].pop();
+    if (memory == nullptr) memory = mine.layout.cut(mine.memory, held);
+    ++mine.blocks;
+    mine.bytes += static_cast<std::int64_t>(held);
+    return memory;
+  }
+
+  void deallocate(void* memory, const block& b) noexcept {
+    part& mine = parts_.local();
+    const std::size_t held = Layout::held_by(memory, b);
+    mine.free[Layout::place_of(held)].push(memory);
+    --mine.blocks;
+    mine.bytes -= static_cast<std::int64_t>(held);
+  }
+
+  [[nodiscard]] memory_usage usage() const noexcept {
+    std::int64_t blocks = 0;
+    std::int64_t bytes = 0;
+    memory_usage sum;
+    parts_.for_each([&](std::uint32_t, const part& t) {
+      blocks += t.blocks;
+      bytes += t.bytes;
+      sum.bytes_reserved += t.memory.taken();
+    });
+    sum.blocks = static_cast<std::uint64_t>(blocks);
+    sum.bytes_in_use = static_cast<std::uint64_t>(bytes);
+    return sum;
+  }
+
+ private:
+  struct part {
+    growing_memory memory;
+    std::array<free_blocks, Layout::places> free;
+    // Of this thread alone: less than nothing where it frees what others allocated.
+    std::int64_t blocks = 0;
+    std::int64_t bytes = 0;
+    [[no_unique_address]] Layout layout;
+  };
+
+  per_thread<part> parts_;
 };
 
-template <class Part>
-memory_usage usage_of(const per_thread<Part>& threads) noexcept {
-  std::int64_t blocks = 0;
-  std::int64_t bytes = 0;
-  memory_usage sum;
-  threads.for_each([&](std::uint32_t, const Part& t) {
-    blocks += t.blocks;
-    bytes += t.bytes;
-    sum.bytes_reserved += t.memory.taken();
-  });
-  sum.blocks = static_cast<std::uint64_t>(blocks);
-  sum.bytes_in_use = static_cast<std::uint64_t>(bytes);
-  return sum;
-}
+class glibc_layout {
+ public:
+  static constexpr std::string_view name = "glibc_model";
+  static constexpr std::size_t places = app::glibc_stride(largest_bytes) / granule + 1;
+
+  static constexpr std::size_t stride(std::size_t bytes) noexcept { return app::glibc_stride(bytes); }
+  static constexpr std::size_t place_of(std::size_t chunk) noexcept { return chunk / granule; }
+  static std::size_t held_by(void* memory, const block& /*b*/) noexcept { return size_before(memory); }
+
+  static void* cut(growing_memory& arena, std::size_t chunk) {
+    // The last 8 bytes of a block are the next header's first: there always is one.
+    std::byte* const memory = arena.take(chunk, header_bytes) + header_bytes;
+    size_before(memory) = chunk;
+    size_before(arena.next() + header_bytes) = arena.left();
+    return memory;
+  }
+
+ private:
+  static constexpr std::size_t header_bytes = 16;
+
+  static std::uint64_t& size_before(void* memory) noexcept { return static_cast<std::uint64_t*>(memory)[-1]; }
+};
+
+class size_class_layout {
+ public:
+  static constexpr std::string_view name = "size_class_model";
+
+  static constexpr std::size_t stride(std::size_t bytes) noexcept { return app::size_class_stride(bytes); }
+  static constexpr std::size_t held_by(void* /*memory*/, const block& b) noexcept { return stride(b.bytes); }
+
+  /// The number of a class, by the bytes that its blocks are held in.
+  static constexpr std::size_t place_of(std::size_t held) noexcept {
+    using namespace app;
+    if (held <= fine_class_bytes) return held / granule - 1;
+    const std::size_t below = std::bit_floor(held - 1);
+    const auto doublings = static_cast<std::size_t>(std::bit_width(below) - std::bit_width(fine_class_bytes));
+    return fine_class_bytes / granule + doublings * classes_per_doubling +
+           (held - below) * classes_per_doubling / below - 1;
+  }
+  static constexpr std::size_t places = 37;
+
+  void* cut(growing_memory& from, std::size_t held) {
+    slab& mine = slabs_[place_of(held)];
+    if (static_cast<std::size_t>(mine.end - mine.next) < held) {
+      const std::size_t bytes = app::rounded_up(slab_blocks * held, page_bytes);
+      mine.next = from.take(bytes);
+      mine.end = mine.next + bytes;
+    }
+    return std::exchange(mine.next, mine.next + held);
+  }
+
+ private:
+  static constexpr std::size_t slab_blocks = 64;
+  static constexpr std::size_t page_bytes = 4096;
+
+  struct slab {
+    std::byte* next = nullptr;
+    std::byte* end = nullptr;
+  };
+  std::array<slab, places> slabs_{};
+};
+static_assert(size_class_layout::places == size_class_layout::place_of(largest_bytes) + 1);
 
 }  // namespace model_detail
 
@@ -132,118 +210,12 @@ memory_usage usage_of(const per_thread<Part>& threads) noexcept {
 /// a line. A fresh chunk is cut from what is left of the thread's arena, and the sizes of both are written into their
 /// headers, where a free reads them. Chunks that come back are kept by size, like those of the thread cache, which
 /// is taken to hold any number of any size.
-class glibc_model {
- public:
-  static constexpr bool releases_on_destruction(std::size_t) noexcept { return true; }
-  static constexpr std::string_view name = "glibc_model";
-  static constexpr std::size_t largest_bytes = model_detail::largest_bytes;
-
-  /// From one block to the next.
-  [[nodiscard]] static constexpr std::size_t stride(std::size_t bytes) noexcept {
-    return std::max<std::size_t>(
-        model_detail::rounded_up(bytes + sizeof(std::uint64_t), model_detail::granule),
-        2 * model_detail::granule);
-  }
-
-  [[nodiscard]] void* allocate(const block& b, const void* /*near*/ = nullptr) {
-    model_detail::require_possible(b);
-    part& mine = parts_.local();
-    const std::size_t chunk = stride(b.bytes);
-    void* memory = mine.free[chunk / model_detail::granule].pop();
-    if (memory == nullptr) memory = cut(mine.memory, chunk);
-    ++mine.blocks;
-    mine.bytes += static_cast<std::int64_t>(chunk);
-    return memory;
-  }
-
-  void deallocate(void* memory, const block& /*b*/) noexcept {
-    part& mine = parts_.local();
-    const std::size_t chunk = size_before(memory);
-    mine.free[chunk / model_detail::granule].push(memory);
-    --mine.blocks;
-    mine.bytes -= static_cast<std::int64_t>(chunk);
-  }
-
-  [[nodiscard]] memory_usage usage() const noexcept { return model_detail::usage_of(parts_); }
-
- private:
-  static constexpr std::size_t header_bytes = 16;
-  static constexpr std::size_t sizes = (largest_bytes + header_bytes) / model_detail::granule + 1;
-  using part = model_detail::thread_part<sizes>;
-
-  static std::uint64_t& size_before(void* memory) noexcept { return static_cast<std::uint64_t*>(memory)[-1]; }
-
-  static void* cut(model_detail::growing_memory& arena, std::size_t chunk) {
-    // The last 8 bytes of a block are the next header's first: there always is one.
-    std::byte* const memory = arena.take(chunk, header_bytes) + header_bytes;
-    size_before(memory) = chunk;
-    size_before(arena.next() + header_bytes) = arena.left();
-    return memory;
-  }
-
-  per_thread<part> parts_;
-};
+using glibc_model = model_detail::modelled_malloc<model_detail::glibc_layout>;
 static_assert(placement<glibc_model>);
 
 /// As jemalloc, tcmalloc and mimalloc: multiples of 16 bytes up to 128, then four classes to each doubling; blocks of a
 /// class end to end in slabs that begin on a page and hold at least 64, with what is to be known of them elsewhere.
-class size_class_model {
- public:
-  static constexpr bool releases_on_destruction(std::size_t) noexcept { return true; }
-  static constexpr std::string_view name = "size_class_model";
-  static constexpr std::size_t largest_bytes = model_detail::largest_bytes;
-
-  /// From one block to the next.
-  [[nodiscard]] static constexpr std::size_t stride(std::size_t bytes) noexcept {
-    using namespace model_detail;
-    if (bytes <= fine_bytes) return std::max(rounded_up(bytes, granule), granule);
-    return rounded_up(bytes, std::bit_floor(bytes - 1) / per_doubling);
-  }
-
-  [[nodiscard]] void* allocate(const block& b, const void* /*near*/ = nullptr) {
-    model_detail::require_possible(b);
-    part& mine = parts_.local();
-    const std::size_t held = stride(b.bytes);
-    const std::size_t c = model_detail::class_of(held);
-    void* memory = mine.free[c].pop();
-    if (memory == nullptr) {
-      slab& from = mine.slabs[c];
-      if (static_cast<std::size_t>(from.end - from.next) < held) {
-        const std::size_t bytes = model_detail::rounded_up(slab_blocks * held, model_detail::page_bytes);
-        from.next = mine.memory.take(bytes);
-        from.end = from.next + bytes;
-      }
-      memory = std::exchange(from.next, from.next + held);
-    }
-    ++mine.blocks;
-    mine.bytes += static_cast<std::int64_t>(held);
-    return memory;
-  }
-
-  void deallocate(void* memory, const block& b) noexcept {
-    part& mine = parts_.local();
-    const std::size_t held = stride(b.bytes);
-    mine.free[model_detail::class_of(held)].push(memory);
-    --mine.blocks;
-    mine.bytes -= static_cast<std::int64_t>(held);
-  }
-
-  [[nodiscard]] memory_usage usage() const noexcept { return model_detail::usage_of(parts_); }
-
- private:
-  static constexpr std::size_t slab_blocks = 64;
-  static constexpr std::size_t classes = model_detail::class_of(largest_bytes) + 1;
-
-  struct slab {
-    std::byte* next = nullptr;
-    std::byte* end = nullptr;
-  };
-  struct part : model_detail::thread_part<classes> {
-    std::array<slab, classes> slabs{};
-  };
-
-  per_thread<part> parts_;
-};
+using size_class_model = model_detail::modelled_malloc<model_detail::size_class_layout>;
 static_assert(placement<size_class_model>);
 
 }  // namespace espalier::simulate

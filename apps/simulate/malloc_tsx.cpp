@@ -16,15 +16,19 @@ namespace {
 
 /// Nodes of which each thread has the memory beforehand. Threads do not insert and erase quite as much as each other.
 constexpr std::size_t reserved_nodes = 256;
+/// Two keys for each are drawn from, in 32 bits.
+constexpr std::uint64_t most_nodes = 1U << 30U;
 
-void check(const sim::machine_spec& machine, std::size_t nodes, std::size_t node_bytes,
-           std::uint64_t operations) {
-  if (!machine.transactions)
-    throw std::invalid_argument("the machine " + machine.name +
+void check(const malloc_tsx_request& request) {
+  const configuration& what = request.what;
+  if (!request.machine.transactions)
+    throw std::invalid_argument("the machine " + request.machine.name +
                                 " has no transactional memory; i7_4770, e5_2650_htm and emerald_rapids have");
-  if (nodes == 0 || operations == 0) throw std::invalid_argument("nodes and operations are at least 1 each");
-  if (node_bytes < least_node_bytes)
-    throw std::invalid_argument("nodes of " + std::to_string(node_bytes) + " bytes are too small; " +
+  if (what.nodes == 0 || request.operations == 0)
+    throw std::invalid_argument("nodes and operations are at least 1 each");
+  if (what.nodes > most_nodes) throw std::invalid_argument("at most 2^30 nodes are possible");
+  if (what.node_bytes < least_node_bytes)
+    throw std::invalid_argument("nodes of " + std::to_string(what.node_bytes) + " bytes are too small; " +
                                 std::to_string(least_node_bytes) + " is the least");
 }
 
@@ -38,7 +42,7 @@ std::vector<std::uint32_t> shuffled(std::size_t n, workload::random_generator ra
 
 /// `count` is of the program's nodes, or more.
 template <class Program>
-index_load load_of(sim::simulation& simulated, const Program& program, std::size_t count) {
+std::vector<std::uint64_t> loads_of(sim::simulation& simulated, const Program& program, std::size_t count) {
   std::vector<std::uintptr_t> lines;
   // What is allocated while the program is visited would be the program's.
   lines.reserve(count);
@@ -53,12 +57,7 @@ index_load load_of(sim::simulation& simulated, const Program& program, std::size
   // NOLINTNEXTLINE(bugprone-unchecked-optional-access): check() has asked
   std::vector<std::uint64_t> loads(simulated.spec().transactions->write_sets);
   for (const std::uintptr_t line : lines) ++loads[line % loads.size()];
-  index_load found;
-  for (const std::uint64_t load : loads) {
-    found.most = std::max(found.most, load);
-    ++found.indices[load];
-  }
-  return found;
+  return loads;
 }
 
 template <class Program>
@@ -85,51 +84,48 @@ malloc_tsx_measurement measured(sim::simulation& simulated, const Program& progr
   return m;
 }
 
-}  // namespace
-
-malloc_tsx_measurement measure_ring(const ring_request& request) {
-  check(request.machine, request.nodes, request.node_bytes, request.visits);
-  const std::vector<std::uint32_t> order = shuffled(request.nodes, workload::random_generator(request.seed));
+malloc_tsx_measurement measure_ring(const malloc_tsx_request& request) {
+  const configuration& what = request.what;
+  const std::vector<std::uint32_t> order = shuffled(what.nodes, workload::random_generator(request.seed));
   sim::simulation simulated(request.machine, 1);
   simulated.give_huge_pages(false);
   std::unique_ptr<ring_program> program;
   // On a thread, so that its are the blocks.
   simulated.without_time(
-      [&](unsigned) { program = make_ring(request.from, request.policy, request.node_bytes, order); });
-  malloc_tsx_measurement m =
-      measured(simulated, *program, (request.visits + request.nodes - 1) / request.nodes,
-               [&](std::uint64_t traversals, std::uint64_t) {
-                 return simulated.run([&](unsigned) {
-                   for (std::uint64_t left = traversals; left != 0; --left) program->traverse();
-                 });
-               });
-  m.load = load_of(simulated, *program, request.nodes);
+      [&](unsigned) { program = make_ring(what.from, what.policy, what.node_bytes, order); });
+  malloc_tsx_measurement m = measured(simulated, *program, (request.operations + what.nodes - 1) / what.nodes,
+                                      [&](std::uint64_t traversals, std::uint64_t) {
+                                        return simulated.run([&](unsigned) {
+                                          for (std::uint64_t left = traversals; left != 0; --left)
+                                            program->traverse();
+                                        });
+                                      });
+  m.loads = loads_of(simulated, *program, what.nodes);
   bool right = false;
   simulated.outside_time([&] {
-    right = program->written() == request.nodes;
+    right = program->written() == what.nodes;
     program.reset();
   });
   if (!right) throw std::logic_error("a traversal of the simulated ring has left nodes out");
   return m;
 }
 
-malloc_tsx_measurement measure_tree(const tree_request& request) {
-  check(request.machine, request.keys, request.node_bytes, request.operations);
-  if (request.keys > (1U << 30U)) throw std::invalid_argument("at most 2^30 keys are possible");
-  const std::uint32_t range = 2 * (request.keys + 1);
+malloc_tsx_measurement measure_tree(const malloc_tsx_request& request) {
+  const configuration& what = request.what;
+  const auto range = static_cast<std::uint32_t>(2 * (what.nodes + 1));
   const std::vector<std::uint32_t> keys =
       shuffled(range, workload::random_generator(request.seed, 1U << 16U));
   sim::simulation simulated(request.machine, request.threads, request.pinning);
   simulated.give_huge_pages(false);
   std::unique_ptr<tree_program> program;
-  simulated.outside_time([&] { program = make_tree(request.from, request.policy, request.node_bytes); });
+  simulated.outside_time([&] { program = make_tree(what.from, what.policy, what.node_bytes); });
   simulated.without_time([&](unsigned thread) {
     if (thread == 0) {
-      for (std::uint32_t i = 0; i < request.keys; ++i) program->add(keys[i]);
+      for (std::uint64_t i = 0; i < what.nodes; ++i) program->add(keys[i]);
     }
     program->reserve(reserved_nodes);
   });
-  std::int64_t size = request.keys;
+  auto size = static_cast<std::int64_t>(what.nodes);
   malloc_tsx_measurement m =
       measured(simulated, *program, request.operations, [&](std::uint64_t operations, std::uint64_t salt) {
         std::uint64_t left = operations;
@@ -140,7 +136,7 @@ malloc_tsx_measurement measure_tree(const tree_request& request) {
           size += grown;
         });
       });
-  m.load = load_of(simulated, *program, static_cast<std::size_t>(size));
+  m.loads = loads_of(simulated, *program, static_cast<std::size_t>(size));
   const char* wrong = nullptr;
   simulated.outside_time([&] {
     wrong = program->check_invariants();
@@ -150,6 +146,13 @@ malloc_tsx_measurement measure_tree(const tree_request& request) {
   });
   if (wrong != nullptr) throw std::logic_error(std::string("the simulated tree came out wrong: ") + wrong);
   return m;
+}
+
+}  // namespace
+
+malloc_tsx_measurement measure(const malloc_tsx_request& request) {
+  check(request);
+  return request.what.program == benchmark::ring ? measure_ring(request) : measure_tree(request);
 }
 
 }  // namespace espalier::simulate

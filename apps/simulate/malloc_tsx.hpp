@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <string_view>
+#include <vector>
 
 #include "apps/simulate/malloc_tsx_program.hpp"
 #include "sim/machine/counts.hpp"
@@ -14,11 +17,34 @@
 
 namespace espalier::simulate {
 
-/// How the lines of the nodes lie over the indices at which transactions keep what they write.
-struct index_load {
-  std::uint64_t most = 0;
-  /// By load: how many indices have it.
-  std::map<std::uint64_t, std::uint64_t> indices;
+enum class benchmark : std::uint8_t { ring, tree };
+
+[[nodiscard]] constexpr std::string_view to_string(benchmark b) noexcept {
+  return b == benchmark::ring ? "ring" : "tree";
+}
+
+/// What is simulated, but for how long and where.
+struct configuration {
+  benchmark program = benchmark::ring;
+  /// In the ring, or in the tree at first, whose keys are drawn from twice as many and two.
+  std::uint64_t nodes = 128;
+  std::size_t node_bytes = 64;
+  allocation from = allocation::glibc;
+  section_policy policy = section_policy::tts;
+
+  auto operator<=>(const configuration&) const = default;
+};
+
+struct malloc_tsx_request {
+  sim::machine_spec machine;
+  configuration what;
+  /// Of the tree; the ring has one.
+  unsigned threads = 4;
+  sim::pinning pinning = sim::pinning::smt_last;
+  /// Nodes of the ring visited at least, in whole traversals; operations on the tree, of all threads. A fifth as many
+  /// before them warm the caches and the lock up.
+  std::uint64_t operations = 20'000;
+  std::uint64_t seed = 42;
 };
 
 struct malloc_tsx_measurement {
@@ -29,47 +55,26 @@ struct malloc_tsx_measurement {
   sim::transaction_counts transactions;
   sim::counts total;
   std::uint64_t cycles = 0;
-  index_load load;
+  /// How the lines of the nodes lie: how many there are at each of the indices at which transactions keep what they
+  /// write.
+  std::vector<std::uint64_t> loads;
 
   [[nodiscard]] double per_section(std::uint64_t count) const noexcept {
     return static_cast<double>(count) / static_cast<double>(sections);
   }
+  [[nodiscard]] double committed_share() const noexcept { return per_section(transactions.committed); }
   [[nodiscard]] std::uint64_t l1_misses() const noexcept { return total.accesses - total.l1_hits; }
   [[nodiscard]] double sections_per_second(double ghz) const noexcept {
     return static_cast<double>(sections) / static_cast<double>(cycles) * ghz * 1e9;
   }
+  [[nodiscard]] std::uint64_t largest_load() const noexcept {
+    return loads.empty() ? 0 : *std::ranges::max_element(loads);
+  }
 };
 
-struct ring_request {
-  sim::machine_spec machine;
-  std::size_t nodes = 128;
-  std::size_t node_bytes = 64;
-  allocation from = allocation::glibc;
-  section_policy policy = section_policy::tts;
-  /// Nodes visited at least, in whole traversals; a fifth as many before them warm the caches and the lock up.
-  std::uint64_t visits = 20'000;
-  std::uint64_t seed = 42;
-};
-
-/// One thread. All memory is in pages of 4 KiB, as in the paper. Throws std::invalid_argument for a machine without
-/// transactions, nodes too small or none, std::logic_error should the ring come out wrong.
-[[nodiscard]] malloc_tsx_measurement measure_ring(const ring_request& request);
-
-struct tree_request {
-  sim::machine_spec machine;
-  unsigned threads = 4;
-  sim::pinning pinning = sim::pinning::smt_last;
-  /// Keys at first; they are drawn from twice as many and two.
-  std::uint32_t keys = 32'767;
-  std::size_t node_bytes = 64;
-  allocation from = allocation::glibc;
-  section_policy policy = section_policy::tts;
-  /// Of all threads; a fifth as many before them warm the caches and the lock up.
-  std::uint64_t operations = 20'000;
-  std::uint64_t seed = 42;
-};
-
-/// The first thread fills the tree, and each has some memory to spare. Otherwise as above.
-[[nodiscard]] malloc_tsx_measurement measure_tree(const tree_request& request);
+/// All memory is in pages of 4 KiB, as in the paper. The first thread fills the tree, and each has some memory to
+/// spare. Throws std::invalid_argument for a machine without transactions, nodes too small, too many or none,
+/// std::logic_error should the ring or the tree come out wrong.
+[[nodiscard]] malloc_tsx_measurement measure(const malloc_tsx_request& request);
 
 }  // namespace espalier::simulate

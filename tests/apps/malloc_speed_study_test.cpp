@@ -30,7 +30,7 @@ cost_readings with(double one, double other, std::uint64_t peak_kib = 100) {
 
 std::vector<agreement> verdicts(const cost_readings& measured) {
   std::vector<agreement> all;
-  for (const cost_finding& f : judge(measured)) all.push_back(f.ours.verdict);
+  for (const judged_claim& f : judge(measured)) all.push_back(f.ours.verdict);
   return all;
 }
 

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/common/study_claims.hpp"
+#include "apps/common/study_output.hpp"
+
+// A figure of a study that brings charts of its own: what the report makes a page of. docs/studies.md has the form.
+
+namespace espalier::app {
+
+/// What curves or bars are held against.
+struct chart_limit {
+  double y;
+  std::string name;
+};
+
+struct chart_curve {
+  std::string name;
+  std::vector<std::pair<std::uint64_t, double>> points;  ///< by ascending x
+};
+
+/// The least and the most of several rounds, where there were some.
+struct chart_bar {
+  std::string name;
+  double value;
+  std::optional<double>
+      least{};  // NOLINT(readability-redundant-member-init): g++ wants it where it is left out
+  std::optional<double> most{};  // NOLINT(readability-redundant-member-init)
+  bool peer = false;
+};
+
+/// Curves over x, or bars, of which the shortest is best.
+struct chart {
+  std::string title;
+  std::string caption;
+  std::string y;
+  std::string x{};                     ///< of curves; NOLINT(readability-redundant-member-init)
+  std::vector<chart_curve> curves{};   // NOLINT(readability-redundant-member-init)
+  std::vector<chart_bar> bars{};       // NOLINT(readability-redundant-member-init)
+  std::optional<chart_limit> limit{};  // NOLINT(readability-redundant-member-init)
+};
+
+struct charted_figure {
+  std::string id;
+  std::string title;
+  std::string summary;
+  std::vector<chart> charts{};           // NOLINT(readability-redundant-member-init)
+  std::vector<missing_map> missing{};    // NOLINT(readability-redundant-member-init)
+  std::vector<judged_claim> findings{};  // NOLINT(readability-redundant-member-init)
+  /// Of a simulation; empty for this machine.
+  std::string machine{};  // NOLINT(readability-redundant-member-init)
+};
+
+/// An entry of `study.figures`.
+[[nodiscard]] nlohmann::ordered_json to_json(const charted_figure& figure);
+
+}  // namespace espalier::app

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/simulate/malloc_tsx_results.hpp"
+#include "sim/machine/machine_spec.hpp"
+
+// What the study prints of its results.
+
+namespace espalier::simulate {
+
+/// What tables are made of. All configurations of the sizes have been measured.
+struct malloc_tsx_shown {
+  const malloc_tsx_results& results;
+  const sim::machine_spec& machine;
+  unsigned write_ways;
+  bool colour;
+};
+
+/// What became of all sizes of a ring, allocation by allocation.
+[[nodiscard]] std::string ring_summary(const malloc_tsx_shown& s, std::uint64_t nodes,
+                                       const std::vector<std::size_t>& sizes);
+/// Size by size; `which` says what sizes those are.
+[[nodiscard]] std::string ring_table(const malloc_tsx_shown& s, std::uint64_t nodes,
+                                     const std::vector<std::size_t>& sizes, const std::string& which);
+[[nodiscard]] std::string tree_table(const malloc_tsx_shown& s, std::uint64_t keys, unsigned threads,
+                                     const std::vector<std::size_t>& sizes);
+
+}  // namespace espalier::simulate
