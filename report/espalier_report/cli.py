@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         return FAILED
     what = f"{text.plural(len(loaded.study.figures), 'figure')}, " if loaded.study else ""
     maps = len({m.label for m in loaded.measurements})
-    held = text.plural(len(loaded.placed), "measurement") if loaded.placed else \
+    held = text.plural(len(loaded.timed), "measurement") if loaded.timed else \
         f"{text.plural(len(loaded.workloads), 'workload')}, {text.plural(maps, 'map')}"
     print(f"{options.output}: {what}{held}, {written / 1e6:.1f} MB")
     return 0
@@ -56,8 +56,8 @@ def parser() -> argparse.ArgumentParser:
 
             The layout that `espalier inspect` writes by --json becomes a page of its own.
 
-            The study that `--study atc18` or `malloc-tsx` writes becomes an index, and beside it a
-            page for each of its figures.
+            The study that `--study atc18`, `malloc-tsx` or `malloc-speed` writes becomes an index,
+            and beside it a page for each of its figures.
 
             Several files become one page. Entries are told apart by workload, map and threads;
             where two files hold the same, their maps carry the file's name. Ratios between two

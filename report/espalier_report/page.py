@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,6 +27,13 @@ class Drawn(Protocol):
     def json(self) -> figures.Json: ...
 
 
+class Comparable(Protocol):
+    """What is ours, or a peer."""
+
+    @property
+    def peer(self) -> bool: ...
+
+
 @dataclass(frozen=True)
 class Part:
     """A section of the page and its entry in the navigation."""
@@ -45,10 +52,10 @@ def measured_page(results: Results, plotly: str) -> str:
     memory, scaling = figures.memory(results), figures.scaling(results, palette)
     found = verdict.verdicts(results)
     parts = [
-        Part("throughput", "Throughput", [key(results), charts(throughput)]),
+        Part("throughput", "Throughput", [key(results.measurements), charts(throughput)]),
         Part("latency", "Latency", charts(latency) or absent(
             "Latency is unavailable: no file holds a latency curve.")),
-        Part("memory", "Memory per key", [key(results), charts(memory) or absent(
+        Part("memory", "Memory per key", [key(results.measurements), charts(memory) or absent(
             "Bytes per key are unavailable for every map.")]),
         Part("scaling", "Scaling over threads", charts(scaling)) if scaling else None,
         Part("tables", "All numbers", all_tables(results)),
@@ -139,8 +146,8 @@ def absent(sentence: str) -> Markup:
     return element("p", sentence, class_="note")
 
 
-def key(results: Results) -> Markup | None:
-    kinds = {m.peer for m in results.measurements}
+def key(shown: Iterable[Comparable]) -> Markup | None:
+    kinds = {one.peer for one in shown}
     entries = [element("span", element("i", class_=class_, aria_hidden="true"), name)
                for peer, class_, name in ((False, "ours", "Espalier"), (True, "peer", "peer"))
                if peer in kinds]
@@ -216,7 +223,7 @@ def cautions(results: Results) -> list[str]:
                          "maps.")
         cpus: Any = context.get("num_cpus")
         busiest = max([m.threads for m in results.measurements if results.files[m.file] == name]
-                      + [one.threads for one in results.placed], default=0)
+                      + [one.threads for one in results.timed], default=0)
         if _is_count(cpus) and busiest > cpus:
             found.append(f"{at}{busiest} threads ran on {text.plural(cpus, 'CPU')}; beyond that "
                          "number they take turns, and latencies hold the waiting.")
@@ -227,7 +234,7 @@ def cautions(results: Results) -> list[str]:
     if 0 < repetitions < 3:
         found.append(f"Some maps ran {text.plural(repetitions, 'repetition')} only; the spread "
                      "cannot be trusted below three.")
-    rounds = min((one.rounds for one in results.placed), default=0)
+    rounds = min((one.rounds for one in results.timed), default=0)
     if 0 < rounds < 3:
         found.append(f"Some programs ran {text.plural(rounds, 'round')} only; the spread cannot be "
                      "trusted below three.")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
 
-from espalier_report.text import UNAVAILABLE
+from espalier_report.text import UNAVAILABLE, plural
 
 Object = dict[str, Any]
 
@@ -144,13 +144,22 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class Bar:
+    name: str
+    value: Spread
+    peer: bool
+
+
+@dataclass(frozen=True)
 class Chart:
+    """Curves over x, or bars, of which the shortest is best."""
     title: str
     caption: str
     x: str
     y: str
     series: list[Series]
     limit: Limit | None
+    bars: list[Bar] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -176,6 +185,22 @@ class Placed:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What a benchmark took under one malloc."""
+    benchmark: str
+    malloc: str
+    threads: int
+    rounds: int
+    wall: Spread | None
+    cpu: Spread | None
+    peak_kib: float | None
+
+    @property
+    def label(self) -> str:
+        return f"{self.benchmark}, {self.malloc}"
+
+
+@dataclass(frozen=True)
 class StudyFigure:
     """A figure of a paper; its measurements are those of the workloads, or it has charts of its own."""
     id: str
@@ -196,6 +221,15 @@ class Study:
     figures: list[StudyFigure]
     contexts: list[Object]
     charted: bool = False
+    # Of a simulation: where, in words; and what is no more than a model of what it is called after.
+    place: str = ""
+    models: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_paper(self) -> bool:
+        """Whether a paper's findings are judged, or only claims of this library."""
+        findings = [finding for figure in self.figures for finding in figure.findings]
+        return not findings or any(finding.of_paper for finding in findings)
 
 
 @dataclass
@@ -207,6 +241,12 @@ class Results:
     calibration: list[Calibrated] = field(default_factory=list)
     study: Study | None = None
     placed: list[Placed] = field(default_factory=list)
+    costs: list[Cost] = field(default_factory=list)
+
+    @property
+    def timed(self) -> list[Placed | Cost]:
+        """What was measured of mallocs."""
+        return [*self.placed, *self.costs]
 
     @property
     def simulated(self) -> bool:
@@ -311,11 +351,15 @@ class _Reader:
             seen.add(key)
         results.latencies += latencies
         if "study" in document:
-            results.study = self.study(document["study"], charted)
+            results.study = self.study(document["study"], charted, context)
         if results.study and charted:
             ids = {figure.id for figure in results.study.figures}
-            results.placed = [self.placed(entry, f"benchmarks[{index}]", ids)
-                              for index, entry in enumerate(entries)]
+            for index, entry in enumerate(entries):
+                where = f"benchmarks[{index}]"
+                if "benchmark" in entry:
+                    results.costs.append(self.cost(entry, where))
+                else:
+                    results.placed.append(self.placed(entry, where, ids))
 
     def fail(self, where: str, expectation: str) -> NoReturn:
         raise ResultsError(f"{self.path}: '{where}' {expectation}; {EXPECTED}")
@@ -432,15 +476,19 @@ class _Reader:
                           self.text(entry, "map", where), self.text(entry, "reference", where),
                           *ratios)
 
-    def study(self, given: Any, charted: bool) -> Study:
+    def study(self, given: Any, charted: bool, context: Object) -> Study:
         if not isinstance(given, dict):
             self.fail("study", "must be an object")
+        models: Any = given.get("models", {})
+        if not isinstance(models, dict) or not all(isinstance(of, str) and of.strip() for of in models.values()):
+            self.fail("study.models", "must be an object of what each is a model of")
         found = [self.study_figure(entry, f"study.figures[{index}]", charted)
                  for index, entry in enumerate(self.objects(given, "figures", False, "study."))]
         if len({figure.id for figure in found}) != len(found):
             self.fail("study.figures", "must have an id each")
         return Study(self.text(given, "title", "study"), self.text(given, "paper", "study"),
-                     self.simulated, found, self.objects(given, "contexts", True, "study."), charted)
+                     self.simulated, found, self.objects(given, "contexts", True, "study."), charted,
+                     _place(context) if self.simulated else "", models)
 
     def study_figure(self, entry: Object, where: str, charted: bool) -> StudyFigure:
         # The id becomes a file's name.
@@ -477,15 +525,36 @@ class _Reader:
                        None if keys is None else int(keys), _plain(entry.get("machine")), of_paper)
 
     def chart(self, entry: Object, where: str) -> Chart:
+        title, caption, y = (self.text(entry, key, where) for key in ("title", "caption", "y"))
+        limit: Any = entry.get("limit")
+        held = None if limit is None else self.limit(limit, f"{where}.limit")
+        if "bars" in entry:
+            bars = [self.bar(one, f"{where}.bars[{index}]")
+                    for index, one in enumerate(self.objects(entry, "bars", False, f"{where}."))]
+            self.named(bars, f"{where}.bars")
+            return Chart(title, caption, "", y, [], held, bars)
         series = [self.series(one, f"{where}.series[{index}]")
                   for index, one in enumerate(self.objects(entry, "series", False, f"{where}."))]
-        if not series:
-            self.fail(f"{where}.series", "must hold at least one")
-        if len({one.name for one in series}) != len(series):
-            self.fail(f"{where}.series", "must have a name each")
-        limit: Any = entry.get("limit")
-        return Chart(*(self.text(entry, key, where) for key in ("title", "caption", "x", "y")), series,
-                     None if limit is None else self.limit(limit, f"{where}.limit"))
+        self.named(series, f"{where}.series")
+        return Chart(title, caption, self.text(entry, "x", where), y, series, held)
+
+    def named(self, drawn: list[Series] | list[Bar], where: str) -> None:
+        if not drawn:
+            self.fail(where, "must hold at least one")
+        if len({one.name for one in drawn}) != len(drawn):
+            self.fail(where, "must have a name each")
+
+    def bar(self, entry: Object, where: str) -> Bar:
+        value, least, most = (self.number(entry, key, where) for key in ("value", "least", "most"))
+        if value is None:
+            self.fail(f"{where}.value", "must be a number")
+        if (least is None) != (most is None) or least is not None and most is not None and \
+                not least * (1 - 1e-6) <= value <= most * (1 + 1e-6):
+            self.fail(where, "must have its value between its least and its most, or neither of these")
+        peer = entry.get("peer", False)
+        if not isinstance(peer, bool):
+            self.fail(f"{where}.peer", "must be true or false")
+        return Bar(self.text(entry, "name", where), Spread(value, least, most), peer)
 
     def series(self, entry: Object, where: str) -> Series:
         points: Any = entry.get("points")
@@ -518,13 +587,23 @@ class _Reader:
         committed = self.number(entry, "committed", where)
         if committed is not None and committed > 1:
             self.fail(f"{where}.committed", "must be a share from 0 to 1")
-        wall, cpu = (self.rounds(entry, f"rounds_{key}_ns", where) for key in ("wall", "cpu"))
+        wall, cpu = self.both_rounds(entry, where)
         return Placed(
             figure, self.text(entry, "malloc", where), self.text(entry, "locks", where), int(size),
             self.threads(entry, where), max(len(wall), len(cpu)),
             self.over_rounds(entry, "real_time", wall, where), self.over_rounds(entry, "cpu_time", cpu, where),
             loads, self.number(entry, "largest_load", where), committed,
             self.number(entry, "capacity_aborts", where), self.number(entry, "resident_kib", where))
+
+    def cost(self, entry: Object, where: str) -> Cost:
+        wall, cpu = self.both_rounds(entry, where)
+        return Cost(self.text(entry, "benchmark", where), self.text(entry, "malloc", where), self.threads(entry, where),
+                    max(len(wall), len(cpu)), self.over_rounds(entry, "real_time", wall, where),
+                    self.over_rounds(entry, "cpu_time", cpu, where), self.number(entry, "peak_kib", where))
+
+    def both_rounds(self, entry: Object, where: str) -> tuple[list[float], list[float]]:
+        """Of the clock, and of the processors."""
+        return self.rounds(entry, "rounds_wall_ns", where), self.rounds(entry, "rounds_cpu_ns", where)
 
     def rounds(self, entry: Object, key: str, where: str) -> list[float]:
         value: Any = entry.get(key, [])
@@ -623,6 +702,18 @@ def _is_charted(study: Any) -> bool:
     """Whether figures bring charts of their own, over measurements of another shape than those of maps."""
     figures = study.get("figures") if isinstance(study, dict) else None
     return isinstance(figures, list) and any(isinstance(one, dict) and "charts" in one for one in figures)
+
+
+def _place(context: Object) -> str:
+    """A simulated machine and its cores."""
+    machine: Any = context.get("machine")
+    if not isinstance(machine, dict):
+        return UNAVAILABLE
+    name, sockets, cores = (machine.get(key) for key in ("name", "sockets", "cores_per_socket"))
+    known = name if isinstance(name, str) and name.strip() else UNAVAILABLE
+    if not _is_count(sockets) or not _is_count(cores):
+        return known
+    return f"{known}, {plural(sockets * cores, 'core')}"
 
 
 def _plain(value: Any) -> str:

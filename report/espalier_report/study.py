@@ -45,8 +45,9 @@ def pages(results: Results, index: str, plotly: str) -> list[Page]:
 def figure_page(results: Results, study: Study, figure: StudyFigure, index: str,
                 plotly: str) -> str:
     shown = part_of(results, study, figure)
-    parts: list[Part | None] = [Part("findings", "The paper and here", [
-        absent_maps(figure), findings_table(study, figure.findings, "table-findings")])]
+    judged = [absent_maps(figure), findings_table(study, figure.findings, "table-findings")]
+    parts: list[Part | None] = [Part("findings", "The paper and here" if study.has_paper else
+                                     "Claims, and what was found", judged) if any(judged) else None]
     charts: Sequence[Drawn] = []
     scripts = page.plots(plotly)
     if study.charted:
@@ -58,7 +59,7 @@ def figure_page(results: Results, study: Study, figure: StudyFigure, index: str,
         part, charts = (simulated_parts if study.simulated else measured_parts)(shown, drawn)
         parts += part
     parts += [Part("context", "Context", tables.context_table(shown, "table-context")),
-              Part("reading", "How to read this", reading(study))]
+              Part("reading", "How to read this", reading(results, study))]
     title = f"{figure.title}{' (simulated)' if study.simulated else ''}"
     return page.document(
         title, [element("a", study.title, href=index), f": {called_in_words(figure)}{where(shown, study)}"],
@@ -96,7 +97,7 @@ def part_of(results: Results, study: Study, figure: StudyFigure) -> Results:
         files = [simulated.machine_name(context) for context in study.contexts]
         contexts = study.contexts
     return Results(files, contexts, measurements,
-                   placed=[one for one in results.placed if one.figure == figure.id])
+                   placed=[one for one in results.placed if one.figure == figure.id], costs=results.costs)
 
 
 def called(m: Measurement, figure: StudyFigure) -> str:
@@ -153,8 +154,7 @@ def pair_trace(name: str, colour: str, trees: Sequence[str], by_tree: dict[str, 
 
 def index_page(results: Results, study: Study) -> str:
     everything = [finding for figure in study.figures for finding in figure.findings]
-    pictures = {figure.id: charted.overview(figure, results.placed, " (simulated)" if study.simulated else "")
-                for figure in study.figures}
+    pictures = {figure.id: charted.overview(study, figure, results.placed) for figure in study.figures}
     shown = results if not study.contexts else replace(
         results, files=[simulated.machine_name(c) for c in study.contexts], contexts=study.contexts)
     parts: list[Part | None] = [
@@ -165,11 +165,13 @@ def index_page(results: Results, study: Study) -> str:
             element("p", element("a", f"Charts and numbers of {called_in_words(figure)}",
                                  href=f"{figure.id}.html"))])
         for figure in study.figures]
+    if results.costs:
+        parts.append(Part("tables", "All numbers", charted.cost_table(results.costs)))
     parts += [Part("context", "Context", tables.context_table(shown, "table-context")),
-              Part("reading", "How to read this", reading(study))]
+              Part("reading", "How to read this", reading(results, study))]
     title = f"{study.title}{' (simulated)' if study.simulated else ''}"
     return page.document(title, f"A study run by Espalier{where(shown, study)}",
-                         [f"The study: {study.paper}.", *scores(study, everything)],
+                         [f"{'The study' if study.has_paper else 'Sources'}: {study.paper}.", *scores(study, everything)],
                          cautions(shown, study), parts, [picture for picture in pictures.values() if picture],
                          [page.script("grids.js")] if study.charted else page.plots(""))
 
@@ -191,8 +193,9 @@ def scores(study: Study, findings: Sequence[Finding]) -> list[str]:
     ours = [finding for finding in findings if not finding.of_paper]
     papers = [finding for finding in findings if finding.of_paper]
     found = [f"Of {text.plural(len(papers), 'finding')} of the paper, {how}: {counted(papers)}."] \
-        if papers or not ours else []
-    return found + ([f"Of {text.plural(len(ours), 'claim')} beyond the paper, {how}: {counted(ours)}."] if ours else [])
+        if papers or study.has_paper and not ours else []
+    beyond = " beyond the paper" if study.has_paper else ""
+    return found + ([f"Of {text.plural(len(ours), 'claim')}{beyond}, {how}: {counted(ours)}."] if ours else [])
 
 
 def counted(findings: Sequence[Finding]) -> str:
@@ -201,11 +204,14 @@ def counted(findings: Sequence[Finding]) -> str:
 
 
 def cautions(shown: Results, study: Study) -> list[str]:
-    return [simulated.TRUST] if study.simulated else page.cautions(shown)
+    if not study.simulated:
+        return page.cautions(shown)
+    return [simulated.TRUST, *(f"{name} is a model: {of}." for name, of in study.models.items())]
 
 
-def reading(study: Study) -> Markup:
-    points = ([simulated.TRUST] if study.simulated else []) + list(charted.READING if study.charted else READING)
+def reading(results: Results, study: Study) -> Markup:
+    points = ([simulated.TRUST] if study.simulated else []) + list(
+        charted.reading(results, study) if study.charted else READING)
     return element("ul", [element("li", point) for point in points])
 
 
@@ -216,18 +222,22 @@ def absent_maps(figure: StudyFigure) -> Content:
     return [page.absent(f"Missing, {why}: {', '.join(maps)}.") for why, maps in reasons.items()]
 
 
-def findings_table(study: Study, findings: Sequence[Finding], id_: str) -> Markup:
+def findings_table(study: Study, findings: Sequence[Finding], id_: str) -> Markup | None:
+    """None where nothing was to be found."""
+    if not findings and not study.has_paper:
+        return None
     columns = []
     if any(f.keys is not None for f in findings):
         columns.append(Column("Keys", lambda f: tables.value(text.count(f.keys))))
     if study.simulated:
         columns.append(Column("Simulated on", lambda f: f.machine, numeric=False))
-    columns += [Column("The paper", lambda f: f"{'' if f.of_paper else 'Beyond the paper: '}{f.paper}.",
-                       numeric=False),
+    beyond = "Beyond the paper: " if study.has_paper else ""
+    columns += [Column("The paper" if study.has_paper else "To be shown",
+                       lambda f: f"{'' if f.of_paper else beyond}{f.paper}.", numeric=False),
                 Column("Simulated here" if study.simulated else "Measured here",
                        lambda f: f.ours, numeric=False)]
-    return tables.table(id_, "What the paper found, and what was found here", "Verdict", findings,
-                        columns, badge)
+    return tables.table(id_, f"What {'the paper found' if study.has_paper else 'is to be shown'}, and what was found "
+                             "here", "Verdict", findings, columns, badge)
 
 
 def badge(finding: Any) -> Markup:
