@@ -14,11 +14,20 @@ const std::string glibc = "glibc";
 const std::string mimalloc = "mimalloc";
 const std::string jemalloc = "jemalloc";
 
-constexpr double most_time = 1.15;
-constexpr double most_memory = 1.3;
-
 void add_once(std::vector<std::string>& names, const std::string& name) {
   if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+}
+
+/// The geometric mean of what `ratio` gives. Nothing where one is missing.
+template <class Ratio>
+std::optional<double> mean_over(const std::vector<std::string>& benchmarks, Ratio&& ratio) {
+  std::vector<double> ratios;
+  for (const std::string& benchmark : benchmarks) {
+    const std::optional<double> one = ratio(benchmark);
+    if (!one) return std::nullopt;
+    ratios.push_back(*one);
+  }
+  return workload::geometric_mean(ratios);
 }
 
 judgement missing(const std::string& malloc) {
@@ -69,12 +78,17 @@ const cost_reading* cost_readings::find(const std::string& benchmark, const std:
   return found == all_.end() ? nullptr : &found->second;
 }
 
-std::optional<double> cost_readings::ratio(const std::string& benchmark, const std::string& malloc,
-                                           const std::string& other) const {
+std::vector<double> cost_readings::ratios(const std::string& benchmark, const std::string& malloc,
+                                          const std::string& other) const {
   const cost_reading* const above = find(benchmark, malloc);
   const cost_reading* const below = find(benchmark, other);
-  if (above == nullptr || below == nullptr) return std::nullopt;
-  return median_of_ratios(above->rounds, below->rounds);
+  if (above == nullptr || below == nullptr) return {};
+  return ratios_of_rounds(above->rounds, below->rounds);
+}
+
+std::optional<double> cost_readings::ratio(const std::string& benchmark, const std::string& malloc,
+                                           const std::string& other) const {
+  return workload::median(ratios(benchmark, malloc, other));
 }
 
 std::optional<double> cost_readings::memory_ratio(const std::string& benchmark, const std::string& malloc,
@@ -86,21 +100,24 @@ std::optional<double> cost_readings::memory_ratio(const std::string& benchmark, 
 }
 
 std::optional<double> cost_readings::mean_ratio(const std::string& malloc, const std::string& other) const {
-  std::vector<double> ratios;
-  for (const std::string& benchmark : benchmarks_) {
-    const auto one = ratio(benchmark, malloc, other);
-    if (!one) return std::nullopt;
-    ratios.push_back(*one);
-  }
-  return workload::geometric_mean(ratios);
+  return mean_over(benchmarks_,
+                   [&](const std::string& benchmark) { return ratio(benchmark, malloc, other); });
 }
 
-std::vector<judged_claim> judge(const cost_readings& measured) {
-  return {{fmt::format("An index-aware malloc takes no more than {} x the time of mimalloc", most_time),
-           time_beside(measured, mimalloc, most_time, true), false},
-          {"An index-aware malloc is faster than glibc's", time_beside(measured, glibc, 1, false), false},
-          {fmt::format("It needs no more than {} x the memory of jemalloc", most_memory),
-           memory_beside(measured, jemalloc), false}};
+std::optional<double> cost_readings::mean_memory_ratio(const std::string& malloc,
+                                                       const std::string& other) const {
+  return mean_over(benchmarks_,
+                   [&](const std::string& benchmark) { return memory_ratio(benchmark, malloc, other); });
+}
+
+std::array<judged_claim, 3> judge(const cost_readings& measured) {
+  return {judged_claim{
+              fmt::format("An index-aware malloc takes no more than {} x the time of mimalloc", most_time),
+              time_beside(measured, mimalloc, most_time, true), false},
+          judged_claim{"An index-aware malloc is faster than glibc's", time_beside(measured, glibc, 1, false),
+                       false},
+          judged_claim{fmt::format("It needs no more than {} x the memory of jemalloc", most_memory),
+                       memory_beside(measured, jemalloc), false}};
 }
 
 }  // namespace espalier::app::malloc_speed

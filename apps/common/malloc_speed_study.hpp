@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -40,11 +41,17 @@ class cost_readings {
   /// Time over time: the median of the rounds' ratios. Nothing where one is missing.
   [[nodiscard]] std::optional<double> ratio(const std::string& benchmark, const std::string& malloc,
                                             const std::string& other) const;
+  /// The rounds' ratios. None where one is missing.
+  [[nodiscard]] std::vector<double> ratios(const std::string& benchmark, const std::string& malloc,
+                                           const std::string& other) const;
   /// Memory over memory, likewise.
   [[nodiscard]] std::optional<double> memory_ratio(const std::string& benchmark, const std::string& malloc,
                                                    const std::string& other) const;
   /// The geometric mean of ratio() over all benchmarks. Nothing where one of them is missing.
   [[nodiscard]] std::optional<double> mean_ratio(const std::string& malloc, const std::string& other) const;
+  /// Of memory_ratio(), likewise.
+  [[nodiscard]] std::optional<double> mean_memory_ratio(const std::string& malloc,
+                                                        const std::string& other) const;
 
  private:
   std::map<std::pair<std::string, std::string>, cost_reading> all_;
@@ -52,7 +59,12 @@ class cost_readings {
   std::vector<std::string> mallocs_;
 };
 
-/// What index-aware classes may cost: time beside mimalloc and glibc, memory beside jemalloc.
-[[nodiscard]] std::vector<judged_claim> judge(const cost_readings& measured);
+/// What index-aware classes may cost: no more than that many times mimalloc's time in the geometric mean, and jemalloc's
+/// memory in each benchmark.
+inline constexpr double most_time = 1.15;
+inline constexpr double most_memory = 1.3;
+
+/// Time beside mimalloc, time beside glibc, memory beside jemalloc.
+[[nodiscard]] std::array<judged_claim, 3> judge(const cost_readings& measured);
 
 }  // namespace espalier::app::malloc_speed

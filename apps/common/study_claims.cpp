@@ -224,13 +224,18 @@ measured_tier measured_of(const tier& t, const readings& measured, std::uint64_t
 
 }  // namespace
 
-std::optional<double> median_of_ratios(const std::vector<double>& rounds,
-                                       const std::vector<double>& other_rounds) {
+std::vector<double> ratios_of_rounds(const std::vector<double>& rounds,
+                                     const std::vector<double>& other_rounds) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < std::min(rounds.size(), other_rounds.size()); ++i) {
     if (other_rounds[i] > 0) ratios.push_back(rounds[i] / other_rounds[i]);
   }
-  return workload::median(ratios);
+  return ratios;
+}
+
+std::optional<double> median_of_ratios(const std::vector<double>& rounds,
+                                       const std::vector<double>& other_rounds) {
+  return workload::median(ratios_of_rounds(rounds, other_rounds));
 }
 
 std::string grouped(std::uint64_t number) {

@@ -140,8 +140,10 @@ struct tier {
 /// None of the maps is the fastest of the field.
 [[nodiscard]] judge none_is_best(std::vector<std::string> maps, std::vector<std::string> field);
 
-/// Of measurements in turns, one number a round: the median of the rounds' ratios, without those over 0. Nothing where
-/// there is none.
+/// Of measurements in turns, one number a round: the rounds' ratios, without those over 0; and their median, nothing
+/// where there is none.
+[[nodiscard]] std::vector<double> ratios_of_rounds(const std::vector<double>& rounds,
+                                                   const std::vector<double>& other_rounds);
 [[nodiscard]] std::optional<double> median_of_ratios(const std::vector<double>& rounds,
                                                      const std::vector<double>& other_rounds);
 

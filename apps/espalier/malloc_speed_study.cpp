@@ -4,18 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "apps/common/malloc_speed_figures.hpp"
 #include "apps/common/progress_line.hpp"
 #include "apps/common/scratch_folder.hpp"
 #include "apps/common/study_output.hpp"
 #include "apps/common/table.hpp"
 #include "apps/common/usage_error.hpp"
 #include "bench_study.hpp"
-#include "espalier/hw/output_file.hpp"
 #include "espalier/workload/statistics.hpp"
 #include "malloc_study_results.hpp"
 #include "measured_turns.hpp"
@@ -56,6 +56,7 @@ struct measured_study {
   void add(const std::string& benchmark, const std::string& malloc, unsigned threads, measured_times times,
            std::uint64_t peak_kib) {
     ordered_json e = malloc_study_entry(fmt::format("{}/{}", benchmark, malloc), threads, malloc, times);
+    e["benchmark"] = benchmark;
     e["rounds_cpu_ns"] = times.cpu_ns;
     e["peak_kib"] = peak_kib;
     entries.push_back(std::move(e));
@@ -140,21 +141,19 @@ std::string ratio_table(const cost_readings& readings, const std::string& head, 
 }
 
 std::string tables_of(const cost_readings& readings, bool colour) {
-  const auto memory_of = [&](const std::string& benchmark, const std::string& malloc) {
-    return readings.memory_ratio(benchmark, malloc, reference);
-  };
   return ratio_table(
              readings, "processor time", colour,
              [&](const std::string& benchmark, const std::string& malloc) {
                return readings.ratio(benchmark, malloc, reference);
              },
              [&](const std::string& malloc) { return readings.mean_ratio(malloc, reference); }) +
-         "\n" + ratio_table(readings, "resident memory", colour, memory_of, [&](const std::string& malloc) {
-           std::vector<double> ratios;
-           for (const std::string& benchmark : readings.benchmarks())
-             ratios.push_back(memory_of(benchmark, malloc).value_or(0));
-           return workload::geometric_mean(ratios);
-         });
+         "\n" +
+         ratio_table(
+             readings, "resident memory", colour,
+             [&](const std::string& benchmark, const std::string& malloc) {
+               return readings.memory_ratio(benchmark, malloc, reference);
+             },
+             [&](const std::string& malloc) { return readings.mean_memory_ratio(malloc, reference); });
 }
 
 ordered_json ratios_json(const cost_readings& readings) {
@@ -200,9 +199,7 @@ void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
   s.works = works_of(verb.count("--threads") != 0 ? measurement.threads.front() : usual_threads, o.seed);
   s.processors = measured_processors(measurement.pinning);
   if (verb.count("--runs") != 0) s.rounds = static_cast<std::size_t>(o.runs);
-  std::optional<hw::output_file> file;
-  if (!o.out.empty())
-    file.emplace(std::filesystem::path(o.out) / fmt::format("{}.json", malloc_speed::study_name));
+  study_files files(o.out, malloc_speed::study_name);
 
   tell_missing(s.mallocs);
   for (const std::string& line : s.programs.missing) std::fprintf(stderr, "%s\n", line.c_str());
@@ -223,9 +220,14 @@ void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
   const bool colour = wants_colour(STDOUT_FILENO);
   std::printf("%s\n%s\n", bold(malloc_speed::title, colour).c_str(),
               tables_of(measured.readings, colour).c_str());
-  const std::vector<judged_claim> findings = malloc_speed::judge(measured.readings);
-  for (const judged_claim& f : findings)
-    std::printf("%s", finding_text("To be shown", f.claim, f.ours, "all benchmarks").c_str());
+  std::vector<missing_map> missing;
+  for (const missing_malloc& m : s.mallocs.missing) missing.push_back({m.name, m.why});
+  const std::vector<charted_figure> figures =
+      malloc_speed::figures_of(measured.readings, std::array{random_malloc, index_aware_malloc}, missing);
+  for (const charted_figure& figure : figures) {
+    for (const judged_claim& f : figure.findings)
+      std::printf("%s", finding_text("To be shown", f.claim, f.ours, "all benchmarks").c_str());
+  }
   std::fflush(stdout);
 
   ordered_json results =
@@ -234,17 +236,10 @@ void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
   study["summary"] = summary;
   study["ratios"] = ratios_json(measured.readings);
   study["means"] = means_json(measured.readings);
-  study["missing"] = ordered_json::array();
-  for (const missing_malloc& m : s.mallocs.missing)
-    study["missing"].push_back({{"malloc", m.name}, {"why", m.why}});
-  study["findings"] = ordered_json::array();
-  for (const judged_claim& f : findings)
-    study["findings"].push_back(
-        {{"claim", f.claim}, {"ours", f.ours.sentence}, {"verdict", to_string(f.ours.verdict)}});
+  study["figures"] = ordered_json::array();
+  for (const charted_figure& figure : figures) study["figures"].push_back(to_json(figure));
   for (const auto& entry : measured.entries) results["benchmarks"].push_back(entry);
-  if (!file) return;
-  file->commit(results.dump(1) + "\n");
-  std::printf("wrote %s\n", file->target().c_str());
+  files.write(results);
 }
 
 }  // namespace espalier::app

@@ -77,12 +77,13 @@ struct shown_figure {
 
 /// What is not the thing itself, for those who look at the figures.
 ordered_json models_json() {
-  return {{to_string(allocation::glibc),
-           "where glibc's malloc puts blocks: end to end behind headers, reused by size and thread"},
-          {to_string(allocation::size_classes),
-           "where jemalloc, tcmalloc and mimalloc put blocks: four size classes to a doubling, end to end in "
-           "slabs"},
-          {to_string(allocation::random), "the library's RAND over glibc-model"}};
+  return {
+      {to_string(allocation::glibc),
+       "a model of where glibc's malloc puts blocks: end to end behind headers, reused by size and thread"},
+      {to_string(allocation::size_classes),
+       "a model of where jemalloc, tcmalloc and mimalloc put blocks: four size classes to a doubling, end "
+       "to end in slabs"},
+      {to_string(allocation::random), "this library's RAND over glibc-model"}};
 }
 
 class malloc_tsx_study {

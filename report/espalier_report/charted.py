@@ -73,7 +73,8 @@ def parts(study: Study, figure: StudyFigure, placed: Sequence[Placed]) -> tuple[
         Part("placement", f"Where the nodes lie{said}", placement(lies, ways, said, where)) if ways and lies else None,
         Part("charts", f"{over}{said}", [page.key(bar for bars_ in of_bars for bar in bars_), page.charts(drawn)])
         if drawn else None,
-        Part("tables", f"All numbers{said}", numbers(figure, placed, study.simulated, said))], \
+        Part("tables", f"All numbers{said}", shown) if (shown := numbers(figure, placed, study.simulated, said))
+        else None], \
         [*(shown for shown, _ in lies), *drawn]
 
 
@@ -136,8 +137,10 @@ def bar_row(name: str, peer: bool, value: Spread) -> figures.Row:
 
 
 def lines(chart: Chart, colours: dict[str, str], said: str) -> View:
+    """Of many curves those of the paper's locks are drawn at first."""
     sizes = sizes_of(chart)
-    traces = [curve(chart, series.name, sizes, dict(series.points), {
+    few = len(chart.series) <= figures.SHOWN_AT_FIRST
+    traces = [curve(chart, series.name, sizes, dict(series.points), few or series.locks in LOCKS_DASHES, {
         "color": colours[series.malloc], "dash": LOCKS_DASHES.get(series.locks, OTHER_LOCKS_DASH), "width": 2})
         for series in chart.series]
     if chart.limit:
@@ -149,10 +152,11 @@ def sizes_of(chart: Chart) -> list[float]:
     return sorted({x for series in chart.series for x, _ in series.points})
 
 
-def curve(chart: Chart, name: str, sizes: Sequence[float], values: dict[float, float], line: Json) -> Json:
+def curve(chart: Chart, name: str, sizes: Sequence[float], values: dict[float, float], visible: bool,
+          line: Json) -> Json:
     """With a gap where a size is missing."""
     return {"type": "scatter", "mode": "lines+markers", "name": text.plotly_text(name), "label": name,
-            "visible": True, "line": line, "marker": {"color": line["color"], "size": 4},
+            "visible": visible, "line": line, "marker": {"color": line["color"], "size": 4},
             "x": list(sizes), "y": [values.get(size) for size in sizes],
             "text": [f"{text.count(size)}: {text.number(values.get(size))} {text.plotly_text(chart.y)}"
                      for size in sizes],

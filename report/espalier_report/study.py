@@ -206,7 +206,7 @@ def counted(findings: Sequence[Finding]) -> str:
 def cautions(shown: Results, study: Study) -> list[str]:
     if not study.simulated:
         return page.cautions(shown)
-    return [simulated.TRUST, *(f"{name} is a model: {of}." for name, of in study.models.items())]
+    return [simulated.TRUST, *(f"{name} is {of}." for name, of in study.models.items())]
 
 
 def reading(results: Results, study: Study) -> Markup:
