@@ -67,11 +67,10 @@ def parts(study: Study, figure: StudyFigure, placed: Sequence[Placed]) -> tuple[
     ways = ways_of(figure)
     lies = layouts(placed, ways, said) if ways else []
     where = where_of(study, placed, (one.malloc for _, rows in lies for one in rows))
-    of_bars = [chart.bars for chart in figure.charts if chart.bars]
-    over = "By the bytes of a node" if not of_bars else "Charts"
+    over = "By the bytes of a node" if placed else "Charts"
     return [
         Part("placement", f"Where the nodes lie{said}", placement(lies, ways, said, where)) if ways and lies else None,
-        Part("charts", f"{over}{said}", [page.key(bar for bars_ in of_bars for bar in bars_), page.charts(drawn)])
+        Part("charts", f"{over}{said}", [page.key(bar for chart in figure.charts for bar in chart.bars), page.charts(drawn)])
         if drawn else None,
         Part("tables", f"All numbers{said}", shown) if (shown := numbers(figure, placed, study.simulated, said))
         else None], \

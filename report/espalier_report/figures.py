@@ -14,6 +14,7 @@ Json = dict[str, Any]
 
 COLOURS = 10
 SHOWN_AT_FIRST = 10
+BAR_WIDTH = 0.65
 OUR_DASHES = ("solid", "dot")
 PEER_DASHES = ("dash", "dashdot")
 
@@ -172,7 +173,7 @@ def bars(view: str, rows: Iterable[Row], unit: str, best_is_greatest: bool) -> V
     traces.append(row_texts(ordered))
     ends = [bar_end(row.value) for row in ordered if row.value]
     layout = {
-        "barmode": "overlay", "bargap": 0.35,
+        "barmode": "overlay",
         "xaxis": {"title": {"text": unit}, "range": [0, max(ends, default=1.0) * 1.3],
                   "fixedrange": True},
         "yaxis": {"tickvals": list(range(len(ordered))),
@@ -186,8 +187,9 @@ def bars(view: str, rows: Iterable[Row], unit: str, best_is_greatest: bool) -> V
 def bar_trace(ordered: Sequence[Row], peer: bool) -> Json:
     mine = [(position, row) for position, row in enumerate(ordered)
             if row.value is not None and row.peer == peer]
+    # Without a width of their own the bars of a trace are as wide as its rows lie apart.
     trace: Json = {
-        "type": "bar", "orientation": "h", "name": "peer" if peer else "Espalier",
+        "type": "bar", "orientation": "h", "name": "peer" if peer else "Espalier", "width": BAR_WIDTH,
         "y": [position for position, _ in mine],
         "x": [row.value.median for _, row in mine if row.value],
         "marker": {"color": "peer" if peer else "ours"},

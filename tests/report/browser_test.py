@@ -95,6 +95,18 @@ return Object.fromEntries([...document.querySelectorAll("[data-grid]")].map((gri
   [...new Set([...grid.querySelectorAll(".part")].map((part) => part.getAttribute("class")))].sort(),
 ]]));
 """
+# Titles of vertical axes, and whether they lie within their plot.
+TITLES = """
+return [...document.querySelectorAll("[data-figure]")].map((plot) => {
+  const title = plot.querySelector(".ytitle"), box = title.getBoundingClientRect(), frame = plot.getBoundingClientRect();
+  return [title.textContent, box.top >= frame.top - 1 && box.bottom <= frame.bottom + 1];
+});
+"""
+# Upper and lower ends of the bars of each plot, from top to bottom.
+BARS = """
+return [...document.querySelectorAll("[data-figure]")].map((plot) => [...plot.querySelectorAll(".bars .point path")]
+  .map((bar) => bar.getBoundingClientRect()).map((box) => [box.top, box.bottom]).sort((one, other) => one[0] - other[0]));
+"""
 LOOK = """
 const plot = document.querySelector("[data-figure] .ytick text");
 const font = plot ? getComputedStyle(plot).fill : "";
@@ -468,6 +480,61 @@ class ChartedPage(ReportPage):
         self.assertIn("grids [", " ".join(self.browser.faults(self.html)))
 
 
+class SimulatedChartedPage(ReportPage):
+    """The same of a simulation, whose titles are longer."""
+
+    called = "simulated-charted-"
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.html = study_pages(fixture.charted_document(True))["ring-16.html"]
+
+    def test_axes_and_titles_say_what_was_simulated_and_fit(self) -> None:
+        for size in (DESKTOP, PHONE):
+            self.browser.emulate(size)
+            self.open()
+            titles = self.browser.driver.execute_script(TITLES)
+            self.assertGreater(len(titles), 0)
+            for words, fits in titles:
+                self.assertIn("simulated on i7_4770", words)
+                self.assertTrue(fits, f"{words} is cut off at {size}")
+
+
+class CostPage(ReportPage):
+    """Bars of mallocs with what they are held against."""
+
+    called = "cost-"
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.pages = study_pages(fixture.cost_document())
+        cls.html = cls.pages["time.html"]
+
+    def test_draws_what_the_fixture_holds(self) -> None:
+        for name, wanted in (("time.html", fixture.COST_DRAWN), ("classes.html", fixture.COST_CLASSES_DRAWN)):
+            self.browser.open(self.pages[name])
+            self.assertEqual(self.browser.faults(self.pages[name]), [])
+            self.assertEqual({id_: (drawing["bars"], drawing["lines"])
+                              for id_, drawing in self.browser.drawings().items()}, wanted)
+
+    def test_bars_lie_beside_each_other(self) -> None:
+        self.open()
+        for bars in self.browser.driver.execute_script(BARS):
+            self.assertEqual(len(bars), 4)
+            for (_, bottom), (top, _) in zip(bars, bars[1:]):
+                self.assertLess(bottom, top, bars)
+
+    def test_the_index_fits_a_phone_and_has_no_error(self) -> None:
+        for size in (DESKTOP, PHONE):
+            self.browser.emulate(size)
+            self.browser.open(self.pages["index.html"])
+            self.assertEqual(self.browser.errors(), [])
+            self.assertLessEqual(self.browser.driver.execute_script(
+                "return document.documentElement.scrollWidth"), size[0])
+
+
 class BrokenControls(BrowserCase):
     """The checks above are worth something only if they catch pages that are broken."""
 
@@ -518,7 +585,8 @@ class BrokenControls(BrowserCase):
 def load_tests(loader: unittest.TestLoader, _: unittest.TestSuite,
                __: str | None) -> unittest.TestSuite:
     cases = [ReportPage] if OPTIONS.report else [ReportPage, FixturePage, SimulatedPage,
-                                                     StudyPage, SimulatedStudyPage, ChartedPage, BrokenControls]
+                                                     StudyPage, SimulatedStudyPage, ChartedPage,
+                                                     SimulatedChartedPage, CostPage, BrokenControls]
     return unittest.TestSuite(loader.loadTestsFromTestCase(case) for case in cases)
 
 

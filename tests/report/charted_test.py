@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import unittest
@@ -81,13 +82,58 @@ class Pages(ChartedCase):
             self.assertIn("simulated", shown.texts("title")[0], name)
             self.assertIn("simulated on i7_4770", shown.texts("p", **{"class": "kicker"})[0], name)
             self.assertIn(simulated.TRUST, shown.texts("li"))
-            said = [*shown.texts("h3"), *shown.texts("figcaption"), *shown.texts("summary"), *(
+            self.assertIn(f"{NASTY} is a model of {NASTY}.", shown.texts("li"))
+            said = [*shown.texts("h3"), *shown.texts("summary"), *(
                 str(drawn["aria-label"]) for role in ("img", "application") for drawn in shown.all("div", role=role))]
             self.assertGreater(len(said), 0, name)
             for words in said:
-                self.assertIn("simulated", words)
+                self.assertIn("(simulated on i7_4770)", words)
+            self.assertGreater(len(shown.texts("figcaption")), 0, name)
             self.assertIn("Simulated here", shown.texts("th"), name)
             self.assertNotIn("Measured here", shown.texts("th"), name)
+            for words in shown.texts("caption"):
+                if "context" not in words and "paper" not in words and "Where and how" not in words:
+                    self.assertIn("(simulated on i7_4770)", words)
+
+    def test_each_simulated_figure_names_machine_cores_threads_and_models(self) -> None:
+        pages = self.pages(simulated_=True)
+        both = f"Models: {NASTY} and glibc."
+        for page, threads, models in (("ring-16.html", "1 thread", [both, both]),
+                                      ("fresh.html", "2 threads", ["Models: glibc."]), ("index.html", "1 thread", [both])):
+            captions = [text for text in pages[page].texts("figcaption") if text]
+            self.assertEqual([f"Simulated on i7_4770, 4 cores, {threads}. {one}" in caption
+                              for caption, one in zip(captions, models, strict=True)], [True] * len(models), captions)
+        placement = next(text for text in pages["ring-16.html"].texts("p") if text.startswith("One cell for"))
+        self.assertIn(f"Simulated on i7_4770, 4 cores, 1 thread. {both}", placement)
+
+        def no_models(document: Json) -> None:
+            del document["study"]["models"]
+            del document["context"]["machine"]["sockets"]
+
+        page = self.pages(no_models, simulated_=True)["ring-16.html"]
+        self.assertTrue(page.texts("figcaption")[-1].endswith("Simulated on i7_4770, 1 thread."))
+        self.assertNotIn("Models", self.html["ring-16.html"])
+
+    def test_axes_of_a_simulation_say_so(self) -> None:
+        loaded = self.loaded(simulated_=True)
+        _, drawn = charted.parts(loaded.study, loaded.study.figures[0], loaded.placed)
+        axes = [one.views[0].layout["yaxis"]["title"]["text"] for one in drawn if one.id.startswith("chart-")]
+        self.assertEqual(axes, ["x index-aware under tts (simulated on i7_4770)",
+                                "lines (simulated on i7_4770) (logarithmic)"])
+
+    def test_a_simulation_counts_lines_and_no_times_of_a_machine(self) -> None:
+        page = self.pages(simulated_=True)["ring-16.html"]
+        self.assertIn("index 1: 8 lines, 4 more than ways", self.html["ring-16.html"])
+        self.assertNotIn("8 nodes", self.html["ring-16.html"])
+        self.assertEqual(self.table(page, "Where the nodes lie")[0], [
+            "Malloc", "Lines", "Indices with lines", "Lines at the fullest", "Indices with more than 4 lines"])
+        rows = self.table(page, "All mallocs, locks and sizes, 1 thread (simulated on i7_4770)")
+        self.assertEqual(rows[0], ["Malloc, locks", "Bytes of a node", "x index-aware under tts", "Simulated ns/op",
+                                   "Lines at the fullest index", "Sections elided", "Aborts for capacity an operation"])
+        self.assertEqual(rows[1][3], "152")
+        for words in ("in turns, round by round", "whisker"):
+            self.assertNotIn(words, self.html["ring-16.html"])
+            self.assertFalse([text for text in page.texts("li") if words in text])
 
     def test_a_run_of_few_rounds_or_more_threads_than_processors_is_warned_of(self) -> None:
         def cautions(change: Callable[[Json], Any]) -> list[str]:
@@ -142,6 +188,19 @@ class Charts(ChartedCase):
             document["study"]["figures"][0]["charts"][0]["series"][0]["name"] = "glibc, mcs"
 
         self.assertNotIn(self.traces(change=renamed)["glibc, mcs"]["line"]["dash"], ("solid", "dash"))
+
+    def test_of_many_curves_those_of_other_locks_are_hidden_at_first(self) -> None:
+        def shown(mallocs: int) -> dict[str, bool]:
+            def change(document: Json) -> None:
+                document["study"]["figures"][0]["charts"][0]["series"] = [
+                    {"name": f"m{malloc}, {locks}", "points": [[64, 1.0], [128, 1.0]]}
+                    for malloc in range(mallocs) for locks in ("tts", "tle", "tle-learnt")]
+
+            return {name: trace["visible"] for name, trace in self.traces(change=change).items()}
+
+        self.assertTrue(all(shown(3).values()))
+        self.assertEqual(shown(4), {f"m{malloc}, {locks}": locks != "tle-learnt" for malloc in range(4)
+                                    for locks in ("tts", "tle", "tle-learnt")})
 
     def test_a_size_that_is_missing_is_a_gap_and_never_zero(self) -> None:
         self.assertEqual(self.traces()[f"{NASTY}, tts"]["x"], [64, 496, 512, 2048])
@@ -316,6 +375,111 @@ class Numbers(ChartedCase):
         self.assertEqual((first.cpu, first.wall), (results.Spread(90000.0), results.Spread(120.0)))
 
 
+class Costs(ChartedCase):
+    """Of a study without a paper: bars of mallocs, and measurements of benchmarks."""
+
+    def loaded(self, change: Callable[[Json], Any] = lambda _: None, simulated_: bool = False) -> results.Results:
+        document = fixture.cost_document()
+        change(document)
+        return results.load([self.write(document)])
+
+    def test_there_is_no_word_of_a_paper(self) -> None:
+        pages = self.pages()
+        self.assertEqual(list(pages), ["time.html", "classes.html", "memory.html", "index.html"])
+        for name, shown in pages.items():
+            self.assertEqual(shown.problems, [], name)
+            self.assertNotIn("paper", re.sub(r"(?s)<style>.*?</style>|<script.*?</script>", "", self.html[name]))
+            self.assertNotIn(NASTY, self.html[name], name)
+        rows = pages["time.html"].rows()
+        self.assertEqual(rows, [["Verdict", "To be shown", "Measured here"], ["agrees", "It is faster.", "It is."]])
+        self.assertEqual(pages["index.html"].texts("li")[:2], [
+            "Sources: Larson, 1998.", "Of 2 claims, measured here: 1 agree, 0 differ and 1 could not be measured here."])
+        self.assertIn("Missing, it is not installed: tcmalloc.", pages["time.html"].texts("p"))
+
+    def test_a_figure_without_claims_has_no_empty_table(self) -> None:
+        pages = self.pages()
+        self.assertEqual(pages["classes.html"].texts("h2"), ["Charts", "All numbers", "Context", "How to read this"])
+        self.assertEqual(pages["memory.html"].texts("h2"),
+                         ["Claims, and what was found", "Context", "How to read this"])
+        self.assertFalse([text for text in pages["classes.html"].texts("li") if text.startswith("Of 0")])
+        self.assertEqual(len([text for text in pages["index.html"].texts("caption") if "to be shown" in text]), 2)
+
+    def test_bars_are_of_ours_and_peers_the_shortest_on_top(self) -> None:
+        view = self.drawn()["chart-1"].views[0]
+        self.assertEqual(view.layout["yaxis"]["ticktext"], ["index-aware", "mimalloc", "glibc", "random"])
+        ours, peers = view.traces[:2]
+        self.assertEqual((ours["name"], ours["y"], ours["x"]), ("Espalier", [0, 3], [0.5, 3.0]))
+        self.assertEqual((peers["name"], peers["y"], peers["x"]), ("peer", [1, 2], [0.75, 1.0]))
+        self.assertEqual([round(one, 9) for one in ours["error_x"]["arrayminus"]], [0.1, 0.5])
+        # Otherwise those of a trace would be as wide as its rows lie apart.
+        self.assertEqual((ours["width"], peers["width"]), (0.65, 0.65))
+        self.assertEqual(view.layout["xaxis"]["title"]["text"], "x glibc")
+        self.assertIn("Espalier", self.pages()["time.html"].texts("p", **{"class": "key"})[0])
+
+    def test_a_limit_of_bars_is_a_line_down_within_the_axis(self) -> None:
+        def limit(change: Callable[[Json], Any] = lambda _: None) -> tuple[Json, list[float]]:
+            view = self.drawn(change)["chart-0"].views[0]
+            return view.traces[-1], view.layout["xaxis"]["range"]
+
+        line, _ = limit()
+        self.assertEqual((line["x"], line["y"], line["label"]), ([1.15, 1.15], [3.6, -0.6], "1.15 x glibc"))
+        line, axis = limit(lambda d: d["study"]["figures"][0]["charts"][0]["limit"].update(y=100))
+        self.assertEqual((line["x"], axis), ([100, 100], [0, 100 * 1.1]))
+        # It is no number of ways.
+        self.assertNotIn("Where the nodes lie", self.pages()["time.html"].texts("h2"))
+
+    def test_tables_hold_what_bars_show(self) -> None:
+        rows = self.table(self.pages()["time.html"], f"{NASTY}: x glibc")
+        self.assertEqual(rows[0], ["Malloc", "x glibc"])
+        self.assertIn(["random", "3.00 2.50 to 3.50"], rows)
+        rows = self.table(self.pages()["time.html"], "Geometric mean: x glibc; 1.15 x glibc")
+        self.assertIn(["glibc", "1.00 one run"], rows)
+
+    def test_the_index_has_each_measurement(self) -> None:
+        rows = self.table(self.pages()["index.html"], "All benchmarks and mallocs")
+        self.assertEqual(rows[0], ["Benchmark, malloc", "Threads", "CPU ns/op", "Wall ns/op",
+                                   "Resident KiB at its most"])
+        self.assertEqual(rows[2], ["larson, index-aware", "2", "22.0 20.0 to 24.0", "44.0 one run", "81,920"])
+        self.assertEqual(len(rows), 1 + 8)
+
+    def test_few_rounds_are_warned_of(self) -> None:
+        def twice(document: Json) -> None:
+            document["benchmarks"][0]["rounds_cpu_ns"] = [1.0, 2.0]
+
+        self.assertIn("Some programs ran 2 rounds only; the spread cannot be trusted below three.",
+                      self.pages(twice)["time.html"].texts("li"))
+
+    def test_damage_is_named_with_its_place(self) -> None:
+        def refused(change: Callable[[Json], Any]) -> str:
+            with self.assertRaises(results.ResultsError) as raised:
+                self.loaded(change)
+            return str(raised.exception)
+
+        at = "study.figures[0].charts[1]"
+        for damage, words in (({"bars": 7}, "bars' must be a list"), ({"bars": []}, "bars' must hold"),
+                              ({"bars": [{"name": "a", "value": 1}] * 2}, "bars' must have a name each"),
+                              ({"bars": [{"value": 1}]}, "bars[0].name'"), ({"bars": [{"name": "a"}]}, "bars[0].value'"),
+                              ({"bars": [{"name": "a", "value": -1}]}, "bars[0].value'"),
+                              ({"bars": [{"name": "a", "value": 1, "least": 1}]}, "bars[0]' must have its value between"),
+                              ({"bars": [{"name": "a", "value": 1, "least": 2, "most": 3}]}, "bars[0]' must have"),
+                              ({"bars": [{"name": "a", "value": 1, "peer": 1}]}, "bars[0].peer'")):
+            with self.subTest(damage):
+                self.assertIn(f"{at}.{words}", refused(
+                    lambda d, damage=damage: d["study"]["figures"][0]["charts"][1].update(damage)))
+        for damage, words in (({"benchmark": 7}, "benchmark' must be a name"), ({"malloc": None}, "malloc'"),
+                              ({"threads": 0}, "threads'"), ({"peak_kib": -1}, "peak_kib'"),
+                              ({"rounds_cpu_ns": 7}, "rounds_cpu_ns'")):
+            with self.subTest(damage):
+                self.assertIn(f"benchmarks[2].{words}", refused(lambda d, damage=damage: d["benchmarks"][2].update(damage)))
+
+    @unittest.skipUnless(has_plotly(), "python3-plotly is not installed")
+    def test_the_command_writes_all_pages(self) -> None:
+        done = subprocess.run([*COMMAND, self.write(fixture.cost_document()), "-o", self.folder / "o.html"],
+                              capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("3 figures, 8 measurements, ", done.stdout)
+
+
 class BadInput(ChartedCase):
     def refused(self, change: Callable[[Json], Any]) -> str:
         with self.assertRaises(results.ResultsError) as raised:
@@ -348,6 +512,10 @@ class BadInput(ChartedCase):
                     [[2, 1], [1, 1]], [[1, 1], [1, 2]]):
             with self.subTest(bad):
                 self.assertIn("'study.figures[0].charts[0].series[2].points' must be", points(bad))
+
+    def test_damaged_models_are_named_with_their_place(self) -> None:
+        for bad in ([], {"glibc": 7}, {"glibc": " "}):
+            self.assertIn("'study.models' must be", self.refused(lambda d, bad=bad: d["study"].update(models=bad)))
 
     def test_damaged_findings_are_named_with_their_place(self) -> None:
         finding = "study.figures[0].findings[1]"

@@ -256,8 +256,54 @@ def charted_document(simulated: bool = False) -> Json:
     told = context()
     if simulated:
         told = simulated_document()["context"]
-        told["machine"] = told["machine"] | {"name": "i7_4770"}
+        told["machine"] = told["machine"] | {"name": "i7_4770", "sockets": 1, "cores_per_socket": 4}
+        # What a simulation counts are lines, and it knows nothing of rounds or resident memory.
+        charts[1]["y"] = "lines"
+        study["models"] = {"glibc": "a model of where glibc puts blocks", NASTY: f"a model of {NASTY}"}
+        for entry in ring + fresh:
+            for member in ("rounds_cpu_ns", "rounds_wall_ns", "resident_kib"):
+                del entry[member]
     return {"context": told, "benchmarks": ring + fresh, "study": study}
+
+
+COST_BENCHMARKS = ("larson", "g++")
+COST_MALLOCS = ("glibc", "index-aware", "mimalloc", "random")
+
+
+def cost_document() -> Json:
+    """What mallocs cost: bars with rounds and without, of ours apart from each other; curves; and no paper."""
+    rounds = {malloc: [10.0 * place, 11.0 * place, 12.0 * place] for place, malloc in enumerate(COST_MALLOCS, 1)}
+    entries = [{"name": f"{benchmark}/{malloc}", "benchmark": benchmark, "run_type": "iteration", "iterations": 1000,
+                "real_time": 2 * times[1], "cpu_time": times[1], "time_unit": "ns", "threads": 2, "malloc": malloc,
+                "rounds_cpu_ns": times, "peak_kib": 4096 * times[0]}
+               for benchmark in COST_BENCHMARKS for malloc, times in rounds.items()]
+    bars = [{"name": "glibc", "value": 1.0, "least": 0.9, "most": 1.2, "peer": True},
+            {"name": "index-aware", "value": 0.5, "least": 0.4, "most": 0.6},
+            {"name": "mimalloc", "value": 0.75, "least": 0.75, "most": 0.75, "peer": True},
+            {"name": "random", "value": 3.0, "least": 2.5, "most": 3.5}]
+    means = [{key: value for key, value in bar.items() if key not in ("least", "most")} for bar in bars]
+    time = [{"title": "Geometric mean", "caption": "Shorter is better.", "y": "x glibc", "bars": means,
+             "limit": {"y": 1.15, "name": "x glibc"}},
+            {"title": NASTY, "caption": "Shorter is better.", "y": "x glibc", "bars": bars}]
+    curves = [{"title": "By size", "caption": "Lower is better.", "x": "Bytes asked for", "y": "bytes held",
+               "series": [curve(malloc, (32, 512), lambda size, place=place: 1 + place / size)
+                          for place, malloc in enumerate(COST_MALLOCS[:2])]}]
+    figures = [
+        {"id": "time", "title": "Time over glibc's", "summary": "In turns.", "charts": time,
+         "missing": [{"map": "tcmalloc", "why": "it is not installed"}],
+         "findings": [{"paper": "It is faster", "of_paper": False, "ours": "It is.", "verdict": "agrees"}]},
+        {"id": "classes", "title": "Classes", "summary": "Counted.", "charts": curves, "missing": [], "findings": []},
+        {"id": "memory", "title": "Memory", "summary": "None.", "charts": [], "missing": [],
+         "findings": [{"paper": "It needs little", "of_paper": False, "ours": "jemalloc was not measured.",
+                       "verdict": "not measurable here"}]}]
+    return {"context": context(), "benchmarks": entries,
+            "study": {"name": "malloc-speed", "title": "The speed of mallocs", "paper": "Larson, 1998",
+                      "figures": figures}}
+
+
+# As DRAWN, of the figures of cost_document().
+COST_DRAWN = {"chart-0": (4, 1), "chart-1": (4, 0)}
+COST_CLASSES_DRAWN = {"chart-0": (0, 2)}
 
 
 # As DRAWN, of the figures of charted_document(); and the rows and cells of its grids.
