@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "apps/common/malloc_speed_figures.hpp"
+
 namespace espalier::app::malloc_speed {
 namespace {
 
@@ -75,6 +81,103 @@ TEST(malloc_speed_study, what_was_not_measured_is_not_judged) {
   all.add("larson", "index-aware", {{5}, 60});
   EXPECT_THAT(verdicts(all), ElementsAre(unknown, agrees, unknown));
   EXPECT_THAT(judge(all).front().ours.sentence, HasSubstr("mimalloc or index-aware was not measured"));
+}
+
+TEST(malloc_speed_study, memory_has_a_mean_where_none_is_missing) {
+  cost_readings all;
+  all.add("larson", "glibc", {{1}, 100});
+  all.add("larson", "index-aware", {{1}, 200});
+  EXPECT_THAT(all.mean_memory_ratio("index-aware", "glibc"), Optional(DoubleNear(2, 1e-9)));
+  all.add("g++", "glibc", {{1}, 100});
+  EXPECT_EQ(all.mean_memory_ratio("index-aware", "glibc"), std::nullopt);
+  all.add("g++", "index-aware", {{1}, 50});
+  EXPECT_THAT(all.mean_memory_ratio("index-aware", "glibc"), Optional(DoubleNear(1, 1e-9)));
+}
+
+constexpr std::array<std::string_view, 2> ours{"random", "index-aware"};
+
+TEST(malloc_speed_figures, have_the_claim_about_each) {
+  const cost_readings measured = with(2, 0.6);
+  const auto figures = figures_of(measured, ours, {{"tcmalloc", "it is not here"}});
+  const auto claims = judge(measured);
+  ASSERT_EQ(figures.size(), 4U);
+  const char* const ids[] = {"time-over-mimalloc", "time-over-glibc", "memory-over-jemalloc"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(figures[i].id, ids[i]);
+    ASSERT_EQ(figures[i].findings.size(), 1U);
+    EXPECT_EQ(figures[i].findings[0].claim, claims[i].claim);
+    EXPECT_FALSE(figures[i].findings[0].of_paper);
+    ASSERT_EQ(figures[i].missing.size(), 1U);
+    EXPECT_EQ(figures[i].charts.size(), 3U) << "the mean, larson and xmalloc";
+  }
+  EXPECT_TRUE(figures[3].findings.empty());
+}
+
+/// "index-aware 1.10" and so on.
+std::vector<std::string> shown(const chart& c) {
+  std::vector<std::string> all;
+  for (const chart_bar& bar : c.bars) {
+    char value[64];
+    std::snprintf(value, sizeof value, " %.2f%s", bar.value, bar.peer ? " peer" : "");
+    all.push_back(bar.name + value);
+  }
+  return all;
+}
+
+TEST(malloc_speed_figures, bars_are_ratios_and_their_means) {
+  const auto figures = figures_of(with(2, 0.6), ours, {});
+  EXPECT_THAT(shown(figures[0].charts[0]),
+              ElementsAre("glibc 3.00 peer", "jemalloc 1.20 peer", "mimalloc 1.00 peer", "index-aware 1.10"));
+  EXPECT_EQ(figures[0].charts[0].limit->y, most_time);
+  EXPECT_EQ(figures[0].charts[1].title, "larson");
+  EXPECT_THAT(shown(figures[0].charts[1]).back(), "index-aware 2.00");
+  EXPECT_THAT(shown(figures[1].charts[2]).back(), "index-aware 0.20");
+  EXPECT_EQ(figures[1].charts[0].limit->y, 1);
+  EXPECT_THAT(shown(figures[2].charts[1]),
+              ElementsAre("glibc 0.90 peer", "jemalloc 1.00 peer", "mimalloc 1.20 peer", "index-aware 1.00"));
+  EXPECT_FALSE(figures[2].charts[0].limit) << "memory is asked of each benchmark";
+  EXPECT_EQ(figures[2].charts[1].limit->y, most_memory);
+}
+
+TEST(malloc_speed_figures, whiskers_are_those_of_rounds) {
+  cost_readings all;
+  all.add("larson", "glibc", {{10, 10, 10}, 50});
+  all.add("larson", "index-aware", {{5, 9, 6}, 60});
+  const auto figures = figures_of(all, ours, {});
+  const chart_bar& bar = figures[1].charts[1].bars[1];
+  EXPECT_EQ(bar.value, 0.6);
+  EXPECT_EQ(bar.least, 0.5);
+  EXPECT_EQ(bar.most, 0.9);
+  EXPECT_EQ(figures[1].charts[0].bars[1].least, std::nullopt) << "a mean has no rounds";
+  // Nothing to be held against.
+  EXPECT_TRUE(figures[0].charts.empty());
+  EXPECT_TRUE(figures[2].charts.empty());
+  EXPECT_EQ(figures[0].findings[0].ours.verdict, unknown);
+  all.add("larson", "index-aware", {{5}, 60});
+  EXPECT_EQ(figures_of(all, ours, {})[1].charts[1].bars[1].least, std::nullopt) << "one round";
+}
+
+TEST(malloc_speed_figures, classes_cost_what_their_tables_say) {
+  EXPECT_EQ(index_aware_bytes(1), 16);
+  EXPECT_EQ(index_aware_bytes(48), 48);
+  EXPECT_EQ(index_aware_bytes(49), 64);
+  EXPECT_EQ(index_aware_bytes(65), 128 + 64.0 / 32) << "two lines, and one left out after 32 blocks";
+  EXPECT_EQ(index_aware_bytes(512), 9 * 64);
+  const charted_figure classes = figures_of({}, ours, {}).back();
+  ASSERT_EQ(classes.charts.size(), 4U);
+  // As preload/README.md has them.
+  EXPECT_THAT(shown(classes.charts[1]),
+              ElementsAre("glibc 1.12 peer", "jemalloc 1.09 peer", "index-aware 1.21"));
+  EXPECT_THAT(shown(classes.charts[2]),
+              ElementsAre("glibc 1.03 peer", "jemalloc 1.09 peer", "index-aware 1.10"));
+  EXPECT_THAT(shown(classes.charts[3]),
+              ElementsAre("glibc 1.01 peer", "jemalloc 1.08 peer", "index-aware 1.03"));
+  const chart& curves = classes.charts.front();
+  ASSERT_EQ(curves.curves.size(), 3U);
+  for (const chart_curve& curve : curves.curves) {
+    EXPECT_TRUE(std::ranges::is_sorted(curve.points)) << curve.name;
+    for (const auto& [asked, held] : curve.points) EXPECT_GE(held, 1) << curve.name << " at " << asked;
+  }
 }
 
 }  // namespace

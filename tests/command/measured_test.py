@@ -220,7 +220,7 @@ class MallocTsx(StudyTest):
             ring = id_.startswith("ring-")
             self.assertEqual(limits, {"Nodes at the fullest index": "ways of the L1 cache"} if ring else {}, id_)
             self.assertEqual("Where the nodes lie" in (self.out / f"{id_}.html").read_text(), ring, id_)
-            beyond = {"ring-128": [True] * 4 + [False], "tree-1": [True], "tree-2": [True] * 2}
+            beyond = {"ring-128": [True] * 5 + [False], "tree-1": [True] * 2, "tree-2": [True] * 4}
             self.assertEqual([f["of_paper"] for f in figure["findings"]],
                              beyond.get(id_, [False] * len(figure["findings"])), id_)
         # That of the command says nothing about the programs'.
@@ -283,12 +283,39 @@ class MallocSpeed(StudyTest):
         self.assertEqual(self.study["means"]["glibc"], 1)
 
     def test_verdicts_are_on_the_terminal_and_in_the_file(self) -> None:
-        self.assertEqual(len(self.study["findings"]), 3)
-        for finding in self.study["findings"]:
+        findings = [finding for figure in self.study["figures"] for finding in figure["findings"]]
+        self.assertEqual(len(findings), 3)
+        for finding in findings:
             self.assertIn(finding["verdict"], ("agrees", "differs"))
-            self.assertIn(finding["claim"].split(",")[0][:40], self.done.stdout)
+            self.assertIn(finding["paper"].split(",")[0][:40], self.done.stdout)
         for words in ("processor time", "resident memory", "geometric mean", "cache-scratch", "[agrees]"):
             self.assertIn(words, self.done.stdout)
+
+    def test_bars_are_the_ratios_of_the_rounds(self) -> None:
+        entries = {b["name"]: b for b in self.results["benchmarks"]}
+        figures = {figure["id"]: figure for figure in self.study["figures"]}
+        self.assertEqual(list(figures), ["time-over-mimalloc", "time-over-glibc", "memory-over-jemalloc", "classes"])
+        for id_, other in (("time-over-mimalloc", "mimalloc"), ("time-over-glibc", "glibc")):
+            mean, *charts = figures[id_]["charts"]
+            self.assertEqual({bar["name"] for bar in mean["bars"]}, set(self.MALLOCS))
+            for chart in charts:
+                for bar in chart["bars"]:
+                    mine, others = (entries[f"{chart['title']}/{m}"]["rounds_cpu_ns"] for m in (bar["name"], other))
+                    ratios = [one / two for one, two in zip(mine, others)]
+                    self.assertAlmostEqual(bar["value"], sum(ratios) / 2)
+                    self.assertEqual((bar["least"], bar["most"]), (min(ratios), max(ratios)))
+                    self.assertEqual(bar.get("peer", False), bar["name"] != "index-aware")
+        for chart in figures["memory-over-jemalloc"]["charts"][1:]:
+            self.assertEqual(chart["limit"]["y"], 1.3)
+            for bar in chart["bars"]:
+                mine, others = (entries[f"{chart['title']}/{m}"]["peak_kib"] for m in (bar["name"], "jemalloc"))
+                self.assertAlmostEqual(bar["value"], mine / others)
+
+    def test_a_page_for_each_figure(self) -> None:
+        self.assertEqual({path.name for path in self.out.iterdir()},
+                         {"malloc-speed.json", "index.html", *(f"{f['id']}.html" for f in self.study["figures"])})
+        self.assertIn("Some programs ran 2 rounds only", (self.out / "time-over-glibc.html").read_text())
+        self.assertIn("All benchmarks and mallocs", (self.out / "index.html").read_text())
 
     def test_options_that_mean_nothing_are_refused(self) -> None:
         for arguments, word in {("--mallocs", "mimalloc,index-aware"): "glibc", ("--sizes", "64"): "--sizes",

@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -104,43 +105,42 @@ class MallocTsx(StudiesTest):
         cls.server = study.simulate(*cls.SHORT, "--sizes", sizes, "--machine", "emerald_rapids")
         cls.table = study.table
 
-    def rows(self, results: dict, **wanted: object) -> list[dict]:
-        found = [row for row in results["benchmarks"] if all(row[name] == value for name, value in wanted.items())]
+    def rows(self, results: dict, figure: str = "", **wanted: object) -> list[dict]:
+        found = [row for row in results["benchmarks"] if row["name"].startswith(figure) and
+                 all(row[name] == value for name, value in wanted.items())]
         self.assertTrue(found, wanted)
         return found
 
-    def committed(self, results: dict, **wanted: object) -> list[float]:
-        return [row["committed"] / row["iterations"] for row in self.rows(results, benchmark="ring", **wanted)]
+    def committed(self, results: dict, nodes: int, **wanted: object) -> list[float]:
+        return [row["committed"] for row in self.rows(results, f"ring-{nodes}/", **wanted)]
 
     def test_bad_strides_never_commit_and_index_aware_ones_do(self) -> None:
         for results in (self.results, self.server):
             for policy in ("tle", "tle-learnt"):
                 for size in self.BAD:
                     with self.subTest(results["context"]["machine"]["name"], policy=policy, size=size):
-                        here = {"nodes": 128, "node_bytes": size, "policy": policy}
-                        self.assertLessEqual(max(self.committed(results, allocation="glibc-model", **here)), 0.01)
-                        self.assertGreaterEqual(min(self.committed(results, allocation="index-aware", **here)), 0.98)
+                        here = {"nodes": 128, "size": size, "locks": policy}
+                        self.assertLessEqual(max(self.committed(results, malloc="glibc-model", **here)), 0.01)
+                        self.assertGreaterEqual(min(self.committed(results, malloc="index-aware", **here)), 0.98)
 
     def test_glibc_commits_where_its_stride_is_odd(self) -> None:
-        self.assertEqual(self.committed(self.results, allocation="glibc-model", nodes=128, node_bytes=512, policy="tle"),
-                         [1])
+        self.assertEqual(self.committed(self.results, 128, malloc="glibc-model", size=512, locks="tle"), [1])
 
     def test_a_ring_of_512_needs_index_awareness(self) -> None:
         # On the Haswell that is every line of its L1, and the first traversals lose some until all others have gone.
         longer = self.simulate("--study", "malloc-tsx", "--keys", "500", "--sizes", "496")
         for results, full in ((longer, True), (self.server, False)):
-            rows = self.rows(results, benchmark="ring", nodes=512, policy="tle", allocation="index-aware")
-            ways = results["law"]["write_ways"]
+            rows = self.rows(results, "ring-512/", locks="tle", malloc="index-aware")
+            ways = results["study"]["law"]["write_ways"]
             for row in rows:
-                self.assertGreaterEqual(row["committed"] / row["iterations"], 0.9, row["name"])
-                self.assertEqual(row["most_lines_at_an_index"], 8, row["name"])
-                self.assertEqual(row["most_lines_at_an_index"] == ways, full)
-            self.assertLess(max(self.committed(results, allocation="glibc-model", nodes=512, node_bytes=496,
-                                               policy="tle")), 0.01)
+                self.assertGreaterEqual(row["committed"], 0.9, row["name"])
+                self.assertEqual(row["largest_load"], 8, row["name"])
+                self.assertEqual(row["largest_load"] == ways, full)
+            self.assertLess(max(self.committed(results, 512, malloc="glibc-model", size=496, locks="tle")), 0.01)
 
     def test_the_law_of_capacity(self) -> None:
         for results, ways in ((self.results, 8), (self.server, 12)):
-            law = results["law"]
+            law = results["study"]["law"]
             self.assertEqual(law["write_ways"], ways)
             self.assertGreater(law["overloaded"], 0)
             self.assertGreater(law["roomy"], 0)
@@ -149,40 +149,56 @@ class MallocTsx(StudiesTest):
 
     def test_every_configuration_has_an_entry_whose_counts_add_up(self) -> None:
         names = {row["name"] for row in self.results["benchmarks"]}
-        self.assertEqual(len(names), (2 + 1) * 5 * 4 * 3)
+        self.assertEqual(names, {f"{figure}/{malloc}/{locks}/size:{size}" for figure in ("ring-128", "ring-512", "tree-4")
+                                 for malloc in ("glibc-model", "random", "size-classes-model", "index-aware")
+                                 for locks in ("tts", "tle", "tle-learnt") for size in [*self.BAD, 512]})
+        self.assertEqual(len(self.results["benchmarks"]), len(names))
         for row in self.results["benchmarks"]:
             with self.subTest(row["name"]):
-                self.assertEqual(row["committed"] + row["under_lock"], row["iterations"])
-                self.assertEqual(row["begun"] - row["committed"], sum(row["aborts"].values()))
+                transactions = row["transactions"]
+                self.assertEqual(transactions["committed"] + row["under_lock"], row["iterations"])
+                self.assertEqual(transactions["begun"] - transactions["committed"],
+                                 sum(transactions["aborts"].values()))
                 self.assertLessEqual(row["passed_over"], row["under_lock"])
-                self.assertEqual(sum(row["indices_by_lines"].values()), 64)
-                self.assertEqual(max(map(int, row["indices_by_lines"])), row["most_lines_at_an_index"])
-                self.assertEqual(row["threads"], 4 if row["benchmark"] == "tree" else 1)
-                if row["allocation"] == "glibc-model":
+                self.assertEqual((len(row["loads"]), max(row["loads"])), (64, row["largest_load"]))
+                self.assertEqual(row["threads"], 4 if row["name"].startswith("tree") else 1)
+                if row["name"].startswith("ring"):
+                    self.assertEqual(sum(row["loads"]), row["nodes"])
+                if row["malloc"] == "glibc-model":
                     self.assertEqual(row["over_glibc_model"], 1)
-                if row["policy"] == "tts":
-                    self.assertEqual(row["begun"], 0)
-                if row["policy"] != "tle-learnt":
+                if row["locks"] == "tts":
+                    self.assertEqual(transactions["begun"], 0)
+                    self.assertNotIn("committed", row)
+                else:
+                    self.assertEqual(row["committed"], transactions["committed"] / row["iterations"])
+                    self.assertEqual(row["capacity_aborts"], transactions["aborts"]["capacity"] / row["iterations"])
+                if row["locks"] != "tle-learnt":
                     self.assertEqual(row["passed_over"], 0)
 
     def test_elision_makes_the_tree_faster(self) -> None:
-        for row in self.rows(self.results, benchmark="tree", policy="tle"):
+        for row in self.rows(self.results, "tree-4/", locks="tle"):
             locked = self.rows(self.results, name=row["name"].replace("/tle/", "/tts/"))[0]
             self.assertGreater(row["items_per_second"], locked["items_per_second"], row["name"])
 
     def test_no_transaction_of_the_tree_asks_the_system(self) -> None:
-        for row in self.rows(self.results, benchmark="tree"):
+        for row in self.rows(self.results, "tree-4/"):
             # A contended lock of an allocator pauses, which aborts; pages are there.
-            self.assertLess(row["aborts"]["other"], row["iterations"] / 50, row["name"])
+            self.assertLess(row["transactions"]["aborts"]["other"], row["iterations"] / 50, row["name"])
 
-    def test_findings_name_the_paper_and_what_is_so_here(self) -> None:
-        findings = self.results["findings"]
-        self.assertEqual(len(findings), 10)
+    def test_findings_are_judged_like_those_of_programs(self) -> None:
+        figures = {figure["id"]: figure for figure in self.results["study"]["figures"]}
+        self.assertEqual({id_: [finding["of_paper"] for finding in figure["findings"]] for id_, figure in figures.items()},
+                         {"ring-128": [True] * 6 + [False], "ring-512": [False] * 2, "tree-4": [True] * 4})
+        findings = [finding for figure in figures.values() for finding in figure["findings"]]
         for finding in findings:
             self.assertIn(finding["verdict"], ("agrees", "differs", "not measurable here"))
-            self.assertIn(finding["figure"], ("figure 1", "figure 2"))
+            self.assertEqual(finding["machine"], "i7_4770")
+        verdicts = [finding["verdict"] for finding in figures["ring-128"]["findings"]]
+        # Of five sizes random padding is bad at none.
+        self.assertEqual(verdicts[:3] + verdicts[4:], ["agrees"] * 6)
         words = " ".join(self.table.split())
-        self.assertEqual((words.count("The paper: "), words.count("; here: ")), (10, 10))
+        self.assertEqual((words.count("The paper: "), words.count("Beyond the paper: ")), (10, 3))
+        self.assertEqual(len(re.findall(r"\[[a-z ]+\] [a-z0-9-]+, simulated on emerald_rapids: ", words)), 13)
 
     def test_all_of_it_is_called_simulated_and_fits(self) -> None:
         heads = [line for line in self.table.splitlines() if "figure 1:" in line or "figure 2:" in line]
@@ -191,11 +207,50 @@ class MallocTsx(StudiesTest):
         self.assertLessEqual(max(map(len, self.table.splitlines())), 120)
         self.assertIn("absolute throughput does not", self.table)
 
+    def test_pages_say_what_was_simulated_and_what_is_a_model(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([COMMAND, "simulate", *self.SHORT, "--sizes", "496,512", "--threads", "2", "--out", "o",
+                                   "--json", "r.json"], cwd=folder, capture_output=True, text=True, timeout=240)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            out = pathlib.Path(folder) / "o"
+            self.assertEqual({path.name for path in out.iterdir()},
+                             {"malloc-tsx.json", "index.html", "ring-128.html", "ring-512.html", "tree-2.html"})
+            self.assertEqual((out / "malloc-tsx.json").read_text(), (pathlib.Path(folder) / "r.json").read_text())
+            for path in out.glob("*.html"):
+                page = path.read_text()
+                self.assertRegex(page[:2000], r"<title>[^<]*simulated", path.name)
+                for caption in re.findall(r"<figcaption>(.*?)</figcaption>", page):
+                    self.assertRegex(caption, r"Simulated on i7_4770, 4 cores, \d threads?\. Models: glibc-model", path.name)
+                self.assertIn("glibc-model is a model of where glibc&#x27;s malloc puts blocks", page)
+            self.assertIn("Simulated on i7_4770, 4 cores, 2 threads", (out / "tree-2.html").read_text())
+            # As `espalier report` makes them.
+            again = subprocess.run([COMMAND, "report", "r.json", "-o", "again/index.html"], cwd=folder,
+                                   capture_output=True, text=True, timeout=60)
+            self.assertEqual(again.returncode, 2, "the folder is not there")
+            (pathlib.Path(folder) / "again").mkdir()
+            subprocess.run([COMMAND, "report", "o/malloc-tsx.json", "-o", "again/index.html"], cwd=folder, check=True,
+                           capture_output=True, timeout=60)
+            for path in out.glob("*.html"):
+                self.assertEqual(path.read_text(), (pathlib.Path(folder) / "again" / path.name).read_text(), path.name)
+
+    def test_one_thread_leaves_what_takes_several_undecided(self) -> None:
+        results = self.simulate(*self.SHORT, "--sizes", "496,512,2032", "--threads", "1")
+        tree = results["study"]["figures"][-1]
+        self.assertEqual(tree["id"], "tree-1")
+        self.assertEqual([finding["verdict"] for finding in tree["findings"]][2:], ["not measurable here"] * 2)
+
+    def test_sizes_are_taken_once_and_in_order(self) -> None:
+        results = self.simulate(*self.SHORT, "--sizes", "512,496,512")
+        points = [[size for size, _ in series["points"]] for figure in results["study"]["figures"]
+                  for chart in figure["charts"] for series in chart["series"]]
+        self.assertEqual({tuple(sizes) for sizes in points}, {(496, 512)})
+
     def test_mistakes(self) -> None:
         for arguments, word in {("--machine", "e7_4850"): "i7_4770", ("--sizes", "31"): "32 to 16384",
                                 ("--sizes", "16385"): "32 to 16384", ("--sizes", "x"): "--sizes",
                                 ("--threads", "1,2"): "one number", ("--keys", "0"): "from 1 to",
-                                ("--out", "o"): "--out", ("--mix", "90/5/5"): "--mix"}.items():
+                                ("--out", "/proc/o"): "/proc/o", ("--csv", "r.csv"): "--csv",
+                                ("--mix", "90/5/5"): "--mix"}.items():
             with self.subTest(arguments):
                 done = subprocess.run([COMMAND, "simulate", "--study", "malloc-tsx", *arguments],
                                       capture_output=True, text=True, timeout=60)
