@@ -59,7 +59,7 @@ void declare(CLI::App& verb, simulate_options& o) {
       "  espalier simulate --maps ticket,edge_ext_lf --threads 1,10,40\n"
       "  espalier simulate --machine haswell --maps all --mix ycsb-a --out simulated/\n"
       "  espalier simulate --study atc18 --machine abu_dhabi --keys 1000000 --out atc18/\n"
-      "  espalier simulate --study malloc-tsx --sizes 496,512 --keys 2000\n"
+      "  espalier simulate --study malloc-tsx --sizes 496,512 --keys 2000 --out malloc-tsx/\n"
       "  espalier simulate --calibrate --maps all --mix 50/25/25\n"
       "Counts are those of a model of the machine's memory and the same in every run; what computation costs "
       "is\n"
