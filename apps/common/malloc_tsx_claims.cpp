@@ -263,14 +263,13 @@ judgement capacity_forces_the_lock(const view& v) {
   for (const std::uint64_t size : v.bad) {
     const placed_reading* const r = v.find({v.in.glibc, tle}, size);
     const placed_reading* const aware = v.find({index_aware, tle}, size);
-    if (r == nullptr || aware == nullptr || !r->committed || !r->capacity_aborts || !aware->capacity_aborts)
-      continue;
-    const double capacity = *r->capacity_aborts;
+    if (r == nullptr || aware == nullptr || !r->committed) continue;
+    const double capacity = r->capacity_aborts.value_or(0);
     const double locked = 1 - *r->committed;
     parts.push_back(fmt::format("{:.4f} and {:.2f} % at {}", capacity, 100 * locked, size));
     if (capacity >= noticeable && locked >= capacity / 2) ++forced;
     theirs = std::max(theirs, capacity);
-    ours = std::max(ours, *aware->capacity_aborts);
+    ours = std::max(ours, aware->capacity_aborts.value_or(0));
   }
   if (parts.empty()) return too_little();
   return told(fmt::format("aborts for capacity an operation, and operations under the lock, with {}: {}; up "

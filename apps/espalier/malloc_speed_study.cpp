@@ -84,6 +84,7 @@ std::vector<work> works_of(unsigned threads, std::uint64_t seed) {
 
 void measure(const study_setting& s, const work& w, measured_study& to) {
   std::vector<measured_request> requests;
+  requests.reserve(s.mallocs.found.size());
   for (const preloaded_malloc& m : s.mallocs.found) requests.push_back({w.arguments, m});
   const turns_request turns{s.rounds.value_or(work_rounds), warm_up, w.operations, s.processors};
   const std::vector<measured_outcome> outcomes = measure_in_turns(requests, turns);
@@ -221,6 +222,7 @@ void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
   std::printf("%s\n%s\n", bold(malloc_speed::title, colour).c_str(),
               tables_of(measured.readings, colour).c_str());
   std::vector<missing_map> missing;
+  missing.reserve(s.mallocs.missing.size());
   for (const missing_malloc& m : s.mallocs.missing) missing.push_back({m.name, m.why});
   const std::vector<charted_figure> figures =
       malloc_speed::figures_of(measured.readings, std::array{random_malloc, index_aware_malloc}, missing);

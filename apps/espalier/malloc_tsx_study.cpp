@@ -67,6 +67,7 @@ struct study_panel_of_sizes {
 
 std::vector<study_panel_of_sizes> panels_of(unsigned threads) {
   std::vector<study_panel_of_sizes> all;
+  all.reserve(ring_nodes.size() + 3);
   for (const std::uint64_t nodes : ring_nodes)
     all.push_back({panel_kind::ring, malloc_tsx::ring_figure(nodes), 1, nodes});
   for (const unsigned t : std::set<unsigned>{1, threads})

@@ -104,6 +104,7 @@ class malloc_tsx_study {
     if (keys_ < 1 || keys_ > most_keys)
       throw app::usage_error(
           fmt::format("--keys {} is out of range; from 1 to {} is possible", keys_, most_keys));
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): as asked above
     in_ = {.ways = machine_.transactions->write_ways,
            .glibc = std::string(to_string(allocation::glibc)),
            .simulated = true};
@@ -175,8 +176,10 @@ class malloc_tsx_study {
 
   [[nodiscard]] app::malloc_tsx::capacity_law law_of_rings() const {
     std::vector<placed_readings> measured;
+    measured.reserve(std::size(rings));
     for (const std::uint64_t nodes : rings) measured.push_back(results_.readings(benchmark::ring, nodes));
     std::vector<const placed_readings*> all;
+    all.reserve(measured.size());
     for (const placed_readings& one : measured) all.push_back(&one);
     return app::malloc_tsx::law_of(all, in_.ways);
   }

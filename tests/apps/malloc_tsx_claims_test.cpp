@@ -56,6 +56,7 @@ placed_readings tree_as_published() {
 
 std::vector<agreement> verdicts(const std::vector<judged_claim>& findings) {
   std::vector<agreement> all;
+  all.reserve(findings.size());
   for (const judged_claim& f : findings) all.push_back(f.ours.verdict);
   return all;
 }

@@ -25,6 +25,7 @@ placed_readings some() {
 
 std::vector<std::string> titles(const std::vector<chart>& charts) {
   std::vector<std::string> all;
+  all.reserve(charts.size());
   for (const chart& c : charts) all.push_back(c.title);
   return all;
 }
@@ -44,8 +45,7 @@ TEST(malloc_tsx_figures, loads_of_rings_are_held_against_the_ways) {
   const auto charts = charts_of(some(), true, {.ways = 12});
   EXPECT_THAT(titles(charts), ElementsAre("Throughput", "Nodes at the fullest index",
                                           "Sections that were elided", "Aborts for capacity"));
-  ASSERT_TRUE(charts[1].limit);
-  EXPECT_EQ(charts[1].limit->y, 12);
+  EXPECT_THAT(charts[1].limit, ::testing::Optional(::testing::Field(&chart_limit::y, 12)));
   EXPECT_EQ(charts[1].y, "nodes");
   EXPECT_THAT(charts[1].curves[0].points, ElementsAre(Pair(496, 16)));
   EXPECT_THAT(titles(charts_of(some(), false, {.ways = 12})),
