@@ -158,7 +158,8 @@ def index_page(results: Results, study: Study) -> str:
     shown = results if not study.contexts else replace(
         results, files=[simulated.machine_name(c) for c in study.contexts], contexts=study.contexts)
     parts: list[Part | None] = [
-        Part(figure.id, figure.title if study.charted else f"{called_in_words(figure)}: {figure.title}", [
+        Part(figure.id, f"{figure.title}{charted.said_of(study)}" if study.charted else
+             f"{called_in_words(figure)}: {figure.title}", [
             element("p", figure.summary), absent_maps(figure),
             findings_table(study, figure.findings, f"table-{figure.id}"),
             grids.chart(picture) if (picture := pictures[figure.id]) else None,

@@ -113,6 +113,8 @@ class Pages(ChartedCase):
         page = self.pages(no_models, simulated_=True)["ring-16.html"]
         self.assertTrue(page.texts("figcaption")[-1].endswith("Simulated on i7_4770, 1 thread."))
         self.assertNotIn("Models", self.html["ring-16.html"])
+        self.assertEqual(pages["index.html"].texts("h2")[:2], [
+            "A ring of 16 nodes (simulated on i7_4770)", "Fresh blocks (simulated on i7_4770)"])
 
     def test_axes_of_a_simulation_say_so(self) -> None:
         loaded = self.loaded(simulated_=True)
