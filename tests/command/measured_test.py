@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Work that is measured under other mallocs and mutexes: the program that does it, and the study that asks for it."""
 
+import collections
 import json
 import math
+import os
 import pathlib
 import shutil
 import subprocess
@@ -13,6 +15,7 @@ import unittest
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 WORK = COMMAND.parent / "../../bench/espalier-measured-work"
 LIBRARIES = COMMAND.parent / "../../preload"
+EMULATED_RTM = os.environ.get("EMULATED_RTM")
 
 
 class Work(unittest.TestCase):
@@ -132,6 +135,37 @@ class Work(unittest.TestCase):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
                 self.assertIn(asked, done.stderr)
+
+
+@unittest.skipUnless(EMULATED_RTM, "there is no emulator of transactions")
+class EmulatedTransactions(unittest.TestCase):
+    """Where mallocs place blocks decides which transactions come to anything, on the emulator's L1 of 64 x 12 lines."""
+
+    def sections(self, malloc: str | None, *work: str, rounds: int) -> collections.Counter:
+        """What the library counted of the sections of some rounds, each a section, after one that warms up."""
+        with tempfile.TemporaryDirectory() as folder:
+            counts = pathlib.Path(folder) / "counts"
+            preloaded = [LIBRARIES / "libespalier-elide.so", *([LIBRARIES / malloc] if malloc else []), EMULATED_RTM]
+            subprocess.run([WORK, *work], input=f"round {rounds}\n", capture_output=True, text=True, timeout=120, check=True,
+                           env={"LD_PRELOAD": ":".join(map(str, preloaded)), "ESPALIER_ELIDE_POLICY": "tle",
+                                "ESPALIER_ELIDE_STATS": str(counts), "ESPALIER_MALLOC_PREFAULT": "1"})
+            names, *lines = [line.split()[-10:] for line in counts.read_text().splitlines()[1:]]
+        return sum((collections.Counter(dict(zip(names, map(int, line)))) for line in lines), collections.Counter())
+
+    def test_a_ring_of_128_commits_where_its_nodes_are_spread(self) -> None:
+        for size in 496, 1008, 2032, 4080:
+            ring = ("ring", "nodes=128", f"size={size}", "seed=1")
+            with self.subTest(size):
+                crowded = self.sections(None, *ring, rounds=50)
+                self.assertEqual(crowded["commits"], 0, crowded)
+                self.assertGreater(crowded["capacity"], 0, crowded)
+                spread = self.sections("libespalier-malloc.so", *ring, rounds=100)
+                self.assertGreaterEqual(spread["commits"], 98, spread)
+                self.assertEqual(spread["capacity"], 0, spread)
+
+    def test_blocks_are_had_within_transactions(self) -> None:
+        fresh = self.sections("libespalier-malloc.so", "fresh", "size=1008", rounds=200)
+        self.assertGreaterEqual(fresh["commits"], 190, fresh)
 
 
 class StudyTest(unittest.TestCase):
