@@ -287,6 +287,25 @@ TEST(emulated_rtm, a_forked_child_has_transactions_of_its_own) {
   beside.join();
 }
 
+TEST(emulated_rtm, a_program_may_have_handlers_of_its_own_for_illegal_instructions) {
+  struct sigaction action{};
+  action.sa_handler = [](int) { _exit(9); };
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    struct sigaction found{};
+    if (sigaction(SIGILL, &action, nullptr) != 0 || sigaction(SIGILL, nullptr, &found) != 0 ||
+        found.sa_handler != action.sa_handler)
+      _exit(1);
+    std::uint64_t value = 0;
+    if (!settled([&]() noexcept { ++value; }).committed) _exit(2);
+    __builtin_trap();
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 9) << status;
+}
+
 /// A handler of the program's own may run transactions, and none runs within one.
 std::atomic<int> handled{0};
 std::uint64_t of_handlers = 0;

@@ -24,6 +24,7 @@
 
 #include "emulated_rtm/breakpoints.hpp"
 #include "emulated_rtm/instruction.hpp"
+#include "emulated_rtm/interposed.hpp"
 #include "emulated_rtm/other_threads.hpp"
 #include "emulated_rtm/raw_calls.hpp"
 #include "emulated_rtm/resident_pages.hpp"
@@ -300,12 +301,6 @@ class machine {
 
 constinit machine the_machine;
 
-void end_as_if_nobody_had_looked(int signal) noexcept {
-  struct sigaction action{};
-  action.sa_handler = SIG_DFL;
-  sigaction(signal, &action, nullptr);
-}
-
 void on_illegal_instruction(int signal, siginfo_t*, void* context) noexcept {
   auto& at = *static_cast<ucontext_t*>(context);
   const instruction here(at);
@@ -318,17 +313,17 @@ void on_illegal_instruction(int signal, siginfo_t*, void* context) noexcept {
     case instruction_kind::abort:
       break;
     default:
-      return end_as_if_nobody_had_looked(signal);
+      return leave_to_the_program(signal);
   }
   at.uc_mcontext.gregs[REG_RIP] += static_cast<greg_t>(here.length());
 }
 
 void on_trap(int signal, siginfo_t*, void* context) noexcept {
   auto& at = *static_cast<ucontext_t*>(context);
-  machine::is_inside() ? the_machine.arrive(at) : end_as_if_nobody_had_looked(signal);
+  machine::is_inside() ? the_machine.arrive(at) : leave_to_the_program(signal);
 }
 
-void handle(int signal, void (*handler)(int, siginfo_t*, void*)) noexcept {
+void handle_by(int signal, void (*handler)(int, siginfo_t*, void*)) noexcept {
   struct sigaction action{};
   action.sa_sigaction = handler;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
@@ -336,7 +331,7 @@ void handle(int signal, void (*handler)(int, siginfo_t*, void*)) noexcept {
   // possible while waiting for a turn.
   sigfillset(&action.sa_mask);
   sigdelset(&action.sa_mask, stop_signal);
-  sigaction(signal, &action, nullptr);
+  handle(signal, action);
 }
 
 void install() noexcept {
@@ -344,8 +339,8 @@ void install() noexcept {
   // The kernel begins a fork anew when a signal comes; in turn there is none.
   pthread_atfork(other_threads::wait_for_turn, other_threads::pass_turn, other_threads::forget);
   other_threads::listen();
-  handle(SIGTRAP, on_trap);
-  handle(SIGILL, on_illegal_instruction);
+  handle_by(SIGTRAP, on_trap);
+  handle_by(SIGILL, on_illegal_instruction);
 }
 
 }  // namespace

@@ -1,25 +1,35 @@
 // In place of the C library's: what would let a program notice the signals that its threads are stopped by, or keep
-// them from those.
+// its threads from ours.
 
 #include <errno.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
+#include "emulated_rtm/interposed.hpp"
 #include "emulated_rtm/other_threads.hpp"
 #include "emulated_rtm/raw_calls.hpp"
 
+extern "C" int __sigaction(int signal, const struct sigaction* wanted, struct sigaction* old) noexcept;
+
 namespace espalier::emulated_rtm {
 namespace {
+
+constexpr std::array our_signals{SIGTRAP, SIGILL, stop_signal};
+
+/// What the program wants done at our signals.
+std::array<struct sigaction, our_signals.size()> of_the_program{};
 
 /// Our signals are blocked by nobody. Returns the error, 0 for none.
 int set_signal_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
   sigset_t ours;
   if (set != nullptr && how != SIG_UNBLOCK) {
     ours = *set;
-    for (const int signal : {SIGTRAP, SIGILL, stop_signal}) sigdelset(&ours, signal);
+    for (const int signal : our_signals) sigdelset(&ours, signal);
     set = &ours;
   }
   return static_cast<int>(
@@ -67,6 +77,14 @@ int by_errno(int error) noexcept {
 }
 
 }  // namespace
+
+void handle(int signal, const struct sigaction& ours) noexcept { __sigaction(signal, &ours, nullptr); }
+
+void leave_to_the_program(int signal) noexcept {
+  const auto at = std::ranges::find(our_signals, signal) - our_signals.begin();
+  __sigaction(signal, &of_the_program[static_cast<std::size_t>(at)], nullptr);
+}
+
 }  // namespace espalier::emulated_rtm
 
 namespace emulated = espalier::emulated_rtm;
@@ -79,6 +97,17 @@ int pthread_sigmask(int how, const sigset_t* set, sigset_t* old) noexcept {
 }
 int sigprocmask(int how, const sigset_t* set, sigset_t* old) noexcept {
   return emulated::by_errno(emulated::set_signal_mask(how, set, old));
+}
+
+int sigaction(int signal, const struct sigaction* wanted, struct sigaction* old) noexcept {
+  using emulated::our_signals;
+  const auto* const found = std::ranges::find(our_signals, signal);
+  if (found == our_signals.end()) return __sigaction(signal, wanted, old);
+  struct sigaction& kept = emulated::of_the_program[static_cast<std::size_t>(found - our_signals.begin())];
+  const struct sigaction before = kept;
+  if (wanted != nullptr) kept = *wanted;
+  if (old != nullptr) *old = before;
+  return 0;
 }
 
 int clock_nanosleep(clockid_t clock, int flags, const timespec* wanted, timespec* left) {

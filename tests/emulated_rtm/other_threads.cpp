@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "emulated_rtm/interposed.hpp"
 #include "emulated_rtm/raw_calls.hpp"
 
 namespace espalier::emulated_rtm {
@@ -156,7 +157,7 @@ void other_threads::listen() noexcept {
   action.sa_handler = stand;
   action.sa_flags = SA_RESTART;
   sigfillset(&action.sa_mask);  // who stands runs no handler of the program's either
-  sigaction(stop_signal, &action, nullptr);
+  handle(stop_signal, action);
 }
 
 void other_threads::wait_for_turn() noexcept {
