@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Programs as their users run them, under `espalier run`: the same output and status as without, on another malloc, on
-other locks, and on both. `--long` runs more of each, in every way, and shows what each cost."""
+other locks, and on both. `--long` runs more of each, in every way, and shows what each cost. `--emulated` runs them on
+both with transactions that the library EMULATED_RTM carries out, and asks for some that come to something."""
 
 import hashlib
 import pathlib
@@ -20,17 +21,26 @@ import ways
 LONG = "--long" in sys.argv
 if LONG:
     sys.argv.remove("--long")
+EMULATED = "--emulated" in sys.argv
+if EMULATED:
+    sys.argv.remove("--emulated")
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 LIBRARIES = COMMAND.parent / "../../preload"
 SOURCES = pathlib.Path(__file__).resolve().parents[2]
 WORKLOADS = SOURCES / "tests/command/workloads"
 PYTHON = "/usr/bin/python3"
-WAYS = ways.ALL if LONG else (ways.BOTH,)
+WAYS = (ways.EMULATED,) if EMULATED else ways.ALL if LONG else (ways.BOTH,)
 TABLE = ways.Table()
+
+
+def setUpModule() -> None:
+    if EMULATED and not ways.EMULATED_RTM:
+        raise unittest.SkipTest("there is no emulator of transactions")
 
 
 def tearDownModule() -> None:
     print(f"\n{TABLE}", flush=True)
+    assert not EMULATED or TABLE.sections_elided, "no section of any program was elided"
 
 
 class ProgramTest(unittest.TestCase):

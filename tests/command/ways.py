@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 
+EMULATED_RTM = os.environ.get("EMULATED_RTM")
 LIBRARIES = {"index-aware": "malloc", "random": "random", "tts": "elide", "tle": "elide"}
 NO_TRANSACTIONS = b"espalier: this processor has no transactions; mutexes are taken, none is elided\n"
 
@@ -41,11 +42,14 @@ class Way:
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items()
                 if name != "LD_PRELOAD" and not name.startswith("ESPALIER_")}
+        if self.rtm == "emulated":
+            return {**kept, "LD_PRELOAD": EMULATED_RTM}
         return {**kept, **({"ESPALIER_ELIDE_RTM": self.rtm} if self.rtm else {})}
 
 
 PLAIN = Way()
 BOTH = Way("index-aware", "tle")
+EMULATED = Way("index-aware", "tle", "emulated")
 ALL = (Way("index-aware"), Way("random"), Way(locks="tts"), Way(locks="tle"), BOTH, Way("index-aware", "tle", "off"),
        Way("random", "tts"))
 
@@ -148,11 +152,13 @@ class Table:
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, ...]] = []
+        self.sections_elided = 0
 
     def add(self, program: str, plain: Outcome, done: Outcome) -> None:
         ratio = f"{done.seconds / plain.seconds:.2f}" if plain.seconds > 0 else "-"
         self.rows.append((program, done.way.name, str(done.status), f"{done.seconds:.2f}", ratio,
                           done.figures.allocator(), done.figures.elision()))
+        self.sections_elided += sum(elided for _, elided, _, _ in done.figures.elisions)
 
     def __str__(self) -> str:
         rows = [self.HEAD, *self.rows]
