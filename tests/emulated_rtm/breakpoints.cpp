@@ -11,7 +11,7 @@ constexpr std::size_t page_bytes = 4096;
 constexpr unsigned char breakpoint_instruction = 0xcc;
 
 volatile unsigned char& code_at(std::uintptr_t address) noexcept {
-  return *reinterpret_cast<volatile unsigned char*>(address);
+  return *reinterpret_cast<volatile unsigned char*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ struct varied_data {
 };
 
 __attribute__((noinline)) std::uint64_t deep(varied_data& data, unsigned levels) noexcept {
-  volatile std::uint64_t local = levels;
+  volatile const std::uint64_t local = levels;
   data.words[levels] += local;
   return levels == 0 ? local : deep(data, levels - 1) + local;
 }
@@ -80,7 +80,7 @@ __attribute__((noinline)) void change(varied_data& data) noexcept {
   for (std::uint64_t& word : data.words) ++word;
   for (float& number : data.floats) number = number * 0.5F + 3;
   auto* to = data.bytes.data();
-  std::size_t count = 257;
+  std::size_t count = 257;  // NOLINT(misc-const-correctness): the instruction counts it down
   __asm__ volatile("rep stosb" : "+D"(to), "+c"(count) : "a"(data.bytes[0] + 1) : "memory");
   std::atomic_ref(data.swapped).exchange(deep(data, 20));
 }
@@ -96,6 +96,7 @@ TEST(emulated_rtm, an_abort_at_any_moment_puts_back_all_that_was_written) {
     change(*after);
     const bool committed = rtm::run([&]() noexcept { change(*data); }).committed;
     ++(committed ? commits : aborts);
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): every byte counts
     ASSERT_EQ(std::memcmp(data.get(), committed ? after.get() : before.get(), sizeof *data), 0) << committed;
   }
   EXPECT_GT(commits, 0);
@@ -110,11 +111,13 @@ TEST(emulated_rtm, an_abort_at_any_moment_puts_back_all_that_was_written) {
 /// The registers that a section has overwritten are at xbegin's end as they were before it.
 TEST(emulated_rtm, an_abort_puts_back_the_registers) {
   const std::array<std::uint64_t, 2> in{0x0123'4567'89ab'cdef, 0xfedc'ba98'7654'3210};
+  // NOLINTBEGIN(misc-const-correctness): the instructions write them
   std::array<std::uint64_t, 2> vector{};
   std::uint64_t rbx = 0;
   std::uint64_t r12 = 0;
   std::uint32_t status = 0;
   std::uint64_t carry = 0;
+  // NOLINTEND(misc-const-correctness)
   for (int attempt = 0; attempt < 1000 && (status & abort_status::explicit_bit) == 0; ++attempt) {
     __asm__ volatile(
         "movdqu %[in], %%xmm9\n"
@@ -157,6 +160,7 @@ TEST(emulated_rtm, others_see_all_of_a_transaction_or_nothing) {
   std::atomic<int> torn{0};
   std::atomic<int> looks{0};
   std::vector<std::thread> lookers;
+  lookers.reserve(2);
   for (int t = 0; t < 2; ++t)
     lookers.emplace_back([&] {
       while (!over) {
@@ -190,7 +194,7 @@ TEST(emulated_rtm, writes_have_to_fit_the_ways_of_the_cache) {
   };
   EXPECT_TRUE(write_lines(11, page).committed) << "and one for what else is written";
   EXPECT_TRUE(write_lines(13, page).status.is_capacity());
-  EXPECT_TRUE(write_lines(11 * 64, 64).committed) << "as many to each set";
+  EXPECT_TRUE(write_lines(std::size_t{11} * 64, 64).committed) << "as many to each set";
   // Read is as much as one likes.
   unsigned total = 0;
   EXPECT_TRUE(settled([&]() noexcept {
@@ -277,7 +281,8 @@ TEST(emulated_rtm, a_forked_child_has_transactions_of_its_own) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       std::uint64_t value = 0;
-      _exit(settled([&]() noexcept { ++value; }).committed && value == 1 ? 7 : 8);
+      const bool committed = settled([&]() noexcept { ++value; }).committed;
+      _exit(committed && value == 1 ? 7 : 8);
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -171,7 +171,7 @@ class machine {
     fallback_ = fallback;
     depth_ = 1;
     left_ = lottery_.draw(most_steps_);
-    inside_ = true;
+    inside = true;
     at.uc_stack = stack;
     set_mask(at, ~always_let_through);
     at.uc_mcontext.gregs[REG_RIP] = behind;
@@ -179,7 +179,7 @@ class machine {
   }
 
   /// Whether the calling thread is in a transaction.
-  [[nodiscard]] static bool is_inside() noexcept { return inside_; }
+  [[nodiscard]] static bool is_inside() noexcept { return inside; }
 
   /// At a breakpoint of the thread that is in a transaction.
   void arrive(ucontext_t& at) noexcept {
@@ -276,12 +276,12 @@ class machine {
     set_mask(at, mask_);
     at.uc_stack = stack_;
     pages_.forget();
-    inside_ = false;
+    inside = false;
     other_threads::resume();
     other_threads::pass_turn();
   }
 
-  static inline thread_local constinit bool inside_ = false;
+  static inline thread_local constinit bool inside = false;
 
   breakpoints breakpoints_;
   write_set written_;

@@ -2,6 +2,8 @@
 
 #include <Zydis/Zydis.h>
 
+// NOLINTBEGIN(performance-no-int-to-ptr): addresses are registers here
+
 namespace espalier::emulated_rtm {
 namespace {
 
@@ -20,8 +22,8 @@ std::uintptr_t value_of(ZydisRegister name, const ucontext_t& at, std::size_t le
   const auto& all = at.uc_mcontext.gregs;
   if (name == ZYDIS_REGISTER_NONE) return 0;
   if (name == ZYDIS_REGISTER_RIP) return static_cast<std::uintptr_t>(all[REG_RIP]) + length;
-  const ZyanI8 id = ZydisRegisterGetId(name);
-  const auto whole = static_cast<std::uintptr_t>(all[general_registers[static_cast<std::size_t>(id)]]);
+  const auto id = static_cast<std::uint8_t>(ZydisRegisterGetId(name));
+  const auto whole = static_cast<std::uintptr_t>(all[general_registers[id]]);
   return ZydisRegisterGetClass(name) == ZYDIS_REGCLASS_GPR32 ? whole & 0xffff'ffffU : whole;
 }
 
@@ -199,3 +201,5 @@ std::uintptr_t first_of_note(std::uintptr_t address) noexcept {
 }
 
 }  // namespace espalier::emulated_rtm
+
+// NOLINTEND(performance-no-int-to-ptr)

@@ -14,6 +14,8 @@
 #include "emulated_rtm/other_threads.hpp"
 #include "emulated_rtm/raw_calls.hpp"
 
+// The C library's own.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" int __sigaction(int signal, const struct sigaction* wanted, struct sigaction* old) noexcept;
 
 namespace espalier::emulated_rtm {

@@ -16,7 +16,7 @@ namespace espalier::emulated_rtm {
 /// The result, or minus the error.
 inline long raw_call(long number, long a = 0, long b = 0, long c = 0, long d = 0) noexcept {
   long result = number;  // NOLINT(misc-const-correctness): the instruction writes it
-  register long fourth __asm__("r10") = d;
+  register const long fourth __asm__("r10") = d;
   __asm__ __volatile__("syscall"
                        : "+a"(result)
                        : "D"(a), "S"(b), "d"(c), "r"(fourth)

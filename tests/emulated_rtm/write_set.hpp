@@ -34,7 +34,8 @@ class write_set {
   void undo() noexcept {
     for (std::size_t i = 0; i < count_; ++i) {
       const written_line& entry = lines_[i];
-      auto* const to = reinterpret_cast<unsigned char*>(entry.line * line_bytes);
+      auto* const to =
+          reinterpret_cast<unsigned char*>(entry.line * line_bytes);  // NOLINT(performance-no-int-to-ptr)
       if (entry.bytes == ~std::uint64_t{0}) {
         std::memcpy(to, entry.before.data(), line_bytes);
         continue;
@@ -87,7 +88,9 @@ class write_set {
     entry.line = line;
     entry.bytes = 0;
     entry.slot = slot;
-    std::memcpy(entry.before.data(), reinterpret_cast<const void*>(line * line_bytes), line_bytes);
+    const auto* const from =
+        reinterpret_cast<const void*>(line * line_bytes);  // NOLINT(performance-no-int-to-ptr)
+    std::memcpy(entry.before.data(), from, line_bytes);
     return &entry;
   }
 
