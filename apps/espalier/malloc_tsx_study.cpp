@@ -308,6 +308,10 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
 
   const malloc_tsx::setting in{.ways = s.l1.ways};
   std::vector<study_panel_of_sizes> panels = panels_of(threads);
+  if (hw::rtm_is_emulated()) {
+    std::fprintf(stderr, "%s: how fast tle is says nothing\n", hw::rtm::probe().reason.c_str());
+    for (study_panel_of_sizes& panel : panels) panel.figure.title += " (transactions emulated)";
+  }
   std::size_t total = 0;
   for (const study_panel_of_sizes& panel : panels) total += sizes_of(s, panel).size();
   progress_line line;
