@@ -177,11 +177,11 @@ TEST_F(elided_program, mutexes_are_as_they_were_where_there_are_transactions) {
 TEST_F(elided_program, mutexes_are_as_they_were_under_emulated_transactions) {
   const std::string std_mutexes = PROGRAMS_FOLDER "/std_mutexes";
   for (const std::string& program : {mutexes, waiting, std_mutexes}) {
-    const outcome plain = run("exec env ROUNDS_DIVIDED_BY=50 " + program);
+    const outcome plain = run("exec env ROUNDS_DIVIDED_BY=250 " + program);
     for (const std::string how : {"", "abort_every=2", "abort_every=3,sets=1,ways=9"}) {
       fs::remove(folder / "counts");
       const outcome ended =
-          run("exec env ROUNDS_DIVIDED_BY=50 LD_PRELOAD=" EMULATED_RTM ":" PRELOAD_LIBRARY " " + counts() +
+          run("exec env ROUNDS_DIVIDED_BY=250 LD_PRELOAD=" EMULATED_RTM ":" PRELOAD_LIBRARY " " + counts() +
               " ESPALIER_ELIDE_POLICY=tle ESPALIER_EMULATED_RTM=" + how + " " + program);
       EXPECT_EQ(ended.output, plain.output) << how;
       EXPECT_EQ(ended.status, 0) << program << how;
