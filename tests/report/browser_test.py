@@ -394,32 +394,58 @@ class SimulatedPage(ReportPage):
         self.assertEqual(self.browser.errors(), [])
 
 
-class StudyPage(ReportPage):
+class FigurePages(ReportPage):
+    """The pages of a study's figures, by file, with their index."""
+
+    @classmethod
+    def document(cls) -> dict:
+        raise NotImplementedError
+
+    @classmethod
+    def drawn(cls) -> dict:
+        """What some pages draw; the first is the one that every page is tried with."""
+        raise NotImplementedError
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.pages = study_pages(cls.document())
+        cls.html = cls.pages[next(iter(cls.drawn()))]
+
+    def test_draws_what_the_fixture_holds(self) -> None:
+        for name, wanted in self.drawn().items():
+            self.browser.open(self.pages[name])
+            self.assertEqual(self.browser.faults(self.pages[name]), [])
+            self.assertEqual({id_: (drawing["bars"], drawing["lines"])
+                              for id_, drawing in self.browser.drawings().items()}, wanted)
+
+    def index_faults(self) -> list[str]:
+        """Of an index without pictures."""
+        return self.browser.errors()
+
+    def test_the_index_fits_a_phone_and_has_no_fault(self) -> None:
+        for size in (DESKTOP, PHONE):
+            self.browser.emulate(size)
+            self.browser.open(self.pages["index.html"])
+            self.assertEqual(self.index_faults(), [])
+            self.assertLessEqual(self.browser.driver.execute_script(
+                "return document.documentElement.scrollWidth"), size[0])
+            self.browser.screenshot(f"{self.called}index-{size[0]}")
+
+
+class StudyPage(FigurePages):
     """The page of a study's figure, with bars in pairs."""
 
     called = "study-"
     simulated = False
 
     @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        cls.pages = study_pages(fixture.study_document(cls.simulated))
-        cls.html = cls.pages["figure-2.html"]
+    def document(cls) -> dict:
+        return fixture.study_document(cls.simulated)
 
-    def test_draws_what_the_fixture_holds(self) -> None:
-        self.open()
-        drawn = {name: (drawing["bars"], drawing["lines"])
-                 for name, drawing in self.browser.drawings().items()}
-        self.assertEqual(drawn, fixture.SIMULATED_STUDY_DRAWN if self.simulated else fixture.STUDY_DRAWN)
-
-    def test_the_index_fits_a_phone_and_has_no_error(self) -> None:
-        for size in (DESKTOP, PHONE):
-            self.browser.emulate(size)
-            self.browser.open(self.pages["index.html"])
-            self.assertEqual(self.browser.errors(), [])
-            self.assertLessEqual(self.browser.driver.execute_script(
-                "return document.documentElement.scrollWidth"), size[0])
-            self.browser.screenshot(f"{self.called}index-{size[0]}")
+    @classmethod
+    def drawn(cls) -> dict:
+        return {"figure-2.html": fixture.SIMULATED_STUDY_DRAWN if cls.simulated else fixture.STUDY_DRAWN}
 
 
 class SimulatedStudyPage(StudyPage):
@@ -427,23 +453,21 @@ class SimulatedStudyPage(StudyPage):
     simulated = True
 
 
-class ChartedPage(ReportPage):
+class ChartedPage(FigurePages):
     """The page of a figure over the sizes of nodes: pictures of indices, and lines."""
 
     called = "charted-"
 
     @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        cls.pages = study_pages(fixture.charted_document())
-        cls.html = cls.pages["ring-16.html"]
+    def document(cls) -> dict:
+        return fixture.charted_document()
 
-    def test_draws_what_the_fixture_holds(self) -> None:
-        for name, wanted in (("ring-16.html", fixture.CHARTED_DRAWN), ("fresh.html", fixture.CHARTED_ALONE_DRAWN)):
-            self.browser.open(self.pages[name])
-            self.assertEqual(self.browser.faults(self.pages[name]), [])
-            self.assertEqual({id_: (drawing["bars"], drawing["lines"])
-                              for id_, drawing in self.browser.drawings().items()}, wanted)
+    @classmethod
+    def drawn(cls) -> dict:
+        return {"ring-16.html": fixture.CHARTED_DRAWN, "fresh.html": fixture.CHARTED_ALONE_DRAWN}
+
+    def index_faults(self) -> list[str]:
+        return self.browser.faults(self.pages["index.html"])
 
     def test_draws_every_index_of_every_malloc(self) -> None:
         self.open()
@@ -465,15 +489,6 @@ class ChartedPage(ReportPage):
             frame.find_element(By.CSS_SELECTOR, "button[data-label='glibc, tle']").click()
             self.assertEqual(self.browser.drawings()["chart-0"]["lines"], lines)
         self.assertEqual(self.browser.errors(), [])
-
-    def test_the_index_has_the_pictures_and_fits_a_phone(self) -> None:
-        for size in (DESKTOP, PHONE):
-            self.browser.emulate(size)
-            self.browser.open(self.pages["index.html"])
-            self.assertEqual(self.browser.faults(self.pages["index.html"]), [])
-            self.assertLessEqual(self.browser.driver.execute_script(
-                "return document.documentElement.scrollWidth"), size[0])
-            self.browser.screenshot(f"{self.called}index-{size[0]}")
 
     def test_a_missing_picture_is_noticed(self) -> None:
         self.browser.open(self.html.replace('data-grid="placement-1"', ""))
@@ -501,23 +516,18 @@ class SimulatedChartedPage(ReportPage):
                 self.assertTrue(fits, f"{words} is cut off at {size}")
 
 
-class CostPage(ReportPage):
+class CostPage(FigurePages):
     """Bars of mallocs with what they are held against."""
 
     called = "cost-"
 
     @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        cls.pages = study_pages(fixture.cost_document())
-        cls.html = cls.pages["time.html"]
+    def document(cls) -> dict:
+        return fixture.cost_document()
 
-    def test_draws_what_the_fixture_holds(self) -> None:
-        for name, wanted in (("time.html", fixture.COST_DRAWN), ("classes.html", fixture.COST_CLASSES_DRAWN)):
-            self.browser.open(self.pages[name])
-            self.assertEqual(self.browser.faults(self.pages[name]), [])
-            self.assertEqual({id_: (drawing["bars"], drawing["lines"])
-                              for id_, drawing in self.browser.drawings().items()}, wanted)
+    @classmethod
+    def drawn(cls) -> dict:
+        return {"time.html": fixture.COST_DRAWN, "classes.html": fixture.COST_CLASSES_DRAWN}
 
     def test_bars_lie_beside_each_other(self) -> None:
         self.open()
@@ -525,14 +535,6 @@ class CostPage(ReportPage):
             self.assertEqual(len(bars), 4)
             for (_, bottom), (top, _) in zip(bars, bars[1:]):
                 self.assertLess(bottom, top, bars)
-
-    def test_the_index_fits_a_phone_and_has_no_error(self) -> None:
-        for size in (DESKTOP, PHONE):
-            self.browser.emulate(size)
-            self.browser.open(self.pages["index.html"])
-            self.assertEqual(self.browser.errors(), [])
-            self.assertLessEqual(self.browser.driver.execute_script(
-                "return document.documentElement.scrollWidth"), size[0])
 
 
 class BrokenControls(BrowserCase):
