@@ -3,11 +3,13 @@
 #include <sys/mman.h>
 
 #include "emulated_rtm/raw_calls.hpp"
+#include "preload/kernel/page_bytes.hpp"
 
 namespace espalier::emulated_rtm {
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
+using preload::page_bytes;
+
 constexpr unsigned char breakpoint_instruction = 0xcc;
 
 volatile unsigned char& code_at(std::uintptr_t address) noexcept {

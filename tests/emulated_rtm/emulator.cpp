@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -86,17 +87,12 @@ class handler_stacks {
   /// One that no other living thread was given; none where there are too many threads.
   [[nodiscard]] bool give(stack_t& stack) noexcept {
     const int self = this_thread();
-    std::size_t found = stacks_.size();
-    for (std::size_t i = 0; i < stacks_.size(); ++i) {
-      if (owners_[i] == self) {
-        found = i;
-        break;
-      }
-      if (found == stacks_.size() && is_free(owners_[i])) found = i;
-    }
-    if (found == stacks_.size()) return false;
-    owners_[found] = self;
-    stack = {stacks_[found].data(), 0, stacks_[found].size()};
+    auto* owner = std::ranges::find(owners_, self);
+    if (owner == owners_.end()) owner = std::ranges::find_if(owners_, is_free);
+    if (owner == owners_.end()) return false;
+    *owner = self;
+    auto& memory = stacks_[static_cast<std::size_t>(owner - owners_.begin())];
+    stack = {memory.data(), 0, memory.size()};
     return true;
   }
 

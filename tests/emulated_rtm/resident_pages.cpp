@@ -3,11 +3,12 @@
 #include <fcntl.h>
 
 #include "emulated_rtm/raw_calls.hpp"
+#include "preload/kernel/page_bytes.hpp"
 
 namespace espalier::emulated_rtm {
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
+using preload::page_bytes;
 
 // An entry's bits, see the kernel's admin-guide/mm/pagemap.
 constexpr std::uint64_t present = std::uint64_t{1} << 63U;
