@@ -28,12 +28,14 @@ TEST(machine_cache, replaces_the_least_recently_used) {
 }
 
 TEST(machine_cache, looking_is_not_using) {
-  cache c({1, 2});
-  c.insert(1);
-  c.insert(2);
-  EXPECT_TRUE(c.contains(1));
-  EXPECT_NE(c.find(1), nullptr);
-  EXPECT_EQ(c.insert(3)->line(), 1u);
+  for (const unsigned tree_ways : {1u, 2u}) {
+    cache c({1, 2}, tree_ways);
+    c.insert(1);
+    c.insert(2);
+    EXPECT_TRUE(c.contains(1)) << tree_ways;
+    EXPECT_NE(c.find(1), nullptr) << tree_ways;
+    EXPECT_EQ(c.insert(3)->line(), 1u) << tree_ways;
+  }
 }
 
 TEST(machine_cache, removed_ways_are_filled_first) {
@@ -88,15 +90,6 @@ TEST(machine_cache_in_trees, replaces_where_the_bits_lead) {
   EXPECT_EQ(content(c), (std::vector<std::uint32_t>{10, 11, 14, 13}));
   EXPECT_EQ(c.insert(15)->line(), 11u);
   EXPECT_EQ(c.use(11), nullptr);
-}
-
-TEST(machine_cache_in_trees, looking_is_not_using) {
-  cache c({1, 2}, 2);
-  c.insert(1);
-  c.insert(2);
-  EXPECT_TRUE(c.contains(1));
-  EXPECT_NE(c.find(1), nullptr);
-  EXPECT_EQ(c.insert(3)->line(), 1u);
 }
 
 TEST(machine_cache_in_trees, removed_ways_are_filled_first) {
