@@ -4,7 +4,6 @@
 import collections
 import json
 import math
-import os
 import pathlib
 import shutil
 import subprocess
@@ -12,10 +11,11 @@ import sys
 import tempfile
 import unittest
 
+from ways import EMULATED_RTM
+
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 WORK = COMMAND.parent / "../../bench/espalier-measured-work"
 LIBRARIES = COMMAND.parent / "../../preload"
-EMULATED_RTM = os.environ.get("EMULATED_RTM")
 
 
 class Work(unittest.TestCase):
