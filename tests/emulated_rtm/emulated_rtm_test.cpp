@@ -235,6 +235,23 @@ TEST(emulated_rtm, a_pause_aborts) {
   EXPECT_FALSE(rtm::run([]() noexcept { __builtin_ia32_pause(); }).committed);
 }
 
+TEST(emulated_rtm, clearing_the_upper_halves_aborts) {
+  if (!__builtin_cpu_supports("avx")) GTEST_SKIP() << "this processor has no AVX";
+  EXPECT_FALSE(rtm::run([]() noexcept { asm volatile("vzeroupper"); }).committed);
+}
+
+TEST(emulated_rtm, the_c_library_copies_and_compares_in_sections) {
+  std::string text(300, 'x');
+  std::string copy(text.size(), ' ');
+  int difference = 1;
+  EXPECT_TRUE(settled([&]() noexcept {
+                std::memcpy(copy.data(), text.data(), text.size());
+                difference = std::memcmp(copy.data(), text.data(), text.size());
+              }).committed);
+  EXPECT_EQ(difference, 0);
+  EXPECT_EQ(copy, text);
+}
+
 TEST(emulated_rtm, others_sleep_as_long_as_they_asked_for) {
   std::atomic<bool> slept{false};
   std::atomic<bool> was_interrupted{false};

@@ -4,9 +4,9 @@
 // A transaction is run from breakpoint to breakpoint, of which one is before each write to memory and where code
 // branches. What a write will change is kept, so that an abort puts memory and all registers back as they were at
 // xbegin; the other threads of the process stand meanwhile. (The processor's trap flag alone would do as well, but
-// some virtual machines take ten microseconds to say that it has trapped.) What aborts on the processor aborts here: system calls, pauses, page faults, writes that exceed the
-// first-level cache, and xabort; conflicts, which cannot arise while the others stand, come as often as the
-// environment asks (settings.hpp). So the code between xbegin and xend, the compiler's and the dynamic linker's part in
+// some virtual machines take ten microseconds to say that it has trapped.) What aborts on the processor aborts here:
+// system calls, pauses, vzeroupper, page faults, writes that exceed the first-level cache, and xabort; conflicts, which
+// cannot arise while the others stand, come as often as the environment asks (settings.hpp). So the code between xbegin and xend, the compiler's and the dynamic linker's part in
 // it included, is what runs on the processor, and all its outcomes can be met; what it costs, and how transactions of
 // several cores meet, cannot.
 //
@@ -332,6 +332,7 @@ void handle_by(int signal, void (*handler)(int, siginfo_t*, void*)) noexcept {
 
 void install() noexcept {
   the_machine.set(settings::from_environment());
+  find_c_library();
   // The kernel begins a fork anew when a signal comes; in turn there is none.
   pthread_atfork(other_threads::wait_for_turn, other_threads::pass_turn, other_threads::forget);
   other_threads::listen();

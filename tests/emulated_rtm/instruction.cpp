@@ -2,6 +2,8 @@
 
 #include <Zydis/Zydis.h>
 
+#include "emulated_rtm/c_library_code.hpp"
+
 // NOLINTBEGIN(performance-no-int-to-ptr): addresses are registers here
 
 namespace espalier::emulated_rtm {
@@ -13,6 +15,8 @@ constexpr std::size_t longest_instruction = 15;
 constexpr std::array<int, 16> general_registers{REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
                                                 REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
                                                 REG_R12, REG_R13, REG_R14, REG_R15};
+
+constinit c_library_code c_library;
 
 std::uintptr_t thread_pointer() noexcept {
   return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
@@ -37,7 +41,7 @@ std::uintptr_t address_of(const ZydisDecodedOperandMem& mem, const ucontext_t& a
 }
 
 /// Aborts on the processor too, or does what is not followed here.
-bool is_refused(const ZydisDecodedInstruction& decoded) noexcept {
+bool is_refused(const ZydisDecodedInstruction& decoded, std::uintptr_t address) noexcept {
   switch (decoded.meta.category) {
     case ZYDIS_CATEGORY_SYSCALL:
     case ZYDIS_CATEGORY_INTERRUPT:
@@ -66,12 +70,15 @@ bool is_refused(const ZydisDecodedInstruction& decoded) noexcept {
     case ZYDIS_MNEMONIC_WRFSBASE:
     case ZYDIS_MNEMONIC_WRGSBASE:
       return true;
+    case ZYDIS_MNEMONIC_VZEROUPPER:
+    case ZYDIS_MNEMONIC_VZEROALL:
+      return !c_library.has(address);
     default:
       return false;
   }
 }
 
-instruction_kind kind_of(const ZydisDecodedInstruction& decoded) noexcept {
+instruction_kind kind_of(const ZydisDecodedInstruction& decoded, std::uintptr_t address) noexcept {
   switch (decoded.mnemonic) {
     case ZYDIS_MNEMONIC_XBEGIN:
       return instruction_kind::begin;
@@ -82,7 +89,7 @@ instruction_kind kind_of(const ZydisDecodedInstruction& decoded) noexcept {
     case ZYDIS_MNEMONIC_XABORT:
       return instruction_kind::abort;
     default:
-      return is_refused(decoded) ? instruction_kind::refused : instruction_kind::ordinary;
+      return is_refused(decoded, address) ? instruction_kind::refused : instruction_kind::ordinary;
   }
 }
 
@@ -146,12 +153,15 @@ constexpr greg_t direction_flag = 1 << 10;
 
 }  // namespace
 
+void find_c_library() noexcept { c_library.find(); }
+
 instruction::instruction(const ucontext_t& at) noexcept {
   ZydisDecodedInstruction decoded;
   operands_of_one operands;
-  if (!decode(static_cast<std::uintptr_t>(at.uc_mcontext.gregs[REG_RIP]), decoded, operands)) return;
+  const auto here = static_cast<std::uintptr_t>(at.uc_mcontext.gregs[REG_RIP]);
+  if (!decode(here, decoded, operands)) return;
   length_ = decoded.length;
-  kind_ = kind_of(decoded);
+  kind_ = kind_of(decoded, here);
   if (kind_ == instruction_kind::begin) constant_ = operands[0].imm.value.s;
   if (kind_ == instruction_kind::abort)
     constant_ = static_cast<std::int64_t>(operands[0].imm.value.u & 0xffU);
@@ -184,7 +194,7 @@ std::uintptr_t first_of_note(std::uintptr_t address) noexcept {
   for (unsigned instructions = 0; instructions < 256; ++instructions) {
     ZydisDecodedInstruction decoded;
     operands_of_one operands;
-    if (!decode(address, decoded, operands) || kind_of(decoded) != instruction_kind::ordinary) break;
+    if (!decode(address, decoded, operands) || kind_of(decoded, address) != instruction_kind::ordinary) break;
     if (is_transfer(decoded)) {
       const bool is_direct = decoded.meta.category == ZYDIS_CATEGORY_UNCOND_BR &&
                              operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
