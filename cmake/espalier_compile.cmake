@@ -41,3 +41,11 @@ if(ESPALIER_SANITIZE)
     target_compile_options(espalier_private INTERFACE -Wno-tsan)
   endif()
 endif()
+
+# For what runs inside transactions, or inside programs that were not compiled with it. Code that used registers of 256
+# bits has to clear their upper halves (vzeroupper), which aborts a transaction, or leaves the program's SSE
+# instructions slower than it found them. To be linked after espalier_private: -march=native would undo it.
+add_library(espalier_no_avx INTERFACE)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  target_compile_options(espalier_no_avx INTERFACE -mno-avx)
+endif()

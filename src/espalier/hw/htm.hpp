@@ -17,6 +17,8 @@
 //  - It is noexcept: no exception can carry anything out of a transaction. Under RTM a throw inside ends as an
 //    abort of cause `other`, since termination needs the system; elsewhere it terminates.
 //  - It makes no system call, touches no page for the first time and calls no cpu_relax(): RTM aborts at each.
+//  - It executes no vzeroupper, at which RTM aborts too. The compiler puts one at the end of each function that uses
+//    registers of 256 bits: compile for AVX (-mavx, -march=native) only with -mno-vzeroupper.
 // Any transaction may abort for ever, so every caller bounds its attempts and has another way.
 
 #include <atomic>
