@@ -40,7 +40,7 @@ struct capacity_law {
   [[nodiscard]] std::uint64_t configurations() const noexcept { return overloaded + roomy; }
   [[nodiscard]] std::uint64_t holds() const noexcept { return overloaded_hold + roomy_hold; }
 };
-/// Over all rings whose every section was attempted, or passed over for want of success.
+/// Over all rings whose every section was attempted.
 [[nodiscard]] capacity_law law_of(const std::vector<const placed_readings*>& rings, unsigned ways);
 /// Of 99 rings in a hundred.
 [[nodiscard]] judged_claim judge_law(const capacity_law& law, unsigned ways);

@@ -27,8 +27,7 @@ inline constexpr std::uint64_t paper_nodes = 128;
 
 inline constexpr std::string_view index_aware = "index-aware";
 inline constexpr std::string_view random_padding = "random";
-/// Mutexes that are taken; such as are elided; and, simulated, such as are elided unless that kept failing. A process's
-/// mutexes under tle do as the last.
+/// Mutexes that are taken; such as are elided, each section attempted; and such as are elided unless that kept failing.
 inline constexpr std::string_view tts = "tts";
 inline constexpr std::string_view tle = "tle";
 inline constexpr std::string_view tle_learnt = "tle-learnt";

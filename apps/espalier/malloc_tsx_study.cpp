@@ -168,7 +168,7 @@ void measure(const study_setting& s, study_panel_of_sizes& panel, std::uint64_t 
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const point at{requests[i].malloc.name, std::string(to_string(requests[i].locks)), size};
     placed_reading r =
-        reading_of(outcomes[i], requests[i].locks == mutex_policy::tle, panel.threads > 1, operations);
+        reading_of(outcomes[i], requests[i].locks != mutex_policy::tts, panel.threads > 1, operations);
     panel.entries.push_back(entry_of(panel, at, outcomes[i], r));
     panel.readings.add(at, std::move(r));
   }
@@ -267,7 +267,10 @@ study_setting setting_of(const bench_options& o, const CLI::App& verb) {
   study_setting s;
   s.mallocs = choose_mallocs(o.mallocs);
   s.policies = {mutex_policy::tts};
-  if (hw::rtm::available()) s.policies.push_back(mutex_policy::tle);
+  if (hw::rtm::available()) {
+    s.policies.push_back(mutex_policy::tle);
+    s.policies.push_back(mutex_policy::tle_learnt);
+  }
   s.sizes = malloc_tsx::node_sizes();
   if (!o.sizes.empty()) {
     s.sizes.clear();

@@ -48,7 +48,8 @@ class running {
     variables set = request.malloc.set;
     if (eliding_) {
       libraries.insert(libraries.begin(), find_preload_library("elide"));
-      set.emplace_back("ESPALIER_ELIDE_POLICY", to_string(request.locks));
+      set.emplace_back("ESPALIER_ELIDE_POLICY", request.locks == mutex_policy::tts ? "tts" : "tle");
+      set.emplace_back("ESPALIER_ELIDE_LEARN", request.locks == mutex_policy::tle ? "off" : "auto");
       set.emplace_back("ESPALIER_ELIDE_STATS", report_.string());
     }
     return {arguments, libraries, set};
@@ -67,6 +68,8 @@ std::string_view to_string(mutex_policy policy) noexcept {
       return "tts";
     case mutex_policy::tle:
       return "tle";
+    case mutex_policy::tle_learnt:
+      return "tle-learnt";
     default:
       return "system";
   }

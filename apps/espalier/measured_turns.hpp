@@ -14,7 +14,12 @@
 
 namespace espalier::app {
 
-enum class mutex_policy : unsigned char { system, tts, tle };
+enum class mutex_policy : unsigned char {
+  system,
+  tts,
+  tle,         ///< each section is attempted
+  tle_learnt,  ///< as users have it: those that keep falling back are passed over
+};
 
 [[nodiscard]] std::string_view to_string(mutex_policy policy) noexcept;
 

@@ -46,11 +46,15 @@ class mutex_engine {
   mutex_engine(const mutex_engine&) = delete;
   mutex_engine& operator=(const mutex_engine&) = delete;
 
-  /// Sections are elided from now on: whoever says so knows that transactions work. Where there is one thread, there
-  /// is nothing to be gained, unless a test wants it.
-  void start_eliding(const elision_budgets& budgets = {}, bool even_alone = false) noexcept {
-    budgets_ = budgets;
-    even_alone_ = even_alone;
+  struct manner {
+    elision_budgets budgets{};
+    bool learns = true;       ///< sections that keep falling back are passed over
+    bool even_alone = false;  ///< where there is one thread, too, which gains nothing by it: for tests
+  };
+
+  /// Sections are elided from now on: whoever says so knows that transactions work.
+  void start_eliding(const manner& how) noexcept {
+    how_ = how;
     eliding_ = true;
   }
 
@@ -140,7 +144,7 @@ class mutex_engine {
 
  private:
   [[nodiscard]] bool worth_eliding(mutex_words words) const noexcept {
-    return eliding_ && words.may_be_elided() && (even_alone_ || !alone_in_process());
+    return eliding_ && words.may_be_elided() && (how_.even_alone || !alone_in_process());
   }
 
   [[nodiscard]] section_place place_of(const pthread_mutex_t& mutex, std::uintptr_t site) noexcept {
@@ -181,14 +185,14 @@ class mutex_engine {
   bool elide(thread_sections& mine, pthread_mutex_t& mutex, section_place at, unsigned looks) noexcept {
     const unsigned stripe = mine.stripe();
     const elision_history history = at.learned->read();
-    if (history.skips()) {
+    if (how_.learns && history.skips()) {
       at.learned->write(history.after_skipped());
       counts_.add(at.counted, stripe, elision_event::skipped);
       return false;
     }
     const mutex_words words(mutex);
     const bool waits = looks != 0;
-    elision_attempts attempts(budgets_);
+    elision_attempts attempts(how_.budgets);
     backoff pause;
     for (auto next = elision_attempts::next::again; next != elision_attempts::next::give_up;) {
       if (next == elision_attempts::next::after_pause) pause.wait();
@@ -233,8 +237,7 @@ class mutex_engine {
 
   section_counts& counts_;
   bool eliding_ = false;
-  bool even_alone_ = false;
-  elision_budgets budgets_;
+  manner how_;
   learned_sites learned_;
 };
 

@@ -53,7 +53,7 @@ void follow_policy() noexcept {
     policy_followed = "tle without transactions, which ESPALIER_ELIDE_RTM turns off";
   } else if (transactions_work()) {
     policy_followed = "tle";
-    engine.start_eliding();
+    engine.start_eliding({.learns = settings.learns});
   } else {
     policy_followed = "tle without transactions, which this processor has not";
     if (settings.policy_asked && !settings.rtm_asked)

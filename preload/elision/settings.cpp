@@ -28,6 +28,13 @@ const char* read_rtm(const char* value, elision_settings& to) noexcept {
   return nullptr;
 }
 
+const char* read_learning(const char* value, elision_settings& to) noexcept {
+  const bool off = is(value, "off");
+  if (!off && !is(value, "auto")) return "ESPALIER_ELIDE_LEARN is neither off nor auto; it is taken for auto";
+  to.learns = !off;
+  return nullptr;
+}
+
 const char* read_counts(const char* value, elision_settings& to) noexcept {
   if (*value == 0) return "ESPALIER_ELIDE_STATS is empty; name a file, or stderr; nothing is counted";
   text path(to.counts.data(), to.counts.size());
@@ -46,8 +53,8 @@ const char* read_counts(const char* value, elision_settings& to) noexcept {
   return "ESPALIER_ELIDE_STATS is too long; name a path of less than 4096 bytes; nothing is counted";
 }
 
-constexpr std::array<knob<elision_settings>, 3> knobs{
-    {{"POLICY", read_policy}, {"RTM", read_rtm}, {"STATS", read_counts}}};
+constexpr std::array<knob<elision_settings>, 4> knobs{
+    {{"POLICY", read_policy}, {"RTM", read_rtm}, {"LEARN", read_learning}, {"STATS", read_counts}}};
 
 }  // namespace
 
@@ -55,8 +62,8 @@ void read_elision_settings(char* const* environment, elision_settings& to,
                            void (*wrong)(const char*)) noexcept {
   to = {};
   read_knobs(environment, "ESPALIER_ELIDE_", knobs,
-             "there is an ESPALIER_ELIDE_ variable other than POLICY, RTM and STATS; it means nothing", to,
-             [wrong](const char* line) {
+             "there is an ESPALIER_ELIDE_ variable other than POLICY, RTM, LEARN and STATS; it means nothing",
+             to, [wrong](const char* line) {
                wrong(line);
                return true;
              });

@@ -17,6 +17,7 @@ struct elision_settings {
   bool policy_asked = false;  ///< by the environment
   bool rtm = true;            ///< false: as if there were none
   bool rtm_asked = false;     ///< by the environment: whoever asked knows that there may be none
+  bool learns = true;         ///< false: sections that keep falling back are attempted all the same
   /// Where counts go when the program ends: nothing for nowhere, "stderr", or a path in which %p stands for the
   /// process.
   std::array<char, 4096> counts{};

@@ -24,7 +24,8 @@ BEYOND = "A finding beyond the paper is a claim of this library, judged alike."
 READING = (
     TURNS, f"The index of a node is that of the line where it begins: {INDEX}",
     "Under tts a mutex is taken by test and test-and-set. Under tle its critical sections run as hardware "
-    "transactions that only read it, and take it where these fail. The share elided is of all sections.",
+    "transactions that only read it, and take it where these fail; under tle-learnt sections that keep failing are passed "
+    "over. The share elided is of all sections.",
     "glibc has 8 bytes of its own before each block and rounds to 16: its blocks follow each other at multiples of "
     "512 where 496 or 504 bytes are asked for.", BEYOND)
 SIMULATED_READING = (

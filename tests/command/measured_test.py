@@ -141,14 +141,15 @@ class Work(unittest.TestCase):
 class EmulatedTransactions(unittest.TestCase):
     """Where mallocs place blocks decides which transactions come to anything, on the emulator's L1 of 64 x 12 lines."""
 
-    def sections(self, malloc: str | None, *work: str, rounds: int) -> collections.Counter:
-        """What the library counted of the sections of some rounds, each a section, after one that warms up."""
+    def sections(self, malloc: str | None, *work: str, operations: int, learn: str = "off") -> collections.Counter:
+        """What the library counted of operations, each a section."""
         with tempfile.TemporaryDirectory() as folder:
             counts = pathlib.Path(folder) / "counts"
             preloaded = [LIBRARIES / "libespalier-elide.so", *([LIBRARIES / malloc] if malloc else []), EMULATED_RTM]
-            subprocess.run([WORK, *work], input=f"round {rounds}\n", capture_output=True, text=True, timeout=120, check=True,
+            subprocess.run([WORK, *work], input=f"round {operations}\n", capture_output=True, text=True, timeout=120, check=True,
                            env={"LD_PRELOAD": ":".join(map(str, preloaded)), "ESPALIER_ELIDE_POLICY": "tle",
-                                "ESPALIER_ELIDE_STATS": str(counts), "ESPALIER_MALLOC_PREFAULT": "1"})
+                                "ESPALIER_ELIDE_LEARN": learn, "ESPALIER_ELIDE_STATS": str(counts),
+                                "ESPALIER_MALLOC_PREFAULT": "1"})
             names, *lines = [line.split()[-10:] for line in counts.read_text().splitlines()[1:]]
         return sum((collections.Counter(dict(zip(names, map(int, line)))) for line in lines), collections.Counter())
 
@@ -156,15 +157,20 @@ class EmulatedTransactions(unittest.TestCase):
         for size in 496, 1008, 2032, 4080:
             ring = ("ring", "nodes=128", f"size={size}", "seed=1")
             with self.subTest(size):
-                crowded = self.sections(None, *ring, rounds=50)
+                crowded = self.sections(None, *ring, operations=50)
                 self.assertEqual(crowded["commits"], 0, crowded)
-                self.assertGreater(crowded["capacity"], 0, crowded)
-                spread = self.sections("libespalier-malloc.so", *ring, rounds=100)
+                self.assertEqual((crowded["capacity"], crowded["skipped"]), (50, 0), crowded)
+                spread = self.sections("libespalier-malloc.so", *ring, operations=100)
                 self.assertGreaterEqual(spread["commits"], 98, spread)
                 self.assertEqual(spread["capacity"], 0, spread)
 
+    def test_what_users_have_passes_over_sections_that_never_fit(self) -> None:
+        crowded = self.sections(None, "ring", "nodes=128", "size=496", "seed=1", operations=50, learn="auto")
+        self.assertEqual(crowded["commits"], 0, crowded)
+        self.assertGreater(crowded["skipped"], 3 * crowded["capacity"], crowded)
+
     def test_blocks_are_had_within_transactions(self) -> None:
-        fresh = self.sections("libespalier-malloc.so", "fresh", "size=1008", rounds=200)
+        fresh = self.sections("libespalier-malloc.so", "fresh", "size=1008", operations=200)
         self.assertGreaterEqual(fresh["commits"], 190, fresh)
 
 
@@ -213,7 +219,7 @@ class MallocTsx(StudyTest):
         self.assertEqual(mallocs, {"glibc", "jemalloc", "mimalloc", "tcmalloc", "random", "index-aware"})
         locks = {b["locks"] for b in self.results["benchmarks"]}
         transactions = self.results["context"]["rtm"] == "available"
-        self.assertEqual(locks, {"tts", "tle"} if transactions else {"tts"})
+        self.assertEqual(locks, {"tts", "tle", "tle-learnt"} if transactions else {"tts"})
         panels = ["ring-128", "ring-512", "ring-640", "tree-1", "tree-2"]
         expected = {f"{p}/{m}/{l}/size:{s}" for p in panels for m in mallocs for l in locks for s in (496, 576)}
         expected |= {f"fresh/{m}/{l}/size:1008" for m in mallocs for l in locks}

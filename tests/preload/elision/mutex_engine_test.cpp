@@ -24,6 +24,7 @@ using hw::scripted;
 using namespace test::abort_statuses;
 
 constexpr elision_budgets budgets = test::small_budgets;
+constexpr mutex_engine<hw::open_scripted>::manner eliding{.budgets = budgets, .even_alone = true};
 constexpr timespec long_ago{1, 0};
 
 struct words {
@@ -42,7 +43,7 @@ words taken_here() { return {1, static_cast<int>(gettid()), 1}; }
 struct elision_engine : ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(counts.start());
-    engine->start_eliding(budgets, true);
+    engine->start_eliding(eliding);
   }
   void TearDown() override {
     EXPECT_FALSE(sections_of_thread.eliding()) << "a section is left open";
@@ -93,7 +94,7 @@ TEST_F(elision_engine, each_cause_is_retried_as_often_as_its_budget_says) {
   for (const test::elision_cause& c : test::elision_causes) {
     SCOPED_TRACE(to_string(c.status));
     engine = std::make_unique<mutex_engine<hw::open_scripted>>(counts);
-    engine->start_eliding(budgets, true);
+    engine->start_eliding(eliding);
     counts.clear();
     const scripted::cue script({}, c.status);
     EXPECT_EQ(lock(mutex), 0);
@@ -341,6 +342,17 @@ TEST_F(elision_engine, passes_over_sections_by_mutex_and_site) {
   EXPECT_GT(script.transactions(), 20U) << "after those passed over it is attempted again";
 }
 
+TEST_F(elision_engine, attempts_each_section_where_it_is_not_to_learn) {
+  engine->start_eliding({.budgets = {.capacity = 0}, .learns = false, .even_alone = true});
+  const scripted::cue script({}, capacity);
+  for (std::size_t section = 1; section <= 22; ++section) {
+    run(mutex);
+    EXPECT_EQ(script.transactions(), section);
+  }
+  EXPECT_EQ(counted(elision_event::fallback), 22U);
+  EXPECT_EQ(counted(elision_event::skipped), 0U);
+}
+
 TEST_F(elision_engine, counts_what_a_plain_run_has_healed) {
   const scripted::cue script(
       {no_reason, no_reason, scripted::commit, conflict, conflict, conflict, conflict});
@@ -358,7 +370,7 @@ TEST_F(elision_engine, takes_mutexes_until_it_is_told_that_transactions_work) {
   EXPECT_EQ(of(mutex), taken_here());
   EXPECT_EQ(unlock(mutex), 0);
   if (alone_in_process()) {
-    engine->start_eliding(budgets);
+    engine->start_eliding({.budgets = budgets});
     run(mutex);
   }
   EXPECT_EQ(script.transactions(), 0U);

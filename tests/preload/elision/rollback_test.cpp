@@ -98,7 +98,8 @@ struct rolled_back_sections : ::testing::Test {
   }
   void start() {
     check(counts.start(), 61);
-    engine->start_eliding({.conflict = 3, .capacity = 0, .lock_held = 2, .other = 1}, true);
+    engine->start_eliding(
+        {.budgets = {.conflict = 3, .capacity = 0, .lock_held = 2, .other = 1}, .even_alone = true});
   }
 
   static constexpr std::uintptr_t site = 0x1234;

@@ -38,6 +38,7 @@ TEST(elision_settings, are_what_the_readme_says_where_nothing_is_set) {
   EXPECT_EQ(got.policy, elision_policy::tle);
   EXPECT_FALSE(got.policy_asked);
   EXPECT_TRUE(got.rtm);
+  EXPECT_TRUE(got.learns);
   EXPECT_FALSE(got.counting());
   EXPECT_THAT(complaints, IsEmpty());
   elision_settings none;
@@ -46,16 +47,18 @@ TEST(elision_settings, are_what_the_readme_says_where_nothing_is_set) {
 }
 
 TEST(elision_settings, are_read) {
-  const elision_settings got =
-      read({"ESPALIER_ELIDE_POLICY=tts", "ESPALIER_ELIDE_RTM=off", "ESPALIER_ELIDE_STATS=/tmp/counts.%p%%"});
+  const elision_settings got = read({"ESPALIER_ELIDE_POLICY=tts", "ESPALIER_ELIDE_RTM=off",
+                                     "ESPALIER_ELIDE_LEARN=off", "ESPALIER_ELIDE_STATS=/tmp/counts.%p%%"});
   EXPECT_EQ(got.policy, elision_policy::tts);
   EXPECT_TRUE(got.policy_asked);
   EXPECT_FALSE(got.rtm);
+  EXPECT_FALSE(got.learns);
   EXPECT_TRUE(got.counting());
   EXPECT_EQ(name_for(got, 321), "/tmp/counts.321%%");
   EXPECT_THAT(complaints, IsEmpty());
   EXPECT_EQ(read({"ESPALIER_ELIDE_POLICY=tle"}).policy, elision_policy::tle);
   EXPECT_TRUE(read({"ESPALIER_ELIDE_RTM=auto"}).rtm);
+  EXPECT_TRUE(read({"ESPALIER_ELIDE_LEARN=auto"}).learns);
   EXPECT_EQ(name_for(read({"ESPALIER_ELIDE_STATS=stderr"}), 1), "stderr");
   EXPECT_THAT(complaints, IsEmpty());
 }
@@ -67,16 +70,19 @@ TEST(elision_settings, a_relative_file_is_of_the_folder_of_the_start) {
 }
 
 TEST(elision_settings, what_is_wrong_is_told_and_left_as_it_is_by_default) {
-  const elision_settings got = read({"ESPALIER_ELIDE_POLICY=TTS", "ESPALIER_ELIDE_RTM=no",
-                                     "ESPALIER_ELIDE_STATS=", "ESPALIER_ELIDE_POLICIES=tts"});
+  const elision_settings got =
+      read({"ESPALIER_ELIDE_POLICY=TTS", "ESPALIER_ELIDE_RTM=no", "ESPALIER_ELIDE_LEARN=no",
+            "ESPALIER_ELIDE_STATS=", "ESPALIER_ELIDE_POLICIES=tts"});
   EXPECT_EQ(got.policy, elision_policy::tle);
   EXPECT_FALSE(got.policy_asked);
   EXPECT_TRUE(got.rtm);
+  EXPECT_TRUE(got.learns);
   EXPECT_FALSE(got.counting());
   EXPECT_THAT(complaints, ElementsAre(AllOf(HasSubstr("ESPALIER_ELIDE_POLICY"), HasSubstr("tts")),
                                       AllOf(HasSubstr("ESPALIER_ELIDE_RTM"), HasSubstr("off")),
+                                      AllOf(HasSubstr("ESPALIER_ELIDE_LEARN"), HasSubstr("off")),
                                       AllOf(HasSubstr("ESPALIER_ELIDE_STATS"), HasSubstr("stderr")),
-                                      HasSubstr("other than POLICY, RTM and STATS")));
+                                      HasSubstr("other than POLICY, RTM, LEARN and STATS")));
   for (const std::string& line : complaints) EXPECT_EQ(line.find('\n'), std::string::npos);
 }
 
