@@ -1,5 +1,6 @@
 #include "apps/common/exit_status.hpp"
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <stdexcept>
 #include <system_error>

@@ -1,8 +1,9 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
+
+#include "apps/common/parser_forward.hpp"
 
 namespace espalier::app {
 

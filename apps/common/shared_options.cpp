@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -117,6 +118,8 @@ std::optional<hw::output_file> open_output(const std::string& path) {
   if (path.empty()) return std::nullopt;
   return std::optional<hw::output_file>(std::in_place, fs::path(path));
 }
+
+bool is_given(const CLI::App& verb, const char* option) { return verb.count(option) != 0; }
 
 void only_options(const CLI::App& verb, const std::string& who, const std::vector<std::string>& taken) {
   for (const CLI::Option* option : verb.get_options()) {

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "apps/common/parser_forward.hpp"
 #include "espalier/hw/output_file.hpp"
 #include "espalier/workload/plan.hpp"
 
@@ -65,6 +65,9 @@ void declare_results(CLI::App& verb, result_options& options);
 
 /// Nothing for an empty path. Throws std::invalid_argument where the file cannot be written.
 [[nodiscard]] std::optional<hw::output_file> open_output(const std::string& path);
+
+/// Whether the command line has the option.
+[[nodiscard]] bool is_given(const CLI::App& verb, const char* option);
 
 /// Throws usage_error, which begins with `who`, where the command line has an option that is not among those.
 void only_options(const CLI::App& verb, const std::string& who, const std::vector<std::string>& taken);

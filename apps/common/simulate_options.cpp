@@ -1,5 +1,7 @@
 #include "apps/common/simulate_options.hpp"
 
+#include <CLI/CLI.hpp>
+
 namespace espalier::app {
 
 void declare(CLI::App& verb, simulate_options& o) {

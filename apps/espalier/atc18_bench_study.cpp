@@ -51,7 +51,7 @@ class study_progress final : public workload::session_observer {
 };
 
 workload::session_request common_session(bench_options o, const CLI::App& verb) {
-  if (verb.count("--threads") == 0) {
+  if (!is_given(verb, "--threads")) {
     // As many as the machine runs at once, as in the paper.
     const std::size_t all = hw::topology::system().pus().size();
     o.threads = {static_cast<std::int64_t>(std::max<std::size_t>(all, 1))};
@@ -85,7 +85,7 @@ std::vector<workload::registration> maps_of(const std::vector<atc18::subject>& g
 }
 
 std::optional<std::uint64_t> only_keys(const bench_options& o, const CLI::App& verb) {
-  return verb.count("--keys") != 0 ? std::optional(o.keys) : std::nullopt;
+  return is_given(verb, "--keys") ? std::optional(o.keys) : std::nullopt;
 }
 
 std::vector<part> parts_of(const bench_options& o, const CLI::App& verb,

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "apps/common/parser_forward.hpp"
 
 // The verbs. Each adds its subcommand to the parser and runs from the parser's callback; it throws
 // usage_error or std::invalid_argument for what the user can mend, anything else for what he cannot.

@@ -1,3 +1,4 @@
+#include <CLI/CLI.hpp>
 #include <string_view>
 
 #include "apps/common/exit_status.hpp"

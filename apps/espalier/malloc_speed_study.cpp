@@ -197,9 +197,9 @@ void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
     throw usage_error(
         fmt::format("--study malloc-speed compares with {}, which --mallocs leaves out", system_malloc));
   s.programs = programs_that_allocate();
-  s.works = works_of(verb.count("--threads") != 0 ? measurement.threads.front() : usual_threads, o.seed);
+  s.works = works_of(is_given(verb, "--threads") ? measurement.threads.front() : usual_threads, o.seed);
   s.processors = measured_processors(measurement.pinning);
-  if (verb.count("--runs") != 0) s.rounds = static_cast<std::size_t>(o.runs);
+  if (is_given(verb, "--runs")) s.rounds = static_cast<std::size_t>(o.runs);
   study_files files(o.out, malloc_speed::study_name);
 
   tell_missing(s.mallocs);

@@ -285,7 +285,7 @@ study_setting setting_of(const bench_options& o, const CLI::App& verb) {
   }
   s.seed = o.seed;
   s.l1 = hw::cache_geometry_of(hw::topology::system()).l1;
-  if (verb.count("--runs") != 0) s.rounds = static_cast<std::size_t>(o.runs);
+  if (is_given(verb, "--runs")) s.rounds = static_cast<std::size_t>(o.runs);
   return s;
 }
 
@@ -298,7 +298,7 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
   if (measurement.threads.size() != 1)
     throw usage_error("--study malloc-tsx runs with one number of --threads");
   const unsigned threads =
-      verb.count("--threads") != 0
+      is_given(verb, "--threads")
           ? measurement.threads.front()
           : static_cast<unsigned>(std::max<std::size_t>(hw::topology::system().pus().size(), 1));
   study_setting s = setting_of(o, verb);

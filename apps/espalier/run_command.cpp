@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <CLI/CLI.hpp>
 
 #include <filesystem>
 #include <memory>
