@@ -216,7 +216,10 @@ struct counting_refusals : shared_heap {
 
 TEST(control, broken_placements_are_caught) {
   EXPECT_EQ(audit(*std::make_unique<misaligning>()), "a block is not aligned");
-  EXPECT_EQ(audit(*std::make_unique<overlapping>()), "blocks overlap");
+  // Two threads write to one block: ThreadSanitizer says so before the audit does.
+  if (!test::thread_sanitizer) {
+    EXPECT_EQ(audit(*std::make_unique<overlapping>()), "blocks overlap");
+  }
   EXPECT_EQ(audit(*std::make_unique<forgetting>()), "the number of blocks is wrong");
   EXPECT_EQ(audit(*std::make_unique<leaking_count>()), "what was freed still counts");
   EXPECT_EQ(every_size(*std::make_unique<misaligning>()), "a block is not aligned");
