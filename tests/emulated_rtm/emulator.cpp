@@ -6,9 +6,9 @@
 // xbegin; the other threads of the process stand meanwhile. (The processor's trap flag alone would do as well, but
 // some virtual machines take ten microseconds to say that it has trapped.) What aborts on the processor aborts here:
 // system calls, pauses, vzeroupper, page faults, writes that exceed the first-level cache, and xabort; conflicts, which
-// cannot arise while the others stand, come as often as the environment asks (settings.hpp). So the code between xbegin and xend, the compiler's and the dynamic linker's part in
-// it included, is what runs on the processor, and all its outcomes can be met; what it costs, and how transactions of
-// several cores meet, cannot.
+// cannot arise while the others stand, come as often as the environment asks (settings.hpp). So the code between xbegin
+// and xend, the compiler's and the dynamic linker's part in it included, is what runs on the processor, and all its
+// outcomes can be met; what it costs, and how transactions of several cores meet, cannot.
 //
 // Source of the semantics: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter "Programming
 // with Intel Transactional Synchronization Extensions", and volume 2 for the instructions.
