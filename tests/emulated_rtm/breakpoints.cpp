@@ -19,13 +19,12 @@ volatile unsigned char& code_at(std::uintptr_t address) noexcept {
 }  // namespace
 
 bool breakpoints::make_writable(std::uintptr_t address) noexcept {
-  static std::array<std::uintptr_t, 1024> writable{};
   const std::uintptr_t page = address / page_bytes;
-  std::uintptr_t& memo = writable[page % writable.size()];
-  if (memo == page) return true;
+  known_page& memo = writable_[page % writable_.size()];
+  if (memo.page == page && memo.transaction == transaction_) return true;
   const auto start = static_cast<long>(page * page_bytes);
   if (raw_call(SYS_mprotect, start, page_bytes, PROT_READ | PROT_WRITE | PROT_EXEC) != 0) return false;
-  memo = page;
+  memo = {page, transaction_};
   return true;
 }
 

@@ -10,6 +10,9 @@ namespace espalier::emulated_rtm {
 /// stay writable.
 class breakpoints {
  public:
+  /// To be called where a transaction begins: since the last one, code may have gone and other come in its place.
+  void begin() noexcept { ++transaction_; }
+
   /// The last that a handler does, and nothing before it is removed: the C library's code may have some too. False
   /// where the code cannot be written to; none is there then.
   [[nodiscard]] bool place(const std::uintptr_t* addresses, std::size_t count) noexcept;
@@ -21,13 +24,20 @@ class breakpoints {
   [[nodiscard]] bool had(std::uintptr_t address) const noexcept;
 
  private:
-  [[nodiscard]] static bool make_writable(std::uintptr_t address) noexcept;
+  [[nodiscard]] bool make_writable(std::uintptr_t address) noexcept;
 
   struct breakpoint {
     std::uintptr_t address;
     unsigned char before;
   };
 
+  struct known_page {
+    std::uintptr_t page;
+    std::uint64_t transaction;
+  };
+
+  std::array<known_page, 64> writable_{};
+  std::uint64_t transaction_ = 0;
   std::array<breakpoint, 2> all_{};
   std::size_t count_ = 0;
   bool are_there_ = false;

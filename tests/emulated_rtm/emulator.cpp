@@ -167,6 +167,7 @@ class machine {
     fallback_ = fallback;
     depth_ = 1;
     left_ = lottery_.draw(most_steps_);
+    breakpoints_.begin();
     inside = true;
     at.uc_stack = stack;
     set_mask(at, ~always_let_through);

@@ -192,6 +192,13 @@ TEST_F(elided_program, mutexes_are_as_they_were_under_emulated_transactions) {
     }
   }
 }
+
+TEST_F(elided_program, modules_come_and_go_under_emulated_transactions) {
+  const outcome ended = run("exec env LD_PRELOAD=" EMULATED_RTM ":" PRELOAD_LIBRARY " " + counts() +
+                            " ESPALIER_ELIDE_POLICY=tle " + mutexes + " plugin " + plugin);
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  EXPECT_GT(of_sites_in(plugin).commits, 0U) << counted();
+}
 #endif
 
 TEST_F(elided_program, attempts_that_come_to_nothing_end_at_the_mutex) {
