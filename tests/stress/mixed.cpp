@@ -185,7 +185,7 @@ class worker {
 
 std::uint64_t scaled(const subject_type& type, std::uint64_t operations) {
   // ThreadSanitizer sees a race whether or not it does harm.
-  double scale = environment_number("ESPALIER_STRESS_SCALE", thread_sanitizer ? 0.1
+  double scale = environment_number("ESPALIER_STRESS_SCALE", thread_sanitizer ? 0.05
                                                              : instrumented   ? 0.2
                                                                               : 1.0);
   // With fewer processors than threads a fair lock is mostly handed to a thread that is not running, at the
