@@ -4,6 +4,7 @@ other locks, and on both. `--long` runs more of each, in every way, and shows wh
 both with transactions that the library EMULATED_RTM carries out, and asks for some that come to something."""
 
 import hashlib
+import os
 import pathlib
 import random
 import re
@@ -421,6 +422,37 @@ class Languages(ProgramTest):
             "(assert (< (f 30) (f 3)))", "(check-sat)", "(pop)",
             "(declare-const s String)", "(assert (= (str.len s) 40))", '(assert (str.contains s "abc"))', "(check-sat)",
             "(get-no-such-thing)")).encode() + b"\n")
+
+
+class Runtimes(ProgramTest):
+    """Where malloc and mutexes are those of somebody else's threads, signals and memory."""
+
+    def built(self, *command: object) -> pathlib.Path:
+        program = self.folder() / "program"
+        subprocess.run([*command[:-1], "-o", program, command[-1]], cwd=program.parent, check=True, capture_output=True,
+                       timeout=300, env={**os.environ, "GOCACHE": str(self.root / "go"), "GOFLAGS": "-mod=mod"})
+        return program
+
+    def test_java(self) -> None:
+        self.installed("openjdk-17-jdk-headless", "java", "javac")
+        classes = self.folder()
+        subprocess.run(["javac", "-d", classes, WORKLOADS / "Threads.java"], check=True, timeout=120)
+        self.same("java", "java", "-Xmx256m", "-cp", classes, "Threads", "200" if LONG else "24")
+
+    def test_node(self) -> None:
+        self.installed("nodejs", "node")
+        self.same("node", "node", WORKLOADS / "workers.js", "4000" if LONG else "300")
+
+    @unittest.skipUnless(LONG, "of the long form")
+    def test_go(self) -> None:
+        self.installed("golang-go", "go")
+        # It ends by a system call of its own, after which nobody tells figures.
+        self.same("go with C", self.built("go", "build", WORKLOADS / "goroutines.go"), "100", stats=False)
+
+    @unittest.skipUnless(LONG, "of the long form")
+    def test_rust(self) -> None:
+        self.installed("rustc", "rustc")
+        self.same("rust", self.built("rustc", "-O", WORKLOADS / "threads.rs"), "30000")
 
 
 class Surroundings(ProgramTest):
