@@ -328,6 +328,22 @@ TEST(emulated_rtm, a_program_may_have_handlers_of_its_own_for_illegal_instructio
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 9) << status;
 }
 
+TEST(emulated_rtm, a_program_may_set_them_by_signal) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto on_illegal = [](int) { _exit(9); };
+    if (signal(SIGILL, on_illegal) != SIG_DFL || signal(SIGILL, on_illegal) != +on_illegal) _exit(1);
+    if (signal(SIGUSR2, SIG_IGN) != SIG_DFL || signal(SIGUSR2, SIG_DFL) != SIG_IGN) _exit(2);
+    std::uint64_t value = 0;
+    if (!settled([&]() noexcept { ++value; }).committed) _exit(3);
+    __builtin_trap();
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 9) << status;
+}
+
 /// A handler of the program's own may run transactions, and none runs within one.
 std::atomic<int> handled{0};
 std::uint64_t of_handlers = 0;

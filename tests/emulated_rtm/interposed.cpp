@@ -112,6 +112,18 @@ int sigaction(int signal, const struct sigaction* wanted, struct sigaction* old)
   return 0;
 }
 
+/// The C library's other name for it is left to other signals.
+sighandler_t signal(int signal, sighandler_t wanted) noexcept {
+  if (std::ranges::find(emulated::our_signals, signal) == emulated::our_signals.end())
+    return ssignal(signal, wanted);
+  struct sigaction action{};
+  action.sa_handler = wanted;
+  action.sa_flags = SA_RESTART;
+  struct sigaction old{};
+  sigaction(signal, &action, &old);
+  return old.sa_handler;
+}
+
 int clock_nanosleep(clockid_t clock, int flags, const timespec* wanted, timespec* left) {
   return emulated::sleep_through(clock, flags, wanted, left);
 }
