@@ -163,7 +163,7 @@ class EmulatedTransactions(unittest.TestCase):
                 # On a busy machine some find no moment at which all threads stand.
                 self.assertGreaterEqual(crowded["capacity"], 45, crowded)
                 spread = self.sections("libespalier-malloc.so", *ring, operations=100)
-                self.assertGreaterEqual(spread["commits"], 95, spread)
+                self.assertGreaterEqual(spread["commits"], 98, spread)
                 self.assertEqual(spread["capacity"], 0, spread)
 
     def test_what_users_have_passes_over_sections_that_never_fit(self) -> None:
