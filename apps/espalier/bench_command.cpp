@@ -69,7 +69,7 @@ std::vector<std::shared_ptr<const workload::workload_plan>> plans_of(const bench
     p.trace = workload::read_trace(fs::path(o.trace));
     if (p.trace.empty()) throw usage_error(fmt::format("{} holds no operation", o.trace));
     p.name = fmt::format("trace {}", fs::path(o.trace).filename().string());
-    p.prefill = verb.count("--keys") != 0 || verb.count("--keys-from") != 0;
+    p.prefill = is_given(verb, "--keys") || is_given(verb, "--keys-from");
     return {workload::make_plan(p)};
   }
   return plans_of_mixes(std::move(p), o.mixes);

@@ -64,7 +64,7 @@ sim::pinning chosen_pinning(const std::string& name) {
 }
 
 void check_calibration(const simulate_options& o, const CLI::App& parser) {
-  if (parser.count("--machine") != 0 && o.machine != "this")
+  if (app::is_given(parser, "--machine") && o.machine != "this")
     throw usage_error("--calibrate is about this machine; leave out --machine, or say --machine this");
   if (!o.study.empty()) throw usage_error("--calibrate runs maps; leave out --study");
   if (o.pin != "cores") throw usage_error("--calibrate pins to cores; leave out --pin");
