@@ -20,19 +20,25 @@ const char* read_policy(const char* value, elision_settings& to) noexcept {
   return nullptr;
 }
 
-const char* read_rtm(const char* value, elision_settings& to) noexcept {
+/// False, and nothing is changed, where the value is neither.
+bool read_off_or_auto(const char* value, bool& on) noexcept {
   const bool off = is(value, "off");
-  if (!off && !is(value, "auto")) return "ESPALIER_ELIDE_RTM is neither off nor auto; it is taken for auto";
-  to.rtm = !off;
+  if (!off && !is(value, "auto")) return false;
+  on = !off;
+  return true;
+}
+
+const char* read_rtm(const char* value, elision_settings& to) noexcept {
+  if (!read_off_or_auto(value, to.rtm))
+    return "ESPALIER_ELIDE_RTM is neither off nor auto; it is taken for auto";
   to.rtm_asked = true;
   return nullptr;
 }
 
 const char* read_learning(const char* value, elision_settings& to) noexcept {
-  const bool off = is(value, "off");
-  if (!off && !is(value, "auto")) return "ESPALIER_ELIDE_LEARN is neither off nor auto; it is taken for auto";
-  to.learns = !off;
-  return nullptr;
+  return read_off_or_auto(value, to.learns)
+             ? nullptr
+             : "ESPALIER_ELIDE_LEARN is neither off nor auto; it is taken for auto";
 }
 
 const char* read_counts(const char* value, elision_settings& to) noexcept {
