@@ -4,18 +4,11 @@
 
 namespace espalier::emulated_rtm {
 
-/// Where the C library's own instructions are. It copies, compares and searches by other instructions where the
-/// processor has transactions than where it has none; those of this processor are forgiven what the others avoid.
-class c_library_code {
- public:
-  void find() noexcept;
-  [[nodiscard]] bool has(std::uintptr_t address) const noexcept {
-    return begin_ <= address && address < end_;
-  }
+/// Before is_of_c_library() is asked: it answers no until then.
+void find_c_library() noexcept;
 
- private:
-  std::uintptr_t begin_ = 0;
-  std::uintptr_t end_ = 0;
-};
+/// Whether the C library's own instructions are there. It copies, compares and searches by other ones where the
+/// processor has transactions than where it has none; those of this processor are forgiven what the others avoid.
+[[nodiscard]] bool is_of_c_library(std::uintptr_t address) noexcept;
 
 }  // namespace espalier::emulated_rtm

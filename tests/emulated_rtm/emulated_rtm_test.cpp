@@ -287,6 +287,16 @@ TEST(emulated_rtm, a_thread_that_blocks_signals_stands_all_the_same) {
   EXPECT_EQ(state, 3);
 }
 
+/// What a copy of the process ends with, which runs the body and gives what it returns; -1 where a signal ends it.
+template <class Body>
+int status_of_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 TEST(emulated_rtm, a_forked_child_has_transactions_of_its_own) {
   std::atomic<bool> over{false};
   std::uint64_t other = 0;
@@ -294,16 +304,12 @@ TEST(emulated_rtm, a_forked_child_has_transactions_of_its_own) {
     while (!over) (void)rtm::run([&]() noexcept { ++other; });
   });
   for (int i = 0; i < 10; ++i) {
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      std::uint64_t value = 0;
-      const bool committed = settled([&]() noexcept { ++value; }).committed;
-      _exit(committed && value == 1 ? 7 : 8);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+    EXPECT_EQ(status_of_child([] {
+                std::uint64_t value = 0;
+                const bool committed = settled([&]() noexcept { ++value; }).committed;
+                return committed && value == 1 ? 7 : 8;
+              }),
+              7);
   }
   over = true;
   beside.join();
@@ -312,36 +318,29 @@ TEST(emulated_rtm, a_forked_child_has_transactions_of_its_own) {
 TEST(emulated_rtm, a_program_may_have_handlers_of_its_own_for_illegal_instructions) {
   struct sigaction action{};
   action.sa_handler = [](int) { _exit(9); };
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    struct sigaction found{};
-    if (sigaction(SIGILL, &action, nullptr) != 0 || sigaction(SIGILL, nullptr, &found) != 0 ||
-        found.sa_handler != action.sa_handler)
-      _exit(1);
-    std::uint64_t value = 0;
-    if (!settled([&]() noexcept { ++value; }).committed) _exit(2);
-    __builtin_trap();
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 9) << status;
+  EXPECT_EQ(status_of_child([&] {
+              struct sigaction found{};
+              if (sigaction(SIGILL, &action, nullptr) != 0 || sigaction(SIGILL, nullptr, &found) != 0 ||
+                  found.sa_handler != action.sa_handler)
+                return 1;
+              std::uint64_t value = 0;
+              if (!settled([&]() noexcept { ++value; }).committed) return 2;
+              __builtin_trap();
+            }),
+            9);
 }
 
 TEST(emulated_rtm, a_program_may_set_them_by_signal) {
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    const auto on_illegal = [](int) { _exit(9); };
-    if (signal(SIGILL, on_illegal) != SIG_DFL || signal(SIGILL, on_illegal) != +on_illegal) _exit(1);
-    if (signal(SIGUSR2, SIG_IGN) != SIG_DFL || signal(SIGUSR2, SIG_DFL) != SIG_IGN) _exit(2);
-    std::uint64_t value = 0;
-    if (!settled([&]() noexcept { ++value; }).committed) _exit(3);
-    __builtin_trap();
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 9) << status;
+  EXPECT_EQ(status_of_child([] {
+              const auto on_illegal = [](int) { _exit(9); };
+              if (signal(SIGILL, on_illegal) != SIG_DFL || signal(SIGILL, on_illegal) != +on_illegal)
+                return 1;
+              if (signal(SIGUSR2, SIG_IGN) != SIG_DFL || signal(SIGUSR2, SIG_DFL) != SIG_IGN) return 2;
+              std::uint64_t value = 0;
+              if (!settled([&]() noexcept { ++value; }).committed) return 3;
+              __builtin_trap();
+            }),
+            9);
 }
 
 /// A handler of the program's own may run transactions, and none runs within one.

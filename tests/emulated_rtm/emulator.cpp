@@ -24,6 +24,7 @@
 #include <cstring>
 
 #include "emulated_rtm/breakpoints.hpp"
+#include "emulated_rtm/c_library_code.hpp"
 #include "emulated_rtm/instruction.hpp"
 #include "emulated_rtm/interposed.hpp"
 #include "emulated_rtm/other_threads.hpp"

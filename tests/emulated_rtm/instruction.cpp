@@ -16,8 +16,6 @@ constexpr std::array<int, 16> general_registers{REG_RAX, REG_RCX, REG_RDX, REG_R
                                                 REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
                                                 REG_R12, REG_R13, REG_R14, REG_R15};
 
-constinit c_library_code c_library;
-
 std::uintptr_t thread_pointer() noexcept {
   return reinterpret_cast<std::uintptr_t>(__builtin_thread_pointer());
 }
@@ -72,7 +70,7 @@ bool is_refused(const ZydisDecodedInstruction& decoded, std::uintptr_t address) 
       return true;
     case ZYDIS_MNEMONIC_VZEROUPPER:
     case ZYDIS_MNEMONIC_VZEROALL:
-      return !c_library.has(address);
+      return !is_of_c_library(address);
     default:
       return false;
   }
@@ -152,8 +150,6 @@ successors successors_of(const ucontext_t& at, const ZydisDecodedInstruction& de
 constexpr greg_t direction_flag = 1 << 10;
 
 }  // namespace
-
-void find_c_library() noexcept { c_library.find(); }
 
 instruction::instruction(const ucontext_t& at) noexcept {
   ZydisDecodedInstruction decoded;

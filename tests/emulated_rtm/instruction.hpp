@@ -32,9 +32,6 @@ struct successors {
   std::size_t count = 0;
 };
 
-/// Before the first instruction is looked at.
-void find_c_library() noexcept;
-
 /// The one at a thread's instruction pointer, with that thread's registers.
 class instruction {
  public:

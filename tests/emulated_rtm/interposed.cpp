@@ -26,6 +26,12 @@ constexpr std::array our_signals{SIGTRAP, SIGILL, stop_signal};
 /// What the program wants done at our signals.
 std::array<struct sigaction, our_signals.size()> of_the_program{};
 
+/// Of one of our signals; null for others.
+struct sigaction* kept_of(int signal) noexcept {
+  const auto at = static_cast<std::size_t>(std::ranges::find(our_signals, signal) - our_signals.begin());
+  return at == our_signals.size() ? nullptr : &of_the_program[at];
+}
+
 /// Our signals are blocked by nobody. Returns the error, 0 for none.
 int set_signal_mask(int how, const sigset_t* set, sigset_t* old) noexcept {
   sigset_t ours;
@@ -82,10 +88,7 @@ int by_errno(int error) noexcept {
 
 void handle(int signal, const struct sigaction& ours) noexcept { __sigaction(signal, &ours, nullptr); }
 
-void leave_to_the_program(int signal) noexcept {
-  const auto at = std::ranges::find(our_signals, signal) - our_signals.begin();
-  __sigaction(signal, &of_the_program[static_cast<std::size_t>(at)], nullptr);
-}
+void leave_to_the_program(int signal) noexcept { __sigaction(signal, kept_of(signal), nullptr); }
 
 }  // namespace espalier::emulated_rtm
 
@@ -102,20 +105,17 @@ int sigprocmask(int how, const sigset_t* set, sigset_t* old) noexcept {
 }
 
 int sigaction(int signal, const struct sigaction* wanted, struct sigaction* old) noexcept {
-  using emulated::our_signals;
-  const auto* const found = std::ranges::find(our_signals, signal);
-  if (found == our_signals.end()) return __sigaction(signal, wanted, old);
-  struct sigaction& kept = emulated::of_the_program[static_cast<std::size_t>(found - our_signals.begin())];
-  const struct sigaction before = kept;
-  if (wanted != nullptr) kept = *wanted;
+  struct sigaction* const kept = emulated::kept_of(signal);
+  if (kept == nullptr) return __sigaction(signal, wanted, old);
+  const struct sigaction before = *kept;
+  if (wanted != nullptr) *kept = *wanted;
   if (old != nullptr) *old = before;
   return 0;
 }
 
 /// The C library's other name for it is left to other signals.
 sighandler_t signal(int signal, sighandler_t wanted) noexcept {
-  if (std::ranges::find(emulated::our_signals, signal) == emulated::our_signals.end())
-    return ssignal(signal, wanted);
+  if (emulated::kept_of(signal) == nullptr) return ssignal(signal, wanted);
   struct sigaction action{};
   action.sa_handler = wanted;
   action.sa_flags = SA_RESTART;
