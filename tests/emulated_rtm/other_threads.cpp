@@ -143,8 +143,10 @@ int tell_new_ones(bool& some_are_new) noexcept {
 
 /// Some hundred microseconds, longer than most threads take.
 constexpr unsigned patience = 200;
-/// Of those, together a tenth of a second or so.
-constexpr unsigned most_looks = 200;
+/// Of those, together some seconds, or a busy machine would end transactions. Once somebody did not stand for all of
+/// them, it will have the signal blocked: a tenth of a second or so.
+constinit unsigned most_looks = 10'000;
+constexpr unsigned most_looks_behind_that = 200;
 
 [[nodiscard]] bool all_stand(int there) noexcept {
   return number_standing() == static_cast<std::uint32_t>(there);
@@ -199,6 +201,7 @@ bool other_threads::stop() noexcept {
     if (!some_are_new && all_stand(there)) return true;
     for (unsigned round = 0; round < patience && !all_stand(there); ++round) let_others_run();
   }
+  most_looks = most_looks_behind_that;
   resume();
   return false;
 }
