@@ -119,10 +119,15 @@ TEST(counters, running_counts_grow) {
 
 TEST(counters, another_threads_events_are_not_counted) {
   counter_set counters;
+  // ThreadSanitizer has the thread that starts another fault some hundred times.
+  constexpr int times = 8;
+  constexpr std::size_t too_many = times * touched_pages / 2;
   counters.start();
-  std::thread(do_countable_work).join();
+  std::thread([] {
+    for (int i = 0; i < times; ++i) do_countable_work();
+  }).join();
   counters.stop();
-  EXPECT_LT(counters.read()[counter::page_faults].value_or(touched_pages), touched_pages);
+  EXPECT_LT(counters.read()[counter::page_faults].value_or(too_many), too_many);
 }
 
 TEST(counters, without_perf_the_kernels_accounting_serves) {
