@@ -279,6 +279,27 @@ judgement capacity_forces_the_lock(const view& v) {
               2 * forced > parts.size() && ours < noticeable && theirs > 2 * ours);
 }
 
+judgement late_nodes_stay(const view& late, const view& early) {
+  if (const auto why = lacking(late, {need::transactions, need::bad_sizes}, {late.in.glibc}); !why.empty())
+    return unknown(why);
+  std::vector<std::string> parts;
+  std::size_t spared = 0;
+  for (const std::uint64_t size : late.bad) {
+    const placed_reading* const before = early.find({early.in.glibc, tle}, size);
+    const placed_reading* const after = late.find({late.in.glibc, tle}, size);
+    if (before == nullptr || after == nullptr || !before->capacity_aborts || !after->capacity_aborts)
+      continue;
+    if (*before->capacity_aborts < noticeable) continue;
+    parts.push_back(fmt::format("{:.4f} instead of {:.4f} at {}", *after->capacity_aborts,
+                                *before->capacity_aborts, size));
+    spared += *after->capacity_aborts <= *before->capacity_aborts / 4 ? 1 : 0;
+  }
+  if (parts.empty()) return unknown("at no bad size transactions did not fit");
+  return told(
+      fmt::format("aborts for capacity an operation with {}: {}", late.in.glibc, fmt::join(parts, ", ")),
+      spared == parts.size());
+}
+
 judgement elision_wins(const view& v, unsigned threads) {
   if (!v.transactions()) return unknown(without_transactions);
   if (threads < 2) return unknown("more than one thread was not measured");
@@ -355,6 +376,14 @@ std::vector<judged_claim> judge_concurrent_tree(const placed_readings& measured,
       {"At about 2000 bytes the elided lock over glibc is slower than the best of the plain ones (figure "
        "2, TTSTLE-GLIBC)",
        worse_than_serial(v, threads)}};
+}
+
+judged_claim judge_late_tree(const placed_readings& measured, const placed_readings& figure_2,
+                             const setting& in) {
+  return {
+      "A search displaces what its section wrote before it: at bad sizes sections that allocate once they "
+      "have searched lack capacity a quarter as often, or less",
+      late_nodes_stay(view(measured, in), view(figure_2, in)), false};
 }
 
 judged_claim judge_fresh(const placed_readings& measured) {

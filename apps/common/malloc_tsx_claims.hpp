@@ -23,6 +23,10 @@ namespace espalier::app::malloc_tsx {
 [[nodiscard]] std::vector<judged_claim> judge_concurrent_tree(const placed_readings& measured,
                                                               unsigned threads, const setting& in);
 
+/// Of the tree whose sections allocate once they have searched, beside that of figure 2.
+[[nodiscard]] judged_claim judge_late_tree(const placed_readings& measured, const placed_readings& figure_2,
+                                           const setting& in);
+
 /// Fresh blocks, allocated in a section: the allocator that had its pages before.
 [[nodiscard]] judged_claim judge_fresh(const placed_readings& measured);
 

@@ -16,8 +16,10 @@ namespace espalier::app::malloc_tsx {
 
 /// A ring of some nodes that one thread goes round; without charts and findings.
 [[nodiscard]] charted_figure ring_figure(std::uint64_t nodes);
-/// A tree of keys below `keys` under some threads.
+/// A tree of keys below `keys` under some threads, whose sections allocate a node before they search.
 [[nodiscard]] charted_figure tree_figure(std::uint64_t keys, unsigned threads);
+/// The same but for when they allocate: once they know that they need one.
+[[nodiscard]] charted_figure late_tree_figure(std::uint64_t keys, unsigned threads);
 
 /// Curves by malloc and locks.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> curves_of(const placed_readings& readings);

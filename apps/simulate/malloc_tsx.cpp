@@ -118,7 +118,8 @@ malloc_tsx_measurement measure_tree(const malloc_tsx_request& request) {
   sim::simulation simulated(request.machine, request.threads, request.pinning);
   simulated.give_huge_pages(false);
   std::unique_ptr<tree_program> program;
-  simulated.outside_time([&] { program = make_tree(what.from, what.policy, what.node_bytes); });
+  const node_made when = what.program == benchmark::tree ? node_made::before_search : node_made::after_search;
+  simulated.outside_time([&] { program = make_tree(what.from, what.policy, what.node_bytes, when); });
   simulated.without_time([&](unsigned thread) {
     if (thread == 0) {
       for (std::uint64_t i = 0; i < what.nodes; ++i) program->add(keys[i]);

@@ -17,10 +17,15 @@
 
 namespace espalier::simulate {
 
-enum class benchmark : std::uint8_t { ring, tree };
+enum class benchmark : std::uint8_t {
+  ring,
+  tree,      ///< whose sections make a node before they search
+  late_tree  ///< whose sections make one once they know that they need it
+};
 
 [[nodiscard]] constexpr std::string_view to_string(benchmark b) noexcept {
-  return b == benchmark::ring ? "ring" : "tree";
+  constexpr std::string_view names[] = {"ring", "tree", "late tree"};
+  return names[static_cast<std::size_t>(b)];
 }
 
 /// What is simulated, but for how long and where.
@@ -38,7 +43,7 @@ struct configuration {
 struct malloc_tsx_request {
   sim::machine_spec machine;
   configuration what;
-  /// Of the tree; the ring has one.
+  /// Of the trees; the ring has one.
   unsigned threads = 4;
   sim::pinning pinning = sim::pinning::smt_last;
   /// Nodes of the ring visited at least, in whole traversals; operations on the tree, of all threads. A fifth as many

@@ -142,7 +142,8 @@ static_assert(sizeof(tree_node) <= least_node_bytes);
 template <placement Placement>
 class tree final : public tree_program {
  public:
-  tree(section_policy policy, std::size_t node_bytes) : lock_(policy), from_(node_bytes) {
+  tree(section_policy policy, std::size_t node_bytes, node_made when)
+      : lock_(policy), when_(when), from_(node_bytes) {
     hw::annotate_metadata(tree_);
   }
 
@@ -176,13 +177,16 @@ class tree final : public tree_program {
 
  private:
   int insert(std::uint32_t key, std::uint32_t value) {
-    const auto [node, fresh] = tree_.insert_or_find(key, [&] {
-      tree_node* const made = from_.make();
-      made->key = key;
-      return made;
-    });
+    tree_node* made = when_ == node_made::before_search ? make(key) : nullptr;
+    const auto [node, fresh] = tree_.insert_or_find(key, [&] { return made != nullptr ? made : make(key); });
     node->value = value;
+    if (!fresh && made != nullptr) from_.give_back(made);
     return fresh ? 1 : 0;
+  }
+  tree_node* make(std::uint32_t key) {
+    tree_node* const made = from_.make();
+    made->key = key;
+    return made;
   }
   int erase(std::uint32_t key) noexcept {
     tree_node* const gone = tree_.erase(key);
@@ -192,6 +196,7 @@ class tree final : public tree_program {
   }
 
   section_lock lock_;
+  const node_made when_;
   nodes<Placement, tree_node> from_;
   avl_tree<tree_node, &tree_node::key> tree_;
 };
@@ -219,8 +224,9 @@ std::unique_ptr<ring_program> make_ring(allocation from, section_policy policy, 
   return over<ring, ring_program>(from, policy, node_bytes, order);
 }
 
-std::unique_ptr<tree_program> make_tree(allocation from, section_policy policy, std::size_t node_bytes) {
-  return over<tree, tree_program>(from, policy, node_bytes);
+std::unique_ptr<tree_program> make_tree(allocation from, section_policy policy, std::size_t node_bytes,
+                                        node_made when) {
+  return over<tree, tree_program>(from, policy, node_bytes, when);
 }
 
 }  // namespace espalier::simulate

@@ -70,6 +70,12 @@ class ring_program {
                                                       std::size_t node_bytes,
                                                       std::span<const std::uint32_t> order);
 
+/// When a section that inserts allocates the node.
+enum class node_made : std::uint8_t {
+  before_search,  ///< and gives it back where the key is there already
+  after_search    ///< only where it is not
+};
+
 /// Figure 2: an AVL tree under one lock, whose critical sections allocate and free its nodes.
 class tree_program {
  public:
@@ -93,7 +99,7 @@ class tree_program {
   [[nodiscard]] virtual const char* check_invariants() const = 0;
 };
 [[nodiscard]] std::unique_ptr<tree_program> make_tree(allocation from, section_policy policy,
-                                                      std::size_t node_bytes);
+                                                      std::size_t node_bytes, node_made when);
 
 /// A node of either benchmark has at least so many bytes.
 inline constexpr std::size_t least_node_bytes = 32;

@@ -38,9 +38,10 @@ constexpr std::uint64_t default_keys = 32'767;
 constexpr std::uint64_t most_keys = 1U << 30U;
 constexpr unsigned papers_threads = 4;
 constexpr std::uint64_t rings[] = {app::malloc_tsx::paper_nodes, 512};
+constexpr benchmark trees[] = {benchmark::tree, benchmark::late_tree};
 constexpr std::size_t largest_node_bytes = 16'384;
 
-/// Of the tree: powers of two, their neighbours, and those with which glibc's strides are round.
+/// Of the trees: powers of two, their neighbours, and those with which glibc's strides are round.
 std::vector<std::uint64_t> tree_sizes() {
   return {64,   112,  128,  192,  240,  256,  320,  448,  496,  512,  576,  960,
           1008, 1024, 1088, 1520, 1984, 2032, 2048, 2112, 3056, 4032, 4080, 4096};
@@ -132,7 +133,8 @@ class malloc_tsx_study {
   void measure() {
     app::progress_line line;
     const std::size_t total =
-        (std::size(rings) * ring_sizes_.size() + tree_sizes_.size()) * allocations * section_policies;
+        (std::size(rings) * ring_sizes_.size() + std::size(trees) * tree_sizes_.size()) * allocations *
+        section_policies;
     std::size_t done = 0;
     const auto add_all = [&](benchmark program, std::uint64_t nodes, std::size_t bytes) {
       for (std::size_t a = 0; a < allocations; ++a) {
@@ -154,7 +156,9 @@ class malloc_tsx_study {
     for (const std::uint64_t nodes : rings) {
       for (const std::size_t bytes : ring_sizes_) add_all(benchmark::ring, nodes, bytes);
     }
-    for (const std::size_t bytes : tree_sizes_) add_all(benchmark::tree, keys_, bytes);
+    for (const benchmark tree : trees) {
+      for (const std::size_t bytes : tree_sizes_) add_all(tree, keys_, bytes);
+    }
     line.clear();
   }
 
@@ -165,7 +169,8 @@ class malloc_tsx_study {
     for (const std::uint64_t nodes : rings)
       std::printf("%s\n%s\n", ring_summary(s, nodes, ring_sizes_).c_str(),
                   ring_table(s, nodes, shown_ring_sizes(), which).c_str());
-    std::printf("%s\n", tree_table(s, keys_, threads_, tree_sizes_).c_str());
+    for (const benchmark tree : trees)
+      std::printf("%s\n", tree_table(s, tree, keys_, threads_, tree_sizes_).c_str());
   }
 
   /// Those of the command line; else those at which glibc's nodes overload an index in the paper's ring.
@@ -189,7 +194,9 @@ class malloc_tsx_study {
     std::vector<shown_figure> figures;
     for (const std::uint64_t nodes : rings)
       figures.push_back({benchmark::ring, nodes, common::ring_figure(nodes)});
-    figures.push_back({benchmark::tree, keys_, common::tree_figure(2 * (keys_ + 1), threads_)});
+    const std::uint64_t drawn_from = 2 * (keys_ + 1);
+    figures.push_back({benchmark::tree, keys_, common::tree_figure(drawn_from, threads_)});
+    figures.push_back({benchmark::late_tree, keys_, common::late_tree_figure(drawn_from, threads_)});
     for (shown_figure& f : figures) {
       const bool ring = f.program == benchmark::ring;
       const placed_readings measured = results_.readings(f.program, f.nodes);
@@ -197,12 +204,17 @@ class malloc_tsx_study {
       f.figure.charts = common::charts_of(measured, ring, in_);
       f.figure.charts.push_back(misses_chart(f));
       std::vector<app::judged_claim>& found = f.figure.findings;
-      if (ring) {
-        found = common::judge_ring(measured, f.nodes, in_);
-      } else {
-        found = common::judge_tree(measured, in_);
-        for (app::judged_claim& one : common::judge_concurrent_tree(measured, threads_, in_))
-          found.push_back(std::move(one));
+      switch (f.program) {
+        case benchmark::ring:
+          found = common::judge_ring(measured, f.nodes, in_);
+          break;
+        case benchmark::tree:
+          found = common::judge_tree(measured, in_);
+          for (app::judged_claim& one : common::judge_concurrent_tree(measured, threads_, in_))
+            found.push_back(std::move(one));
+          break;
+        case benchmark::late_tree:
+          found = {common::judge_late_tree(measured, results_.readings(benchmark::tree, f.nodes), in_)};
       }
     }
     figures.front().figure.findings.push_back(judge_misses(results_));

@@ -103,7 +103,7 @@ std::string ring_table(const malloc_tsx_shown& s, std::uint64_t nodes, const std
          "Commit: traversals that did, of all. M/s are traversals, under the lock and elided.\n";
 }
 
-std::string tree_table(const malloc_tsx_shown& s, std::uint64_t keys, unsigned threads,
+std::string tree_table(const malloc_tsx_shown& s, benchmark tree, std::uint64_t keys, unsigned threads,
                        const std::vector<std::size_t>& sizes) {
   app::table t({"bytes", "nodes from", "most at\nan index", "tts\nM/s", "tle\nM/s", "tle /\ntts",
                 "over\nglibc", "learnt\nM/s", "true\nconfl.", "false\nconfl.", "meta-\ndata", "capac-\nity",
@@ -116,7 +116,7 @@ std::string tree_table(const malloc_tsx_shown& s, std::uint64_t keys, unsigned t
     for (std::size_t a = 0; a < allocations; ++a) {
       const auto from = static_cast<allocation>(a);
       const auto at = [&](allocation where, section_policy policy) {
-        return configuration{benchmark::tree, keys, bytes, where, policy};
+        return configuration{tree, keys, bytes, where, policy};
       };
       const configuration tts = at(from, section_policy::tts);
       const configuration tle = at(from, section_policy::tle);
@@ -138,9 +138,9 @@ std::string tree_table(const malloc_tsx_shown& s, std::uint64_t keys, unsigned t
     }
   }
   return app::bold(
-             fmt::format("SIMULATED on {}, figure 2: an AVL tree of {} keys, {} thread{}, allocation in the "
-                         "critical section",
-                         s.machine.name, keys, threads, threads == 1 ? "" : "s"),
+             fmt::format("SIMULATED on {}, {}: an AVL tree of {} keys, {} thread{}, nodes made {} the search",
+                         s.machine.name, tree == benchmark::tree ? "figure 2" : "not figure 2", keys, threads,
+                         threads == 1 ? "" : "s", tree == benchmark::tree ? "before" : "behind"),
              s.colour) +
          '\n' + t.text(s.colour) +
          "Conflicts to L1 misses are per operation: aborts of tle by their reason, operations under the "

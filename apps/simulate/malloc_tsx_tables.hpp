@@ -26,7 +26,8 @@ struct malloc_tsx_shown {
 /// Size by size; `which` says what sizes those are.
 [[nodiscard]] std::string ring_table(const malloc_tsx_shown& s, std::uint64_t nodes,
                                      const std::vector<std::size_t>& sizes, const std::string& which);
-[[nodiscard]] std::string tree_table(const malloc_tsx_shown& s, std::uint64_t keys, unsigned threads,
-                                     const std::vector<std::size_t>& sizes);
+/// Of either tree.
+[[nodiscard]] std::string tree_table(const malloc_tsx_shown& s, benchmark tree, std::uint64_t keys,
+                                     unsigned threads, const std::vector<std::size_t>& sizes);
 
 }  // namespace espalier::simulate

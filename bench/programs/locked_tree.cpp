@@ -1,6 +1,7 @@
 // Figure 2 of "The Influence of Malloc Placement on TSX Hardware Transactional Memory" (Dice, Harris, Kogan and Lev,
 // section 2): an AVL tree under one mutex, whose sections allocate and free the nodes. Of a hundred operations 30
-// insert or overwrite a key, 30 erase one, 40 look one up. At the start it has half of the keys.
+// insert or overwrite a key, 30 erase one, 40 look one up. At the start it has half of the keys. A node is allocated
+// before the search, so that a transaction has to keep what it wrote to it while the search reads its path.
 //
 // threads=N; keys=N that are drawn from; size=BYTES of a node; seed=N.
 
@@ -77,14 +78,16 @@ class locked_tree final : public measured_work {
 
  private:
   void insert(std::uint32_t key, std::uint32_t value) noexcept {
-    const auto [at, inserted] = tree_.insert_or_find(key, [&]() noexcept -> node* {
-      void* const memory = std::malloc(size_);
-      return memory == nullptr ? nullptr : new (memory) node(key, value);
-    });
-    if (at == nullptr)
+    void* const memory = std::malloc(size_);
+    if (memory == nullptr) {
       short_of_memory_ = true;
-    else if (!inserted)
-      at->value = value;
+      return;
+    }
+    auto* const fresh = new (memory) node(key, value);
+    const auto [at, inserted] = tree_.insert_or_find(key, [fresh]() noexcept { return fresh; });
+    if (inserted) return;
+    at->value = value;
+    std::free(fresh);
   }
 
   unsigned threads_;

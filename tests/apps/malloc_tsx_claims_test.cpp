@@ -286,6 +286,31 @@ TEST(malloc_tsx_claims, most_bad_sizes_must_be_so) {
   EXPECT_EQ(judge_tree(tree, here)[1].ours.verdict, differs) << "1 of 3";
 }
 
+TEST(malloc_tsx_claims, nodes_made_late_are_not_displaced) {
+  const auto judged = [](double early, double late) {
+    auto figure_2 = tree_as_published();
+    auto other = tree_as_published();
+    figure_2.add({"glibc", "tle", 2032}, {{90}, 1, 1 - early, early});
+    other.add({"glibc", "tle", 2032}, {{300}, 1, 1 - late, late});
+    return judge_late_tree(other, figure_2, here);
+  };
+  EXPECT_EQ(judged(0.2, 0.05).source(), "Beyond the paper");
+  EXPECT_EQ(judged(0.2, 0.05).ours.verdict, agrees);
+  EXPECT_THAT(judged(0.2, 0.05).ours.sentence, HasSubstr("with glibc: 0.0500 instead of 0.2000 at 2032"));
+  EXPECT_EQ(judged(0.2, 0.051).ours.verdict, differs) << "more than a quarter";
+  EXPECT_EQ(judged(0.0009, 0).ours.verdict, unknown) << "too few to tell";
+  EXPECT_EQ(judge_late_tree(tree_as_published(), {}, here).ours.verdict, unknown)
+      << "nothing to hold against";
+  EXPECT_EQ(judge_late_tree({}, tree_as_published(), here).ours.verdict, unknown);
+
+  // At one more size, at which they do not fit either way.
+  auto figure_2 = tree_as_published();
+  auto other = tree_as_published();
+  for (placed_readings* const one : {&figure_2, &other}) one->add({"glibc", "tle", 496}, steady(90, 1, 0.8));
+  other.add({"glibc", "tle", 2032}, steady(300, 1, 1));
+  EXPECT_EQ(judge_late_tree(other, figure_2, here).ours.verdict, differs);
+}
+
 TEST(malloc_tsx_claims, elision_wins_with_several_threads_at_every_size_of_every_malloc) {
   auto tree = tree_as_published();
   EXPECT_THAT(judge_concurrent_tree(tree, 4, here)[0].ours.sentence,

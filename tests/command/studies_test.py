@@ -149,7 +149,7 @@ class MallocTsx(StudiesTest):
 
     def test_every_configuration_has_an_entry_whose_counts_add_up(self) -> None:
         names = {row["name"] for row in self.results["benchmarks"]}
-        self.assertEqual(names, {f"{figure}/{malloc}/{locks}/size:{size}" for figure in ("ring-128", "ring-512", "tree-4")
+        self.assertEqual(names, {f"{figure}/{malloc}/{locks}/size:{size}" for figure in ("ring-128", "ring-512", "tree-4", "tree-4-late")
                                  for malloc in ("glibc-model", "random", "size-classes-model", "index-aware")
                                  for locks in ("tts", "tle", "tle-learnt") for size in [*self.BAD, 512]})
         self.assertEqual(len(self.results["benchmarks"]), len(names))
@@ -188,7 +188,8 @@ class MallocTsx(StudiesTest):
     def test_findings_are_judged_like_those_of_programs(self) -> None:
         figures = {figure["id"]: figure for figure in self.results["study"]["figures"]}
         self.assertEqual({id_: [finding["of_paper"] for finding in figure["findings"]] for id_, figure in figures.items()},
-                         {"ring-128": [True] * 6 + [False], "ring-512": [False] * 2, "tree-4": [True] * 4})
+                         {"ring-128": [True] * 6 + [False], "ring-512": [False] * 2, "tree-4": [True] * 4,
+                          "tree-4-late": [False]})
         findings = [finding for figure in figures.values() for finding in figure["findings"]]
         for finding in findings:
             self.assertIn(finding["verdict"], ("agrees", "differs", "not measurable here"))
@@ -197,12 +198,12 @@ class MallocTsx(StudiesTest):
         # Of five sizes random padding is bad at none.
         self.assertEqual(verdicts[:3] + verdicts[4:], ["agrees"] * 6)
         words = " ".join(self.table.split())
-        self.assertEqual((words.count("The paper: "), words.count("Beyond the paper: ")), (10, 3))
-        self.assertEqual(len(re.findall(r"\[[a-z ]+\] [a-z0-9-]+, simulated on emerald_rapids: ", words)), 13)
+        self.assertEqual((words.count("The paper: "), words.count("Beyond the paper: ")), (10, 4))
+        self.assertEqual(len(re.findall(r"\[[a-z ]+\] [a-z0-9-]+, simulated on emerald_rapids: ", words)), 14)
 
     def test_all_of_it_is_called_simulated_and_fits(self) -> None:
         heads = [line for line in self.table.splitlines() if "figure 1:" in line or "figure 2:" in line]
-        self.assertEqual(len(heads), 5)
+        self.assertEqual(len(heads), 6)
         self.assertTrue(all(line.startswith("SIMULATED on emerald_rapids") for line in heads), heads)
         self.assertLessEqual(max(map(len, self.table.splitlines())), 120)
         self.assertIn("absolute throughput does not", self.table)
@@ -214,7 +215,8 @@ class MallocTsx(StudiesTest):
             self.assertEqual(done.returncode, 0, done.stderr)
             out = pathlib.Path(folder) / "o"
             self.assertEqual({path.name for path in out.iterdir()},
-                             {"malloc-tsx.json", "index.html", "ring-128.html", "ring-512.html", "tree-2.html"})
+                             {"malloc-tsx.json", "index.html", "ring-128.html", "ring-512.html", "tree-2.html",
+                              "tree-2-late.html"})
             self.assertEqual((out / "malloc-tsx.json").read_text(), (pathlib.Path(folder) / "r.json").read_text())
             for path in out.glob("*.html"):
                 page = path.read_text()
@@ -222,7 +224,8 @@ class MallocTsx(StudiesTest):
                 for caption in re.findall(r"<figcaption>(.*?)</figcaption>", page):
                     self.assertRegex(caption, r"Simulated on i7_4770, 4 cores, \d threads?\. Models: glibc-model", path.name)
                 self.assertIn("glibc-model is a model of where glibc&#x27;s malloc puts blocks", page)
-            self.assertIn("Simulated on i7_4770, 4 cores, 2 threads", (out / "tree-2.html").read_text())
+            for tree in ("tree-2.html", "tree-2-late.html"):
+                self.assertIn("Simulated on i7_4770, 4 cores, 2 threads", (out / tree).read_text())
             # As `espalier report` makes them.
             again = subprocess.run([COMMAND, "report", "r.json", "-o", "again/index.html"], cwd=folder,
                                    capture_output=True, text=True, timeout=60)
@@ -235,9 +238,24 @@ class MallocTsx(StudiesTest):
 
     def test_one_thread_leaves_what_takes_several_undecided(self) -> None:
         results = self.simulate(*self.SHORT, "--sizes", "496,512,2032", "--threads", "1")
-        tree = results["study"]["figures"][-1]
-        self.assertEqual(tree["id"], "tree-1")
+        tree, late = results["study"]["figures"][-2:]
+        self.assertEqual((tree["id"], late["id"]), ("tree-1", "tree-1-late"))
         self.assertEqual([finding["verdict"] for finding in tree["findings"]][2:], ["not measurable here"] * 2)
+
+    def test_a_search_displaces_what_its_section_wrote_before_it(self) -> None:
+        # Deep enough for a path with more lines of one index than the cache has ways.
+        results = self.simulate("--study", "malloc-tsx", "--keys", "8000", "--operations", "4000", "--sizes", "2032,4080",
+                                "--threads", "1")
+        for size, least in ((2032, 0.01), (4080, 0.1)):
+            rows = {figure: self.rows(results, f"{figure}/", locks="tle", size=size) for figure in ("tree-1", "tree-1-late")}
+            aborts = {(figure, row["malloc"]): row["capacity_aborts"] for figure, found in rows.items() for row in found}
+            with self.subTest(size=size, aborts=aborts):
+                self.assertGreater(aborts["tree-1", "glibc-model"], least)
+                self.assertLess(aborts["tree-1-late", "glibc-model"], aborts["tree-1", "glibc-model"] / 4)
+                for figure in rows:
+                    self.assertEqual(aborts[figure, "index-aware"], 0)
+        late = results["study"]["figures"][-1]
+        self.assertEqual([finding["verdict"] for finding in late["findings"]], ["agrees"])
 
     def test_sizes_are_taken_once_and_in_order(self) -> None:
         results = self.simulate(*self.SHORT, "--sizes", "512,496,512")
