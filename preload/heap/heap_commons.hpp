@@ -34,6 +34,9 @@ struct heap_commons {
   large_blocks large;
   /// The pages of a run are had when it begins, so that no transaction meets one that is not there.
   bool prefault = false;
+  /// How many regions a heap may have been told of without looking, before others keep for themselves what they would
+  /// tell it of.
+  std::uint32_t patience = 8;
 
  private:
   // relaxed throughout: they spread, and order nothing.

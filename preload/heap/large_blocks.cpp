@@ -66,8 +66,8 @@ void* large_blocks::allocate(std::size_t bytes, std::size_t align, bool& zeroed)
   std::byte* const block =
       align <= region_bytes ? memory + before : memory + (-address(memory) & (align - 1));
   region& of = *region_of(block);
-  of.quick_owner = nullptr;
-  of.owner = nullptr;
+  of.quick_owner.store(nullptr, std::memory_order_relaxed);
+  of.owner.store(nullptr, std::memory_order_relaxed);
   of.first = block;
   of.bytes = usable_from(address(block), bytes);
   of.run = static_cast<std::uint32_t>(number);

@@ -26,12 +26,12 @@ enum class region_use : std::uint8_t {
 enum class region_state : std::uint8_t {
   current,    ///< its owner allocates here
   with_room,  ///< in its owner's list
-  full,       ///< in no list: its count ends with the next block that its owner gives back
+  full,       ///< in no list, and nobody's, unless somebody is about to tell of it
   leaving,    ///< empty, but somebody is about to tell of it
 };
 
 /// The blocks of a region that others gave back, newest first, in one word: where the list begins and ends and how
-/// many there are, so that whoever takes them touches none. The lowest bit says that the owner wants to be told.
+/// many there are, so that whoever takes them touches none. The lowest bit says that who pushes next has to tell.
 class pushed_blocks {
  public:
   constexpr explicit pushed_blocks(std::uint64_t word) noexcept : word_(word) {}
@@ -68,14 +68,18 @@ class pushed_blocks {
 /// What is known of 256 KiB of a span. Apart from the blocks: that of all regions of a span lies in 16 KiB, for the
 /// sake of the TLB, and empty regions have no memory. The first line is the owner's.
 ///
-/// Others who give blocks back push them onto `remote`. While the region is not current, the owner keeps the bit
-/// of that word set: whoever clears it, by pushing, tells the owner (thread_heap::tell()), once.
+/// Others who give blocks back push them onto `remote`. While the region is not current, the bit of that word is set
+/// again and again: whoever clears it, by pushing, tells the owner (thread_heap::tell()), once.
+///
+/// A full region that nobody is about to tell of has no owner. Whoever gives its first block back, and so clears the
+/// bit, has it to himself: to own, or to tell `home` of.
 struct alignas(128) region {
-  /// Who may give a block back with no further question; nobody's for aligned and large blocks.
-  thread_heap* quick_owner;
+  /// Who may give a block back with no further question; nobody's for aligned and large blocks. Written by nobody but
+  /// an owner to come, and by him again, so that who reads himself is it.
+  std::atomic<thread_heap*> quick_owner;
   free_block* free;
-  /// Blocks handed out, and one more while current. While full it is 1, and the others are hidden: that the next
-  /// one comes back is then noticed by the same comparison that notices the last one.
+  /// Blocks handed out, and one more while current. While full and owned it is 1, and the others are hidden: that the
+  /// next one comes back is then noticed by the same comparison that notices the last one.
   std::uint32_t count;
   std::uint32_t hidden;
   std::byte* fresh;            ///< the next block never handed out
@@ -91,7 +95,8 @@ struct alignas(128) region {
   bool telling;           ///< somebody cleared it, and has yet to be heard
 
   alignas(64) std::atomic<std::uint64_t> remote;  ///< pushed_blocks
-  thread_heap* owner;
+  std::atomic<thread_heap*> owner;                ///< null where there is none; written as quick_owner is
+  thread_heap* home;                              ///< the last owner, of a region that has none
   region* next_told;
   region* next;
   region* before;

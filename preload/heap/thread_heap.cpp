@@ -164,7 +164,6 @@ region* thread_heap::new_region(class_regions& of, std::size_t size_class, regio
   of.next_index =
       static_cast<std::uint32_t>((offset + shape.offset(blocks)) / index_class::line % index_class::indices);
   std::byte* const memory = span::of(r)->memory(span::number_of(*r));
-  r->quick_owner = use == region_use::blocks ? this : nullptr;
   r->free = nullptr;
   r->count = 0;
   r->hidden = 0;
@@ -179,7 +178,7 @@ region* thread_heap::new_region(class_regions& of, std::size_t size_class, regio
   r->told_when_pushed = false;
   r->telling = false;
   r->remote.store(0, std::memory_order_relaxed);
-  r->owner = this;
+  own(*r);
   if (commons_.prefault) {
     const std::size_t page = offset & ~(page_bytes - 1);
     page_source::touch(memory + page, region_bytes - page);
@@ -206,7 +205,8 @@ void thread_heap::set_granules(const class_regions& of, std::size_t size_class) 
 void thread_heap::splice(region& r, pushed_blocks list) noexcept {
   if (list.count() == 0) return;
   std::byte* const memory = span::of(&r)->memory(span::number_of(r));
-  if (list.count() > r.live()) misused(given_twice, memory + list.newest());
+  if (list.count() > r.live() || memory + list.newest() >= r.fresh)
+    misused(given_twice, memory + list.newest());
   // The oldest has nothing behind it.
   if (r.free != nullptr) reinterpret_cast<free_block*>(memory + list.oldest())->next = r.free;
   r.free = reinterpret_cast<free_block*>(memory + list.newest());
@@ -225,21 +225,49 @@ void thread_heap::collect_untold(region& r) noexcept {
 /// A current region that is used up.
 void thread_heap::set_aside(region& r) noexcept {
   --r.count;
+  r.state = region_state::full;
+  if (!r.telling) return offer(r);
   r.hidden = r.count - 1;
   r.count = 1;
-  r.state = region_state::full;
-  if (r.telling) return;
+}
+
+void thread_heap::own(region& r) noexcept {
+  // relaxed: what orders is how the region came here
+  r.owner.store(this, std::memory_order_relaxed);
+  r.quick_owner.store(r.use == region_use::blocks ? this : nullptr, std::memory_order_relaxed);
+}
+
+/// Leaves a full region to whoever gives back a block of it.
+void thread_heap::offer(region& r) noexcept {
+  r.home = this;
+  r.told_when_pushed = true;
+  r.quick_owner.store(nullptr, std::memory_order_relaxed);
+  r.owner.store(nullptr, std::memory_order_relaxed);
   std::uint64_t nothing = 0;
-  // order: release, as everybody's; the owner reads nothing by it
+  // order: offer (release) -> give_back_remotely (acquire)
   if (r.remote.compare_exchange_strong(nothing, pushed_blocks::tell_bit, std::memory_order_release,
-                                       std::memory_order_relaxed)) {
-    r.told_when_pushed = true;
-  } else {
-    heard_of(r);
-  }
+                                       std::memory_order_relaxed))
+    return;
+  // Somebody has, meanwhile.
+  own(r);
+  heard_of(r);
+}
+
+/// Of a region whose bit this thread has cleared by pushing.
+void thread_heap::pushed_first(region& r) noexcept {
+  if (thread_heap* const owner = r.owner.load(std::memory_order_relaxed); owner != nullptr)
+    return owner->tell(r);
+  const at_work now(*this);
+  // Who allocates none of these would only keep them.
+  const bool wanted = r.home->unheard_.load(std::memory_order_relaxed) >= commons_.patience &&
+                      list_of(r).current != &no_region;
+  if (r.home != this && !wanted) return r.home->tell(r);
+  own(r);
+  heard_of(r);
 }
 
 void thread_heap::tell(region& of) noexcept {
+  unheard_.fetch_add(1, std::memory_order_relaxed);
   region* first = told_.load(std::memory_order_relaxed);
   do {
     of.next_told = first;
@@ -250,10 +278,12 @@ void thread_heap::tell(region& of) noexcept {
 void thread_heap::listen() noexcept {
   if (told_.load(std::memory_order_relaxed) == nullptr) return;
   region* r = told_.exchange(nullptr, std::memory_order_acquire);
+  unheard_.store(0, std::memory_order_relaxed);
   while (r != nullptr) {
     region* const after = r->next_told;
     r->telling = false;
     r->told_when_pushed = false;
+    if (r->owner.load(std::memory_order_relaxed) == nullptr) own(*r);
     heard_of(*r);
     r = after;
   }
@@ -263,8 +293,8 @@ void thread_heap::listen() noexcept {
 void thread_heap::heard_of(region& r) noexcept {
   if (r.state == region_state::current) return;
   if (r.state == region_state::leaving) return release(r);
-  // order: heard_of (acquire) -> give_back_remotely (release)
-  const pushed_blocks list(r.remote.exchange(pushed_blocks::tell_bit, std::memory_order_acquire));
+  // order: heard_of (acquire) -> give_back_remotely (release), and that (acquire), which asks for the owner, -> here
+  const pushed_blocks list(r.remote.exchange(pushed_blocks::tell_bit, std::memory_order_acq_rel));
   r.told_when_pushed = true;
   if (r.state == region_state::full) {
     if (list.count() == 0) return;
@@ -315,7 +345,7 @@ void thread_heap::release(region& r) noexcept {
     r.state = region_state::leaving;
     return;
   }
-  r.quick_owner = nullptr;
+  r.quick_owner.store(nullptr, std::memory_order_relaxed);
   r.use = region_use::unused;
   commons_.spans.give_back(r, 1);
 }
@@ -344,8 +374,8 @@ std::size_t thread_heap::give_back_empty() noexcept {
 
 namespace {
 
-void give_back_remotely(region& r, void* block) noexcept {
-  thread_heap* const owner = r.owner;
+/// True where somebody is to be told.
+[[nodiscard]] bool give_back_remotely(region& r, void* block) noexcept {
   auto* const pushed = static_cast<free_block*>(block);
   const std::size_t offset = address(block) & (region_bytes - 1);
   std::byte* const memory = static_cast<std::byte*>(block) - offset;
@@ -356,11 +386,11 @@ void give_back_remotely(region& r, void* block) noexcept {
     if (list.count() != 0 && list.newest() == offset) misused(given_twice, block);
     pushed->next = list.count() == 0 ? nullptr : reinterpret_cast<free_block*>(memory + list.newest());
     after = list.with(offset);
-    // order: give_back_remotely (release) -> refill, heard_of, collect_untold (acquire)
+    // order: give_back_remotely (release) -> refill, heard_of, collect_untold (acquire), and back
   } while (
-      !r.remote.compare_exchange_weak(before, after, std::memory_order_release, std::memory_order_relaxed));
-  // Otherwise the region may be another's by now.
-  if (pushed_blocks(before).tells()) owner->tell(r);
+      !r.remote.compare_exchange_weak(before, after, std::memory_order_acq_rel, std::memory_order_relaxed));
+  // Unless it stays as it is until somebody is told, the region may be another's by now.
+  return pushed_blocks(before).tells();
 }
 
 }  // namespace
@@ -380,7 +410,10 @@ void thread_heap::deallocate(void* block) noexcept {
     return commons_.large.give_back(r);
   }
   std::byte* const start = start_in(r, block);
-  if (r.owner != this) return give_back_remotely(r, start);
+  if (r.owner.load(std::memory_order_relaxed) != this) {
+    if (give_back_remotely(r, start)) pushed_first(r);
+    return;
+  }
   if (start >= r.fresh) came_twice(block);
   push(r, start);
 }

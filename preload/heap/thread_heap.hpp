@@ -25,7 +25,9 @@ inline constinit region no_region{};
 ///
 /// The owner allocates and gives back without a locked instruction, in constant time, amortised, but for the system
 /// calls that get memory. Others push what they give back onto the block's region: lock-free. Memory that they gave
-/// back is the owner's to find, at the latest when its current region of the class is used up.
+/// back is the owner's to find, at the latest when its current region of the class is used up. Of an owner that does
+/// not look, a thread that has filled memory which others work on, they take over regions that were full, as long as
+/// they allocate blocks of the class themselves.
 ///
 /// The owner alone calls what follows, but for tell().
 class thread_heap {
@@ -62,7 +64,7 @@ class thread_heap {
     if (registry.of_unit(unit) != address_registry::span) [[unlikely]]
       return false;
     region& r = *region_of(unit, block);
-    if (r.quick_owner != this) [[unlikely]]
+    if (r.quick_owner.load(std::memory_order_relaxed) != this) [[unlikely]]
       return false;
     push(r, block);
     return true;
@@ -86,7 +88,8 @@ class thread_heap {
   /// Gives the regions back in which nothing is left. Bytes of them.
   std::size_t give_back_empty() noexcept;
 
-  /// Somebody gave back a block of a region that was not current.
+  /// Somebody gave back a block of a region of this heap's that was not current, or of one without owner whose home it
+  /// is.
   void tell(region& of) noexcept;
 
   /// True while regions change hands: a copy of the process made then has a heap that nobody can use.
@@ -153,6 +156,9 @@ class thread_heap {
   static void splice(region& r, pushed_blocks list) noexcept;
   void collect_untold(region& r) noexcept;
   void set_aside(region& r) noexcept;
+  void own(region& r) noexcept;
+  void offer(region& r) noexcept;
+  void pushed_first(region& r) noexcept;
   void listen() noexcept;
   void heard_of(region& r) noexcept;
   class_regions& list_of(const region& r) noexcept {
@@ -164,8 +170,9 @@ class thread_heap {
   std::array<class_regions, index_class::count> aligned_{};
   heap_commons& commons_;
   std::atomic<bool> busy_{false};
-  // Others write it.
+  // Others write these.
   alignas(128) std::atomic<region*> told_{nullptr};
+  std::atomic<std::uint32_t> unheard_{0};  // about as many
 };
 
 /// Bytes of a block that may be used, at least those asked for; 0 for null, and for blocks of other allocators.

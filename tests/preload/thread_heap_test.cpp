@@ -507,6 +507,136 @@ TEST_F(preload_thread_heap, takes_back_blocks_in_blocks_from_anybody) {
   EXPECT_EQ(heaps.count().regions, 0U);
 }
 
+/// So many full regions of one heap: a block of each.
+std::vector<void*> one_of_each_full_region(thread_heaps& heaps, thread_heap& from, std::size_t regions,
+                                           std::size_t bytes) {
+  std::vector<void*> first;
+  region* last = nullptr;
+  const std::size_t before = heaps.count().regions;
+  while (heaps.count().regions <= before + regions) {
+    void* const block = heap_fixture::allocate(from, bytes);
+    if (region_of(block) != last) first.push_back(block);
+    last = region_of(block);
+  }
+  first.resize(regions);
+  return first;
+}
+
+TEST_F(preload_thread_heap, has_full_regions_that_are_nobodys_until_a_block_comes_back) {
+  void* const block = one_of_each_full_region(heaps, mine, 1, 700).front();
+  region& r = *region_of(block);
+  EXPECT_EQ(r.state, region_state::full);
+  EXPECT_EQ(r.owner, nullptr);
+  EXPECT_FALSE(mine.deallocate_quickly(test_registry, block));
+  give_back(mine, block);
+  EXPECT_EQ(r.owner, &mine);
+  EXPECT_EQ(r.state, region_state::with_room);
+  EXPECT_EQ(heaps.count().regions, 2U);
+}
+
+TEST_F(preload_thread_heap, loses_what_it_does_not_look_at_to_who_allocates_the_same) {
+  heaps.commons().patience = 2;
+  thread_heap& other = *heaps.adopt();
+  for (const std::size_t bytes : {48U, 700U}) {
+    const std::vector<void*> blocks = one_of_each_full_region(heaps, mine, 5, bytes);
+    void* const own = allocate(other, bytes);
+    for (void* const b : blocks) give_back(other, b);
+    EXPECT_EQ(region_of(blocks[0])->owner, nullptr) << "it is about to be told";
+    EXPECT_EQ(region_of(blocks[1])->owner, nullptr);
+    for (std::size_t i = 2; i < blocks.size(); ++i) {
+      EXPECT_EQ(region_of(blocks[i])->owner, &other);
+      EXPECT_EQ(region_of(blocks[i])->state, region_state::with_room);
+    }
+    // It looks, and is not passed over any more.
+    mine.give_back_empty();
+    EXPECT_EQ(region_of(blocks[0])->owner, &mine);
+    EXPECT_EQ(region_of(blocks[1])->owner, &mine);
+    give_back(other, own);
+  }
+}
+
+TEST_F(preload_thread_heap, keeps_what_it_looks_at) {
+  heaps.commons().patience = 1;
+  thread_heap& other = *heaps.adopt();
+  const std::vector<void*> blocks = one_of_each_full_region(heaps, mine, 5, 700);
+  static_cast<void>(allocate(other, 700));
+  for (void* const b : blocks) {
+    give_back(other, b);
+    mine.give_back_empty();
+    EXPECT_EQ(region_of(b)->owner, &mine);
+  }
+}
+
+TEST_F(preload_thread_heap, keeps_what_others_could_not_use) {
+  heaps.commons().patience = 0;
+  thread_heap& other = *heaps.adopt();
+  const std::vector<void*> blocks = one_of_each_full_region(heaps, mine, 5, 700);
+  // Of another class, and of this one for aligned blocks only.
+  static_cast<void>(allocate(other, 800));
+  static_cast<void>(other.allocate_aligned(600, 128));
+  for (void* const b : blocks) give_back(other, b);
+  mine.give_back_empty();
+  for (void* const b : blocks) EXPECT_EQ(region_of(b)->owner, &mine);
+}
+
+TEST_F(preload_thread_heap, loses_blocks_in_blocks_as_well) {
+  heaps.commons().patience = 0;
+  thread_heap& other = *heaps.adopt();
+  std::vector<void*> blocks;
+  while (heaps.count().regions < 3) blocks.push_back(mine.allocate_aligned(3000, 1024));
+  std::vector<void*> others{other.allocate_aligned(3000, 1024)};
+  region& r = *region_of(blocks.front());
+  give_back(other, blocks.front());
+  EXPECT_EQ(r.owner, &other);
+  EXPECT_EQ(r.quick_owner, nullptr);
+  blocks.erase(blocks.begin());
+  for (void* const b : blocks) give_back(mine, b);
+  give_back(other, others.front());
+  mine.give_back_empty();
+  other.give_back_empty();
+  EXPECT_EQ(heaps.count().used_blocks, 0U);
+}
+
+TEST_F(preload_thread_heap, serves_threads_with_what_another_has_filled) {
+  constexpr int threads = 3;
+  constexpr std::size_t bytes = 1000;
+  std::array<std::atomic<void*>, 10'000> table{};
+  std::array<thread_heap*, threads> of{};
+  for (thread_heap*& h : of) h = heaps.adopt();
+  const auto marked = [](void* block) {
+    std::memset(block, static_cast<int>(address(block) >> 4U & 127U), bytes);
+    return block;
+  };
+  const auto check = [](void* block) {
+    const auto* const at = static_cast<const unsigned char*>(block);
+    ASSERT_TRUE(
+        std::all_of(at, at + bytes, [&](unsigned char b) { return b == (address(block) >> 4U & 127U); }));
+  };
+  for (auto& place : table) place = marked(allocate(mine, bytes));
+  test::on_threads(threads, [&](int t) {
+    thread_heap& heap = *of[static_cast<std::size_t>(t)];
+    workload::random_generator random{static_cast<std::uint64_t>(t)};
+    for (std::size_t i = 0; i < 3 * table.size(); ++i) {
+      void* const gone = table[random() % table.size()].exchange(nullptr);
+      if (gone != nullptr) {
+        check(gone);
+        give_back(heap, gone);
+      }
+      std::atomic<void*>& place = table[random() % table.size()];
+      if (place.load() == nullptr) {
+        if (void* const before = place.exchange(marked(allocate(heap, bytes)))) give_back(heap, before);
+      }
+    }
+  });
+  for (auto& place : table) {
+    if (place != nullptr) give_back(mine, place);
+  }
+  for (thread_heap* const h : of) heaps.leave(*h);
+  heaps.trim(&mine);
+  EXPECT_EQ(heaps.count().used_blocks, 0U);
+  EXPECT_EQ(heaps.count().regions, 0U);
+}
+
 TEST_F(preload_thread_heap, serves_threads_that_give_back_each_others_blocks) {
   constexpr int threads = 4;
   constexpr std::size_t places = 64;
@@ -678,6 +808,14 @@ TEST_F(preload_thread_heap_death, of_a_block_that_was_never_handed_out) {
   EXPECT_DEATH(mine.deallocate(span::of(block)), "never handed out");
   auto* const aligned = static_cast<std::byte*>(mine.allocate_aligned(500, 128));
   EXPECT_DEATH(mine.deallocate(region_of(aligned)->first - 16), "invalid pointer");
+}
+
+TEST_F(preload_thread_heap_death, of_a_block_of_a_full_region_that_was_never_handed_out) {
+  auto* const block = static_cast<std::byte*>(one_of_each_full_region(heaps, mine, 1, 5000).front());
+  region& r = *region_of(block);
+  // Too little for a block is left behind the last one.
+  ASSERT_GT(span::of(block)->memory(span::number_of(r) + 1) - r.fresh, least_align);
+  EXPECT_DEATH(mine.deallocate(r.fresh), "given back twice, or never handed out: 0x");
 }
 
 TEST_F(preload_thread_heap_death, of_a_block_twice_running) {

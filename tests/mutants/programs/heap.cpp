@@ -153,6 +153,80 @@ void regions_emptied(sim::scene& s) {
   });
 }
 
+/// Others who allocate such blocks themselves take full regions over, while their last owner wants them again.
+void regions_taken_over(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  all.heaps.commons().patience = 0;
+  auto& held = s.make<held_blocks>();
+  auto& heaps = s.make<std::vector<thread_heap*>>();
+  for (int i = 0; i < 3; ++i) heaps.push_back(all.heaps.adopt());
+  for (std::size_t i = 0; i < 2 * of_region; ++i)
+    held.of[i % heaps.size()].push_back(allocate(*heaps[0], wide));
+  for (std::size_t t = 0; t < heaps.size(); ++t) {
+    s.thread(std::string(1, static_cast<char>('a' + t)), [&, t] {
+      thread_heap& mine = *heaps[t];
+      std::vector<marked> more;
+      more.push_back(allocate(mine, wide));
+      for (const marked& block : held.of[t]) give_back(mine, block);
+      for (int i = 0; i < 3; ++i) more.push_back(allocate(mine, wide));
+      for (const marked& block : more) give_back(mine, block);
+      mine.give_back_empty();
+    });
+  }
+  s.at_end([&] {
+    for (thread_heap* const heap : heaps) all.heaps.leave(*heap);
+    all.expect_empty();
+  });
+}
+
+/// What one thread has filled serves another, which gives its blocks back and allocates as many.
+void served_by_another(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  all.heaps.commons().patience = 1;
+  auto& held = s.make<held_blocks>();
+  thread_heap& mine = *all.heaps.adopt();
+  thread_heap& other = *all.heaps.adopt();
+  s.thread("alone", [&] {
+    for (std::size_t i = 0; i < 4 * of_region; ++i) held.of[0].push_back(allocate(mine, wide));
+    const std::size_t before = all.heaps.count().regions;
+    held.of[1].push_back(allocate(other, wide));
+    for (const marked& block : held.of[0]) {
+      give_back(other, block);
+      held.of[1].push_back(allocate(other, wide));
+    }
+    // One that its owner is told of, and one that is nobody else's yet.
+    sim::require(all.heaps.count().regions <= before + 2, "what has room is not used");
+    for (const marked& block : held.of[1]) give_back(other, block);
+  });
+  s.at_end([&] {
+    all.heaps.leave(mine);
+    all.heaps.leave(other);
+    all.expect_empty();
+  });
+}
+
+/// Who only gives back leaves the room to who allocates.
+void given_back_by_who_allocates_none(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  all.heaps.commons().patience = 0;
+  auto& held = s.make<held_blocks>();
+  thread_heap& mine = *all.heaps.adopt();
+  thread_heap& other = *all.heaps.adopt();
+  s.thread("alone", [&] {
+    for (std::size_t i = 0; i < 4 * of_region; ++i) held.of[i % 2].push_back(allocate(mine, wide));
+    const std::size_t before = all.heaps.count().regions;
+    for (const marked& block : held.of[0]) give_back(other, block);
+    for (std::size_t i = 0; i < 2 * of_region; ++i) held.of[1].push_back(allocate(mine, wide));
+    sim::require(all.heaps.count().regions <= before, "what has room is not used");
+    for (const marked& block : held.of[1]) give_back(mine, block);
+  });
+  s.at_end([&] {
+    all.heaps.leave(mine);
+    all.heaps.leave(other);
+    all.expect_empty();
+  });
+}
+
 void wait_until(const std::atomic<bool>& happened) {
   while (!happened) sim::wait_for_others();
 }
@@ -168,7 +242,7 @@ region& pushed_untold(const marked& block) {
   return r;
 }
 
-/// Somebody is about to tell of a full region for so long that its owner uses it again, and gives it back empty. Where
+/// Somebody is about to tell of a region for so long that its owner uses it again, and gives it back empty. Where
 /// schedules decide how long that is, few have it so; `for_sure` has each.
 void told_of_late(sim::scene& s, bool for_sure) {
   auto& all = s.make<tested_heaps>();
@@ -182,6 +256,8 @@ void told_of_late(sim::scene& s, bool for_sure) {
   const marked small = allocate(mine, 40);
   give_back(mine, allocate(mine, 40));
   for (std::size_t i = 0; i <= of_region; ++i) held.of[i == 0 ? 1 : 0].push_back(allocate(mine, wide));
+  // The full region is its owner's again, and has room.
+  give_back(mine, held.of[0].front());
   s.thread("other", [&, for_sure] {
     if (for_sure) {
       region& r = pushed_untold(held.of[1].front());
@@ -196,8 +272,7 @@ void told_of_late(sim::scene& s, bool for_sure) {
   });
   s.thread("owner", [&, for_sure] {
     if (for_sure) wait_until(pushed);
-    // The full region has room, is used up, and then empty; and others take what it was.
-    give_back(mine, held.of[0].front());
+    // It is used up, and then empty; and others take what it was.
     for (std::size_t i = 0; i < of_region + 3; ++i) held.of[2].push_back(allocate(mine, wide));
     for (std::size_t i = 1; i < held.of[0].size(); ++i) give_back(mine, held.of[0][i]);
     for (const marked& block : held.of[2]) give_back(mine, block);
@@ -217,6 +292,58 @@ void told_of_late(sim::scene& s, bool for_sure) {
     give_back(mine, small);
     for (const marked& block : held.of[3]) give_back(mine, block);
     all.heaps.leave(mine);
+    all.expect_empty();
+  });
+}
+
+/// Somebody is about to tell of a region for so long that its owner uses it up again and another gives back of it.
+void told_of_late_beside_another(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  auto& held = s.make<held_blocks>();
+  thread_heap& mine = *all.heaps.adopt();
+  thread_heap& theirs = *all.heaps.adopt();
+  for (std::size_t i = 0; i <= of_region; ++i) held.of[0].push_back(allocate(mine, wide));
+  s.thread("alone", [&] {
+    give_back(mine, held.of[0][0]);
+    region& r = pushed_untold(held.of[0][1]);
+    while (r.state != region_state::current) held.of[1].push_back(allocate(mine, wide));
+    while (r.state == region_state::current) held.of[1].push_back(allocate(mine, wide));
+    give_back(theirs, held.of[0][2]);
+    mine.tell(r);
+    for (std::size_t i = 3; i < held.of[0].size(); ++i) give_back(mine, held.of[0][i]);
+    for (const marked& block : held.of[1]) give_back(mine, block);
+  });
+  s.at_end([&] {
+    all.heaps.leave(mine);
+    all.expect_empty();
+  });
+}
+
+/// Who was told of full regions uses them again; they are nobody else's then.
+void told_of_and_used(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  all.heaps.commons().patience = 0;
+  auto& held = s.make<held_blocks>();
+  thread_heap& mine = *all.heaps.adopt();
+  thread_heap& other = *all.heaps.adopt();
+  s.thread("alone", [&] {
+    for (std::size_t i = 0; i < 4 * of_region; ++i) held.of[i % 2].push_back(allocate(mine, wide));
+    // Of three full regions: `other` allocates none yet, and tells.
+    for (const marked& block : held.of[0]) give_back(other, block);
+    // One of these is current then, the others have room.
+    for (std::size_t i = 0; i < of_region; ++i) held.of[2].push_back(allocate(mine, wide));
+    held.of[3].push_back(allocate(other, wide));
+    for (const marked& block : held.of[1]) give_back(other, block);
+    for (std::size_t i = 0; i < 4 * of_region; ++i) {
+      held.of[2].push_back(allocate(mine, wide));
+      held.of[3].push_back(allocate(other, wide));
+    }
+    for (const marked& block : held.of[2]) give_back(mine, block);
+    for (const marked& block : held.of[3]) give_back(other, block);
+  });
+  s.at_end([&] {
+    all.heaps.leave(mine);
+    all.heaps.leave(other);
     all.expect_empty();
   });
 }
@@ -370,8 +497,13 @@ round_result explore_all(const round_options& options) {
   scenes all(options);
   all.run("as asked for", as_asked_for, {.step_budget = 2'000'000}, 0.02);
   all.run("told of late for sure", [](sim::scene& s) { told_of_late(s, true); }, {}, 0.05);
+  all.run("told of late beside another", told_of_late_beside_another, {}, 0.02);
+  all.run("told of and used", told_of_and_used, {}, 0.02);
+  all.run("served by another", served_by_another, {}, 0.02);
+  all.run("given back by who allocates none", given_back_by_who_allocates_none, {}, 0.02);
   all.run("blocks of others", blocks_of_others);
   all.run("regions emptied", regions_emptied);
+  all.run("regions taken over", regions_taken_over);
   all.run("told of late", [](sim::scene& s) { told_of_late(s, false); });
   all.run("heaps handed on", heaps_handed_on);
   all.run("large blocks beside", large_blocks_beside);
