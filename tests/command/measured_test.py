@@ -120,6 +120,16 @@ class Work(unittest.TestCase):
         live = [self.answers(*one, asked="round 999\nfacts\n")[2]["live_bytes"] for _ in range(2)]
         self.assertEqual(live[0], live[1])
 
+    def test_what_one_thread_has_filled_serves_another(self) -> None:
+        # Who fills the tree only waits then. Were its memory its own, there would be as much again, or most of it.
+        work = ("tree", "threads=1", "keys=40000", "size=1000", "seed=1")
+        done = subprocess.run([WORK, *work], input="facts\nround 120000\nfacts\n", capture_output=True, text=True,
+                              timeout=60, env={"LD_PRELOAD": str(LIBRARIES / "libespalier-malloc.so")})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        first, before, _, after = map(json.loads, done.stdout.splitlines())
+        self.assertIn("libespalier-malloc.so", first["malloc"])
+        self.assertLess(after["resident_kib"] - before["resident_kib"], before["live_bytes"] / 1024 / 4)
+
     def test_what_cannot_be_is_refused_in_a_line(self) -> None:
         for arguments, asked in {((), ""): "work ''", (("dance",), ""): "dance", (("ring", "size=64", "seed=1"), ""): "nodes",
                                  (("ring", "nodes=1", "size=64", "seed=1"), ""): "nodes",

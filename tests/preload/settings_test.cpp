@@ -93,7 +93,7 @@ TEST(preload_settings, that_are_wrong_are_explained) {
   for (const char* const value : {"9", "19", "0", "USR3", "65"})
     EXPECT_THAT(refused(std::string("ESPALIER_INSPECT_SIGNAL=") + value), HasSubstr("USR2")) << value;
   EXPECT_THAT(refused("ESPALIER_INSPECT_FILE="), HasSubstr("name a file"));
-  EXPECT_THAT(refused("ESPALIER_INSPECT_FILE=/" + std::string(4095, 'x')), HasSubstr("less than 4096"));
+  EXPECT_THAT(refused(std::string("ESPALIER_INSPECT_FILE=/").append(4095, 'x')), HasSubstr("less than 4096"));
   EXPECT_THAT(refused("ESPALIER_INSPECT_EVERY=0.5"), HasSubstr("whole number"));
   EXPECT_THAT(refused("ESPALIER_INSPECT_FOLLOW=some"), HasSubstr("none, forks and all"));
   EXPECT_THAT(refused("ESPALIER_INSPECT_POINTERS=yes"), HasSubstr("0 nor 1"));
@@ -130,7 +130,7 @@ TEST(preload_settings, name_files) {
   EXPECT_STREQ(name.data(), "/t/x");
   ASSERT_TRUE(file_name(how, 12, 3, true, name.data(), name.size()));
   EXPECT_STREQ(name.data(), "/t/x.12") << "a child does not write over its parent's";
-  how = read({"ESPALIER_INSPECT_FILE=/t/" + std::string(40, 'y')});
+  how = read({std::string("ESPALIER_INSPECT_FILE=/t/").append(40, 'y')});
   EXPECT_FALSE(file_name(how, 12, 3, false, name.data(), name.size()));
 }
 
