@@ -96,7 +96,7 @@ struct alignas(128) region {
 
   alignas(64) std::atomic<std::uint64_t> remote;  ///< pushed_blocks
   std::atomic<thread_heap*> owner;                ///< null where there is none; written as quick_owner is
-  thread_heap* home;                              ///< the last owner, of a region that has none
+  std::atomic<thread_heap*> home;                 ///< the last owner, of a region that has none
   region* next_told;
   region* next;
   region* before;

@@ -3,8 +3,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "preload/heap/misuse.hpp"
 #include "preload/kernel/kept_errno.hpp"
@@ -12,6 +14,17 @@
 
 namespace espalier::preload {
 namespace {
+
+/// How many blocks of a class are kept aside: what that is worth must not take memory that counts.
+constexpr auto most_aside = [] {
+  constexpr std::size_t most_blocks = 32;
+  constexpr std::size_t most_bytes = std::size_t{64} << 10U;
+  std::array<std::uint32_t, index_class::count> most{};
+  for (std::size_t c = 0; c < most.size(); ++c)
+    most[c] = static_cast<std::uint32_t>(
+        std::clamp<std::size_t>(most_bytes / geometries[c].stride, 2, most_blocks));
+  return most;
+}();
 
 constexpr const char no_pointer[] = "free(): invalid pointer";
 constexpr const char given_twice[] = "free(): given back twice, or never handed out:";
@@ -47,6 +60,25 @@ void copy_readable(void* to, const void* from, std::size_t bytes) noexcept {
     const std::size_t in_page = page_bytes - (address(from) & (page_bytes - 1));
     std::memcpy(to, from, bytes < in_page ? bytes : in_page);
   }
+}
+
+/// True where somebody is to be told.
+[[nodiscard]] bool give_back_remotely(region& r, void* block) noexcept {
+  auto* const pushed = static_cast<free_block*>(block);
+  const std::size_t offset = address(block) & (region_bytes - 1);
+  std::byte* const memory = static_cast<std::byte*>(block) - offset;
+  std::uint64_t before = r.remote.load(std::memory_order_relaxed);
+  std::uint64_t after = 0;
+  do {
+    const pushed_blocks list(before);
+    if (list.count() != 0 && list.newest() == offset) misused(given_twice, block);
+    pushed->next = list.count() == 0 ? nullptr : reinterpret_cast<free_block*>(memory + list.newest());
+    after = list.with(offset);
+    // order: give_back_remotely (release) -> refill, heard_of, collect_untold (acquire), and back
+  } while (
+      !r.remote.compare_exchange_weak(before, after, std::memory_order_acq_rel, std::memory_order_relaxed));
+  // Unless it stays as it is until somebody is told, the region may be another's by now.
+  return pushed_blocks(before).tells();
 }
 
 }  // namespace
@@ -88,6 +120,7 @@ void* thread_heap::allocate_of(class_regions& of, std::size_t size_class, region
                                bool& zeroed) noexcept {
   void* const block = taken(*of.current, zeroed);
   if (block != nullptr) return block;
+  if (of.aside != nullptr) return taken_from_aside(of);
   return refill(of, size_class, use) ? taken(*of.current, zeroed) : nullptr;
 }
 
@@ -239,7 +272,7 @@ void thread_heap::own(region& r) noexcept {
 
 /// Leaves a full region to whoever gives back a block of it.
 void thread_heap::offer(region& r) noexcept {
-  r.home = this;
+  r.home.store(this, std::memory_order_relaxed);
   r.told_when_pushed = true;
   r.quick_owner.store(nullptr, std::memory_order_relaxed);
   r.owner.store(nullptr, std::memory_order_relaxed);
@@ -258,12 +291,59 @@ void thread_heap::pushed_first(region& r) noexcept {
   if (thread_heap* const owner = r.owner.load(std::memory_order_relaxed); owner != nullptr)
     return owner->tell(r);
   const at_work now(*this);
+  thread_heap* const home = r.home.load(std::memory_order_relaxed);
   // Who allocates none of these would only keep them.
-  const bool wanted = r.home->unheard_.load(std::memory_order_relaxed) >= commons_.patience &&
-                      list_of(r).current != &no_region;
-  if (r.home != this && !wanted) return r.home->tell(r);
+  const bool wanted =
+      home->unheard_.load(std::memory_order_relaxed) >= commons_.patience && list_of(r).current != &no_region;
+  if (home != this && !wanted) return home->tell(r);
   own(r);
   heard_of(r);
+}
+
+/// Of a region that this heap filled and that nobody has: handed out as long as its region is asked.
+void thread_heap::keep_aside(region& r, void* block) noexcept {
+  class_regions& of = list_of(r);
+  auto* const freed = static_cast<free_block*>(block);
+  // What was never handed out does not change any more: there is none in a region that was full.
+  if (freed == of.aside || block >= r.fresh) came_twice(block);
+  freed->next = of.aside;
+  // As in push().
+  std::atomic_signal_fence(std::memory_order_release);
+  of.aside = freed;
+  if (++of.many > most_aside[r.size_class]) give_back_aside(of);
+}
+
+void* thread_heap::taken_from_aside(class_regions& of) noexcept {
+  free_block* const block = of.aside;
+  of.aside = block->next;
+  of.many = of.aside == nullptr ? 0 : of.many - 1;
+  return block;
+}
+
+void thread_heap::give_back_aside(class_regions& of) noexcept {
+  const at_work now(*this);
+  of.many = 0;
+  free_block* block = std::exchange(of.aside, nullptr);
+  while (block != nullptr) {
+    free_block* const after = block->next;
+    region& r = *region_of(block);
+    if (r.owner.load(std::memory_order_relaxed) == this)
+      push(r, block);
+    else if (give_back_remotely(r, block))
+      pushed_first(r);
+    block = after;
+  }
+}
+
+thread_heap::kept thread_heap::count_aside() const noexcept {
+  kept all;
+  for (const auto* const classes : {&plain_, &aligned_}) {
+    for (std::size_t c = 0; c < classes->size(); ++c) {
+      all.blocks += (*classes)[c].many;
+      all.bytes += (*classes)[c].many * geometries[c].stride;
+    }
+  }
+  return all;
 }
 
 void thread_heap::tell(region& of) noexcept {
@@ -345,15 +425,21 @@ void thread_heap::release(region& r) noexcept {
     r.state = region_state::leaving;
     return;
   }
+  class_regions& of = list_of(r);
   r.quick_owner.store(nullptr, std::memory_order_relaxed);
   r.use = region_use::unused;
   commons_.spans.give_back(r, 1);
+  // What shrinks shall not be held up by blocks that nobody wants.
+  if (of.aside != nullptr) give_back_aside(of);
 }
 
 std::size_t thread_heap::give_back_empty() noexcept {
   const at_work now(*this);
   std::size_t given = 0;
   listen();
+  for (auto* const classes : {&plain_, &aligned_}) {
+    for (class_regions& of : *classes) give_back_aside(of);
+  }
   const auto look_at = [&](class_regions& of, std::size_t size_class) {
     region& r = *of.current;
     if (&r == &no_region) return;
@@ -372,29 +458,6 @@ std::size_t thread_heap::give_back_empty() noexcept {
   return given;
 }
 
-namespace {
-
-/// True where somebody is to be told.
-[[nodiscard]] bool give_back_remotely(region& r, void* block) noexcept {
-  auto* const pushed = static_cast<free_block*>(block);
-  const std::size_t offset = address(block) & (region_bytes - 1);
-  std::byte* const memory = static_cast<std::byte*>(block) - offset;
-  std::uint64_t before = r.remote.load(std::memory_order_relaxed);
-  std::uint64_t after = 0;
-  do {
-    const pushed_blocks list(before);
-    if (list.count() != 0 && list.newest() == offset) misused(given_twice, block);
-    pushed->next = list.count() == 0 ? nullptr : reinterpret_cast<free_block*>(memory + list.newest());
-    after = list.with(offset);
-    // order: give_back_remotely (release) -> refill, heard_of, collect_untold (acquire), and back
-  } while (
-      !r.remote.compare_exchange_weak(before, after, std::memory_order_acq_rel, std::memory_order_relaxed));
-  // Unless it stays as it is until somebody is told, the region may be another's by now.
-  return pushed_blocks(before).tells();
-}
-
-}  // namespace
-
 void thread_heap::deallocate(void* block) noexcept {
   switch (commons_.registry.of(block)) {
     case address_registry::foreign:
@@ -410,7 +473,9 @@ void thread_heap::deallocate(void* block) noexcept {
     return commons_.large.give_back(r);
   }
   std::byte* const start = start_in(r, block);
-  if (r.owner.load(std::memory_order_relaxed) != this) {
+  thread_heap* const owner = r.owner.load(std::memory_order_relaxed);
+  if (owner != this) {
+    if (owner == nullptr && r.home.load(std::memory_order_relaxed) == this) return keep_aside(r, start);
     if (give_back_remotely(r, start)) pushed_first(r);
     return;
   }

@@ -29,6 +29,9 @@ inline constinit region no_region{};
 /// not look, a thread that has filled memory which others work on, they take over regions that were full, as long as
 /// they allocate blocks of the class themselves.
 ///
+/// Blocks of full regions that come back to who filled them are kept aside, a few of each class, and handed out next:
+/// else a heap that is used to the last block would change regions with every one.
+///
 /// The owner alone calls what follows, but for tell().
 class thread_heap {
  public:
@@ -92,6 +95,13 @@ class thread_heap {
   /// is.
   void tell(region& of) noexcept;
 
+  /// Blocks that were given back and are kept aside. For figures; exact while the owner does nothing.
+  struct kept {
+    std::size_t blocks = 0;
+    std::size_t bytes = 0;
+  };
+  [[nodiscard]] kept count_aside() const noexcept;
+
   /// True while regions change hands: a copy of the process made then has a heap that nobody can use.
   [[nodiscard]] bool busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
 
@@ -102,7 +112,9 @@ class thread_heap {
  private:
   struct class_regions {
     region* current;
-    region* with_room;  // doubly linked
+    region* with_room;   // doubly linked
+    free_block* aside;   // of full regions
+    std::uint32_t many;  // of those, about
     std::uint32_t next_index;
     bool begun;
   };
@@ -159,6 +171,9 @@ class thread_heap {
   void own(region& r) noexcept;
   void offer(region& r) noexcept;
   void pushed_first(region& r) noexcept;
+  void keep_aside(region& r, void* block) noexcept;
+  [[nodiscard]] static void* taken_from_aside(class_regions& of) noexcept;
+  void give_back_aside(class_regions& of) noexcept;
   void listen() noexcept;
   void heard_of(region& r) noexcept;
   class_regions& list_of(const region& r) noexcept {

@@ -101,7 +101,6 @@ bool thread_heaps::count_soon(figures& all) noexcept {
 
 thread_heaps::figures thread_heaps::count_locked() noexcept {
   figures all;
-  for (const thread_heap* h = heaps_; h != nullptr; h = h->next) ++all.heaps;
   commons_.spans.for_each_locked([&](const region& r) {
     const bool large = r.use == region_use::large;
     const std::size_t blocks = large ? 1 : r.live();
@@ -113,6 +112,16 @@ thread_heaps::figures thread_heaps::count_locked() noexcept {
     ++all.large_blocks;
     all.large_bytes += bytes;
   });
+  const auto less_aside = [&](const thread_heap& heap) {
+    const thread_heap::kept aside = heap.count_aside();
+    all.used_blocks -= aside.blocks;
+    all.used_bytes -= aside.bytes;
+  };
+  for (const thread_heap* h = heaps_; h != nullptr; h = h->next) {
+    ++all.heaps;
+    less_aside(*h);
+  }
+  less_aside(shared_);
   const large_blocks::figures huge = commons_.large.count_huge();
   all.used_blocks += huge.blocks;
   all.used_bytes += huge.bytes;

@@ -529,9 +529,38 @@ TEST_F(preload_thread_heap, has_full_regions_that_are_nobodys_until_a_block_come
   EXPECT_EQ(r.owner, nullptr);
   EXPECT_FALSE(mine.deallocate_quickly(test_registry, block));
   give_back(mine, block);
+  EXPECT_EQ(r.owner, nullptr) << "the block is kept aside";
+  mine.give_back_empty();
   EXPECT_EQ(r.owner, &mine);
   EXPECT_EQ(r.state, region_state::with_room);
   EXPECT_EQ(heaps.count().regions, 2U);
+}
+
+TEST_F(preload_thread_heap, keeps_some_blocks_of_full_regions_aside_and_hands_them_out_next) {
+  struct expected {
+    std::size_t bytes;
+    std::size_t most;
+  };
+  for (const auto& [bytes, most] : {expected{48, 32}, {1000, 32}, {30'000, 2}}) {
+    thread_heap& fresh = *heaps.adopt();
+    const std::vector<void*> blocks = one_of_each_full_region(heaps, fresh, most + 1, bytes);
+    const std::size_t used = heaps.count().used_blocks;
+    const std::size_t used_bytes = heaps.count().used_bytes;
+    for (std::size_t i = 0; i < most; ++i) give_back(fresh, blocks[i]);
+    EXPECT_EQ(fresh.count_aside().blocks, most) << bytes;
+    EXPECT_EQ(heaps.count().used_blocks, used - most) << "they are not in use";
+    EXPECT_EQ(heaps.count().used_bytes, used_bytes - most * geometries[class_of(bytes)].stride);
+    // The current region is used up before.
+    std::vector<void*> again;
+    while (fresh.count_aside().blocks != 0) again.push_back(allocate(fresh, bytes));
+    for (std::size_t i = 0; i < most; ++i) EXPECT_EQ(again[again.size() - 1 - i], blocks[i]);
+    for (std::size_t i = 0; i < most; ++i) EXPECT_EQ(region_of(blocks[i])->owner, nullptr);
+    for (void* const b : blocks) give_back(fresh, b);
+    EXPECT_EQ(fresh.count_aside().blocks, 0U) << "one more than is kept";
+    for (void* const b : blocks) EXPECT_EQ(region_of(b)->owner, &fresh);
+    heaps.leave(fresh);
+    EXPECT_NE(heaps.adopt(), nullptr);
+  }
 }
 
 TEST_F(preload_thread_heap, loses_what_it_does_not_look_at_to_who_allocates_the_same) {

@@ -179,6 +179,41 @@ void regions_taken_over(sim::scene& s) {
   });
 }
 
+/// Blocks of full regions that come back are kept aside, but not many of them, nor for long where regions become empty.
+void kept_aside(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  auto& held = s.make<held_blocks>();
+  thread_heap& mine = *all.heaps.adopt();
+  s.thread("alone", [&] {
+    for (std::size_t i = 0; i < 4 * of_region; ++i) held.of[i / of_region].push_back(allocate(mine, wide));
+    const std::size_t before = all.heaps.count().regions;
+    // Two of the first region are aside, and go back with the third; two of the second when the first is empty.
+    for (std::size_t i = 0; i < 3; ++i) give_back(mine, held.of[0][i]);
+    sim::require(mine.count_aside().blocks == 0, "too many blocks are kept aside");
+    for (std::size_t i = 0; i < 2; ++i) give_back(mine, held.of[1][i]);
+    sim::require(mine.count_aside().blocks == 2, "no block is kept aside");
+    sim::require(all.heaps.count().used_blocks == 4 * of_region - 5, "what is aside counts as used");
+    for (std::size_t i = 3; i < of_region; ++i) give_back(mine, held.of[0][i]);
+    sim::require(mine.count_aside().blocks == 0, "blocks are kept aside while regions become empty");
+    // Once more, and handed out again when there is nothing else.
+    for (std::size_t i = 0; i < 2; ++i) give_back(mine, held.of[2][i]);
+    sim::require(mine.count_aside().blocks == 2, "no block is kept aside");
+    while (mine.count_aside().blocks != 0) held.of[3].push_back(allocate(mine, wide));
+    sim::require(held.of[3].back().at != held.of[3][held.of[3].size() - 2].at, "a block is handed out twice");
+    held.of[2].erase(held.of[2].begin(), held.of[2].begin() + 2);
+    for (std::size_t i = 2; i < of_region; ++i) give_back(mine, held.of[1][i]);
+    for (const std::size_t region : {2U, 3U}) {
+      for (const marked& block : held.of[region]) give_back(mine, block);
+    }
+    sim::require(all.heaps.count().used_blocks == 0, "a block that was given back is in use");
+    sim::require(all.heaps.count().regions <= before - 2, "regions are not given back");
+  });
+  s.at_end([&] {
+    all.heaps.leave(mine);
+    all.expect_empty();
+  });
+}
+
 /// What one thread has filled serves another, which gives its blocks back and allocates as many.
 void served_by_another(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
@@ -258,6 +293,7 @@ void told_of_late(sim::scene& s, bool for_sure) {
   for (std::size_t i = 0; i <= of_region; ++i) held.of[i == 0 ? 1 : 0].push_back(allocate(mine, wide));
   // The full region is its owner's again, and has room.
   give_back(mine, held.of[0].front());
+  mine.give_back_empty();
   s.thread("other", [&, for_sure] {
     if (for_sure) {
       region& r = pushed_untold(held.of[1].front());
@@ -305,6 +341,7 @@ void told_of_late_beside_another(sim::scene& s) {
   for (std::size_t i = 0; i <= of_region; ++i) held.of[0].push_back(allocate(mine, wide));
   s.thread("alone", [&] {
     give_back(mine, held.of[0][0]);
+    mine.give_back_empty();
     region& r = pushed_untold(held.of[0][1]);
     while (r.state != region_state::current) held.of[1].push_back(allocate(mine, wide));
     while (r.state == region_state::current) held.of[1].push_back(allocate(mine, wide));
@@ -499,6 +536,7 @@ round_result explore_all(const round_options& options) {
   all.run("told of late for sure", [](sim::scene& s) { told_of_late(s, true); }, {}, 0.05);
   all.run("told of late beside another", told_of_late_beside_another, {}, 0.02);
   all.run("told of and used", told_of_and_used, {}, 0.02);
+  all.run("kept aside", kept_aside, {}, 0.02);
   all.run("served by another", served_by_another, {}, 0.02);
   all.run("given back by who allocates none", given_back_by_who_allocates_none, {}, 0.02);
   all.run("blocks of others", blocks_of_others);
