@@ -15,7 +15,7 @@
 namespace espalier::preload {
 namespace {
 
-/// How many blocks of a class are kept aside: what that is worth must not take memory that counts.
+/// How many blocks of a class are kept aside: so few that their memory does not count.
 constexpr auto most_aside = [] {
   constexpr std::size_t most_blocks = 32;
   constexpr std::size_t most_bytes = std::size_t{64} << 10U;
@@ -168,7 +168,7 @@ bool thread_heap::refill(class_regions& of, std::size_t size_class, region_use u
       unlink(*fresh);
     else if ((fresh = new_region(of, size_class, use)) == nullptr)
       return false;
-    if (&r != &no_region) set_aside(r);
+    if (&r != &no_region) used_up(r);
     make_current(of, *fresh);
     if (use == region_use::blocks) set_granules(of, size_class);
   }
@@ -256,7 +256,7 @@ void thread_heap::collect_untold(region& r) noexcept {
 }
 
 /// A current region that is used up.
-void thread_heap::set_aside(region& r) noexcept {
+void thread_heap::used_up(region& r) noexcept {
   --r.count;
   r.state = region_state::full;
   if (!r.telling) return offer(r);
@@ -300,29 +300,29 @@ void thread_heap::pushed_first(region& r) noexcept {
   heard_of(r);
 }
 
-/// Of a region that this heap filled and that nobody has: handed out as long as its region is asked.
+/// Of a full region that this heap was the last to own.
 void thread_heap::keep_aside(region& r, void* block) noexcept {
   class_regions& of = list_of(r);
   auto* const freed = static_cast<free_block*>(block);
-  // What was never handed out does not change any more: there is none in a region that was full.
+  // Nobody writes `fresh` any more: all of the run was handed out.
   if (freed == of.aside || block >= r.fresh) came_twice(block);
   freed->next = of.aside;
   // As in push().
   std::atomic_signal_fence(std::memory_order_release);
   of.aside = freed;
-  if (++of.many > most_aside[r.size_class]) give_back_aside(of);
+  if (++of.aside_count > most_aside[r.size_class]) give_back_aside(of);
 }
 
 void* thread_heap::taken_from_aside(class_regions& of) noexcept {
   free_block* const block = of.aside;
   of.aside = block->next;
-  of.many = of.aside == nullptr ? 0 : of.many - 1;
+  of.aside_count = of.aside == nullptr ? 0 : of.aside_count - 1;
   return block;
 }
 
 void thread_heap::give_back_aside(class_regions& of) noexcept {
   const at_work now(*this);
-  of.many = 0;
+  of.aside_count = 0;
   free_block* block = std::exchange(of.aside, nullptr);
   while (block != nullptr) {
     free_block* const after = block->next;
@@ -339,8 +339,8 @@ thread_heap::kept thread_heap::count_aside() const noexcept {
   kept all;
   for (const auto* const classes : {&plain_, &aligned_}) {
     for (std::size_t c = 0; c < classes->size(); ++c) {
-      all.blocks += (*classes)[c].many;
-      all.bytes += (*classes)[c].many * geometries[c].stride;
+      all.blocks += (*classes)[c].aside_count;
+      all.bytes += (*classes)[c].aside_count * geometries[c].stride;
     }
   }
   return all;

@@ -112,9 +112,9 @@ class thread_heap {
  private:
   struct class_regions {
     region* current;
-    region* with_room;   // doubly linked
-    free_block* aside;   // of full regions
-    std::uint32_t many;  // of those, about
+    region* with_room;  // doubly linked
+    free_block* aside;  // of full regions
+    std::uint32_t aside_count;
     std::uint32_t next_index;
     bool begun;
   };
@@ -167,7 +167,7 @@ class thread_heap {
   void release(region& r) noexcept;
   static void splice(region& r, pushed_blocks list) noexcept;
   void collect_untold(region& r) noexcept;
-  void set_aside(region& r) noexcept;
+  void used_up(region& r) noexcept;
   void own(region& r) noexcept;
   void offer(region& r) noexcept;
   void pushed_first(region& r) noexcept;
@@ -187,7 +187,7 @@ class thread_heap {
   std::atomic<bool> busy_{false};
   // Others write these.
   alignas(128) std::atomic<region*> told_{nullptr};
-  std::atomic<std::uint32_t> unheard_{0};  // about as many
+  std::atomic<std::uint32_t> unheard_{0};  // regions in that, about
 };
 
 /// Bytes of a block that may be used, at least those asked for; 0 for null, and for blocks of other allocators.
