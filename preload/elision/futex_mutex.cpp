@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "espalier/sync/backoff.hpp"
+#include "preload/kernel/kept_errno.hpp"
 #include "preload/recording/futex_lock.hpp"
 
 namespace espalier::preload {
@@ -56,10 +57,9 @@ int sleep_on(std::atomic_ref<int> word, int* address, clockid_t clock, const tim
 void acquire(mutex_words mutex, int owner) noexcept {
   const std::atomic_ref<int> word = mutex.lock_word();
   if (!take_spinning(word)) {
-    const int kept = errno;
+    const kept_errno keep;
     while (word.exchange(mutex_awaited, std::memory_order_acquire) != mutex_free)
       sleep_on(word, mutex.futex(), CLOCK_MONOTONIC, nullptr);
-    errno = kept;
   }
   mutex.enter(owner);
 }
@@ -77,14 +77,13 @@ int acquire_until(mutex_words mutex, int owner, clockid_t clock, const timespec&
     if (moment.tv_nsec < 0 || moment.tv_nsec >= 1'000'000'000) return EINVAL;
     // The kernel calls it invalid.
     if (moment.tv_sec < 0) return ETIMEDOUT;
-    const int kept = errno;
+    const kept_errno keep;
     int failed = 0;
     while (word.exchange(mutex_awaited, std::memory_order_acquire) != mutex_free) {
       failed = sleep_on(word, mutex.futex(), clock, &moment);
       if (failed == ETIMEDOUT) break;
       failed = 0;
     }
-    errno = kept;
     // Awaited it stays: at worst somebody is woken for nothing.
     if (failed != 0) return failed;
   }
@@ -102,9 +101,8 @@ void release(mutex_words mutex) noexcept {
   }
   // order: release -> acquire of whoever takes it next, who may also destroy it: it is not touched any more.
   if (word.exchange(mutex_free, std::memory_order_release) != mutex_awaited) return;
-  const int kept = errno;
+  const kept_errno keep;
   syscall(SYS_futex, address, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, nullptr, nullptr, 0);
-  errno = kept;
 }
 
 }  // namespace espalier::preload

@@ -7,6 +7,7 @@
 
 #include "preload/elision/futex_mutex.hpp"
 #include "preload/elision/mutex_words.hpp"
+#include "preload/kernel/kept_errno.hpp"
 
 namespace espalier::preload {
 namespace {
@@ -67,7 +68,7 @@ bool look_up(next_mutex& to) noexcept {
 }
 
 bool keeps_known_words(const next_mutex& functions) noexcept {
-  const int kept = errno;
+  const kept_errno keep;
   const words held{mutex_taken, static_cast<int>(gettid()), 1};
   // Normal by attribute: the library may elide others itself, and their words then say nothing.
   pthread_mutexattr_t normal{};
@@ -82,7 +83,6 @@ bool keeps_known_words(const next_mutex& functions) noexcept {
   pthread_mutex_t initialised = PTHREAD_MUTEX_INITIALIZER;
   known = known && mutex_words(initialised).is_plain() && mutex_words(initialised).may_be_elided() &&
           has(initialised, free_words);
-  errno = kept;
   return known;
 }
 

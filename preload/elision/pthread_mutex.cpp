@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,6 +20,7 @@
 #include "preload/endings/process_ends.hpp"
 #include "preload/environment/complaint.hpp"
 #include "preload/environment/last_words.hpp"
+#include "preload/kernel/kept_errno.hpp"
 
 namespace espalier::preload {
 namespace {
@@ -62,7 +62,7 @@ void follow_policy() noexcept {
 }
 
 stage start() noexcept {
-  const int kept = errno;
+  const kept_errno keep;
   stage next = stage::forwarding;
   read_elision_settings(environ, settings, say);
   next_mutex found{};
@@ -85,7 +85,6 @@ stage start() noexcept {
     });
     next = stage::running;
   }
-  errno = kept;
   return next;
 }
 
@@ -93,12 +92,11 @@ stage start() noexcept {
 /// One thread.
 void look_up_early() noexcept {
   if (following.lock != nullptr) return;
-  const int kept = errno;
+  const kept_errno keep;
   starts = true;
   next_mutex found{};
   if (look_up(found)) following = found;
   starts = false;
-  errno = kept;
 }
 
 /// The first mutex of a process begins it: constructors of other libraries lock before ours runs.

@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "preload/environment/last_words.hpp"
 #include "preload/environment/replaceable.hpp"
+#include "preload/kernel/kept_errno.hpp"
 #include "preload/recording/memory_budget.hpp"
 #include "preload/recording/modules.hpp"
 #include "preload/recording/text.hpp"
@@ -106,7 +106,7 @@ bool report_to_file(const char* name, const section_counts& counts, const char* 
 
 bool report_counts(const elision_settings& settings, const section_counts& counts, const char* how,
                    int standard_error) noexcept {
-  const int kept = errno;
+  const kept_errno keep;
   std::array<char, 4096> name{};
   bool good = counts_file_name(settings, getpid(), name.data(), name.size());
   if (good) {
@@ -116,7 +116,6 @@ bool report_counts(const elision_settings& settings, const section_counts& count
     else if (standard_error >= 0)
       report_lines(standard_error).put(counts, how);
   }
-  errno = kept;
   return good;
 }
 
