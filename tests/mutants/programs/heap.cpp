@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "espalier/hw/pause.hpp"
@@ -88,6 +89,14 @@ marked allocate(thread_heap& from, std::size_t bytes) {
 void give_back(thread_heap& by, const marked& block) {
   block.check();
   if (!by.deallocate_quickly(registry, block.at)) by.deallocate(block.at);
+}
+
+/// Every block was given back then.
+void leave_at_end(sim::scene& s, tested_heaps& all, std::vector<thread_heap*> heaps) {
+  s.at_end([&all, heaps = std::move(heaps)] {
+    for (thread_heap* const heap : heaps) all.heaps.leave(*heap);
+    all.expect_empty();
+  });
 }
 
 /// Few of them are in a region.
@@ -173,10 +182,7 @@ void regions_taken_over(sim::scene& s) {
       mine.give_back_empty();
     });
   }
-  s.at_end([&] {
-    for (thread_heap* const heap : heaps) all.heaps.leave(*heap);
-    all.expect_empty();
-  });
+  leave_at_end(s, all, heaps);
 }
 
 /// Blocks of full regions that come back are kept aside, but not many of them, nor for long where regions become empty.
@@ -208,10 +214,7 @@ void kept_aside(sim::scene& s) {
     sim::require(all.heaps.count().used_blocks == 0, "a block that was given back is in use");
     sim::require(all.heaps.count().regions <= before - 2, "regions are not given back");
   });
-  s.at_end([&] {
-    all.heaps.leave(mine);
-    all.expect_empty();
-  });
+  leave_at_end(s, all, {&mine});
 }
 
 /// What one thread has filled serves another, which gives its blocks back and allocates as many.
@@ -233,11 +236,7 @@ void served_by_another(sim::scene& s) {
     sim::require(all.heaps.count().regions <= before + 2, "what has room is not used");
     for (const marked& block : held.of[1]) give_back(other, block);
   });
-  s.at_end([&] {
-    all.heaps.leave(mine);
-    all.heaps.leave(other);
-    all.expect_empty();
-  });
+  leave_at_end(s, all, {&mine, &other});
 }
 
 /// Who only gives back leaves the room to who allocates.
@@ -255,11 +254,7 @@ void given_back_by_who_allocates_none(sim::scene& s) {
     sim::require(all.heaps.count().regions <= before, "what has room is not used");
     for (const marked& block : held.of[1]) give_back(mine, block);
   });
-  s.at_end([&] {
-    all.heaps.leave(mine);
-    all.heaps.leave(other);
-    all.expect_empty();
-  });
+  leave_at_end(s, all, {&mine, &other});
 }
 
 void wait_until(const std::atomic<bool>& happened) {
@@ -350,10 +345,7 @@ void told_of_late_beside_another(sim::scene& s) {
     for (std::size_t i = 3; i < held.of[0].size(); ++i) give_back(mine, held.of[0][i]);
     for (const marked& block : held.of[1]) give_back(mine, block);
   });
-  s.at_end([&] {
-    all.heaps.leave(mine);
-    all.expect_empty();
-  });
+  leave_at_end(s, all, {&mine});
 }
 
 /// Who was told of full regions uses them again; they are nobody else's then.
@@ -378,11 +370,7 @@ void told_of_and_used(sim::scene& s) {
     for (const marked& block : held.of[2]) give_back(mine, block);
     for (const marked& block : held.of[3]) give_back(other, block);
   });
-  s.at_end([&] {
-    all.heaps.leave(mine);
-    all.heaps.leave(other);
-    all.expect_empty();
-  });
+  leave_at_end(s, all, {&mine, &other});
 }
 
 /// Threads come and go; there are no more heaps than there are threads.
@@ -522,10 +510,7 @@ void as_asked_for(sim::scene& s) {
     }
     mine.deallocate(moved);
   });
-  s.at_end([&] {
-    all.heaps.leave(mine);
-    all.expect_empty();
-  });
+  leave_at_end(s, all, {&mine});
 }
 
 }  // namespace
