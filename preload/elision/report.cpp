@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "preload/environment/last_words.hpp"
 #include "preload/environment/replaceable.hpp"
@@ -35,18 +36,60 @@ void put_site(text& line, module_list& modules, std::uintptr_t site) noexcept {
   }
 }
 
+void add(counted_section& sum, const counted_section& of) noexcept {
+  for (std::size_t e = 0; e < elision_events; ++e) sum.elided.of_event[e] += of.elided.of_event[e];
+  sum.taken += of.taken;
+  sum.waited += of.waited;
+}
+
+std::uint64_t times_run(const counted_section& of) noexcept {
+  return of.elided.of(elision_event::commit) + of.taken;
+}
+
+/// The sections that ran most often, the first one most, and the sum of all others.
+class busiest_sections {
+ public:
+  explicit busiest_sections(const section_counts& counts) noexcept {
+    counts.for_each([this](const counted_section& of) { enter(of); });
+  }
+
+  template <class Visitor>
+  void for_each(Visitor&& visit) const {
+    for (std::size_t i = 0; i < size_; ++i) visit(first_[i]);
+    if (others_ != 0) visit(sum_of_others_);
+  }
+
+ private:
+  void enter(counted_section of) noexcept {
+    std::size_t at = of.mutex == 0 ? size_ : 0;
+    while (at < size_ && times_run(first_[at]) >= times_run(of)) ++at;
+    for (; at < size_; ++at) std::swap(first_[at], of);
+    if (of.mutex != 0 && size_ < first_.size()) {
+      first_[size_++] = of;
+    } else {
+      add(sum_of_others_, of);
+      ++others_;
+    }
+  }
+
+  std::array<counted_section, 20> first_{};
+  std::size_t size_ = 0;
+  counted_section sum_of_others_{};
+  std::size_t others_ = 0;
+};
+
 class report_lines {
  public:
   explicit report_lines(int descriptor) noexcept : descriptor_(descriptor) {}
 
-  bool put(const section_counts& counts, const char* how) noexcept {
+  /// `shown` are those sections that have lines.
+  template <class Sections>
+  bool put(const section_counts& counts, const Sections& shown, const char* how) noexcept {
     counted_section all{};
     std::uint64_t sections = 0;
     counts.for_each([&](const counted_section& of) {
       ++sections;
-      for (std::size_t e = 0; e < elision_events; ++e) all.elided.of_event[e] += of.elided.of_event[e];
-      all.taken += of.taken;
-      all.waited += of.waited;
+      add(all, of);
     });
     std::array<char, 512> room{};
     text line(room.data(), room.size());
@@ -56,7 +99,7 @@ class report_lines {
     bool good = write_whole(descriptor_, line.c_str(), line.size());
     if (sections == 0) return good;
     good = good && write_whole(descriptor_, header, sizeof header - 1);
-    counts.for_each([&](const counted_section& of) { good = good && put(of); });
+    shown.for_each([&](const counted_section& of) { good = good && put(of); });
     return good;
   }
 
@@ -83,7 +126,7 @@ class report_lines {
 bool report_to_stream(const char* name, const section_counts& counts, const char* how) noexcept {
   const int descriptor = open(name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (descriptor < 0) return false;
-  const bool good = report_lines(descriptor).put(counts, how);
+  const bool good = report_lines(descriptor).put(counts, counts, how);
   close(descriptor);
   return good;
 }
@@ -95,7 +138,7 @@ bool report_to_file(const char* name, const section_counts& counts, const char* 
   const int descriptor =
       temporary.whole() ? open(part.data(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666) : -1;
   if (descriptor < 0) return false;
-  const bool good = report_lines(descriptor).put(counts, how);
+  const bool good = report_lines(descriptor).put(counts, counts, how);
   close(descriptor);
   if (good && rename(part.data(), name) == 0) return true;
   unlink(part.data());
@@ -114,7 +157,7 @@ bool report_counts(const elision_settings& settings, const section_counts& count
       good = is_replaceable(name.data()) ? report_to_file(name.data(), counts, how)
                                          : report_to_stream(name.data(), counts, how);
     else if (standard_error >= 0)
-      report_lines(standard_error).put(counts, how);
+      report_lines(standard_error).put(counts, busiest_sections(counts), how);
   }
   return good;
 }

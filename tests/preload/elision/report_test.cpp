@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -117,6 +118,32 @@ TEST_F(counts_report, may_go_to_standard_error) {
   ::testing::internal::CaptureStderr();
   EXPECT_TRUE(report_counts(settings, counts, "tts", STDERR_FILENO));
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), StartsWith("espalier elide: process "));
+}
+
+TEST_F(counts_report, on_standard_error_is_of_the_busiest) {
+  // The nth runs n times, in an order that is neither that nor its reverse; what elision spared counts as well.
+  for (std::size_t i = 0; i < 25; ++i) {
+    const std::size_t times = (i * 7) % 25 + 1;
+    for (std::size_t n = 0; n < times; ++n)
+      counts.add(place(16 * times, 16), 0,
+                 times % 2 == 0 ? section_counts::taken : static_cast<std::size_t>(elision_event::commit));
+  }
+  write_to("stderr");
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(report_counts(settings, counts, "tle", STDERR_FILENO));
+  std::istringstream said(::testing::internal::GetCapturedStderr());
+  std::vector<std::string> all;
+  for (std::string line; std::getline(said, line);) all.push_back(line);
+  ASSERT_THAT(all, SizeIs(2 + 20 + 1));
+  EXPECT_THAT(all[0], ::testing::HasSubstr(": 25 mutexes and sites, 169 sections elided, 156 taken"));
+  EXPECT_EQ(all[2], "0x190 0x10 25 0 0 0 0 0 0 0 0 0");
+  EXPECT_EQ(all[3], "0x180 0x10 0 0 0 0 0 0 0 0 24 0");
+  EXPECT_EQ(all[21], "0x60 0x10 0 0 0 0 0 0 0 0 6 0");
+  EXPECT_EQ(all[22], "others others 9 0 0 0 0 0 0 0 6 0") << "1 to 5 times";
+
+  write_to((folder / "counts").string());
+  EXPECT_TRUE(report_counts(settings, counts, "tle", -1));
+  EXPECT_THAT(lines("counts"), SizeIs(2 + 25)) << "a file has all";
 }
 
 TEST_F(counts_report, for_standard_error_is_dropped_where_that_is_gone) {
