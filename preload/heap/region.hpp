@@ -74,8 +74,8 @@ class pushed_blocks {
 /// A full region that nobody is about to tell of has no owner. Whoever gives its first block back, and so clears the
 /// bit, has it to himself: to own, or to tell `home` of.
 struct alignas(128) region {
-  /// Who may give a block back with no further question; nobody's for aligned and large blocks. Written by nobody but
-  /// an owner to come, and by him again, so that who reads himself is it.
+  /// Who may give a block back with no further question; nobody's for aligned and large blocks. A heap alone enters
+  /// itself here, and takes itself out: whoever reads himself is the owner.
   std::atomic<thread_heap*> quick_owner;
   free_block* free;
   /// Blocks handed out, and one more while current. While full and owned it is 1, and the others are hidden: that the
