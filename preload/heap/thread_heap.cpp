@@ -322,9 +322,10 @@ void* thread_heap::taken_from_aside(class_regions& of) noexcept {
 
 void thread_heap::give_back_aside(class_regions& of) noexcept {
   const at_work now(*this);
-  of.aside_count = 0;
+  // As many as were counted: a block that was given back twice makes a ring.
+  std::uint32_t left = std::exchange(of.aside_count, 0);
   free_block* block = std::exchange(of.aside, nullptr);
-  while (block != nullptr) {
+  for (; block != nullptr && left != 0; --left) {
     free_block* const after = block->next;
     region& r = *region_of(block);
     if (r.owner.load(std::memory_order_relaxed) == this)

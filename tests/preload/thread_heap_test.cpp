@@ -847,6 +847,17 @@ TEST_F(preload_thread_heap_death, of_a_block_of_a_full_region_that_was_never_han
   EXPECT_DEATH(mine.deallocate(r.fresh), "given back twice, or never handed out: 0x");
 }
 
+TEST_F(preload_thread_heap_death, of_a_block_twice_among_those_kept_aside) {
+  const std::vector<void*> blocks = one_of_each_full_region(heaps, mine, 2, 700);
+  EXPECT_DEATH(
+      {
+        for (const std::size_t i : {0U, 1U, 0U}) give_back(mine, blocks[i]);
+        mine.give_back_empty();
+      },
+      "given back twice")
+      << "when they go back to their regions";
+}
+
 TEST_F(preload_thread_heap_death, of_a_block_twice_running) {
   for (const std::size_t bytes : {16U, 700U, 5000U}) {
     std::array<void*, 5> blocks{};
