@@ -3,7 +3,8 @@
 // insert or overwrite a key, 30 erase one, 40 look one up. At the start it has half of the keys. A node is allocated
 // before the search, so that a transaction has to keep what it wrote to it while the search reads its path.
 //
-// threads=N; keys=N that are drawn from; size=BYTES of a node; seed=N.
+// threads=N; keys=N that are drawn from; size=BYTES of a node; seed=N. Those threads fill the tree, each its part; with
+// filled=1 the one does that waits for them afterwards.
 
 #include <pthread.h>
 
@@ -35,10 +36,10 @@ struct thread_part {
 
 class locked_tree final : public measured_work {
  public:
-  locked_tree(unsigned threads, std::uint64_t keys, std::uint64_t size, std::uint64_t seed)
+  locked_tree(unsigned threads, std::uint64_t keys, std::uint64_t size, std::uint64_t seed, bool filled)
       : threads_(threads), keys_(static_cast<std::uint32_t>(keys)), size_(size) {
     workload::random_generator random(seed);
-    while (tree_.size() < keys / 2) insert(static_cast<std::uint32_t>(random.below(keys_)), 0);
+    if (filled) fill(random, keys_ / 2);
     for (unsigned t = 0; t < threads; ++t) parts_[t].value.random = workload::random_generator(seed, t + 1);
   }
   ~locked_tree() override {
@@ -46,6 +47,10 @@ class locked_tree final : public measured_work {
   }
 
   [[nodiscard]] unsigned threads() const noexcept override { return threads_; }
+
+  void prepare(unsigned thread) override {
+    fill(parts_[thread].value.random, std::uint64_t{keys_ / 2} * (thread + 1) / threads_);
+  }
 
   void work(unsigned thread, std::uint64_t operations) override {
     workload::random_generator& random = parts_[thread].value.random;
@@ -77,6 +82,10 @@ class locked_tree final : public measured_work {
   [[nodiscard]] std::uint64_t live_bytes() const override { return tree_.size() * size_; }
 
  private:
+  void fill(workload::random_generator& random, std::uint64_t size) noexcept {
+    while (tree_.size() < size && !short_of_memory_)
+      insert(static_cast<std::uint32_t>(random.below(keys_)), 0);
+  }
   void insert(std::uint32_t key, std::uint32_t value) noexcept {
     void* const memory = std::malloc(size_);
     if (memory == nullptr) {
@@ -102,9 +111,10 @@ class locked_tree final : public measured_work {
 }  // namespace
 
 measured_work& make_locked_tree(const arguments& given) {
-  static locked_tree one(
-      static_cast<unsigned>(given.number("threads", 1, most_threads)), given.number("keys", 2, UINT32_MAX),
-      given.number("size", sizeof(node), std::uint64_t{1} << 30), given.number("seed", 0, UINT64_MAX));
+  static locked_tree one(static_cast<unsigned>(given.number("threads", 1, most_threads)),
+                         given.number("keys", 2, UINT32_MAX),
+                         given.number("size", sizeof(node), std::uint64_t{1} << 30),
+                         given.number("seed", 0, UINT64_MAX), given.number_or("filled", 0, 1, 0) != 0);
   return one;
 }
 

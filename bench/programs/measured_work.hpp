@@ -21,6 +21,10 @@ class measured_work {
 
   [[nodiscard]] virtual unsigned threads() const noexcept = 0;
 
+  /// What a thread does before the first round: in each once, one behind the other, by ascending numbers. Whoever works
+  /// on memory has it from a malloc's own place for his thread then, as in a program that has run for long.
+  virtual void prepare(unsigned /*thread*/) {}
+
   /// The part of a round that one thread does, so many operations. Always in the same thread for one number, and in
   /// all at once.
   virtual void work(unsigned thread, std::uint64_t operations) = 0;

@@ -20,6 +20,7 @@ round_team::round_team(measured_work& work, std::span<const unsigned> processors
   for (unsigned t = 0; t < work.threads(); ++t) {
     const int processor = processors.empty() ? -1 : static_cast<int>(processors[t % processors.size()]);
     threads_.emplace_back([this, t, processor] { live(t, processor); });
+    prepared_.wait(t);
   }
 }
 
@@ -48,6 +49,9 @@ void round_team::live(unsigned thread, int processor) {
     // Where the processor is gone the thread runs where it may.
     static_cast<void>(pthread_setaffinity_np(pthread_self(), sizeof one, &one));
   }
+  work_.prepare(thread);
+  ++prepared_;
+  prepared_.notify_one();
   for (std::uint32_t seen = 0;; ++seen) {
     round_.wait(seen);
     if (ending_) return;

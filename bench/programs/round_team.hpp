@@ -21,7 +21,8 @@ struct round_cost {
 /// in which locks are worth eliding.
 class round_team {
  public:
-  /// One thread on each processor given, round and round; anywhere where none is. The work outlives the team.
+  /// One thread on each processor given, round and round; anywhere where none is. They are prepared once it is made.
+  /// The work outlives the team.
   round_team(measured_work& work, std::span<const unsigned> processors);
   round_team(const round_team&) = delete;
   round_team& operator=(const round_team&) = delete;
@@ -37,6 +38,7 @@ class round_team {
   std::uint64_t operations_ = 0;
   std::atomic<std::uint32_t> round_{0};
   std::atomic<std::uint32_t> working_{0};
+  std::atomic<std::uint32_t> prepared_{0};
   std::atomic<bool> ending_{false};
   std::vector<std::jthread> threads_;
 };
