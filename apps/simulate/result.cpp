@@ -61,7 +61,8 @@ ordered_json machine_json(const sim::machine_spec& m) {
   if (m.transactions)
     j["transactions"] = {{"write_sets", m.transactions->write_sets},
                          {"write_ways", m.transactions->write_ways},
-                         {"read_set_lines", m.transactions->read_set_lines}};
+                         {"read_set_lines", m.transactions->read_set_lines},
+                         {"keeps_written", m.transactions->keeps_written}};
   else
     j["transactions"] = "unavailable";
   return j;

@@ -49,6 +49,9 @@ struct transactional_spec {
   unsigned write_sets = 0;
   unsigned write_ways = 0;
   std::uint64_t read_set_lines = 0;
+  /// The L1 does not replace them as any others: lines that no transaction has written make room, and none that one has
+  /// written is lost while they fit. Of hardware threads that share an L1 each has all ways then.
+  bool keeps_written = false;
   bool operator==(const transactional_spec&) const = default;
 };
 

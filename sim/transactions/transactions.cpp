@@ -147,7 +147,7 @@ bool transactions::touch(unsigned fiber, std::uint64_t line, std::uint64_t mask,
 }
 
 void transactions::on_displaced(std::uint64_t line) {
-  if (open_ == 0) return;
+  if (open_ == 0 || limits_.keeps_written) return;
   const auto found = lines_.find(line);
   if (found == lines_.end()) return;
   // Whoever has written a line is the only one that has touched it.

@@ -373,10 +373,14 @@ TEST(simulation_transactions, reads_of_its_set_displace_what_one_has_written) {
     SCOPED_TRACE(std::string(r.machine) + " in trees of " + std::to_string(r.tree_ways));
     sim::machine_spec spec = sim::preset(r.machine);
     spec.l1_tree_ways = r.tree_ways;
+    spec.transactions->keeps_written = false;
     EXPECT_EQ(most_others(spec, {}), r.alone);
     EXPECT_EQ(most_others(spec, {.hot = true}), r.beside_a_hot_line);
     EXPECT_EQ(most_others(spec, {.touched = true}), most_tried) << "the latest used stays";
     EXPECT_EQ(most_others(spec, {.other_set = 1}), most_tried) << "of another set";
+    spec.transactions->keeps_written = true;
+    EXPECT_EQ(most_others(spec, {}), most_tried);
+    EXPECT_EQ(most_others(spec, {.hot = true}), most_tried);
   }
 }
 

@@ -103,6 +103,8 @@ TEST(machine_presets, transactions_of_the_emerald_rapids) {
   ASSERT_TRUE(t);
   EXPECT_EQ(t->write_sets * t->write_ways, 768u);
   EXPECT_EQ(t->write_ways, 12u);
+  EXPECT_TRUE(t->keeps_written);
+  EXPECT_FALSE(preset("i7_4770").transactions->keeps_written) << "not known";
 }
 
 // As Abel and Reineke measured the processors, or their kin; without transactions it hardly matters, and order is exact.

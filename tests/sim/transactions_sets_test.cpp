@@ -250,6 +250,17 @@ TEST_F(transaction_sets, a_written_line_that_is_displaced_lacks_capacity) {
   EXPECT_EQ(counted(abort_reason::capacity), 1U);
 }
 
+TEST_F(transaction_sets, a_displaced_line_is_kept_where_caches_keep_them) {
+  all().reset({.write_sets = 64, .write_ways = 12, .read_set_lines = 512, .keeps_written = true});
+  begin(0);
+  for (std::size_t i = 0; i < 12; ++i) write(0, i * 4096);
+  all().on_displaced(espalier::sim::arena::simulated(at(0)).value() / 64);
+  EXPECT_FALSE(all().doomed(0));
+  write(0, 12 * 4096);
+  EXPECT_TRUE(all().doomed(0)) << "more than ways do not fit";
+  EXPECT_EQ(all().taken_back(0).status, capacity);
+}
+
 TEST_F(transaction_sets, a_displaced_line_aborts_whoever_has_written_it) {
   const std::uint64_t line = espalier::sim::arena::simulated(at(0)).value() / 64;
   begin(0);
