@@ -58,7 +58,7 @@ void declare(CLI::App& verb, bench_options& o) {
       ->delimiter(',')
       ->type_name("NAME");
   verb.add_option("--sizes", o.sizes,
-                  "Sizes of nodes of malloc-tsx in bytes, comma-separated, in place of 127 up to 4096")
+                  "Sizes of nodes of malloc-tsx in bytes, comma-separated, in place of 128 up to 4096")
       ->delimiter(',')
       ->type_name("BYTES");
 
