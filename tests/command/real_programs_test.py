@@ -392,8 +392,9 @@ class StressNg(ProgramTest):
 
     @staticmethod
     def without_chance(of: ways.Outcome) -> list[bytes]:
-        """What it says, but for processes and times, and in which order these say it."""
-        return sorted(re.sub(rb"\[\d+\]|\d+\.\d+s.*", b"", line) for line in (of.stdout + of.stderr).splitlines())
+        """What it says, but for processes, times and sums of bytes by chance, and in which order these say it."""
+        return sorted(re.sub(rb"\[\d+\]|\d+\.\d+s.*|(?<=matches )(\d+)/\1(?=\()", b"", line)
+                      for line in (of.stdout + of.stderr).splitlines())
 
     def stressed(self, way: ways.Way, stressors: dict[str, int]) -> ways.Outcome:
         folder = self.folder()
