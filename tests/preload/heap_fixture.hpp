@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "preload/heap/thread_heap.hpp"
 #include "preload/heap/thread_heaps.hpp"
@@ -26,6 +27,20 @@ struct heap_fixture : ::testing::Test {
   }
   static void give_back(thread_heap& by, void* block) {
     if (!by.deallocate_quickly(test_registry, block)) by.deallocate(block);
+  }
+  /// So many full regions of one heap: a block of each.
+  [[nodiscard]] std::vector<void*> one_of_each_full_region(thread_heap& from, std::size_t regions,
+                                                           std::size_t bytes) {
+    std::vector<void*> first;
+    region* last = nullptr;
+    const std::size_t before = heaps.count().regions;
+    while (heaps.count().regions <= before + regions) {
+      void* const block = allocate(from, bytes);
+      if (region_of(block) != last) first.push_back(block);
+      last = region_of(block);
+    }
+    first.resize(regions);
+    return first;
   }
   static std::size_t usable(void* block) { return usable_bytes(test_registry, block); }
 
