@@ -4,7 +4,7 @@
 // before the search, so that a transaction has to keep what it wrote to it while the search reads its path.
 //
 // threads=N; keys=N that are drawn from; size=BYTES of a node; seed=N. Those threads fill the tree, each its part; with
-// filled=1 the one does that waits for them afterwards.
+// filled=1 another one does, which only waits for them afterwards.
 
 #include <pthread.h>
 
@@ -38,8 +38,10 @@ class locked_tree final : public measured_work {
  public:
   locked_tree(unsigned threads, std::uint64_t keys, std::uint64_t size, std::uint64_t seed, bool filled)
       : threads_(threads), keys_(static_cast<std::uint32_t>(keys)), size_(size) {
-    workload::random_generator random(seed);
-    if (filled) fill(random, keys_ / 2);
+    if (filled) {
+      workload::random_generator random(seed);
+      fill(random, keys_ / 2);
+    }
     for (unsigned t = 0; t < threads; ++t) parts_[t].value.random = workload::random_generator(seed, t + 1);
   }
   ~locked_tree() override {
@@ -86,6 +88,7 @@ class locked_tree final : public measured_work {
     while (tree_.size() < size && !short_of_memory_)
       insert(static_cast<std::uint32_t>(random.below(keys_)), 0);
   }
+
   void insert(std::uint32_t key, std::uint32_t value) noexcept {
     void* const memory = std::malloc(size_);
     if (memory == nullptr) {
