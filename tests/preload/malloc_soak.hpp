@@ -33,6 +33,7 @@ struct soak_options {
   std::size_t lines = 3;                  ///< threads at a time that do everything
   std::uint64_t of_one_thread = 200'000;  ///< operations, then the next one takes over its blocks
   std::size_t places = 5000;              ///< blocks that each of them holds
+  bool passes_on = true;                  ///< some of them are given back by another thread
   std::size_t largest = std::size_t{20} << 20U;
 };
 
@@ -70,8 +71,8 @@ class malloc_soak {
   soak_outcome run(const std::function<std::string(const soak_figures&)>& look) {
     std::vector<std::thread> all;
     at_work_ = options_.lines + 2;
-    // What is passed on is a quarter of all.
-    const std::uint64_t passed_on = options_.operations / 8;
+    // Of what is passed on as soon as it is made there is a quarter of all.
+    const std::uint64_t passed_on = options_.passes_on ? options_.operations / 8 : 0;
     const std::uint64_t of_line = (options_.operations - 2 * passed_on) / options_.lines;
     all.emplace_back([this, passed_on] { produce(passed_on); });
     all.emplace_back([this] { consume(); });
@@ -296,6 +297,7 @@ class malloc_soak {
       case 3:
       case 4: {
         // Somebody else gives it back, or uses it.
+        if (!options_.passes_on) return 0;
         mailbox& box = boxes_[(r >> 8U) % boxes_.size()];
         if (box.taken.exchange(true, std::memory_order_acquire)) return 0;
         std::swap(b, box.held);
