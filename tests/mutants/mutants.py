@@ -107,6 +107,11 @@ def overlay_of(mutant):
     return path.relative_to("src") if path.parts[0] == "src" else path
 
 
+def shares_program(tables, mutant):
+    """Whether its program is the unchanged code's: a source file of its own holds the edit."""
+    return overlay_of(mutant).suffix == ".cpp" and mutant["battery"] in batteries(tables)[1]
+
+
 def edited(mutant, text):
     for edit in mutant["edits"]:
         count = text.count(edit["find"])
@@ -151,15 +156,20 @@ def generate(arguments):
         mutant = mutants[name]
         text = (ROOT / mutant["file"]).read_text()
         write(folder / overlay_of(mutant), edited(mutant, text))
-        write(folder / "program.cpp", battery_source(arguments.tables, mutant["battery"], mutant.get("wide", False)))
+        if not shares_program(arguments.tables, mutant):
+            source = battery_source(arguments.tables, mutant["battery"], mutant.get("wide", False))
+            write(folder / "program.cpp", source)
 
 
 def show_list(arguments):
     mutants = read_tables(arguments.tables)
     if arguments.cmake:
-        # One list element each: name, table, edited file, its overlay.
-        rows = [f"{m['name']}|{m['table']}|{m['file']}|{overlay_of(m)}" for m in mutants.values()]
-        rows += [f"reference_{b}|||" for b in sorted({m["battery"] for m in mutants.values()})]
+        # One list element each: name, table, edited file, its overlay, and whose program it shares.
+        rows = []
+        for m in mutants.values():
+            shared = f"reference_{m['battery']}" if shares_program(arguments.tables, m) else ""
+            rows.append(f"{m['name']}|{m['table']}|{m['file']}|{overlay_of(m)}|{shared}")
+        rows += [f"reference_{b}||||" for b in sorted({m["battery"] for m in mutants.values()})]
         print(";".join(rows), end="")
         return
     for m in mutants.values():
