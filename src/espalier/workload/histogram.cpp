@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <iterator>
 #include <stdexcept>
 
 namespace espalier::workload {
@@ -145,17 +144,16 @@ std::string histogram::hgrm(double unit, unsigned ticks) const {
   const auto scaled = [&](double value) { return fmt::format("{:12.{}f}", value / unit, digits_); };
   std::string text =
       fmt::format("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
-  const auto out = std::back_inserter(text);
   for (const auto& [fraction, value, count_up_to] : percentiles(ticks)) {
-    fmt::format_to(out, "{} {:.12f} {:10}", scaled(static_cast<double>(value)), fraction, count_up_to);
-    if (fraction < 1) fmt::format_to(out, " {:14.2f}", 1 / (1 - fraction));
+    text += fmt::format("{} {:.12f} {:10}", scaled(static_cast<double>(value)), fraction, count_up_to);
+    if (fraction < 1) text += fmt::format(" {:14.2f}", 1 / (1 - fraction));
     text += '\n';
   }
   const auto doublings = counts_.size() / half_ - 1;
-  fmt::format_to(out, "#[Mean    = {}, StdDeviation   = {}]\n", scaled(mean().value_or(0)),
-                 scaled(stddev().value_or(0)));
-  fmt::format_to(out, "#[Max     = {}, Total count    = {:12}]\n", scaled(static_cast<double>(max_)), count_);
-  fmt::format_to(out, "#[Buckets = {:12}, SubBuckets     = {:12}]\n", doublings, 2 * half_);
+  text += fmt::format("#[Mean    = {}, StdDeviation   = {}]\n", scaled(mean().value_or(0)),
+                      scaled(stddev().value_or(0)));
+  text += fmt::format("#[Max     = {}, Total count    = {:12}]\n", scaled(static_cast<double>(max_)), count_);
+  text += fmt::format("#[Buckets = {:12}, SubBuckets     = {:12}]\n", doublings, 2 * half_);
   return text;
 }
 

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <charconv>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -114,8 +113,8 @@ void write_records(const std::filesystem::path& file, std::span<const trace_reco
   };
   for (const auto& record : records) {
     const auto& [operation, word, usage, numbers] = forms.at(static_cast<std::size_t>(record.operation));
-    fmt::format_to(std::back_inserter(text), "{} {}", word, record.key);
-    if (numbers == 2) fmt::format_to(std::back_inserter(text), " {}", record.argument);
+    text += fmt::format("{} {}", word, record.key);
+    if (numbers == 2) text += fmt::format(" {}", record.argument);
     text += '\n';
     if (text.size() >= 1 << 16) flush();
   }
