@@ -30,14 +30,15 @@ bool take_if_free(std::atomic_ref<int> word) noexcept {
                                       std::memory_order_relaxed);
 }
 
-bool take_spinning(std::atomic_ref<int> word) noexcept {
+bool take_spinning(mutex_words mutex) noexcept {
+  const std::atomic_ref<int> word = mutex.lock_word();
   if (take_if_free(word)) return true;
   backoff pause;
   for (unsigned spins = 0; spins < most_spins; ++spins) {
     pause.wait();
     if (take_if_free(word)) return true;
     // Those who sleep come first: spinning past them would be all there is to see of their turn.
-    if (word.load(std::memory_order_relaxed) == mutex_awaited) return false;
+    if (mutex.looks_awaited()) return false;
   }
   return false;
 }
@@ -56,7 +57,7 @@ int sleep_on(std::atomic_ref<int> word, int* address, clockid_t clock, const tim
 
 void acquire(mutex_words mutex, int owner) noexcept {
   const std::atomic_ref<int> word = mutex.lock_word();
-  if (!take_spinning(word)) {
+  if (!take_spinning(mutex)) {
     const kept_errno keep;
     while (word.exchange(mutex_awaited, std::memory_order_acquire) != mutex_free)
       sleep_on(word, mutex.futex(), CLOCK_MONOTONIC, nullptr);
@@ -73,7 +74,7 @@ bool try_acquire(mutex_words mutex, int owner) noexcept {
 int acquire_until(mutex_words mutex, int owner, clockid_t clock, const timespec& moment) noexcept {
   if (!is_waitable(clock)) return EINVAL;
   const std::atomic_ref<int> word = mutex.lock_word();
-  if (!take_spinning(word)) {
+  if (!take_spinning(mutex)) {
     if (moment.tv_nsec < 0 || moment.tv_nsec >= 1'000'000'000) return EINVAL;
     // The kernel calls it invalid.
     if (moment.tv_sec < 0) return ETIMEDOUT;

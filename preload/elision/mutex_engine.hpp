@@ -219,9 +219,11 @@ class mutex_engine {
     return false;
   }
 
+  /// Not past those who sleep, who come first, as in acquire(): a thread that stayed awake would be there before them
+  /// again and again, where a condition variable wakes one thread at a time to take the mutex.
   static bool seen_free(mutex_words words, unsigned& looks) noexcept {
     for (backoff pause; !words.looks_free(); pause.wait()) {
-      if (looks == 0) return false;
+      if (looks == 0 || words.looks_awaited()) return false;
       --looks;
     }
     return true;

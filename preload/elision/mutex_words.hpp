@@ -45,6 +45,10 @@ class mutex_words {
     // relaxed: whoever takes it looks again; inside a transaction nothing is ordered but by the commit.
     return lock_word().load(std::memory_order_relaxed) == mutex_free;
   }
+  /// Whether somebody may sleep until it is free.
+  [[nodiscard]] bool looks_awaited() const noexcept {
+    return lock_word().load(std::memory_order_relaxed) == mutex_awaited;
+  }
 
   /// After the lock word was taken, and before it is given back. Plain words for everybody but the holder.
   void enter(int owner) const noexcept {

@@ -13,9 +13,27 @@
 #include <vector>
 
 #include "espalier/hw/htm.hpp"
+#include "espalier/hw/pause.hpp"
 #include "preload/recording/memory_budget.hpp"
 #include "support/elision_causes.hpp"
 #include "support/on_threads.hpp"
+
+namespace {
+
+/// Of each thread; instead of the library's own.
+thread_local std::uint64_t waits_awake = 0;
+
+}  // namespace
+
+namespace espalier::hw {
+
+void cpu_relax() noexcept { ++waits_awake; }
+void park() noexcept {
+  ++waits_awake;
+  sched_yield();
+}
+
+}  // namespace espalier::hw
 
 namespace espalier::preload {
 namespace {
@@ -138,6 +156,23 @@ TEST_F(elision_engine, begins_no_attempt_while_the_mutex_is_held) {
   EXPECT_EQ(of(mutex), untouched);
   EXPECT_EQ(counted(elision_event::fallback), 1U);
   EXPECT_EQ(sums().waited, 1U);
+}
+
+TEST_F(elision_engine, waits_awake_for_no_mutex_that_somebody_sleeps_for) {
+  acquire(mutex_words(mutex), 1);
+  mutex_words(mutex).lock_word() = mutex_awaited;
+  std::uint64_t waits = 0;
+  std::thread waiter([&] {
+    const scripted::cue script({});
+    const std::uint64_t before = waits_awake;
+    EXPECT_EQ(lock(mutex), 0);
+    waits = waits_awake - before;
+    EXPECT_EQ(unlock(mutex), 0);
+  });
+  while (counted(elision_event::fallback) == 0) sched_yield();
+  release(mutex_words(mutex));
+  waiter.join();
+  EXPECT_LE(waits, 2U);
 }
 
 TEST_F(elision_engine, trying_neither_attempts_nor_learns_where_the_mutex_is_held) {
