@@ -97,6 +97,8 @@ def read_tables(folder):
                     raise Wrong(f"{place}: expect knows no kind {kind!r}; there are {', '.join(KINDS)}")
             mutant.setdefault("edits", [{"find": mutant.get("find"), "replace": mutant.get("replace")}])
             mutant["table"] = path.name
+            # Its program is the unchanged code's where a source file of its own holds the edit.
+            mutant["shares_program"] = overlay_of(mutant).suffix == ".cpp" and mutant["battery"] in programs
             found[name] = mutant
     return found
 
@@ -105,11 +107,6 @@ def overlay_of(mutant):
     """Where the edited file lies below the mutant's folder: as the library includes it."""
     path = pathlib.PurePosixPath(mutant["file"])
     return path.relative_to("src") if path.parts[0] == "src" else path
-
-
-def shares_program(tables, mutant):
-    """Whether its program is the unchanged code's: a source file of its own holds the edit."""
-    return overlay_of(mutant).suffix == ".cpp" and mutant["battery"] in batteries(tables)[1]
 
 
 def edited(mutant, text):
@@ -156,7 +153,7 @@ def generate(arguments):
         mutant = mutants[name]
         text = (ROOT / mutant["file"]).read_text()
         write(folder / overlay_of(mutant), edited(mutant, text))
-        if not shares_program(arguments.tables, mutant):
+        if not mutant["shares_program"]:
             source = battery_source(arguments.tables, mutant["battery"], mutant.get("wide", False))
             write(folder / "program.cpp", source)
 
@@ -167,7 +164,7 @@ def show_list(arguments):
         # One list element each: name, table, edited file, its overlay, and whose program it shares.
         rows = []
         for m in mutants.values():
-            shared = f"reference_{m['battery']}" if shares_program(arguments.tables, m) else ""
+            shared = f"reference_{m['battery']}" if m["shares_program"] else ""
             rows.append(f"{m['name']}|{m['table']}|{m['file']}|{overlay_of(m)}|{shared}")
         rows += [f"reference_{b}||||" for b in sorted({m["battery"] for m in mutants.values()})]
         print(";".join(rows), end="")
