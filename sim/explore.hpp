@@ -30,18 +30,21 @@
 // instrumentation and linked without its runtime (cmake/espalier_simulated.cmake does both).
 //
 // What is found without being asked for: accesses to freed memory, or to none; blocks freed or retired
-// twice; blocks never freed; threads that never end; exceptions and signals. A failing schedule is shrunk
-// and printed with the command that repeats it.
+// twice; blocks never freed; data races; threads that never end; exceptions and signals. A failing schedule is
+// shrunk and printed with the command that repeats it.
 
 namespace espalier::sim {
 
-enum class store_order : std::uint8_t {
-  /// Every store is seen at once.
+enum class memory_model : std::uint8_t {
+  /// Every load sees the newest store.
   sequential,
   /// Stores of atomics wait in buffers, as on x86 (memory/store_buffers.hpp).
   buffered,
-  /// Both, run by run.
-  either,
+  /// A load sees what C++ lets it see, and data races are found (memory/weak_memory.hpp). Without transactions, which no
+  /// such machine has.
+  weak,
+  /// All three, run by run.
+  any,
 };
 
 enum class freed_memory : std::uint8_t {
@@ -58,7 +61,7 @@ struct exploration_options {
   /// Taken in turn, run by run; see schedule/strategy.hpp. Empty: random and pct:2 to pct:5, and now and then
   /// the others.
   std::vector<std::string> strategies;
-  store_order stores = store_order::either;
+  memory_model model = memory_model::any;
   freed_memory memory = freed_memory::either;
   /// Steps after which a run is called a livelock.
   std::uint64_t step_budget = 50'000;
@@ -78,6 +81,7 @@ enum class failure_kind : std::uint8_t {
   bad_free,        // twice, or what was not allocated
   bad_retire,      // twice, or freed before
   leak,
+  data_race,
   livelock,
   exception,
   signal,

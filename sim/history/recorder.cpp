@@ -8,7 +8,6 @@
 
 #include "sim/explore.hpp"
 #include "sim/history/linearizability.hpp"
-#include "sim/memory/store_buffers.hpp"
 #include "sim/runtime/world.hpp"
 
 namespace espalier::sim {
@@ -82,7 +81,7 @@ void recorder::end(bool result) {
   auto& t = state_->of(w);
   const bool changed =
       t.kind == operation_kind::insert_or_assign || (result && t.kind != operation_kind::contains);
-  if (changed && scope.running() != nullptr) w.fence();
+  if (scope.running() != nullptr) w.operation_ends(changed);
   open(w, t);
   t.lane.end(result, w.moment());
 }
@@ -91,6 +90,7 @@ void recorder::end_find(const std::uint64_t* found) {
   const own_code scope;
   world& w = world_of(scope);
   auto& t = state_->of(w);
+  if (scope.running() != nullptr) w.operation_ends(false);
   open(w, t);
   t.lane.end_find(found != nullptr ? std::optional(*found) : std::nullopt, w.moment());
 }
@@ -104,6 +104,7 @@ void recorder::end_scan(bool reached_end) {
   const own_code scope;
   world& w = world_of(scope);
   auto& t = state_->of(w);
+  if (scope.running() != nullptr) w.operation_ends(false);
   open(w, t);
   for (const map_entry& e : t.visited) t.lane.visit(e.key, e.value);
   t.lane.end_scan(reached_end, w.moment());

@@ -14,12 +14,17 @@ namespace espalier::sim {
 struct eager_reclaimer::state {
   struct waiting_entry {
     retired entry;
-    std::vector<std::uint64_t> guards;  // those that existed when it was retired and still do
+    std::vector<std::uint64_t> guards;  // those that may reach it and still exist
+    weak_memory::event retirement;      // under the weak model
   };
 
   std::map<std::uint64_t, std::size_t> reserved;  // by guard
   std::vector<waiting_entry> waiting;
   std::uint64_t next_guard = 1;
+  // Under the weak model: what happened before the unpins so far, and before the last that let an entry go. The thread that
+  // gives an entry back has read all announcements behind a fence, those of threads that it did not wait for as well.
+  weak_memory::knowledge unpinned;
+  weak_memory::knowledge decided;
 
   /// Takes out what nothing protects any more.
   template <class Ready>
@@ -28,6 +33,7 @@ struct eager_reclaimer::state {
     std::erase_if(waiting, [&](const waiting_entry& w) {
       if (!ready(w)) return false;
       taken.push_back(w.entry);
+      decided = unpinned;
       return true;
     });
     return taken;
@@ -36,10 +42,39 @@ struct eager_reclaimer::state {
 
 namespace {
 
+/// Null but in a thread under the weak model.
+weak_memory* weak_of(const own_code& scope) noexcept {
+  return scope.running() != nullptr ? scope.running()->weak : nullptr;
+}
+
+/// While it lives, the running thread's steps happen after all unpins that let an entry go. What the thread does behind
+/// that does not: an epoch domain may have left the entry to another.
+class after_grace {
+ public:
+  after_grace(const own_code& scope, const weak_memory::knowledge& unpinned)
+      : weak_(weak_of(scope)), fiber_(weak_ != nullptr ? scope.running()->slot() - 1 : 0) {
+    if (weak_ == nullptr) return;
+    before_ = weak_->known(fiber_);
+    weak_->acquire(fiber_, unpinned);
+  }
+  after_grace(const after_grace&) = delete;
+  after_grace& operator=(const after_grace&) = delete;
+  ~after_grace() {
+    if (weak_ != nullptr) weak_->set_known(fiber_, before_);
+  }
+
+ private:
+  weak_memory* weak_;
+  unsigned fiber_;
+  weak_memory::knowledge before_;
+};
+
 /// Giving back is the program's own doing: destructors and deallocations, with steps and all. It may be
 /// interrupted, so nothing of the state is held meanwhile.
-void give_back(const std::vector<retired>& entries, const own_code& scope) noexcept {
+void give_back(const std::vector<retired>& entries, const weak_memory::knowledge& unpinned,
+               const own_code& scope) noexcept {
   if (entries.empty()) return;
+  const after_grace waited(scope, unpinned);
   for (const retired& entry : entries) {
     if (scope.allocating() == nullptr) {
       entry.reclaim(entry);
@@ -77,7 +112,7 @@ eager_reclaimer::eager_reclaimer() {
 
 eager_reclaimer::~eager_reclaimer() {
   const own_code scope;
-  give_back(state_->take_if([](const auto&) { return true; }), scope);
+  give_back(state_->take_if([](const auto&) { return true; }), state_->unpinned, scope);
   delete state_;
 }
 
@@ -85,6 +120,15 @@ eager_reclaimer::guard eager_reclaimer::pin() {
   const own_code scope;
   const std::uint64_t number = state_->next_guard++;
   state_->reserved[number] = 0;
+  // A guard that does not happen after a retirement may still reach the entry: an epoch domain would wait for it. One
+  // that begins when the entry is being given back sees that it was detached: the domain's fence makes sure.
+  if (weak_memory* const weak = weak_of(scope)) {
+    const unsigned fiber = scope.running()->slot() - 1;
+    weak->see(fiber, state_->decided.seen);
+    for (auto& w : state_->waiting) {
+      if (!weak->happens_before(w.retirement, fiber)) w.guards.push_back(number);
+    }
+  }
   // The guard goes with its frame when a transaction is aborted.
   if (is_in_transaction(scope))
     scope.running()->transactional->on_abort(scope.running()->slot() - 1, [this, number] { unpin(number); });
@@ -98,8 +142,11 @@ void eager_reclaimer::unpin(std::uint64_t number) noexcept {
   // otherwise fall upon memory that this unpin gives back.
   drain_stores(scope);
   state_->reserved.erase(number);
+  if (const weak_memory* const weak = weak_of(scope))
+    state_->unpinned.join(weak->known(scope.running()->slot() - 1));
   for (auto& w : state_->waiting) std::erase(w.guards, number);
-  give_back(state_->take_if([](const auto& w) { return w.guards.empty(); }), scope);
+  const auto ready = state_->take_if([](const auto& w) { return w.guards.empty(); });
+  give_back(ready, weak_memory::knowledge(state_->decided), scope);
 }
 
 void eager_reclaimer::guard::reserve(std::size_t n) {
@@ -121,13 +168,16 @@ void eager_reclaimer::retire(std::uint64_t number, const retired& entry) noexcep
   std::size_t& room = s.reserved[number];
   require(room != 0, "an entry is retired without a reservation for it");
   --room;
-  s.waiting.push_back({entry, {}});
+  s.waiting.push_back({entry, {}, {}});
+  if (const weak_memory* const weak = weak_of(scope))
+    s.waiting.back().retirement = weak->now(scope.running()->slot() - 1);
   for (const auto& [pinned, unused] : s.reserved) s.waiting.back().guards.push_back(pinned);
 }
 
 void eager_reclaimer::purge(void* owner) noexcept {
   const own_code scope;
-  give_back(state_->take_if([owner](const auto& w) { return w.entry.owner == owner; }), scope);
+  const auto mine = state_->take_if([owner](const auto& w) { return w.entry.owner == owner; });
+  give_back(mine, state_->unpinned, scope);
 }
 
 std::size_t eager_reclaimer::collect() noexcept {

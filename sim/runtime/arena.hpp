@@ -30,6 +30,9 @@ inline constexpr std::uint64_t address_space_bytes = bytes + image_bytes;
 void reserve();
 
 [[nodiscard]] constexpr bool contains(std::uintptr_t address) noexcept { return address - base < bytes; }
+[[nodiscard]] constexpr bool in_stacks(std::uintptr_t address) noexcept {
+  return address - stacks < stacks_bytes;
+}
 [[nodiscard]] constexpr bool in_heap(std::uintptr_t address) noexcept { return address - heap < heap_bytes; }
 
 /// Where an address of this process lies in the simulated address space. Nothing for what is in neither

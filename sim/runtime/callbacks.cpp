@@ -26,8 +26,18 @@ inline void announce(const volatile void* address, std::size_t bytes, access_kin
     announce_slowly(*w, reinterpret_cast<std::uintptr_t>(address), bytes, kind, where);
 }
 
+constexpr std::memory_order order_of(int from_compiler) noexcept {
+  // g++ adds hints for lock elision in higher bits.
+  return static_cast<std::memory_order>(from_compiler & 0xffff);
+}
+
 template <class Word>
-Word load(const volatile Word* address, const void* where) {
+weak_memory::place place_of(const volatile Word* address) noexcept {
+  return {reinterpret_cast<std::uintptr_t>(address), sizeof(Word)};
+}
+
+template <class Word>
+Word load(const volatile Word* address, int order, const void* where) {
   world* const w = here.running;
   if (w == nullptr) return __atomic_load_n(address, __ATOMIC_SEQ_CST);
   announce_slowly(*w, reinterpret_cast<std::uintptr_t>(address), sizeof(Word), access_kind::atomic_load,
@@ -38,7 +48,10 @@ Word load(const volatile Word* address, const void* where) {
             b->find(w->slot() - 1, const_cast<const Word*>(address), sizeof(Word)))
       return static_cast<Word>(*own);
   }
-  return __atomic_load_n(address, __ATOMIC_RELAXED);
+  const Word newest = __atomic_load_n(address, __ATOMIC_RELAXED);
+  if (w->weak == nullptr) return newest;
+  const own_code scope;
+  return static_cast<Word>(w->weak->load(w->slot() - 1, place_of(address), newest, order_of(order), where));
 }
 
 template <class Word>
@@ -54,11 +67,16 @@ void store(volatile Word* address, Word value, int order, const void* where) {
                       static_cast<std::uint64_t>(value));
     b->drain(w->slot() - 1);
   }
+  if (w->weak != nullptr) {
+    const own_code scope;
+    w->weak->store(w->slot() - 1, place_of(address), __atomic_load_n(address, __ATOMIC_RELAXED), value,
+                   order_of(order), where);
+  }
   __atomic_store_n(address, value, __ATOMIC_RELAXED);
 }
 
 template <class Word, class Change>
-Word modify(volatile Word* address, const void* where, Change&& change) {
+Word modify(volatile Word* address, int order, const void* where, Change&& change) {
   world* const w = here.running;
   if (w != nullptr) {
     announce_slowly(*w, reinterpret_cast<std::uintptr_t>(address), sizeof(Word), access_kind::modify, where);
@@ -68,6 +86,10 @@ Word modify(volatile Word* address, const void* where, Change&& change) {
     }
   }
   Word before = __atomic_load_n(address, __ATOMIC_RELAXED);
+  if (w != nullptr && w->weak != nullptr) {
+    const own_code scope;
+    w->weak->modify(w->slot() - 1, place_of(address), before, change(before), order_of(order), where);
+  }
   // One operating-system thread simulates all, but outside a world there may be more.
   while (!__atomic_compare_exchange_n(address, &before, change(before), false, __ATOMIC_SEQ_CST,
                                       __ATOMIC_SEQ_CST)) {
@@ -75,10 +97,39 @@ Word modify(volatile Word* address, const void* where, Change&& change) {
   return before;
 }
 
+struct exchange_orders {
+  int success;
+  int failure;
+  bool weak;
+};
+
+/// Under weak memory: a compare-exchange that fails writes nothing.
 template <class Word>
-int exchange_if_equal(volatile Word* address, Word* expected, Word desired, const void* where) {
+bool exchange_if_equal(world& w, volatile Word* address, Word& expected, Word desired, exchange_orders orders,
+                       const void* where) {
+  const own_code scope;
+  const unsigned me = w.slot() - 1;
+  const Word now = __atomic_load_n(address, __ATOMIC_RELAXED);
+  if (now == expected && !(orders.weak && w.weak->fails_spuriously(me))) {
+    w.weak->modify(me, place_of(address), now, desired, order_of(orders.success), where);
+    __atomic_store_n(address, desired, __ATOMIC_RELAXED);
+    return true;
+  }
+  w.weak->read_newest(me, place_of(address), now, order_of(orders.failure));
+  expected = now;
+  return false;
+}
+
+template <class Word>
+int exchange_if_equal(volatile Word* address, Word* expected, Word desired, exchange_orders orders,
+                      const void* where) {
+  if (world* const w = here.running; w != nullptr && w->weak != nullptr) {
+    announce_slowly(*w, reinterpret_cast<std::uintptr_t>(address), sizeof(Word), access_kind::modify, where);
+    return exchange_if_equal(*w, address, *expected, desired, orders, where) ? 1 : 0;
+  }
   const Word wanted = *expected;
-  const Word before = modify(address, where, [&](Word now) { return now == wanted ? desired : now; });
+  const Word before =
+      modify(address, orders.success, where, [&](Word now) { return now == wanted ? desired : now; });
   if (before == wanted) return 1;
   *expected = before;
   return 0;
@@ -136,52 +187,55 @@ ESPALIER_PLAIN(8)
 ESPALIER_PLAIN(16)
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type has none
-#define ESPALIER_ATOMIC(bits, word)                                                                    \
-  extern "C" word __tsan_atomic##bits##_load(const volatile word* address, int) {                      \
-    return espalier::sim::load(address, ESPALIER_CALLER);                                              \
-  }                                                                                                    \
-  extern "C" void __tsan_atomic##bits##_store(volatile word* address, word value, int order) {         \
-    espalier::sim::store(address, value, order, ESPALIER_CALLER);                                      \
-  }                                                                                                    \
-  extern "C" word __tsan_atomic##bits##_exchange(volatile word* address, word value, int) {            \
-    return espalier::sim::modify(address, ESPALIER_CALLER, [&](word) { return value; });               \
-  }                                                                                                    \
-  extern "C" word __tsan_atomic##bits##_fetch_add(volatile word* address, word value, int) {           \
-    return espalier::sim::modify(address, ESPALIER_CALLER,                                             \
-                                 [&](word now) { return static_cast<word>(now + value); });            \
-  }                                                                                                    \
-  extern "C" word __tsan_atomic##bits##_fetch_sub(volatile word* address, word value, int) {           \
-    return espalier::sim::modify(address, ESPALIER_CALLER,                                             \
-                                 [&](word now) { return static_cast<word>(now - value); });            \
-  }                                                                                                    \
-  extern "C" word __tsan_atomic##bits##_fetch_and(volatile word* address, word value, int) {           \
-    return espalier::sim::modify(address, ESPALIER_CALLER,                                             \
-                                 [&](word now) { return static_cast<word>(now & value); });            \
-  }                                                                                                    \
-  extern "C" word __tsan_atomic##bits##_fetch_or(volatile word* address, word value, int) {            \
-    return espalier::sim::modify(address, ESPALIER_CALLER,                                             \
-                                 [&](word now) { return static_cast<word>(now | value); });            \
-  }                                                                                                    \
-  extern "C" word __tsan_atomic##bits##_fetch_xor(volatile word* address, word value, int) {           \
-    return espalier::sim::modify(address, ESPALIER_CALLER,                                             \
-                                 [&](word now) { return static_cast<word>(now ^ value); });            \
-  }                                                                                                    \
-  extern "C" word __tsan_atomic##bits##_fetch_nand(volatile word* address, word value, int) {          \
-    return espalier::sim::modify(address, ESPALIER_CALLER,                                             \
-                                 [&](word now) { return static_cast<word>(~(now & value)); });         \
-  }                                                                                                    \
-  extern "C" int __tsan_atomic##bits##_compare_exchange_strong(volatile word* address, word* expected, \
-                                                               word desired, int, int) {               \
-    return espalier::sim::exchange_if_equal(address, expected, desired, ESPALIER_CALLER);              \
-  }                                                                                                    \
-  extern "C" int __tsan_atomic##bits##_compare_exchange_weak(volatile word* address, word* expected,   \
-                                                             word desired, int, int) {                 \
-    return espalier::sim::exchange_if_equal(address, expected, desired, ESPALIER_CALLER);              \
-  }                                                                                                    \
-  extern "C" word __tsan_atomic##bits##_compare_exchange_val(volatile word* address, word expected,    \
-                                                             word desired, int, int) {                 \
-    espalier::sim::exchange_if_equal(address, &expected, desired, ESPALIER_CALLER);                    \
-    return expected;                                                                                   \
+#define ESPALIER_ATOMIC(bits, word)                                                                      \
+  extern "C" word __tsan_atomic##bits##_load(const volatile word* address, int order) {                  \
+    return espalier::sim::load(address, order, ESPALIER_CALLER);                                         \
+  }                                                                                                      \
+  extern "C" void __tsan_atomic##bits##_store(volatile word* address, word value, int order) {           \
+    espalier::sim::store(address, value, order, ESPALIER_CALLER);                                        \
+  }                                                                                                      \
+  extern "C" word __tsan_atomic##bits##_exchange(volatile word* address, word value, int order) {        \
+    return espalier::sim::modify(address, order, ESPALIER_CALLER, [&](word) { return value; });          \
+  }                                                                                                      \
+  extern "C" word __tsan_atomic##bits##_fetch_add(volatile word* address, word value, int order) {       \
+    return espalier::sim::modify(address, order, ESPALIER_CALLER,                                        \
+                                 [&](word now) { return static_cast<word>(now + value); });              \
+  }                                                                                                      \
+  extern "C" word __tsan_atomic##bits##_fetch_sub(volatile word* address, word value, int order) {       \
+    return espalier::sim::modify(address, order, ESPALIER_CALLER,                                        \
+                                 [&](word now) { return static_cast<word>(now - value); });              \
+  }                                                                                                      \
+  extern "C" word __tsan_atomic##bits##_fetch_and(volatile word* address, word value, int order) {       \
+    return espalier::sim::modify(address, order, ESPALIER_CALLER,                                        \
+                                 [&](word now) { return static_cast<word>(now & value); });              \
+  }                                                                                                      \
+  extern "C" word __tsan_atomic##bits##_fetch_or(volatile word* address, word value, int order) {        \
+    return espalier::sim::modify(address, order, ESPALIER_CALLER,                                        \
+                                 [&](word now) { return static_cast<word>(now | value); });              \
+  }                                                                                                      \
+  extern "C" word __tsan_atomic##bits##_fetch_xor(volatile word* address, word value, int order) {       \
+    return espalier::sim::modify(address, order, ESPALIER_CALLER,                                        \
+                                 [&](word now) { return static_cast<word>(now ^ value); });              \
+  }                                                                                                      \
+  extern "C" word __tsan_atomic##bits##_fetch_nand(volatile word* address, word value, int order) {      \
+    return espalier::sim::modify(address, order, ESPALIER_CALLER,                                        \
+                                 [&](word now) { return static_cast<word>(~(now & value)); });           \
+  }                                                                                                      \
+  extern "C" int __tsan_atomic##bits##_compare_exchange_strong(volatile word* address, word* expected,   \
+                                                               word desired, int success, int failure) { \
+    return espalier::sim::exchange_if_equal(address, expected, desired, {success, failure, false},       \
+                                            ESPALIER_CALLER);                                            \
+  }                                                                                                      \
+  extern "C" int __tsan_atomic##bits##_compare_exchange_weak(volatile word* address, word* expected,     \
+                                                             word desired, int success, int failure) {   \
+    return espalier::sim::exchange_if_equal(address, expected, desired, {success, failure, true},        \
+                                            ESPALIER_CALLER);                                            \
+  }                                                                                                      \
+  extern "C" word __tsan_atomic##bits##_compare_exchange_val(volatile word* address, word expected,      \
+                                                             word desired, int success, int failure) {   \
+    espalier::sim::exchange_if_equal(address, &expected, desired, {success, failure, false},             \
+                                     ESPALIER_CALLER);                                                   \
+    return expected;                                                                                     \
   }
 // NOLINTEND(bugprone-macro-parentheses)
 
@@ -240,9 +294,8 @@ int __wrap_memcmp(const void* left, const void* right, std::size_t bytes) {
 
 void __tsan_atomic_thread_fence(int order) {
   if (espalier::sim::world* const w = espalier::sim::here.running) {
-    if (order != __ATOMIC_SEQ_CST) return;  // nothing that total store order reorders
     const espalier::sim::own_code scope;
-    w->fence();
+    w->fence(espalier::sim::order_of(order));
   } else {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
   }

@@ -24,6 +24,7 @@ void unmap(const own_code& scope, std::byte* data, std::size_t bytes) {
   world& w = *scope.allocating();
   if (scope.running() != nullptr) leave_transaction(w);
   if (w.transactional != nullptr) w.transactional->forget(std::bit_cast<std::uintptr_t>(data), bytes);
+  if (w.weak != nullptr) w.weak->forget(std::bit_cast<std::uintptr_t>(data), bytes);
   w.memory->unmap(data, bytes);
 }
 
@@ -70,8 +71,7 @@ void fence_heavy() noexcept {
   const sim::own_code scope;
   if (scope.running() == nullptr) return;
   leave_transaction(*scope.running());
-  scope.running()->fence();
-  if (scope.running()->buffers != nullptr) scope.running()->buffers->drain_all();
+  scope.running()->fence_all();
 }
 
 const char* asymmetric_fence_kind() noexcept { return "membarrier"; }

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 
@@ -20,12 +21,26 @@ using espalier::sim::world;
 /// The first word of a mutex of glibc's says whether it is locked; a simulated one uses it so too.
 int& word_of(pthread_mutex_t* mutex) noexcept { return mutex->__data.__lock; }
 
+/// An atomic read-modify-write of the word.
+void set_word(const world& w, pthread_mutex_t* mutex, int to, std::memory_order order) {
+  if (w.weak != nullptr)
+    w.weak->modify(w.slot() - 1, {reinterpret_cast<std::uintptr_t>(mutex), sizeof(int)},
+                   static_cast<std::uint64_t>(word_of(mutex)), static_cast<std::uint64_t>(to), order,
+                   __builtin_return_address(0));
+  word_of(mutex) = to;
+}
+
+/// What other threads see of it: everything on the machines that order all stores.
+void order_stores(world& w) {
+  if (w.weak == nullptr) w.fence(std::memory_order_seq_cst);
+}
+
 bool take(world& w, pthread_mutex_t* mutex) {
   w.before({reinterpret_cast<std::uintptr_t>(mutex), sizeof(int), access_kind::modify,
             __builtin_return_address(0)});
-  w.fence();
+  order_stores(w);
   if (word_of(mutex) != 0) return false;
-  word_of(mutex) = 1;
+  set_word(w, mutex, 1, std::memory_order_acquire);
   return true;
 }
 
@@ -57,8 +72,8 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t* mutex) {
   leave_transaction(*w);
   w->before({reinterpret_cast<std::uintptr_t>(mutex), sizeof(int), access_kind::modify,
              __builtin_return_address(0)});
-  w->fence();
-  word_of(mutex) = 0;
+  order_stores(*w);
+  set_word(*w, mutex, 0, std::memory_order_release);
   return 0;
 }
 

@@ -16,6 +16,7 @@ namespace espalier::sim {
 void world::deallocate(void* block, const block_event& by) {
   const auto address = reinterpret_cast<std::uintptr_t>(block);
   if (transactional != nullptr) transactional->forget(address, memory->usable_bytes(block));
+  if (weak != nullptr) weak->forget(address, memory->usable_bytes(block));
   if (const char* const wrong = memory->deallocate(block, by))
     fault(wrong, memory->remembers() ? memory->find(address) : nullptr);
 }

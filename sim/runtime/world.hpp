@@ -1,10 +1,12 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "sim/memory/heap.hpp"
 #include "sim/memory/store_buffers.hpp"
+#include "sim/memory/weak_memory.hpp"
 #include "sim/runtime/access.hpp"
 
 namespace espalier::sim {
@@ -26,8 +28,10 @@ class world {
 
   /// The running fiber is about to do this. Returns when it may.
   virtual void before(const access& a) = 0;
-  /// A full fence, or what an atomic read-modify-write implies.
-  virtual void fence() = 0;
+  /// A fence of the running fiber.
+  virtual void fence(std::memory_order order) = 0;
+  /// A fence in every thread (membarrier).
+  virtual void fence_all() { fence(std::memory_order_seq_cst); }
   /// cpu_relax() or park(): the running fiber cannot go on by itself.
   virtual void wait(bool long_wait) = 0;
   /// Whether this fiber, or main, is one thread of the program; its slot, and how many there are.
@@ -43,6 +47,8 @@ class world {
   /// in a world that does not keep it.
   [[nodiscard]] virtual std::uint64_t first_step() const noexcept { return 0; }
   virtual void forget_first_step() noexcept {}
+  /// The running fiber returns from an operation whose effects every operation that begins later must see.
+  virtual void operation_ends(bool /*changed*/) {}
   /// The running fiber is about to begin a transaction, or to commit one; or it has just gone back to where an
   /// aborted one began. Before a begin the world lets the fiber's buffered stores be seen; like before(), it
   /// may let others run first. `where` is in the program.
@@ -52,6 +58,8 @@ class world {
 
   /// Null where stores are seen by all at once.
   store_buffers* buffers = nullptr;
+  /// Null where loads see the newest store.
+  weak_memory* weak = nullptr;
   sim::heap* memory = nullptr;
   /// Null on a machine without transactions.
   transactions* transactional = nullptr;

@@ -95,7 +95,6 @@ exploration::exploration(const exploration_options& options, const std::function
   memory = &heap_;
   fibers_.when_finished([this](unsigned id) { return finished(id); });
   if (options.transactions) {
-    transactional = &transactions_;
     stores_.when_visible([this](unsigned fiber, std::uintptr_t address, std::size_t bytes) {
       transactions_.on_visible(fiber, address, bytes);
     });
@@ -120,7 +119,11 @@ std::optional<run_failure> exploration::run(strategy& choose_by, const run_condi
   failure_.reset();
   fibers_.clear();
   heap_.reset(conditions.reuse_memory ? heap::policy::reuse : heap::policy::quarantine);
-  if (options_.transactions) transactions_.reset(*options_.transactions, conditions.spurious_aborts);
+  transactional = nullptr;
+  if (options_.transactions) {
+    transactions_.reset(*options_.transactions, conditions.spurious_aborts);
+    if (conditions.model != memory_model::weak) transactional = &transactions_;
+  }
   decisions_.clear();
   last_seen_.clear();
   steps_ = moments_ = 0;
@@ -145,8 +148,10 @@ std::optional<run_failure> exploration::run(strategy& choose_by, const run_condi
     });
   }
   alive_ = (agent_set{1} << count) - 1;
-  buffers = conditions.buffered_stores ? &stores_ : nullptr;
+  buffers = conditions.model == memory_model::buffered ? &stores_ : nullptr;
+  weak = conditions.model == memory_model::weak ? &weak_memory_ : nullptr;
   stores_.reset(count);
+  weak_memory_.reset(weak != nullptr ? count : 0, conditions.stale_loads);
   first_steps_.assign(count, 0);
   strategy_ = &choose_by;
   strategy_->begin(buffers != nullptr ? 2 * count : count, seed, expected_steps);
@@ -155,6 +160,7 @@ std::optional<run_failure> exploration::run(strategy& choose_by, const run_condi
     fibers_.run(choose());
   }
   buffers = nullptr;
+  weak = nullptr;
   if (!failure_) take_down(s);
   return failure_;
 }
@@ -238,7 +244,10 @@ void exploration::take_turn(const void* where, unsigned time) {
   const unsigned next = choose();
   if (next != me) fibers_.switch_to(next);
   waiting_ &= agent_set{1} << me;
-  if (first_steps_[me] == 0) first_steps_[me] = ++moments_;
+  if (first_steps_[me] == 0) {
+    first_steps_[me] = ++moments_;
+    if (weak != nullptr) weak_memory_.operation_begins(me);
+  }
   last_seen_.back() = where;
   strategy_->took(me, time);
 }
@@ -252,6 +261,9 @@ void exploration::before(const access& a) {
   const bool is_delayed = buffers != nullptr && a.kind == access_kind::atomic_store && !in_transaction(*this);
   if (transactional != nullptr && !is_delayed) transactions_.on_access(me, a);
   check(a);
+  if (weak != nullptr && !arena::in_stacks(a.address)) {
+    if (const auto race = weak_memory_.check(me, a)) fail_by_race(a, *race);
+  }
   if (buffers == nullptr || is_atomic(a.kind)) return;
   if (is_write(a.kind) ? !stores_.empty(me) : stores_.overlaps(me, a.address, a.bytes)) stores_.drain(me);
 }
@@ -277,11 +289,23 @@ void exploration::check(const access& a) {
 void exploration::step(transaction_step what, const void* where) {
   if (what == transaction_step::abort) return;
   take_turn(where, atomic_time);
-  if (what == transaction_step::begin) fence();
+  if (what == transaction_step::begin) fence(std::memory_order_seq_cst);
 }
 
-void exploration::fence() {
-  if (buffers != nullptr) stores_.drain(fibers_.current());
+void exploration::fence(std::memory_order order) {
+  // The buffers reorder nothing that weaker fences forbid.
+  if (buffers != nullptr && order == std::memory_order_seq_cst) stores_.drain(fibers_.current());
+  if (weak != nullptr) weak_memory_.fence(fibers_.current(), order);
+}
+
+void exploration::fence_all() {
+  if (buffers != nullptr) stores_.drain_all();
+  if (weak != nullptr) weak_memory_.fence_all();
+}
+
+void exploration::operation_ends(bool changed) {
+  if (buffers != nullptr && changed) stores_.drain(fibers_.current());
+  if (weak != nullptr) weak_memory_.operation_ends(fibers_.current());
 }
 
 void exploration::wait(bool) {
@@ -298,16 +322,28 @@ void exploration::wait(bool) {
 void exploration::fail(failure_kind kind, std::string what, const block_record* block) {
   if (!failure_) {
     const block_event now = event();
-    run_failure found{kind, std::move(what), fibers_.current(), steps_, {}, std::nullopt};
+    run_failure found{kind, std::move(what), fibers_.current(), steps_, {}, std::nullopt, std::nullopt};
     if (!last_seen_.empty() && last_seen_.back() != nullptr && in_program())
       found.callers.push_back(last_seen_.back());
     for (const void* caller : now.callers) {
       if (caller != nullptr) found.callers.push_back(caller);
     }
     if (block != nullptr) found.block = *block;
+    if (kind == failure_kind::data_race) found.race = raced_with_;
     failure_ = std::move(found);
   }
   if (in_program()) fibers_.leave();
+}
+
+void exploration::fail_by_race(const access& a, const weak_memory::race& with) {
+  const block_record* const block = arena::in_heap(a.address) ? heap_.find(a.address) : nullptr;
+  std::string what = "a data race: the thread " + describe_access(a);
+  if (block != nullptr)
+    what += " at offset " + std::to_string(a.address - block->address) + " of a block of " +
+            std::to_string(block->bytes) + " bytes";
+  what += ", which another " + std::string(with.wrote ? "wrote" : "read") + " without happening before it";
+  raced_with_ = with;
+  fail(failure_kind::data_race, std::move(what), block);
 }
 
 void exploration::fault(const char* what, const block_record* block) {
@@ -335,6 +371,7 @@ void exploration::crashed(int signal) {
                       fibers_.current(),
                       steps_,
                       {},
+                      std::nullopt,
                       std::nullopt};
     if (!last_seen_.empty() && last_seen_.back() != nullptr) found.callers.push_back(last_seen_.back());
     for (const void* caller : event().callers) {

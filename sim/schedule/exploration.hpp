@@ -10,6 +10,7 @@
 #include "sim/explore.hpp"
 #include "sim/memory/heap.hpp"
 #include "sim/memory/store_buffers.hpp"
+#include "sim/memory/weak_memory.hpp"
 #include "sim/runtime/fibers.hpp"
 #include "sim/runtime/world.hpp"
 #include "sim/schedule/schedule.hpp"
@@ -26,12 +27,15 @@ struct run_failure {
   std::uint64_t step;
   std::vector<const void*> callers;  // innermost first
   std::optional<block_record> block;
+  std::optional<weak_memory::race> race;
 };
 
 /// How a run treats memory: chosen run by run, and part of what must be repeated.
 struct run_conditions {
-  bool buffered_stores;
+  memory_model model;
   bool reuse_memory;
+  /// Seed of what loads see; for the weak model.
+  std::uint64_t stale_loads = 0;
   /// Seed of transactions that abort for no reason; 0 for none.
   std::uint64_t spurious_aborts = 0;
 };
@@ -54,12 +58,17 @@ class exploration final : public world {
     return transactions_.counts();
   }
   [[nodiscard]] const std::vector<std::string>& thread_names() const noexcept;
+  /// Of a run under the weak model.
+  [[nodiscard]] const std::vector<weak_memory::stale_load>& stale_loads() const noexcept {
+    return weak_memory_.stale_loads();
+  }
   /// For each segment of the decisions, where its agent was last seen; null for store buffers.
   [[nodiscard]] const std::vector<const void*>& last_seen() const noexcept { return last_seen_; }
 
   // What the program calls.
   void before(const access& a) override;
-  void fence() override;
+  void fence(std::memory_order order) override;
+  void fence_all() override;
   void wait(bool long_wait) override;
   void step(transaction_step what, const void* where) override;
   [[nodiscard]] std::uint32_t slot() const noexcept override;
@@ -73,6 +82,7 @@ class exploration final : public world {
   void forget_first_step() noexcept override {
     if (in_program()) first_steps_[fibers_.current()] = 0;
   }
+  void operation_ends(bool changed) override;
 
   void fail(failure_kind kind, std::string what, const block_record* block = nullptr);
   void retired(const void* detached);
@@ -90,12 +100,14 @@ class exploration final : public world {
   /// A step of the running fiber: from its end on the fiber does what it is about to do.
   void take_turn(const void* where, unsigned time);
   void check(const access& a);
+  void fail_by_race(const access& a, const weak_memory::race& with);
 
   const exploration_options& options_;
   const std::function<void(scene&)>& build_;
   sim::heap heap_;
   sim::fibers fibers_;
   store_buffers stores_;
+  sim::weak_memory weak_memory_;
   sim::transactions transactions_{*this};
   std::unique_ptr<scene::contents> contents_;
 
@@ -108,6 +120,7 @@ class exploration final : public world {
   agent_set alive_ = 0;
   agent_set waiting_ = 0;
   std::optional<run_failure> failure_;
+  std::optional<weak_memory::race> raced_with_;
 };
 
 }  // namespace espalier::sim

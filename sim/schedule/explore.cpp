@@ -18,20 +18,25 @@ namespace {
 
 constexpr std::uint64_t shrinking_runs = 2000;
 constexpr const char* variable = "ESPALIER_SCHEDULE";
-const std::string aborts = ",aborts:";
+constexpr std::string_view aborts = ",aborts:";
+constexpr std::string_view stale = "weak:";
 
-/// "NAME|reused,buffered|0x12.1x3"; after "buffered" also ",aborts:17", a seed, where transactions aborted for
-/// no reason.
+/// "NAME|reused,buffered|0x12.1x3"; instead of "buffered" also "sequential" or "weak:17", a seed; behind it ",aborts:17",
+/// a seed, where transactions aborted for no reason.
 struct recorded_run {
   std::string name;
   run_conditions conditions;
   schedule decisions;
 
   [[nodiscard]] std::string to_text() const {
-    return name + '|' + (conditions.reuse_memory ? "reused" : "quarantined") + ',' +
-           (conditions.buffered_stores ? "buffered" : "sequential") +
-           (conditions.spurious_aborts != 0 ? aborts + std::to_string(conditions.spurious_aborts) : "") +
-           '|' + decisions.to_text();
+    std::string text = name + '|' + (conditions.reuse_memory ? "reused" : "quarantined") + ',';
+    if (conditions.model == memory_model::weak)
+      text.append(stale).append(std::to_string(conditions.stale_loads));
+    else
+      text += conditions.model == memory_model::buffered ? "buffered" : "sequential";
+    if (conditions.spurious_aborts != 0)
+      text.append(aborts).append(std::to_string(conditions.spurious_aborts));
+    return text + '|' + decisions.to_text();
   }
 
   static recorded_run parse(std::string_view text) {
@@ -41,16 +46,23 @@ struct recorded_run {
       throw std::invalid_argument(std::string(variable) +
                                   " is NAME|quarantined,sequential|0x12.1x3, as a report prints it");
     const std::string_view how = text.substr(middle + 1, last - middle - 1);
-    std::uint64_t seed = 0;
-    if (const std::size_t at = how.find(aborts); at != std::string_view::npos) {
-      const char* const digits = how.data() + at + aborts.size();
+    const auto seed_behind = [&](std::string_view word) {
+      std::uint64_t seed = 0;
+      const std::size_t at = how.find(word);
+      if (at == std::string_view::npos) return seed;
+      const char* const digits = how.data() + at + word.size();
       if (std::from_chars(digits, how.data() + how.size(), seed).ec != std::errc{})
-        throw std::invalid_argument(std::string(variable) + ": after 'aborts:' comes a number");
-    }
-    return {
-        std::string(text.substr(0, middle)),
-        {how.find("buffered") != std::string_view::npos, how.find("reused") != std::string_view::npos, seed},
-        schedule::parse(text.substr(last + 1))};
+        throw std::invalid_argument(std::string(variable) + ": after '" + std::string(word) +
+                                    "' comes a number");
+      return seed;
+    };
+    const auto says = [&](std::string_view word) { return how.find(word) != std::string_view::npos; };
+    const memory_model model = says(stale)        ? memory_model::weak
+                               : says("buffered") ? memory_model::buffered
+                                                  : memory_model::sequential;
+    return {std::string(text.substr(0, middle)),
+            {model, says("reused"), seed_behind(stale), seed_behind(aborts)},
+            schedule::parse(text.substr(last + 1))};
   }
 };
 
@@ -71,9 +83,10 @@ class strategy_cycle {
 };
 
 run_conditions conditions_of(const exploration_options& o, std::uint64_t random_bits) {
-  return {o.stores == store_order::either ? (random_bits & 1U) != 0 : o.stores == store_order::buffered,
+  constexpr memory_model models[] = {memory_model::sequential, memory_model::buffered, memory_model::weak};
+  return {o.model == memory_model::any ? models[(random_bits >> 8U) % std::size(models)] : o.model,
           o.memory == freed_memory::either ? (random_bits & 2U) != 0 : o.memory == freed_memory::reused,
-          o.spurious_aborts && (random_bits & 4U) != 0 ? random_bits >> 48U | 1U : 0};
+          random_bits >> 32U, o.spurious_aborts && (random_bits & 4U) != 0 ? random_bits >> 48U | 1U : 0};
 }
 
 /// Takes segments away while the run still fails in the same way.
@@ -149,6 +162,29 @@ void print_event(std::ostream& out, const exploration& e, const char* what, cons
   print_stack(out, callers);
 }
 
+/// Under the weak model: which loads did not see the newest store.
+void print_stale_loads(std::ostream& out, const exploration& e) {
+  constexpr std::size_t most_printed = 12;
+  const auto& all = e.stale_loads();
+  if (all.empty()) return;
+  out << "  loads of values that were no longer the newest:\n";
+  if (all.size() > most_printed) out << "    ... " << all.size() - most_printed << " before\n";
+  const std::size_t begin = all.size() > most_printed ? all.size() - most_printed : 0;
+  std::vector<const void*> places;
+  for (std::size_t i = begin; i < all.size(); ++i) {
+    places.push_back(all[i].where);
+    places.push_back(all[i].overwritten_at);
+  }
+  const std::vector<std::string> names = describe(places);
+  for (std::size_t i = begin; i < all.size(); ++i) {
+    const weak_memory::stale_load& l = all[i];
+    const std::string* const at = &names[2 * (i - begin)];
+    out << "    " << agent_name(e, l.fiber) << " at " << at[0] << "\n      " << l.newer
+        << (l.newer == 1 ? " newer store" : " newer stores") << ", the next by "
+        << agent_name(e, l.overwritten_by) << " at " << at[1] << '\n';
+  }
+}
+
 /// Of the run that the exploration made last.
 std::string text_of(const exploration& e, const run_failure& failure, const recorded_run& recorded) {
   std::ostringstream out;
@@ -160,6 +196,11 @@ std::string text_of(const exploration& e, const run_failure& failure, const reco
     print_event(out, e, "retired", failure.block->retired);
     print_event(out, e, "freed", failure.block->freed);
   }
+  if (failure.race) {
+    out << "  the other access, by " << agent_name(e, failure.race->fiber) << '\n';
+    print_stack(out, {failure.race->where});
+  }
+  print_stale_loads(out, e);
   out << "  schedule:\n";
   constexpr std::size_t most_printed = 40;
   const auto& segments = e.decisions().segments();
@@ -208,6 +249,8 @@ std::string_view to_string(failure_kind kind) noexcept {
       return "wrong retirement";
     case failure_kind::leak:
       return "leak";
+    case failure_kind::data_race:
+      return "data race";
     case failure_kind::livelock:
       return "livelock";
     case failure_kind::exception:

@@ -255,8 +255,9 @@ void simulation::give_up_displaced() {
   transactions_.leave_if_doomed(fibers_.current());
 }
 
-void simulation::fence() {
-  if (!timed_) return;
+void simulation::fence(std::memory_order order) {
+  // Total store order, as the machines have it, reorders nothing that weaker fences forbid.
+  if (!timed_ || order != std::memory_order_seq_cst) return;
   give_way();
   const unsigned me = fibers_.current();
   spins_[me].reads_only = false;

@@ -66,7 +66,7 @@ class simulation final : public world {
 
   // What the program calls.
   void before(const access& a) override;
-  void fence() override;
+  void fence(std::memory_order order) override;
   void wait(bool long_wait) override;
   void step(transaction_step what, const void* where) override;
   [[nodiscard]] std::uint32_t slot() const noexcept override;

@@ -219,10 +219,10 @@ struct load_then_store_lock {
 };
 
 sim::exploration_report explore(const char* name, const std::function<void(scene&)>& build,
-                                sim::store_order stores = sim::store_order::either) {
+                                sim::memory_model model = sim::memory_model::any) {
   sim::exploration_options o;
   o.schedules = 4000;
-  o.stores = stores;
+  o.model = model;
   return sim::explore(name, o, build);
 }
 
@@ -232,8 +232,10 @@ void expect_found(const sim::exploration_report& report, failure_kind kind) {
 }
 
 TEST(flawed_locks, load_then_store) {
-  expect_found(explore("load_then_store", sim::mutual_exclusion<load_then_store_lock, 2, 1>),
-               failure_kind::requirement);
+  const auto scene = sim::mutual_exclusion<load_then_store_lock, 2, 1>;
+  for (const auto model : {sim::memory_model::sequential, sim::memory_model::buffered})
+    expect_found(explore("load_then_store", scene, model), failure_kind::requirement);
+  expect_found(explore("load_then_store", scene, sim::memory_model::weak), failure_kind::data_race);
 }
 
 /// Dekker's entry protocol: each says that it wants to enter, then looks whether the other does.
@@ -256,9 +258,10 @@ void dekker(scene& s) {
 
 TEST(flawed_locks, dekker_needs_a_fence) {
   const auto relaxed = dekker<std::memory_order_relaxed>;
-  EXPECT_TRUE(explore("dekker", relaxed, sim::store_order::sequential).passed());
-  expect_found(explore("dekker", relaxed, sim::store_order::buffered), failure_kind::requirement);
-  const auto fenced = explore("dekker_fenced", dekker<std::memory_order_seq_cst>, sim::store_order::buffered);
+  EXPECT_TRUE(explore("dekker", relaxed, sim::memory_model::sequential).passed());
+  expect_found(explore("dekker", relaxed, sim::memory_model::buffered), failure_kind::requirement);
+  const auto fenced =
+      explore("dekker_fenced", dekker<std::memory_order_seq_cst>, sim::memory_model::buffered);
   EXPECT_TRUE(fenced.passed()) << fenced;
 }
 

@@ -17,17 +17,18 @@ namespace {
 using namespace espalier;
 using sim::scene;
 
-sim::exploration_report explore(const char* name, double schedules, sim::store_order stores,
+sim::exploration_report explore(const char* name, double schedules, sim::memory_model model,
                                 const std::function<void(scene&)>& build) {
   sim::exploration_options o;
   o.schedules = sim::scaled_schedules(schedules);
-  o.stores = stores;
+  o.model = model;
   return sim::explore(name, o, build);
 }
 
 void expect_kept(const char* name, double schedules, const std::function<void(scene&)>& build) {
-  for (const auto stores : {sim::store_order::sequential, sim::store_order::buffered}) {
-    const auto report = explore(name, schedules, stores, build);
+  for (const auto model :
+       {sim::memory_model::sequential, sim::memory_model::buffered, sim::memory_model::weak}) {
+    const auto report = explore(name, schedules, model, build);
     EXPECT_TRUE(report.passed()) << report;
   }
 }

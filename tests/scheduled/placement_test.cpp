@@ -26,10 +26,11 @@ constexpr std::size_t block_bytes = 32;
 constexpr block node_request{block_bytes, alignof(std::uint64_t), memory_role::node};
 
 void expect_kept(const char* name, double schedules, const std::function<void(scene&)>& build) {
-  for (const auto stores : {sim::store_order::sequential, sim::store_order::buffered}) {
+  for (const auto model :
+       {sim::memory_model::sequential, sim::memory_model::buffered, sim::memory_model::weak}) {
     sim::exploration_options o;
     o.schedules = sim::scaled_schedules(schedules);
-    o.stores = stores;
+    o.model = model;
     o.step_budget = 200'000;  // hundreds of blocks, each recorded
     const auto report = sim::explore(name, o, build);
     EXPECT_TRUE(report.passed()) << report;

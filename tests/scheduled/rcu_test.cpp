@@ -13,10 +13,11 @@ namespace {
 using namespace espalier;
 
 void expect_kept(const char* name, const std::function<void(sim::scene&)>& build) {
-  for (const auto stores : {sim::store_order::sequential, sim::store_order::buffered}) {
+  for (const auto model :
+       {sim::memory_model::sequential, sim::memory_model::buffered, sim::memory_model::weak}) {
     sim::exploration_options o;
     o.schedules = sim::scaled_schedules(5000);
-    o.stores = stores;
+    o.model = model;
     const auto report = sim::explore(name, o, build);
     EXPECT_TRUE(report.passed()) << report;
   }

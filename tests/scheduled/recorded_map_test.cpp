@@ -33,17 +33,18 @@ void updates(scene& s) {
 }
 
 TEST(recorded_map, recording_adds_no_step) {
-  for (const sim::store_order stores : {sim::store_order::sequential, sim::store_order::buffered}) {
+  for (const sim::memory_model model :
+       {sim::memory_model::sequential, sim::memory_model::buffered, sim::memory_model::weak}) {
     sim::exploration_options o;
     o.schedules = 20;
     o.strategies = {"round-robin"};
-    o.stores = stores;
+    o.model = model;
     const auto plain = sim::explore("plain", o, updates<plain_map>);
     const auto recorded = sim::explore("recorded", o, updates<recorded_map>);
     EXPECT_TRUE(plain.passed()) << plain;
     EXPECT_TRUE(recorded.passed()) << recorded;
     // With buffers a change is followed by a fence, which leaves less to flush.
-    if (stores == sim::store_order::sequential) {
+    if (model == sim::memory_model::sequential) {
       EXPECT_EQ(plain.steps, recorded.steps);
     }
   }

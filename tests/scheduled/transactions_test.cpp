@@ -41,6 +41,8 @@ sim::exploration_options schedules(std::uint64_t n, bool spurious_aborts = true)
   sim::exploration_options options;
   options.schedules = n;
   options.spurious_aborts = spurious_aborts;
+  // Under the weak model there are no transactions.
+  options.model = sim::memory_model::buffered;
   return options;
 }
 
@@ -598,7 +600,7 @@ TEST(transactions, conflicts_are_attributed_to_records) {
 
 TEST(transactions, begin_lets_buffered_stores_be_seen) {
   auto options = schedules(3000, false);
-  options.stores = sim::store_order::buffered;
+  options.model = sim::memory_model::buffered;
   const auto report = sim::explore("begin drains", options, [](sim::scene& s) {
     struct flags {
       alignas(64) std::atomic<int> of[2];
@@ -619,7 +621,7 @@ TEST(transactions, begin_lets_buffered_stores_be_seen) {
 
 TEST(transactions, stores_inside_are_seen_with_the_commit) {
   auto options = schedules(3000, false);
-  options.stores = sim::store_order::buffered;
+  options.model = sim::memory_model::buffered;
   const auto report = sim::explore("commit", options, [](sim::scene& s) {
     struct words {
       alignas(64) std::atomic<int> x{0};

@@ -79,6 +79,8 @@ espalier::sim::exploration_report explore_with(const char* strategy, std::uint64
   options.schedules = schedules;
   options.seed = seed;
   options.strategies = {strategy};
+  // It is there under any.
+  options.model = espalier::sim::memory_model::sequential;
   return espalier::sim::explore("treiber", options, rounds);
 }
 
@@ -91,7 +93,7 @@ TEST(treiber, aba_is_found_by_random_schedules) {
 
 TEST(treiber, aba_is_found_by_pct) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    const auto report = explore_with("pct:3", 2000, seed);
+    const auto report = explore_with("pct:3", 4000, seed);
     EXPECT_FALSE(report.passed()) << "seed " << seed;
   }
 }

@@ -1,0 +1,191 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/runtime/access.hpp"
+
+// What C++ lets a load of an atomic see. On x86 a load sees the newest store, but for the thread's own buffer; the
+// language, ARM and POWER promise less. Here a load may return any value that coherence and happens-before do not
+// exclude, so that an ordering which is weaker than an algorithm needs is found on any machine.
+//
+// The model is the operational form of release/acquire with fences (Kang, Hur, Lahav, Vafeiadis and Dreyer, "A Promising
+// Semantics for Relaxed-Memory Concurrency", POPL 2017, without promises); CDSChecker (OOPSLA 2013) and Relacy explore
+// programs in the same way. Each location keeps the history of its stores. A thread's knowledge is a vector clock: how
+// many steps of each thread it knows of. A store carries the knowledge that its reader acquires. A load may return any
+// store that is not older than
+//   - a store, or a value read, that the thread knows of at this location (coherence);
+//   - the last seq_cst store to it, for seq_cst loads, and for loads behind a seq_cst fence.
+// A read-modify-write reads the newest store, as the language says, and a failed compare-exchange does too, which the
+// language does not say.
+//
+// Knowledge has two parts. `hb` is happens-before. `seen` is what coherence forbids to unsee; fences without a
+// synchronising read, and operations that end before others begin (operation_ends()), add to that alone.
+//
+// Two accesses to the same byte, one of which writes and one of which is plain, are a data race unless one happens before
+// the other: undefined behaviour, and the usual sign of a pointer that was published with too weak an order. Plain
+// accesses themselves always go to memory, which holds the newest values: without a race there is nothing else to see.
+//
+// Left out: stores that take effect before an older store to the same place or before a load that precedes them in their
+// thread (load buffering); dependencies (consume is acquire); accesses to a thread's own stack in the search for races.
+
+namespace espalier::sim {
+
+class weak_memory {
+ public:
+  static constexpr unsigned most_fibers = 32;
+
+  /// Bytes of an atomic object.
+  struct place {
+    std::uintptr_t address;
+    unsigned bytes;
+  };
+
+  /// A step of a fiber, and how it got there.
+  struct event {
+    unsigned fiber;
+    std::uint32_t clock;
+  };
+
+  /// A load that did not return the newest value.
+  struct stale_load {
+    unsigned fiber;
+    const void* where;
+    std::size_t newer;           ///< stores to this place that it did not see
+    unsigned overwritten_by;     ///< the fiber of the store next to the one that it saw
+    const void* overwritten_at;  ///< where that is
+  };
+
+  /// The earlier of two accesses that race.
+  struct race {
+    unsigned fiber;
+    bool wrote;
+    const void* where;
+  };
+
+  /// Forgets everything. The seed chooses what loads return: which of them may be stale depends on the seed, the fiber and
+  /// the number of its loads before, not on the schedule.
+  void reset(unsigned fibers, std::uint64_t seed);
+
+  // What the running fiber does to an atomic. `newest` and `old` are what memory holds.
+
+  [[nodiscard]] std::uint64_t load(unsigned fiber, place at, std::uint64_t newest, std::memory_order order,
+                                   const void* where);
+  void store(unsigned fiber, place at, std::uint64_t old, std::uint64_t value, std::memory_order order,
+             const void* where);
+  void modify(unsigned fiber, place at, std::uint64_t old, std::uint64_t value, std::memory_order order,
+              const void* where);
+  /// A compare-exchange that fails.
+  void read_newest(unsigned fiber, place at, std::uint64_t newest, std::memory_order order);
+  /// Whether a weak compare-exchange fails for no reason.
+  [[nodiscard]] bool fails_spuriously(unsigned fiber);
+
+  void fence(unsigned fiber, std::memory_order order);
+  /// Every fiber passes a seq_cst fence.
+  void fence_all();
+
+  /// Any access to what is not a stack: null where nothing races with it. Plain writes end the histories of atomics there.
+  [[nodiscard]] std::optional<race> check(unsigned fiber, const access& a);
+  /// A block that begins or ends: nothing is known of these bytes.
+  void forget(std::uintptr_t address, std::size_t bytes);
+
+  // For what the simulator itself does in the place of synchronising code.
+
+  /// Of the fiber's last step.
+  [[nodiscard]] event now(unsigned fiber) const noexcept;
+  [[nodiscard]] bool happens_before(const event& earlier, unsigned fiber) const noexcept;
+  /// What the fiber knows, for others to acquire.
+  struct clocks {
+    std::array<std::uint32_t, most_fibers> of{};
+    void join(const clocks& other, unsigned fibers) noexcept;
+  };
+  struct knowledge {
+    clocks hb;
+    clocks seen;
+    void join(const knowledge& other, unsigned fibers = most_fibers) noexcept {
+      hb.join(other.hb, fibers);
+      seen.join(other.seen, fibers);
+    }
+  };
+  [[nodiscard]] const knowledge& known(unsigned fiber) const noexcept { return threads_[fiber].now; }
+  void acquire(unsigned fiber, const knowledge& what) noexcept;
+  void see(unsigned fiber, const clocks& what) noexcept { threads_[fiber].now.seen.join(what, fibers_); }
+  /// Back to less, after acquire(): its own steps stay.
+  void set_known(unsigned fiber, const knowledge& what) noexcept;
+
+  /// Every operation that begins later sees what this fiber has seen so far. It does not happen after it: clients need not
+  /// synchronise.
+  void operation_ends(unsigned fiber);
+  void operation_begins(unsigned fiber);
+
+  [[nodiscard]] const std::vector<stale_load>& stale_loads() const noexcept { return stale_; }
+
+ private:
+  static constexpr unsigned nobody = ~0U;
+
+  struct message {
+    std::uint64_t value;
+    knowledge released;
+    unsigned fiber;
+    const void* where;
+    std::uint64_t sc_number;  // of a seq_cst store, from 1
+  };
+  /// From this step of the fiber on nothing older than that message.
+  struct mark {
+    std::uint32_t clock;
+    std::size_t message;
+  };
+  struct location {
+    place at;
+    std::vector<message> messages;
+    std::vector<std::vector<mark>> marks;  // by fiber
+    std::size_t last_sc = 0;
+  };
+  /// An access that later ones may race with.
+  struct footprint {
+    unsigned fiber;
+    std::uint32_t clock;
+    std::uint8_t mask;  // bytes of the granule
+    bool write;
+    bool atomic;
+    const void* where;
+  };
+  struct granule {
+    std::vector<location> locations;
+    std::vector<footprint> footprints;
+  };
+  struct thread {
+    knowledge now;
+    knowledge acquirable;  // by relaxed loads, for an acquire fence
+    knowledge fenced;      // at the last release fence
+    std::uint64_t sc_seen = 0;
+    std::uint64_t loads = 0;
+  };
+
+  void step(unsigned fiber) noexcept;
+  location* find(place at, std::uint64_t newest);
+  location& find_or_begin(place at, std::uint64_t newest);
+  [[nodiscard]] std::size_t oldest_allowed(const location& l, unsigned fiber, bool sc) const;
+  void note(location& l, unsigned fiber, std::size_t number);
+  void receive(unsigned fiber, const message& m, std::memory_order order) noexcept;
+  void append(location& l, unsigned fiber, std::uint64_t value, std::memory_order order, const void* where,
+              const knowledge* also);
+  [[nodiscard]] std::uint64_t random(unsigned fiber) noexcept;
+
+  std::uint64_t seed_ = 0;
+  std::uint64_t stale_in_256_ = 0;
+  unsigned fibers_ = 0;
+  std::vector<thread> threads_;
+  clocks sc_;  // what the seq_cst fences so far have seen
+  std::uint64_t sc_number_ = 0;
+  clocks ended_;                                          // what ended operations have seen
+  std::unordered_map<std::uintptr_t, granule> granules_;  // by address / 8; looked up, never iterated
+  std::vector<stale_load> stale_;
+};
+
+}  // namespace espalier::sim
