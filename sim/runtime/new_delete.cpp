@@ -55,7 +55,10 @@ void deallocate(void* memory) noexcept {
   if (scope.running() != nullptr && in_transaction(*w))
     return w->transactional->free_at_commit(w->slot() - 1, memory, w->event());
   // Whoever is given the block next has seen what this thread wrote there: allocators synchronise.
-  if (scope.running() != nullptr && w->buffers != nullptr) w->buffers->drain(w->slot() - 1);
+  if (scope.running() != nullptr) {
+    if (w->buffers != nullptr) w->buffers->drain(w->slot() - 1);
+    w->before_free(memory);
+  }
   w->deallocate(memory, w->event());
 }
 

@@ -37,6 +37,8 @@ class world {
   /// Whether this fiber, or main, is one thread of the program; its slot, and how many there are.
   [[nodiscard]] virtual std::uint32_t slot() const noexcept = 0;
   [[nodiscard]] virtual std::uint32_t slots() const noexcept = 0;
+  /// The running fiber is about to free a block of `memory`: as a write to all of it.
+  virtual void before_free(const void* /*block*/) {}
   /// The heap has refused something, or the program itself found a fault: does not return from a fiber.
   virtual void fault(const char* what, const block_record* block) = 0;
   /// An event for a block's history.

@@ -262,7 +262,7 @@ void exploration::before(const access& a) {
   if (transactional != nullptr && !is_delayed) transactions_.on_access(me, a);
   check(a);
   if (weak != nullptr && !arena::in_stacks(a.address)) {
-    if (const auto race = weak_memory_.check(me, a)) fail_by_race(a, *race);
+    if (const auto race = weak_memory_.check(me, a)) fail_by_race(describe_access(a), a.address, *race);
   }
   if (buffers == nullptr || is_atomic(a.kind)) return;
   if (is_write(a.kind) ? !stores_.empty(me) : stores_.overlaps(me, a.address, a.bytes)) stores_.drain(me);
@@ -335,11 +335,20 @@ void exploration::fail(failure_kind kind, std::string what, const block_record* 
   if (in_program()) fibers_.leave();
 }
 
-void exploration::fail_by_race(const access& a, const weak_memory::race& with) {
-  const block_record* const block = arena::in_heap(a.address) ? heap_.find(a.address) : nullptr;
-  std::string what = "a data race: the thread " + describe_access(a);
+void exploration::before_free(const void* freed) {
+  if (weak == nullptr) return;
+  const auto address = reinterpret_cast<std::uintptr_t>(freed);
+  const block_record* const block = heap_.find(address);
+  if (block == nullptr || block->state == block_state::freed) return;
+  const access all{address, static_cast<std::uint32_t>(block->bytes), access_kind::write, nullptr};
+  if (const auto race = weak_memory_.check(fibers_.current(), all)) fail_by_race("frees", address, *race);
+}
+
+void exploration::fail_by_race(std::string_view verb, std::uintptr_t address, const weak_memory::race& with) {
+  const block_record* const block = arena::in_heap(address) ? heap_.find(address) : nullptr;
+  std::string what = "a data race: the thread " + std::string(verb);
   if (block != nullptr)
-    what += " at offset " + std::to_string(a.address - block->address) + " of a block of " +
+    what += " at offset " + std::to_string(address - block->address) + " of a block of " +
             std::to_string(block->bytes) + " bytes";
   what += ", which another " + std::string(with.wrote ? "wrote" : "read") + " without happening before it";
   raced_with_ = with;

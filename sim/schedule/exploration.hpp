@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/explore.hpp"
@@ -83,6 +84,7 @@ class exploration final : public world {
     if (in_program()) first_steps_[fibers_.current()] = 0;
   }
   void operation_ends(bool changed) override;
+  void before_free(const void* block) override;
 
   void fail(failure_kind kind, std::string what, const block_record* block = nullptr);
   void retired(const void* detached);
@@ -100,7 +102,7 @@ class exploration final : public world {
   /// A step of the running fiber: from its end on the fiber does what it is about to do.
   void take_turn(const void* where, unsigned time);
   void check(const access& a);
-  void fail_by_race(const access& a, const weak_memory::race& with);
+  void fail_by_race(std::string_view verb, std::uintptr_t address, const weak_memory::race& with);
 
   const exploration_options& options_;
   const std::function<void(scene&)>& build_;

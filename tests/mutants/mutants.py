@@ -52,6 +52,7 @@ KINDS = {
     "bad_free": "wrong free",
     "bad_retire": "wrong retirement",
     "leak": "leak",
+    "data_race": "data race",
     "livelock": "livelock",
     "exception": "exception",
     "signal": "crash",

@@ -276,6 +276,27 @@ TEST(weak_memory, plain_accesses_race_unless_a_lock_orders_them) {
   expect_allowed("unlocked", two_writers(false), failure_kind::data_race);
 }
 
+/// A reader tells that it is done; then the block is freed.
+template <order Store, order Load>
+void last_use(scene& s) {
+  auto& done = s.make<std::atomic<bool>>(false);
+  auto& block = s.make<std::atomic<int*>>(new int(7));
+  s.thread("reader", [&done, &block] {
+    sim::require(*block.load(relaxed) == 7, "it is there");
+    done.store(true, Store);
+  });
+  s.thread("owner", [&done, &block] {
+    while (!done.load(Load)) sim::wait_for_others();
+    delete block.load(relaxed);
+  });
+}
+
+TEST(weak_memory, a_block_is_freed_after_its_last_use) {
+  expect_forbidden("release, acquire", last_use<release, acquire>);
+  expect_allowed("relaxed, acquire", last_use<relaxed, acquire>, failure_kind::data_race);
+  expect_allowed("release, relaxed", last_use<release, relaxed>, failure_kind::data_race);
+}
+
 TEST(weak_memory, neighbours_in_a_word_do_not_race) {
   expect_forbidden("neighbours", [](scene& s) {
     struct pair {

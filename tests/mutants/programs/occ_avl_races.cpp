@@ -35,6 +35,17 @@ void revival_beside_finds(sim::scene& s) {
   });
 }
 
+/// The same by two threads: a find that began before the erase may see the value of the next life.
+void revival_by_another_beside_finds(sim::scene& s) {
+  auto& map = map_with(s, {50, 20, 80});
+  s.thread("erases", [&] { map.erase(50); });
+  s.thread("inserts", [&] { map.insert(50, 1); });
+  s.thread("finds", [&] {
+    map.find(50);
+    map.find(50);
+  });
+}
+
 /// Without 50 and 70, the node of 50 moves down below 40 and is left with one child; the subtree is lower than
 /// before, which the node of 100 must learn though the node of 50 is to stay.
 void revival_after_a_rotation(sim::scene& s) {
@@ -51,6 +62,7 @@ void revival_after_a_rotation(sim::scene& s) {
 round_result explore_all(const round_options& options) {
   scenes all(options);
   all.run("revival beside finds", revival_beside_finds);
+  all.run("revival by another beside finds", revival_by_another_beside_finds);
   all.run("revival after a rotation", revival_after_a_rotation);
   return std::move(all).result();
 }
