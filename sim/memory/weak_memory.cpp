@@ -8,6 +8,8 @@ namespace espalier::sim {
 namespace {
 
 constexpr std::uintptr_t granule_bytes = 8;
+// Of an access of more than two of these: its beginning and its end stand for the rest.
+constexpr std::size_t end_bytes = 512;
 
 constexpr bool acquires(std::memory_order order) noexcept {
   return order != std::memory_order_relaxed && order != std::memory_order_release;
@@ -207,14 +209,21 @@ void weak_memory::fence_all() {
 
 std::optional<weak_memory::race> weak_memory::check(unsigned fiber, const access& a) {
   step(fiber);
+  if (a.bytes <= 2 * end_bytes) return check_part(fiber, a, a.address, a.bytes);
+  const auto found = check_part(fiber, a, a.address, end_bytes);
+  return found ? found : check_part(fiber, a, a.address + a.bytes - end_bytes, end_bytes);
+}
+
+std::optional<weak_memory::race> weak_memory::check_part(unsigned fiber, const access& a,
+                                                         std::uintptr_t begin, std::size_t bytes) {
   const bool write = is_write(a.kind);
   const bool atomic = is_atomic(a.kind);
   const clocks& known = threads_[fiber].now.hb;
   std::optional<race> found;
-  for_each_granule(a.address, a.bytes, [&](std::uintptr_t number, std::uint8_t mask) {
+  for_each_granule(begin, bytes, [&](std::uintptr_t number, std::uint8_t mask) {
     granule& g = granules_[number];
     if (write && !atomic)
-      std::erase_if(g.locations, [&](const location& l) { return overlap(l.at, a.address, a.bytes); });
+      std::erase_if(g.locations, [&](const location& l) { return overlap(l.at, begin, bytes); });
     std::erase_if(g.footprints, [&](const footprint& f) {
       const bool before = f.clock <= known.of[f.fiber];
       if (!before && (f.mask & mask) != 0 && (f.write || write) && !(f.atomic && atomic) && !found)

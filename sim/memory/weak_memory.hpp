@@ -90,6 +90,7 @@ class weak_memory {
   void fence_all();
 
   /// Any access to what is not a stack: null where nothing races with it. Plain writes end the histories of atomics there.
+  /// O(bytes), up to a KiB; of longer accesses both ends are looked at.
   [[nodiscard]] std::optional<race> check(unsigned fiber, const access& a);
   /// A block that begins or ends: nothing is known of these bytes.
   void forget(std::uintptr_t address, std::size_t bytes);
@@ -167,6 +168,7 @@ class weak_memory {
     std::uint64_t loads = 0;
   };
 
+  std::optional<race> check_part(unsigned fiber, const access& a, std::uintptr_t begin, std::size_t bytes);
   void step(unsigned fiber) noexcept;
   location* find(place at, std::uint64_t newest);
   location& find_or_begin(place at, std::uint64_t newest);

@@ -16,7 +16,9 @@
 namespace espalier::sim {
 namespace {
 
+// Whichever comes first: long runs are worth less shrinking than they would take.
 constexpr std::uint64_t shrinking_runs = 2000;
+constexpr std::uint64_t shrinking_steps = 1'000'000;
 constexpr const char* variable = "ESPALIER_SCHEDULE";
 constexpr std::string_view aborts = ",aborts:";
 constexpr std::string_view stale = "weak:";
@@ -92,20 +94,23 @@ run_conditions conditions_of(const exploration_options& o, std::uint64_t random_
 /// Takes segments away while the run still fails in the same way.
 schedule shrink(exploration& e, const run_conditions& conditions, failure_kind kind, schedule best) {
   std::uint64_t runs = 0;
+  std::uint64_t steps = 0;
+  const auto goes_on = [&] { return runs < shrinking_runs && steps < shrinking_steps; };
   const auto attempt = [&](schedule candidate) {
     ++runs;
     candidate.normalise();
     const auto by = replay_strategy(candidate);
     const auto failure = e.run(*by, conditions, 0, 0);
+    steps += e.steps();
     if (!failure || failure->kind != kind) return false;
     if (e.decisions().segments().size() >= best.segments().size()) return false;
     best = e.decisions();
     return true;
   };
   bool shorter = true;
-  while (shorter && runs < shrinking_runs) {
+  while (shorter && goes_on()) {
     shorter = false;
-    for (std::size_t i = best.segments().size(); i-- > 0 && runs < shrinking_runs;) {
+    for (std::size_t i = best.segments().size(); i-- > 0 && goes_on();) {
       if (i >= best.segments().size()) continue;
       schedule without = best;
       without.segments().erase(without.segments().begin() + static_cast<std::ptrdiff_t>(i));

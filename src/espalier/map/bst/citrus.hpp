@@ -170,7 +170,8 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   };
 
   static_assert(edge::is_always_lock_free && std::atomic<tag_type>::is_always_lock_free);
-  static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(value_word) != 8 ||
+  // std::mutex has 40 bytes on x86-64, 48 on ARM64.
+  static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(value_word) != 8 || sizeof(std_mutex) != 40 ||
                 (sizeof(published_fields) == 88 && offsetof(published_fields, child) == 16 &&
                  offsetof(published_fields, lock) == 32 && offsetof(published_fields, tag) == 76));
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(value_word) != 8 ||
