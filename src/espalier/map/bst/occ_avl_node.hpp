@@ -306,7 +306,7 @@ class occ_avl_node {
  private:
   static_assert(edge::is_always_lock_free && std::atomic<version>::is_always_lock_free);
   static constexpr bool words = sizeof(Key) == 8 && alignof(Key) == 8 && sizeof(std::atomic<Word>) == 8 &&
-                                sizeof(lock_type) == (scattered ? sizeof(std_mutex) : 4);
+                                sizeof(lock_type) == (scattered ? 40 : 4);  // 48 on ARM64
   static_assert(!words || !split ||
                 (sizeof(front_fields) == 32 && sizeof(rest_fields) == 24 && sizeof(node) == 32));
   static_assert(!words || !compact ||
