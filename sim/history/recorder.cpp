@@ -1,9 +1,11 @@
 #include "sim/history/recorder.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/explore.hpp"
@@ -24,6 +26,25 @@ struct recorder::state {
 
   std::vector<map_entry> initial;
   std::vector<std::unique_ptr<thread>> threads;  // by slot; 0 is main
+  // Under the weak model: the calls that store a value, by the value.
+  std::unordered_map<std::uint64_t, std::vector<weak_memory::event>> stored;
+
+  void stores(const own_code& scope, std::uint64_t value) {
+    if (scope.running() == nullptr || scope.running()->weak == nullptr) return;
+    stored[value].push_back(scope.running()->weak->now(scope.running()->slot() - 1));
+  }
+  /// Where several calls store the same value, one of them is enough.
+  [[nodiscard]] bool may_return(const own_code& scope, std::uint64_t value) const {
+    if (scope.running() == nullptr || scope.running()->weak == nullptr) return true;
+    const auto calls = stored.find(value);
+    if (calls == stored.end()) return true;
+    const unsigned fiber = scope.running()->slot() - 1;
+    const auto happened = [&](const weak_memory::event& call) {
+      return scope.running()->weak->happens_before(call, fiber);
+    };
+    return std::any_of(calls->second.begin(), calls->second.end(), happened) ||
+           std::any_of(initial.begin(), initial.end(), [&](const map_entry& e) { return e.value == value; });
+  }
 
   thread& of(const world& w) {
     const std::uint32_t slot = w.slot();
@@ -39,6 +60,9 @@ world& world_of(const own_code& scope) {
   if (scope.allocating() == nullptr) throw std::logic_error("a recorder works inside a scene only");
   return *scope.allocating();
 }
+
+constexpr const char* unordered_value =
+    "a value is returned, and what its writer did before it stored the value need not be visible";
 
 /// The operation that began last has returned.
 template <class Thread>
@@ -72,6 +96,8 @@ void recorder::begin(operation_kind kind, std::uint64_t key, std::uint64_t value
   t.key = key;
   t.value = value;
   t.visited.clear();
+  if (kind == operation_kind::insert || kind == operation_kind::insert_or_assign)
+    state_->stores(scope, value);
   w.forget_first_step();
 }
 
@@ -93,11 +119,13 @@ void recorder::end_find(const std::uint64_t* found) {
   if (scope.running() != nullptr) w.operation_ends(false);
   open(w, t);
   t.lane.end_find(found != nullptr ? std::optional(*found) : std::nullopt, w.moment());
+  if (found != nullptr) require(state_->may_return(scope, *found), unordered_value);
 }
 
 void recorder::visit(std::uint64_t key, std::uint64_t value) {
   const own_code scope;
   state_->of(world_of(scope)).visited.push_back({key, value});
+  require(state_->may_return(scope, value), unordered_value);
 }
 
 void recorder::end_scan(bool reached_end) {

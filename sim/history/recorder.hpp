@@ -15,6 +15,9 @@ namespace espalier::sim {
 /// overlap only where the run made them. An operation that has changed the map returns when its stores are
 /// seen by all: whoever learns of its return from the thread itself learns it through a later store.
 ///
+/// Under the weak memory model a find or a scan that returns a value also happens after the call that stored it: values
+/// may be pointers to what their writers have prepared.
+///
 /// Only inside a scene. Throws std::logic_error elsewhere.
 class recorder {
  public:
