@@ -41,6 +41,13 @@ void watch_forks() noexcept {
   now.store(done ? state::registered : state::unknown_to_fork, std::memory_order_relaxed);
 }
 
+namespace {
+
+/// As early as can be: handlers that a program registers later lock before ours and run in the child behind it.
+[[maybe_unused]] const bool from_the_start = (watch_forks(), true);
+
+}  // namespace
+
 void fork_link::join(void* object, recover_function recover) noexcept {
   watch_forks();
   const std::lock_guard hold(fork_registry::lock);

@@ -12,6 +12,10 @@
 // Only the registry's lock is taken for a fork: a process forks while its other threads do whatever they do, the
 // forking thread may hold guards, and no thread waits for a map's locks. The price is that data under a lock which a
 // lost thread held may be half written. Each object knows where such data is, and leaves it behind.
+//
+// The registry's lock is taken before the locks of handlers that were registered with pthread_atfork earlier: before
+// main, in libraries. A thread that holds one of these creates no map. In the child the repair takes O(objects times
+// slots in use), and writes only where there is something to repair.
 
 namespace espalier::hw {
 
@@ -61,7 +65,8 @@ class fork_link {
   fork_link* after_ = nullptr;
 };
 
-/// Has fork() call the registry, from the first call on. Only in this layer.
+/// Has fork() call the registry, from the first call on: that of this library's static initialisation, or of what
+/// comes before it. Only in this layer.
 void watch_forks() noexcept;
 
 }  // namespace espalier::hw

@@ -41,7 +41,7 @@
 //
 // None of this holds for children that run no handlers of fork() (vfork, clone, _Fork), for a fork in a signal handler
 // that has interrupted the library, or in code that it calls under its locks: a destructor of a value, a visitor of
-// blocks. Handlers that were registered with pthread_atfork before the library's first use run in the child before
+// blocks. Handlers that were registered with pthread_atfork before the library was initialised run in the child before
 // the repair, and may not use it.
 
 namespace espalier {

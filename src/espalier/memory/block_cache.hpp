@@ -100,8 +100,9 @@ class block_cache {
     const bool torn = lock_.is_locked();
     caches_.for_each([&](std::uint32_t slot, cache& c) {
       if (!survivor.lost(slot)) return;
-      c.free = nullptr;
-      c.free_count = 0;
+      // Not even a word is written, hence no page copied, where there is nothing.
+      if (c.free != nullptr) c.free = nullptr;
+      if (c.free_count != 0) c.free_count = 0;
       if (!torn) return;
       abandoned(std::as_const(c.run));
       std::destroy_at(&c.run);

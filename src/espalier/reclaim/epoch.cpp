@@ -52,10 +52,8 @@ epoch_domain::record::~record() {
 }
 
 void epoch_domain::record::recover_in_child(bool lost) noexcept {
-  if (lost) {
-    announced.store(0, std::memory_order_relaxed);
-    depth = 0;
-  }
+  if (lost && depth != 0) depth = 0;
+  if (lost && announced.load(std::memory_order_relaxed) != 0) announced.store(0, std::memory_order_relaxed);
   if (!lock.is_locked()) return;
   // A lost thread was in these bags: of each entry it is unknown whether it has been given back.
   sealed_first = nullptr;
