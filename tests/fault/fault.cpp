@@ -251,7 +251,7 @@ ESPALIER_CHECK(fault, memory_comes_back_where_there_is_none) {
     all.emplace_back([&, t] {
       static_cast<void>(hw::thread_slot());
       arrived.fetch_add(1);
-      while (turn.load() != 2 * t) std::this_thread::yield();
+      for (int now = turn; now != 2 * t; now = turn) turn.wait(now);
       {
         failure_plan plan{.nth = 1, .and_later = true};
         const armed now(plan);
@@ -262,6 +262,7 @@ ESPALIER_CHECK(fault, memory_comes_back_where_there_is_none) {
         }
       }
       turn.fetch_add(1);
+      turn.notify_all();
       leave.wait(false);  // with its slot
     });
   }
@@ -274,7 +275,8 @@ ESPALIER_CHECK(fault, memory_comes_back_where_there_is_none) {
       }
     }
     turn = 2 * t;
-    while (turn.load() != 2 * t + 1) std::this_thread::yield();
+    turn.notify_all();
+    for (int now = turn; now != 2 * t + 1; now = turn) turn.wait(now);
     for (key k = 0; k < keys; ++k) map->plain().erase(k);
   }
   leave = true;
