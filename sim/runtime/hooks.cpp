@@ -9,6 +9,7 @@
 
 #include "espalier/hw/affinity.hpp"
 #include "espalier/hw/asymmetric_fence.hpp"
+#include "espalier/hw/fork_recovery.hpp"
 #include "espalier/hw/pages.hpp"
 #include "espalier/hw/pause.hpp"
 #include "espalier/hw/thread_slot.hpp"
@@ -52,12 +53,18 @@ std::uint32_t thread_slot() {
   return scope.allocating() != nullptr ? scope.allocating()->slot() : 0;
 }
 
+std::uint32_t try_thread_slot() noexcept { return thread_slot(); }
+
 std::uint32_t thread_slots_used() noexcept {
   const sim::own_code scope;
   return scope.allocating() != nullptr ? scope.allocating()->slots() : 1;
 }
 
 std::int32_t thread_slot_owner(std::uint32_t slot) noexcept { return static_cast<std::int32_t>(slot) + 1; }
+
+// Simulated programs do not fork; a run that fails leaves its objects undestroyed.
+void fork_link::join(void*, recover_function) noexcept {}
+void fork_link::leave() noexcept {}
 
 // A fiber runs on no processor of the host.
 std::optional<unsigned> current_cpu() noexcept { return std::nullopt; }

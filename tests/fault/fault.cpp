@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <new>
 #include <thread>
+#include <vector>
 
+#include "espalier/hw/thread_slot.hpp"
 #include "support/allocation_failure.hpp"
 #include "support/model.hpp"
 #include "support/operation.hpp"
@@ -232,6 +235,55 @@ ESPALIER_CHECK(fault, first_operation_of_a_thread) {
     }
   }
   EXPECT_GT(failures, 0U) << "the first insertion into a map must have needed memory";
+}
+
+ESPALIER_CHECK(fault, memory_comes_back_where_there_is_none) {
+  // Per-thread records come into being sixteen slots at a time: the later threads have none yet when they free what
+  // another has allocated.
+  constexpr int threads = 40;
+  constexpr key keys = 100;
+  const auto map = make(type);
+  std::atomic<int> arrived{0};
+  std::atomic<int> turn{-1};
+  std::atomic<bool> leave{false};
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t) {
+    all.emplace_back([&, t] {
+      static_cast<void>(hw::thread_slot());
+      arrived.fetch_add(1);
+      for (int now = turn; now != 2 * t; now = turn) turn.wait(now);
+      {
+        failure_plan plan{.nth = 1, .and_later = true};
+        const armed now(plan);
+        map->collect();
+        try {
+          for (key k = 0; k < keys; ++k) map->plain().erase(k);
+        } catch (const std::bad_alloc&) {  // what it may say; main goes on
+        }
+      }
+      turn.fetch_add(1);
+      turn.notify_all();
+      leave.wait(false);  // with its slot
+    });
+  }
+  while (arrived.load() != threads) std::this_thread::yield();
+  for (int t = 0; t < threads; ++t) {
+    for (const bool retired : {true, false}) {
+      for (key k = 0; k < keys; ++k) {
+        map->plain().insert(k, k);
+        if (retired) map->plain().erase(k);
+      }
+    }
+    turn = 2 * t;
+    turn.notify_all();
+    for (int now = turn; now != 2 * t + 1; now = turn) turn.wait(now);
+    for (key k = 0; k < keys; ++k) map->plain().erase(k);
+  }
+  leave = true;
+  leave.notify_all();
+  for (std::thread& t : all) t.join();
+  EXPECT_EQ(map->plain().scan(0, [](key, value) { return true; }), 0U);
+  expect_sound_at_rest(*map, type);
 }
 
 ESPALIER_CHECK(fault, construction) {

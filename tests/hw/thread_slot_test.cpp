@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -79,24 +81,67 @@ TEST(thread_slot, nobody_owns_what_was_never_handed_out) {
   EXPECT_EQ(thread_slot_owner(~std::uint32_t{0}), 0);
 }
 
-/// Asks for the slot once more while its thread ends, after the slot was given back.
-struct late_user {
+/// Asks for the slot from a destructor that comes after everything that the thread has used.
+struct destroyed_last {
   std::uint32_t* seen;
-  ~late_user() { *seen = thread_slot(); }
+  ~destroyed_last() { *seen = thread_slot(); }
 };
 
-TEST(thread_slot, a_late_call_takes_a_slot_that_no_other_thread_will_get) {
-  std::uint32_t late = max_thread_slots;
+TEST(thread_slot, serves_the_destructors_of_thread_local_objects) {
+  std::uint32_t first = max_thread_slots;
+  std::uint32_t last = max_thread_slots;
   std::thread([&] {
-    thread_local const late_user user{&late};  // made before the slot's holder, hence destroyed after it
-    EXPECT_EQ(user.seen, &late);
-    EXPECT_LT(thread_slot(), max_thread_slots);
+    thread_local const destroyed_last user{&last};  // made before the first call
+    EXPECT_EQ(user.seen, &last);
+    first = thread_slot();
   }).join();
-  ASSERT_LT(late, max_thread_slots);
-  EXPECT_NE(late, thread_slot());
-  for (int i = 0; i < 3; ++i) {
-    std::thread([&] { EXPECT_NE(thread_slot(), late); }).join();
+  EXPECT_EQ(first, last);
+  EXPECT_EQ(thread_slot_owner(first), 0) << "given back all the same";
+}
+
+/// A thread that asks for its slot again after it was given back.
+class late_thread {
+ public:
+  late_thread() {
+    pthread_t thread{};
+    if (pthread_create(&thread, nullptr, run, this) != 0) throw std::bad_alloc();
+    pthread_join(thread, nullptr);
+    // The kernel wakes who joins a little earlier than it forgets the thread.
+    while (syscall(SYS_tgkill, getpid(), number, 0) == 0) std::this_thread::yield();
   }
+
+  std::int32_t number = 0;
+  std::uint32_t slot = max_thread_slots;
+
+ private:
+  static pthread_key_t key() {
+    static const pthread_key_t one = [] {
+      (void)thread_slot();  // the library's key is the older one, hence destroyed first
+      pthread_key_t fresh{};
+      pthread_key_create(&fresh,
+                         [](void* self) { static_cast<late_thread*>(self)->slot = try_thread_slot(); });
+      return fresh;
+    }();
+    return one;
+  }
+  static void* run(void* self) {
+    static_cast<late_thread*>(self)->number = gettid();
+    (void)thread_slot();
+    pthread_setspecific(key(), self);
+    return nullptr;
+  }
+};
+
+TEST(thread_slot, a_late_slot_serves_again_when_its_thread_is_gone) {
+  const late_thread first;
+  ASSERT_LT(first.slot, max_thread_slots);
+  EXPECT_EQ(thread_slot_owner(first.slot), first.number) << "nobody has given it back";
+  EXPECT_NE(first.slot, thread_slot());
+  std::thread([&] { EXPECT_NE(thread_slot(), first.slot) << "there are free ones"; }).join();
+  const std::uint32_t used = thread_slots_used();
+  for (std::uint32_t i = 0; i < max_thread_slots + 100; ++i)
+    ASSERT_LT(late_thread().slot, max_thread_slots) << i;
+  EXPECT_LE(thread_slots_used(), used + 1);
 }
 
 struct crowd {
@@ -146,7 +191,7 @@ TEST(thread_slot, too_many_threads_are_refused_until_one_ends) {
   if (!enough) GTEST_SKIP() << "this system allows only " << threads.size() << " more threads";
   EXPECT_TRUE(is_still_mine);
   EXPECT_LE(holders, max_thread_slots - 1);
-  EXPECT_GE(holders, max_thread_slots - 3) << "this thread's, and what a late destructor took for good";
+  EXPECT_GE(holders, max_thread_slots - 3) << "this thread's, and a late one";
   EXPECT_EQ(holders + refused, max_thread_slots + 2);
   EXPECT_EQ(thread_slots_used(), max_thread_slots);
   bool served = false;

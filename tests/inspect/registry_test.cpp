@@ -14,6 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "support/forking.hpp"
+#include "support/sanitizers.hpp"
+
 namespace espalier::inspect {
 namespace {
 
@@ -155,6 +158,37 @@ TEST(registry, snapshots_beside_pools_that_come_and_go) {
   stop.store(true);
   for (std::thread& t : threads) t.join();
   EXPECT_THAT(own.take_snapshot("test").types, IsEmpty());
+}
+
+TEST(registry, a_child_of_a_process_whose_thread_takes_a_snapshot) {
+  if (test::thread_sanitizer || test::address_sanitizer) GTEST_SKIP() << "it does not fork among threads";
+  registry all;
+  std::atomic<bool> stops{true};
+  std::atomic<bool> walking{false};
+  std::atomic<bool> go_on{false};
+  const session one{};
+  const registered_type sessions(
+      "session",
+      [&](auto visit) {
+        visit(&one, sizeof one);
+        if (!stops.exchange(false)) return;
+        walking = true;
+        walking.notify_all();
+        go_on.wait(false);
+      },
+      all);
+  std::thread other([&] { static_cast<void>(all.take_snapshot("in the parent")); });
+  walking.wait(false);
+  EXPECT_EQ(test::in_forked_copy([&] {
+              const snapshot before = all.take_snapshot("in the child");
+              if (before.blocks.size() != 1) return 1;
+              const registered_type more("more", [&](auto visit) { visit(&go_on, sizeof go_on); }, all);
+              return all.take_snapshot("in the child").blocks.size() == 2 ? 0 : 2;
+            }),
+            0);
+  go_on = true;
+  go_on.notify_all();
+  other.join();
 }
 
 }  // namespace

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <new>
 #include <set>
@@ -19,6 +21,7 @@
 
 #include "espalier/memory/any_placement.hpp"
 #include "memory/placement_audit.hpp"
+#include "support/forking.hpp"
 #include "support/on_threads.hpp"
 
 // This program is linked with jemalloc where the build has one.
@@ -158,6 +161,41 @@ TEST_F(on_jemalloc, death_gives_back_arenas_with_blocks_in_use) {
   const unsigned before = arenas();
   for (int i = 0; i < 50; ++i) (void)jemalloc_arenas().allocate(node);
   EXPECT_EQ(arenas(), before) << "their numbers are used again";
+}
+
+TEST_F(on_jemalloc, caches_of_threads_that_a_fork_loses_are_left_behind) {
+  jemalloc_arenas source;
+  static_cast<void>(source.allocate(node));
+  std::atomic<bool> end{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      while (!end.load(std::memory_order_relaxed)) {
+        std::array<void*, 100> blocks{};
+        for (void*& one : blocks) one = source.allocate(node);
+        for (void* one : blocks) source.deallocate(one, node);
+      }
+    });
+  }
+  int status = 0;
+  for (int child = 0; child < 30 && status == 0; ++child) {
+    status = test::in_forked_copy([&] {
+      // As many threads as were lost: each gets the slot of one, with its arenas.
+      std::atomic<bool> wrong{false};
+      test::on_threads(5, [&](int t) {
+        std::vector<void*> blocks(2000);
+        for (void*& one : blocks) std::memset(one = source.allocate(node), t, node.bytes);
+        for (void* one : blocks) {
+          if (*static_cast<char*>(one) != t) wrong = true;
+          source.deallocate(one, node);
+        }
+      });
+      return wrong ? 1 : 0;
+    });
+  }
+  end = true;
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(on_jemalloc, where_arenas_run_out_the_first_of_a_role_serves_all) {

@@ -15,7 +15,9 @@ armed::~armed() { plan_of_this_thread = nullptr; }
 
 bool allocation_must_fail() noexcept {
   failure_plan* const plan = plan_of_this_thread;
-  return plan != nullptr && ++plan->seen == plan->nth;
+  if (plan == nullptr) return false;
+  ++plan->seen;
+  return plan->and_later ? plan->has_failed() : plan->seen == plan->nth;
 }
 
 std::int64_t live_allocations() noexcept { return live.load(std::memory_order_relaxed); }

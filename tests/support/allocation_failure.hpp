@@ -10,6 +10,8 @@ struct failure_plan {
   /// Counted from 1; 0 for none.
   std::uint64_t nth = 0;
   std::uint64_t seen = 0;
+  /// The later ones fail too.
+  bool and_later = false;
 
   [[nodiscard]] bool has_failed() const noexcept { return nth != 0 && seen >= nth; }
 };

@@ -37,6 +37,14 @@ inline void* counted_new(std::size_t bytes, std::size_t align) {
   return memory;
 }
 
+inline void* counted_new_or_null(std::size_t bytes, std::size_t align) noexcept {
+  try {
+    return counted_new(bytes, align);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 }  // namespace espalier::test
 
 // NOLINTBEGIN(misc-definitions-in-headers): these may not be inline; see above.
@@ -44,6 +52,14 @@ inline void* counted_new(std::size_t bytes, std::size_t align) {
 [[gnu::noinline]] void* operator new(std::size_t bytes) { return espalier::test::counted_new(bytes, 1); }
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {
   return espalier::test::counted_new(bytes, static_cast<std::size_t>(align));
+}
+// The library's own would do, but sanitizers bring others.
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return espalier::test::counted_new_or_null(bytes, 1);
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align,
+                                     const std::nothrow_t&) noexcept {
+  return espalier::test::counted_new_or_null(bytes, static_cast<std::size_t>(align));
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

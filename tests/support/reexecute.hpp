@@ -8,15 +8,16 @@
 
 namespace espalier::test {
 
-/// Runs the tests that match a filter in a fresh process of this executable, with one more variable in its
-/// environment: for choices that a process makes before main. Returns its exit status, -1 where it did not
-/// exit by itself.
+/// Runs the tests that match a filter, disabled ones included, in a fresh process of this executable, with one more
+/// variable in its environment: for choices that a process makes before main. Returns its exit status, -1 where it
+/// did not exit by itself.
 inline int reexecute(const std::string& filter, const char* variable, const char* value) {
   const std::string argument = "--gtest_filter=" + filter;
   const pid_t child = fork();
   if (child == 0) {
     setenv(variable, value, 1);
-    execl("/proc/self/exe", "test", argument.c_str(), "--gtest_brief=1", static_cast<char*>(nullptr));
+    execl("/proc/self/exe", "test", argument.c_str(), "--gtest_brief=1", "--gtest_also_run_disabled_tests",
+          static_cast<char*>(nullptr));
     _exit(127);
   }
   int status = 0;

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstdint>
@@ -138,18 +139,23 @@ page_run map_pages(std::size_t bytes, const page_options& options) {
 }
 
 std::size_t page_size() noexcept {
-  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  // Not a static with a guard, which a child of fork() would wait for if another thread was finding it out.
+  static constinit std::atomic<std::size_t> known{0};
+  std::size_t bytes = known.load(std::memory_order_relaxed);
+  if (bytes == 0)
+    known.store(bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), std::memory_order_relaxed);
   return bytes;
 }
 
 std::size_t huge_page_size() {
-  static const std::size_t once = [] {
-    constexpr std::size_t usual = std::size_t{2} << 20;
-    std::size_t bytes = 0;
-    std::ifstream(thp_folder + std::string("hpage_pmd_size")) >> bytes;
-    return std::has_single_bit(bytes) && bytes >= page_size() ? bytes : usual;
-  }();
-  return once;
+  static constinit std::atomic<std::size_t> known{0};  // as above
+  std::size_t bytes = known.load(std::memory_order_relaxed);
+  if (bytes != 0) return bytes;
+  std::ifstream(thp_folder + std::string("hpage_pmd_size")) >> bytes;
+  constexpr std::size_t usual = std::size_t{2} << 20;
+  if (!std::has_single_bit(bytes) || bytes < page_size()) bytes = usual;
+  known.store(bytes, std::memory_order_relaxed);
+  return bytes;
 }
 
 std::string_view transparent_huge_pages() {

@@ -1,83 +1,110 @@
 #include "espalier/hw/thread_slot.hpp"
 
+#include <pthread.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
+#include <cerrno>
 #include <system_error>
+
+#include "espalier/hw/fork_recovery.hpp"
+#include "espalier/hw/slot_table.hpp"
 
 namespace espalier::hw {
 namespace {
 
-constexpr std::uint32_t no_slot = ~std::uint32_t{0};
+using table = slot_table<max_thread_slots>;
 
-// Constant-initialised and trivially destructible, so that threads which outlive static destruction may
-// still give their slot back.
-constinit std::array<std::atomic<bool>, max_thread_slots> taken{};
-constinit std::array<std::atomic<std::int32_t>, max_thread_slots> owner{};
-constinit std::atomic<std::uint32_t> used{0};
+constinit table slots;
 
-std::uint32_t take_slot() {
-  for (std::uint32_t slot = 0; slot < max_thread_slots; ++slot) {
-    bool free = false;
-    // order: take_slot (acquire) <- slot_holder's destructor (release): the successor sees what the
-    // thread before it left in the arrays.
-    if (!taken[slot].load(std::memory_order_relaxed) &&
-        taken[slot].compare_exchange_strong(free, true, std::memory_order_acquire,
-                                            std::memory_order_relaxed)) {
-      owner[slot].store(static_cast<std::int32_t>(gettid()), std::memory_order_relaxed);
-      std::uint32_t seen = used.load(std::memory_order_relaxed);
-      // seq_cst: an epoch advance that scans too few slots must be ordered before this thread's pin.
-      while (seen <= slot && !used.compare_exchange_weak(seen, slot + 1, std::memory_order_seq_cst)) {
-      }
-      return slot;
-    }
+// A plain word is what the fast path reads: it needs no guard for dynamic initialisation.
+thread_local constinit std::uint32_t my_slot = table::none;
+// The thread has given a slot back, or could not be told to.
+thread_local constinit bool is_late = false;
+
+bool is_gone(std::int32_t thread) noexcept {
+  return syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH;
+}
+
+void give_back(void*) noexcept {
+  const std::uint32_t slot = my_slot;
+  my_slot = table::none;
+  is_late = true;
+  if (slot != table::none) slots.release(slot);  // none for a thread that was refused one
+}
+
+/// Has a thread call give_back() at its end. A key rather than a thread_local object: it is destroyed behind all of
+/// these, whose destructors may use the library; and it needs no memory, nor does it end the process where there is
+/// none. The key of a process, made once; threads that come while it is being made are late ones.
+class end_of_thread {
+ public:
+  [[nodiscard]] bool announce() noexcept {
+    if (state_.load(std::memory_order_acquire) != ready) make();
+    // Any value but null.
+    return state_.load(std::memory_order_acquire) == ready && pthread_setspecific(key_, this) == 0;
   }
+
+ private:
+  enum step : std::uint8_t { unmade, being_made, ready };
+
+  void make() noexcept {
+    step seen = unmade;
+    if (!state_.compare_exchange_strong(seen, being_made, std::memory_order_acquire)) return;
+    const bool made = pthread_key_create(&key_, give_back) == 0;
+    state_.store(made ? ready : unmade, std::memory_order_release);
+  }
+
+  std::atomic<step> state_{unmade};
+  pthread_key_t key_{};
+};
+
+constinit end_of_thread ending;
+
+std::uint32_t first_call() noexcept {
+  watch_forks();
+  if (!is_late) is_late = !ending.announce();
+  const auto how = is_late ? table::tenure::late : table::tenure::ends_with_thread;
+  const int before = errno;
+  my_slot = slots.take(static_cast<std::int32_t>(gettid()), how, is_gone);
+  errno = before;
+  return my_slot;
+}
+
+[[noreturn]] void refuse() {
   throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
                           "espalier: more than 4096 threads use the library at one time");
 }
 
-struct slot_holder {
-  std::uint32_t slot = no_slot;
-  slot_holder() = default;
-  slot_holder(const slot_holder&) = delete;
-  slot_holder& operator=(const slot_holder&) = delete;
-  ~slot_holder();
-};
-
-// The plain word is what the fast path reads: it needs no guard for dynamic initialisation.
-thread_local constinit std::uint32_t my_slot = no_slot;
-
-slot_holder::~slot_holder() {
-  if (slot == no_slot) return;
-  my_slot = no_slot;
-  owner[slot].store(0, std::memory_order_relaxed);
-  taken[slot].store(false, std::memory_order_release);
-}
-
-std::uint32_t first_call() {
-  thread_local slot_holder holder;
-  // A call from a destructor of another thread_local, after the holder's own, takes a slot for good: at
-  // most one for such a thread, and safe, which giving it back too early would not be.
-  const std::uint32_t slot = take_slot();
-  holder.slot = slot;
-  my_slot = slot;
-  return slot;
-}
-
 }  // namespace
 
-std::uint32_t thread_slot() {
+namespace detail {
+
+std::uint32_t held_thread_slot() noexcept { return my_slot; }
+
+void forget_other_threads() noexcept { slots.keep_only(my_slot, static_cast<std::int32_t>(gettid())); }
+
+}  // namespace detail
+
+std::uint32_t try_thread_slot() noexcept {
   const std::uint32_t slot = my_slot;
-  if (slot != no_slot) [[likely]]
+  if (slot != table::none) [[likely]]
     return slot;
   return first_call();
 }
 
-std::uint32_t thread_slots_used() noexcept { return used.load(std::memory_order_seq_cst); }
+std::uint32_t thread_slot() {
+  const std::uint32_t slot = my_slot;
+  if (slot != table::none) [[likely]]
+    return slot;
+  if (first_call() == table::none) refuse();
+  return my_slot;
+}
+
+std::uint32_t thread_slots_used() noexcept { return slots.used(); }
 
 std::int32_t thread_slot_owner(std::uint32_t slot) noexcept {
-  return slot < max_thread_slots ? owner[slot].load(std::memory_order_relaxed) : 0;
+  return slot < max_thread_slots ? slots.holder_of(slot) : 0;
 }
 
 }  // namespace espalier::hw

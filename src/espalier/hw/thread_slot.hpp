@@ -12,8 +12,14 @@ inline constexpr std::uint32_t max_thread_slots = 4096;
 /// what lies under an index therefore passes from an ended thread to its successor, with a happens-before
 /// edge between the two. Constant time after the first call, which costs O(slots in use).
 ///
+/// A thread whose slot has been given back and that calls again, from the destructor of another pthread key, takes a
+/// slot late: the library finds out by itself, when it needs slots, that the thread is gone.
+///
 /// Throws std::system_error (resource_unavailable_try_again) when max_thread_slots threads hold one.
 [[nodiscard]] std::uint32_t thread_slot();
+
+/// The same; max_thread_slots where there is none to be had.
+[[nodiscard]] std::uint32_t try_thread_slot() noexcept;
 
 /// One more than the largest slot ever handed out: how far a scan over per-thread arrays must look.
 [[nodiscard]] std::uint32_t thread_slots_used() noexcept;
@@ -21,5 +27,16 @@ inline constexpr std::uint32_t max_thread_slots = 4096;
 /// The operating system's number of the thread that holds a slot, 0 if none does. For diagnostics: the
 /// answer may be out of date when it arrives.
 [[nodiscard]] std::int32_t thread_slot_owner(std::uint32_t slot) noexcept;
+
+namespace detail {
+
+// For fork_recovery.
+
+/// The caller's slot if it has one; max_thread_slots otherwise.
+[[nodiscard]] std::uint32_t held_thread_slot() noexcept;
+/// In a child of fork(): the slots of all other threads are free, and the caller's is its own under its new number.
+void forget_other_threads() noexcept;
+
+}  // namespace detail
 
 }  // namespace espalier::hw

@@ -1,7 +1,9 @@
 #include "espalier/inspect/registry.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <memory>
 
 #include "espalier/inspect/page_frames.hpp"
 
@@ -19,15 +21,47 @@ registry& registry::of_process() {
   return all;
 }
 
+namespace {
+
+/// Says that it is true, to a child of fork() too.
+class [[nodiscard]] flagged {
+ public:
+  explicit flagged(bool& flag) noexcept : flag_(flag) {
+    flag_ = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  flagged(const flagged&) = delete;
+  flagged& operator=(const flagged&) = delete;
+  ~flagged() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    flag_ = false;
+  }
+
+ private:
+  bool& flag_;
+};
+
+}  // namespace
+
 std::uint64_t registry::add(block_type type, walk visit_blocks) {
   const std::scoped_lock held(lock_);
+  const flagged change(changes_);
   entries_.push_back({next_id_, std::move(type), std::move(visit_blocks)});
   return next_id_++;
 }
 
 void registry::remove(std::uint64_t id) noexcept {
   const std::scoped_lock held(lock_);
+  const flagged change(changes_);
   std::erase_if(entries_, [id](const entry& e) { return e.id == id; });
+}
+
+void registry::recover_in_child() noexcept {
+  if (lock_.try_lock()) return lock_.unlock();
+  // Held by a thread that is lost. What it was changing stays where it is, unused.
+  if (changes_) std::construct_at(&entries_);
+  changes_ = false;
+  std::construct_at(&lock_);
 }
 
 snapshot registry::take_snapshot(std::string subject, const snapshot_options& options) const {

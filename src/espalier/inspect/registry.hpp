@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/hw/fork_recovery.hpp"
 #include "espalier/inspect/snapshot.hpp"
 
 namespace espalier::inspect {
@@ -45,7 +46,8 @@ class registered_type;
 
 /// The types of a program. All members may be called by any thread at any time; a walk runs under the
 /// registry's lock, in the thread that takes the snapshot, and must itself keep its blocks from changing. A
-/// walk must not use the registry.
+/// walk must not use the registry. A child of fork() has the types of its parent; none of them if another thread was
+/// adding or removing one.
 class registry {
  public:
   using walk = std::function<void(const block_visitor&)>;
@@ -73,9 +75,15 @@ class registry {
   std::uint64_t add(block_type type, walk visit_blocks);
   void remove(std::uint64_t id) noexcept;
 
+  void recover_in_child() noexcept;
+
   mutable std::mutex lock_;
   std::vector<entry> entries_;
   std::uint64_t next_id_ = 0;
+  bool changes_ = false;  // under the lock, while entries_ does
+  hw::fork_link after_fork_{this, [](void* one, const hw::fork_survivor&) noexcept {
+                              static_cast<registry*>(one)->recover_in_child();
+                            }};
 };
 
 /// Registers a type for as long as it lives. Its destructor waits for a snapshot that is being taken.

@@ -24,6 +24,25 @@
 // holds over many operations, and without, pinning for itself. insert and insert_or_assign throw
 // std::bad_alloc, and erase may (a retirement needs room), with the map unchanged; find, contains and scan
 // throw only what pinning throws, or the visitor.
+//
+// After fork(). A child has one thread, the one that forked. The others are lost: each stopped between two
+// instructions. For maps, domains and placements the child is as if those threads had stalled for ever, and what
+// they held of the library is repaired before fork() returns (hw/fork_recovery). In the child then
+//
+// - an operation that is lock-free (map_properties) works, with keys that lost threads were changing as well: their
+//   operations have taken effect or have not, or are completed by the child's;
+// - memory is reclaimed: pins and read sections of lost threads have ended, those of the thread that forked go on,
+//   so a thread may fork inside a guard; placements serve; new threads may come;
+// - memory that lost threads had under their hands is not found again: nodes that were not published or not retired
+//   yet, bags of retired nodes, up to two batches of free blocks for each lost thread and size. usage() may count it,
+//   and differ by a block for each lost thread;
+// - a lock that a lost thread held in a map stays locked. An operation that blocks may wait for it for ever. A
+//   process whose maps have locks forks while no thread updates them, or its children only call what is lock-free.
+//
+// None of this holds for children that run no handlers of fork() (vfork, clone, _Fork), for a fork in a signal handler
+// that has interrupted the library, or in code that it calls under its locks: a destructor of a value, a visitor of
+// blocks. Handlers that were registered with pthread_atfork before the library was initialised run in the child before
+// the repair, and may not use it.
 
 namespace espalier {
 

@@ -5,9 +5,11 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/fork_recovery.hpp"
 #include "espalier/memory/poison.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/per_thread.hpp"
@@ -25,6 +27,12 @@ concept fresh_run = std::default_initializable<R> && requires(R& run) {
 /// the blocks that it frees; beyond a bound it hands them on in batches, so that memory freed by one thread
 /// serves all. Allocation and deallocation are a few instructions on memory of the calling thread; a lock is
 /// taken once per batch or run.
+///
+/// A thread for whose record there is no memory can still free blocks: into a list for all, under the lock.
+///
+/// In a child of fork() the runs and free blocks of lost threads are given up where they may be half written: free
+/// blocks always, at most two batches for each such thread, since their lists are plain words in plain order; what
+/// the lock protects if a lost thread held it.
 template <fresh_run Run>
 class block_cache {
  public:
@@ -57,7 +65,10 @@ class block_cache {
   }
 
   void deallocate(void* memory) noexcept {
-    cache& c = caches_.local();
+    cache* const mine = caches_.if_made();
+    if (mine == nullptr) [[unlikely]]
+      return deallocate_first(memory);
+    cache& c = *mine;
     auto* const b = static_cast<free_block*>(memory);
     b->next = c.free;
     poison(b, block_bytes_);
@@ -70,7 +81,7 @@ class block_cache {
 
   /// Exact at quiescence.
   [[nodiscard]] std::uint64_t blocks_in_use() const noexcept {
-    std::int64_t blocks = 0;
+    std::int64_t blocks = freed_for_all_.load(std::memory_order_relaxed);
     caches_.for_each(
         [&](std::uint32_t, const cache& c) { blocks += c.in_use.load(std::memory_order_relaxed); });
     return static_cast<std::uint64_t>(std::max<std::int64_t>(blocks, 0));
@@ -80,6 +91,30 @@ class block_cache {
   template <class Visitor>
   void for_each_run(Visitor&& visit) const {
     caches_.for_each([&](std::uint32_t, const cache& c) { visit(c.run); });
+  }
+
+  /// For the source's hw::fork_link. True where a lost thread held the lock: it may have been in refill(). Then
+  /// abandoned(run) is called for the run of each lost thread, before the run is emptied.
+  template <class Abandoned>
+  bool recover_in_child(const hw::fork_survivor& survivor, Abandoned&& abandoned) noexcept {
+    const bool torn = lock_.is_locked();
+    caches_.for_each([&](std::uint32_t slot, cache& c) {
+      if (!survivor.lost(slot)) return;
+      // Not even a word is written, hence no page copied, where there is nothing.
+      if (c.free != nullptr) c.free = nullptr;
+      if (c.free_count != 0) c.free_count = 0;
+      if (!torn) return;
+      abandoned(std::as_const(c.run));
+      std::destroy_at(&c.run);
+      std::construct_at(&c.run);
+    });
+    if (torn) {
+      batches_ = nullptr;
+      for_all_ = nullptr;
+      for_all_count_ = 0;
+      lock_.unlock();
+    }
+    return torn;
   }
 
  private:
@@ -107,8 +142,40 @@ class block_cache {
       c.free_count = batch_ - 1;
       return first;
     }
+    if (for_all_ != nullptr) {
+      free_block* const first = for_all_;
+      unpoison(first, block_bytes_);
+      c.free = first->next;
+      c.free_count = for_all_count_ - 1;
+      for_all_ = nullptr;
+      for_all_count_ = 0;
+      return first;
+    }
     refill(c.run);
     return c.run.next();
+  }
+
+  /// A thread's first one, or one of many for which there is no memory.
+  [[gnu::noinline]] void deallocate_first(void* memory) noexcept {
+    if (caches_.try_local() != nullptr)
+      deallocate(memory);
+    else
+      deallocate_for_all(memory);
+  }
+
+  void deallocate_for_all(void* memory) noexcept {
+    auto* const b = static_cast<free_block*>(memory);
+    const lock_guard hold(lock_);
+    b->next = for_all_;
+    for_all_ = b;
+    if (++for_all_count_ == batch_) {
+      b->next_batch = batches_;
+      batches_ = b;
+      for_all_ = nullptr;
+      for_all_count_ = 0;
+    }
+    poison(b, block_bytes_);
+    freed_for_all_.store(freed_for_all_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   }
 
   void give_batch(cache& c) noexcept {
@@ -138,6 +205,11 @@ class block_cache {
   per_thread<cache> caches_;
   alignas(hw::false_sharing_bytes) ttas_lock lock_;
   free_block* batches_ = nullptr;
+  // What threads without a record have freed: fewer than a batch.
+  free_block* for_all_ = nullptr;
+  std::size_t for_all_count_ = 0;
+  // Written under the lock, read without it. What those threads freed, negative.
+  std::atomic<std::int64_t> freed_for_all_{0};
 };
 
 }  // namespace espalier

@@ -59,7 +59,7 @@ void* cluster_slab::take_beside(const void* near) noexcept {
 }
 
 void* cluster_slab::allocate(const void* near) {
-  blocks_.add(0);  // a thread's first count may throw: before anything is taken
+  blocks_.reserve();  // before anything is taken
   void* memory = near != nullptr ? take_beside(near) : nullptr;
   if (memory == nullptr) {
     memory = clusters_.allocate();

@@ -64,7 +64,10 @@ class extra_allocations : public placement_over<Below> {
 
   static void keep_one(kept& k) {
     const std::uint64_t bytes = (k.random.next() + 1) * step;
-    k.first = ::new (::operator new(bytes)) extra{k.first};
+    auto* const more = ::new (::operator new(bytes)) extra{k.first};
+    // Of the compiler only: what a thread keeps can be followed wherever a fork stops it.
+    std::atomic_signal_fence(std::memory_order_release);
+    k.first = more;
     k.bytes.store(k.bytes.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
   }
 

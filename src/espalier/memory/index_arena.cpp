@@ -30,6 +30,13 @@ void index_arena::refill(index_run& run) {
   run.begin(*region, shape_);
 }
 
+void index_arena::recover_in_child(const hw::fork_survivor& survivor) noexcept {
+  blocks_.recover_in_child(survivor, [this](const index_run& run) {
+    finished_bytes_.store(finished_bytes_.load(std::memory_order_relaxed) + shape_.offset(run.blocks_taken()),
+                          std::memory_order_relaxed);
+  });
+}
+
 void* index_arena::block_start(void* address) const noexcept {
   auto* const first = std::bit_cast<std::byte*>(&index_region::of(address)) + index_region::of(address).first;
   const auto offset = static_cast<std::size_t>(static_cast<std::byte*>(address) - first);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "espalier/hw/fork_recovery.hpp"
 #include "espalier/memory/block_cache.hpp"
 #include "espalier/memory/index_class.hpp"
 #include "espalier/memory/index_run.hpp"
@@ -64,12 +65,16 @@ class index_arena {
 
  private:
   void refill(index_run& run);
+  void recover_in_child(const hw::fork_survivor& survivor) noexcept;
 
   index_regions& regions_;
   const std::size_t class_;
   const index_class::shape shape_;
   block_cache<index_run> blocks_;
   std::atomic<std::uint64_t> finished_bytes_{0};  // of the runs that are used up
+  hw::fork_link after_fork_{this, [](void* one, const hw::fork_survivor& survivor) noexcept {
+                              static_cast<index_arena*>(one)->recover_in_child(survivor);
+                            }};
 };
 
 }  // namespace espalier

@@ -32,6 +32,9 @@ constexpr unsigned with_arena(unsigned arena) { return (arena + 1) << arena_shif
 constexpr unsigned with_cache(unsigned cache) { return (cache + 2) << cache_shift; }
 constexpr unsigned arena_of(unsigned flags) { return (flags >> arena_shift) - 1; }
 constexpr unsigned cache_of(unsigned flags) { return ((flags & cache_mask) >> cache_shift) - 2; }
+/// Whether it is settled how blocks go through a cache. Not so for the successor of a thread that a fork has lost: its
+/// arena serves, its cache may be half written.
+constexpr bool has_way(unsigned flags) { return (flags & cache_mask) != 0; }
 
 /// False where jemalloc has no more of them.
 bool create(const char* what, unsigned& index) noexcept {
@@ -96,7 +99,7 @@ jemalloc_arenas::~jemalloc_arenas() {
   threads_.for_each([](std::uint32_t, const flags_of_roles& roles) {
     for (const std::atomic<unsigned>& r : roles) {
       const unsigned flags = r.load(std::memory_order_relaxed);
-      if (flags != 0 && (flags & cache_mask) != no_cache) destroy_cache(cache_of(flags));
+      if (has_way(flags) && (flags & cache_mask) != no_cache) destroy_cache(cache_of(flags));
     }
   });
   for_each_arena(destroy_arena);
@@ -104,8 +107,10 @@ jemalloc_arenas::~jemalloc_arenas() {
 
 unsigned jemalloc_arenas::make(std::size_t role, std::atomic<unsigned>& mine) {
   unsigned index = 0;
-  unsigned flags = 0;
-  if (create("arenas.create", index)) {
+  unsigned flags = mine.load(std::memory_order_relaxed);
+  if (flags != 0) {
+    // The arena of a lost thread.
+  } else if (create("arenas.create", index)) {
     flags = with_arena(index);
     unsigned none = 0;
     // relaxed: the number of an arena; jemalloc orders what is in it.
@@ -119,13 +124,21 @@ unsigned jemalloc_arenas::make(std::size_t role, std::atomic<unsigned>& mine) {
   return flags;
 }
 
+void jemalloc_arenas::recover_in_child(const hw::fork_survivor& survivor) noexcept {
+  threads_.for_each([&](std::uint32_t slot, flags_of_roles& roles) {
+    if (!survivor.lost(slot)) return;
+    for (std::atomic<unsigned>& r : roles)
+      r.store(r.load(std::memory_order_relaxed) & ~cache_mask, std::memory_order_relaxed);
+  });
+}
+
 void* jemalloc_arenas::allocate(const block& b, const void*) {
-  blocks_.add(0);  // a thread's first count may throw: before the block exists
-  bytes_.add(0);
+  blocks_.reserve();  // before the block exists
+  bytes_.reserve();
   const auto role = static_cast<std::size_t>(b.role);
   std::atomic<unsigned>& mine = threads_.local()[role];
   unsigned flags = mine.load(std::memory_order_relaxed);
-  if (flags == 0) [[unlikely]]
+  if (!has_way(flags)) [[unlikely]]
     flags = make(role, mine);
   flags |= static_cast<unsigned>(std::countr_zero(b.align));
   // jemalloc's behaviour is undefined for 0 bytes.
@@ -139,10 +152,10 @@ void* jemalloc_arenas::allocate(const block& b, const void*) {
 void jemalloc_arenas::deallocate(void* memory, const block& b) noexcept {
   blocks_.add(-1);
   bytes_.add(-static_cast<std::int64_t>(sallocx(memory, 0)));
-  const flags_of_roles* const mine = threads_.at(hw::thread_slot());
+  const flags_of_roles* const mine = threads_.at(hw::try_thread_slot());
   const unsigned flags =
       mine == nullptr ? 0 : (*mine)[static_cast<std::size_t>(b.role)].load(std::memory_order_relaxed);
-  dallocx(memory, static_cast<int>(flags == 0 ? no_cache : flags & cache_mask));
+  dallocx(memory, static_cast<int>(has_way(flags) ? flags & cache_mask : no_cache));
 }
 
 std::size_t jemalloc_arenas::bytes_held(const void* memory, const block&) noexcept {

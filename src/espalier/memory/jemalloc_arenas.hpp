@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "espalier/hw/fork_recovery.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/sync/per_thread.hpp"
 #include "espalier/sync/striped_counter.hpp"
@@ -58,11 +59,15 @@ class jemalloc_arenas {
   template <class Visitor>
   void for_each_arena(Visitor&& visit) const;
   unsigned make(std::size_t role, std::atomic<unsigned>& mine);
+  void recover_in_child(const hw::fork_survivor& survivor) noexcept;
 
   per_thread<flags_of_roles> threads_;
   flags_of_roles first_{};  // the arena of each role that serves where no more can be made
   striped_counter blocks_;
   striped_counter bytes_;
+  hw::fork_link after_fork_{this, [](void* one, const hw::fork_survivor& survivor) noexcept {
+                              static_cast<jemalloc_arenas*>(one)->recover_in_child(survivor);
+                            }};
 };
 
 static_assert(placement<jemalloc_arenas>);

@@ -1,7 +1,9 @@
 #include "espalier/memory/live_blocks.hpp"
 
+#include <atomic>
 #include <bit>
 #include <cassert>
+#include <memory>
 #include <new>
 
 namespace espalier {
@@ -23,6 +25,8 @@ void live_blocks::insert(record* room, void* memory, const block& asked) noexcep
   record*& head = s.table[bucket_of(s, hashed)];
   ::new (room)
       record{head, memory, asked.bytes, static_cast<std::uint8_t>(std::countr_zero(asked.align)), asked.role};
+  // Of the compiler only: a fork finds a chain that can be followed (recover_in_child).
+  std::atomic_signal_fence(std::memory_order_release);
   head = room;
   ++s.blocks;
 }
@@ -36,7 +40,7 @@ void live_blocks::remove(void* memory) noexcept {
     record** link = &s.table[bucket_of(s, hashed)];
     while (*link != nullptr && (*link)->memory != memory) link = &(*link)->next;
     found = *link;
-    assert(found != nullptr && "a block is given back that is not in use");
+    assert((found != nullptr || s.has_lost) && "a block is given back that is not in use");
     if (found == nullptr) return;
     *link = found->next;
     --s.blocks;
@@ -54,6 +58,8 @@ void live_blocks::grow(shard& s) noexcept {
   }
   auto** const table = reinterpret_cast<record**>(pages.data());
   const std::size_t buckets = pages.size() / sizeof(record*);
+  s.grows = true;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   for (std::size_t i = 0; i < s.buckets; ++i) {
     while (s.table[i] != nullptr) {
       record* const moved = s.table[i];
@@ -66,6 +72,27 @@ void live_blocks::grow(shard& s) noexcept {
   s.table = table;
   s.buckets = buckets;
   s.pages = std::move(pages);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  s.grows = false;
+}
+
+void live_blocks::recover_in_child() noexcept {
+  for (shard& s : shards_) {
+    if (!s.lock.is_locked()) continue;
+    if (s.grows) {
+      std::construct_at(&s.pages);  // the table is left where it is: it may be either one
+      s.first = {};
+      s.table = s.first.data();
+      s.buckets = first_buckets;
+      s.grows = false;
+      s.has_lost = true;
+    }
+    s.blocks = 0;
+    for (std::size_t i = 0; i < s.buckets; ++i) {
+      for (const record* r = s.table[i]; r != nullptr; r = r->next) ++s.blocks;
+    }
+    s.lock.unlock();
+  }
 }
 
 std::uint64_t live_blocks::bytes() const noexcept {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/fork_recovery.hpp"
 #include "espalier/hw/pages.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/memory/slab.hpp"
@@ -26,6 +27,8 @@ struct live_block {
 ///
 /// An entry is had before the block is, and committing it cannot fail. A shard whose table cannot grow for
 /// want of memory goes on with longer chains.
+///
+/// In a child of fork() the entries of a shard are forgotten if a lost thread was moving them to a larger table.
 ///
 /// Expected O(1) an operation, amortised over the growth of the tables. Blocking.
 class live_blocks {
@@ -94,6 +97,8 @@ class live_blocks {
     record** table = first.data();
     std::size_t buckets = first_buckets;
     std::size_t blocks = 0;
+    bool grows = false;     // under the lock, while entries are moved to a larger table
+    bool has_lost = false;  // in a child of fork(): entries that were being moved are not there
   };
 
   static std::uint64_t hash(const void* memory) noexcept;
@@ -103,9 +108,13 @@ class live_blocks {
   shard& shard_of(std::uint64_t hashed) noexcept { return shards_[hashed >> 58U]; }
   void insert(record* room, void* memory, const block& asked) noexcept;
   static void grow(shard& s) noexcept;
+  void recover_in_child() noexcept;
 
   slab records_;
   std::array<shard, shard_count> shards_{};
+  hw::fork_link after_fork_{this, [](void* one, const hw::fork_survivor&) noexcept {
+                              static_cast<live_blocks*>(one)->recover_in_child();
+                            }};
 };
 
 }  // namespace espalier

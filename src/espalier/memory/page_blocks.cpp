@@ -1,6 +1,7 @@
 #include "espalier/memory/page_blocks.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cassert>
 #include <limits>
@@ -40,6 +41,8 @@ void* page_blocks::allocate(std::size_t bytes, std::size_t align, std::size_t of
   const lock_guard hold(lock_);
   fresh->after = blocks_;
   if (blocks_ != nullptr) blocks_->before = fresh;
+  // Of the compiler only: a fork finds a list that can be followed forwards (recover_in_child).
+  std::atomic_signal_fence(std::memory_order_release);
   blocks_ = fresh;
   usage_ += {1, held, reserved};
   return place + begin;
@@ -52,11 +55,25 @@ void page_blocks::deallocate(void* memory) noexcept {
     const lock_guard hold(lock_);
     (h->before == nullptr ? blocks_ : h->before->after) = h->after;
     if (h->after != nullptr) h->after->before = h->before;
+    std::atomic_signal_fence(
+        std::memory_order_release);  // as above: its pages are in the list or they are not
     --usage_.blocks;
     usage_.bytes_in_use -= h->block_bytes;
     usage_.bytes_reserved -= h->reserved_bytes;
     pages = std::move(h->pages);
   }
+}
+
+void page_blocks::recover_in_child() noexcept {
+  if (!lock_.is_locked()) return;
+  // Forwards the list is whole: a block enters and leaves it by one store. What points back, and the sums, may lag.
+  usage_ = {};
+  header* before = nullptr;
+  for (header* h = blocks_; h != nullptr; before = h, h = h->after) {
+    h->before = before;
+    usage_ += {1, h->block_bytes, h->reserved_bytes};
+  }
+  lock_.unlock();
 }
 
 std::size_t page_blocks::block_bytes(const void* memory) const noexcept {

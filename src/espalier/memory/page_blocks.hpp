@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/fork_recovery.hpp"
 #include "espalier/hw/pages.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/sync/ttas_lock.hpp"
@@ -54,11 +55,16 @@ class page_blocks {
     return reinterpret_cast<header*>(static_cast<std::byte*>(front_of(memory)) + hw::cache_line_bytes);
   }
 
+  void recover_in_child() noexcept;
+
   const std::size_t front_align_;
   const std::optional<unsigned> numa_node_;
   mutable ttas_lock lock_;
   header* blocks_ = nullptr;
   memory_usage usage_;
+  hw::fork_link after_fork_{this, [](void* one, const hw::fork_survivor&) noexcept {
+                              static_cast<page_blocks*>(one)->recover_in_child();
+                            }};
 };
 
 }  // namespace espalier

@@ -18,8 +18,8 @@ class pmr_placement {
       : resource_(resource) {}
 
   [[nodiscard]] void* allocate(const block& b, const void* /*near*/ = nullptr) {
-    blocks_.add(0);  // a thread's first count may throw: before the block exists
-    bytes_.add(0);
+    blocks_.reserve();  // before the block exists
+    bytes_.reserve();
     void* const memory = resource_->allocate(b.bytes, b.align);
     blocks_.add(1);
     bytes_.add(static_cast<std::int64_t>(b.bytes));

@@ -7,8 +7,8 @@
 namespace espalier {
 
 void* shared_heap::allocate(const block& b, const void*) {
-  blocks_.add(0);  // a thread's first count may throw: before the block exists
-  bytes_.add(0);
+  blocks_.reserve();  // before the block exists
+  bytes_.reserve();
   void* const memory = b.align > __STDCPP_DEFAULT_NEW_ALIGNMENT__
                            ? ::operator new(b.bytes, std::align_val_t{b.align})
                            : ::operator new(b.bytes);

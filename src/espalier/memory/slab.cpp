@@ -124,6 +124,11 @@ std::atomic<std::uint8_t>* slab::side_byte(const void* address) const noexcept {
   return reinterpret_cast<std::atomic<std::uint8_t>*>(one->side.data()) + index;
 }
 
+void slab::recover_in_child(const hw::fork_survivor& survivor) noexcept {
+  // The open span may be half moved on: what is left of it is lost, and the next refill adds another.
+  if (blocks_.recover_in_child(survivor, [](const end_to_end_run&) {})) span_next_ = span_end_ = nullptr;
+}
+
 memory_usage slab::usage() const noexcept {
   memory_usage sum;
   sum.blocks = blocks_.blocks_in_use();

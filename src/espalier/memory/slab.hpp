@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "espalier/hw/fork_recovery.hpp"
 #include "espalier/hw/pages.hpp"
 #include "espalier/memory/block_cache.hpp"
 #include "espalier/memory/placement_concept.hpp"
@@ -82,6 +83,7 @@ class slab {
   void map_span(span& fresh, std::size_t bytes) const;
   void add_span(std::size_t run_bytes);
   [[nodiscard]] std::size_t room() noexcept;
+  void recover_in_child(const hw::fork_survivor& survivor) noexcept;
 
   const split_block shape_;
   const side_table side_;
@@ -95,6 +97,9 @@ class slab {
   std::atomic<std::uint64_t> carved_bytes_{0};
   std::atomic<std::size_t> span_count_{0};
   std::array<std::atomic<span*>, most_spans> spans_{};
+  hw::fork_link after_fork_{this, [](void* one, const hw::fork_survivor& survivor) noexcept {
+                              static_cast<slab*>(one)->recover_in_child(survivor);
+                            }};
 };
 
 }  // namespace espalier

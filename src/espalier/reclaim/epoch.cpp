@@ -51,6 +51,26 @@ epoch_domain::record::~record() {
   }
 }
 
+void epoch_domain::record::recover_in_child(bool lost) noexcept {
+  if (lost && depth != 0) depth = 0;
+  if (lost && announced.load(std::memory_order_relaxed) != 0) announced.store(0, std::memory_order_relaxed);
+  if (!lock.is_locked()) return;
+  // A lost thread was in these bags: of each entry it is unknown whether it has been given back.
+  sealed_first = nullptr;
+  sealed_last = nullptr;
+  if (lost) {
+    current = nullptr;
+    spare = nullptr;
+  } else {
+    // Others only empty the current bag and only add a spare one: the room is still there that this thread may have
+    // reserved before it forked.
+    if (current != nullptr) current->count = 0;
+    if (spare != nullptr) spare->count = 0;
+  }
+  retired.store(reclaimed.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  lock.unlock();
+}
+
 epoch_domain::~epoch_domain() {
   records_.for_each([](std::uint32_t, record& r) {
     if (r.current != nullptr) r.current->give_back();

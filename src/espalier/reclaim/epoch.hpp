@@ -34,6 +34,9 @@
 //
 // Progress: pin and unpin are wait-free (population-oblivious but for the first pin of a thread). A thread
 // that stays pinned stops all giving back; statistics() names it.
+//
+// After fork() (map/map_concept.hpp) a domain has the pins of the thread that forked and no others. Bags that a lost
+// thread had under its hands are left behind: their entries count as never retired.
 
 namespace espalier {
 
@@ -155,6 +158,8 @@ class epoch_domain {
     record(const record&) = delete;
     record& operator=(const record&) = delete;
     ~record();
+
+    void recover_in_child(bool lost) noexcept;
   };
 
   // order: unpin (release) -> scan (acquire)

@@ -23,7 +23,7 @@ class leaky {
     ~guard() = default;
 
     // The first count of a thread allocates; it must not happen in retire.
-    void reserve(std::size_t) { owner_->retired_.add(0); }
+    void reserve(std::size_t) { owner_->retired_.reserve(); }
     void retire(const retired&) noexcept { owner_->retired_.add(1); }
 
    private:

@@ -6,9 +6,15 @@
 namespace espalier {
 
 bool rcu_domain::caller_is_inside() const noexcept {
-  const record* const mine = records_.at(hw::thread_slot());
+  const record* const mine = records_.at(hw::try_thread_slot());
   // relaxed: only this thread writes it.
   return mine != nullptr && inside(mine->crossings.load(std::memory_order_relaxed));
+}
+
+/// A lost thread has left its section.
+void rcu_domain::record::recover_in_child(bool lost) noexcept {
+  const std::uint64_t now = crossings.load(std::memory_order_relaxed);
+  if (lost && inside(now)) crossings.store(now + 1, std::memory_order_relaxed);
 }
 
 void rcu_domain::synchronize() const noexcept {

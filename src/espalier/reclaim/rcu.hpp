@@ -42,6 +42,8 @@ namespace espalier {
 class rcu_domain {
   struct record {
     std::atomic<std::uint64_t> crossings{0};  // odd: inside
+
+    void recover_in_child(bool lost) noexcept;
   };
 
  public:

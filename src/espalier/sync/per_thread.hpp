@@ -3,13 +3,21 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <memory>
-#include <utility>
+#include <new>
+#include <type_traits>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/fork_recovery.hpp"
 #include "espalier/hw/thread_slot.hpp"
 
 namespace espalier {
+
+/// What a T that is repaired in children of fork() (hw/fork_recovery) offers: recover_in_child(true) for the element
+/// of a thread that is lost, recover_in_child(false) for that of another one, which a lost thread may have locked.
+template <class T>
+concept recovered_per_thread = requires(T& element, bool lost) {
+  { element.recover_in_child(lost) } noexcept;
+};
 
 /// An object with one T per thread slot (hw/thread_slot.hpp). Elements come into being, in blocks, when a
 /// thread first asks for its own; they live as long as the whole, so that what a thread leaves behind can
@@ -22,20 +30,32 @@ class per_thread {
   per_thread(const per_thread&) = delete;
   per_thread& operator=(const per_thread&) = delete;
   ~per_thread() {
+    if constexpr (recovered_per_thread<T>) link_.leave();
     for (auto& b : blocks_) delete b.load(std::memory_order_relaxed);
   }
 
-  /// The element of the calling thread. Constant time. Throws std::bad_alloc at the first call in a block.
+  /// The element of the calling thread. Constant time. Throws std::bad_alloc at the first call in a block, and what
+  /// hw::thread_slot() does at a thread's first one.
   [[nodiscard]] T& local() {
     const std::uint32_t slot = hw::thread_slot();
-    // order: local / for_each (acquire) <- add_block (release)
+    // order: local / at, for_each (acquire) <- add_block (release)
     block* const b = blocks_[slot / per_block].load(std::memory_order_acquire);
     if (b == nullptr) [[unlikely]]
-      return (*add_block(slot / per_block))[slot % per_block].value;
+      return first(slot);
     return (*b)[slot % per_block].value;
   }
 
-  /// The element of a slot if its block exists.
+  /// The same; null where there is no memory for it, or no slot. A call that finds none tries again the next time.
+  [[nodiscard]] T* try_local() noexcept {
+    static_assert(std::is_nothrow_default_constructible_v<T>);
+    T* const present = if_made();
+    return present != nullptr ? present : try_first();
+  }
+
+  /// The element of the calling thread where its block exists. As fast as local().
+  [[nodiscard]] T* if_made() const noexcept { return at(hw::try_thread_slot()); }
+
+  /// The element of a slot if its block exists. Null for max_thread_slots.
   [[nodiscard]] T* at(std::uint32_t slot) const noexcept {
     block* const b = blocks_[slot / per_block].load(std::memory_order_acquire);
     return b == nullptr ? nullptr : &(*b)[slot % per_block].value;
@@ -53,17 +73,40 @@ class per_thread {
  private:
   static constexpr std::uint32_t per_block = 16;
   using block = std::array<hw::padded<T>, per_block>;
+  struct no_link {};
 
-  block* add_block(std::uint32_t index) {
-    auto fresh = std::make_unique<block>();
-    block* present = nullptr;
-    if (blocks_[index].compare_exchange_strong(present, fresh.get(), std::memory_order_acq_rel,
-                                               std::memory_order_acquire))
-      return fresh.release();
-    return present;
+  // Apart, so that the fast paths need no room on the stack.
+
+  [[gnu::noinline]] T& first(std::uint32_t slot) { return *add_block(slot, new block()); }
+
+  [[gnu::noinline]] T* try_first() noexcept {
+    const std::uint32_t slot = hw::try_thread_slot();
+    if (slot == hw::max_thread_slots) return nullptr;
+    auto* const fresh = new (std::nothrow) block();
+    return fresh == nullptr ? nullptr : add_block(slot, fresh);
   }
 
-  mutable std::array<std::atomic<block*>, hw::max_thread_slots / per_block> blocks_{};
+  /// The element of a slot, of that block or of another one that has come before it.
+  T* add_block(std::uint32_t slot, block* fresh) noexcept {
+    // First: no thread has an element yet that a fork could leave unrepaired.
+    if constexpr (recovered_per_thread<T>) link_.join(this, recover);
+    block* present = nullptr;
+    if (blocks_[slot / per_block].compare_exchange_strong(present, fresh, std::memory_order_acq_rel,
+                                                          std::memory_order_acquire))
+      present = fresh;
+    else
+      delete fresh;
+    return &(*present)[slot % per_block].value;
+  }
+
+  static void recover(void* all, const hw::fork_survivor& survivor) noexcept {
+    static_cast<per_thread*>(all)->for_each(
+        [&](std::uint32_t slot, T& element) { element.recover_in_child(survivor.lost(slot)); });
+  }
+
+  // The last one stays empty: there the fast path of a thread without a slot ends.
+  mutable std::array<std::atomic<block*>, hw::max_thread_slots / per_block + 1> blocks_{};
+  [[no_unique_address]] std::conditional_t<recovered_per_thread<T>, hw::fork_link, no_link> link_;
 };
 
 }  // namespace espalier

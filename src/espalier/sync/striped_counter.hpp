@@ -8,19 +8,24 @@
 namespace espalier {
 
 /// A signed sum that many threads add to and few read. Each thread adds to a word of its own, so that
-/// counting does not itself become the contended line.
+/// counting does not itself become the contended line; threads for whose words there is no memory share one.
 class striped_counter {
  public:
-  /// Throws std::bad_alloc at a thread's first call.
-  void add(std::int64_t amount) {
-    std::atomic<std::int64_t>& mine = stripes_.local();
+  /// Makes the calling thread's word. Throws std::bad_alloc at its first call. For an operation that reports lack of
+  /// memory, before it counts.
+  void reserve() { static_cast<void>(stripes_.local()); }
+
+  void add(std::int64_t amount) noexcept {
+    std::atomic<std::int64_t>* const mine = stripes_.if_made();
+    if (mine == nullptr) [[unlikely]]
+      return add_first(amount);
     // relaxed, and no read-modify-write: only this thread writes the word; a sum has no order.
-    mine.store(mine.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+    mine->store(mine->load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
 
   /// The sum; exact when no thread is adding.
   [[nodiscard]] std::int64_t read() const noexcept {
-    std::int64_t sum = 0;
+    std::int64_t sum = shared_.load(std::memory_order_relaxed);
     stripes_.for_each([&](std::uint32_t, const std::atomic<std::int64_t>& stripe) {
       sum += stripe.load(std::memory_order_relaxed);
     });
@@ -28,7 +33,14 @@ class striped_counter {
   }
 
  private:
+  /// A thread's first one, or one of many for which there is no memory.
+  [[gnu::noinline]] void add_first(std::int64_t amount) noexcept {
+    std::atomic<std::int64_t>* const mine = stripes_.try_local();
+    (mine != nullptr ? *mine : shared_).fetch_add(amount, std::memory_order_relaxed);
+  }
+
   per_thread<std::atomic<std::int64_t>> stripes_;
+  std::atomic<std::int64_t> shared_{0};
 };
 
 }  // namespace espalier

@@ -1,9 +1,18 @@
 // The epoch domain, by itself: what a pinned thread reaches stays; what nobody reaches goes, once.
 
-#include <atomic>
+#include <dlfcn.h>
 
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <utility>
+
+#include "espalier/hw/asymmetric_fence.hpp"
+#include "espalier/hw/thread_slot.hpp"
 #include "espalier/reclaim/epoch.hpp"
 #include "mutants/driver.hpp"
+#include "sim/runtime/world.hpp"
 
 namespace espalier::mutants {
 namespace {
@@ -231,6 +240,144 @@ void old_bag(sim::scene& s) {
   });
 }
 
+/// Two threads advance at once, beside a reader that is one epoch ahead of the stamp of what it reads.
+void advancers(sim::scene& s) {
+  auto& w = s.make<world>();
+  auto& pinned = s.make<flag>(false);
+  auto& moved = s.make<flag>(false);
+  auto& seen = s.make<flag>(false);
+  auto& detached = s.make<flag>(false);
+  auto& collected = s.make<std::atomic<int>>(0);
+  s.thread("reader", [&] {
+    await(moved);
+    auto guard = w.domain.pin();
+    thing* const mine = w.shared.load();
+    seen = true;
+    while (collected.load() != 2) sim::wait_for_others();
+    sim::require(mine->value == 7, "a reader sees what is not there any more");
+  });
+  s.thread("writer", [&] {
+    {
+      auto guard = w.domain.pin();
+      guard.reserve(1);
+      pinned = true;
+      await(seen);
+      hand_over(guard, w.of, w.shared.exchange(new thing));
+    }
+    detached = true;
+  });
+  s.thread("collector", [&] {
+    await(pinned);
+    w.domain.collect();
+    moved = true;
+    await(detached);
+    w.domain.collect();
+    ++collected;
+  });
+  s.thread("second collector", [&] {
+    await(detached);
+    w.domain.collect();
+    ++collected;
+  });
+}
+
+/// What a thread tells another one outside the scene's memory. To wait for it is to take turns, not to give the
+/// processor away: neither empties a store buffer.
+class hint {
+ public:
+  void give() {
+    const sim::own_code scope;
+    given_ = true;
+  }
+  void await() const {
+    while (!is_given()) static_cast<void>(turn_.load(std::memory_order_relaxed));
+  }
+
+ private:
+  [[nodiscard]] bool is_given() const {
+    const sim::own_code scope;
+    return given_;
+  }
+
+  std::atomic<int> turn_{0};
+  bool given_ = false;
+};
+
+/// Stops the collectors of a scene at their heavy fences.
+struct stops {
+  struct stop {
+    hint* give = nullptr;
+    const hint* await = nullptr;
+  };
+  // The next fence of a thread, by slot, and the one after it.
+  std::array<stop, 33> behind_next{};
+  std::array<stop, 33> before_following{};
+};
+constinit stops* fences = nullptr;
+
+void stop_at(stops::stop& one) {
+  stops::stop now;
+  {
+    const sim::own_code scope;
+    now = std::exchange(one, {});
+  }
+  if (now.give != nullptr) now.give->give();
+  if (now.await != nullptr) now.await->await();
+}
+
+/// Two threads advance, each behind its fence before a reader pins whose announcement waits in its store buffer. What
+/// the reader sees is detached by a thread that pinned one epoch earlier.
+void unseen_reader(sim::scene& s) {
+  struct all {
+    world w;
+    stops at;
+    std::atomic<int> unpinned{0};
+    hint pinned, moved, first_behind, second_behind, seen, detached, advanced, collected;
+    all() { fences = &at; }
+    all(const all&) = delete;
+    all& operator=(const all&) = delete;
+    ~all() { fences = nullptr; }
+  };
+  auto& a = s.make<all>();
+  s.thread("reader", [&a] {
+    a.first_behind.await();
+    a.second_behind.await();
+    auto guard = a.w.domain.pin();
+    thing* const mine = a.w.shared.load();
+    a.seen.give();
+    a.collected.await();
+    sim::require(mine->value == 7, "a reader sees what is not there any more");
+  });
+  s.thread("writer", [&a] {
+    {
+      auto guard = a.w.domain.pin();
+      guard.reserve(1);
+      ++a.unpinned;  // whoever advances sees the announcement; below, its end
+      a.pinned.give();
+      a.seen.await();
+      hand_over(guard, a.w.of, a.w.shared.exchange(new thing));
+    }
+    ++a.unpinned;
+    a.detached.give();
+  });
+  s.thread("collector", [&a] {
+    a.pinned.await();
+    a.w.domain.collect();
+    const std::uint32_t mine = hw::thread_slot();
+    a.at.behind_next[mine] = {&a.first_behind, &a.detached};
+    a.at.before_following[mine] = {&a.advanced, &a.collected};
+    a.moved.give();
+    a.w.domain.collect();
+    a.advanced.give();
+  });
+  s.thread("second collector", [&a] {
+    a.moved.await();
+    a.at.behind_next[hw::thread_slot()] = {&a.second_behind, &a.advanced};
+    a.w.domain.collect();
+    a.collected.give();
+  });
+}
+
 }  // namespace
 
 round_result explore_all(const round_options& options) {
@@ -243,7 +390,28 @@ round_result explore_all(const round_options& options) {
   all.run("collectors", collectors, {}, 0.2);
   all.run("purged", purged, {}, 0.2);
   all.run("bags", bags, {}, 0.2);
+  all.run("advancers", advancers, {}, 0.2);
+  sim::exploration_options how;
+  how.strategies = {"random"};  // the others would take turns for ever
+  how.stores = sim::store_order::buffered;
+  all.run("unseen reader", unseen_reader, how, 0.2);
   return std::move(all).result();
 }
 
 }  // namespace espalier::mutants
+
+namespace espalier::hw {
+
+/// In the place of the simulator's, which it calls.
+void fence_heavy() noexcept {
+  static void (*const simulated)() =
+      std::bit_cast<void (*)()>(dlsym(RTLD_NEXT, "_ZN8espalier2hw11fence_heavyEv"));
+  using mutants::fences;
+  const std::uint32_t mine = thread_slot();
+  if (fences != nullptr && fences->behind_next[mine].give == nullptr)
+    mutants::stop_at(fences->before_following[mine]);
+  simulated();
+  if (fences != nullptr) mutants::stop_at(fences->behind_next[mine]);
+}
+
+}  // namespace espalier::hw

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "espalier/hw/thread_slot.hpp"
 #include "espalier/memory/cluster_slab.hpp"
 #include "espalier/memory/clustered.hpp"
 #include "espalier/memory/slab.hpp"
@@ -94,6 +95,92 @@ void beside(sim::scene& s) {
   });
 }
 
+/// One gives clusters back, by a batch to all; the other opens them at once and fills them.
+void clusters_reused(sim::scene& s) {
+  constexpr std::size_t half = std::size_t{16} << 10U;  // two clusters make a batch
+  auto& held = s.make<held_blocks>();
+  auto& source = s.make<cluster_slab>(half, 2U);
+  auto& given = s.make<std::vector<void*>>();
+  for (int n = 0; n < 4; ++n) given.push_back(source.allocate(nullptr));
+  s.thread("gives", [&] {
+    for (void* block : given) source.deallocate(block);
+  });
+  s.thread("takes", [&] {
+    for (int n = 0; n < 3; ++n) {
+      void* const first = source.allocate(nullptr);
+      void* const second = source.allocate(first);
+      sim::require(static_cast<std::byte*>(second) - static_cast<std::byte*>(first) == std::ptrdiff_t{half},
+                   "a new cluster has no room beside its first block");
+      held.of[0].insert(held.of[0].end(), {first, second});
+    }
+  });
+  s.at_end([&] {
+    all_different(held.all());
+    // Each slot is there: what is carved when all has come back serves as many blocks, but for what two threads keep.
+    for (void* block : held.all()) source.deallocate(block);
+    sim::require(source.usage().blocks == 0, "blocks are left when all were given back");
+    const std::uint64_t carved = source.usage().bytes_reserved;
+    std::vector<void*> again;
+    for (std::uint64_t n = 0; n < carved / (2 * half); ++n) {
+      again.push_back(source.allocate(nullptr));
+      again.push_back(source.allocate(again.back()));
+    }
+    sim::require(source.usage().bytes_reserved <= carved + 4 * 2 * half, "a cluster's slots are lost");
+    all_different(again);
+    for (void* block : again) source.deallocate(block);
+  });
+}
+
+/// Threads, by slot, for whose records there is no memory.
+struct without_records {
+  std::array<bool, 33> lacks{};
+};
+constinit const without_records* records = nullptr;
+
+/// Two threads free without a record, while a third one lives on what they free.
+void freed_for_all(sim::scene& s) {
+  struct all {
+    without_records who;
+    held_blocks held;
+    slab source{std::size_t{32} << 10U};  // two blocks make a batch
+    std::array<std::vector<void*>, 2> given;
+    all() { records = &who; }
+    all(const all&) = delete;
+    all& operator=(const all&) = delete;
+    ~all() { records = nullptr; }
+  };
+  auto& a = s.make<all>();
+  for (auto& given : a.given) {
+    for (int n = 0; n < 3; ++n) given.push_back(a.source.allocate());
+  }
+  const std::uint64_t carved = a.source.usage().bytes_reserved;
+  for (std::size_t i = 0; i < 2; ++i) {
+    s.thread(std::string(1, static_cast<char>('a' + i)), [&a, i] {
+      a.who.lacks[hw::thread_slot()] = true;
+      for (void* block : a.given[i]) a.source.deallocate(block);
+    });
+  }
+  s.thread("lives on them", [&a] {
+    auto& mine = a.held.of[0];
+    for (int round = 0; round < 2; ++round) {
+      for (int n = 0; n < 3; ++n) mine.push_back(a.source.allocate());
+      all_different(mine);
+      for (void* block : mine) a.source.deallocate(block);
+      mine.clear();
+    }
+  });
+  s.at_end([&a, carved] {
+    sim::require(a.source.usage().blocks == 0, "blocks are left when all were given back");
+    // The third thread keeps fewer than two batches.
+    std::vector<void*> again;
+    for (int n = 0; n < 6; ++n) again.push_back(a.source.allocate());
+    all_different(again);
+    sim::require(a.source.usage().bytes_reserved <= carved + 3 * (std::uint64_t{32} << 10U),
+                 "a block that was given back is not found again");
+    for (void* block : again) a.source.deallocate(block);
+  });
+}
+
 /// Somebody asks near a block which is not in this slab, while its first span comes into being.
 void foreign(sim::scene& s) {
   auto& held = s.make<held_blocks>();
@@ -120,6 +207,10 @@ round_result explore_all(const round_options& options) {
   all.run("fresh blocks", fresh_blocks);
   all.run("beside", beside);
   all.run("foreign", foreign);
+  sim::exploration_options few;
+  few.strategies = {"pct:2", "pct:3", "random"};
+  all.run("clusters reused", clusters_reused, few);
+  all.run("freed for all", freed_for_all);
   all.run("first comers", first_comers);
   sim::exploration_options how;  // the race is between two steps of some hundreds
   how.strategies = {"pct:2", "pct:3"};
@@ -128,3 +219,13 @@ round_result explore_all(const round_options& options) {
 }
 
 }  // namespace espalier::mutants
+
+namespace espalier::hw {
+
+/// In the place of the simulator's.
+std::uint32_t try_thread_slot() noexcept {
+  const std::uint32_t mine = thread_slot();
+  return mutants::records != nullptr && mutants::records->lacks[mine] ? max_thread_slots : mine;
+}
+
+}  // namespace espalier::hw

@@ -1,0 +1,211 @@
+// Threads that free blocks of others before they have allocated any, while operator new has no memory for them.
+// Per-thread records come into being sixteen slots at a time, so those of the later threads are not there yet.
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <thread>
+#include <vector>
+
+#include "espalier/hw/thread_slot.hpp"
+#include "espalier/memory/any_placement.hpp"
+#include "espalier/memory/clustered.hpp"
+#include "espalier/memory/extra_allocations.hpp"
+#include "espalier/memory/index_aware.hpp"
+#include "espalier/memory/numa_local.hpp"
+#include "espalier/memory/pmr.hpp"
+#include "espalier/memory/random_padding.hpp"
+#include "espalier/memory/recorded.hpp"
+#include "espalier/memory/segregated.hpp"
+#include "espalier/memory/shared_heap.hpp"
+#include "espalier/memory/shifted.hpp"
+#include "espalier/memory/slab.hpp"
+#include "espalier/memory/split_clusters.hpp"
+#include "espalier/sync/striped_counter.hpp"
+#include "support/counting_new.hpp"
+#include "support/sanitizers.hpp"
+
+namespace espalier {
+namespace {
+
+/// Calls work(t) on each of n threads that are there at one time, one after the other, without memory.
+template <class Work>
+void in_turn_without_memory(int n, Work&& work) {
+  std::atomic<int> arrived{0};
+  std::atomic<int> turn{-1};
+  std::atomic<bool> leave{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < n; ++t) {
+    threads.emplace_back([&, t] {
+      static_cast<void>(hw::thread_slot());
+      arrived.fetch_add(1);
+      for (int now = turn; now != t; now = turn) turn.wait(now);
+      {
+        const test::refuse_memory refuse;
+        work(t);
+      }
+      turn.fetch_add(1);
+      turn.notify_all();
+      leave.wait(false);  // with its slot
+    });
+  }
+  while (arrived.load() != n) std::this_thread::yield();
+  turn = 0;
+  turn.notify_all();
+  for (int now = turn; now != n; now = turn) turn.wait(now);
+  leave = true;
+  leave.notify_all();
+  for (std::thread& t : threads) t.join();
+}
+
+constexpr int threads = 40;
+// More than two batches of small blocks: some are handed on.
+constexpr std::size_t each = test::thread_sanitizer ? 140 : 200;
+constexpr std::size_t sizes[] = {16, 32, 40, 64, 200, 1024, 1500, 9000, 40000};
+
+block request(std::size_t i) {
+  return {sizes[i % std::size(sizes)], 8, static_cast<memory_role>(i % memory_role_count)};
+}
+
+template <placement Placement>
+void threads_free_what_others_allocated(Placement& source) {
+  std::uint64_t reserved = 0;
+  for (int round = 0; round < 2; ++round) {
+    std::vector<void*> blocks;
+    for (std::size_t i = 0; i < threads * each; ++i) {
+      blocks.push_back(source.allocate(request(i), i % 3 == 0 || blocks.empty() ? nullptr : blocks.back()));
+      std::memset(blocks.back(), 1, request(i).bytes);
+    }
+    EXPECT_EQ(source.usage().blocks, blocks.size());
+    reserved = std::max(reserved, source.usage().bytes_reserved);
+    in_turn_without_memory(threads, [&](int t) {
+      for (std::size_t i = 0; i < each; ++i) {
+        const std::size_t n = static_cast<std::size_t>(t) * each + i;
+        source.deallocate(blocks[n], request(n));
+      }
+    });
+    EXPECT_EQ(source.usage().blocks, 0U);
+    EXPECT_EQ(source.usage().bytes_in_use, 0U);
+  }
+  // The second round had the blocks of the first, but for what each thread keeps to itself.
+  std::vector<void*> again;
+  for (std::size_t i = 0; i < threads * each; ++i) again.push_back(source.allocate(request(i)));
+  EXPECT_LE(source.usage().bytes_reserved, reserved + reserved / 2);
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    std::memset(again[i], static_cast<int>(i % 251), request(i).bytes);
+  }
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    const auto* const bytes = static_cast<const unsigned char*>(again[i]);
+    ASSERT_TRUE(bytes[0] == i % 251 && bytes[request(i).bytes - 1] == i % 251) << "block " << i;
+    source.deallocate(again[i], request(i));
+  }
+  EXPECT_EQ(source.usage().blocks, 0U);
+}
+
+template <class Placement>
+class short_of_memory : public testing::Test {};
+
+using shipped =
+    testing::Types<segregated, shared_heap, pmr_placement, clustered, shifted<shared_heap>,
+                   extra_allocations<segregated>, random_padding<segregated>, recorded<shared_heap>,
+                   recorded<clustered>, index_aware, numa_local, split_clusters<32, 24>>;
+TYPED_TEST_SUITE(short_of_memory, shipped);
+
+TYPED_TEST(short_of_memory, threads_free_what_others_allocated) {
+  TypeParam source;
+  threads_free_what_others_allocated(source);
+}
+
+TEST(short_of_memory, every_placement_by_name) {
+  for (const placement_choice& c : placement_names()) {
+    if (!c.available()) continue;
+    SCOPED_TRACE(c.name);
+    any_placement source(c.name, any_placement::recording::on);
+    threads_free_what_others_allocated(source);
+  }
+}
+
+/// What is freed for all becomes batches: a thread that has neither memory nor record leaves none of it behind.
+TEST(short_of_memory, a_slab_hands_out_what_threads_without_a_record_freed) {
+  slab source(64);
+  std::vector<void*> blocks;
+  for (std::size_t i = 0; i < 1000; ++i) blocks.push_back(source.allocate());
+  const std::uint64_t reserved = source.usage().bytes_reserved;
+  std::size_t freed = 0;
+  constexpr std::uint32_t slots_together = 16;
+  const std::uint32_t mine = hw::thread_slot() / slots_together;
+  in_turn_without_memory(threads, [&](int) {
+    if (hw::thread_slot() / slots_together == mine) return;  // its record came with main's
+    for (int i = 0; i < 50 && freed != blocks.size(); ++i) source.deallocate(blocks[freed++]);
+  });
+  ASSERT_EQ(freed, blocks.size());
+  EXPECT_EQ(source.usage().blocks, 0U);
+  for (void*& one : blocks) one = source.allocate();
+  EXPECT_EQ(source.usage().bytes_reserved, reserved) << "a block that was freed is not found again";
+  for (void* one : blocks) source.deallocate(one);
+  EXPECT_EQ(source.usage().blocks, 0U);
+}
+
+TEST(short_of_memory, a_counter_counts_on) {
+  striped_counter sum;
+  sum.add(5);
+  in_turn_without_memory(threads, [&](int) {
+    sum.add(3);
+    sum.add(-1);
+  });
+  EXPECT_EQ(sum.read(), 5 + 2 * threads);
+}
+
+struct crowd {
+  std::atomic<std::uint32_t> there{0};
+  std::atomic<bool> leave{false};
+
+  static void* join(void* argument) {
+    auto& all = *static_cast<crowd*>(argument);
+    static_cast<void>(hw::try_thread_slot());
+    all.there.fetch_add(1);
+    all.leave.wait(false);
+    return nullptr;
+  }
+};
+
+TEST(short_of_memory, a_thread_for_which_there_is_no_slot_frees) {
+  if (test::thread_sanitizer || test::address_sanitizer) GTEST_SKIP() << "too many threads for a sanitizer";
+  clustered source;
+  constexpr block router{32, 32, memory_role::node};
+  std::vector<void*> blocks;
+  for (std::size_t i = 0; i < 500; ++i) blocks.push_back(source.allocate(router));
+  crowd all;
+  pthread_attr_t small{};
+  ASSERT_EQ(pthread_attr_init(&small), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&small, std::size_t{64} << 10U), 0);
+  std::vector<pthread_t> holders;
+  for (pthread_t one{}; holders.size() < hw::max_thread_slots; holders.push_back(one)) {
+    if (pthread_create(&one, &small, crowd::join, &all) != 0) break;
+  }
+  while (all.there.load() < holders.size()) std::this_thread::yield();
+  const bool enough = holders.size() == hw::max_thread_slots;
+  bool had_slot = !enough;
+  if (enough) {
+    std::thread([&] {
+      had_slot = hw::try_thread_slot() != hw::max_thread_slots;
+      for (void* one : blocks) source.deallocate(one, router);
+    }).join();
+  }
+  all.leave = true;
+  all.leave.notify_all();
+  for (const pthread_t t : holders) pthread_join(t, nullptr);
+  pthread_attr_destroy(&small);
+  if (!enough) GTEST_SKIP() << "this system allows only " << holders.size() << " more threads";
+  EXPECT_FALSE(had_slot);
+  EXPECT_EQ(source.usage().blocks, 0U);
+}
+
+}  // namespace
+}  // namespace espalier
