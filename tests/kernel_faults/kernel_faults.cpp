@@ -55,8 +55,9 @@ struct named_error {
   const char* name;
   int number;
 };
-constexpr named_error errors[] = {{"ENOMEM", ENOMEM}, {"EAGAIN", EAGAIN}, {"EINVAL", EINVAL}, {"EPERM", EPERM},
-                                  {"EACCES", EACCES}, {"ENOSYS", ENOSYS}, {"EINTR", EINTR},   {"EFAULT", EFAULT}};
+constexpr named_error errors[] = {{"ENOMEM", ENOMEM}, {"EAGAIN", EAGAIN}, {"EINVAL", EINVAL},
+                                  {"EPERM", EPERM},   {"EACCES", EACCES}, {"ENOSYS", ENOSYS},
+                                  {"EINTR", EINTR},   {"EFAULT", EFAULT}};
 
 struct rule {
   kernel_call kind;
@@ -97,7 +98,9 @@ long or_errno(long result) noexcept {
 }
 long number(const void* pointer) noexcept { return reinterpret_cast<long>(pointer); }
 long number(std::size_t bytes) noexcept { return static_cast<long>(bytes); }
-void* pointer(long number) noexcept { return reinterpret_cast<void*>(number); }  // NOLINT(performance-no-int-to-ptr)
+void* pointer(long number) noexcept {
+  return reinterpret_cast<void*>(number);
+}  // NOLINT(performance-no-int-to-ptr)
 #endif
 
 void sleep_us(std::uint64_t us) noexcept {
@@ -161,7 +164,8 @@ const char* take_rule(reader& from, rule& to) noexcept {
   to.kind = static_cast<kernel_call>(kind);
   if (from.take("fail=")) {
     if (!take_error(from, to.fails_with))
-      return "fail= wants ENOMEM, EAGAIN, EINVAL, EPERM, EACCES, ENOSYS, EINTR, EFAULT or a number up to 4095";
+      return "fail= wants ENOMEM, EAGAIN, EINVAL, EPERM, EACCES, ENOSYS, EINTR, EFAULT or a number up to "
+             "4095";
   } else if (from.take("delay_us=")) {
     if (!from.take_number(to.delay_us)) return "delay_us= wants a number";
   } else if (from.take("delay_after_us=")) {
@@ -197,7 +201,8 @@ const char* read_rules(const char* text) noexcept {
 /// One call: its windows, and what the rules say of it.
 class intercepted {
  public:
-  intercepted(kernel_call kind, void* pages, std::size_t bytes) noexcept : window_{kind, false, pages, bytes} {
+  intercepted(kernel_call kind, void* pages, std::size_t bytes) noexcept
+      : window_{kind, false, pages, bytes} {
     if (in_hook) return;
     const std::uint64_t number =
         counts[static_cast<std::size_t>(kind)].fetch_add(1, std::memory_order_relaxed) + 1;
@@ -246,7 +251,9 @@ class intercepted {
 #if !defined(ESPALIER_KERNEL_FAULTS_LINKED)
 constinit std::atomic<bool> environment_read{false};
 
-void say(const char* words) noexcept { kernel(SYS_write, STDERR_FILENO, number(words), number(strlen(words))); }
+void say(const char* words) noexcept {
+  kernel(SYS_write, STDERR_FILENO, number(words), number(strlen(words)));
+}
 
 void read_environment(char* const* environment) noexcept {
   if (environment == nullptr || environment_read.exchange(true)) return;
@@ -303,7 +310,8 @@ using espalier::test::pointer;
 #pragma GCC visibility push(default)
 extern "C" {
 
-void* ESPALIER_FAULTY(mmap)(void* near, std::size_t bytes, int access, int flags, int file, off_t at) noexcept {
+void* ESPALIER_FAULTY(mmap)(void* near, std::size_t bytes, int access, int flags, int file,
+                            off_t at) noexcept {
   prepare();
   return intercepted(kernel_call::mmap, near, bytes).result(MAP_FAILED, [&] {
 #if defined(ESPALIER_KERNEL_FAULTS_LINKED)

@@ -19,8 +19,8 @@ const char* set_kernel_faults(const char* rules) noexcept;
 /// The window before or behind a call. The calls that a hook makes itself are neither counted nor changed.
 struct kernel_window {
   kernel_call kind;
-  bool behind;   ///< the call is over, and did what it was asked for
-  void* pages;   ///< the first argument
+  bool behind;  ///< the call is over, and did what it was asked for
+  void* pages;  ///< the first argument
   std::size_t bytes;
 };
 using kernel_hook = void (*)(const kernel_window&, void* context);

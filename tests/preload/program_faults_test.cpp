@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,25 @@ struct preload_faults : ::testing::Test {
     return programs.start(command, variables);
   }
 
+  /// The same output without any of it, under other mallocs, and under ours with these rules.
+  void expect_the_same(const std::vector<std::string>& command,
+                       const std::vector<std::string>& all_rules) const {
+    const outcome plain = programs.run_plainly(command);
+    ASSERT_EQ(plain.exit_status(), 0) << plain.output;
+    for (const char* const name : {"libjemalloc.so.2", "libmimalloc.so.2"}) {
+      const std::string path = std::string("/usr/lib/x86_64-linux-gnu/") + name;
+      if (!std::filesystem::exists(path)) continue;
+      const outcome other = programs.start(command, {{"LD_PRELOAD", path}});
+      EXPECT_EQ(other.exit_status(), 0) << name << "\n" << other.output;
+      EXPECT_EQ(other.output, plain.output) << name;
+    }
+    for (const std::string& rules : all_rules) {
+      const outcome ours = run(command, rules);
+      EXPECT_EQ(ours.exit_status(), 0) << rules << "\n" << ours.status << ours.output;
+      EXPECT_EQ(ours.output, plain.output) << rules;
+    }
+  }
+
   recorded_programs programs;
 };
 
@@ -34,8 +54,13 @@ TEST_F(preload_faults, reach_the_mallocs_own_calls) {
 TEST_F(preload_faults, name_wrong_rules) {
   const outcome ended = run({program("malloc_faults")}, "mmap:fail=EWHAT@1");
   EXPECT_EQ(ended.exit_status(), 2);
-  EXPECT_THAT(ended.output, HasSubstr("espalier-kernel-faults: ESPALIER_KERNEL_FAULTS=mmap:fail=EWHAT@1: fail= "
-                                      "wants ENOMEM"));
+  EXPECT_THAT(ended.output,
+              HasSubstr("espalier-kernel-faults: ESPALIER_KERNEL_FAULTS=mmap:fail=EWHAT@1: fail= "
+                        "wants ENOMEM"));
+}
+
+TEST_F(preload_faults, leave_others_what_they_map_where_a_block_lay) {
+  expect_the_same({program("malloc_moves")}, {"", "mremap:delay_after_us=3000@*", "munmap:delay_us=300@*"});
 }
 
 }  // namespace

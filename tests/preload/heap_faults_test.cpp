@@ -1,0 +1,116 @@
+// The heap while the kernel refuses, and in the windows between two of its calls.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "heap_fixture.hpp"
+#include "kernel_faults/kernel_faults.hpp"
+#include "preload/kernel/page_bytes.hpp"
+
+namespace espalier::preload {
+namespace {
+
+using test::kernel_call;
+using test::kernel_calls;
+using test::kernel_faults;
+using test::kernel_window;
+
+using preload_heap_faults = heap_fixture;
+constexpr std::size_t mebibyte = std::size_t{1} << 20U;
+
+/// What another thread maps as soon as a call has left addresses to it.
+struct foreign_mapping {
+  static constexpr std::size_t bytes = 12 * mebibyte;
+
+  void map_at(void* at) {
+    void* const got =
+        mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (got != at) return;
+    pages = static_cast<unsigned char*>(got);
+    std::memset(pages, 0x5a, bytes);
+    // As the next span of this heap would.
+    test_registry.enter(pages, address_registry::unit_bytes, address_registry::span);
+  }
+  void expect_whole() {
+    ASSERT_NE(pages, nullptr) << "the addresses are not left to others";
+    EXPECT_EQ(test_registry.of(pages), address_registry::span) << "an entry of another's is overwritten";
+    ASSERT_EQ(msync(pages, bytes, MS_ASYNC), 0) << "another's pages are unmapped";
+    for (std::size_t i = 0; i < bytes; i += page_bytes) ASSERT_EQ(pages[i], 0x5a);
+  }
+  ~foreign_mapping() {
+    if (pages == nullptr) return;
+    munmap(pages, bytes);
+    test_registry.enter(pages, address_registry::unit_bytes, address_registry::foreign);
+  }
+
+  unsigned char* pages = nullptr;
+};
+
+TEST_F(preload_heap_faults, a_block_that_moves_leaves_others_what_they_map_where_it_lay) {
+  auto* const block = static_cast<unsigned char*>(allocate(mine, 40 * mebibyte));
+  block[0] = 1;
+  block[39 * mebibyte] = 2;
+  // So that it cannot grow in place.
+  void* const behind = block + usable(block);
+  void* const in_the_way =
+      mmap(behind, page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  foreign_mapping theirs;
+  unsigned char* moved = nullptr;
+  {
+    const kernel_faults faults(
+        [](const kernel_window& w, void* context) {
+          auto& to = *static_cast<foreign_mapping*>(context);
+          if (w.kind != kernel_call::mremap || !w.behind || to.pages != nullptr) return;
+          to.map_at(w.pages);
+        },
+        &theirs);
+    moved = static_cast<unsigned char*>(mine.resize(block, 200 * mebibyte));
+  }
+  ASSERT_NE(moved, nullptr);
+  EXPECT_NE(moved, block);
+  theirs.expect_whole();
+  EXPECT_EQ(moved[0], 1);
+  EXPECT_EQ(moved[39 * mebibyte], 2);
+  EXPECT_EQ(moved[199 * mebibyte], 0);
+  munmap(in_the_way, page_bytes);
+  give_back(mine, moved);
+  EXPECT_EQ(test_registry.of(moved), address_registry::foreign);
+}
+
+TEST_F(preload_heap_faults, a_block_that_cannot_move_stays_and_costs_nothing) {
+  page_source& pages = heaps.commons().pages;
+  auto* const block = static_cast<unsigned char*>(allocate(mine, 40 * mebibyte));
+  block[0] = 1;
+  block[39 * mebibyte] = 2;
+  {
+    // Neither in place nor by moving: it is copied.
+    const kernel_faults faults("mremap:fail=ENOMEM@*");
+    auto* const copied = static_cast<unsigned char*>(mine.resize(block, 80 * mebibyte));
+    ASSERT_NE(copied, nullptr);
+    EXPECT_EQ(copied[0], 1);
+    EXPECT_EQ(copied[39 * mebibyte], 2);
+    give_back(mine, copied);
+  }
+  EXPECT_EQ(heaps.count().large_bytes, 0U);
+  const std::size_t before = pages.bytes();
+  auto* const other = static_cast<unsigned char*>(allocate(mine, 40 * mebibyte));
+  const std::size_t with = pages.bytes();
+  other[0] = 3;
+  {
+    const kernel_faults faults("mremap:fail=ENOMEM@*,mmap:fail=ENOMEM@2+");
+    EXPECT_EQ(mine.resize(other, 200 * mebibyte), nullptr);
+  }
+  EXPECT_EQ(pages.bytes(), with);
+  EXPECT_EQ(test_registry.of(other), address_registry::huge);
+  EXPECT_EQ(other[0], 3);
+  give_back(mine, other);
+  EXPECT_EQ(pages.bytes(), before);
+}
+
+}  // namespace
+}  // namespace espalier::preload
