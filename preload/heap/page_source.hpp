@@ -28,7 +28,7 @@ class page_source {
 
   /// Returns the memory to the system and keeps the addresses: the pages are zero when they are next touched. False where
   /// the system refuses, as it does for locked memory: some of them may have their old contents then.
-  static bool discard(void* pages, std::size_t bytes) noexcept;
+  [[nodiscard]] static bool discard(void* pages, std::size_t bytes) noexcept;
   /// Has pages mapped before a thread touches them; their contents stay.
   static void touch(void* pages, std::size_t bytes) noexcept;
   static void advise_huge(void* pages, std::size_t bytes) noexcept;

@@ -133,21 +133,28 @@ void span_pool::give_back(region& first, std::size_t regions) noexcept {
   // Before they are free, when nobody else can take them. relaxed: a bound that may be missed by a little.
   const bool within = dirty_.load(std::memory_order_relaxed) + regions <= keep_;
   const bool keep = within || period_ != 0;
-  if (!keep) page_source::discard(s.memory(number), regions * region_bytes);
+  // What the system does not take stays, and is not zero.
+  const bool dirty = keep || !page_source::discard(s.memory(number), regions * region_bytes);
   {
     const futex_guard guard(lock_);
-    s.free |= row(number, regions);
-    free_ += regions;
-    if (keep) {
-      s.dirty |= row(number, regions);
-      set_dirty(dirty_.load(std::memory_order_relaxed) + regions);
-    }
+    add_free(first, regions, dirty);
   }
   if (keep && !within) discard_idle();
 }
 
+/// Under the lock.
+void span_pool::add_free(region& first, std::size_t regions, bool dirty) noexcept {
+  span& s = *span::of(&first);
+  const set added = row(span::number_of(first), regions);
+  s.free |= added;
+  free_ += regions;
+  if (!dirty) return;
+  s.dirty |= added;
+  set_dirty(dirty_.load(std::memory_order_relaxed) + regions);
+}
+
 /// At the end of a period, gives the system what was idle throughout, and is more than is kept. As rows that are taken
-/// meanwhile: nobody waits for the system.
+/// meanwhile: no thread waits for the system.
 void span_pool::discard_idle() noexcept {
   const std::uint64_t now = milliseconds();
   std::size_t left = 0;
@@ -158,57 +165,88 @@ void span_pool::discard_idle() noexcept {
     idle_since_ = now;
     idle_ = dirty_.load(std::memory_order_relaxed);
   }
-  while (left != 0) {
+  // Rows that the system does not take are free again at the end: before, they would be the next ones to be tried. Where
+  // it takes none of several it has no use for the others either.
+  constexpr unsigned most_refused = 8;
+  region* refused = nullptr;
+  for (unsigned count = 0; left != 0 && count < most_refused;) {
     lock_.lock();
     // The span that take() comes to last.
     span* from = nullptr;
     for (span* s = spans_; s != nullptr; s = s->next) {
       if (s->dirty != 0) from = s;
     }
-    if (from == nullptr) return lock_.unlock();
+    if (from == nullptr) {
+      lock_.unlock();
+      break;
+    }
     const last_row gone = last_row::of(from->dirty, left);
     bool zeroed = false;
     region* const first = take_from(*from, gone.number, gone.regions, zeroed);
     lock_.unlock();
-    page_source::discard(from->memory(gone.number), gone.regions * region_bytes);
     left -= gone.regions;
-    const futex_guard guard(lock_);
-    span::of(first)->free |= row(gone.number, gone.regions);
-    free_ += gone.regions;
+    if (page_source::discard(from->memory(gone.number), gone.regions * region_bytes)) {
+      const futex_guard guard(lock_);
+      add_free(*first, gone.regions, false);
+    } else {
+      first->next = refused;
+      first->run_regions = static_cast<std::uint32_t>(gone.regions);
+      refused = first;
+      ++count;
+    }
+  }
+  const futex_guard guard(lock_);
+  while (refused != nullptr) {
+    region& first = *refused;
+    refused = first.next;
+    add_free(first, first.run_regions, true);
   }
 }
 
 std::size_t span_pool::discard_empty() noexcept {
   const futex_guard guard(lock_);
-  const std::size_t given = dirty_.load(std::memory_order_relaxed) * region_bytes;
+  std::size_t given = unmap_empty();
   for (span* s = spans_; s != nullptr; s = s->next) {
-    while (s->dirty != 0) {
-      const std::size_t number = lowest(s->dirty);
+    for (set left = s->dirty; left != 0;) {
+      const std::size_t number = lowest(left);
       std::size_t regions = 1;
-      while (number + regions < span::slots && (s->dirty >> (number + regions) & 1) != 0) ++regions;
-      page_source::discard(s->memory(number), regions * region_bytes);
+      while (number + regions < span::slots && (left >> (number + regions) & 1) != 0) ++regions;
+      left &= ~row(number, regions);
+      if (!page_source::discard(s->memory(number), regions * region_bytes)) continue;
       s->dirty &= ~row(number, regions);
+      given += regions;
     }
   }
-  set_dirty(0);
-  unmap_empty();
-  return given;
+  std::size_t dirty = 0;
+  for (const span* s = spans_; s != nullptr; s = s->next) dirty += size(s->dirty);
+  set_dirty(dirty);
+  return given * region_bytes;
 }
 
-/// Under the lock. Nobody looks at what is known of a free region: no block is in it, and nobody is about to tell of it.
-void span_pool::unmap_empty() noexcept {
+/// Under the lock; how many regions with memory were in these spans, which the caller counts anew. Nothing is read of a
+/// free region: no block is in it, and no thread is about to tell of it.
+std::size_t span_pool::unmap_empty() noexcept {
+  std::size_t given = 0;
   for (span** link = &spans_; *link != nullptr;) {
     span* const s = *link;
-    if (s->free != row(1, most_regions)) {
+    span* const after = s->next;
+    const std::size_t dirty = size(s->dirty);
+    bool gone = s->free == row(1, most_regions);
+    if (gone) {
+      // Before it is unmapped: others may then map something there.
+      registry_.enter(s, span::bytes, address_registry::foreign);
+      gone = pages_.unmap(s, span::bytes);
+      if (!gone) registry_.enter(s, span::bytes, address_registry::span);
+    }
+    if (!gone) {
       link = &s->next;
       continue;
     }
-    *link = s->next;
+    *link = after;
     free_ -= most_regions;
-    // Before it is unmapped: others may then map something there.
-    registry_.enter(s, span::bytes, address_registry::foreign);
-    pages_.unmap(s, span::bytes);
+    given += dirty;
   }
+  return given;
 }
 
 span_pool::figures span_pool::count() noexcept {

@@ -37,8 +37,8 @@ class span_pool {
   [[nodiscard]] bool extend(region& first, std::size_t regions, std::size_t by) noexcept;
   void give_back(region& first, std::size_t regions) noexcept;
 
-  /// Gives the memory of all empty regions back to the system, and the addresses of empty spans; bytes of the regions
-  /// that had memory.
+  /// Returns the addresses of empty spans to the system, and the memory of all other empty regions; bytes of the regions
+  /// that had memory. What the system refuses to take, such as locked memory, stays.
   std::size_t discard_empty() noexcept;
 
   struct figures {
@@ -72,7 +72,8 @@ class span_pool {
   bool add_span() noexcept;
   void discard_idle() noexcept;
   void set_dirty(std::size_t regions) noexcept;
-  void unmap_empty() noexcept;
+  void add_free(region& first, std::size_t regions, bool dirty) noexcept;
+  std::size_t unmap_empty() noexcept;
 
   address_registry& registry_;
   page_source& pages_;

@@ -112,5 +112,88 @@ TEST_F(preload_heap_faults, a_block_that_cannot_move_stays_and_costs_nothing) {
   EXPECT_EQ(pages.bytes(), before);
 }
 
+// Memory that the system does not take back.
+
+struct preload_refused_memory : heap_fixture {
+  span_pool& pool = heaps.commons().spans;
+
+  /// Fills blocks, gives them back, and wants zeroed ones of their sizes.
+  void expect_zeroed(std::size_t bytes, std::size_t count, bool trims) {
+    std::vector<void*> blocks;
+    for (std::size_t i = 0; i < count; ++i) {
+      blocks.push_back(allocate(mine, bytes));
+      std::memset(blocks.back(), 0xee, bytes);
+    }
+    for (void* const b : blocks) give_back(mine, b);
+    if (trims) heaps.trim(&mine);
+    for (void*& b : blocks) {
+      b = mine.allocate_zeroed(bytes);
+      const auto* const at = static_cast<const unsigned char*>(b);
+      ASSERT_TRUE(at[0] == 0 && std::memcmp(at, at + 1, bytes - 1) == 0);
+    }
+    for (void* const b : blocks) give_back(mine, b);
+  }
+};
+
+TEST_F(preload_refused_memory, is_not_taken_for_zero) {
+  for (const char* const rules :
+       {"madvise:fail=EINVAL@*", "madvise:fail=EPERM@1", "madvise:fail=EINVAL@2+"}) {
+    for (const std::uint64_t period : {0U, 1U, 1000U}) {
+      const kernel_faults faults(rules);
+      pool.set_keep(0);
+      pool.set_period(period);
+      for (const bool trims : {false, true}) {
+        expect_zeroed(100'000, 200, trims);
+        expect_zeroed(400, 40'000, trims);
+      }
+    }
+  }
+}
+
+TEST_F(preload_refused_memory, stays_and_is_tried_again) {
+  const std::size_t regions = 40;
+  std::vector<region*> all;
+  bool zeroed = false;
+  region* const kept = pool.take(1, zeroed);
+  for (std::size_t i = 0; i < regions; ++i) {
+    all.push_back(pool.take(1, zeroed));
+    std::memset(span::of(all.back())->memory(span::number_of(*all.back())), 0xee, region_bytes);
+  }
+  {
+    // All that was idle, row by row; each but once.
+    const kernel_faults faults("madvise:fail=EINVAL@*");
+    for (region* const r : all) pool.give_back(*r, 1);
+    EXPECT_EQ(pool.count().kept_regions, regions);
+    EXPECT_GT(kernel_calls(kernel_call::madvise), 0U);
+    EXPECT_LE(kernel_calls(kernel_call::madvise), 16 * regions);
+    EXPECT_EQ(pool.discard_empty(), 0U);
+    EXPECT_EQ(pool.count().kept_regions, regions);
+    EXPECT_EQ(pool.take(1, zeroed), all[0]);
+    EXPECT_FALSE(zeroed);
+    pool.give_back(*all[0], 1);
+  }
+  EXPECT_EQ(pool.discard_empty(), regions * region_bytes);
+  EXPECT_EQ(pool.count().kept_regions, 0U);
+  EXPECT_EQ(pool.take(1, zeroed), all[0]);
+  EXPECT_TRUE(zeroed);
+  pool.give_back(*all[0], 1);
+  pool.give_back(*kept, 1);
+}
+
+TEST_F(preload_refused_memory, goes_with_its_span) {
+  bool zeroed = false;
+  pool.set_keep(2 * span::bytes);
+  region* const all = pool.take(span_pool::most_regions, zeroed);
+  pool.give_back(*all, span_pool::most_regions);
+  const kernel_faults faults("madvise:fail=EINVAL@*,munmap:fail=ENOMEM@1");
+  EXPECT_EQ(pool.discard_empty(), 0U) << "neither";
+  EXPECT_EQ(test_registry.of(all), address_registry::span);
+  EXPECT_EQ(pool.count().kept_regions, span_pool::most_regions);
+  EXPECT_EQ(pool.discard_empty(), span_pool::most_regions * region_bytes);
+  EXPECT_EQ(test_registry.of(all), address_registry::foreign);
+  EXPECT_EQ(pool.count().kept_regions, 0U);
+  EXPECT_EQ(heaps.commons().pages.bytes() < span::bytes, true);
+}
+
 }  // namespace
 }  // namespace espalier::preload

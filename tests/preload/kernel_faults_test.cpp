@@ -61,7 +61,7 @@ TEST(preload_kernel_faults, show_the_windows_of_a_call) {
         munmap(mmap(nullptr, page_bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), page_bytes);
       },
       &all);
-  page_source::discard(got, 2 * page_bytes);
+  EXPECT_TRUE(page_source::discard(got, 2 * page_bytes));
   EXPECT_EQ(all.before, 1);
   EXPECT_EQ(all.behind, 1);
   EXPECT_EQ(all.first, 1);

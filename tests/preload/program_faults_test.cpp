@@ -24,8 +24,8 @@ struct preload_faults : ::testing::Test {
   }
 
   /// The same output without any of it, under other mallocs, and under ours with these rules.
-  void expect_the_same(const std::vector<std::string>& command,
-                       const std::vector<std::string>& all_rules) const {
+  void expect_the_same(const std::vector<std::string>& command, const std::vector<std::string>& all_rules,
+                       const recorded_programs::variables& variables = {}) const {
     const outcome plain = programs.run_plainly(command);
     ASSERT_EQ(plain.exit_status(), 0) << plain.output;
     for (const char* const name : {"libjemalloc.so.2", "libmimalloc.so.2"}) {
@@ -36,7 +36,7 @@ struct preload_faults : ::testing::Test {
       EXPECT_EQ(other.output, plain.output) << name;
     }
     for (const std::string& rules : all_rules) {
-      const outcome ours = run(command, rules);
+      const outcome ours = run(command, rules, variables);
       EXPECT_EQ(ours.exit_status(), 0) << rules << "\n" << ours.status << ours.output;
       EXPECT_EQ(ours.output, plain.output) << rules;
     }
@@ -61,6 +61,17 @@ TEST_F(preload_faults, name_wrong_rules) {
 
 TEST_F(preload_faults, leave_others_what_they_map_where_a_block_lay) {
   expect_the_same({program("malloc_moves")}, {"", "mremap:delay_after_us=3000@*", "munmap:delay_us=300@*"});
+}
+
+TEST_F(preload_faults, leave_calloc_zeroed_memory) {
+  const std::vector<std::string> all_rules{"", "madvise:fail=EINVAL@*", "madvise:fail=EPERM@2"};
+  expect_the_same({program("malloc_zeroed")}, all_rules);
+  expect_the_same({program("malloc_zeroed"), "locked"}, {""});
+  for (const char* const decay : {"0", "1"}) {
+    const recorded_programs::variables soon{{"ESPALIER_MALLOC_KEEP", "0"}, {"ESPALIER_MALLOC_DECAY", decay}};
+    expect_the_same({program("malloc_zeroed"), "idle"}, all_rules, soon);
+    expect_the_same({program("malloc_zeroed"), "idle", "locked"}, {""}, soon);
+  }
 }
 
 }  // namespace
