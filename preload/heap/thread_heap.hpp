@@ -13,6 +13,14 @@
 
 namespace espalier::preload {
 
+/// A thread as the kernel numbers it, in its process; zeros are none.
+struct kernel_thread {
+  std::int32_t process = 0;
+  std::int32_t thread = 0;
+
+  [[nodiscard]] bool operator==(const kernel_thread&) const = default;
+};
+
 /// What regions are current before there is one: nothing is free in it.
 inline constinit region no_region{};
 
@@ -107,7 +115,7 @@ class thread_heap {
 
   // For the list of heaps, which alone uses them.
   thread_heap* next = nullptr;
-  bool owned = false;
+  kernel_thread owned_by;
 
  private:
   struct class_regions {
