@@ -100,20 +100,28 @@ region* span_pool::find(std::size_t regions, bool& zeroed) noexcept {
       if (const std::size_t number = row_in(s->free, regions)) return take_from(*s, number, regions, zeroed);
     }
   }
-  return add_span() ? take_from(*spans_, 1, regions, zeroed) : nullptr;
+  return add_span(regions) ? take_from(*spans_, 1, regions, zeroed) : nullptr;
 }
 
-bool span_pool::add_span() noexcept {
+/// With so many regions at least.
+bool span_pool::add_span(std::size_t regions) noexcept {
   // The kernel gives addresses downwards.
   void* const near = spans_ == nullptr ? nullptr : reinterpret_cast<std::byte*>(spans_) - span::bytes;
-  auto* const s = static_cast<span*>(pages_.map(span::bytes, span::bytes, near));
-  if (s == nullptr) return false;
-  if (huge_) page_source::advise_huge(s, span::bytes);
-  registry_.enter(s, span::bytes, address_registry::span);
+  const std::size_t least = (1 + regions) * region_bytes;
+  std::size_t bytes = span::bytes;
+  span* s = nullptr;
+  // A limit of addresses, or of memory that is locked as it is mapped, may leave room for less.
+  while ((s = static_cast<span*>(pages_.map(bytes, span::bytes, near))) == nullptr) {
+    if (bytes == least) return false;
+    bytes = std::max(bytes * 3 / 4 & ~(region_bytes - 1), least);
+  }
+  if (huge_) page_source::advise_huge(s, bytes);
   s->next = spans_;
-  s->free = row(1, most_regions);
+  s->end = bytes / region_bytes;
+  s->free = row(1, s->regions_held());
+  registry_.enter(s, span::bytes, address_registry::span);
   spans_ = s;
-  free_ += most_regions;
+  free_ += s->regions_held();
   return true;
 }
 
@@ -121,7 +129,7 @@ bool span_pool::extend(region& first, std::size_t regions, std::size_t by) noexc
   const futex_guard guard(lock_);
   span& s = *span::of(&first);
   const std::size_t behind = span::number_of(first) + regions;
-  if (by > span::slots - behind || (s.free & row(behind, by)) != row(behind, by)) return false;
+  if (by > s.end - behind || (s.free & row(behind, by)) != row(behind, by)) return false;
   bool zeroed = false;
   take_from(s, behind, by, zeroed);
   return true;
@@ -210,7 +218,7 @@ std::size_t span_pool::discard_empty() noexcept {
     for (set left = s->dirty; left != 0;) {
       const std::size_t number = lowest(left);
       std::size_t regions = 1;
-      while (number + regions < span::slots && (left >> (number + regions) & 1) != 0) ++regions;
+      while (number + regions < s->end && (left >> (number + regions) & 1) != 0) ++regions;
       left &= ~row(number, regions);
       if (!page_source::discard(s->memory(number), regions * region_bytes)) continue;
       s->dirty &= ~row(number, regions);
@@ -231,11 +239,12 @@ std::size_t span_pool::unmap_empty() noexcept {
     span* const s = *link;
     span* const after = s->next;
     const std::size_t dirty = size(s->dirty);
-    bool gone = s->free == row(1, most_regions);
+    const std::size_t held = s->regions_held();
+    bool gone = s->free == row(1, held);
     if (gone) {
       // Before it is unmapped: others may then map something there.
       registry_.enter(s, span::bytes, address_registry::foreign);
-      gone = pages_.unmap(s, span::bytes);
+      gone = pages_.unmap(s, s->mapped_bytes());
       if (!gone) registry_.enter(s, span::bytes, address_registry::span);
     }
     if (!gone) {
@@ -243,7 +252,7 @@ std::size_t span_pool::unmap_empty() noexcept {
       continue;
     }
     *link = after;
-    free_ -= most_regions;
+    free_ -= held;
     given += dirty;
   }
   return given;
@@ -267,7 +276,7 @@ void span_pool::unmap_all() noexcept {
     span* const gone = spans_;
     spans_ = gone->next;
     registry_.enter(gone, span::bytes, address_registry::foreign);
-    pages_.unmap(gone, span::bytes);
+    pages_.unmap(gone, gone->mapped_bytes());
   }
   free_ = 0;
   set_dirty(0);

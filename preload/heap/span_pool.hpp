@@ -54,7 +54,7 @@ class span_pool {
   template <class Visitor>
   void for_each_locked(Visitor&& visitor) noexcept {
     for (span* s = spans_; s != nullptr; s = s->next) {
-      for (std::size_t number = 1; number < span::slots; ++number) {
+      for (std::size_t number = 1; number < s->end; ++number) {
         if ((s->free >> number & 1) == 0 && s->slot(number).use != region_use::unused)
           visitor(s->slot(number));
       }
@@ -69,7 +69,7 @@ class span_pool {
  private:
   region* find(std::size_t regions, bool& zeroed) noexcept;
   region* take_from(span& s, std::size_t number, std::size_t regions, bool& zeroed) noexcept;
-  bool add_span() noexcept;
+  bool add_span(std::size_t regions) noexcept;
   void discard_idle() noexcept;
   void set_dirty(std::size_t regions) noexcept;
   void add_free(region& first, std::size_t regions, bool dirty) noexcept;

@@ -160,12 +160,14 @@ class thread_heap {
       counted_down(r);
   }
 
-  bool refill(class_regions& of, std::size_t size_class, region_use use) noexcept;
+  bool refill(class_regions& of, std::size_t size_class, region_use use, bool grows) noexcept;
   static void begin_group(region& r) noexcept;
   region* new_region(class_regions& of, std::size_t size_class, region_use use) noexcept;
   void make_current(class_regions& of, region& r) noexcept;
   void set_granules(const class_regions& of, std::size_t size_class) noexcept;
-  void* allocate_of(class_regions& of, std::size_t size_class, region_use use, bool& zeroed) noexcept;
+  void* allocate_of(class_regions& of, std::size_t size_class, region_use use, bool& zeroed,
+                    bool grows = true) noexcept;
+  void* allocate_plain(std::size_t size_class, bool& zeroed) noexcept;
   void* allocate(std::size_t bytes, bool& zeroed) noexcept;
 
   [[noreturn]] static void came_twice(const void* block) noexcept;

@@ -195,5 +195,120 @@ TEST_F(preload_refused_memory, goes_with_its_span) {
   EXPECT_EQ(heaps.commons().pages.bytes() < span::bytes, true);
 }
 
+// Few addresses.
+
+struct preload_small_limits : heap_fixture {
+  page_source& pages = heaps.commons().pages;
+  /// As many bytes more as there are.
+  void leave(std::size_t bytes) { pages.set_limit(pages.bytes() + bytes); }
+};
+
+TEST_F(preload_small_limits, leave_spans_of_fewer_regions) {
+  span_pool& pool = heaps.commons().spans;
+  leave(4 * mebibyte);
+  bool zeroed = false;
+  std::vector<region*> all;
+  while (region* const r = pool.take(1, zeroed)) {
+    EXPECT_TRUE(zeroed);
+    std::memset(span::of(r)->memory(span::number_of(*r)), 1, region_bytes);
+    all.push_back(r);
+  }
+  EXPECT_EQ(all.size(), 15U) << "4 MiB but for what is known of them";
+  EXPECT_EQ(pool.count().spans, 1U);
+  for (region* const r : all) pool.give_back(*r, 1);
+  EXPECT_EQ(pool.count().free_regions, 15U);
+  // Rows end where the span does.
+  region* const row = pool.take(14, zeroed);
+  ASSERT_NE(row, nullptr);
+  EXPECT_FALSE(pool.extend(*row, 14, 2));
+  EXPECT_TRUE(pool.extend(*row, 14, 1));
+  EXPECT_EQ(pool.take(1, zeroed), nullptr);
+  pool.give_back(*row, 15);
+  pool.discard_empty();
+  EXPECT_EQ(pool.count().free_regions, 0U);
+  EXPECT_EQ(test_registry.of(row), address_registry::foreign);
+  // Nothing of it is left, and more fits again.
+  pages.set_limit(~std::size_t{0});
+  ASSERT_NE(pool.take(span_pool::most_regions, zeroed), nullptr);
+}
+
+TEST_F(preload_small_limits, leave_the_rest_of_a_unit_to_others) {
+  leave(mebibyte);
+  auto* const block = static_cast<std::byte*>(allocate(mine, 100));
+  ASSERT_NE(block, nullptr);
+  auto* const base = reinterpret_cast<std::byte*>(span::of(block));
+  auto* const theirs =
+      static_cast<std::byte*>(mmap(base + 2 * mebibyte, page_bytes, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+  ASSERT_EQ(theirs, base + 2 * mebibyte);
+  theirs[0] = std::byte{7};
+  for (std::byte* const foreign : {theirs, theirs + 64, base + mebibyte, base + 30 * mebibyte + 7}) {
+    give_back(mine, foreign);
+    EXPECT_EQ(usable(foreign), 0U);
+  }
+  auto* const copied = static_cast<std::byte*>(mine.resize(theirs, 40));
+  ASSERT_NE(copied, nullptr);
+  EXPECT_EQ(copied[0], std::byte{7});
+  EXPECT_EQ(theirs[0], std::byte{7});
+  munmap(theirs, page_bytes);
+  give_back(mine, copied);
+  give_back(mine, block);
+}
+
+TEST_F(preload_small_limits, leave_larger_blocks_to_smaller_requests) {
+  leave(mebibyte);
+  // Three classes have the three regions.
+  for (const std::size_t bytes : {30'000U, 5000U, 700U}) ASSERT_NE(allocate(mine, bytes), nullptr);
+  for (const std::size_t bytes : {16U, 100U, 600U, 3000U, 20'000U}) {
+    auto* const block = static_cast<std::byte*>(allocate(mine, bytes));
+    ASSERT_NE(block, nullptr) << bytes;
+    EXPECT_GE(usable(block), bytes);
+    std::memset(block, 0xee, usable(block));
+    EXPECT_EQ(mine.resize(block, usable(block)), block);
+    give_back(mine, block);
+    auto* const zeroed = static_cast<std::byte*>(mine.allocate_zeroed(bytes));
+    ASSERT_NE(zeroed, nullptr);
+    for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(zeroed[i], std::byte{0});
+    give_back(mine, zeroed);
+  }
+  // To the last one, each of its own.
+  std::vector<void*> all;
+  while (void* const block = allocate(mine, 64)) {
+    std::memset(block, static_cast<int>(all.size() % 251), 64);
+    all.push_back(block);
+  }
+  EXPECT_GT(all.size(), 2 * region_bytes / 6000);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(static_cast<unsigned char*>(all[i])[63], i % 251);
+    give_back(mine, all[i]);
+  }
+  mine.give_back_empty();
+  EXPECT_EQ(heaps.count().used_blocks, 3U);
+}
+
+TEST_F(preload_small_limits, leave_huge_blocks_of_just_their_size) {
+  leave(41 * mebibyte);
+  auto* const huge = static_cast<std::byte*>(allocate(mine, 40 * mebibyte));
+  ASSERT_NE(huge, nullptr);
+  huge[0] = huge[usable(huge) - 1] = std::byte{1};
+  // What others have behind it, in the last of its units.
+  std::byte* const behind = huge + usable(huge);
+  EXPECT_LT(address(behind) % address_registry::unit_bytes, 10 * mebibyte);
+  EXPECT_EQ(test_registry.of(huge), address_registry::huge);
+  auto* const theirs = mmap(behind, page_bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  ASSERT_EQ(theirs, behind);
+  give_back(mine, theirs);
+  give_back(mine, behind + 64);
+  EXPECT_EQ(usable(behind), 0U);
+  EXPECT_EQ(mine.resize(huge, 50 * mebibyte), nullptr);
+  EXPECT_EQ(huge[0], std::byte{1});
+  munmap(theirs, page_bytes);
+  auto* const shrunk = static_cast<std::byte*>(mine.resize(huge, 17 * mebibyte));
+  EXPECT_EQ(shrunk[0], std::byte{1});
+  give_back(mine, shrunk);
+  EXPECT_EQ(heaps.count().large_blocks, 0U);
+}
+
 }  // namespace
 }  // namespace espalier::preload

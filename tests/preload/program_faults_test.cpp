@@ -74,5 +74,15 @@ TEST_F(preload_faults, leave_calloc_zeroed_memory) {
   }
 }
 
+TEST_F(preload_faults, of_small_limits_leave_room_for_blocks) {
+  for (const std::string what : {"locked", "addresses"}) {
+    for (const std::string kibibytes : {"1024", "2048", "4096", "20000", "60000"}) {
+      const std::vector<std::string> command{program("malloc_locked"), what, kibibytes};
+      ASSERT_EQ(programs.run_plainly(command).output, "locked\n") << what << kibibytes;
+      EXPECT_EQ(run(command, "").output, "locked\n") << what << kibibytes;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace espalier::test
