@@ -9,7 +9,8 @@
 //           delay_after_us=N     the thread sleeps behind the call
 //   WHICH   N, the Nth call of the kind; N+, that and all behind it; *, all
 //
-// Wrong rules end the process with a line and status 2. The functions below are what other objects find by their procedure
+// Wrong rules end the process with a line and status 2. With ESPALIER_KERNEL_FAULTS_COUNTS=1 a line at the end of the
+// process, behind main(), says how many calls of each kind there were. The functions below are what other objects find by their procedure
 // linkage tables; what the C library calls within itself is left alone. Nothing here allocates.
 //
 // There are two forms of this object. The library has the functions by their own names, and the kernel behind them.
@@ -269,6 +270,28 @@ void read_environment(char* const* environment) noexcept {
     say("\n");
     kernel(SYS_exit_group, 2);
   }
+}
+
+void say_number(std::uint64_t n) noexcept {
+  char text[24];
+  char* at = text + sizeof text;
+  *--at = 0;
+  do *--at = static_cast<char>('0' + n % 10);
+  while ((n /= 10) != 0);
+  say(at);
+}
+
+__attribute__((destructor)) void end() {
+  const char* const wanted = getenv("ESPALIER_KERNEL_FAULTS_COUNTS");
+  if (wanted == nullptr || strcmp(wanted, "1") != 0) return;
+  say("espalier-kernel-faults:");
+  for (std::size_t kind = 0; kind < names.size(); ++kind) {
+    say(" ");
+    say(names[kind]);
+    say("=");
+    say_number(counts[kind].load(std::memory_order_relaxed));
+  }
+  say("\n");
 }
 
 __attribute__((constructor)) void begin(int, char**, char** environment) { read_environment(environment); }

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "recorded_program.hpp"
@@ -80,6 +82,50 @@ TEST_F(preload_faults, of_small_limits_leave_room_for_blocks) {
       const std::vector<std::string> command{program("malloc_locked"), what, kibibytes};
       ASSERT_EQ(programs.run_plainly(command).output, "locked\n") << what << kibibytes;
       EXPECT_EQ(run(command, "").output, "locked\n") << what << kibibytes;
+    }
+  }
+}
+
+// The soak, while each call of a kind in turn is refused.
+
+struct preload_refused_soak : preload_faults {
+  /// As much as goes to the kernel.
+  recorded_programs::variables settings{
+      {"ESPALIER_MALLOC_KEEP", "0"}, {"ESPALIER_MALLOC_DECAY", "0"}, {"ESPALIER_KERNEL_FAULTS_COUNTS", "1"}};
+
+  /// How many calls of the kind there were.
+  std::uint64_t expect_sound(const std::string& kind, const std::string& rules) const {
+    const outcome ended = run({program("malloc_soak"), "refused"}, rules, settings);
+    EXPECT_EQ(ended.exit_status(), 0) << rules << "\n" << ended.status << ended.output;
+    const std::size_t at = ended.output.find(" " + kind + "=");
+    if (at == std::string::npos) {
+      ADD_FAILURE() << ended.output;
+      return 0;
+    }
+    return std::stoull(ended.output.substr(at + kind.size() + 2));
+  }
+};
+
+constexpr std::pair<const char*, const char*> refusals[] = {
+    {"mmap", "ENOMEM"}, {"munmap", "ENOMEM"}, {"mremap", "ENOMEM"}, {"madvise", "EINVAL"}};
+
+TEST_F(preload_refused_soak, survives_each_kind_of_call) {
+  for (const auto& [kind, error] : refusals) {
+    const std::string rule = std::string(kind) + ":fail=" + error + "@";
+    EXPECT_GT(expect_sound(kind, ""), 10U) << "there are calls of the kind";
+    // mmap in rows is not refused without end: threads would find no memory to begin with.
+    for (const char* const which : {"1", "2", "3", "5", "10", "30"}) expect_sound(kind, rule + which);
+    if (std::string(kind) != "mmap" && std::string(kind) != "munmap") expect_sound(kind, rule + "*");
+  }
+  expect_sound("madvise", "madvise:delay_us=50@*,munmap:delay_after_us=50@*,mremap:delay_after_us=200@*");
+  expect_sound("mmap", "mmap:delay_after_us=100@*,munmap:delay_us=100@*,futex:delay_us=100@*");
+}
+
+/// By itself, at length.
+TEST_F(preload_refused_soak, DISABLED_survives_every_single_call) {
+  for (const auto& [kind, error] : refusals) {
+    for (unsigned n = 1; n <= 500 && !HasFailure(); ++n) {
+      if (expect_sound(kind, std::string(kind) + ":fail=" + error + "@" + std::to_string(n)) < n) break;
     }
   }
 }
