@@ -49,7 +49,7 @@ std::size_t regions_for(std::size_t bytes) noexcept { return (bytes + region_byt
 
 void* large_blocks::allocate(std::size_t bytes, std::size_t align, bool& zeroed) noexcept {
   const std::size_t offset = index_colour::of_large(number_.fetch_add(1, std::memory_order_relaxed)).offset();
-  if (bytes > most_in_span || align > most_in_span / 4) {
+  if (bytes > most_in_span - (align > region_bytes ? most_align_in_span : 0) || align > most_align_in_span) {
     zeroed = true;
     return allocate_huge(bytes, align, offset);
   }

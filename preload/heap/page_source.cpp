@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 
@@ -98,6 +99,28 @@ bool page_source::move(void* from, std::size_t bytes, void* to, std::size_t to_b
   if (holds(to, ours)) munmap(to, to_bytes);
   bytes_.fetch_sub(to_bytes, std::memory_order_relaxed);
   return false;
+}
+
+page_source::transferred page_source::transfer(void* from, void* to, std::size_t bytes) noexcept {
+#if defined(MREMAP_DONTUNMAP)
+  if (!transfers_.load(std::memory_order_relaxed)) return transferred::refused;
+  const kept_errno keep;
+  if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED)
+    return transferred::done;
+  transfers_.store(false, std::memory_order_relaxed);
+  // Flags that are not known are refused before anything is done. Else the pages at `to` may be unmapped already.
+  if (errno == EINVAL) return transferred::refused;
+  void* const again =
+      mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (again == to) return transferred::refused;
+  if (again != MAP_FAILED) munmap(again, bytes);
+  return transferred::lost;
+#else
+  static_cast<void>(from);
+  static_cast<void>(to);
+  static_cast<void>(bytes);
+  return transferred::refused;
+#endif
 }
 
 bool page_source::unmap(void* pages, std::size_t bytes) noexcept {

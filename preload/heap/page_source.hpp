@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 
 namespace espalier::preload {
@@ -23,6 +24,15 @@ class page_source {
   /// rest of those stay, zeroed. Nothing is left at `from`, where any mapping may lie by the time of the return. False
   /// where the kernel refuses: then nothing has moved, and the pages at `to` are unmapped.
   [[nodiscard]] bool move(void* from, std::size_t bytes, void* to, std::size_t to_bytes) noexcept;
+  /// What became of pages at `to` that transfer() was called for.
+  enum class transferred : std::uint8_t {
+    done,
+    refused,  ///< nothing has changed
+    lost,     ///< another mapping may lie there: they are not to be used, and not to be unmapped
+  };
+  /// Moves the memory of pages to others, which have none. All stay mapped; those at `from` are zero then. Refused for
+  /// ever behind the first refusal, as by kernels that know no such move.
+  [[nodiscard]] transferred transfer(void* from, void* to, std::size_t bytes) noexcept;
   /// False with nothing changed: the kernel splits no mapping when it has too many.
   bool unmap(void* pages, std::size_t bytes) noexcept;
 
@@ -41,6 +51,7 @@ class page_source {
   // relaxed: figures that guard no data.
   std::atomic<std::size_t> bytes_{0};
   std::atomic<std::size_t> limit_{std::numeric_limits<std::size_t>::max()};
+  std::atomic<bool> transfers_{true};
 };
 
 }  // namespace espalier::preload

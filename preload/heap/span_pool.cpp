@@ -81,12 +81,98 @@ region* span_pool::take_from(span& s, std::size_t number, std::size_t regions, b
 
 region* span_pool::take(std::size_t regions, bool& zeroed) noexcept {
   region* taken = nullptr;
+  region* donors = nullptr;
+  set wanting = 0;
   {
     const futex_guard guard(lock_);
-    taken = find(regions, zeroed);
+    if (regions < long_row) {
+      taken = find(regions, zeroed);
+    } else if ((taken = find_long(regions, zeroed, wanting)) != nullptr && wanting != 0 && !huge_) {
+      donors = take_donors(std::min(size(wanting), filled_ < most_filled ? most_filled - filled_ : 0));
+    }
   }
+  if (donors != nullptr && !fill(*taken, regions, wanting, donors, zeroed)) return take(regions, zeroed);
   if (dirty_.load(std::memory_order_relaxed) > keep_) discard_idle();
   return taken;
+}
+
+/// Where the most regions have memory. `wanting` are those that have none.
+region* span_pool::find_long(std::size_t regions, bool& zeroed, set& wanting) noexcept {
+  span* best = nullptr;
+  std::size_t best_number = 0;
+  std::size_t best_dirty = 0;
+  for (span* s = spans_; s != nullptr; s = s->next) {
+    set starts = s->free;
+    for (std::size_t have = 1; have < regions && starts != 0;) {
+      const std::size_t step = std::min(have, regions - have);
+      starts &= starts >> step;
+      have += step;
+    }
+    for (; starts != 0; starts &= starts - 1) {
+      const std::size_t dirty = size(s->dirty & row(lowest(starts), regions));
+      if (best != nullptr && dirty <= best_dirty) continue;
+      best = s;
+      best_number = lowest(starts);
+      best_dirty = dirty;
+    }
+  }
+  if (best == nullptr) {
+    if (!add_span(regions)) return nullptr;
+    best = spans_;
+    best_number = 1;
+  }
+  wanting = row(best_number, regions) & ~best->dirty;
+  return take_from(*best, best_number, regions, zeroed);
+}
+
+/// So many regions with memory, or as many as there are, by `next`.
+region* span_pool::take_donors(std::size_t regions) noexcept {
+  region* donors = nullptr;
+  for (span* s = spans_; s != nullptr && regions != 0; s = s->next) {
+    for (; s->dirty != 0 && regions != 0; --regions) {
+      bool zeroed = false;
+      region* const donor = take_from(*s, highest(s->dirty), 1, zeroed);
+      donor->next = donors;
+      donors = donor;
+    }
+  }
+  return donors;
+}
+
+/// Gives regions of a row that is taken the memory of others, which are taken too, and are free then. False where the row
+/// cannot be used: then it is free, but for a region in which another mapping may lie.
+bool span_pool::fill(region& first, std::size_t regions, set wanting, region* donors, bool& zeroed) noexcept {
+  using transferred = page_source::transferred;
+  span& s = *span::of(&first);
+  const set whole = row(span::number_of(first), regions);
+  const set dirty = whole & ~wanting;
+  set filled = 0;
+  set lost = 0;
+  region* done = donors;
+  transferred last = transferred::done;
+  for (; done != nullptr; done = done->next) {
+    const std::size_t number = lowest(wanting);
+    last = pages_.transfer(span::of(done)->memory(span::number_of(*done)), s.memory(number), region_bytes);
+    if (last != transferred::done) break;
+    filled |= row(number, 1);
+    wanting &= wanting - 1;
+  }
+  if (last == transferred::lost) lost = row(lowest(wanting), 1);
+  if (filled != 0) zeroed = false;
+  const futex_guard guard(lock_);
+  filled_ += size(filled & ~s.filled);
+  s.filled |= filled;
+  // Up to the one that was refused they have no memory any more.
+  bool refused = false;
+  for (region* r = donors; r != nullptr;) {
+    region* const after = r->next;
+    refused = refused || r == done;
+    add_free(*r, 1, refused);
+    r = after;
+  }
+  for (set left = lost != 0 ? whole & ~lost : 0; left != 0; left &= left - 1)
+    add_free(s.slot(lowest(left)), 1, (left & -left & (dirty | filled)) != 0);
+  return lost == 0;
 }
 
 region* span_pool::find(std::size_t regions, bool& zeroed) noexcept {
@@ -143,10 +229,15 @@ void span_pool::give_back(region& first, std::size_t regions) noexcept {
   const bool keep = within || period_ != 0;
   // What the system does not take stays, and is not zero.
   const bool dirty = keep || !page_source::discard(s.memory(number), regions * region_bytes);
+  std::size_t beyond = 0;
   {
     const futex_guard guard(lock_);
     add_free(first, regions, dirty);
+    const std::size_t most = keep_ + most_behind_rows;
+    if (regions >= bounding_row && dirty_.load(std::memory_order_relaxed) > most)
+      beyond = dirty_.load(std::memory_order_relaxed) - most;
   }
+  if (beyond != 0) discard(beyond);
   if (keep && !within) discard_idle();
 }
 
@@ -173,6 +264,11 @@ void span_pool::discard_idle() noexcept {
     idle_since_ = now;
     idle_ = dirty_.load(std::memory_order_relaxed);
   }
+  discard(left);
+}
+
+/// Gives the system so many regions that have memory, or as many as there are.
+void span_pool::discard(std::size_t left) noexcept {
   // Rows that the system does not take are free again at the end: before, they would be the next ones to be tried. Where
   // it takes none of several it has no use for the others either.
   constexpr unsigned most_refused = 8;
@@ -239,6 +335,7 @@ std::size_t span_pool::unmap_empty() noexcept {
     span* const s = *link;
     span* const after = s->next;
     const std::size_t dirty = size(s->dirty);
+    const std::size_t filled = size(s->filled);
     const std::size_t held = s->regions_held();
     bool gone = s->free == row(1, held);
     if (gone) {
@@ -253,6 +350,7 @@ std::size_t span_pool::unmap_empty() noexcept {
     }
     *link = after;
     free_ -= held;
+    filled_ -= filled;
     given += dirty;
   }
   return given;
@@ -279,6 +377,7 @@ void span_pool::unmap_all() noexcept {
     pages_.unmap(gone, gone->mapped_bytes());
   }
   free_ = 0;
+  filled_ = 0;
   set_dirty(0);
 }
 

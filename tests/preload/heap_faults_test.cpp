@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -308,6 +309,89 @@ TEST_F(preload_small_limits, leave_huge_blocks_of_just_their_size) {
   EXPECT_EQ(shrunk[0], std::byte{1});
   give_back(mine, shrunk);
   EXPECT_EQ(heaps.count().large_blocks, 0U);
+}
+
+// Long rows and the memory of other regions.
+
+struct preload_long_rows : heap_fixture {
+  preload_long_rows() {
+    pool.set_keep(span::bytes);
+    // Two long rows, and one region behind each.
+    std::array<region*, 4> all{};
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = pool.take(i % 2 == 0 ? half : 1, zeroed);
+    for (const std::size_t i : {0U, 2U}) {
+      std::memset(memory(all[i], 0), 0xee, half * region_bytes);
+      pool.give_back(*all[i], half);
+    }
+  }
+  static unsigned char* memory(region* first, std::size_t number) {
+    return reinterpret_cast<unsigned char*>(span::of(first)->memory(span::number_of(*first) + number));
+  }
+  /// How many regions of a row have the memory that others had; the rest must be zero.
+  static std::size_t filled(region* row, std::size_t regions) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < regions; ++i) {
+      const unsigned char* const at = memory(row, i);
+      EXPECT_TRUE(at[0] == 0 || at[0] == 0xee);
+      EXPECT_EQ(std::memcmp(at, at + 1, region_bytes - 1), 0);
+      count += at[0] == 0xee ? 1 : 0;
+    }
+    return count;
+  }
+
+  static constexpr std::size_t half = 40;
+  span_pool& pool = heaps.commons().spans;
+  bool zeroed = false;
+};
+
+TEST_F(preload_long_rows, get_the_memory_of_other_regions) {
+  constexpr std::size_t regions = 60;
+  region* const taken = pool.take(regions, zeroed);
+  EXPECT_FALSE(zeroed);
+  EXPECT_EQ(filled(taken, regions), regions) << "no page is new";
+  EXPECT_EQ(pool.count().kept_regions, 2 * half - regions);
+  // What gave its memory is empty and zero.
+  region* const rest = pool.take(span_pool::most_regions, zeroed);
+  EXPECT_FALSE(zeroed);
+  EXPECT_EQ(filled(rest, span_pool::most_regions), 2 * half - regions);
+  EXPECT_EQ(pool.count().kept_regions, 0U);
+  pool.give_back(*taken, regions);
+  pool.give_back(*rest, span_pool::most_regions);
+  EXPECT_EQ(pool.discard_empty() % region_bytes, 0U);
+}
+
+TEST_F(preload_long_rows, do_without_where_the_kernel_moves_nothing) {
+  const kernel_faults faults("mremap:fail=EINVAL@*");
+  for (int round = 0; round < 2; ++round) {
+    region* const taken = pool.take(60, zeroed);
+    EXPECT_EQ(filled(taken, 60), zeroed ? 0U : filled(taken, 60));
+    EXPECT_EQ(kernel_calls(kernel_call::mremap), 1U) << "it is asked once";
+    EXPECT_EQ(pool.count().kept_regions + (zeroed ? 0 : filled(taken, 60)), 2 * half);
+  }
+}
+
+TEST_F(preload_long_rows, leave_alone_what_may_be_anothers) {
+  const std::size_t free_before = pool.count().free_regions;
+  region* taken = nullptr;
+  {
+    // As if the pages that were to be replaced were gone, and others mapped there: it cannot be told.
+    const kernel_faults faults("mremap:fail=ENOMEM@3");
+    taken = pool.take(60, zeroed);
+  }
+  ASSERT_NE(taken, nullptr);
+  static_cast<void>(filled(taken, 60));
+  const std::size_t in_new_spans = (pool.count().spans - 1) * span_pool::most_regions;
+  EXPECT_EQ(pool.count().free_regions + 60 + 1, free_before + in_new_spans) << "one region is lost";
+  pool.give_back(*taken, 60);
+}
+
+TEST_F(preload_long_rows, go_where_they_exceed_what_is_kept) {
+  pool.set_keep(0);
+  pool.set_period(1'000'000);
+  region* const taken = pool.take(span_pool::most_regions - 1, zeroed);
+  std::memset(memory(taken, 0), 0xee, (span_pool::most_regions - 1) * region_bytes);
+  pool.give_back(*taken, span_pool::most_regions - 1);
+  EXPECT_EQ(pool.count().kept_regions, 64U) << "16 MiB";
 }
 
 }  // namespace

@@ -295,6 +295,38 @@ void idle_discarded_beside(sim::scene& s) {
   leave_at_end(s, all, heaps);
 }
 
+/// Long rows get the memory of other empty regions, which others take meanwhile.
+void long_rows_filled(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  constexpr std::size_t bytes = std::size_t{3} << 20U;
+  std::vector<thread_heap*> heaps;
+  for (int i = 0; i < 3; ++i) heaps.push_back(all.heaps.adopt());
+  {
+    // Memory here and there: rows of two regions between such as stay.
+    std::vector<marked> blocks;
+    for (int i = 0; i < 12; ++i) {
+      blocks.push_back(allocate(*heaps[0], 300'000));
+      auto* const at = static_cast<unsigned char*>(blocks.back().at);
+      for (std::size_t byte = 8; byte < 300'000 - 8; byte += 4096) at[byte] = 0xff;
+    }
+    for (const marked& block : blocks) give_back(*heaps[0], block);
+  }
+  for (std::size_t t = 0; t < heaps.size(); ++t) {
+    s.thread(std::string(1, static_cast<char>('a' + t)), [&mine = *heaps[t], t] {
+      const marked small = allocate(mine, 300'000);
+      auto* const zeroed = static_cast<unsigned char*>(mine.allocate_zeroed(bytes + t));
+      for (std::size_t byte = 0; byte < bytes; byte += 4096)
+        sim::require(zeroed[byte] == 0 && zeroed[byte + 8] == 0, "memory that was to be zero is not");
+      const marked large = marked::of(zeroed, bytes);
+      const marked other = allocate(mine, 300'000);
+      give_back(mine, small);
+      give_back(mine, large);
+      give_back(mine, other);
+    });
+  }
+  leave_at_end(s, all, heaps);
+}
+
 /// Blocks with mappings of their own, which grow by moving and shrink, beside spans that come and go.
 void huge_blocks_beside(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
@@ -591,6 +623,7 @@ round_result explore_all(const round_options& options) {
   all.run("large blocks beside", large_blocks_beside);
   all.run("idle discarded beside", idle_discarded_beside);
   all.run("huge blocks beside", huge_blocks_beside);
+  all.run("long rows filled", long_rows_filled);
   all.run("copies of the process", copies_of_the_process);
   return std::move(all).result();
 }
@@ -627,7 +660,7 @@ void* __wrap_mremap(void* pages, std::size_t bytes, std::size_t to_bytes, int fl
   va_start(more, flags);
   void* const to = (flags & MREMAP_FIXED) != 0 ? va_arg(more, void*) : nullptr;
   va_end(more);
-  if (to != nullptr) require_foreign(pages);
+  if (to != nullptr && (flags & MREMAP_DONTUNMAP) == 0) require_foreign(pages);
   ++kernel_steps;
   void* const done = __real_mremap(pages, bytes, to_bytes, flags, to);
   ++kernel_steps;
