@@ -50,6 +50,8 @@ class large final : public measured_work {
         wrong_ = "malloc had no memory";
         return;
       }
+      // Or the compiler makes calloc() of both, which touches nothing where pages are new.
+      asm volatile("" : "+r"(fresh.memory));
       std::memset(fresh.memory, 0, fresh.bytes);
       fresh.mark = static_cast<unsigned char>(++marks_);
       fresh.memory[0] = fresh.memory[fresh.bytes - 1] = fresh.mark;
