@@ -513,7 +513,8 @@ void* thread_heap::resize(void* old, std::size_t bytes) noexcept {
   }
   void* block = allocate_quickly(bytes);
   if (block == nullptr) block = allocate(bytes);
-  if (block == nullptr) return nullptr;
+  // What only shrinks may stay.
+  if (block == nullptr) return bytes <= before ? old : nullptr;
   if (kind == address_registry::foreign)
     copy_readable(block, old, bytes);
   else
