@@ -79,7 +79,8 @@ std::vector<work> works_of(unsigned threads, std::uint64_t seed) {
           {"cache-scratch",
            {"cache-scratch", fmt::format("threads={}", threads), "blocks=1", "size=8", "writes=50"},
            30'000,
-           threads}};
+           threads},
+          {"large", {"large", "blocks=20", "least=5242880", "most=26214400", drawn}, 20, 1}};
 }
 
 void measure(const study_setting& s, const work& w, measured_study& to) {
@@ -179,9 +180,9 @@ ordered_json means_json(const cost_readings& readings) {
 }
 
 constexpr std::string_view summary =
-    "Three benchmarks of mallocs, in two threads if no more are asked for, and whole programs, each under "
-    "every malloc "
-    "in turns. Time is that of the processors, memory what is resident at its most; glibc's is 1.";
+    "Benchmarks of mallocs, in two threads if no more are asked for but for large blocks in one, and whole "
+    "programs, each under every malloc in turns. Time is that of the processors, memory what is resident at "
+    "its most; glibc's is 1.";
 
 }  // namespace
 

@@ -13,5 +13,6 @@ namespace espalier::bench {
 [[nodiscard]] measured_work& make_larson(const arguments& given);
 [[nodiscard]] measured_work& make_xmalloc(const arguments& given);
 [[nodiscard]] measured_work& make_cache_scratch(const arguments& given);
+[[nodiscard]] measured_work& make_large(const arguments& given);
 
 }  // namespace espalier::bench

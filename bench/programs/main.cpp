@@ -38,7 +38,8 @@ struct kind_of_work {
 constexpr std::array kinds{
     kind_of_work{"ring", make_ring},       kind_of_work{"tree", make_locked_tree},
     kind_of_work{"fresh", make_fresh},     kind_of_work{"larson", make_larson},
-    kind_of_work{"xmalloc", make_xmalloc}, kind_of_work{"cache-scratch", make_cache_scratch}};
+    kind_of_work{"xmalloc", make_xmalloc}, kind_of_work{"cache-scratch", make_cache_scratch},
+    kind_of_work{"large", make_large}};
 
 /// KiB that the kernel says of this process under a name in its status; 0 where it does not.
 std::uint64_t status_kib(std::string_view name) noexcept {

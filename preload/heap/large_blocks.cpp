@@ -1,5 +1,6 @@
 #include "preload/heap/large_blocks.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -15,9 +16,9 @@ constexpr std::size_t unit = address_registry::unit_bytes;
 /// The line in front of a huge block.
 struct huge_front {
   std::uint64_t magic;
-  std::byte* base;       // of its addresses
-  std::size_t reserved;  // of these, from the base
-  std::size_t bytes;     // that the block may use
+  std::byte* base;     // of its pages
+  std::size_t mapped;  // from the base to the end of the last
+  std::size_t bytes;   // that the block may use
 };
 static_assert(sizeof(huge_front) <= index_class::line);
 constexpr std::uint64_t magic = 0x65737061'6c696572;
@@ -31,19 +32,15 @@ huge_front& front_of(void* block) noexcept {
   return front;
 }
 
-/// The pages that a block and its front touch.
-struct page_range {
-  std::byte* begin;
-  std::size_t bytes;
-};
-page_range pages_of(void* block, std::size_t bytes) noexcept {
-  const std::uintptr_t begin = (address(block) - index_class::line) & ~(page_bytes - 1);
-  return {reinterpret_cast<std::byte*>(begin), rounded_up(address(block) + bytes, page_bytes) - begin};
-}
-
 /// To the end of the last page of a block that begins at such an address.
 std::size_t usable_from(std::uintptr_t begin, std::size_t bytes) noexcept {
   return rounded_up(begin + bytes, page_bytes) - begin;
+}
+
+/// Bytes to be mapped for a block that begins so far behind the base. As few as it takes, and the whole unit in which the
+/// block begins: of units that are mapped in part the registry knows nothing, for others may have mappings in them.
+std::size_t mapped_for(std::size_t begin, std::size_t bytes) noexcept {
+  return std::max(rounded_up(begin + bytes, page_bytes), rounded_up(begin + 1, unit));
 }
 
 std::size_t regions_for(std::size_t bytes) noexcept { return (bytes + region_bytes - 1) / region_bytes; }
@@ -52,7 +49,7 @@ std::size_t regions_for(std::size_t bytes) noexcept { return (bytes + region_byt
 
 void* large_blocks::allocate(std::size_t bytes, std::size_t align, bool& zeroed) noexcept {
   const std::size_t offset = index_colour::of_large(number_.fetch_add(1, std::memory_order_relaxed)).offset();
-  if (bytes > most_in_span || align > most_in_span / 4) {
+  if (bytes > most_in_span - (align > region_bytes ? most_align_in_span : 0) || align > most_align_in_span) {
     zeroed = true;
     return allocate_huge(bytes, align, offset);
   }
@@ -100,18 +97,13 @@ void* large_blocks::allocate_huge(std::size_t bytes, std::size_t align, std::siz
   std::size_t begin = rounded_up(offset + index_class::line, align < unit ? align : index_class::line);
   if (align >= unit) begin = align;
   if (begin > most - 2 * unit || bytes > most - 2 * unit - begin) return nullptr;
-  const std::size_t reserved = rounded_up(begin + bytes, unit);
-  auto* const base = static_cast<std::byte*>(pages_.reserve(reserved, align > unit ? align : unit));
+  const std::size_t mapped = mapped_for(begin, bytes);
+  auto* const base = static_cast<std::byte*>(pages_.map(mapped, align > unit ? align : unit));
   if (base == nullptr) return nullptr;
   std::byte* const block = base + begin;
-  const page_range used = pages_of(block, bytes);
-  if (!pages_.make_usable(used.begin, used.bytes)) {
-    pages_.unmap(base, reserved);
-    return nullptr;
-  }
   const std::size_t usable = usable_from(address(block), bytes);
-  *reinterpret_cast<huge_front*>(block - index_class::line) = {magic, base, reserved, usable};
-  registry_.enter(base, reserved, address_registry::huge);
+  *reinterpret_cast<huge_front*>(block - index_class::line) = {magic, base, mapped, usable};
+  registry_.enter(base, mapped, address_registry::huge);
   huge_count_.fetch_add(1, std::memory_order_relaxed);
   huge_bytes_.fetch_add(usable, std::memory_order_relaxed);
   return block;
@@ -122,44 +114,47 @@ void large_blocks::give_back_huge(void* block) noexcept {
   huge_count_.fetch_sub(1, std::memory_order_relaxed);
   huge_bytes_.fetch_sub(front.bytes, std::memory_order_relaxed);
   // Before they are unmapped: others may then map something there.
-  registry_.enter(front.base, front.reserved, address_registry::foreign);
-  pages_.unmap(front.base, front.reserved);
+  registry_.enter(front.base, front.mapped, address_registry::foreign);
+  // Where the kernel does not unmap them, the addresses are lost; the memory is not.
+  if (!pages_.unmap(front.base, front.mapped))
+    static_cast<void>(page_source::discard(front.base, front.mapped));
 }
 
 std::size_t large_blocks::usable_bytes_huge(void* block) noexcept { return front_of(block).bytes; }
 
 void* large_blocks::resize_huge(void* block, std::size_t bytes) noexcept {
-  huge_front& front = front_of(block);
-  const page_range before = pages_of(block, front.bytes);
-  const auto begin = static_cast<std::size_t>(static_cast<std::byte*>(block) - front.base);
+  const huge_front old = front_of(block);
+  const auto begin = static_cast<std::size_t>(static_cast<std::byte*>(block) - old.base);
   if (bytes <= most_in_span || bytes > std::numeric_limits<std::ptrdiff_t>::max() - 2 * unit - begin)
     return nullptr;
-  const std::size_t usable = usable_from(address(block), bytes);
-  const page_range after = pages_of(block, bytes);
-  const std::size_t old_usable = front.bytes;
-  if (after.bytes <= before.bytes) {
-    page_source::discard(after.begin + after.bytes, before.bytes - after.bytes);
-  } else if (begin + usable <= front.reserved) {
-    if (!pages_.make_usable(before.begin + before.bytes, after.bytes - before.bytes)) return nullptr;
-  } else {
-    const huge_front old = front;
-    const std::size_t reserved = rounded_up(begin + bytes, unit);
-    auto* const base = static_cast<std::byte*>(pages_.reserve(reserved, unit));
+  const std::size_t mapped = mapped_for(begin, bytes);
+  std::byte* base = old.base;
+  if (mapped < old.mapped) {
+    // As in give_back_huge(). Where the pages stay, so does the block's claim on them.
+    const std::size_t whole = mapped & ~(unit - 1);
+    registry_.enter(old.base + whole, old.mapped - whole, address_registry::foreign);
+    if (!pages_.unmap(old.base + mapped, old.mapped - mapped)) {
+      registry_.enter(old.base, old.mapped, address_registry::huge);
+      static_cast<void>(page_source::discard(old.base + mapped, old.mapped - mapped));
+      return block;
+    }
+  } else if (mapped > old.mapped && pages_.grow(old.base, old.mapped, mapped)) {
+    registry_.enter(old.base, mapped, address_registry::huge);
+  } else if (mapped > old.mapped) {
+    base = static_cast<std::byte*>(pages_.map(mapped, unit));
     if (base == nullptr) return nullptr;
-    const std::size_t lead = static_cast<std::size_t>(before.begin - old.base);
-    if (!pages_.move(before.begin, before.bytes, base + lead, after.bytes)) {
-      pages_.unmap(base, reserved);
+    // Before they are moved away: others may then map something there, this heap's next span too.
+    registry_.enter(old.base, old.mapped, address_registry::foreign);
+    if (!pages_.move(old.base, old.mapped, base, mapped)) {
+      registry_.enter(old.base, old.mapped, address_registry::huge);
       return nullptr;
     }
-    registry_.enter(base, reserved, address_registry::huge);
-    registry_.enter(old.base, old.reserved, address_registry::foreign);
-    pages_.unmap(old.base, old.reserved);
+    registry_.enter(base, mapped, address_registry::huge);
     block = base + begin;
-    front_of(block).base = base;
-    front_of(block).reserved = reserved;
   }
-  front_of(block).bytes = usable;
-  huge_bytes_.fetch_add(usable - old_usable, std::memory_order_relaxed);
+  const std::size_t usable = usable_from(address(block), bytes);
+  front_of(block) = {magic, base, mapped, usable};
+  huge_bytes_.fetch_add(usable - old.bytes, std::memory_order_relaxed);
   return block;
 }
 

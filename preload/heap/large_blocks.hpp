@@ -22,7 +22,9 @@ class large_blocks {
   large_blocks(const large_blocks&) = delete;
   large_blocks& operator=(const large_blocks&) = delete;
 
-  static constexpr std::size_t most_in_span = std::size_t{16} << 20U;
+  /// A block of these is in a span wherever its index has it begin in its first region.
+  static constexpr std::size_t most_in_span = (span_pool::most_regions - 1) * region_bytes;
+  static constexpr std::size_t most_align_in_span = std::size_t{4} << 20U;
 
   /// `align` is a power of two. Null where there is no memory; `zeroed` says whether all bytes are zero.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, bool& zeroed) noexcept;

@@ -1,8 +1,13 @@
 #include "preload/heap/page_source.hpp"
 
 #include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
 
 #include "preload/kernel/kept_errno.hpp"
 #include "preload/kernel/page_bytes.hpp"
@@ -10,19 +15,17 @@
 namespace espalier::preload {
 namespace {
 
-constexpr int readable = PROT_READ | PROT_WRITE;
-
 std::uintptr_t address(const void* pages) noexcept { return reinterpret_cast<std::uintptr_t>(pages); }
 
 bool is_aligned(const void* pages, std::size_t align) noexcept { return (address(pages) & (align - 1)) == 0; }
 
-void* mapped(void* near, std::size_t bytes, int access) noexcept {
-  void* const pages = mmap(near, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+void* mapped(void* near, std::size_t bytes) noexcept {
+  void* const pages = mmap(near, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return pages == MAP_FAILED ? nullptr : pages;
 }
 
-void* aligned(std::size_t bytes, std::size_t align, int access, void* near) noexcept {
-  void* pages = mapped(near, bytes, access);
+void* aligned(std::size_t bytes, std::size_t align, void* near) noexcept {
+  void* pages = mapped(near, bytes);
   if (pages == nullptr || is_aligned(pages, align)) return pages;
   munmap(pages, bytes);
   // The kernel gives the highest addresses that it has: a little lower it has them too, mostly, and then no more need
@@ -30,13 +33,13 @@ void* aligned(std::size_t bytes, std::size_t align, int access, void* near) noex
   constexpr unsigned tries = 8;
   std::uintptr_t lower = address(pages) & ~(align - 1);
   for (unsigned i = 0; i < tries && lower >= align; ++i, lower -= align) {
-    pages = mapped(reinterpret_cast<void*>(lower), bytes, access);  // NOLINT(performance-no-int-to-ptr)
+    pages = mapped(reinterpret_cast<void*>(lower), bytes);  // NOLINT(performance-no-int-to-ptr)
     if (pages == nullptr || is_aligned(pages, align)) return pages;
     munmap(pages, bytes);
   }
   const std::size_t more = align - page_bytes;
   if (bytes > std::numeric_limits<std::size_t>::max() - more) return nullptr;
-  pages = mapped(nullptr, bytes + more, access);
+  pages = mapped(nullptr, bytes + more);
   if (pages == nullptr) return nullptr;
   const std::size_t before = -address(pages) & (align - 1);
   auto* const begin = static_cast<std::byte*>(pages) + before;
@@ -45,46 +48,91 @@ void* aligned(std::size_t bytes, std::size_t align, int access, void* near) noex
   return begin;
 }
 
+/// What page_source::move() writes where it moves pages to: of no other mapping.
+using mark = std::array<std::uintptr_t, 2>;
+
+/// False too where the system call is forbidden.
+bool holds(const void* pages, const mark& expected) noexcept {
+  mark there{};
+  const iovec into{there.data(), sizeof there};
+  const iovec out_of{const_cast<void*>(pages), sizeof there};
+  return process_vm_readv(getpid(), &into, 1, &out_of, 1, 0) == static_cast<ssize_t>(sizeof there) &&
+         there == expected;
+}
+
 }  // namespace
 
-void* page_source::take(std::size_t bytes, std::size_t align, int access, void* near) noexcept {
-  const kept_errno keep;
+bool page_source::count(std::size_t bytes) noexcept {
   const std::size_t limit = limit_.load(std::memory_order_relaxed);
   const std::size_t before = bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  if (bytes <= limit && before <= limit - bytes) {
-    if (void* const pages = aligned(bytes, align, access, near)) return pages;
-  }
+  if (bytes <= limit && before <= limit - bytes) return true;
   bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-  return nullptr;
+  return false;
 }
 
 void* page_source::map(std::size_t bytes, std::size_t align, void* near) noexcept {
-  return take(bytes, align, readable, near);
-}
-
-void* page_source::reserve(std::size_t bytes, std::size_t align) noexcept {
-  return take(bytes, align, PROT_NONE, nullptr);
-}
-
-bool page_source::make_usable(void* pages, std::size_t bytes) noexcept {
   const kept_errno keep;
-  return mprotect(pages, bytes, readable) == 0;
+  if (!count(bytes)) return nullptr;
+  void* const pages = aligned(bytes, align, near);
+  if (pages == nullptr) bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  return pages;
+}
+
+bool page_source::grow(void* pages, std::size_t bytes, std::size_t to_bytes) noexcept {
+  const kept_errno keep;
+  if (!count(to_bytes - bytes)) return false;
+  if (mremap(pages, bytes, to_bytes, 0) != MAP_FAILED) return true;
+  bytes_.fetch_sub(to_bytes - bytes, std::memory_order_relaxed);
+  return false;
 }
 
 bool page_source::move(void* from, std::size_t bytes, void* to, std::size_t to_bytes) noexcept {
   const kept_errno keep;
-  return mremap(from, bytes, to_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
+  // The kernel may refuse before or behind unmapping what is at `to`. Behind that another thread may map something there,
+  // which must stay.
+  const mark ours{~address(to), address(from)};
+  std::memcpy(to, &ours, sizeof ours);
+  if (mremap(from, bytes, to_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED) {
+    bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    return true;
+  }
+  if (holds(to, ours)) munmap(to, to_bytes);
+  bytes_.fetch_sub(to_bytes, std::memory_order_relaxed);
+  return false;
 }
 
-void page_source::unmap(void* pages, std::size_t bytes) noexcept {
+page_source::transferred page_source::transfer(void* from, void* to, std::size_t bytes) noexcept {
+#if defined(MREMAP_DONTUNMAP)
+  if (!transfers_.load(std::memory_order_relaxed)) return transferred::refused;
   const kept_errno keep;
-  munmap(pages, bytes);
+  if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED)
+    return transferred::done;
+  transfers_.store(false, std::memory_order_relaxed);
+  // Flags that are not known are refused before anything is done. Else the pages at `to` may be unmapped already.
+  if (errno == EINVAL) return transferred::refused;
+  void* const again =
+      mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (again == to) return transferred::refused;
+  if (again != MAP_FAILED) munmap(again, bytes);
+  return transferred::lost;
+#else
+  static_cast<void>(from);
+  static_cast<void>(to);
+  static_cast<void>(bytes);
+  return transferred::refused;
+#endif
+}
+
+bool page_source::unmap(void* pages, std::size_t bytes) noexcept {
+  const kept_errno keep;
+  if (munmap(pages, bytes) != 0) return false;
   bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  return true;
 }
 
-void page_source::discard(void* pages, std::size_t bytes) noexcept {
+bool page_source::discard(void* pages, std::size_t bytes) noexcept {
   const kept_errno keep;
-  madvise(pages, bytes, MADV_DONTNEED);
+  return madvise(pages, bytes, MADV_DONTNEED) == 0;
 }
 
 void page_source::touch(void* pages, std::size_t bytes) noexcept {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 
 namespace espalier::preload {
@@ -17,29 +18,40 @@ class page_source {
 
   /// Zeroed; at `near` if nothing is there, which may be null. Null where the kernel or the limit refuses.
   [[nodiscard]] void* map(std::size_t bytes, std::size_t align, void* near = nullptr) noexcept;
-  /// Addresses without memory.
-  [[nodiscard]] void* reserve(std::size_t bytes, std::size_t align) noexcept;
-  /// Gives reserved addresses memory, zeroed where they had none.
-  [[nodiscard]] bool make_usable(void* pages, std::size_t bytes) noexcept;
-  /// Moves the memory of pages, its contents included, to reserved addresses; where it lay nothing is left. False
-  /// with nothing changed. Both are counted on.
+  /// Adds zeroed pages behind some that were mapped, where nothing lies there. False with nothing changed.
+  [[nodiscard]] bool grow(void* pages, std::size_t bytes, std::size_t to_bytes) noexcept;
+  /// Moves pages with their contents to where others are mapped, which are at least as many and have not been used: the
+  /// rest of those stay, zeroed. Nothing is left at `from`, where any mapping may lie by the time of the return. False
+  /// where the kernel refuses: then nothing has moved, and the pages at `to` are unmapped.
   [[nodiscard]] bool move(void* from, std::size_t bytes, void* to, std::size_t to_bytes) noexcept;
-  void unmap(void* pages, std::size_t bytes) noexcept;
+  /// What became of pages at `to` that transfer() was called for.
+  enum class transferred : std::uint8_t {
+    done,
+    refused,  ///< nothing has changed
+    lost,     ///< another mapping may lie there: they are not to be used, and not to be unmapped
+  };
+  /// Moves the memory of pages to others, which have none. All stay mapped; those at `from` are zero then. Refused for
+  /// ever behind the first refusal, as by kernels that know no such move.
+  [[nodiscard]] transferred transfer(void* from, void* to, std::size_t bytes) noexcept;
+  /// False with nothing changed: the kernel splits no mapping when it has too many.
+  bool unmap(void* pages, std::size_t bytes) noexcept;
 
-  /// Gives the memory back and keeps the addresses: zeroed when they are next touched.
-  static void discard(void* pages, std::size_t bytes) noexcept;
-  /// Has pages mapped before somebody touches them; their contents stay.
+  /// Returns the memory to the system and keeps the addresses: the pages are zero when they are next touched. False where
+  /// the system refuses, as it does for locked memory: some of them may have their old contents then.
+  [[nodiscard]] static bool discard(void* pages, std::size_t bytes) noexcept;
+  /// Has pages mapped before a thread touches them; their contents stay.
   static void touch(void* pages, std::size_t bytes) noexcept;
   static void advise_huge(void* pages, std::size_t bytes) noexcept;
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
 
  private:
-  void* take(std::size_t bytes, std::size_t align, int access, void* near) noexcept;
+  [[nodiscard]] bool count(std::size_t bytes) noexcept;
 
   // relaxed: figures that guard no data.
   std::atomic<std::size_t> bytes_{0};
   std::atomic<std::size_t> limit_{std::numeric_limits<std::size_t>::max()};
+  std::atomic<bool> transfers_{true};
 };
 
 }  // namespace espalier::preload

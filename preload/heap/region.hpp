@@ -116,7 +116,8 @@ struct alignas(128) region {
 };
 static_assert(sizeof(region) == 128 && offsetof(region, remote) == 64);
 
-/// 32 MiB at a multiple of that: what is known of its regions, in place of the first one, and the regions.
+/// 32 MiB at a multiple of that: what is known of its regions, in place of the first one, and the regions. Fewer where the
+/// system refuses so many addresses at once; what lies behind them in the 32 MiB is not the heap's.
 struct span {
   static constexpr std::size_t bytes = address_registry::unit_bytes;
   static constexpr std::size_t slots = bytes / region_bytes;
@@ -125,12 +126,16 @@ struct span {
 
   span* next;
   set free;
-  set dirty;  ///< of the free ones: those that may have memory and may not be zero
+  set dirty;        ///< of the free ones: those that may have memory and may not be zero
+  set filled;       ///< those to which memory was transferred: mappings of their own for the kernel
+  std::size_t end;  ///< the number of the first region that it does not have
   alignas(128) region regions[slots - 1];
 
   [[nodiscard]] static span* of(const void* address) noexcept {
     return reinterpret_cast<span*>(reinterpret_cast<std::uintptr_t>(address) & ~(bytes - 1));
   }
+  [[nodiscard]] std::size_t regions_held() const noexcept { return end - 1; }
+  [[nodiscard]] std::size_t mapped_bytes() const noexcept { return end * region_bytes; }
   [[nodiscard]] region& slot(std::size_t number) noexcept { return regions[number - 1]; }
   [[nodiscard]] std::byte* memory(std::size_t number) noexcept {
     return reinterpret_cast<std::byte*>(this) + number * region_bytes;
@@ -150,6 +155,16 @@ static_assert(offsetof(span, regions) == sizeof(region) && sizeof(span) <= regio
 }
 [[nodiscard]] inline region* region_of(const void* address) noexcept {
   return region_of(reinterpret_cast<std::uintptr_t>(address) >> address_registry::unit_bits, address);
+}
+
+/// What an address is to the heap. Behind the end of a span it is another mapping's, if any.
+[[nodiscard]] inline address_registry::kind kind_of(const address_registry& registry,
+                                                    const void* address) noexcept {
+  const address_registry::kind kind = registry.of(address);
+  // What is known of a region in use is read anyway.
+  if (kind != address_registry::span || region_of(address)->use != region_use::unused) return kind;
+  const std::size_t in_span = reinterpret_cast<std::uintptr_t>(address) & (span::bytes - 1);
+  return in_span < span::of(address)->mapped_bytes() ? kind : address_registry::foreign;
 }
 
 }  // namespace espalier::preload

@@ -81,12 +81,98 @@ region* span_pool::take_from(span& s, std::size_t number, std::size_t regions, b
 
 region* span_pool::take(std::size_t regions, bool& zeroed) noexcept {
   region* taken = nullptr;
+  region* donors = nullptr;
+  set wanting = 0;
   {
     const futex_guard guard(lock_);
-    taken = find(regions, zeroed);
+    if (regions < long_row) {
+      taken = find(regions, zeroed);
+    } else if ((taken = find_long(regions, zeroed, wanting)) != nullptr && wanting != 0 && !huge_) {
+      donors = take_donors(std::min(size(wanting), filled_ < most_filled ? most_filled - filled_ : 0));
+    }
   }
+  if (donors != nullptr && !fill(*taken, regions, wanting, donors, zeroed)) return take(regions, zeroed);
   if (dirty_.load(std::memory_order_relaxed) > keep_) discard_idle();
   return taken;
+}
+
+/// Where the most regions have memory. `wanting` are those that have none.
+region* span_pool::find_long(std::size_t regions, bool& zeroed, set& wanting) noexcept {
+  span* best = nullptr;
+  std::size_t best_number = 0;
+  std::size_t best_dirty = 0;
+  for (span* s = spans_; s != nullptr; s = s->next) {
+    set starts = s->free;
+    for (std::size_t have = 1; have < regions && starts != 0;) {
+      const std::size_t step = std::min(have, regions - have);
+      starts &= starts >> step;
+      have += step;
+    }
+    for (; starts != 0; starts &= starts - 1) {
+      const std::size_t dirty = size(s->dirty & row(lowest(starts), regions));
+      if (best != nullptr && dirty <= best_dirty) continue;
+      best = s;
+      best_number = lowest(starts);
+      best_dirty = dirty;
+    }
+  }
+  if (best == nullptr) {
+    if (!add_span(regions)) return nullptr;
+    best = spans_;
+    best_number = 1;
+  }
+  wanting = row(best_number, regions) & ~best->dirty;
+  return take_from(*best, best_number, regions, zeroed);
+}
+
+/// So many regions with memory, or as many as there are, by `next`.
+region* span_pool::take_donors(std::size_t regions) noexcept {
+  region* donors = nullptr;
+  for (span* s = spans_; s != nullptr && regions != 0; s = s->next) {
+    for (; s->dirty != 0 && regions != 0; --regions) {
+      bool zeroed = false;
+      region* const donor = take_from(*s, highest(s->dirty), 1, zeroed);
+      donor->next = donors;
+      donors = donor;
+    }
+  }
+  return donors;
+}
+
+/// Gives regions of a row that is taken the memory of others, which are taken too, and are free then. False where the row
+/// cannot be used: then it is free, but for a region in which another mapping may lie.
+bool span_pool::fill(region& first, std::size_t regions, set wanting, region* donors, bool& zeroed) noexcept {
+  using transferred = page_source::transferred;
+  span& s = *span::of(&first);
+  const set whole = row(span::number_of(first), regions);
+  const set dirty = whole & ~wanting;
+  set filled = 0;
+  set lost = 0;
+  region* done = donors;
+  transferred last = transferred::done;
+  for (; done != nullptr; done = done->next) {
+    const std::size_t number = lowest(wanting);
+    last = pages_.transfer(span::of(done)->memory(span::number_of(*done)), s.memory(number), region_bytes);
+    if (last != transferred::done) break;
+    filled |= row(number, 1);
+    wanting &= wanting - 1;
+  }
+  if (last == transferred::lost) lost = row(lowest(wanting), 1);
+  if (filled != 0) zeroed = false;
+  const futex_guard guard(lock_);
+  filled_ += size(filled & ~s.filled);
+  s.filled |= filled;
+  // Up to the one that was refused they have no memory any more.
+  bool refused = false;
+  for (region* r = donors; r != nullptr;) {
+    region* const after = r->next;
+    refused = refused || r == done;
+    add_free(*r, 1, refused);
+    r = after;
+  }
+  for (set left = lost != 0 ? whole & ~lost : 0; left != 0; left &= left - 1)
+    add_free(s.slot(lowest(left)), 1, (left & -left & (dirty | filled)) != 0);
+  return lost == 0;
 }
 
 region* span_pool::find(std::size_t regions, bool& zeroed) noexcept {
@@ -100,20 +186,28 @@ region* span_pool::find(std::size_t regions, bool& zeroed) noexcept {
       if (const std::size_t number = row_in(s->free, regions)) return take_from(*s, number, regions, zeroed);
     }
   }
-  return add_span() ? take_from(*spans_, 1, regions, zeroed) : nullptr;
+  return add_span(regions) ? take_from(*spans_, 1, regions, zeroed) : nullptr;
 }
 
-bool span_pool::add_span() noexcept {
+/// With so many regions at least.
+bool span_pool::add_span(std::size_t regions) noexcept {
   // The kernel gives addresses downwards.
   void* const near = spans_ == nullptr ? nullptr : reinterpret_cast<std::byte*>(spans_) - span::bytes;
-  auto* const s = static_cast<span*>(pages_.map(span::bytes, span::bytes, near));
-  if (s == nullptr) return false;
-  if (huge_) page_source::advise_huge(s, span::bytes);
-  registry_.enter(s, span::bytes, address_registry::span);
+  const std::size_t least = (1 + regions) * region_bytes;
+  std::size_t bytes = span::bytes;
+  span* s = nullptr;
+  // A limit of addresses, or of memory that is locked as it is mapped, may leave room for less.
+  while ((s = static_cast<span*>(pages_.map(bytes, span::bytes, near))) == nullptr) {
+    if (bytes == least) return false;
+    bytes = std::max(bytes * 3 / 4 & ~(region_bytes - 1), least);
+  }
+  if (huge_) page_source::advise_huge(s, bytes);
   s->next = spans_;
-  s->free = row(1, most_regions);
+  s->end = bytes / region_bytes;
+  s->free = row(1, s->regions_held());
+  registry_.enter(s, span::bytes, address_registry::span);
   spans_ = s;
-  free_ += most_regions;
+  free_ += s->regions_held();
   return true;
 }
 
@@ -121,7 +215,7 @@ bool span_pool::extend(region& first, std::size_t regions, std::size_t by) noexc
   const futex_guard guard(lock_);
   span& s = *span::of(&first);
   const std::size_t behind = span::number_of(first) + regions;
-  if (by > span::slots - behind || (s.free & row(behind, by)) != row(behind, by)) return false;
+  if (by > s.end - behind || (s.free & row(behind, by)) != row(behind, by)) return false;
   bool zeroed = false;
   take_from(s, behind, by, zeroed);
   return true;
@@ -133,21 +227,33 @@ void span_pool::give_back(region& first, std::size_t regions) noexcept {
   // Before they are free, when nobody else can take them. relaxed: a bound that may be missed by a little.
   const bool within = dirty_.load(std::memory_order_relaxed) + regions <= keep_;
   const bool keep = within || period_ != 0;
-  if (!keep) page_source::discard(s.memory(number), regions * region_bytes);
+  // What the system does not take stays, and is not zero.
+  const bool dirty = keep || !page_source::discard(s.memory(number), regions * region_bytes);
+  std::size_t beyond = 0;
   {
     const futex_guard guard(lock_);
-    s.free |= row(number, regions);
-    free_ += regions;
-    if (keep) {
-      s.dirty |= row(number, regions);
-      set_dirty(dirty_.load(std::memory_order_relaxed) + regions);
-    }
+    add_free(first, regions, dirty);
+    const std::size_t most = keep_ + most_behind_rows;
+    if (regions >= bounding_row && dirty_.load(std::memory_order_relaxed) > most)
+      beyond = dirty_.load(std::memory_order_relaxed) - most;
   }
+  if (beyond != 0) discard(beyond);
   if (keep && !within) discard_idle();
 }
 
+/// Under the lock.
+void span_pool::add_free(region& first, std::size_t regions, bool dirty) noexcept {
+  span& s = *span::of(&first);
+  const set added = row(span::number_of(first), regions);
+  s.free |= added;
+  free_ += regions;
+  if (!dirty) return;
+  s.dirty |= added;
+  set_dirty(dirty_.load(std::memory_order_relaxed) + regions);
+}
+
 /// At the end of a period, gives the system what was idle throughout, and is more than is kept. As rows that are taken
-/// meanwhile: nobody waits for the system.
+/// meanwhile: no thread waits for the system.
 void span_pool::discard_idle() noexcept {
   const std::uint64_t now = milliseconds();
   std::size_t left = 0;
@@ -158,57 +264,96 @@ void span_pool::discard_idle() noexcept {
     idle_since_ = now;
     idle_ = dirty_.load(std::memory_order_relaxed);
   }
-  while (left != 0) {
+  discard(left);
+}
+
+/// Gives the system so many regions that have memory, or as many as there are.
+void span_pool::discard(std::size_t left) noexcept {
+  // Rows that the system does not take are free again at the end: before, they would be the next ones to be tried. Where
+  // it takes none of several it has no use for the others either.
+  constexpr unsigned most_refused = 8;
+  region* refused = nullptr;
+  for (unsigned count = 0; left != 0 && count < most_refused;) {
     lock_.lock();
     // The span that take() comes to last.
     span* from = nullptr;
     for (span* s = spans_; s != nullptr; s = s->next) {
       if (s->dirty != 0) from = s;
     }
-    if (from == nullptr) return lock_.unlock();
+    if (from == nullptr) {
+      lock_.unlock();
+      break;
+    }
     const last_row gone = last_row::of(from->dirty, left);
     bool zeroed = false;
     region* const first = take_from(*from, gone.number, gone.regions, zeroed);
     lock_.unlock();
-    page_source::discard(from->memory(gone.number), gone.regions * region_bytes);
     left -= gone.regions;
-    const futex_guard guard(lock_);
-    span::of(first)->free |= row(gone.number, gone.regions);
-    free_ += gone.regions;
+    if (page_source::discard(from->memory(gone.number), gone.regions * region_bytes)) {
+      const futex_guard guard(lock_);
+      add_free(*first, gone.regions, false);
+    } else {
+      first->next = refused;
+      first->run_regions = static_cast<std::uint32_t>(gone.regions);
+      refused = first;
+      ++count;
+    }
+  }
+  const futex_guard guard(lock_);
+  while (refused != nullptr) {
+    region& first = *refused;
+    refused = first.next;
+    add_free(first, first.run_regions, true);
   }
 }
 
 std::size_t span_pool::discard_empty() noexcept {
   const futex_guard guard(lock_);
-  const std::size_t given = dirty_.load(std::memory_order_relaxed) * region_bytes;
+  std::size_t given = unmap_empty();
   for (span* s = spans_; s != nullptr; s = s->next) {
-    while (s->dirty != 0) {
-      const std::size_t number = lowest(s->dirty);
+    for (set left = s->dirty; left != 0;) {
+      const std::size_t number = lowest(left);
       std::size_t regions = 1;
-      while (number + regions < span::slots && (s->dirty >> (number + regions) & 1) != 0) ++regions;
-      page_source::discard(s->memory(number), regions * region_bytes);
+      while (number + regions < s->end && (left >> (number + regions) & 1) != 0) ++regions;
+      left &= ~row(number, regions);
+      if (!page_source::discard(s->memory(number), regions * region_bytes)) continue;
       s->dirty &= ~row(number, regions);
+      given += regions;
     }
   }
-  set_dirty(0);
-  unmap_empty();
-  return given;
+  std::size_t dirty = 0;
+  for (const span* s = spans_; s != nullptr; s = s->next) dirty += size(s->dirty);
+  set_dirty(dirty);
+  return given * region_bytes;
 }
 
-/// Under the lock. Nobody looks at what is known of a free region: no block is in it, and nobody is about to tell of it.
-void span_pool::unmap_empty() noexcept {
+/// Under the lock; how many regions with memory were in these spans, which the caller counts anew. Nothing is read of a
+/// free region: no block is in it, and no thread is about to tell of it.
+std::size_t span_pool::unmap_empty() noexcept {
+  std::size_t given = 0;
   for (span** link = &spans_; *link != nullptr;) {
     span* const s = *link;
-    if (s->free != row(1, most_regions)) {
+    span* const after = s->next;
+    const std::size_t dirty = size(s->dirty);
+    const std::size_t filled = size(s->filled);
+    const std::size_t held = s->regions_held();
+    bool gone = s->free == row(1, held);
+    if (gone) {
+      // Before it is unmapped: others may then map something there.
+      registry_.enter(s, span::bytes, address_registry::foreign);
+      gone = pages_.unmap(s, s->mapped_bytes());
+      if (!gone) registry_.enter(s, span::bytes, address_registry::span);
+    }
+    if (!gone) {
       link = &s->next;
       continue;
     }
-    *link = s->next;
-    free_ -= most_regions;
-    // Before it is unmapped: others may then map something there.
-    registry_.enter(s, span::bytes, address_registry::foreign);
-    pages_.unmap(s, span::bytes);
+    *link = after;
+    free_ -= held;
+    filled_ -= filled;
+    given += dirty;
   }
+  return given;
 }
 
 span_pool::figures span_pool::count() noexcept {
@@ -229,9 +374,10 @@ void span_pool::unmap_all() noexcept {
     span* const gone = spans_;
     spans_ = gone->next;
     registry_.enter(gone, span::bytes, address_registry::foreign);
-    pages_.unmap(gone, span::bytes);
+    pages_.unmap(gone, gone->mapped_bytes());
   }
   free_ = 0;
+  filled_ = 0;
   set_dirty(0);
 }
 

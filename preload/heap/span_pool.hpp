@@ -12,9 +12,13 @@
 namespace espalier::preload {
 
 /// Regions, by themselves and in rows, out of spans. Empty regions keep their memory up to a bound, and beyond it for
-/// a while: what nobody asked for in a whole period goes back to the system with the next call. They are taken again
+/// a while: what no thread asked for in a whole period goes back to the system with the next call. They are taken again
 /// first; empty spans keep their addresses until discard_empty(). Any thread; a lock and a search of the spans' sets for
 /// each.
+///
+/// Long rows seldom lie where there is memory in all of their regions. Those that have none get that of other empty
+/// regions, by moving pages: some 30 times as fast as having the system zero new ones. So that few long blocks do not keep
+/// as much as they have, what exceeds the bound by more than most_behind_rows goes with the next long row given back.
 class span_pool {
  public:
   constexpr span_pool(address_registry& registry, page_source& pages) noexcept
@@ -23,6 +27,8 @@ class span_pool {
   span_pool& operator=(const span_pool&) = delete;
 
   static constexpr std::size_t most_regions = span::slots - 1;
+  /// Rows of so many regions are long.
+  static constexpr std::size_t long_row = 8;
 
   /// Bytes of empty regions that keep their memory for ever.
   void set_keep(std::size_t bytes) noexcept { keep_ = bytes / region_bytes; }
@@ -37,8 +43,8 @@ class span_pool {
   [[nodiscard]] bool extend(region& first, std::size_t regions, std::size_t by) noexcept;
   void give_back(region& first, std::size_t regions) noexcept;
 
-  /// Gives the memory of all empty regions back to the system, and the addresses of empty spans; bytes of the regions
-  /// that had memory.
+  /// Returns the addresses of empty spans to the system, and the memory of all other empty regions; bytes of the regions
+  /// that had memory. What the system refuses to take, such as locked memory, stays.
   std::size_t discard_empty() noexcept;
 
   struct figures {
@@ -54,7 +60,7 @@ class span_pool {
   template <class Visitor>
   void for_each_locked(Visitor&& visitor) noexcept {
     for (span* s = spans_; s != nullptr; s = s->next) {
-      for (std::size_t number = 1; number < span::slots; ++number) {
+      for (std::size_t number = 1; number < s->end; ++number) {
         if ((s->free >> number & 1) == 0 && s->slot(number).use != region_use::unused)
           visitor(s->slot(number));
       }
@@ -67,12 +73,23 @@ class span_pool {
   [[nodiscard]] futex_lock& lock() noexcept { return lock_; }
 
  private:
+  static constexpr std::size_t bounding_row = (std::size_t{4} << 20U) / region_bytes;
+  static constexpr std::size_t most_behind_rows = (std::size_t{16} << 20U) / region_bytes;
+  // Of all spans. The kernel has room for 65530 mappings of a process.
+  static constexpr std::size_t most_filled = 8192;
+
   region* find(std::size_t regions, bool& zeroed) noexcept;
+  region* find_long(std::size_t regions, bool& zeroed, span::set& wanting) noexcept;
+  [[nodiscard]] region* take_donors(std::size_t regions) noexcept;
+  [[nodiscard]] bool fill(region& first, std::size_t regions, span::set wanting, region* donors,
+                          bool& zeroed) noexcept;
+  void discard(std::size_t regions) noexcept;
   region* take_from(span& s, std::size_t number, std::size_t regions, bool& zeroed) noexcept;
-  bool add_span() noexcept;
+  bool add_span(std::size_t regions) noexcept;
   void discard_idle() noexcept;
   void set_dirty(std::size_t regions) noexcept;
-  void unmap_empty() noexcept;
+  void add_free(region& first, std::size_t regions, bool dirty) noexcept;
+  std::size_t unmap_empty() noexcept;
 
   address_registry& registry_;
   page_source& pages_;
@@ -82,6 +99,7 @@ class span_pool {
   bool huge_ = false;
   std::uint64_t period_ = 0;
   std::size_t free_ = 0;
+  std::size_t filled_ = 0;
   std::atomic<std::size_t> dirty_{0};  // written under the lock
   // So many regions had memory all the time since then.
   std::size_t idle_ = 0;

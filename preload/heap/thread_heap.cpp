@@ -112,16 +112,29 @@ void* thread_heap::allocate(std::size_t bytes, bool& zeroed) noexcept {
     if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) return nullptr;
     return commons_.large.allocate(bytes, least_align, zeroed);
   }
-  const std::size_t size_class = class_of(bytes);
-  return allocate_of(plain_[size_class], size_class, region_use::blocks, zeroed);
+  return allocate_plain(class_of(bytes), zeroed);
 }
 
-void* thread_heap::allocate_of(class_regions& of, std::size_t size_class, region_use use,
-                               bool& zeroed) noexcept {
+void* thread_heap::allocate_plain(std::size_t size_class, bool& zeroed) noexcept {
+  void* block = allocate_of(plain_[size_class], size_class, region_use::blocks, zeroed);
+  // Where there is no memory for another region, one that is empty will do, and then larger blocks. Few regions may be all
+  // that there are: of memory that is locked, a program may have as little as a megabyte.
+  if (block == nullptr && give_back_empty() != 0)
+    block = allocate_of(plain_[size_class], size_class, region_use::blocks, zeroed);
+  for (std::size_t larger = size_class + 1; block == nullptr && larger < index_class::count; ++larger) {
+    if (plain_[larger].current != &no_region)
+      block = allocate_of(plain_[larger], larger, region_use::blocks, zeroed, false);
+  }
+  return block;
+}
+
+/// `grows`: where the class has no block left, a region may be added to it.
+void* thread_heap::allocate_of(class_regions& of, std::size_t size_class, region_use use, bool& zeroed,
+                               bool grows) noexcept {
   void* const block = taken(*of.current, zeroed);
   if (block != nullptr) return block;
   if (of.aside != nullptr) return taken_from_aside(of);
-  return refill(of, size_class, use) ? taken(*of.current, zeroed) : nullptr;
+  return refill(of, size_class, use, grows) ? taken(*of.current, zeroed) : nullptr;
 }
 
 void* thread_heap::allocate_aligned(std::size_t bytes, std::size_t align) noexcept {
@@ -132,7 +145,7 @@ void* thread_heap::allocate_aligned(std::size_t bytes, std::size_t align) noexce
   if (bytes <= index_class::largest_bytes && align <= index_class::largest_bytes) {
     const std::size_t size_class = index_class::of(index_class::bytes_within(bytes, align), align);
     if (align <= index_class::line && size_class != index_class::none)
-      return allocate_of(plain_[size_class], size_class, region_use::blocks, zeroed);
+      return allocate_plain(size_class, zeroed);
     if (size_class != index_class::none) {
       void* const block = allocate_of(aligned_[size_class], size_class, region_use::aligned, zeroed);
       return block == nullptr ? nullptr : aligned_up(block, align);
@@ -151,7 +164,7 @@ void* thread_heap::allocate_zeroed(std::size_t bytes) noexcept {
 }
 
 /// Has the current region a block at hand. False where there is no memory; nothing has changed then.
-bool thread_heap::refill(class_regions& of, std::size_t size_class, region_use use) noexcept {
+bool thread_heap::refill(class_regions& of, std::size_t size_class, region_use use, bool grows) noexcept {
   const at_work now(*this);
   for (;;) {
     region& r = *of.current;
@@ -166,7 +179,7 @@ bool thread_heap::refill(class_regions& of, std::size_t size_class, region_use u
     region* fresh = of.with_room;
     if (fresh != nullptr)
       unlink(*fresh);
-    else if ((fresh = new_region(of, size_class, use)) == nullptr)
+    else if (!grows || (fresh = new_region(of, size_class, use)) == nullptr)
       return false;
     if (&r != &no_region) used_up(r);
     make_current(of, *fresh);
@@ -460,7 +473,7 @@ std::size_t thread_heap::give_back_empty() noexcept {
 }
 
 void thread_heap::deallocate(void* block) noexcept {
-  switch (commons_.registry.of(block)) {
+  switch (kind_of(commons_.registry, block)) {
     case address_registry::foreign:
       return;
     case address_registry::huge:
@@ -486,7 +499,7 @@ void thread_heap::deallocate(void* block) noexcept {
 
 void* thread_heap::resize(void* old, std::size_t bytes) noexcept {
   if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) return nullptr;
-  const address_registry::kind kind = commons_.registry.of(old);
+  const address_registry::kind kind = kind_of(commons_.registry, old);
   const std::size_t before = usable_bytes(commons_.registry, old);
   // What is too large by less than half is left: the next size may be the old one.
   if (bytes <= before && bytes > before / 2) return old;
@@ -500,7 +513,8 @@ void* thread_heap::resize(void* old, std::size_t bytes) noexcept {
   }
   void* block = allocate_quickly(bytes);
   if (block == nullptr) block = allocate(bytes);
-  if (block == nullptr) return nullptr;
+  // What only shrinks may stay.
+  if (block == nullptr) return bytes <= before ? old : nullptr;
   if (kind == address_registry::foreign)
     copy_readable(block, old, bytes);
   else
@@ -510,7 +524,7 @@ void* thread_heap::resize(void* old, std::size_t bytes) noexcept {
 }
 
 std::size_t usable_bytes(const address_registry& registry, void* block) noexcept {
-  switch (registry.of(block)) {
+  switch (kind_of(registry, block)) {
     case address_registry::foreign:
       return 0;
     case address_registry::huge:

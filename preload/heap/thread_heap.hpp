@@ -13,6 +13,14 @@
 
 namespace espalier::preload {
 
+/// A thread as the kernel numbers it, in its process; zeros are none.
+struct kernel_thread {
+  std::int32_t process = 0;
+  std::int32_t thread = 0;
+
+  [[nodiscard]] bool operator==(const kernel_thread&) const = default;
+};
+
 /// What regions are current before there is one: nothing is free in it.
 inline constinit region no_region{};
 
@@ -107,7 +115,7 @@ class thread_heap {
 
   // For the list of heaps, which alone uses them.
   thread_heap* next = nullptr;
-  bool owned = false;
+  kernel_thread owned_by;
 
  private:
   struct class_regions {
@@ -152,12 +160,14 @@ class thread_heap {
       counted_down(r);
   }
 
-  bool refill(class_regions& of, std::size_t size_class, region_use use) noexcept;
+  bool refill(class_regions& of, std::size_t size_class, region_use use, bool grows) noexcept;
   static void begin_group(region& r) noexcept;
   region* new_region(class_regions& of, std::size_t size_class, region_use use) noexcept;
   void make_current(class_regions& of, region& r) noexcept;
   void set_granules(const class_regions& of, std::size_t size_class) noexcept;
-  void* allocate_of(class_regions& of, std::size_t size_class, region_use use, bool& zeroed) noexcept;
+  void* allocate_of(class_regions& of, std::size_t size_class, region_use use, bool& zeroed,
+                    bool grows = true) noexcept;
+  void* allocate_plain(std::size_t size_class, bool& zeroed) noexcept;
   void* allocate(std::size_t bytes, bool& zeroed) noexcept;
 
   [[noreturn]] static void came_twice(const void* block) noexcept;

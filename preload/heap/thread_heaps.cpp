@@ -1,5 +1,6 @@
 #include "preload/heap/thread_heaps.hpp"
 
+#include <errno.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,37 +26,77 @@ bool had_soon(futex_lock& lock) noexcept {
   return false;
 }
 
+kernel_thread this_thread() noexcept {
+  return {static_cast<std::int32_t>(getpid()), static_cast<std::int32_t>(syscall(SYS_gettid))};
+}
+
+/// Of this process. False too where the system call is forbidden.
+bool has_ended(kernel_thread which) noexcept {
+  return syscall(SYS_tgkill, which.process, which.thread, 0) != 0 && errno == ESRCH;
+}
+
 }  // namespace
 
 thread_heap* thread_heaps::adopt() noexcept {
+  const kernel_thread caller = this_thread();
   const futex_guard guard(lock_);
-  for (thread_heap* h = heaps_; h != nullptr; h = h->next) {
-    if (h->owned) continue;
-    h->owned = true;
-    return h;
+  thread_heap* free = first_free();
+  if (free == nullptr && heap_count_ >= ask_at_) {
+    take_back(caller);
+    free = first_free();
+  }
+  if (free != nullptr) {
+    free->owned_by = caller;
+    return free;
   }
   void* const pages = commons_.pages.map(heap_bytes, page_bytes);
   if (pages == nullptr) return nullptr;
   auto* const fresh = ::new (pages) thread_heap(commons_);
-  fresh->owned = true;
+  fresh->owned_by = caller;
   fresh->next = heaps_;
   heaps_ = fresh;
+  ++heap_count_;
   return fresh;
+}
+
+/// Under the lock.
+thread_heap* thread_heaps::first_free() noexcept {
+  for (thread_heap* h = heaps_; h != nullptr; h = h->next) {
+    if (h->owned_by == kernel_thread{}) return h;
+  }
+  return nullptr;
+}
+
+/// Under the lock: frees the heaps whose owners have ended. The caller has none; one with its number is of a thread before
+/// it. Left alone are heaps of other processes, such as the parent of a copy that was made without fork()'s handlers: what
+/// owns them here has another number.
+void thread_heaps::take_back(kernel_thread caller) noexcept {
+  const kept_errno keep;
+  std::size_t owned = 0;
+  for (thread_heap* h = heaps_; h != nullptr; h = h->next) {
+    // One that was just changing stays as it is.
+    const bool ours = h->owned_by.process == caller.process && !h->busy();
+    if (ours && (h->owned_by == caller || has_ended(h->owned_by)))
+      h->owned_by = {};
+    else if (h->owned_by != kernel_thread{})
+      ++owned;
+  }
+  ask_at_ = 2 * owned + least_asked;
 }
 
 void thread_heaps::leave(thread_heap& mine) noexcept {
   mine.give_back_empty();
   const futex_guard guard(lock_);
-  mine.owned = false;
+  mine.owned_by = {};
 }
 
 bool thread_heaps::trim(thread_heap* mine) noexcept {
   std::size_t given = mine == nullptr ? 0 : mine->give_back_empty();
   {
-    // Nobody adopts a heap meanwhile.
+    // No heap is adopted meanwhile.
     const futex_guard guard(lock_);
     for (thread_heap* h = heaps_; h != nullptr; h = h->next) {
-      if (!h->owned) given += h->give_back_empty();
+      if (h->owned_by == kernel_thread{}) given += h->give_back_empty();
     }
   }
   given += with_shared([](thread_heap& h) { return h.give_back_empty(); });
@@ -76,8 +117,12 @@ void thread_heaps::after_fork_in_parent() noexcept {
 }
 
 void thread_heaps::after_fork_in_child(const thread_heap* mine) noexcept {
+  const kernel_thread caller = this_thread();
   for (thread_heap* h = heaps_; h != nullptr; h = h->next) {
-    if (h != mine && !h->busy()) h->owned = false;
+    if (h == mine)
+      h->owned_by = caller;
+    else if (!h->busy())
+      h->owned_by = {};
   }
   after_fork_in_parent();
 }

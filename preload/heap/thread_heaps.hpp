@@ -8,9 +8,12 @@
 
 namespace espalier::preload {
 
-/// The heaps of all threads: as many as there were threads at once, and one that threads share which have none. A
+/// The heaps of all threads: about as many as there were threads at once, and one that threads share which have none. A
 /// heap is had with a thread's first block and goes, with what is left in it, to another thread when it ends; heaps
 /// are never unmapped. Any thread, but for what is said of fork().
+///
+/// A thread that allocates so late that leave() is not called owns its heap for ever. Where no heap is free and there are
+/// many, adopt() asks the kernel which of their owners still exist.
 class thread_heaps {
  public:
   explicit constexpr thread_heaps(address_registry& registry) noexcept
@@ -62,10 +65,17 @@ class thread_heaps {
 
  private:
   [[nodiscard]] figures count_locked() noexcept;
+  [[nodiscard]] thread_heap* first_free() noexcept;
+  void take_back(kernel_thread caller) noexcept;
 
   heap_commons commons_;
   futex_lock lock_;  // of the list
   thread_heap* heaps_ = nullptr;
+  // The kernel is asked when there are so many: at twice those that were owned behind the last time, each heap is asked
+  // about once for each that is made.
+  static constexpr std::size_t least_asked = 16;
+  std::size_t heap_count_ = 0;
+  std::size_t ask_at_ = least_asked;
   futex_lock shared_lock_;
   thread_heap shared_;
 };

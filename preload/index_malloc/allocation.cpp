@@ -18,8 +18,8 @@ namespace {
 
 using espalier::preload::allocate;
 using espalier::preload::allocate_slowly;
+using espalier::preload::block_of_heap;
 using espalier::preload::give_back;
-using espalier::preload::no_heap;
 using espalier::preload::page_bytes;
 using espalier::preload::process_heaps;
 using espalier::preload::process_registry;
@@ -28,7 +28,6 @@ using espalier::preload::this_heap;
 using espalier::preload::thread_heap;
 using espalier::preload::thread_heaps;
 using espalier::preload::usable_bytes;
-using espalier::preload::with_heap;
 
 constexpr std::size_t most_bytes = std::numeric_limits<std::ptrdiff_t>::max();
 
@@ -43,12 +42,12 @@ __attribute__((noinline)) void* slowly_or_enomem(std::size_t bytes) noexcept {
 }
 
 __attribute__((noinline)) void* slowly_zeroed_or_enomem(std::size_t bytes) noexcept {
-  return or_enomem(with_heap([=](thread_heap& heap) { return heap.allocate_zeroed(bytes); }));
+  return or_enomem(block_of_heap([=](thread_heap& heap) { return heap.allocate_zeroed(bytes); }));
 }
 
 /// Without a word on errno.
 void* aligned(std::size_t bytes, std::size_t align) noexcept {
-  return with_heap([=](thread_heap& heap) { return heap.allocate_aligned(bytes, align); });
+  return block_of_heap([=](thread_heap& heap) { return heap.allocate_aligned(bytes, align); });
 }
 
 void* resized(void* old, std::size_t bytes) noexcept {
@@ -57,7 +56,7 @@ void* resized(void* old, std::size_t bytes) noexcept {
     give_back(old);
     return nullptr;
   }
-  return or_enomem(with_heap([=](thread_heap& heap) { return heap.resize(old, bytes); }));
+  return or_enomem(block_of_heap([=](thread_heap& heap) { return heap.resize(old, bytes); }));
 }
 
 /// Of the narrower structure, whose numbers are as wide as they can be.
@@ -140,9 +139,7 @@ void* pvalloc(std::size_t bytes) noexcept {
 
 std::size_t malloc_usable_size(void* block) noexcept { return usable_bytes(process_registry, block); }
 
-int malloc_trim(std::size_t) noexcept {
-  return process_heaps.trim(this_heap == &no_heap ? nullptr : this_heap) ? 1 : 0;
-}
+int malloc_trim(std::size_t) noexcept { return espalier::preload::return_empty_memory() ? 1 : 0; }
 
 int mallopt(int, int) noexcept { return 1; }
 

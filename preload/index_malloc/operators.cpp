@@ -10,13 +10,13 @@
 namespace {
 
 using espalier::preload::allocate;
+using espalier::preload::block_of_heap;
 using espalier::preload::give_back;
 using espalier::preload::next_operator_named;
 using espalier::preload::thread_heap;
-using espalier::preload::with_heap;
 
 void* taken_aligned(std::size_t bytes, std::size_t align) noexcept {
-  return with_heap([=](thread_heap& heap) { return heap.allocate_aligned(bytes, align); });
+  return block_of_heap([=](thread_heap& heap) { return heap.allocate_aligned(bytes, align); });
 }
 
 // As the ABI has them: std::align_val_t is a number, std::nothrow_t const& an address.

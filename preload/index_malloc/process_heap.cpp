@@ -127,7 +127,11 @@ thread_heap* begin_thread() noexcept {
 }
 
 void* allocate_slowly(std::size_t bytes) noexcept {
-  return with_heap([=](thread_heap& heap) { return heap.allocate(bytes); });
+  return block_of_heap([=](thread_heap& heap) { return heap.allocate(bytes); });
+}
+
+bool return_empty_memory() noexcept {
+  return process_heaps.trim(this_heap == &no_heap ? nullptr : this_heap);
 }
 
 void write_figures(int to) noexcept {

@@ -20,6 +20,9 @@ extern thread_local constinit thread_heap* this_heap;
 /// Gets this thread a heap; null where it ends, or there is no memory.
 thread_heap* begin_thread() noexcept;
 
+/// Returns the empty memory of this thread's heap and of those without a thread to the system. True where there was any.
+bool return_empty_memory() noexcept;
+
 /// Calls work(heap) with this thread's heap, or with the one that threads without share.
 template <class Work>
 auto with_heap(Work&& work) noexcept {
@@ -27,6 +30,17 @@ auto with_heap(Work&& work) noexcept {
   if (mine == &no_heap) [[unlikely]]
     mine = begin_thread();
   return mine != nullptr ? work(*mine) : process_heaps.with_shared(work);
+}
+
+/// The same for work that gives a block. Where there is none, it is called once more when empty memory and addresses have
+/// been returned to the system.
+template <class Work>
+void* block_of_heap(Work&& work) noexcept {
+  void* const block = with_heap(work);
+  if (block != nullptr) [[likely]]
+    return block;
+  return_empty_memory();
+  return with_heap(work);
 }
 
 /// Null where there is no memory; errno is kept.

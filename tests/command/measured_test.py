@@ -149,7 +149,8 @@ class Work(unittest.TestCase):
                                  ((*self.RING, "processors=1"), ""): "processor0",
                                  (("larson", *self.LARSON[1:4], "most=7", *self.LARSON[5:]), ""): "most",
                                  (("xmalloc", "pairs=0", *self.XMALLOC[2:]), ""): "pairs",
-                                 (("cache-scratch", *self.SCRATCH[1:4]), ""): "writes"}.items():
+                                 (("cache-scratch", *self.SCRATCH[1:4]), ""): "writes",
+                                 (("large", "blocks=2", "least=9", "most=8", "seed=1"), ""): "most"}.items():
             with self.subTest(arguments):
                 done = self.converse(*arguments[0], asked=arguments[1])
                 self.assertEqual(done.returncode, 2, done.stderr)
@@ -321,14 +322,14 @@ class MallocSpeed(StudyTest):
 
     def test_all_benchmarks_under_all_mallocs(self) -> None:
         programs = [p for p in ("sqlite3", "python3", "g++") if pathlib.Path("/usr/bin", p).exists()]
-        expected = {f"{b}/{m}" for b in ("larson", "xmalloc", "cache-scratch", *programs) for m in self.MALLOCS}
+        expected = {f"{b}/{m}" for b in ("larson", "xmalloc", "cache-scratch", "large", *programs) for m in self.MALLOCS}
         self.assertEqual(set(self.by_name), expected)
         for entry in self.results["benchmarks"]:
             with self.subTest(entry["name"]):
                 self.assertEqual(len(entry["rounds_cpu_ns"]), 2)
                 self.assertGreater(min(entry["rounds_cpu_ns"]), 0)
                 self.assertGreater(entry["peak_kib"], 1000)
-                self.assertEqual(entry["threads"], 2 if entry["name"].split("/")[0] not in programs else 1)
+                self.assertEqual(entry["threads"], 1 if entry["name"].split("/")[0] in ("large", *programs) else 2)
         for missing in {"sqlite3", "python3", "g++"} - set(programs):
             self.assertIn(f"{missing} is left out", self.done.stderr)
 

@@ -1,6 +1,7 @@
 #include "preload/heap/large_blocks.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <cstddef>
@@ -18,8 +19,9 @@ using preload_large_blocks = heap_fixture;
 constexpr std::size_t mebibyte = std::size_t{1} << 20U;
 
 TEST_F(preload_large_blocks, may_be_used_to_their_ends) {
-  for (const std::size_t bytes : {index_class::largest_bytes + 1, 65'520UL, 65'536UL, 262'144UL, mebibyte,
-                                  16 * mebibyte, 16 * mebibyte + 1, 40 * mebibyte}) {
+  for (const std::size_t bytes :
+       {index_class::largest_bytes + 1, 65'520UL, 65'536UL, 262'144UL, mebibyte, 16 * mebibyte,
+        16 * mebibyte + 1, large_blocks::most_in_span, large_blocks::most_in_span + 1, 40 * mebibyte}) {
     auto* const block = static_cast<std::byte*>(allocate(mine, bytes));
     ASSERT_NE(block, nullptr) << bytes;
     EXPECT_EQ(address(block) % 64, 0U);
@@ -110,22 +112,32 @@ TEST_F(preload_large_blocks, grow_in_place_where_there_is_room) {
   EXPECT_GE(usable(block), 5 * mebibyte);
   void* const other = allocate(mine, 100'000);
   EXPECT_GT(address(other), address(block) + 5 * mebibyte);
-  void* const huge = allocate(mine, 20 * mebibyte);
-  EXPECT_EQ(mine.resize(huge, 30 * mebibyte), huge) << "within its addresses";
-  void* const moved = mine.resize(huge, 70 * mebibyte);
+  void* huge = allocate(mine, 40 * mebibyte);
+  for (std::size_t bytes = 70 * mebibyte; bytes < 200 * mebibyte; bytes += 10 * mebibyte) {
+    // What lies behind it is not ours to say.
+    void* const before = huge;
+    huge = mine.resize(before, bytes);
+    ASSERT_NE(huge, nullptr);
+    EXPECT_EQ(test_registry.of(huge), address_registry::huge);
+  }
+  // So that it cannot.
+  void* const behind = mmap(static_cast<std::byte*>(huge) + usable(huge), page_bytes, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  void* const moved = mine.resize(huge, 300 * mebibyte);
   EXPECT_NE(moved, huge);
+  munmap(behind, page_bytes);
   EXPECT_EQ(test_registry.of(huge), address_registry::foreign);
   give_back(mine, moved);
 }
 
 TEST_F(preload_large_blocks, that_were_moved_lie_where_they_lay_in_their_pages) {
-  auto* const huge = static_cast<unsigned char*>(allocate(mine, 20 * mebibyte));
+  auto* const huge = static_cast<unsigned char*>(allocate(mine, 40 * mebibyte));
   huge[10 * mebibyte] = 42;
   const std::size_t in_page = address(huge) % page_bytes;
-  auto* const moved = static_cast<unsigned char*>(mine.resize(huge, 90 * mebibyte));
+  auto* const moved = static_cast<unsigned char*>(mine.resize(huge, 200 * mebibyte));
   EXPECT_EQ(address(moved) % page_bytes, in_page) << "pages were moved, not bytes";
   EXPECT_EQ(moved[10 * mebibyte], 42);
-  EXPECT_EQ(moved[89 * mebibyte], 0);
+  EXPECT_EQ(moved[199 * mebibyte], 0);
   EXPECT_EQ(heaps.count().large_blocks, 1U);
   give_back(mine, moved);
   EXPECT_EQ(heaps.count().large_bytes, 0U);
@@ -133,14 +145,14 @@ TEST_F(preload_large_blocks, that_were_moved_lie_where_they_lay_in_their_pages) 
 
 TEST_F(preload_large_blocks, are_refused_and_left_as_they_were) {
   page_source& pages = heaps.commons().pages;
-  auto* const huge = static_cast<unsigned char*>(allocate(mine, 20 * mebibyte));
+  auto* const huge = static_cast<unsigned char*>(allocate(mine, 40 * mebibyte));
   huge[0] = 1;
   pages.set_limit(pages.bytes());
   const std::size_t before = pages.bytes();
-  EXPECT_EQ(allocate(mine, 20 * mebibyte), nullptr);
+  EXPECT_EQ(allocate(mine, 40 * mebibyte), nullptr);
   EXPECT_EQ(mine.resize(huge, 90 * mebibyte), nullptr);
   EXPECT_EQ(huge[0], 1);
-  EXPECT_GE(usable(huge), 20 * mebibyte);
+  EXPECT_GE(usable(huge), 40 * mebibyte);
   EXPECT_EQ(pages.bytes(), before);
   give_back(mine, huge);
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();

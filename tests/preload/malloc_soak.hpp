@@ -35,6 +35,8 @@ struct soak_options {
   std::size_t places = 5000;              ///< blocks that each of them holds
   bool passes_on = true;                  ///< some of them are given back by another thread
   std::size_t largest = std::size_t{20} << 20U;
+  std::uint64_t huge_every = 0;  ///< of so many blocks one has 33 to 64 MiB; none where it is 0
+  bool may_be_refused = false;   ///< now and then there is no memory, and everything stays as it was
 };
 
 struct soak_figures {
@@ -42,6 +44,7 @@ struct soak_figures {
   std::uint64_t threads = 0;
   std::uint64_t live_bytes = 0;  ///< that blocks may use, now
   std::uint64_t most_live_bytes = 0;
+  std::uint64_t refused = 0;         ///< operations for which there was no memory
   std::uint64_t resident_bytes = 0;  ///< of the process, now
   std::uint64_t most_resident_bytes = 0;
 };
@@ -98,7 +101,8 @@ class malloc_soak {
     std::size_t bytes = 0;  // that are filled
     std::size_t usable = 0;
     std::uint64_t pattern = 0;
-    bool whole = true;  // all of them, not some
+    bool whole = true;      // all of them, not some
+    std::size_t step = 61;  // words from one to the next, of some
   };
   struct line {
     std::vector<block> blocks;
@@ -153,7 +157,7 @@ class malloc_soak {
           b.at = static_cast<unsigned char*>(malloc_.allocate(bytes));
       }
       if (b.at == nullptr) {
-        soak_.note("no memory for " + std::to_string(bytes) + " bytes");
+        refused("no memory for " + std::to_string(bytes) + " bytes");
         return b;
       }
       if (reinterpret_cast<std::uintptr_t>(b.at) % align != 0)
@@ -171,7 +175,7 @@ class malloc_soak {
       const block before = b;
       ++done_;
       auto* const moved = static_cast<unsigned char*>(malloc_.resize(b.at, bytes));
-      if (moved == nullptr) return soak_.note("no memory to resize a block");
+      if (moved == nullptr) return refused("no memory to resize a block");
       b.at = moved;
       // It holds what the old one held, by the old address.
       if (!holds(before, moved, std::min(bytes, before.bytes)))
@@ -191,7 +195,15 @@ class malloc_soak {
     }
 
    private:
+    void refused(const std::string& what) {
+      soak_.refused_.fetch_add(1, std::memory_order_relaxed);
+      if (!soak_.options_.may_be_refused) soak_.note(what);
+    }
+
     [[nodiscard]] std::size_t some_bytes(std::uint64_t r) const {
+      constexpr std::size_t huge = std::size_t{33} << 20U;
+      if (soak_.options_.huge_every != 0 && (r >> 24U) % soak_.options_.huge_every == 0)
+        return huge + (r >> 32U) % (huge - 1);
       // How many bits the size has: seldom many.
       const int zeros = std::countr_zero(r | std::uint64_t{1} << 22U);
       static constexpr std::array<std::uint8_t, 23> bits{7,  8,  9,  10, 11, 12, 13, 14, 16, 17, 18, 18,
@@ -204,7 +216,8 @@ class malloc_soak {
       b.usable = malloc_.usable(b.at);
       if (b.usable < bytes) soak_.note("less may be used than was asked for");
       b.bytes = r % 4 == 0 ? b.usable : bytes;
-      b.whole = b.bytes <= 2048 || (b.bytes <= 65536 ? r % 16 == 1 : r % 256 == 1);
+      b.whole = b.bytes <= 2048 || (b.bytes <= 65536 ? r % 16 == 1 : r % 256 == 1 && !is_sparse(b.bytes));
+      b.step = is_sparse(b.bytes) ? 50'021 : 61;
       b.pattern = workload::mix64(reinterpret_cast<std::uintptr_t>(b.at) + (++number_ << 48U) + r);
       visit(b, b.at, b.bytes, [](unsigned char* at, std::uint64_t word, std::size_t n) {
         std::memcpy(at, &word, n);
@@ -231,7 +244,7 @@ class malloc_soak {
         if (!word(at + i * size, of(i), size)) return false;
       }
       if (!b.whole) {
-        for (std::size_t i = ends + b.pattern % 61; i < words; i += 61) {
+        for (std::size_t i = ends + b.pattern % b.step; i < words; i += b.step) {
           if (!word(at + i * size, of(i), size)) return false;
         }
         // What has shrunk ends elsewhere, where nothing was written.
@@ -245,8 +258,13 @@ class malloc_soak {
              word(at + words * size, of(words), bytes % size);
     }
 
-    static bool is_zero(const unsigned char* at, std::size_t bytes, std::uint64_t r) {
-      const std::size_t step = bytes <= 65536 || r % 64 == 0 ? 1 : 509;
+    /// Of huge blocks, where there are many of them, few pages are touched.
+    [[nodiscard]] bool is_sparse(std::size_t bytes) const {
+      return soak_.options_.huge_every != 0 && bytes > (std::size_t{1} << 20U);
+    }
+
+    [[nodiscard]] bool is_zero(const unsigned char* at, std::size_t bytes, std::uint64_t r) const {
+      const std::size_t step = is_sparse(bytes) ? 40'009 : bytes <= 65536 || r % 64 == 0 ? 1 : 509;
       if (step == 1) return bytes == 0 || (at[0] == 0 && std::memcmp(at, at + 1, bytes - 1) == 0);
       for (std::size_t i = 0; i < bytes; i += step) {
         if (at[i] != 0) return false;
@@ -356,6 +374,7 @@ class malloc_soak {
     }
     figures_.operations = operations;
     figures_.threads = threads_.load(std::memory_order_relaxed);
+    figures_.refused = refused_.load(std::memory_order_relaxed);
     // Read one after the other, while blocks go from thread to thread.
     figures_.live_bytes = live > ~std::uint64_t{0} / 2 ? 0 : live;
     figures_.most_live_bytes = std::max(figures_.most_live_bytes, figures_.live_bytes);
@@ -384,6 +403,7 @@ class malloc_soak {
   alignas(64) std::atomic<bool> failed_{false};
   std::atomic<std::size_t> at_work_{0};
   std::atomic<std::uint64_t> threads_{0};
+  std::atomic<std::uint64_t> refused_{0};
   std::mutex wrong_lock_;
   std::string wrong_;
   soak_figures figures_;

@@ -89,6 +89,24 @@ TEST_F(preload_malloc, serves_threads_to_their_last_destructor) {
   expect_the_same({program("exchange")}, 0);
 }
 
+TEST_F(preload_malloc, serves_threads_that_begin_with_a_destructor) {
+  const std::string heading = "heaps of threads ";
+  for (const char* const round : {"1", "2", "3", "4"}) {
+    expect_the_same({program("malloc_late"), round}, 0);
+    for (const char* const library : {"libjemalloc.so.2", "libmimalloc.so.2"}) {
+      const std::string path = std::string("/usr/lib/x86_64-linux-gnu/") + library;
+      if (!std::filesystem::exists(path)) continue;
+      EXPECT_EQ(programs.start({program("malloc_late"), round}, {{"LD_PRELOAD", path}}).output, "late\n")
+          << library;
+    }
+    // Each may leave a heap behind, and another one gets it.
+    const outcome told = run({program("malloc_late"), round, "figures"});
+    const std::size_t at = told.output.find(heading);
+    ASSERT_NE(at, std::string::npos) << told.output;
+    EXPECT_LE(std::stoul(told.output.substr(at + heading.size())), 24U) << "round " << round;
+  }
+}
+
 TEST_F(preload_malloc, is_there_before_the_environment_and_behind_the_first_thread) {
   expect_the_same({program("malloc_early")}, 0);
 }

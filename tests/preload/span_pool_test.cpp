@@ -232,7 +232,7 @@ TEST(preload_page_source, maps_aligned_and_counts) {
     EXPECT_EQ(address(got) % align, 0U);
     EXPECT_EQ(pages.bytes(), 3 * page_bytes);
     std::memset(got, 1, 3 * page_bytes);
-    page_source::discard(got, 3 * page_bytes);
+    EXPECT_TRUE(page_source::discard(got, 3 * page_bytes));
     EXPECT_EQ(*static_cast<char*>(got), 0);
     page_source::touch(got, 3 * page_bytes);
     EXPECT_EQ(*static_cast<char*>(got), 0);

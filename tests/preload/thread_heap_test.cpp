@@ -394,8 +394,8 @@ TEST_F(preload_thread_heap, leaves_alone_what_others_handed_out) {
 
 TEST_F(preload_thread_heap, moves_what_others_handed_out_though_it_may_end_where_nothing_is) {
   page_source pages;
-  auto* const two = static_cast<std::byte*>(pages.reserve(2 * page_bytes, page_bytes));
-  ASSERT_TRUE(pages.make_usable(two, page_bytes));
+  auto* const two = static_cast<std::byte*>(pages.map(2 * page_bytes, page_bytes));
+  ASSERT_EQ(mprotect(two + page_bytes, page_bytes, PROT_NONE), 0);
   std::memset(two, 5, page_bytes);
   auto* const moved = static_cast<std::byte*>(mine.resize(two + page_bytes - 32, 8000));
   ASSERT_NE(moved, nullptr);

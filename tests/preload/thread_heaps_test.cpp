@@ -371,6 +371,45 @@ TEST_F(preload_thread_heaps, is_one_of_as_many_as_there_are_threads_at_once) {
   EXPECT_EQ(heaps.count().regions, 0U);
 }
 
+TEST_F(preload_thread_heaps, is_taken_back_from_a_thread_that_ended_without_leaving_it) {
+  // One after the other, so that each number may come again.
+  for (int i = 0; i < 100; ++i) {
+    test::on_threads(1, [&](int) {
+      thread_heap* const lost = heaps.adopt();
+      ASSERT_NE(lost, nullptr);
+      give_back(*lost, allocate(*lost, 100));
+    });
+  }
+  EXPECT_LE(heaps.count().heaps, 24U);
+}
+
+TEST_F(preload_thread_heaps, stays_its_threads_while_that_exists) {
+  constexpr int threads = 40;
+  std::set<thread_heap*> owned;
+  futex_lock lock;
+  std::barrier together(threads);
+  test::on_threads(threads, [&](int) {
+    thread_heap* const h = heaps.adopt();
+    {
+      const futex_guard guard(lock);
+      EXPECT_TRUE(owned.insert(h).second) << "a heap has two threads";
+    }
+    together.arrive_and_wait();
+    heaps.leave(*h);
+  });
+  EXPECT_EQ(owned.size(), std::size_t{threads});
+  EXPECT_EQ(heaps.count().heaps, std::size_t{threads} + 1);
+}
+
+TEST_F(preload_thread_heaps, of_another_process_is_not_taken_back) {
+  thread_heap* const theirs = heaps.adopt();
+  theirs->owned_by.process = 1;
+  for (int i = 0; i < 60; ++i) {
+    test::on_threads(1, [&](int) { EXPECT_NE(heaps.adopt(), theirs); });
+  }
+  EXPECT_LE(heaps.count().heaps, 26U);
+}
+
 TEST_F(preload_thread_heaps, is_shared_by_threads_that_have_none) {
   std::array<void*, 4> blocks{};
   test::on_threads(4, [&](int t) {

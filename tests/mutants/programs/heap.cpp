@@ -3,11 +3,13 @@
 
 #include "preload/heap/thread_heap.hpp"
 
+#include <sys/mman.h>
 #include <sys/single_threaded.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -35,6 +37,15 @@ namespace {
 using namespace preload;
 
 address_registry registry;
+
+/// An access before and behind each kernel call of the heap: a step of the schedule, at which other threads may go on.
+std::atomic<int> kernel_steps;
+
+/// Before addresses go to others: they are no longer the heap's by then.
+void require_foreign(const void* pages) {
+  sim::require(registry.of(pages) == address_registry::foreign,
+               "addresses are returned to the system that the heap still takes for its own");
+}
 
 struct tested_heaps {
   tested_heaps() {
@@ -255,6 +266,89 @@ void given_back_by_who_allocates_none(sim::scene& s) {
     for (const marked& block : held.of[1]) give_back(mine, block);
   });
   leave_at_end(s, all, {&mine, &other});
+}
+
+/// Idle memory goes back to the system while others take regions: what is being discarded is not free.
+void idle_discarded_beside(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  span_pool& pool = all.heaps.commons().spans;
+  constexpr std::size_t bytes = 300'000;
+  pool.set_keep(0);
+  pool.set_period(1'000'000);
+  std::vector<thread_heap*> heaps;
+  for (int i = 0; i < 3; ++i) heaps.push_back(all.heaps.adopt());
+  {
+    std::vector<marked> blocks;
+    for (int i = 0; i < 6; ++i) blocks.push_back(allocate(*heaps[0], bytes));
+    for (const marked& block : blocks) give_back(*heaps[0], block);
+  }
+  // Each look then finds a period over, and what was there at the look before it idle.
+  pool.set_period(0);
+  for (std::size_t t = 0; t < heaps.size(); ++t) {
+    s.thread(std::string(1, static_cast<char>('a' + t)), [&mine = *heaps[t]] {
+      const marked first = allocate(mine, bytes);
+      const marked second = allocate(mine, bytes);
+      give_back(mine, first);
+      give_back(mine, second);
+    });
+  }
+  leave_at_end(s, all, heaps);
+}
+
+/// Long rows get the memory of other empty regions, which others take meanwhile.
+void long_rows_filled(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  auto& held = s.make<held_blocks>();
+  constexpr std::size_t bytes = std::size_t{3} << 20U;
+  constexpr std::size_t between = 300'000;
+  std::vector<thread_heap*> heaps;
+  for (int i = 0; i < 3; ++i) heaps.push_back(all.heaps.adopt());
+  // Memory here and there: rows of two regions between such as stay.
+  for (std::size_t i = 0; i < 24; ++i) {
+    void* const block = heaps[0]->allocate(between);
+    std::memset(block, 0xff, between);
+    held.of[i % 2].push_back(marked::of(block, between));
+  }
+  for (const marked& block : held.of[0]) give_back(*heaps[0], block);
+  for (std::size_t t = 0; t < heaps.size(); ++t) {
+    s.thread(std::string(1, static_cast<char>('a' + t)), [&mine = *heaps[t], t] {
+      const marked small = allocate(mine, between);
+      auto* const zeroed = static_cast<unsigned char*>(mine.allocate_zeroed(bytes + t));
+      for (std::size_t byte = 0; byte < bytes; byte += 4096)
+        sim::require(zeroed[byte] == 0, "memory that was to be zero is not");
+      const marked large = marked::of(zeroed, bytes);
+      const marked other = allocate(mine, between);
+      give_back(mine, small);
+      give_back(mine, large);
+      give_back(mine, other);
+    });
+  }
+  s.at_end([&all, &held, heaps] {
+    for (const marked& block : held.of[1]) give_back(*heaps[0], block);
+    for (thread_heap* const heap : heaps) all.heaps.leave(*heap);
+    all.expect_empty();
+  });
+}
+
+/// Blocks with mappings of their own, which grow by moving and shrink, beside spans that come and go.
+void huge_blocks_beside(sim::scene& s) {
+  auto& all = s.make<tested_heaps>();
+  constexpr std::size_t bytes = std::size_t{40} << 20U;
+  for (const std::size_t t : {0U, 1U}) {
+    thread_heap& mine = *all.heaps.adopt();
+    s.thread(std::string(1, static_cast<char>('a' + t)), [&, t] {
+      marked block = allocate(mine, bytes);
+      marked other = allocate(mine, bytes);
+      block = marked::of(mine.resize(block.at, 3 * bytes), 3 * bytes);
+      other.check();
+      block = marked::of(mine.resize(block.at, bytes + t), bytes + t);
+      give_back(mine, other);
+      give_back(mine, allocate(mine, 300'000));
+      all.heaps.trim(&mine);
+      give_back(mine, block);
+    });
+  }
+  s.at_end([&] { all.expect_empty(); });
 }
 
 void wait_until(const std::atomic<bool>& happened) {
@@ -530,8 +624,50 @@ round_result explore_all(const round_options& options) {
   all.run("told of late", [](sim::scene& s) { told_of_late(s, false); });
   all.run("heaps handed on", heaps_handed_on);
   all.run("large blocks beside", large_blocks_beside);
+  all.run("idle discarded beside", idle_discarded_beside);
+  all.run("huge blocks beside", huge_blocks_beside);
+  all.run("long rows filled", long_rows_filled);
   all.run("copies of the process", copies_of_the_process);
   return std::move(all).result();
 }
 
 }  // namespace espalier::mutants
+
+// The heap's kernel calls, by -Wl,--wrap.
+using espalier::mutants::kernel_steps;
+using espalier::mutants::require_foreign;
+
+extern "C" {
+
+int __real_madvise(void* pages, std::size_t bytes, int advice);
+int __real_munmap(void* pages, std::size_t bytes);
+void* __real_mremap(void* pages, std::size_t bytes, std::size_t to_bytes, int flags, ...);
+
+int __wrap_madvise(void* pages, std::size_t bytes, int advice) {
+  ++kernel_steps;
+  const int done = __real_madvise(pages, bytes, advice);
+  ++kernel_steps;
+  return done;
+}
+
+int __wrap_munmap(void* pages, std::size_t bytes) {
+  require_foreign(pages);
+  ++kernel_steps;
+  const int done = __real_munmap(pages, bytes);
+  ++kernel_steps;
+  return done;
+}
+
+void* __wrap_mremap(void* pages, std::size_t bytes, std::size_t to_bytes, int flags, ...) {
+  std::va_list more;
+  va_start(more, flags);
+  void* const to = (flags & MREMAP_FIXED) != 0 ? va_arg(more, void*) : nullptr;
+  va_end(more);
+  if (to != nullptr && (flags & MREMAP_DONTUNMAP) == 0) require_foreign(pages);
+  ++kernel_steps;
+  void* const done = __real_mremap(pages, bytes, to_bytes, flags, to);
+  ++kernel_steps;
+  return done;
+}
+
+}  // extern "C"

@@ -1,8 +1,10 @@
 // A soak of whatever malloc the program has, ESPALIER_SOAK_OPERATIONS long. Says how much was done, and what was wrong.
-// With the argument "bounded" it is wrong too if memory is not as libespalier-malloc.so has it by default.
+// With the argument "bounded" it is wrong too if memory is not as libespalier-malloc.so has it by default; with "refused"
+// it is short, there may be no memory now and then, which must be said by ENOMEM, and all of it must come back.
 
 #include "../malloc_soak.hpp"
 
+#include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,14 +19,25 @@ using espalier::test::malloc_soak;
 using espalier::test::soak_figures;
 using espalier::test::soak_options;
 
+/// What is no block must be no memory.
+void* said_by_errno(void* block) {
+  if (block == nullptr && errno != ENOMEM) {
+    std::printf("wrong: there is no block, and errno is %d\n", errno);
+    std::fflush(stdout);
+    _exit(1);
+  }
+  return block;
+}
+
 struct programs_malloc {
-  static void* allocate(std::size_t bytes) { return malloc(bytes); }
-  static void* allocate_zeroed(std::size_t bytes) { return calloc(1, bytes); }
+  static void* allocate(std::size_t bytes) { return said_by_errno(malloc(bytes)); }
+  static void* allocate_zeroed(std::size_t bytes) { return said_by_errno(calloc(1, bytes)); }
   static void* allocate_aligned(std::size_t bytes, std::size_t align) {
     void* block = nullptr;
-    return posix_memalign(&block, align, bytes) == 0 ? block : nullptr;
+    errno = posix_memalign(&block, align, bytes);
+    return said_by_errno(block);
   }
-  static void* resize(void* block, std::size_t bytes) { return realloc(block, bytes); }
+  static void* resize(void* block, std::size_t bytes) { return said_by_errno(realloc(block, bytes)); }
   static void give_back(void* block) { free(block); }
   static std::size_t usable(void* block) { return malloc_usable_size(block); }
 };
@@ -63,7 +76,14 @@ class progress {
 int main(int count, char** arguments) {
   const bool bounded = count > 1 && std::string_view(arguments[1]) == "bounded";
   soak_options options;
-  options.operations = 4'000'000;
+  const bool refused = count > 1 && std::string_view(arguments[1]) == "refused";
+  options.operations = refused ? 6'000 : 4'000'000;
+  if (refused) {
+    options.may_be_refused = true;
+    options.places = 60;
+    options.of_one_thread = 500;
+    options.huge_every = 15;
+  }
   if (const char* const operations = getenv("ESPALIER_SOAK_OPERATIONS"))
     options.operations = strtoull(operations, nullptr, 10);
   progress shown(options.operations);
@@ -75,6 +95,7 @@ int main(int count, char** arguments) {
     shown.tell(f);
     std::uint64_t& most = f.operations < options.operations / 2 ? in_first_half : in_second_half;
     most = std::max(most, f.resident_bytes);
+    if (refused) malloc_trim(0);
     return "";
   };
   const auto [wrong, f] = malloc_soak([] { return programs_malloc{}; }, options).run(look);
@@ -92,7 +113,15 @@ int main(int count, char** arguments) {
     if (!what.empty()) std::printf("wrong: %s\n", what.c_str());
     return what.empty() ? 0 : 1;
   };
-  if (!wrong.empty() || !bounded) return told(wrong);
+  if (!wrong.empty() || !(bounded || refused)) return told(wrong);
+  if (refused) {
+    // Nothing of what was refused, moved or kept is in use, or still has memory.
+    std::printf("refused %llu times\n", number(f.refused));
+    if (in_use_behind > in_use_before + mebibyte / 16) return told("blocks were given back that are in use");
+    if (resident_behind > resident_before + 8 * mebibyte)
+      return told("memory is resident that no block uses");
+    return 0;
+  }
   // Of each class a region for each thread, of which a few are ending while others begin; what is kept empty; and
   // of what is live, as much again for regions that are partly used.
   constexpr std::uint64_t classes_and_threads = 65 * 8;

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace espalier::test {
+
+/// The system calls that can be made to fail or to take long (kernel_faults.cpp has the grammar).
+enum class kernel_call : std::uint8_t { mmap, munmap, mremap, madvise, mprotect, membarrier, futex };
+inline constexpr std::size_t kernel_call_kinds = 7;
+
+/// Replaces all rules, and counts calls from zero. Null, or what is wrong with the text; no rule holds then. Not beside
+/// threads that make such calls. Null or empty: no rules.
+const char* set_kernel_faults(const char* rules) noexcept;
+
+/// Calls of a kind since the rules were set, those that failed by a rule included.
+[[nodiscard]] std::uint64_t kernel_calls(kernel_call kind) noexcept;
+
+/// The window before or behind a call. The calls that a hook makes itself are neither counted nor changed.
+struct kernel_window {
+  kernel_call kind;
+  bool behind;  ///< the call is over, and did what it was asked for
+  void* pages;  ///< the first argument
+  std::size_t bytes;
+};
+using kernel_hook = void (*)(const kernel_window&, void* context);
+/// Called in each window, in the thread that makes the call. Null: no hook.
+void set_kernel_hook(kernel_hook hook, void* context) noexcept;
+
+/// Rules and a hook for a scope.
+class kernel_faults {
+ public:
+  explicit kernel_faults(const char* rules) noexcept : wrong_(set_kernel_faults(rules)) {}
+  kernel_faults(kernel_hook hook, void* context) noexcept : kernel_faults(nullptr) {
+    set_kernel_hook(hook, context);
+  }
+  ~kernel_faults() {
+    set_kernel_hook(nullptr, nullptr);
+    set_kernel_faults(nullptr);
+  }
+  kernel_faults(const kernel_faults&) = delete;
+  kernel_faults& operator=(const kernel_faults&) = delete;
+
+  [[nodiscard]] const char* wrong() const noexcept { return wrong_; }
+
+ private:
+  const char* wrong_;
+};
+
+}  // namespace espalier::test

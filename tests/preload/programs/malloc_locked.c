@@ -1,0 +1,81 @@
+/* What may be locked, or mapped, is limited to so many KiB more than there are: "locked 1024" has all memory of the future
+   locked, "addresses 1024" limits addresses. The malloc must find room for a few blocks. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "expect.h"
+
+/* Root may lock what it likes, until it has dropped that. */
+static void drop_capabilities(void) {
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct none[2];
+  memset(none, 0, sizeof none);
+  EXPECT(syscall(SYS_capset, &header, none) == 0);
+}
+
+static size_t mapped_bytes(void) {
+  size_t pages = 0;
+  char text[64] = {0};
+  /* By hand: a FILE would allocate. */
+  const int file = open("/proc/self/statm", O_RDONLY);
+  EXPECT(file >= 0 && read(file, text, sizeof text - 1) > 0);
+  close(file);
+  for (const char* at = text; *at >= '0' && *at <= '9'; ++at) pages = pages * 10 + (size_t)(*at - '0');
+  return pages * 4096;
+}
+
+static void use(size_t bytes) {
+  unsigned char* block = malloc(bytes);
+  EXPECT(block != NULL);
+  memset(block, 1, bytes);
+  unsigned char* zeroed = calloc(1, bytes);
+  EXPECT(zeroed != NULL);
+  for (size_t i = 0; i < bytes; ++i) EXPECT(zeroed[i] == 0);
+  block = realloc(block, bytes * 2);
+  EXPECT(block != NULL && block[bytes - 1] == 1);
+  free(zeroed);
+  free(block);
+}
+
+int main(int count, char** arguments) {
+  EXPECT(count == 3);
+  const size_t limit = (size_t)atoi(arguments[2]) << 10;
+  if (strcmp(arguments[1], "locked") == 0) {
+    const struct rlimit to = {limit, limit};
+    if (setrlimit(RLIMIT_MEMLOCK, &to) != 0) {
+      /* It is less already, for root too, and will not become more. */
+      EXPECT(errno == EPERM);
+      puts("locked");
+      return 0;
+    }
+    drop_capabilities();
+    EXPECT(mlockall(MCL_FUTURE) == 0);
+  } else {
+    const struct rlimit to = {mapped_bytes() + limit, RLIM_INFINITY};
+    EXPECT(setrlimit(RLIMIT_AS, &to) == 0);
+  }
+  for (int round = 0; round < 2; ++round) {
+    for (size_t bytes = 16; bytes <= 20000; bytes = bytes * 3 / 2) use(bytes);
+  }
+  if (limit >= (size_t)4 << 20) use(300000);
+  if (limit >= (size_t)19 << 20) use((size_t)5 << 20);
+  if (limit >= (size_t)58 << 20) {
+    /* Larger than what a unit of the registry holds. */
+    unsigned char* block = malloc((size_t)40 << 20);
+    EXPECT(block != NULL);
+    block[0] = block[((size_t)40 << 20) - 1] = 1;
+    free(block);
+  }
+  /* What fails says so. */
+  errno = 0;
+  EXPECT(malloc((size_t)100 << 20) == NULL && errno == ENOMEM);
+  puts("locked");
+  return 0;
+}
