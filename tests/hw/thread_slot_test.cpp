@@ -106,7 +106,7 @@ class late_thread {
     pthread_t thread{};
     if (pthread_create(&thread, nullptr, run, this) != 0) throw std::bad_alloc();
     pthread_join(thread, nullptr);
-    // The kernel wakes who joins a little earlier than it forgets the thread.
+    // The kernel wakes the joining thread a little earlier than it forgets the ended one.
     while (syscall(SYS_tgkill, getpid(), number, 0) == 0) std::this_thread::yield();
   }
 
@@ -135,7 +135,7 @@ class late_thread {
 TEST(thread_slot, a_late_slot_serves_again_when_its_thread_is_gone) {
   const late_thread first;
   ASSERT_LT(first.slot, max_thread_slots);
-  EXPECT_EQ(thread_slot_owner(first.slot), first.number) << "nobody has given it back";
+  EXPECT_EQ(thread_slot_owner(first.slot), first.number) << "it was not given back";
   EXPECT_NE(first.slot, thread_slot());
   std::thread([&] { EXPECT_NE(thread_slot(), first.slot) << "there are free ones"; }).join();
   const std::uint32_t used = thread_slots_used();

@@ -112,7 +112,7 @@ void stopping_reclaim(const retired&) noexcept {
   ++given_back;
 }
 
-TEST_F(forks, a_domain_leaves_bags_behind_that_a_lost_thread_had_under_its_hands) {
+TEST_F(forks, a_domain_leaks_bags_that_a_lost_thread_was_changing) {
   epoch_domain domain;
   retire_some(domain, 30, stopping_reclaim);  // in this thread's current bag, which the other one gives back
   {

@@ -33,7 +33,7 @@
 //   operations have taken effect or have not, or are completed by the child's;
 // - memory is reclaimed: pins and read sections of lost threads have ended, those of the thread that forked go on,
 //   so a thread may fork inside a guard; placements serve; new threads may come;
-// - memory that lost threads had under their hands is not found again: nodes that were not published or not retired
+// - memory that lost threads were working on is leaked: nodes that were not published or not retired
 //   yet, bags of retired nodes, up to two batches of free blocks for each lost thread and size. usage() may count it,
 //   and differ by a block for each lost thread;
 // - a lock that a lost thread held in a map stays locked. An operation that blocks may wait for it for ever. A

@@ -36,7 +36,7 @@
 // that stays pinned stops all giving back; statistics() names it.
 //
 // After fork() (map/map_concept.hpp) a domain has the pins of the thread that forked and no others. Bags that a lost
-// thread had under its hands are left behind: their entries count as never retired.
+// thread was changing are leaked: their entries count as never retired.
 
 namespace espalier {
 

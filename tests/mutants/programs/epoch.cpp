@@ -352,7 +352,7 @@ void unseen_reader(sim::scene& s) {
     {
       auto guard = a.w.domain.pin();
       guard.reserve(1);
-      ++a.unpinned;  // whoever advances sees the announcement; below, its end
+      ++a.unpinned;  // makes the announcement visible; below, its end
       a.pinned.give();
       a.seen.await();
       hand_over(guard, a.w.of, a.w.shared.exchange(new thing));
