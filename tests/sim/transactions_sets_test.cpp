@@ -38,7 +38,7 @@ class still_world final : public espalier::sim::world {
     heap.reset(espalier::sim::heap::policy::reuse);
   }
   void before(const access&) override {}
-  void fence() override {}
+  void fence(std::memory_order) override {}
   void wait(bool) override {}
   std::uint32_t slot() const noexcept override { return 0; }
   std::uint32_t slots() const noexcept override { return 1; }
