@@ -393,7 +393,7 @@ round_result explore_all(const round_options& options) {
   all.run("advancers", advancers, {}, 0.2);
   sim::exploration_options how;
   how.strategies = {"random"};  // the others would take turns for ever
-  how.stores = sim::store_order::buffered;
+  how.model = sim::memory_model::buffered;
   all.run("unseen reader", unseen_reader, how, 0.2);
   return std::move(all).result();
 }
