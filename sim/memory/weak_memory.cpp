@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "espalier/workload/random.hpp"
+#include "sim/runtime/arena.hpp"
 
 namespace espalier::sim {
 namespace {
@@ -31,6 +32,9 @@ void for_each_granule(std::uintptr_t address, std::size_t bytes, Visitor&& visit
     visit(number, static_cast<std::uint8_t>(((1U << (to - from)) - 1U) << from));
   }
 }
+
+/// Elsewhere memory comes and goes unseen, or is one for all fibers that threads have one each of (errno).
+bool is_traced(std::uintptr_t address) noexcept { return arena::simulated(address).has_value(); }
 
 bool overlap(const weak_memory::place& p, std::uintptr_t address, std::size_t bytes) noexcept {
   return p.address < address + bytes && address < p.address + p.bytes;
@@ -142,7 +146,7 @@ std::uint64_t weak_memory::load(unsigned fiber, place at, std::uint64_t newest, 
   location* const l = find(at, newest);
   if (l == nullptr) return newest;
   const std::size_t last = l->messages.size() - 1;
-  const std::size_t oldest = oldest_allowed(*l, fiber, is_sc(order));
+  const std::size_t oldest = is_traced(at.address) ? oldest_allowed(*l, fiber, is_sc(order)) : last;
   std::size_t chosen = last;
   if (oldest < last) {
     const std::uint64_t bits = random(fiber);
@@ -209,6 +213,7 @@ void weak_memory::fence_all() {
 
 std::optional<weak_memory::race> weak_memory::check(unsigned fiber, const access& a) {
   step(fiber);
+  if (!is_traced(a.address)) return std::nullopt;
   if (a.bytes <= 2 * end_bytes) return check_part(fiber, a, a.address, a.bytes);
   const auto found = check_part(fiber, a, a.address, end_bytes);
   return found ? found : check_part(fiber, a, a.address + a.bytes - end_bytes, end_bytes);

@@ -32,7 +32,9 @@
 // accesses themselves always go to memory, which holds the newest values: without a race there is nothing else to see.
 //
 // Left out: stores that take effect before an older store to the same place or before a load that precedes them in their
-// thread (load buffering); dependencies (consume is acquire); accesses to a thread's own stack in the search for races.
+// thread (load buffering); dependencies (consume is acquire); accesses to a thread's own stack in the search for races;
+// memory that the program maps behind the simulator's back, and thread-local variables, which its fibers share: there
+// loads see the newest store, and no races are looked for.
 
 namespace espalier::sim {
 

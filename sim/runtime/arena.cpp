@@ -59,21 +59,6 @@ void reserve() {
   static_cast<void>(done);
 }
 
-bool in_thread_locals(std::uintptr_t address) noexcept {
-  return dl_iterate_phdr(
-             [](dl_phdr_info* info, std::size_t, void* wanted) {
-               const auto begin = reinterpret_cast<std::uintptr_t>(info->dlpi_tls_data);
-               for (unsigned i = 0; begin != 0 && i < info->dlpi_phnum; ++i) {
-                 const auto& segment = info->dlpi_phdr[i];
-                 if (segment.p_type == PT_TLS &&
-                     *static_cast<std::uintptr_t*>(wanted) - begin < segment.p_memsz)
-                   return 1;
-               }
-               return 0;
-             },
-             &address) != 0;
-}
-
 std::optional<std::uint64_t> simulated(std::uintptr_t address) noexcept {
   if (contains(address)) return address - base;
   const std::uintptr_t offset = address - program.begin;

@@ -35,10 +35,6 @@ void reserve();
 }
 [[nodiscard]] constexpr bool in_heap(std::uintptr_t address) noexcept { return address - heap < heap_bytes; }
 
-/// Whether an address lies in the thread-local variables of the one thread that runs the program: its fibers share
-/// them, where threads would have one each.
-[[nodiscard]] bool in_thread_locals(std::uintptr_t address) noexcept;
-
 /// Where an address of this process lies in the simulated address space. Nothing for what is in neither
 /// arena nor program: the stack of main, other libraries, the simulator's own data, whose addresses change
 /// from run to run.

@@ -262,8 +262,7 @@ void exploration::before(const access& a) {
   if (transactional != nullptr && !is_delayed) transactions_.on_access(me, a);
   check(a);
   if (weak != nullptr && !arena::in_stacks(a.address)) {
-    const auto race = weak_memory_.check(me, a);
-    if (race && !arena::in_thread_locals(a.address)) fail_by_race(describe_access(a), a.address, *race);
+    if (const auto race = weak_memory_.check(me, a)) fail_by_race(describe_access(a), a.address, *race);
   }
   if (buffers == nullptr || is_atomic(a.kind)) return;
   if (is_write(a.kind) ? !stores_.empty(me) : stores_.overlaps(me, a.address, a.bytes)) stores_.drain(me);

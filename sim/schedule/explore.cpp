@@ -227,15 +227,17 @@ std::string text_of(const exploration& e, const run_failure& failure, const reco
   return out.str();
 }
 
-std::shared_ptr<const exploration_failure> made_readable(exploration& e, const recorded_run& recorded,
-                                                         std::uint64_t run, const std::string& strategy) {
+std::shared_ptr<const exploration_failure> made_readable(exploration& e, const run_failure& first,
+                                                         const recorded_run& recorded, std::uint64_t run,
+                                                         const std::string& strategy) {
   const auto by = replay_strategy(recorded.decisions);
   const auto failure = e.run(*by, recorded.conditions, 0, 0);
   if (!failure)
-    return std::make_shared<exploration_failure>(
-        exploration_failure{failure_kind::requirement,
-                            "the scene is not deterministic: the failing schedule passes when repeated",
-                            recorded.to_text(), run, strategy});
+    return std::make_shared<exploration_failure>(exploration_failure{
+        failure_kind::requirement,
+        "the scene is not deterministic: the failing schedule passes when repeated. It failed by: " +
+            std::string(to_string(first.kind)) + ", " + first.what,
+        recorded.to_text(), run, strategy});
   return std::make_shared<exploration_failure>(
       exploration_failure{failure->kind, text_of(e, *failure, recorded), recorded.to_text(), run, strategy});
 }
@@ -314,7 +316,7 @@ exploration_report explore(std::string_view name, const exploration_options& opt
     if (e.transactions_of_run().begun == 0) recorded.conditions.spurious_aborts = 0;
     if (failure->kind != failure_kind::livelock)
       recorded.decisions = shrink(e, conditions, failure->kind, std::move(recorded.decisions));
-    report.failure = made_readable(e, recorded, report.runs, by.name());
+    report.failure = made_readable(e, *failure, recorded, report.runs, by.name());
     break;
   }
   return report;

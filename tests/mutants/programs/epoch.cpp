@@ -85,6 +85,14 @@ void readers(sim::scene& s) {
   });
 }
 
+/// The reader may pin one epoch behind the stamp, and end before the last advance of one collection.
+void read_beside_one_collection(sim::scene& s) {
+  auto& w = s.make<world>();
+  s.thread("reader", [&] { w.look(); });
+  s.thread("writer", [&] { w.replace(); });
+  s.thread("collector", [&] { w.domain.collect(); });
+}
+
 void nested(sim::scene& s) {
   auto& w = s.make<world>();
   s.thread("reader", [&] {
@@ -383,6 +391,9 @@ void unseen_reader(sim::scene& s) {
 round_result explore_all(const round_options& options) {
   scenes all(options);
   all.run("readers", readers);
+  sim::exploration_options weak;
+  weak.model = sim::memory_model::weak;
+  all.run("read beside one collection", read_beside_one_collection, weak, 4);
   all.run("nested", nested);
   all.run("late reader", late_reader);
   all.run("old bag", old_bag);

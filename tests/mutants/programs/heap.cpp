@@ -38,7 +38,8 @@ using namespace preload;
 
 address_registry registry;
 
-/// An access before and behind each kernel call of the heap: a step of the schedule, at which other threads may go on.
+/// An access before and behind each kernel call of the heap: a step of the schedule, at which other threads may go on. A
+/// thread that is given addresses has seen what happened before they were taken from another: kernels synchronise.
 std::atomic<int> kernel_steps;
 
 /// Before addresses go to others: they are no longer the heap's by then.
@@ -651,8 +652,8 @@ int __wrap_madvise(void* pages, std::size_t bytes, int advice) {
 }
 
 int __wrap_munmap(void* pages, std::size_t bytes) {
-  require_foreign(pages);
   ++kernel_steps;
+  require_foreign(pages);
   const int done = __real_munmap(pages, bytes);
   ++kernel_steps;
   return done;
@@ -663,8 +664,8 @@ void* __wrap_mremap(void* pages, std::size_t bytes, std::size_t to_bytes, int fl
   va_start(more, flags);
   void* const to = (flags & MREMAP_FIXED) != 0 ? va_arg(more, void*) : nullptr;
   va_end(more);
-  if (to != nullptr && (flags & MREMAP_DONTUNMAP) == 0) require_foreign(pages);
   ++kernel_steps;
+  if (to != nullptr && (flags & MREMAP_DONTUNMAP) == 0) require_foreign(pages);
   void* const done = __real_mremap(pages, bytes, to_bytes, flags, to);
   ++kernel_steps;
   return done;
