@@ -393,6 +393,7 @@ round_result explore_all(const round_options& options) {
   all.run("readers", readers);
   sim::exploration_options weak;
   weak.model = sim::memory_model::weak;
+  weak.strategies = {"pct:5"};  // it takes five changes of threads
   all.run("read beside one collection", read_beside_one_collection, weak, 4);
   all.run("nested", nested);
   all.run("late reader", late_reader);
