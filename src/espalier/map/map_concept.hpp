@@ -20,6 +20,9 @@
 // increasing order; keys that come or go meanwhile may or may not be seen. The visitor takes (key, value) and
 // returns void, or a bool that says whether to go on; scan returns the number of visits.
 //
+// A find or a scan that returns a value happens after the call that stored it: values may be pointers to what their
+// writers have prepared. Nothing is promised of what happens before a key is seen to be absent.
+//
 // No key and no value is reserved. Every operation exists twice: with a guard from pin(), which the caller
 // holds over many operations, and without, pinning for itself. insert and insert_or_assign throw
 // std::bad_alloc, and erase may (a retirement needs room), with the map unchanged; find, contains and scan
