@@ -7,7 +7,7 @@
 namespace espalier::sim::battery {
 namespace {
 
-constexpr double usual_schedules = 3000;
+constexpr double usual_schedules = 2000;
 
 class scenario_test : public ::testing::Test {
  public:
