@@ -105,6 +105,12 @@ page_source::transferred page_source::transfer(void* from, void* to, std::size_t
 #if defined(MREMAP_DONTUNMAP)
   if (!transfers_.load(std::memory_order_relaxed)) return transferred::refused;
   const kept_errno keep;
+  // A move takes the lock from all of the mapping that the pages are in, other blocks included, and the pages are not
+  // locked where they arrive. The kernel discards no locked page.
+  if (madvise(from, page_bytes, MADV_DONTNEED) != 0 || madvise(to, page_bytes, MADV_DONTNEED) != 0) {
+    transfers_.store(false, std::memory_order_relaxed);
+    return transferred::refused;
+  }
   if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED)
     return transferred::done;
   transfers_.store(false, std::memory_order_relaxed);

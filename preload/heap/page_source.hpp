@@ -27,11 +27,12 @@ class page_source {
   /// What became of pages at `to` that transfer() was called for.
   enum class transferred : std::uint8_t {
     done,
-    refused,  ///< nothing has changed
+    refused,  ///< the pages at `to` are as they were, or zero; those at `from` keep their memory
     lost,     ///< another mapping may lie there: they are not to be used, and not to be unmapped
   };
-  /// Moves the memory of pages to others, which have none. All stay mapped; those at `from` are zero then. Refused for
-  /// ever behind the first refusal, as by kernels that know no such move.
+  /// Moves the memory of free pages to others, which have none. All stay mapped; those at `from` are zero then, and the
+  /// first page at `to` may be. Refused where either are locked (mlock). Behind the first refusal, as by a kernel that
+  /// knows no such move, this process is refused always.
   [[nodiscard]] transferred transfer(void* from, void* to, std::size_t bytes) noexcept;
   /// False with nothing changed: the kernel splits no mapping when it has too many.
   bool unmap(void* pages, std::size_t bytes) noexcept;

@@ -89,9 +89,9 @@ weak_memory::location* weak_memory::find(place at, std::uint64_t newest) {
 
 weak_memory::location& weak_memory::find_or_begin(place at, std::uint64_t newest) {
   if (location* const present = find(at, newest)) return *present;
-  location fresh{at, {}, {}, 0};
+  location fresh{at, {}, {}, {}};
   fresh.marks.resize(fibers_);
-  fresh.messages.push_back({newest, {}, nobody, nullptr, 0});
+  fresh.messages.push_back({newest, {}, nobody, nullptr});
   auto& all = granules_[at.address / granule_bytes].locations;
   all.push_back(std::move(fresh));
   return all.back();
@@ -101,7 +101,7 @@ std::size_t weak_memory::oldest_allowed(const location& l, unsigned fiber, bool 
   const thread& t = threads_[fiber];
   clocks known = t.now.seen;
   if (sc) known.join(sc_, fibers_);
-  std::size_t oldest = sc ? l.last_sc : 0;
+  std::size_t oldest = 0;
   for (unsigned f = 0; f < fibers_; ++f) {
     for (auto m = l.marks[f].rbegin(); m != l.marks[f].rend(); ++m) {
       if (m->clock > known.of[f]) continue;
@@ -109,17 +109,18 @@ std::size_t weak_memory::oldest_allowed(const location& l, unsigned fiber, bool 
       break;
     }
   }
-  if (sc || t.sc_seen == 0) return oldest;
-  for (std::size_t i = l.last_sc; i > oldest; --i) {
-    if (l.messages[i].sc_number != 0 && l.messages[i].sc_number <= t.sc_seen) return i;
+  for (auto m = l.sc_marks.rbegin(); m != l.sc_marks.rend(); ++m) {
+    if (sc || m->number <= t.sc_seen) return std::max(oldest, m->message);
   }
   return oldest;
 }
 
-void weak_memory::note(location& l, unsigned fiber, std::size_t number) {
+void weak_memory::note(location& l, unsigned fiber, std::size_t number, std::memory_order order) {
   auto& mine = l.marks[fiber];
   if (mine.empty() || mine.back().message < number)
     mine.push_back({threads_[fiber].now.seen.of[fiber], number});
+  if (is_sc(order) && (l.sc_marks.empty() || l.sc_marks.back().message < number))
+    l.sc_marks.push_back({++sc_number_, number});
 }
 
 void weak_memory::receive(unsigned fiber, const message& m, std::memory_order order) noexcept {
@@ -130,12 +131,10 @@ void weak_memory::receive(unsigned fiber, const message& m, std::memory_order or
 void weak_memory::append(location& l, unsigned fiber, std::uint64_t value, std::memory_order order,
                          const void* where, const knowledge* also) {
   const thread& t = threads_[fiber];
-  message m{value, releases(order) ? t.now : t.fenced, fiber, where, is_sc(order) ? ++sc_number_ : 0};
+  message m{value, releases(order) ? t.now : t.fenced, fiber, where};
   if (also != nullptr) m.released.join(*also, fibers_);
   l.messages.push_back(m);
-  const std::size_t number = l.messages.size() - 1;
-  if (is_sc(order)) l.last_sc = number;
-  note(l, fiber, number);
+  note(l, fiber, l.messages.size() - 1, order);
 }
 
 // Atomics.
@@ -158,7 +157,7 @@ std::uint64_t weak_memory::load(unsigned fiber, place at, std::uint64_t newest, 
     const message& next = l->messages[chosen + 1];
     stale_.push_back({fiber, where, last - chosen, next.fiber, next.where});
   }
-  note(*l, fiber, chosen);
+  note(*l, fiber, chosen, order);
   const message& m = l->messages[chosen];
   receive(fiber, m, order);
   return m.value;
@@ -184,7 +183,7 @@ void weak_memory::read_newest(unsigned fiber, place at, std::uint64_t newest, st
   step(fiber);
   location* const l = find(at, newest);
   if (l == nullptr) return;
-  note(*l, fiber, l->messages.size() - 1);
+  note(*l, fiber, l->messages.size() - 1, order);
   receive(fiber, l->messages.back(), order);
 }
 

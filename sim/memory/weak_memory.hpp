@@ -20,7 +20,8 @@
 // many steps of each thread it knows of. A store carries the knowledge that its reader acquires. A load may return any
 // store that is not older than
 //   - a store, or a value read, that the thread knows of at this location (coherence);
-//   - the last seq_cst store to it, for seq_cst loads, and for loads behind a seq_cst fence.
+//   - what a seq_cst access before it stored there or read, for seq_cst loads; for loads behind a seq_cst fence, one
+//     before the fence.
 // A read-modify-write reads the newest store, as the language says, and a failed compare-exchange does too, which the
 // language does not say.
 //
@@ -136,18 +137,22 @@ class weak_memory {
     knowledge released;
     unsigned fiber;
     const void* where;
-    std::uint64_t sc_number;  // of a seq_cst store, from 1
   };
   /// From this step of the fiber on nothing older than that message.
   struct mark {
     std::uint32_t clock;
     std::size_t message;
   };
+  /// From this seq_cst access on, in their one order, nothing older than that message.
+  struct sc_mark {
+    std::uint64_t number;
+    std::size_t message;
+  };
   struct location {
     place at;
     std::vector<message> messages;
     std::vector<std::vector<mark>> marks;  // by fiber
-    std::size_t last_sc = 0;
+    std::vector<sc_mark> sc_marks;
   };
   /// An access that later ones may race with.
   struct footprint {
@@ -175,7 +180,7 @@ class weak_memory {
   location* find(place at, std::uint64_t newest);
   location& find_or_begin(place at, std::uint64_t newest);
   [[nodiscard]] std::size_t oldest_allowed(const location& l, unsigned fiber, bool sc) const;
-  void note(location& l, unsigned fiber, std::size_t number);
+  void note(location& l, unsigned fiber, std::size_t number, std::memory_order order);
   void receive(unsigned fiber, const message& m, std::memory_order order) noexcept;
   void append(location& l, unsigned fiber, std::uint64_t value, std::memory_order order, const void* where,
               const knowledge* also);

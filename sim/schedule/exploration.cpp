@@ -1,5 +1,7 @@
 #include "sim/schedule/exploration.hpp"
 
+#include <sys/single_threaded.h>
+
 #include <csignal>
 #include <cstring>
 #include <exception>
@@ -92,6 +94,8 @@ std::string describe_access(const access& a) {
 
 exploration::exploration(const exploration_options& options, const std::function<void(scene&)>& build)
     : options_(options), build_(build), contents_(std::make_unique<scene::contents>()) {
+  // libstdc++ counts the owners of a shared_ptr by plain accesses while the C library says so.
+  __libc_single_threaded = 0;
   memory = &heap_;
   fibers_.when_finished([this](unsigned id) { return finished(id); });
   if (options.transactions) {

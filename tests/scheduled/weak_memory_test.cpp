@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -162,6 +163,43 @@ void independent_reads(scene& s) {
 TEST(weak_memory, independent_reads_agree_under_seq_cst_only) {
   expect_forbidden("seq_cst", independent_reads<seq_cst, seq_cst>);
   expect_allowed("release and acquire", independent_reads<release, acquire>);
+}
+
+/// The same with stores that are not seq_cst: what a seq_cst load has read, later ones do not unsee.
+TEST(weak_memory, seq_cst_loads_have_one_order_whatever_the_stores_are) {
+  expect_forbidden("relaxed stores", independent_reads<relaxed, seq_cst>);
+  expect_forbidden("release stores", independent_reads<release, seq_cst>);
+  expect_forbidden("a load, and a fence behind it", [](scene& s) {
+    auto& w = s.make<two_words>();
+    auto& seen = s.make<std::array<std::atomic<int>, 3>>();
+    s.thread("writes", [&w] { w.x.store(1, relaxed); });
+    s.thread("reads", [&w, &seen] {
+      seen[0].store(w.x.load(seq_cst), relaxed);
+      seen[1].store(w.y.load(seq_cst), relaxed);
+    });
+    s.thread("fences", [&w, &seen] {
+      w.y.store(1, relaxed);
+      std::atomic_thread_fence(seq_cst);
+      seen[2].store(w.x.load(relaxed), relaxed);
+    });
+    s.at_end([&seen] {
+      sim::require(!(seen[0].load() == 1 && seen[1].load() == 0 && seen[2].load() == 0),
+                   "the loads have one order with the fence");
+    });
+  });
+}
+
+TEST(weak_memory, shared_owners_are_counted_by_atomics) {
+  expect_forbidden("shared_ptr", [](scene& s) {
+    auto& shared = s.make<std::shared_ptr<int>>(std::make_shared<int>(7));
+    for (const char* name : {"a", "b"}) {
+      s.thread(name, [copy = shared]() mutable {
+        sim::require(*copy == 7, "it is there");
+        copy.reset();
+      });
+    }
+    s.at_end([&shared] { sim::require(*shared == 7, "it is there"); });
+  });
 }
 
 /// A third thread changes y between writer and reader: by a read-modify-write, which goes on with the release sequence,

@@ -311,6 +311,32 @@ class hint {
   bool given_ = false;
 };
 
+/// Of two collections one is refused, for the reader is pinned, and the other advances for both when it is not any more.
+void advanced_by_another(sim::scene& s) {
+  struct relay : world {
+    hint has_read;
+    hint retired;
+  };
+  auto& w = s.make<relay>();
+  s.thread("reader", [&w] {
+    auto guard = w.domain.pin();
+    thing* const mine = w.shared.load(std::memory_order_acquire);
+    w.has_read.give();
+    w.retired.await();
+    sim::require(mine->value == 7, "a reader sees what is not there any more");
+  });
+  s.thread("writer", [&w] {
+    w.has_read.await();
+    w.replace();
+    w.retired.give();
+    w.domain.collect();
+  });
+  s.thread("collector", [&w] {
+    w.retired.await();
+    w.domain.collect();
+  });
+}
+
 /// Stops the collectors of a scene at their heavy fences.
 struct stops {
   struct stop {
@@ -395,6 +421,8 @@ round_result explore_all(const round_options& options) {
   weak.model = sim::memory_model::weak;
   weak.strategies = {"pct:5"};  // it takes five changes of threads
   all.run("read beside one collection", read_beside_one_collection, weak, 4);
+  weak.strategies = {"random"};  // the others would take turns for ever
+  all.run("advanced by another", advanced_by_another, weak, 4);
   all.run("nested", nested);
   all.run("late reader", late_reader);
   all.run("old bag", old_bag);
