@@ -3,7 +3,7 @@
 //   LD_PRELOAD=libespalier-malloc.so:libespalier-kernel-faults.so ESPALIER_KERNEL_FAULTS=RULES program
 //   RULES   RULE[,RULE...]
 //   RULE    CALL:ACTION@WHICH
-//   CALL    mmap, munmap, mremap, madvise, mprotect; membarrier and futex, by way of syscall()
+//   CALL    mmap, munmap, mremap, madvise, mprotect; membarrier, futex and tgkill, by way of syscall()
 //   ACTION  fail=ERRNO           the call is not made; ERRNO is a name such as ENOMEM, or a number
 //           delay_us=N           the thread sleeps before the call
 //           delay_after_us=N     the thread sleeps behind the call
@@ -50,7 +50,7 @@ namespace espalier::test {
 namespace {
 
 constexpr std::array<const char*, kernel_call_kinds> names{"mmap",     "munmap",     "mremap", "madvise",
-                                                           "mprotect", "membarrier", "futex"};
+                                                           "mprotect", "membarrier", "futex",  "tgkill"};
 
 struct named_error {
   const char* name;
@@ -161,7 +161,7 @@ const char* take_rule(reader& from, rule& to) noexcept {
     break;
   }
   if (kind == names.size())
-    return "a rule begins with mmap:, munmap:, mremap:, madvise:, mprotect:, membarrier: or futex:";
+    return "a rule begins with mmap:, munmap:, mremap:, madvise:, mprotect:, membarrier:, futex: or tgkill:";
   to.kind = static_cast<kernel_call>(kind);
   if (from.take("fail=")) {
     if (!take_error(from, to.fails_with))
@@ -413,6 +413,7 @@ long ESPALIER_FAULTY(syscall)(long call, ...) noexcept {
   };
   if (call == SYS_membarrier) return intercepted(kernel_call::membarrier, nullptr, 0).result(-1L, make);
   if (call == SYS_futex) return intercepted(kernel_call::futex, nullptr, 0).result(-1L, make);
+  if (call == SYS_tgkill) return intercepted(kernel_call::tgkill, nullptr, 0).result(-1L, make);
   return make();
 }
 

@@ -6,7 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "heap_fixture.hpp"
@@ -111,6 +113,27 @@ TEST_F(preload_heap_faults, a_block_that_cannot_move_stays_and_costs_nothing) {
   EXPECT_EQ(other[0], 3);
   give_back(mine, other);
   EXPECT_EQ(pages.bytes(), before);
+}
+
+TEST_F(preload_heap_faults, heaps_stay_with_threads_that_the_kernel_does_not_tell_of) {
+  thread_heap* theirs = nullptr;
+  std::promise<void> over;
+  std::promise<void> adopted;
+  std::thread other([&] {
+    theirs = heaps.adopt();
+    adopted.set_value();
+    over.get_future().wait();
+    heaps.leave(*theirs);
+  });
+  adopted.get_future().wait();
+  {
+    const kernel_faults faults("tgkill:fail=EPERM@*");
+    ASSERT_EQ(faults.wrong(), nullptr);
+    for (int i = 0; i < 100; ++i) EXPECT_NE(heaps.adopt(), theirs);
+    EXPECT_NE(kernel_calls(kernel_call::tgkill), 0U);
+  }
+  over.set_value();
+  other.join();
 }
 
 // Memory that the system does not take back.
@@ -331,9 +354,10 @@ struct preload_long_rows : heap_fixture {
   static std::size_t filled(region* row, std::size_t regions) {
     std::size_t count = 0;
     for (std::size_t i = 0; i < regions; ++i) {
-      const unsigned char* const at = memory(row, i);
+      // The first page tells whether memory is locked, and may be zero.
+      const unsigned char* const at = memory(row, i) + page_bytes;
       EXPECT_TRUE(at[0] == 0 || at[0] == 0xee);
-      EXPECT_EQ(std::memcmp(at, at + 1, region_bytes - 1), 0);
+      EXPECT_EQ(std::memcmp(at, at + 1, region_bytes - page_bytes - 1), 0);
       count += at[0] == 0xee ? 1 : 0;
     }
     return count;
@@ -382,6 +406,15 @@ TEST_F(preload_long_rows, leave_alone_what_may_be_anothers) {
   static_cast<void>(filled(taken, 60));
   const std::size_t in_new_spans = (pool.count().spans - 1) * span_pool::most_regions;
   EXPECT_EQ(pool.count().free_regions + 60 + 1, free_before + in_new_spans) << "one region is lost";
+  // Those that had got memory before it have kept it.
+  for (std::size_t left = pool.count().free_regions; left != 0; --left) {
+    region* const one = pool.take(1, zeroed);
+    ASSERT_NE(one, nullptr);
+    const std::size_t with_memory = filled(one, 1);
+    if (zeroed) {
+      EXPECT_EQ(with_memory, 0U);
+    }
+  }
   pool.give_back(*taken, 60);
 }
 
