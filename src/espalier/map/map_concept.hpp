@@ -29,8 +29,8 @@
 // throw only what pinning throws, or the visitor.
 //
 // After fork(). A child has one thread, the one that forked. The others are lost: each stopped between two
-// instructions. For maps, domains and placements the child is as if those threads had stalled for ever, and what
-// they held of the library is repaired before fork() returns (hw/fork_recovery). In the child then
+// instructions. To a map it is as if they had stalled for ever. What they held of domains and placements (pins, read
+// sections, locks) is released before fork() returns (hw/fork_recovery). In the child then
 //
 // - an operation that is lock-free (map_properties) works, with keys that lost threads were changing as well: their
 //   operations have taken effect or have not, or are completed by the child's;
