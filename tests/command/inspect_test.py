@@ -123,44 +123,6 @@ class Maps(InspectTest):
             self.assertAlmostEqual(share, expected, delta=0.01, msg=str(shares))
 
     def test_unknown_names_are_refused_with_those_there_are(self) -> None:
-        self.refused("ndnd-paged", "--model", "nothing")
-        self.refused("haswell", "--model", "ndnd", "--machine", "nothing")
-
-
-class Maps(InspectTest):
-    def test_nodes_beside_descriptors_or_apart(self) -> None:
-        together = self.analysis("--map", "int_lf/studied", "--keys", KEYS, "--threads", "1")
-        node = self.type_of(together, "node")
-        self.assertEqual(node["blocks"], int(KEYS))
-        self.assertEqual(node["bytes_asked"], 64 * int(KEYS))
-        beside = next(one for one in node["neighbours"] if one["type"] == "descriptor")
-        self.assertGreater(beside["in_pair"], 0.9 * int(KEYS))
-        apart = self.type_of(self.analysis("--map", "int_lf/studied", "--placement", "segregated", "--keys", KEYS,
-                                           "--threads", "1"), "node")
-        self.assertEqual(apart["mixed"], {"in_line": 0, "in_pair": 0, "in_page": 0})
-        self.assertEqual(apart["bytes_held"], 64 * int(KEYS))
-        self.assertEqual(apart["pages"]["mixed_pages"], 0)
-
-    def test_leaves_are_found_as_children(self) -> None:
-        node = self.type_of(self.analysis("--map", "edge_ext_lf", "--placement", "shared_heap", "--keys", KEYS,
-                                          "--threads", "1"), "node")
-        leaves = next(one for one in node["children"] if one["type"] == "leaf")
-        # Of random keys two thirds of the routers have a leaf below them.
-        self.assertAlmostEqual(leaves["parents"] / int(KEYS), 2 / 3, delta=0.02)
-
-    def test_one_block_more_puts_children_into_their_parents_line_or_out_of_it(self) -> None:
-        # The first insert allocates a leaf alone, which puts the pairs of the only thread out of step.
-        for placement, in_line, in_pair in (("shared_heap", 0, 3 / 8), ("shifted", 3 / 4, 0)):
-            with self.subTest(placement):
-                node = self.type_of(self.analysis("--map", "edge_ext_lf", "--placement", placement, "--keys", KEYS,
-                                                  "--threads", "1"), "node")
-                if node["strides"]["most"][0]["value"] != 64:
-                    self.skipTest("this malloc does not lay blocks of 32 bytes end to end")
-                leaves = next(one for one in node["children"] if one["type"] == "leaf")
-                self.assertAlmostEqual(leaves["in_line"] / leaves["parents"], in_line, delta=0.01)
-                self.assertAlmostEqual(leaves["in_pair"] / leaves["parents"], in_pair, delta=0.01)
-
-    def test_unknown_names_are_refused_with_those_there_are(self) -> None:
         self.refused("ticket", "--map", "nothing")
         self.refused("segregated", "--map", "ticket", "--placement", "nothing")
         self.refused("these can", "--map", "ticket/published")
