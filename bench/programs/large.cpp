@@ -1,5 +1,5 @@
-// Large blocks, as a program has them that works on images or matrices: one thread, a few live blocks of many MiB. An
-// operation allocates a block of random size, fills it with zeros, and gives back one at random in whose place it comes.
+// Large blocks, as in a program that works on images or matrices: one thread holds a few live blocks of many MiB. An
+// operation allocates a block of random size, fills it with zeros, and frees a live block at random, which it replaces.
 //
 // blocks=N live; least=BYTES and most=BYTES of a block; seed=N.
 

@@ -17,8 +17,8 @@ namespace espalier::preload {
 /// each.
 ///
 /// Long rows seldom lie where there is memory in all of their regions. Those that have none get that of other empty
-/// regions, by moving pages: some 30 times as fast as having the system zero new ones. So that few long blocks do not keep
-/// as much as they have, what exceeds the bound by more than most_behind_rows goes with the next long row given back.
+/// regions, by moving pages: some 30 times as fast as having the system zero new ones. When a long
+/// row is freed, empty memory beyond the bound and most_behind_rows is returned to the system at once.
 class span_pool {
  public:
   constexpr span_pool(address_registry& registry, page_source& pages) noexcept

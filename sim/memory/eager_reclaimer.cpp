@@ -120,8 +120,8 @@ eager_reclaimer::guard eager_reclaimer::pin() {
   const own_code scope;
   const std::uint64_t number = state_->next_guard++;
   state_->reserved[number] = 0;
-  // A guard that does not happen after a retirement may still reach the entry: an epoch domain would wait for it. One
-  // that begins when the entry is being given back sees that it was detached: the domain's fence makes sure.
+  // A guard that does not happen after a retirement may still reach the entry: an epoch domain would wait for it. A
+  // guard that begins after the decision to reclaim sees the unlinking: the domain's fence orders them.
   if (weak_memory* const weak = weak_of(scope)) {
     const unsigned fiber = scope.running()->slot() - 1;
     weak->see(fiber, state_->decided.seen);
@@ -146,7 +146,7 @@ void eager_reclaimer::unpin(std::uint64_t number) noexcept {
     state_->unpinned.join(weak->known(scope.running()->slot() - 1));
   for (auto& w : state_->waiting) std::erase(w.guards, number);
   const auto ready = state_->take_if([](const auto& w) { return w.guards.empty(); });
-  give_back(ready, weak_memory::knowledge(state_->decided), scope);
+  give_back(ready, state_->decided, scope);
 }
 
 void eager_reclaimer::guard::reserve(std::size_t n) {

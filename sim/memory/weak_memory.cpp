@@ -91,7 +91,7 @@ weak_memory::location& weak_memory::find_or_begin(place at, std::uint64_t newest
   if (location* const present = find(at, newest)) return *present;
   location fresh{at, {}, {}, {}};
   fresh.marks.resize(fibers_);
-  fresh.messages.push_back({newest, {}, nobody, nullptr});
+  fresh.messages.push_back({newest, {}, no_fiber, nullptr});
   auto& all = granules_[at.address / granule_bytes].locations;
   all.push_back(std::move(fresh));
   return all.back();

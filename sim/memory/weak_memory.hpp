@@ -130,7 +130,7 @@ class weak_memory {
   [[nodiscard]] const std::vector<stale_load>& stale_loads() const noexcept { return stale_; }
 
  private:
-  static constexpr unsigned nobody = ~0U;
+  static constexpr unsigned no_fiber = ~0U;
 
   struct message {
     std::uint64_t value;

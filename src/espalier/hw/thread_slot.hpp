@@ -12,8 +12,8 @@ inline constexpr std::uint32_t max_thread_slots = 4096;
 /// what lies under an index therefore passes from an ended thread to its successor, with a happens-before
 /// edge between the two. Constant time after the first call, which costs O(slots in use).
 ///
-/// A thread whose slot has been given back and that calls again, from the destructor of another pthread key, takes a
-/// slot late: the library finds out by itself, when it needs slots, that the thread is gone.
+/// The destructor of another pthread key may call after the thread's slot was released. The thread then takes a late
+/// slot, which no destructor releases: it is reclaimed, when slots are needed, once the thread has ended.
 ///
 /// Throws std::system_error (resource_unavailable_try_again) when max_thread_slots threads hold one.
 [[nodiscard]] std::uint32_t thread_slot();

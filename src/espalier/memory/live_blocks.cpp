@@ -40,7 +40,7 @@ void live_blocks::remove(void* memory) noexcept {
     record** link = &s.table[bucket_of(s, hashed)];
     while (*link != nullptr && (*link)->memory != memory) link = &(*link)->next;
     found = *link;
-    assert((found != nullptr || s.has_lost) && "a block is given back that is not in use");
+    assert((found != nullptr || s.has_lost) && "the freed block is not in use");
     if (found == nullptr) return;
     *link = found->next;
     --s.blocks;
