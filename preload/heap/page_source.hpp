@@ -30,9 +30,9 @@ class page_source {
     refused,  ///< the pages at `to` are as they were, or zero; those at `from` keep their memory
     lost,     ///< another mapping may lie there: they are not to be used, and not to be unmapped
   };
-  /// Moves the memory of free pages to others, which have none. All stay mapped; those at `from` are zero then, and the
-  /// first page at `to` may be. Refused where either are locked (mlock). Behind the first refusal, as by a kernel that
-  /// knows no such move, this process is refused always.
+  /// Moves the memory of free pages of one mapping to others, which have none. All stay mapped; those at `from` are zero
+  /// then, and the first page at `to` may be. Refused where either are locked (mlock). Behind the first refusal, as by a
+  /// kernel that knows no such move, this process is refused always.
   [[nodiscard]] transferred transfer(void* from, void* to, std::size_t bytes) noexcept;
   /// False with nothing changed: the kernel splits no mapping when it has too many.
   bool unmap(void* pages, std::size_t bytes) noexcept;

@@ -126,9 +126,9 @@ struct span {
 
   span* next;
   set free;
-  set dirty;        ///< of the free ones: those that may have memory and may not be zero
-  set filled;       ///< those to which memory was transferred: mappings of their own for the kernel
-  std::size_t end;  ///< the number of the first region that it does not have
+  set dirty;           ///< of the free ones: those that may have memory and may not be zero
+  set mapping_starts;  ///< where one mapping of the kernel's ends and another begins: memory was transferred
+  std::size_t end;     ///< the number of the first region that it does not have
   alignas(128) region regions[slots - 1];
 
   [[nodiscard]] static span* of(const void* address) noexcept {

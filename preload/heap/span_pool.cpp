@@ -88,7 +88,7 @@ region* span_pool::take(std::size_t regions, bool& zeroed) noexcept {
     if (regions < long_row) {
       taken = find(regions, zeroed);
     } else if ((taken = find_long(regions, zeroed, wanting)) != nullptr && wanting != 0 && !huge_) {
-      donors = take_donors(std::min(size(wanting), filled_ < most_filled ? most_filled - filled_ : 0));
+      if (mapping_starts_ < most_mapping_starts) donors = take_donors(size(wanting));
     }
   }
   if (donors != nullptr && !fill(*taken, regions, wanting, donors, zeroed)) return take(regions, zeroed);
@@ -125,49 +125,69 @@ region* span_pool::find_long(std::size_t regions, bool& zeroed, set& wanting) no
   return take_from(*best, best_number, regions, zeroed);
 }
 
-/// So many regions with memory, or as many as there are, by `next`.
+/// So many regions with memory, or as many as there are, as rows by `next`, each in one mapping.
 region* span_pool::take_donors(std::size_t regions) noexcept {
   region* donors = nullptr;
   for (span* s = spans_; s != nullptr && regions != 0; s = s->next) {
-    for (; s->dirty != 0 && regions != 0; --regions) {
+    while (s->dirty != 0 && regions != 0) {
+      const last_row last = last_row::of(s->dirty, regions);
+      const std::size_t end = last.number + last.regions;
+      const set starts = s->mapping_starts & row(last.number, last.regions);
+      const std::size_t number = starts != 0 ? highest(starts) : last.number;
       bool zeroed = false;
-      region* const donor = take_from(*s, highest(s->dirty), 1, zeroed);
+      region* const donor = take_from(*s, number, end - number, zeroed);
+      donor->run_regions = static_cast<std::uint32_t>(end - number);
       donor->next = donors;
       donors = donor;
+      regions -= end - number;
     }
   }
   return donors;
 }
 
 /// Gives regions of a row that is taken the memory of others, which are taken too, and are free then. False where the row
-/// cannot be used: then it is free, but for a region in which another mapping may lie.
+/// cannot be used: then it is free, but for regions in which another mapping may lie.
 bool span_pool::fill(region& first, std::size_t regions, set wanting, region* donors, bool& zeroed) noexcept {
   using transferred = page_source::transferred;
   span& s = *span::of(&first);
   const set whole = row(span::number_of(first), regions);
   const set dirty = whole & ~wanting;
   set filled = 0;
+  set starts = 0;
   set lost = 0;
-  region* done = donors;
-  transferred last = transferred::done;
-  for (; done != nullptr; done = done->next) {
+  region* donor = donors;
+  std::size_t emptied = 0;  // regions of that donor
+  while (donor != nullptr) {
     const std::size_t number = lowest(wanting);
-    last = pages_.transfer(span::of(done)->memory(span::number_of(*done)), s.memory(number), region_bytes);
-    if (last != transferred::done) break;
-    filled |= row(number, 1);
-    wanting &= wanting - 1;
+    const std::size_t count = std::min(lowest(~(wanting >> number)), donor->run_regions - emptied);
+    const transferred result = pages_.transfer(span::of(donor)->memory(span::number_of(*donor) + emptied),
+                                               s.memory(number), count * region_bytes);
+    if (result == transferred::lost) lost = row(number, count);
+    if (result != transferred::done) break;
+    filled |= row(number, count);
+    starts |= row(number, 1);
+    if (number + count < s.end) starts |= row(number + count, 1);
+    wanting &= ~filled;
+    emptied += count;
+    if (emptied == donor->run_regions) {
+      donor = donor->next;
+      emptied = 0;
+    }
   }
-  if (last == transferred::lost) lost = row(lowest(wanting), 1);
   if (filled != 0) zeroed = false;
   const futex_guard guard(lock_);
-  filled_ += size(filled & ~s.filled);
-  s.filled |= filled;
-  // Up to the one that was refused they have no memory any more.
+  starts |= s.mapping_starts & ~filled;
+  mapping_starts_ += size(starts) - size(s.mapping_starts);
+  s.mapping_starts = starts;
+  // Up to the first one that was refused the donors have no memory any more.
   bool refused = false;
   for (region* r = donors; r != nullptr;) {
     region* const after = r->next;
-    refused = refused || r == done;
-    add_free(*r, 1, refused);
+    const std::size_t all = r->run_regions;
+    const std::size_t empty = refused ? 0 : r == donor ? emptied : all;
+    refused = refused || r == donor;
+    if (empty != 0) add_free(*r, empty, false);
+    if (empty != all) add_free(span::of(r)->slot(span::number_of(*r) + empty), all - empty, true);
     r = after;
   }
   for (set left = lost != 0 ? whole & ~lost : 0; left != 0; left &= left - 1)
@@ -335,7 +355,7 @@ std::size_t span_pool::unmap_empty() noexcept {
     span* const s = *link;
     span* const after = s->next;
     const std::size_t dirty = size(s->dirty);
-    const std::size_t filled = size(s->filled);
+    const std::size_t starts = size(s->mapping_starts);
     const std::size_t held = s->regions_held();
     bool gone = s->free == row(1, held);
     if (gone) {
@@ -350,7 +370,7 @@ std::size_t span_pool::unmap_empty() noexcept {
     }
     *link = after;
     free_ -= held;
-    filled_ -= filled;
+    mapping_starts_ -= starts;
     given += dirty;
   }
   return given;
@@ -377,7 +397,7 @@ void span_pool::unmap_all() noexcept {
     pages_.unmap(gone, gone->mapped_bytes());
   }
   free_ = 0;
-  filled_ = 0;
+  mapping_starts_ = 0;
   set_dirty(0);
 }
 

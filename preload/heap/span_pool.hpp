@@ -76,7 +76,7 @@ class span_pool {
   static constexpr std::size_t bounding_row = (std::size_t{4} << 20U) / region_bytes;
   static constexpr std::size_t most_behind_rows = (std::size_t{16} << 20U) / region_bytes;
   // Of all spans. The kernel has room for 65530 mappings of a process.
-  static constexpr std::size_t most_filled = 8192;
+  static constexpr std::size_t most_mapping_starts = 8192;
 
   region* find(std::size_t regions, bool& zeroed) noexcept;
   region* find_long(std::size_t regions, bool& zeroed, span::set& wanting) noexcept;
@@ -99,7 +99,7 @@ class span_pool {
   bool huge_ = false;
   std::uint64_t period_ = 0;
   std::size_t free_ = 0;
-  std::size_t filled_ = 0;
+  std::size_t mapping_starts_ = 0;
   std::atomic<std::size_t> dirty_{0};  // written under the lock
   // So many regions had memory all the time since then.
   std::size_t idle_ = 0;

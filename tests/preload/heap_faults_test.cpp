@@ -374,7 +374,9 @@ struct preload_long_rows : heap_fixture {
 
 TEST_F(preload_long_rows, get_the_memory_of_other_regions) {
   constexpr std::size_t regions = 60;
+  const kernel_faults faults("mremap:fail=EINVAL@1000");
   region* const taken = pool.take(regions, zeroed);
+  EXPECT_EQ(kernel_calls(kernel_call::mremap), 2U) << "one call for each row of regions that give theirs";
   EXPECT_FALSE(zeroed);
   EXPECT_EQ(filled(taken, regions), regions) << "no page is new";
   EXPECT_EQ(pool.count().kept_regions, 2 * half - regions);
@@ -398,18 +400,68 @@ TEST_F(preload_long_rows, do_without_where_the_kernel_moves_nothing) {
   }
 }
 
+TEST_F(preload_long_rows, get_what_came_from_several_mappings_by_several_calls) {
+  region* const taken = pool.take(60, zeroed);
+  // It comes back, but for what lies behind it: the next long row lies elsewhere.
+  ASSERT_TRUE(pool.extend(*taken, 60, 30));
+  pool.give_back(*taken, 60);
+  const kernel_faults faults("mremap:fail=EINVAL@1000");
+  region* const next = pool.take(90, zeroed);
+  ASSERT_NE(span::of(next), span::of(taken));
+  EXPECT_EQ(filled(next, 90), 2 * half);
+  EXPECT_EQ(kernel_calls(kernel_call::mremap), 3U) << "most kernels move no pages of two mappings at once";
+  EXPECT_EQ(pool.count().kept_regions, 0U);
+}
+
+TEST_F(preload_long_rows, get_it_in_pieces_where_some_have_memory) {
+  constexpr std::size_t regions = 45;
+  // Of these the ten in the middle keep their memory.
+  region* const whole = pool.take(regions, zeroed);
+  const auto after = [&](std::size_t number) -> region& {
+    return span::of(whole)->slot(span::number_of(*whole) + number);
+  };
+  pool.set_keep(0);
+  pool.give_back(*whole, 10);
+  pool.give_back(after(20), regions - 20);
+  pool.set_keep(span::bytes);
+  pool.give_back(after(10), 10);
+  const std::size_t others = 2 * half - regions;
+  ASSERT_EQ(pool.count().kept_regions, others + 10);
+  region* taken = nullptr;
+  {
+    const kernel_faults faults("mremap:fail=EINVAL@2");
+    taken = pool.take(regions, zeroed);
+  }
+  ASSERT_EQ(taken, whole);
+  EXPECT_FALSE(zeroed);
+  EXPECT_EQ(filled(taken, regions), 20U) << "the first piece";
+  EXPECT_EQ(pool.count().kept_regions, others - 10) << "the second one was refused";
+  // Each region that counts as zero is.
+  std::size_t left = others - 10;
+  for (std::size_t i = pool.count().free_regions; i != 0; --i) {
+    region* const one = pool.take(1, zeroed);
+    ASSERT_NE(one, nullptr);
+    const std::size_t with_memory = filled(one, 1);
+    EXPECT_EQ(with_memory, zeroed ? 0U : 1U);
+    left -= with_memory;
+  }
+  EXPECT_EQ(left, 0U);
+  pool.give_back(*taken, regions);
+}
+
 TEST_F(preload_long_rows, leave_alone_what_may_be_anothers) {
   const std::size_t free_before = pool.count().free_regions;
   region* taken = nullptr;
   {
     // As if the pages that were to be replaced were gone, and others mapped there: it cannot be told.
-    const kernel_faults faults("mremap:fail=ENOMEM@3");
+    const kernel_faults faults("mremap:fail=ENOMEM@2");
     taken = pool.take(60, zeroed);
   }
   ASSERT_NE(taken, nullptr);
   static_cast<void>(filled(taken, 60));
   const std::size_t in_new_spans = (pool.count().spans - 1) * span_pool::most_regions;
-  EXPECT_EQ(pool.count().free_regions + 60 + 1, free_before + in_new_spans) << "one region is lost";
+  EXPECT_EQ(pool.count().free_regions + 60 + half, free_before + in_new_spans)
+      << "those of one call are lost";
   // Those that had got memory before it have kept it.
   for (std::size_t left = pool.count().free_regions; left != 0; --left) {
     region* const one = pool.take(1, zeroed);
@@ -420,6 +472,29 @@ TEST_F(preload_long_rows, leave_alone_what_may_be_anothers) {
     }
   }
   pool.give_back(*taken, 60);
+}
+
+TEST_F(preload_long_rows, leave_the_program_room_for_mappings) {
+  // Every second region gives its memory, again and again: a mapping of its own for each that gets it.
+  constexpr std::size_t spans = 20;
+  constexpr std::size_t most = 8192;
+  std::vector<region*> giving;
+  for (std::size_t i = 0; i < spans * span_pool::most_regions; ++i) {
+    region* const one = pool.take(1, zeroed);
+    if (i % 2 == 0) giving.push_back(one);
+  }
+  pool.set_keep(spans * span::bytes);
+  const kernel_faults faults("mremap:fail=EINVAL@100000");
+  for (std::size_t before = kernel_calls(kernel_call::mremap), calls = 1; calls != 0; before += calls) {
+    ASSERT_LE(before, most) << "no bound";
+    for (region* const one : giving) pool.give_back(*one, 1);
+    for (std::size_t rows = 0; rows < giving.size() / span_pool::long_row; ++rows)
+      ASSERT_NE(pool.take(span_pool::long_row, zeroed), nullptr);
+    // Those that gave it are free, and zero: in the same places.
+    for (region*& one : giving) ASSERT_NE(one = pool.take(1, zeroed), nullptr);
+    calls = kernel_calls(kernel_call::mremap) - before;
+  }
+  EXPECT_GE(kernel_calls(kernel_call::mremap), most / 2);
 }
 
 TEST_F(preload_long_rows, go_where_they_exceed_what_is_kept) {
