@@ -83,6 +83,10 @@ TEST_F(preload_malloc, keeps_glibcs_promises) {
   }
 }
 
+TEST_F(preload_malloc, serves_libraries_that_are_bound_deeply) {
+  expect_the_same({program("malloc_deep_binding")}, 0);
+}
+
 TEST_F(preload_malloc, serves_threads_to_their_last_destructor) {
   expect_the_same({program("malloc_threads")}, 0);
   expect_the_same({program("threads")}, 0);
