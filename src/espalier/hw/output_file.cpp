@@ -1,7 +1,9 @@
 #include "espalier/hw/output_file.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,42 +19,59 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a file cannot take the place of: a device, a pipe, a descriptor of this process under a name.
-bool is_stream(const fs::path& target) {
+fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
+
+/// A descriptor of a process under a name, as /dev/stdout leads to one: what it stands for may have no name itself.
+bool names_a_descriptor(const fs::path& file) {
   std::error_code failed;
-  const fs::file_status found = fs::status(target, failed);
-  if (!fs::exists(found) || fs::is_directory(found)) return false;
-  if (!fs::is_regular_file(found)) return true;
-  if (!fs::is_symlink(fs::symlink_status(target, failed))) return false;
-  return fs::read_symlink(target, failed).native().starts_with("/proc/");
+  struct statfs holding{};
+  return fs::is_symlink(fs::symlink_status(file, failed)) && statfs(folder_of(file).c_str(), &holding) == 0 &&
+         holding.f_type == PROC_SUPER_MAGIC;
 }
 
 }  // namespace
 
+output_file::output_file(int descriptor, std::string name)
+    : target_(std::move(name)), descriptor_(descriptor), stream_(true) {}
+
 output_file::output_file(std::filesystem::path target) : target_(std::move(target)) {
-  std::error_code failed;
-  if (is_stream(target_)) {
-    descriptor_ = open(target_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    if (descriptor_ < 0) refuse(std::strerror(errno));
-    stream_ = true;
-    return;
+  if (!target_.has_filename()) refuse("it is a folder");
+  follow_links();
+  struct stat found{};
+  const bool exists = stat(target_.c_str(), &found) == 0;
+  if (!exists && errno != ENOENT) refuse(std::strerror(errno));
+  if (exists) {
+    if (S_ISDIR(found.st_mode)) refuse("it is a folder");
+    if (S_ISBLK(found.st_mode)) refuse("it is a block device");
+    if (S_ISSOCK(found.st_mode)) refuse("it is a socket");
+    if (!S_ISREG(found.st_mode) || names_a_descriptor(target_)) {
+      descriptor_ = open(target_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+      if (descriptor_ < 0) refuse(std::strerror(errno));
+      stream_ = true;
+      return;
+    }
+    if (access(target_.c_str(), W_OK) != 0) refuse(std::strerror(errno));
   }
-  // A link stays, and leads to the new file.
-  if (fs::exists(target_, failed) && fs::is_symlink(fs::symlink_status(target_, failed))) {
-    const fs::path led_to = fs::canonical(target_, failed);
-    if (!failed) target_ = led_to;
-  }
-  if (!target_.has_filename() || std::filesystem::is_directory(target_, failed)) refuse("it is a folder");
-  const std::filesystem::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
-  std::filesystem::create_directories(folder, failed);
-  if (failed) refuse(failed.message());
-  if (std::filesystem::exists(target_, failed) && access(target_.c_str(), W_OK) != 0)
-    refuse(std::strerror(errno));
-  beside_ = (folder / ("." + target_.filename().string() + ".XXXXXX")).string();
+  const fs::path folder = folder_of(target_);
+  beside_ = (folder / ".espalier.XXXXXX").string();
   // Without a name, where the file system can: even a killed process then leaves nothing behind.
   descriptor_ = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
-  if (descriptor_ < 0) open_named();
-  if (descriptor_ < 0) refuse(std::strerror(errno));
+  if (descriptor_ < 0 && errno != ENOENT) open_named();
+  if (descriptor_ >= 0) return;
+  if (errno == ENOENT) refuse("there is no folder " + folder.string());
+  refuse(std::strerror(errno));
+}
+
+/// A link stays, and leads to the new file, which may not exist yet.
+void output_file::follow_links() {
+  constexpr int most_links = 40;  // as many as the kernel follows
+  std::error_code failed;
+  for (int i = 0; fs::is_symlink(fs::symlink_status(target_, failed)) && !names_a_descriptor(target_); ++i) {
+    const fs::path to = fs::read_symlink(target_, failed);
+    if (failed) refuse(failed.message());
+    if (i == most_links) refuse(std::strerror(ELOOP));
+    target_ = target_.parent_path() / to;  // which is `to` where that is absolute
+  }
 }
 
 void output_file::refuse(std::string_view why) const {

@@ -8,13 +8,15 @@ namespace espalier::hw {
 
 /// A file that appears whole or not at all. Opening it early tells whether it can be written before hours of
 /// measuring are spent; until commit() its content lies in a nameless or temporary file on the same file
-/// system, which is gone with the object. Only files are replaced: a device or a pipe of that name is written to, as it
-/// comes, and a link leads to the new file as it did to the old one.
+/// system, which is gone with the object. Only files are replaced: a character device or a pipe is written to directly,
+/// and a link stays and leads to the new file, also where there was none yet.
 class output_file {
  public:
-  /// Makes missing parent folders. Throws std::invalid_argument, which names the cause and a way out, where
-  /// the file cannot be written.
+  /// The folder must exist. Throws std::invalid_argument, which names the cause and what to do, where the file cannot
+  /// be written: what is there is a folder, a block device or a socket, or the system refuses.
   explicit output_file(std::filesystem::path target);
+  /// Writes to a descriptor, which it closes. `name` stands for it in messages.
+  output_file(int descriptor, std::string name);
   output_file(output_file&& other) noexcept;
   output_file& operator=(output_file&&) = delete;
   output_file(const output_file&) = delete;
@@ -31,6 +33,7 @@ class output_file {
 
  private:
   [[noreturn]] void refuse(std::string_view why) const;
+  void follow_links();
   [[noreturn]] void fail() const;
   void open_named();
   void give_name();

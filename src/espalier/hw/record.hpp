@@ -11,13 +11,7 @@
 #include <memory>
 #include <type_traits>
 
-#if defined(__SANITIZE_THREAD__)
-#define ESPALIER_RECORDS_OBSERVED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define ESPALIER_RECORDS_OBSERVED 1
-#endif
-#endif
+#include "espalier/hw/instrumentation.hpp"
 
 namespace espalier::hw {
 
@@ -29,7 +23,7 @@ enum class record_kind : int {
 
 }  // namespace espalier::hw
 
-#if defined(ESPALIER_RECORDS_OBSERVED)
+#if defined(ESPALIER_THREAD_SANITIZER)
 /// A simulator defines it. Weak, so that a program without one links, and calls nothing.
 extern "C" __attribute__((weak)) void espalier_annotate_record(const void* first, std::size_t bytes,
                                                                int kind);
@@ -39,7 +33,7 @@ namespace espalier::hw {
 
 // A program may hold both instrumented and plain files. Each kind calls functions of its own name, lest the
 // linker keep one for both.
-#if defined(ESPALIER_RECORDS_OBSERVED)
+#if defined(ESPALIER_THREAD_SANITIZER)
 inline namespace observed {
 #else
 inline namespace unobserved {
@@ -48,7 +42,7 @@ inline namespace unobserved {
 namespace record_detail {
 constexpr void annotate([[maybe_unused]] const void* first, [[maybe_unused]] std::size_t bytes,
                         [[maybe_unused]] record_kind kind) noexcept {
-#if defined(ESPALIER_RECORDS_OBSERVED)
+#if defined(ESPALIER_THREAD_SANITIZER)
   if (std::is_constant_evaluated()) return;
   if (espalier_annotate_record != nullptr) espalier_annotate_record(first, bytes, static_cast<int>(kind));
 #endif
