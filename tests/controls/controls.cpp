@@ -26,7 +26,7 @@ class skewed {
 
 template <class Defect, class Placement = segregated>
 void add() {
-  using map = broken_map<key, value, map_traits::with_placement<Placement>, std::less<key>, Defect>;
+  using map = broken_map<key, value, plain_traits::with_placement<Placement>, std::less<key>, Defect>;
   add_subject_of<catalog::entry<map>, plain_codec>();
 }
 

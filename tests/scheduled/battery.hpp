@@ -80,12 +80,13 @@ struct simulated;
 template <template <class, class, class, class, class...> class Map, class K, class V, class Traits, class C,
           class... Rest>
 struct simulated<Map<K, V, Traits, C, Rest...>> {
-  using type =
-      Map<K, V,
-          typename Traits::template with_placement<typename traced<typename Traits::placement_type>::type>::
-              template with_reclaimer<eager_reclaimer>::template with_layout<
-                  layout_of_shape<Traits::layout_type::shape>>,
-          C, Rest...>;
+  using traits = typename Map<K, V, Traits, C, Rest...>::traits_type;
+  using placed =
+      typename traits::template with_placement<typename traced<typename traits::placement_type>::type>;
+  using type = Map<K, V,
+                   typename placed::template with_reclaimer<eager_reclaimer>::template with_layout<
+                       layout_of_shape<traits::layout_type::shape>>,
+                   C, Rest...>;
 };
 }  // namespace detail
 

@@ -54,7 +54,7 @@ struct nodes_unaligned             { static constexpr std::string_view name = "n
 
 /// std::map under a lock, its entries' cells in a node_store. Scans lock for each entry anew and go on by
 /// key.
-template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
+template <class Key, class Value, class Traits = plain_traits, class Compare = std::less<Key>,
           class Defect = defect::none>
 class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Defect>, Key, Value, Compare> {
   using facade = map_facade<broken_map, Key, Value, Compare>;

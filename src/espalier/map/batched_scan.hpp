@@ -27,7 +27,9 @@ struct scan_bound {
 /// Room for copies of a few entries, none of which is constructed before it is added.
 template <class Key, class Value>
 class entry_batch {
-  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>);
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
+                "keys and values are copied while other threads use them: both must be trivially copyable, "
+                "which std::string is not; use a number, an index or a fixed array of characters");
 
  public:
   struct entry {

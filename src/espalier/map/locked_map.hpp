@@ -29,14 +29,16 @@
 
 namespace espalier {
 
-template <class Key, class Value, class Traits = map_traits::with_lock<std_mutex>,
-          class Compare = std::less<Key>>
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
 class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Key, Value, Compare> {
   using facade = map_facade<locked_map, Key, Value, Compare>;
-  using placement_type = typename Traits::placement_type;
+  using chosen = completed_traits<Traits, plain_traits::with_lock<std_mutex>>;
+  using placement_type = typename chosen::placement_type;
   using entry = std::pair<const Key, Value>;
   using tree = std::map<Key, Value, Compare, placement_allocator<entry, placement_type>>;
-  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>);
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
+                "keys and values are copied while other threads use them: both must be trivially copyable, "
+                "which std::string is not; use a number, an index or a fixed array of characters");
 
   // A node of libstdc++'s tree, for reports only: what is linked, then the entry.
   struct node_links {
@@ -53,7 +55,7 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
  public:
   using key_type = Key;
   using mapped_type = Value;
-  using traits_type = Traits;
+  using traits_type = chosen;
   using reclaimer_type = unprotected;
   using guard_type = no_guard;
 
@@ -158,7 +160,7 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   [[nodiscard]] reclaimer_type& domain() noexcept { return domain_; }
 
  private:
-  alignas(hw::false_sharing_bytes) typename Traits::lock_type lock_;
+  alignas(hw::false_sharing_bytes) typename chosen::lock_type lock_;
   alignas(hw::false_sharing_bytes) placement_type placement_;
   tree map_;
   [[no_unique_address]] reclaimer_type domain_;

@@ -22,6 +22,9 @@ template <class Visitor, class Key, class Value>
 /// own type and brings the names into scope: `using facade::find;` and so on.
 template <class Map, class Key, class Value, class Compare>
 class map_facade {
+  static_assert(std::is_empty_v<Compare>,
+                "a comparator with a state would lose it: each comparison makes one of its own");
+
  public:
   [[nodiscard]] std::optional<Value> find(const Key& key) {
     auto guard = self().pin();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "espalier/map/node_layout.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/memory/segregated.hpp"
@@ -10,12 +12,12 @@
 
 namespace espalier {
 
-/// The policies of a map, one type. Replaced by name:
-///
-///     espalier::map_traits::with_placement<espalier::shared_heap>::with_lock<espalier::mcs_lock>
-///
-/// The order of the replacements does not matter, and equal combinations are one type.
-template <placement Placement, node_layout Layout, reclaimer Reclaimer, any_lock Lock>
+/// The policies of a map, one type. void stands for a policy that is left to the map; a map names the complete ones in
+/// traits_type.
+template <class Placement, class Layout, class Reclaimer, class Lock>
+  requires((std::is_void_v<Placement> || placement<Placement>) &&
+           (std::is_void_v<Layout> || node_layout<Layout>) &&
+           (std::is_void_v<Reclaimer> || reclaimer<Reclaimer>) && (std::is_void_v<Lock> || any_lock<Lock>))
 struct basic_map_traits {
   using placement_type = Placement;
   using layout_type = Layout;
@@ -30,8 +32,28 @@ struct basic_map_traits {
   using with_reclaimer = basic_map_traits<Placement, Layout, R, Lock>;
   template <any_lock K>
   using with_lock = basic_map_traits<Placement, Layout, Reclaimer, K>;
+
+  template <class Choice, class Own>
+  using choice_or = std::conditional_t<std::is_void_v<Choice>, Own, Choice>;
+  /// With those of another in the place of what is left to the map.
+  template <class Own>
+  using over = basic_map_traits<
+      choice_or<Placement, typename Own::placement_type>, choice_or<Layout, typename Own::layout_type>,
+      choice_or<Reclaimer, typename Own::reclaimer_type>, choice_or<Lock, typename Own::lock_type>>;
 };
 
-using map_traits = basic_map_traits<segregated, compact_layout, epoch_domain, ttas_lock>;
+/// Those from which a map's own are made.
+using plain_traits = basic_map_traits<segregated, compact_layout, epoch_domain, ttas_lock>;
+
+/// Policies that a program replaces, by name; a map keeps its own for the others:
+///
+///     espalier::map_traits::with_placement<espalier::shared_heap>::with_lock<espalier::mcs_lock>
+///
+/// The order of the replacements does not matter, and equal combinations are one type.
+using map_traits = basic_map_traits<void, void, void, void>;
+
+/// A map's policies: those that a program chose, and its own for the rest.
+template <class Chosen, class Own>
+using completed_traits = typename Chosen::template over<Own>;
 
 }  // namespace espalier

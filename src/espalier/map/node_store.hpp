@@ -41,7 +41,8 @@ class node_store {
   /// A new node, beside `near` if the placement can. Throws std::bad_alloc.
   template <class Node, class... Arguments>
   [[nodiscard]] Node* create(memory_role role, const void* near, Arguments&&... arguments) {
-    static_assert(std::is_nothrow_constructible_v<Node, Arguments...>);
+    static_assert(std::is_nothrow_constructible_v<Node, Arguments...>,
+                  "the constructor of a node must not throw: its memory would be lost");
     void* const memory = placement_.allocate(request<Node>(role), near);
     return ::new (memory) Node(std::forward<Arguments>(arguments)...);
   }

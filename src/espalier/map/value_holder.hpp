@@ -25,7 +25,7 @@ concept word_value = std::is_trivially_copyable_v<Value> && std::is_default_cons
 /// t can reach the node. An erase that returned the value would have to freeze it first.
 template <class Store, class Value, bool Cells = !word_value<Value>>
 struct value_holder {
-  static_assert(Cells || word_value<Value>);
+  static_assert(Cells || word_value<Value>, "a value that is no word lies in a cell of its own");
   static_assert(std::is_trivially_copyable_v<Value> && std::is_trivially_destructible_v<Value>,
                 "values are copied while others read them: they must be trivially copyable");
 

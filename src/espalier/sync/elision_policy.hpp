@@ -129,7 +129,7 @@ class elision_history {
   static constexpr unsigned lost_shift = 2 * penalty_shift;
   static constexpr std::uint32_t lost_field = 7;
   static constexpr std::uint32_t heals_bit = 1U << 25;
-  static_assert(most_skipped <= field && patience <= lost_field);
+  static_assert(most_skipped <= field && patience <= lost_field, "the counters do not fit their fields");
 
   static constexpr elision_history made_of(std::uint32_t left, std::uint32_t penalty, std::uint32_t lost,
                                            bool heals) noexcept {

@@ -59,6 +59,7 @@ class mcs_lock {
   std::atomic<queue_node*> tail_{nullptr};
 };
 
-static_assert(queue_lockable<mcs_lock> && sizeof(mcs_lock) == 8);
+static_assert(queue_lockable<mcs_lock> && sizeof(mcs_lock) == 8,
+              "the layout of a node, on which the measured figures rest, has changed");
 
 }  // namespace espalier

@@ -47,7 +47,7 @@ class per_thread {
 
   /// The same; null where there is no memory for it, or no slot. A call that finds none tries again the next time.
   [[nodiscard]] T* try_local() noexcept {
-    static_assert(std::is_nothrow_default_constructible_v<T>);
+    static_assert(std::is_nothrow_default_constructible_v<T>, "elements are made where nothing may throw");
     T* const present = if_made();
     return present != nullptr ? present : try_first();
   }

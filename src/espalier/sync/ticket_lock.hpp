@@ -52,6 +52,7 @@ class ticket_lock {
   std::atomic<std::uint16_t> serving_{0};
 };
 
-static_assert(elidable<ticket_lock> && sizeof(ticket_lock) == 4);
+static_assert(elidable<ticket_lock> && sizeof(ticket_lock) == 4,
+              "the layout of a node, on which the measured figures rest, has changed");
 
 }  // namespace espalier

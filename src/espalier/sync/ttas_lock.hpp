@@ -32,6 +32,7 @@ class ttas_lock {
   std::atomic<std::uint32_t> held_{0};
 };
 
-static_assert(elidable<ttas_lock> && sizeof(ttas_lock) == 4);
+static_assert(elidable<ttas_lock> && sizeof(ttas_lock) == 4,
+              "the layout of a node, on which the measured figures rest, has changed");
 
 }  // namespace espalier

@@ -19,7 +19,7 @@ namespace espalier {
 /// Every access is to the whole word: locking one side may retry when only the other side changed.
 template <unsigned VersionBits = 32>
 class basic_version_lock_pair {
-  static_assert(VersionBits >= 2 && VersionBits <= 32);
+  static_assert(VersionBits >= 2 && VersionBits <= 32, "a version has 2 to 32 bits");
 
  public:
   enum class side : unsigned { left = 0, right = 32 };
@@ -81,6 +81,7 @@ class basic_version_lock_pair {
 
 using version_lock_pair = basic_version_lock_pair<>;
 
-static_assert(sizeof(version_lock_pair) == 8 && std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(sizeof(version_lock_pair) == 8 && std::atomic<std::uint64_t>::is_always_lock_free,
+              "this processor has no lock-free atomics of that size");
 
 }  // namespace espalier

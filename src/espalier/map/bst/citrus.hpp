@@ -118,8 +118,10 @@
 namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
-class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Value, Traits, Compare> {
-  using base = internal_map<citrus, Key, Value, Traits, Compare>;
+class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Value,
+                                   completed_traits<Traits, plain_traits>, Compare> {
+  using base = internal_map<citrus, Key, Value, completed_traits<Traits, plain_traits>, Compare>;
+  using traits = typename base::traits_type;
   friend base;
   using base::store_;
   using typename base::holder;
@@ -132,7 +134,7 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
 
   // Search fields first: 24 of 48 bytes.
   struct compact_fields {
-    using lock_type = typename Traits::lock_type;
+    using lock_type = typename traits::lock_type;
 
     Key key;
     std::array<edge, 2> child;
@@ -160,26 +162,29 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
         : key(k), value(v), child{}, lock{}, removed(false), tag{} {}
   };
 
-  static constexpr bool compact = Traits::layout_type::shape == node_shape::compact;
+  static constexpr bool compact = traits::layout_type::shape == node_shape::compact;
   using fields = std::conditional_t<compact, compact_fields, published_fields>;
   using lock_type = typename fields::lock_type;
   static_assert(lockable<lock_type>, "a node's lock has no room for a queue");
 
-  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
   };
 
-  static_assert(edge::is_always_lock_free && std::atomic<tag_type>::is_always_lock_free);
+  static_assert(edge::is_always_lock_free && std::atomic<tag_type>::is_always_lock_free,
+                "this processor has no lock-free atomics of that size");
   // std::mutex has 40 bytes on x86-64, 48 on ARM64.
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(value_word) != 8 || sizeof(std_mutex) != 40 ||
-                (sizeof(published_fields) == 88 && offsetof(published_fields, child) == 16 &&
-                 offsetof(published_fields, lock) == 32 && offsetof(published_fields, tag) == 76));
+                    (sizeof(published_fields) == 88 && offsetof(published_fields, child) == 16 &&
+                     offsetof(published_fields, lock) == 32 && offsetof(published_fields, tag) == 76),
+                "the layout of a node, on which the measured figures rest, has changed");
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(value_word) != 8 ||
-                sizeof(typename compact_fields::lock_type) != 4 ||
-                (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
-                 offsetof(compact_fields, value) == 24 && offsetof(compact_fields, tag) == 32 &&
-                 offsetof(compact_fields, lock) == 40 && offsetof(compact_fields, removed) == 44 &&
-                 sizeof(compact_fields) == 48));
+                    sizeof(typename compact_fields::lock_type) != 4 ||
+                    (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
+                     offsetof(compact_fields, value) == 24 && offsetof(compact_fields, tag) == 32 &&
+                     offsetof(compact_fields, lock) == 40 && offsetof(compact_fields, removed) == 44 &&
+                     sizeof(compact_fields) == 48),
+                "the layout of a node, on which the measured figures rest, has changed");
 
  public:
   using typename base::guard_type;

@@ -67,7 +67,7 @@
 namespace espalier {
 
 /// The default policies.
-using edge_ext_lf_traits = map_traits::with_placement<clustered>;
+using edge_ext_lf_traits = plain_traits::with_placement<clustered>;
 
 /// Whose node edge_ext_lf has in the published layout. The authors' is compact as it is: the study of ATC
 /// 2018 finds nothing wrong with it.
@@ -81,11 +81,12 @@ struct edge_ext_lf_by_ascylib {
   static constexpr std::size_t published_padding = 32;
 };
 
-template <class Key, class Value, class Traits = edge_ext_lf_traits, class Compare = std::less<Key>,
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
           class Design = edge_ext_lf_by_authors>
-class edge_ext_lf
-    : public external_map<edge_ext_lf<Key, Value, Traits, Compare, Design>, Key, Value, Traits, Compare> {
-  using base = external_map<edge_ext_lf, Key, Value, Traits, Compare>;
+class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare, Design>, Key, Value,
+                                        completed_traits<Traits, edge_ext_lf_traits>, Compare> {
+  using base = external_map<edge_ext_lf, Key, Value, completed_traits<Traits, edge_ext_lf_traits>, Compare>;
+  using traits = typename base::traits_type;
   friend base;
   using base::equal;
   using base::side;
@@ -117,10 +118,10 @@ class edge_ext_lf
   };
 
   static constexpr bool padded =
-      Traits::layout_type::shape == node_shape::published && Design::published_padding != 0;
+      traits::layout_type::shape == node_shape::published && Design::published_padding != 0;
   using fields = std::conditional_t<padded, padded_fields, compact_fields>;
 
-  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
     [[nodiscard]] bool is_leaf() const noexcept {
       // relaxed: null or not is fixed at construction.
@@ -128,10 +129,11 @@ class edge_ext_lf
     }
   };
 
-  static_assert(edge::is_always_lock_free);
+  static_assert(edge::is_always_lock_free, "this processor has no lock-free atomics of that size");
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(typename holder::word) != 8 ||
-                (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
-                 offsetof(compact_fields, value) == 24 && sizeof(compact_fields) == 32));
+                    (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
+                     offsetof(compact_fields, value) == 24 && sizeof(compact_fields) == 32),
+                "the layout of a node, on which the measured figures rest, has changed");
 
  public:
   using typename base::guard_type;

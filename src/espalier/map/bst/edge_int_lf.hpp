@@ -103,12 +103,14 @@
 namespace espalier {
 
 /// The default policies.
-using edge_int_lf_traits = map_traits::with_placement<clustered>;
+using edge_int_lf_traits = plain_traits::with_placement<clustered>;
 
-template <class Key, class Value, class Traits = edge_int_lf_traits, class Compare = std::less<Key>>
-class edge_int_lf
-    : public internal_map<edge_int_lf<Key, Value, Traits, Compare>, Key, Value, Traits, Compare, true> {
-  using base = internal_map<edge_int_lf, Key, Value, Traits, Compare, true>;
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
+class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>, Key, Value,
+                                        completed_traits<Traits, edge_int_lf_traits>, Compare, true> {
+  using base =
+      internal_map<edge_int_lf, Key, Value, completed_traits<Traits, edge_int_lf_traits>, Compare, true>;
+  using traits = typename base::traits_type;
   friend base;
   using base::store_;
   using typename base::holder;
@@ -173,19 +175,21 @@ class edge_int_lf
         : key(k), child{empty, empty}, ready(0), entry(e) {}
   };
 
-  static constexpr bool compact = Traits::layout_type::shape == node_shape::compact;
+  static constexpr bool compact = traits::layout_type::shape == node_shape::compact;
   using fields = std::conditional_t<compact, compact_fields, published_fields>;
 
-  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
   };
 
-  static_assert(edge::is_always_lock_free && std::atomic<entry_word>::is_always_lock_free);
+  static_assert(edge::is_always_lock_free && std::atomic<entry_word>::is_always_lock_free,
+                "this processor has no lock-free atomics of that size");
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 ||
-                (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
-                 offsetof(compact_fields, entry) == 24 && sizeof(compact_fields) == 32 &&
-                 offsetof(published_fields, child) == 8 && offsetof(published_fields, ready) == 24 &&
-                 offsetof(published_fields, entry) == 32 && sizeof(published_fields) == 40));
+                    (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
+                     offsetof(compact_fields, entry) == 24 && sizeof(compact_fields) == 32 &&
+                     offsetof(published_fields, child) == 8 && offsetof(published_fields, ready) == 24 &&
+                     offsetof(published_fields, entry) == 32 && sizeof(published_fields) == 40),
+                "the layout of a node, on which the measured figures rest, has changed");
 
  public:
   using typename base::guard_type;

@@ -101,11 +101,13 @@
 namespace espalier {
 
 /// The default policies.
-using ext_lf_traits = map_traits::with_placement<clustered>;
+using ext_lf_traits = plain_traits::with_placement<clustered>;
 
-template <class Key, class Value, class Traits = ext_lf_traits, class Compare = std::less<Key>>
-class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Value, Traits, Compare> {
-  using base = external_map<ext_lf, Key, Value, Traits, Compare>;
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
+class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Value,
+                                   completed_traits<Traits, ext_lf_traits>, Compare> {
+  using base = external_map<ext_lf, Key, Value, completed_traits<Traits, ext_lf_traits>, Compare>;
+  using traits = typename base::traits_type;
   friend base;
   using base::equal;
   using base::side;
@@ -155,10 +157,10 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
         : key(k), value{}, update(update_word()), child{left, right} {}
   };
 
-  static constexpr bool compact = Traits::layout_type::shape == node_shape::compact;
+  static constexpr bool compact = traits::layout_type::shape == node_shape::compact;
   using fields = std::conditional_t<compact, compact_fields, published_fields>;
 
-  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
     [[nodiscard]] bool is_leaf() const noexcept {
       // relaxed: null or not is fixed at construction.
@@ -184,12 +186,15 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     void set(const compact_record& r) noexcept { static_cast<compact_record&>(*this) = r; }
   };
 
-  static_assert(edge::is_always_lock_free && std::atomic<update_word>::is_always_lock_free);
+  static_assert(edge::is_always_lock_free && std::atomic<update_word>::is_always_lock_free,
+                "this processor has no lock-free atomics of that size");
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(typename holder::word) != 8 ||
-                (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
-                 offsetof(compact_fields, update) == 24 && offsetof(compact_fields, value) == 24 &&
-                 sizeof(compact_fields) == 32 && sizeof(published_fields) == 64));
-  static_assert(sizeof(compact_record) == 48 && sizeof(published_record) == 64);
+                    (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
+                     offsetof(compact_fields, update) == 24 && offsetof(compact_fields, value) == 24 &&
+                     sizeof(compact_fields) == 32 && sizeof(published_fields) == 64),
+                "the layout of a node, on which the measured figures rest, has changed");
+  static_assert(sizeof(compact_record) == 48 && sizeof(published_record) == 64,
+                "the layout of a node, on which the measured figures rest, has changed");
 
  public:
   using typename base::guard_type;

@@ -38,11 +38,13 @@
 
 namespace espalier {
 
-template <class Key, class Value, class Traits = map_traits::with_lock<mcs_lock>,
-          class Compare = std::less<Key>>
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
 class global_lock_bst
-    : public locked_tree<global_lock_bst<Key, Value, Traits, Compare>, Key, Value, Traits, Compare> {
-  using base = locked_tree<global_lock_bst, Key, Value, Traits, Compare>;
+    : public locked_tree<global_lock_bst<Key, Value, Traits, Compare>, Key, Value,
+                         completed_traits<Traits, plain_traits::with_lock<mcs_lock>>, Compare> {
+  using base = locked_tree<global_lock_bst, Key, Value,
+                           completed_traits<Traits, plain_traits::with_lock<mcs_lock>>, Compare>;
+  using traits = typename base::traits_type;
   friend base;
   using base::store_;
 
@@ -57,13 +59,14 @@ class global_lock_bst
     fields(const Key& k, const Value& v) noexcept : key(k), child{}, value(v) {}
   };
 
-  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
   };
 
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(Value) != 8 || alignof(Value) != 8 ||
-                (offsetof(fields, key) == 0 && offsetof(fields, child) == 8 &&
-                 offsetof(fields, value) == 24 && sizeof(fields) == 32));
+                    (offsetof(fields, key) == 0 && offsetof(fields, child) == 8 &&
+                     offsetof(fields, value) == 24 && sizeof(fields) == 32),
+                "the layout of a node, on which the measured figures rest, has changed");
 
  public:
   using typename base::guard_type;
@@ -207,7 +210,7 @@ class global_lock_bst
     }
   }
 
-  alignas(hw::false_sharing_bytes) typename Traits::lock_type lock_;
+  alignas(hw::false_sharing_bytes) typename traits::lock_type lock_;
   alignas(hw::false_sharing_bytes) node* root_ = nullptr;
 };
 

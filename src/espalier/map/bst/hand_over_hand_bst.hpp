@@ -60,12 +60,13 @@
 namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
-class hand_over_hand_bst
-    : public locked_tree<hand_over_hand_bst<Key, Value, Traits, Compare>, Key, Value, Traits, Compare> {
-  using base = locked_tree<hand_over_hand_bst, Key, Value, Traits, Compare>;
+class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Traits, Compare>, Key, Value,
+                                              completed_traits<Traits, plain_traits>, Compare> {
+  using base = locked_tree<hand_over_hand_bst, Key, Value, completed_traits<Traits, plain_traits>, Compare>;
+  using traits = typename base::traits_type;
   friend base;
   using base::store_;
-  using lock_type = typename Traits::lock_type;
+  using lock_type = typename traits::lock_type;
   static_assert(lockable<lock_type>, "a descent hands locks on: a lock with a queue node will not do");
 
   struct node;
@@ -80,14 +81,15 @@ class hand_over_hand_bst
     fields(const Key& k, const Value& v) noexcept : key(k), child{}, value(v), lock{} {}
   };
 
-  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
   };
 
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(Value) != 8 || alignof(Value) != 8 ||
-                sizeof(lock_type) != 4 ||
-                (offsetof(fields, key) == 0 && offsetof(fields, child) == 8 &&
-                 offsetof(fields, value) == 24 && offsetof(fields, lock) == 32 && sizeof(fields) == 40));
+                    sizeof(lock_type) != 4 ||
+                    (offsetof(fields, key) == 0 && offsetof(fields, child) == 8 &&
+                     offsetof(fields, value) == 24 && offsetof(fields, lock) == 32 && sizeof(fields) == 40),
+                "the layout of a node, on which the measured figures rest, has changed");
 
  public:
   using typename base::guard_type;

@@ -100,8 +100,10 @@
 namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
-class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Value, Traits, Compare, true> {
-  using base = internal_map<int_lf, Key, Value, Traits, Compare, true>;
+class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Value,
+                                   completed_traits<Traits, plain_traits>, Compare, true> {
+  using base = internal_map<int_lf, Key, Value, completed_traits<Traits, plain_traits>, Compare, true>;
+  using traits = typename base::traits_type;
   friend base;
   using base::store_;
   using typename base::holder;
@@ -110,20 +112,22 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   static_assert(std::is_trivially_copyable_v<Key> && std::atomic<Key>::is_always_lock_free,
                 "keys move between nodes: their atomics must be lock-free");
   static_assert(std::has_unique_object_representations_v<Key> || std::is_floating_point_v<Key>,
-                "keys are compared bit by bit where they move: no padding");
+                "keys are compared bit by bit where they move between nodes: a struct with padding can be a "
+                "key of any other map, not of this one");
 
   struct node;
   struct change;
   struct relocation;
 
-  static constexpr bool compact = Traits::layout_type::shape == node_shape::compact;
+  static constexpr bool compact = traits::layout_type::shape == node_shape::compact;
 
   using op_word = node_op_word<change, relocation>;
 
   /// Its stamp is a version of the node that has the edge.
   using child_word = stamped_edge<node, 0>;
   using edge = std::atomic<child_word>;
-  static_assert(edge::is_always_lock_free && std::atomic<op_word>::is_always_lock_free);
+  static_assert(edge::is_always_lock_free && std::atomic<op_word>::is_always_lock_free,
+                "this processor has no lock-free atomics of that size");
 
   // Search fields first: 24 of 40 bytes. The op word follows: a find reads it once, at its end.
   struct compact_fields {
@@ -147,7 +151,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   };
 
   using fields = std::conditional_t<compact, compact_fields, published_fields>;
-  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
   };
 
@@ -179,10 +183,11 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   };
 
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 ||
-                (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
-                 offsetof(compact_fields, op) == 24 && offsetof(compact_fields, cell) == 32 &&
-                 sizeof(compact_fields) == 40 && sizeof(published_fields) == 64 &&
-                 sizeof(change) == (compact ? 32 : 64) && sizeof(relocation) == 64));
+                    (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
+                     offsetof(compact_fields, op) == 24 && offsetof(compact_fields, cell) == 32 &&
+                     sizeof(compact_fields) == 40 && sizeof(published_fields) == 64 &&
+                     sizeof(change) == (compact ? 32 : 64) && sizeof(relocation) == 64),
+                "the layout of a node, on which the measured figures rest, has changed");
 
  public:
   using typename base::guard_type;

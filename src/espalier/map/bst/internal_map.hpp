@@ -25,7 +25,9 @@ namespace espalier {
 template <class Map, class Key, class Value, class Traits, class Compare, bool Cells = !word_value<Value>>
 class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
   using base = stored_map<Map, Key, Value, Compare, node_store<Traits>>;
-  static_assert(std::is_trivially_copyable_v<Key>);
+  static_assert(std::is_trivially_copyable_v<Key>,
+                "keys are copied while other threads use them: they must be trivially copyable, which "
+                "std::string is not; use a number, an index or a fixed array of characters");
 
  public:
   using traits_type = Traits;

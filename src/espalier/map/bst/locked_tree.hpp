@@ -25,7 +25,9 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
                                       node_store<typename Traits::template with_reclaimer<unprotected>>> {
   using base =
       stored_map<Map, Key, Value, Compare, node_store<typename Traits::template with_reclaimer<unprotected>>>;
-  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>);
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
+                "keys and values are copied while other threads use them: both must be trivially copyable, "
+                "which std::string is not; use a number, an index or a fixed array of characters");
 
  public:
   using traits_type = Traits;

@@ -107,15 +107,17 @@
 namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
-class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, Value, Traits, Compare> {
-  using base = internal_map<log_int, Key, Value, Traits, Compare>;
+class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, Value,
+                                    completed_traits<Traits, plain_traits>, Compare> {
+  using base = internal_map<log_int, Key, Value, completed_traits<Traits, plain_traits>, Compare>;
+  using traits = typename base::traits_type;
   friend base;
   using base::store_;
   using typename base::holder;
   using typename base::store;
 
-  static constexpr bool compact = Traits::layout_type::shape == node_shape::compact;
-  using lock_type = std::conditional_t<compact, typename Traits::lock_type, std_mutex>;
+  static constexpr bool compact = traits::layout_type::shape == node_shape::compact;
+  using lock_type = std::conditional_t<compact, typename traits::lock_type, std_mutex>;
   static_assert(lockable<lock_type>, "erases hand locks on: a lock with a queue node will not do");
 
   static constexpr std::uintptr_t mark = 1;
@@ -158,20 +160,22 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
 
   using fields = std::conditional_t<compact, compact_fields, published_fields>;
 
-  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
   };
 
-  static_assert(edge::is_always_lock_free && std::atomic<link>::is_always_lock_free);
+  static_assert(edge::is_always_lock_free && std::atomic<link>::is_always_lock_free,
+                "this processor has no lock-free atomics of that size");
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(typename holder::word) != 8 ||
-                (compact ? sizeof(lock_type) != 4 : sizeof(lock_type) != 40) ||
-                (compact ? offsetof(fields, key) == 0 && offsetof(fields, child) == 8 &&
-                               offsetof(fields, succ) == 24 && offsetof(fields, pred) == 32 &&
-                               offsetof(fields, value) == 40 && offsetof(fields, parent) == 48 &&
-                               offsetof(fields, tree_lock) == 56 && offsetof(fields, succ_lock) == 60 &&
-                               sizeof(node) == 64
-                         : offsetof(fields, child) == 0 && offsetof(fields, key) == 120 &&
-                               offsetof(fields, value) == 128 && sizeof(node) == 192));
+                    (compact ? sizeof(lock_type) != 4 : sizeof(lock_type) != 40) ||
+                    (compact ? offsetof(fields, key) == 0 && offsetof(fields, child) == 8 &&
+                                   offsetof(fields, succ) == 24 && offsetof(fields, pred) == 32 &&
+                                   offsetof(fields, value) == 40 && offsetof(fields, parent) == 48 &&
+                                   offsetof(fields, tree_lock) == 56 && offsetof(fields, succ_lock) == 60 &&
+                                   sizeof(node) == 64
+                             : offsetof(fields, child) == 0 && offsetof(fields, key) == 120 &&
+                                   offsetof(fields, value) == 128 && sizeof(node) == 192),
+                "the layout of a node, on which the measured figures rest, has changed");
 
  public:
   using typename base::guard_type;

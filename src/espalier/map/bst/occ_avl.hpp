@@ -115,20 +115,21 @@ namespace espalier {
 /// The default policies: nodes in two places, where what a descent reads of one takes half a line.
 template <class Key>
 using occ_avl_traits = std::conditional_t<sizeof(Key) <= sizeof(void*) && alignof(Key) <= alignof(void*),
-                                          map_traits::with_placement<split_clusters<32, 24>>, map_traits>;
+                                          plain_traits::with_placement<split_clusters<32, 24>>, plain_traits>;
 
-template <class Key, class Value, class Traits = occ_avl_traits<Key>, class Compare = std::less<Key>,
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
           class Design = occ_avl_by_synchrobench>
-class occ_avl
-    : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>, Key, Value, Traits, Compare> {
-  using base = internal_map<occ_avl, Key, Value, Traits, Compare>;
+class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>, Key, Value,
+                                    completed_traits<Traits, occ_avl_traits<Key>>, Compare> {
+  using base = internal_map<occ_avl, Key, Value, completed_traits<Traits, occ_avl_traits<Key>>, Compare>;
+  using traits = typename base::traits_type;
   friend base;
   using base::store_;
   using typename base::holder;
   using typename base::store;
   using value_word = typename holder::word;
 
-  using parts = occ_avl_node<Key, value_word, Traits, Design>;
+  using parts = occ_avl_node<Key, value_word, traits, Design>;
   using node = typename parts::node;
   using version = typename parts::version;
   using state = typename parts::state;

@@ -304,17 +304,21 @@ class occ_avl_node {
   }();
 
  private:
-  static_assert(edge::is_always_lock_free && std::atomic<version>::is_always_lock_free);
+  static_assert(edge::is_always_lock_free && std::atomic<version>::is_always_lock_free,
+                "this processor has no lock-free atomics of that size");
   static constexpr bool words = sizeof(Key) == 8 && alignof(Key) == 8 && sizeof(std::atomic<Word>) == 8 &&
                                 sizeof(lock_type) == (scattered ? 40 : 4);  // 48 on ARM64
   static_assert(!words || !split ||
-                (sizeof(front_fields) == 32 && sizeof(rest_fields) == 24 && sizeof(node) == 32));
+                    (sizeof(front_fields) == 32 && sizeof(rest_fields) == 24 && sizeof(node) == 32),
+                "the layout of a node, on which the measured figures rest, has changed");
   static_assert(!words || !compact ||
-                (offsetof(unsplit_fields, key) == 0 && offsetof(unsplit_fields, child) == 8 &&
-                 offsetof(unsplit_fields, ovl) == 24 && offsetof(unsplit_fields, value) == 32 &&
-                 offsetof(unsplit_fields, parent) == 40 && offsetof(unsplit_fields, lock) == 48 &&
-                 offsetof(unsplit_fields, life) == 52 && sizeof(unsplit_fields) == 56));
-  static_assert(!words || compact || sizeof(unsplit_fields) == (scattered ? 112 : 64));
+                    (offsetof(unsplit_fields, key) == 0 && offsetof(unsplit_fields, child) == 8 &&
+                     offsetof(unsplit_fields, ovl) == 24 && offsetof(unsplit_fields, value) == 32 &&
+                     offsetof(unsplit_fields, parent) == 40 && offsetof(unsplit_fields, lock) == 48 &&
+                     offsetof(unsplit_fields, life) == 52 && sizeof(unsplit_fields) == 56),
+                "the layout of a node, on which the measured figures rest, has changed");
+  static_assert(!words || compact || sizeof(unsplit_fields) == (scattered ? 112 : 64),
+                "the layout of a node, on which the measured figures rest, has changed");
 };
 
 }  // namespace espalier

@@ -18,7 +18,8 @@ namespace espalier {
 /// edge. Helpers that take out the same node all compute the same word.
 template <class Node, unsigned Flags>
 class stamped_edge {
-  static_assert(sizeof(std::uintptr_t) == 8);
+  static_assert(sizeof(std::uintptr_t) == 8,
+                "the layout of a node, on which the measured figures rest, has changed");
 
  public:
   /// Null, the first stamp.

@@ -64,13 +64,14 @@
 namespace espalier {
 
 /// The default policies.
-using ticket_traits = map_traits::with_placement<clustered>;
+using ticket_traits = plain_traits::with_placement<clustered>;
 
-template <class Key, class Value, class Traits = ticket_traits, class Compare = std::less<Key>,
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
           class VersionLock = version_lock_pair>
-class ticket
-    : public external_map<ticket<Key, Value, Traits, Compare, VersionLock>, Key, Value, Traits, Compare> {
-  using base = external_map<ticket, Key, Value, Traits, Compare>;
+class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLock>, Key, Value,
+                                   completed_traits<Traits, ticket_traits>, Compare> {
+  using base = external_map<ticket, Key, Value, completed_traits<Traits, ticket_traits>, Compare>;
+  using traits = typename base::traits_type;
   friend base;
   using base::equal;
   using base::side;
@@ -111,10 +112,10 @@ class ticket
         : key(k), value{}, child{left, right}, lock{} {}
   };
 
-  static constexpr bool compact = Traits::layout_type::shape == node_shape::compact;
+  static constexpr bool compact = traits::layout_type::shape == node_shape::compact;
   using fields = std::conditional_t<compact, compact_fields, published_fields>;
 
-  struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
     [[nodiscard]] bool is_leaf() const noexcept {
       // relaxed: null or not is fixed at construction.
@@ -122,11 +123,12 @@ class ticket
     }
   };
 
-  static_assert(edge::is_always_lock_free);
+  static_assert(edge::is_always_lock_free, "this processor has no lock-free atomics of that size");
   static_assert(sizeof(Key) != 8 || alignof(Key) != 8 || sizeof(typename holder::word) != 8 ||
-                (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
-                 offsetof(compact_fields, lock) == 24 && offsetof(compact_fields, value) == 24 &&
-                 sizeof(compact_fields) == 32 && sizeof(published_fields) == 64));
+                    (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
+                     offsetof(compact_fields, lock) == 24 && offsetof(compact_fields, value) == 24 &&
+                     sizeof(compact_fields) == 32 && sizeof(published_fields) == 64),
+                "the layout of a node, on which the measured figures rest, has changed");
 
  public:
   using typename base::guard_type;

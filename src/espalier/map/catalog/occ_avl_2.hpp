@@ -10,9 +10,9 @@ using occ_avl_2_map = espalier::occ_avl<key, value, Traits, std::less<key>, Desi
 
 using occ_avl_2 = entry_list<
     entry<occ_avl_2_map<occ_avl_traits<key>, occ_avl_by_ascylib>>,
-    entry<occ_avl_2_map<map_traits, occ_avl_by_ascylib>, "segregated">,
-    entry<occ_avl_2_map<map_traits::with_layout<published_layout>, occ_avl_by_ascylib>, "published">,
-    entry<occ_avl_2_map<map_traits, occ_avl_from_root>, "ret">,
-    entry<occ_avl_2_map<map_traits, occ_avl_unsafe>, "unsafe">>;
+    entry<occ_avl_2_map<plain_traits, occ_avl_by_ascylib>, "segregated">,
+    entry<occ_avl_2_map<plain_traits::with_layout<published_layout>, occ_avl_by_ascylib>, "published">,
+    entry<occ_avl_2_map<plain_traits, occ_avl_from_root>, "ret">,
+    entry<occ_avl_2_map<plain_traits, occ_avl_unsafe>, "unsafe">>;
 
 }  // namespace espalier::catalog
