@@ -6,7 +6,18 @@ include(CMakePackageConfigHelpers)
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/espalier")
 
 install(DIRECTORY src/espalier/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/espalier" FILES_MATCHING PATTERN "*.hpp")
-install(TARGETS espalier espalier_inspect espalier_workload EXPORT espalier_targets
+set(installed_libraries espalier_map espalier espalier_inspect espalier_workload)
+if(TARGET espalier_shared)
+  list(APPEND installed_libraries espalier_map_shared espalier_shared)
+endif()
+# For espalier::map_source.
+set(source_folder "${CMAKE_INSTALL_DATADIR}/espalier/source")
+install(FILES "${PROJECT_BINARY_DIR}/espalier_map.cpp" DESTINATION "${source_folder}")
+foreach(folder IN ITEMS hw reclaim memory)
+  install(DIRECTORY src/espalier/${folder}/ DESTINATION "${source_folder}/espalier/${folder}"
+    FILES_MATCHING PATTERN "*.cpp")
+endforeach()
+install(TARGETS ${installed_libraries} EXPORT espalier_targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(EXPORT espalier_targets NAMESPACE espalier:: DESTINATION "${package_folder}")
@@ -21,23 +32,22 @@ if(TARGET espalier_sim)
   install(FILES cmake/espalier_simulated.cmake DESTINATION "${package_folder}")
 endif()
 
+set(include_folder "${CMAKE_INSTALL_INCLUDEDIR}")
 configure_package_config_file(cmake/espalier_config.cmake.in
-  "${PROJECT_BINARY_DIR}/espalier-config.cmake" INSTALL_DESTINATION "${package_folder}")
+  "${PROJECT_BINARY_DIR}/espalier-config.cmake" INSTALL_DESTINATION "${package_folder}"
+  PATH_VARS source_folder include_folder)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/espalier-config-version.cmake"
   COMPATIBILITY SameMinorVersion)
 install(FILES
   "${PROJECT_BINARY_DIR}/espalier-config.cmake" "${PROJECT_BINARY_DIR}/espalier-config-version.cmake"
   DESTINATION "${package_folder}")
 
-# A static library cannot pass hwloc on by itself, and few callers of pkg-config say --static.
-set(ESPALIER_PC_REQUIRES "Requires")
-if(BUILD_SHARED_LIBS)
-  set(ESPALIER_PC_REQUIRES "Requires.private")
-endif()
 # Relative to the file itself: `cmake --install --prefix` may put it anywhere.
 file(RELATIVE_PATH ESPALIER_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
-configure_file(cmake/espalier.pc.in "${PROJECT_BINARY_DIR}/espalier.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/espalier.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+foreach(module IN ITEMS espalier espalier-map)
+  configure_file(cmake/${module}.pc.in "${PROJECT_BINARY_DIR}/${module}.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/${module}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endforeach()
 
 if(ESPALIER_BUILD_APPS)
   install(TARGETS espalier_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs a build into a prefix, then builds and runs a separate project against it in both ways and one
-# against its simulator, and tries the installed command.
+# Installs a build into a prefix, then builds and runs a separate project against it: static, shared, under each
+# sanitizer, with pkg-config, on emulated older processors; one against its simulator; and tries the installed command.
 set -euo pipefail
 
 build=${1:?usage: consumer_test.sh BUILD_FOLDER [C++ compiler]}
@@ -11,18 +11,87 @@ trap 'rm -rf "$work"' EXIT
 
 cmake --install "$build" --prefix "$work/prefix" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
 
-echo "with find_package"
-cmake -S "$here" -B "$work/cmake" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$compiler" \
-  -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
-cmake --build "$work/cmake"
-"$work/cmake/consumer"
+# built FOLDER COMPILER OPTION...: configures and builds the project, which must not warn.
+built() {
+  local folder=$work/$1 cxx=$2
+  shift 2
+  cmake -S "$here" -B "$folder" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$cxx" "$@" \
+    >"$work/configure.log" 2>&1 || { cat "$work/configure.log"; exit 1; }
+  cmake --build "$folder" >"$work/build.log" 2>&1 || { cat "$work/build.log"; exit 1; }
+}
+
+echo "with find_package, into programs and a shared library"
+built cmake "$compiler" -DCMAKE_BUILD_TYPE=Release
+for program in consumer host shared_consumer; do
+  [[ ! -x $work/cmake/$program ]] || "$work/cmake/$program"
+done
+readelf -d "$work/cmake/consumer" | grep -E 'NEEDED.*(hwloc|fmt)' && { echo "the maps need more than pthreads"; exit 1; }
+# sanitized SANITIZER COMPILER: the library is compiled with the program's flags.
+sanitized() {
+  echo "with $(basename "$2") -fsanitize=$1"
+  local flags="-O1 -fsanitize=$1 -fno-sanitize-recover=all" folder
+  folder=$(basename "$2")-${1%%,*}
+  built "$folder" "$2" -DLIBRARY=map_source -DCMAKE_CXX_FLAGS="$flags"
+  "$work/$folder/consumer"
+  "$work/$folder/host"
+  # Linked with a library that the sanitizer does not see, it would report what is not so.
+  cmake -S "$here" -B "$work/mixed" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$2" \
+    -DLIBRARY=map -DCMAKE_CXX_FLAGS="$flags" >"$work/configure.log" 2>&1
+  if cmake --build "$work/mixed" --target host >"$work/mixed.log" 2>&1; then echo "it links a library without it"; exit 1; fi
+  grep -q "espalier_needs_map_source_with_${1%%,*}_sanitizer" "$work/mixed.log" || { cat "$work/mixed.log"; exit 1; }
+  rm -r "$work/mixed"
+}
+clang=$(command -v clang++-19 || command -v clang++ || true)
+sanitized thread "$compiler"
+sanitized address,undefined "${clang:-$compiler}"
+if [[ ${ESPALIER_STRESS_SCALE:-1} -gt 1 && -n $clang ]]; then
+  sanitized thread "$clang"
+  sanitized address,undefined "$compiler"
+fi
+
+echo "with what is refused"
+# refused SENTENCE CODE: what must not compile, and what the compiler then says.
+refused() {
+  cat >"$work/refused.cpp" <<<"#include <string>
+#include <espalier/map/bst/edge_ext_lf.hpp>
+#include <espalier/map/bst/int_lf.hpp>
+#include <espalier/sync/mcs_lock.hpp>
+#include <espalier/map/bst/log_int.hpp>
+#include <espalier/map/locked_map.hpp>
+using namespace espalier;
+int main() { $2 }"
+  if "$compiler" -std=c++20 -fsyntax-only -I"$work/prefix/include" "$work/refused.cpp" 2>"$work/said"; then
+    echo "it compiles: $2"
+    exit 1
+  fi
+  grep -q "static assertion failed: .*$1" "$work/said" || { cat "$work/said"; echo "it does not say: $1"; exit 1; }
+}
+for map in edge_ext_lf int_lf locked_map; do refused 'which std::string is not' "$map<std::string, int> map;"; done
+refused 'values .*must be trivially copyable' 'edge_ext_lf<int, std::string> map;'
+refused 'a struct with padding' 'struct padded { char a; int b; auto operator<=>(const padded&) const = default; }; int_lf<padded, int> map;'
+refused 'a lock with a queue node' 'log_int<int, int, map_traits::with_lock<mcs_lock>> map; map.insert(1, 2);'
+refused 'a comparator with a state' 'struct from { int at = 0; bool operator()(int a, int b) const { return a - at < b; } };
+  edge_ext_lf<int, int, map_traits, from> map;'
 
 echo "with pkg-config"
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name espalier.pc)")
 export PKG_CONFIG_PATH
-# shellcheck disable=SC2046 # the flags are meant to be split
-"$compiler" -O2 "$here/consumer.cpp" $(pkg-config --cflags --libs espalier) -o "$work/with_pkg_config"
-"$work/with_pkg_config"
+libraries=$(pkg-config --variable=libdir espalier-map)
+for module in espalier espalier-map; do
+  # shellcheck disable=SC2046 # the flags are meant to be split
+  "$compiler" -O2 "$here/consumer.cpp" $(pkg-config --cflags --libs "$module") -o "$work/with_pkg_config"
+  LD_LIBRARY_PATH=$libraries "$work/with_pkg_config"
+done
+
+# What is installed runs on processors older than this one.
+if command -v qemu-x86_64 >/dev/null; then
+  for processor in Nehalem Haswell; do
+    echo "on a $processor"
+    qemu-x86_64 -cpu "$processor" "$work/cmake/host"
+    [[ ! -x $work/prefix/bin/espalier ]] || qemu-x86_64 -cpu "$processor" "$work/prefix/bin/espalier" bench \
+      --maps all --keys 200 --runs 1 --operations 200 --threads 2 --latency-every 0 >/dev/null
+  done
+fi
 
 configure_simulated() {
   cmake -S "$here/simulated" -B "$work/simulated" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" \

@@ -27,8 +27,9 @@ inline std::uint64_t tsc_now() noexcept {
 /// The same counter, read only after every earlier instruction has executed and before any later one starts.
 inline std::uint64_t tsc_end() noexcept {
 #if defined(__x86_64__)
-  unsigned processor_id;
-  const std::uint64_t ticks = __builtin_ia32_rdtscp(&processor_id);
+  // Not rdtscp, which not every x86-64 processor has.
+  __builtin_ia32_lfence();
+  const std::uint64_t ticks = __builtin_ia32_rdtsc();
   __builtin_ia32_lfence();
   return ticks;
 #elif defined(__aarch64__)

@@ -1,17 +1,11 @@
 #pragma once
 
+// Tells AddressSanitizer which bytes of an arena are free, so that it reports accesses to freed blocks. Compiles to
+// nothing without it.
+
 #include <cstddef>
 
-// Tells AddressSanitizer which bytes of an arena are free, so that it reports accesses to blocks that were
-// given back. Compiles to nothing without it.
-
-#if defined(__SANITIZE_ADDRESS__)
-#define ESPALIER_ADDRESS_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ESPALIER_ADDRESS_SANITIZER 1
-#endif
-#endif
+#include "espalier/hw/instrumentation.hpp"
 
 #if defined(ESPALIER_ADDRESS_SANITIZER)
 #include <sanitizer/asan_interface.h>

@@ -23,7 +23,7 @@ class split_clusters {
   static_assert(std::has_single_bit(Front) && Front >= hw::cache_line_bytes / 4 &&
                     Front < hw::cache_line_bytes,
                 "two or four fronts fill a line");
-  static_assert(Rest % alignof(void*) == 0);
+  static_assert(Rest % alignof(void*) == 0, "the rest of a block is a multiple of 8 bytes");
   static constexpr split_block shape{Front, Rest};
 
  public:

@@ -205,4 +205,10 @@ epoch_domain::counters epoch_domain::statistics() const noexcept {
   return sum;
 }
 
+#if defined(ESPALIER_ADDRESS_SANITIZER)
+const char espalier_needs_map_source_with_address_sanitizer = 0;
+#elif defined(ESPALIER_THREAD_SANITIZER)
+const char espalier_needs_map_source_with_thread_sanitizer = 0;
+#endif
+
 }  // namespace espalier

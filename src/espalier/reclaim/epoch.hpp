@@ -7,6 +7,7 @@
 
 #include "espalier/hw/asymmetric_fence.hpp"
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/instrumentation.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
 #include "espalier/sync/per_thread.hpp"
 #include "espalier/sync/ttas_lock.hpp"
@@ -181,5 +182,19 @@ class epoch_domain {
 };
 
 static_assert(reclaimer<epoch_domain>);
+
+// Where a sanitizer instruments a program, it has to see what the library's own files do as well: else it reports a block
+// that they recycled as freed, and every access that they ordered as a race. A program that is linked with a library
+// without that sanitizer does not link: the symbol that is missing says so. (The package has the files as
+// espalier::map_source, to be compiled with the program's own flags.)
+#if defined(ESPALIER_ADDRESS_SANITIZER)
+extern "C" const char espalier_needs_map_source_with_address_sanitizer;
+[[gnu::used]] inline const char* const compiled_with_sanitizer =
+    &espalier_needs_map_source_with_address_sanitizer;
+#elif defined(ESPALIER_THREAD_SANITIZER)
+extern "C" const char espalier_needs_map_source_with_thread_sanitizer;
+[[gnu::used]] inline const char* const compiled_with_sanitizer =
+    &espalier_needs_map_source_with_thread_sanitizer;
+#endif
 
 }  // namespace espalier
