@@ -16,18 +16,8 @@
 #include "espalier/hw/fork_recovery.hpp"
 #include "espalier/memory/any_placement.hpp"
 #include "espalier/memory/block_cache.hpp"
-#include "espalier/memory/clustered.hpp"
-#include "espalier/memory/extra_allocations.hpp"
-#include "espalier/memory/index_aware.hpp"
 #include "espalier/memory/live_blocks.hpp"
-#include "espalier/memory/numa_local.hpp"
-#include "espalier/memory/pmr.hpp"
-#include "espalier/memory/random_padding.hpp"
-#include "espalier/memory/recorded.hpp"
-#include "espalier/memory/segregated.hpp"
-#include "espalier/memory/shared_heap.hpp"
-#include "espalier/memory/shifted.hpp"
-#include "espalier/memory/split_clusters.hpp"
+#include "memory/shipped_placements.hpp"
 #include "support/forking.hpp"
 #include "support/on_threads.hpp"
 #include "support/sanitizers.hpp"
@@ -142,11 +132,7 @@ void fork_beside_threads(Placement& source, int children) {
 template <class Placement>
 class forked_placements : public testing::Test {};
 
-using shipped =
-    testing::Types<segregated, shared_heap, pmr_placement, clustered, shifted<shared_heap>,
-                   extra_allocations<segregated>, random_padding<segregated>, recorded<shared_heap>,
-                   recorded<clustered>, index_aware, numa_local, split_clusters<32, 24>>;
-TYPED_TEST_SUITE(forked_placements, shipped);
+TYPED_TEST_SUITE(forked_placements, test::shipped_placements);
 
 TYPED_TEST(forked_placements, serve_a_child_whose_threads_are_lost) {
   TypeParam source;

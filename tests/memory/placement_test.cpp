@@ -11,19 +11,9 @@
 #include <vector>
 
 #include "espalier/memory/any_placement.hpp"
-#include "espalier/memory/clustered.hpp"
-#include "espalier/memory/extra_allocations.hpp"
-#include "espalier/memory/index_aware.hpp"
-#include "espalier/memory/numa_local.hpp"
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/memory/pmr.hpp"
-#include "espalier/memory/random_padding.hpp"
-#include "espalier/memory/recorded.hpp"
-#include "espalier/memory/segregated.hpp"
-#include "espalier/memory/shared_heap.hpp"
-#include "espalier/memory/shifted.hpp"
-#include "espalier/memory/split_clusters.hpp"
 #include "memory/placement_audit.hpp"
+#include "memory/shipped_placements.hpp"
 
 // What every placement promises, found out by one audit; placements that break one promise each show that
 // the audit would notice.
@@ -38,12 +28,7 @@ using test::refusals;
 template <class Placement>
 class placements : public testing::Test {};
 
-using shipped =
-    testing::Types<segregated, shared_heap, pmr_placement, clustered, shifted<shared_heap>,
-                   extra_allocations<shared_heap>, extra_allocations<segregated>, random_padding<shared_heap>,
-                   random_padding<segregated>, recorded<shared_heap>, recorded<clustered>, index_aware,
-                   numa_local, split_clusters<32, 24>, split_clusters<16, 40>>;
-TYPED_TEST_SUITE(placements, shipped);
+TYPED_TEST_SUITE(placements, test::shipped_placements);
 
 TYPED_TEST(placements, keep_their_promises) {
   TypeParam source;

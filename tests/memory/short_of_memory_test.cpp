@@ -15,19 +15,9 @@
 
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/memory/any_placement.hpp"
-#include "espalier/memory/clustered.hpp"
-#include "espalier/memory/extra_allocations.hpp"
-#include "espalier/memory/index_aware.hpp"
-#include "espalier/memory/numa_local.hpp"
-#include "espalier/memory/pmr.hpp"
-#include "espalier/memory/random_padding.hpp"
-#include "espalier/memory/recorded.hpp"
-#include "espalier/memory/segregated.hpp"
-#include "espalier/memory/shared_heap.hpp"
-#include "espalier/memory/shifted.hpp"
 #include "espalier/memory/slab.hpp"
-#include "espalier/memory/split_clusters.hpp"
 #include "espalier/sync/striped_counter.hpp"
+#include "memory/shipped_placements.hpp"
 #include "support/counting_new.hpp"
 #include "support/sanitizers.hpp"
 
@@ -111,11 +101,7 @@ void threads_free_what_others_allocated(Placement& source) {
 template <class Placement>
 class short_of_memory : public testing::Test {};
 
-using shipped =
-    testing::Types<segregated, shared_heap, pmr_placement, clustered, shifted<shared_heap>,
-                   extra_allocations<segregated>, random_padding<segregated>, recorded<shared_heap>,
-                   recorded<clustered>, index_aware, numa_local, split_clusters<32, 24>>;
-TYPED_TEST_SUITE(short_of_memory, shipped);
+TYPED_TEST_SUITE(short_of_memory, test::shipped_placements);
 
 TYPED_TEST(short_of_memory, threads_free_what_others_allocated) {
   TypeParam source;
