@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -85,6 +86,90 @@ std::vector<GElf_Addr> function_begins(Dwfl_Module* module) {
   return begins;
 }
 
+/// The functions of a file by address. libdwfl looks through all symbols for each address, of which a compiler's
+/// library has hundreds of thousands.
+class symbol_index {
+ public:
+  explicit symbol_index(Dwfl_Module* module) {
+    const int count = dwfl_module_getsymtab(module);
+    for (int i = 1; i < count; ++i) {
+      GElf_Sym symbol;
+      GElf_Addr begin = 0;
+      GElf_Word section = 0;
+      const char* const name =
+          dwfl_module_getsym_info(module, i, &symbol, &begin, &section, nullptr, nullptr);
+      const int type = GELF_ST_TYPE(symbol.st_info);
+      if (name == nullptr || *name == '\0' || section == SHN_UNDEF || symbol.st_size == 0 ||
+          (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE))
+        continue;
+      const int binding = GELF_ST_BIND(symbol.st_info);
+      entries_.push_back({begin, begin + symbol.st_size, name,
+                          binding == STB_GLOBAL ? 2
+                          : binding == STB_WEAK ? 1
+                                                : 0});
+    }
+    std::ranges::stable_sort(entries_, [](const entry& a, const entry& b) {
+      return std::tie(a.begin, a.rank) < std::tie(b.begin, b.rank);
+    });
+    GElf_Addr reach = 0;
+    for (const entry& e : entries_) reaches_.push_back(reach = std::max(reach, e.end));
+  }
+
+  /// The symbol that begins last before the address and reaches beyond it; null where there is none.
+  [[nodiscard]] const char* name_at(GElf_Addr address) const {
+    const auto behind = std::ranges::upper_bound(entries_, address, {}, &entry::begin);
+    for (auto i = static_cast<std::size_t>(behind - entries_.begin()); i-- != 0 && reaches_[i] > address;) {
+      if (entries_[i].end > address) return entries_[i].name;
+    }
+    return nullptr;
+  }
+
+ private:
+  struct entry {
+    GElf_Addr begin;
+    GElf_Addr end;
+    const char* name;
+    int rank;
+  };
+  std::vector<entry> entries_;
+  std::vector<GElf_Addr> reaches_;  // up to each entry
+};
+
+/// The compilation units of a file by address, for files without a table of them: clang++ writes none.
+class unit_index {
+ public:
+  struct found_unit {
+    Dwarf_Die* unit = nullptr;
+    Dwarf_Addr bias = 0;
+  };
+
+  explicit unit_index(Dwfl_Module* module) {
+    found_unit one;
+    while ((one.unit = dwfl_module_nextcu(module, one.unit, &one.bias)) != nullptr) {
+      Dwarf_Addr base = 0;
+      Dwarf_Addr begin = 0;
+      Dwarf_Addr end = 0;
+      for (std::ptrdiff_t at = 0; (at = dwarf_ranges(one.unit, at, &base, &begin, &end)) > 0;)
+        ranges_.push_back({begin + one.bias, end + one.bias, one});
+    }
+    std::ranges::stable_sort(ranges_, {}, &range::begin);
+  }
+
+  [[nodiscard]] found_unit at(Dwarf_Addr address) const {
+    const auto behind = std::ranges::upper_bound(ranges_, address, {}, &range::begin);
+    if (behind == ranges_.begin() || behind[-1].end <= address) return {};
+    return behind[-1].in;
+  }
+
+ private:
+  struct range {
+    Dwarf_Addr begin;
+    Dwarf_Addr end;
+    found_unit in;
+  };
+  std::vector<range> ranges_;
+};
+
 }  // namespace
 
 class code_names::files {
@@ -121,8 +206,10 @@ class code_names::files {
     std::unique_ptr<Dwfl, end_session> session;
     Dwfl_Module* module = nullptr;
     Dwarf_Addr bias = 0;
-    bool begins_read = false;
-    std::vector<GElf_Addr> begins;
+    // Each is read when it is first needed.
+    std::optional<unit_index> units{};
+    std::optional<symbol_index> symbols{};
+    std::optional<std::vector<GElf_Addr>> begins{};
   };
 
   file& opened(std::uint32_t index) {
@@ -150,17 +237,16 @@ class code_names::files {
     return one;
   }
 
-  /// The compilation unit of an address. clang++ writes no table of them.
-  static Dwarf_Die* unit_of(const file& in, Dwarf_Addr call, Dwarf_Addr& bias) {
-    Dwarf_Die* unit = dwfl_module_addrdie(in.module, call, &bias);
-    if (unit != nullptr) return unit;
-    while ((unit = dwfl_module_nextcu(in.module, unit, &bias)) != nullptr) {
-      if (dwarf_haspc(unit, call - bias) == 1) return unit;
-    }
-    return nullptr;
+  /// The compilation unit of an address.
+  static Dwarf_Die* unit_of(file& in, Dwarf_Addr call, Dwarf_Addr& bias) {
+    if (Dwarf_Die* const unit = dwfl_module_addrdie(in.module, call, &bias)) return unit;
+    if (!in.units) in.units.emplace(in.module);
+    const unit_index::found_unit found = in.units->at(call);
+    bias = found.bias;
+    return found.unit;
   }
 
-  static bool name_by_debug_info(const file& in, Dwarf_Addr call, std::vector<code_place>& places) {
+  static bool name_by_debug_info(file& in, Dwarf_Addr call, std::vector<code_place>& places) {
     Dwarf_Addr bias = 0;
     Dwarf_Die* const unit = unit_of(in, call, bias);
     if (unit == nullptr) return false;
@@ -195,22 +281,19 @@ class code_names::files {
     return true;
   }
 
-  static bool name_by_symbol(const file& in, Dwarf_Addr call, code_place& place) {
-    GElf_Off offset = 0;
-    GElf_Sym symbol;
-    const char* const name =
-        dwfl_module_addrinfo(in.module, call, &offset, &symbol, nullptr, nullptr, nullptr);
-    // Beyond its end a symbol says nothing of what lies there.
-    if (name == nullptr || offset >= symbol.st_size) return false;
+  static bool name_by_symbol(file& in, Dwarf_Addr call, code_place& place) {
+    if (!in.symbols) in.symbols.emplace(in.module);
+    const char* const name = in.symbols->name_at(call);
+    if (name == nullptr) return false;
     place.function = demangled(name);
     place.source = name_source::symbol_table;
     return true;
   }
 
   void name_by_unwind_table(file& in, Dwarf_Addr call, code_place& place) {
-    if (!std::exchange(in.begins_read, true)) in.begins = function_begins(in.module);
-    const auto behind = std::ranges::upper_bound(in.begins, call - in.bias);
-    if (behind == in.begins.begin()) return;
+    if (!in.begins) in.begins = function_begins(in.module);
+    const auto behind = std::ranges::upper_bound(*in.begins, call - in.bias);
+    if (behind == in.begins->begin()) return;
     place.function = fmt::format("{}+{:#x}", place.module, behind[-1]);
     place.source = name_source::unwind_table;
   }
