@@ -50,7 +50,7 @@ std::vector<run_context::cache> caches_of(const hw::topology& machine) {
 
 }  // namespace
 
-run_context gather_context(std::uint64_t seed, std::string pinning) {
+run_context gather_context(std::uint64_t seed, std::string pinning, bool incomplete) {
   const hw::topology& machine = hw::topology::system();
   run_context c;
   c.date = fmt::format("{:%Y-%m-%dT%H:%M:%S+00:00}", fmt::gmtime(std::chrono::system_clock::now()));
@@ -75,6 +75,7 @@ run_context gather_context(std::uint64_t seed, std::string pinning) {
   c.malloc = malloc_name();
   c.seed = seed;
   c.pinning = std::move(pinning);
+  c.incomplete = incomplete;
   return c;
 }
 

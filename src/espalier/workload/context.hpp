@@ -40,9 +40,11 @@ struct run_context {
   std::string malloc;
   std::uint64_t seed;
   std::string pinning;
+  /// The measurement was interrupted: the results are those that were there.
+  bool incomplete = false;
 };
 
 /// Looks at the machine now.
-[[nodiscard]] run_context gather_context(std::uint64_t seed, std::string pinning);
+[[nodiscard]] run_context gather_context(std::uint64_t seed, std::string pinning, bool incomplete);
 
 }  // namespace espalier::workload

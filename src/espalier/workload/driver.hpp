@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -161,11 +162,21 @@ class driver final : public subject {
           mine.counters = counters.read();
         },
         [&] {
-          if (timed) std::this_thread::sleep_for(request.time);
+          if (timed) wait_for_end(request);
           stop.store(true, std::memory_order_relaxed);
         });
     for (const auto& r : results) add(outcome, r.value);
     return outcome;
+  }
+
+  /// The time of a run, or until it is interrupted.
+  static void wait_for_end(const run_request& request) {
+    constexpr std::chrono::nanoseconds slice = std::chrono::milliseconds(100);
+    const auto end = std::chrono::steady_clock::now() + request.time;
+    for (auto now = end - request.time; now < end; now = std::chrono::steady_clock::now()) {
+      if (is_set(request.interrupted)) return;
+      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(slice, end - now));
+    }
   }
 
   template <bool Latency, bool Record, class Source>

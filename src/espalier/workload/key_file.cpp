@@ -7,12 +7,16 @@
 #include <cerrno>
 #include <charconv>
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <unordered_set>
 #include <utility>
+
+#include "espalier/hw/process.hpp"
+#include "espalier/workload/quoted.hpp"
 
 namespace espalier::workload {
 
@@ -26,14 +30,41 @@ constexpr std::string_view blanks = " \t\r";
                           fmt::format("cannot read key file '{}'", file.string()));
 }
 
+/// Keys are held twice, in a list and in a set, beside what was read.
+constexpr std::uint64_t bytes_per_key = 64;
+
+/// Stops where that many keys would not fit: a device or a pipe may never end.
+void check_room(const std::filesystem::path& file, std::size_t bytes_read, std::size_t least_keys,
+                const std::optional<std::uint64_t>& available) {
+  const std::uint64_t needed = bytes_read + least_keys * bytes_per_key;
+  if (!available || needed <= *available) return;
+  throw std::invalid_argument(fmt::format(
+      "key file '{}' has {:.1f} GiB at least; its keys would take {:.1f} GiB and {:.1f} GiB are free",
+      file.string(), static_cast<double>(bytes_read) / 0x1p30, static_cast<double>(needed) / 0x1p30,
+      static_cast<double>(*available) / 0x1p30));
+}
+
 std::string read_all(const std::filesystem::path& file) {
   if (std::filesystem::is_directory(file)) fail(EISDIR, file);  // a stream would open it and read none
+  if (std::filesystem::is_character_file(file))
+    throw std::invalid_argument(
+        fmt::format("key file '{}' is a device, which may have no end; write as many keys as are wanted to a "
+                    "file, or pass "
+                    "them through a pipe",
+                    file.string()));
   errno = 0;
   std::ifstream in(file, std::ios::binary);
   if (!in) fail(errno, file);
+  const std::optional<std::uint64_t> available = hw::available_memory_bytes();
+  // Before it is read, where its size is known.
+  std::error_code unknown;
+  constexpr std::size_t most_bytes_per_key = 21;  // 20 digits and the end of the line
+  if (const auto bytes = std::filesystem::file_size(file, unknown); !unknown)
+    check_room(file, bytes, bytes / most_bytes_per_key, available);
   std::string content;
   std::vector<char> block(std::size_t{1} << 20);
   while (in) {
+    check_room(file, content.size(), content.size() / most_bytes_per_key, available);
     in.read(block.data(), static_cast<std::streamsize>(block.size()));
     content.append(block.data(), static_cast<std::size_t>(in.gcount()));
   }
@@ -97,9 +128,8 @@ void parse_text(const std::filesystem::path& file, std::string_view content, dis
     std::uint64_t key = 0;
     const auto [stop, error] = std::from_chars(line.data(), line.data() + line.size(), key);
     if (error != std::errc{} || stop != line.data() + line.size()) {
-      throw std::invalid_argument(
-          fmt::format("{}:{}: found '{}'; expected one unsigned 64-bit decimal number", file.string(), number,
-                      line.substr(0, 40)));
+      throw std::invalid_argument(fmt::format("{}:{}: found {}; expected one unsigned 64-bit decimal number",
+                                              file.string(), number, quoted(line)));
     }
     keys.add(key);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -55,6 +56,11 @@ struct plan_request {
 /// is the keys loaded. Throws std::invalid_argument.
 [[nodiscard]] std::shared_ptr<const workload_plan> make_plan(const plan_request& request);
 
+/// Whether what ends a measurement early is requested; null stands for never.
+[[nodiscard]] inline bool is_set(const std::atomic<bool>* flag) noexcept {
+  return flag != nullptr && flag->load(std::memory_order_relaxed);
+}
+
 /// One run of a plan on one map.
 struct run_request {
   const workload_plan& plan;
@@ -70,6 +76,8 @@ struct run_request {
   unsigned latency_every = 0;
   /// Where to record the operations, or null.
   trace_recorder* recorder = nullptr;
+  /// Ends a run of a given time early once it is true; null for never.
+  const std::atomic<bool>* interrupted = nullptr;
 };
 
 /// What a run measured, summed over its threads.

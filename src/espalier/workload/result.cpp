@@ -51,6 +51,7 @@ ordered_json context_json(const run_context& c) {
   j["malloc"] = c.malloc;
   j["seed"] = c.seed;
   j["pinning"] = c.pinning;
+  if (c.incomplete) j["incomplete"] = true;
   if (const auto switches = hw::context_switches())
     j["context_switches"] = {{"voluntary", switches->voluntary}, {"involuntary", switches->involuntary}};
   else

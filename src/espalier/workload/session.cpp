@@ -76,7 +76,9 @@ class plan_session {
     if (subjects_.empty()) return all;
     for (const unsigned threads : request_.threads) {
       std::vector<measurement> group = measure(threads);
-      if (threads == request_.threads.back()) settle(group);
+      std::erase_if(group, [](const measurement& m) { return m.runs.empty(); });
+      if (group.empty()) break;
+      if (threads == request_.threads.back() && !request_.is_interrupted()) settle(group);
       observer_.finished(group);
       std::move(group.begin(), group.end(), std::back_inserter(all));
     }
@@ -89,6 +91,7 @@ class plan_session {
   void build() {
     const unsigned most = *std::max_element(request_.threads.begin(), request_.threads.end());
     for (const registration& r : request_.maps) {
+      if (request_.is_interrupted()) return;
       step(fmt::format("{}: fill {}", plan_->name, r.facts.name));
       if (const std::string why = r.facts.cannot_run(*plan_); !why.empty()) {
         observer_.skipped(r.facts, *plan_, why);
@@ -107,7 +110,8 @@ class plan_session {
             .operations = request_.operations,
             .seed = request_.seed + salt,
             .latency_every = 0,
-            .recorder = nullptr};
+            .recorder = nullptr,
+            .interrupted = request_.interrupted};
   }
 
   std::vector<measurement> measure(unsigned threads) {
@@ -123,15 +127,20 @@ class plan_session {
     if (plan_->trace.empty()) warm_up(threads);
     for (unsigned r = 0; r < request_.runs; ++r) {
       for (std::size_t i = 0; i < subjects_.size(); ++i) {
+        if (request_.is_interrupted()) return group;
         step(fmt::format("{}: run {} of {}, {}, {} threads", plan_->name, r + 1, request_.runs,
                          group[i].facts.name, threads));
         run_request run = base(threads, r + 1);
         if (r == 0 && i == 0) run.recorder = request_.recorder;
-        group[i].runs.push_back(subjects_[i]->run(run));
+        run_outcome outcome = subjects_[i]->run(run);
+        // A run of a given time was cut off.
+        if (request_.is_interrupted() && !run.operations && plan_->trace.empty()) return group;
+        group[i].runs.push_back(std::move(outcome));
       }
     }
     if (request_.latency_every != 0 && plan_->trace.empty()) {
       for (std::size_t i = 0; i < subjects_.size(); ++i) {
+        if (request_.is_interrupted()) return group;
         step(fmt::format("{}: latency, {}, {} threads", plan_->name, group[i].facts.name, threads));
         run_request run = base(threads, request_.runs + 1);
         run.latency_every = request_.latency_every;
@@ -197,6 +206,15 @@ std::vector<double> measurement::cpu_ns_per_operation() const {
 
 double measurement::median_throughput() const { return median(throughput()).value_or(0); }
 
+void check_room(std::uint64_t keys, double bytes_per_key) {
+  const auto available = hw::available_memory_bytes();
+  const double needed = static_cast<double>(keys) * bytes_per_key;
+  if (!available || needed <= static_cast<double>(*available)) return;
+  throw std::invalid_argument(
+      fmt::format("{} keys may take {:.1f} GiB and {:.1f} GiB are free; name fewer --keys", keys,
+                  needed / 0x1p30, static_cast<double>(*available) / 0x1p30));
+}
+
 void check_session(const session_request& request) {
   check_parts(request);
   check_memory(request);
@@ -208,6 +226,7 @@ std::vector<measurement> run_session(const session_request& request, session_obs
   std::size_t done = 0;
   const std::size_t total = steps_of(request);
   for (const auto& plan : request.plans) {
+    if (request.is_interrupted()) break;
     std::vector<measurement> group = plan_session(request, plan, observer, done, total).run();
     std::move(group.begin(), group.end(), std::back_inserter(all));
   }

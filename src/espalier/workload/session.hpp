@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,10 @@ struct session_request {
   bool check_leaks = true;
   /// Records the first run of the first map; the caller keeps it.
   trace_recorder* recorder = nullptr;
+  /// Once it is true the session ends, with the runs that are complete; null for never.
+  const std::atomic<bool>* interrupted = nullptr;
+
+  [[nodiscard]] bool is_interrupted() const noexcept { return is_set(interrupted); }
 };
 
 /// One map under one plan with one number of threads.
@@ -64,11 +69,15 @@ class session_observer {
   virtual void finished(const std::vector<measurement>& group) = 0;
 };
 
+/// Throws std::invalid_argument where so many keys will not fit in memory.
+void check_room(std::uint64_t keys, double bytes_per_key);
+
 /// All maps of a plan exist at once. Throws std::invalid_argument where memory will not suffice for that, or for
 /// a request without maps, plans, threads or runs.
 void check_session(const session_request& request);
 
-/// Throws as check_session() does, before anything is built.
+/// Throws as check_session() does, before anything is built. Of an interrupted session each measurement has the runs that
+/// were complete, one at least.
 [[nodiscard]] std::vector<measurement> run_session(const session_request& request,
                                                    session_observer& observer);
 

@@ -1,7 +1,6 @@
 #include "espalier/workload/trace.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,8 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+
+#include "espalier/workload/quoted.hpp"
 
 namespace espalier::workload {
 
@@ -64,15 +65,15 @@ class line_parser {
     if (word.empty()) return std::nullopt;
     const auto* const found =
         std::find_if(forms.begin(), forms.end(), [&](auto& f) { return f.word == word; });
-    if (found == forms.end()) refuse(fmt::format("unknown operation '{}'", word), all_forms);
+    if (found == forms.end()) refuse(fmt::format("unknown operation {}", quoted(word)), all_forms);
 
     std::array<std::uint64_t, 2> numbers{};
     std::size_t count = 0;
     for (auto next = take_word(rest); !next.empty(); next = take_word(rest), ++count) {
       if (count == found->numbers)
-        refuse(fmt::format("'{}' after the end of the operation", next), found->usage);
+        refuse(fmt::format("{} after the end of the operation", quoted(next)), found->usage);
       const auto number = parse_number(next);
-      if (!number) refuse(fmt::format("'{}'", next), "an unsigned 64-bit number, decimal or 0x hexadecimal");
+      if (!number) refuse(quoted(next), "an unsigned 64-bit number, decimal or 0x hexadecimal");
       numbers[count] = *number;
     }
     if (count < found->numbers) {
@@ -93,35 +94,6 @@ class line_parser {
 [[noreturn]] void fail(int error, std::string_view verb, const std::filesystem::path& file) {
   throw std::system_error(error != 0 ? error : EIO, std::generic_category(),
                           fmt::format("cannot {} trace '{}'", verb, file.string()));
-}
-
-std::filesystem::path temporary_beside(const std::filesystem::path& file) {
-  static std::atomic<unsigned> writers = 0;  // relaxed suffices: the numbers need only differ
-  auto name = file;
-  name += fmt::format(".{}.{}.tmp", ::getpid(), writers.fetch_add(1, std::memory_order_relaxed));
-  return name;
-}
-
-void write_records(const std::filesystem::path& file, std::span<const trace_record> records) {
-  errno = 0;
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  if (!out) fail(errno, "create", file);
-  std::string text;
-  const auto flush = [&] {
-    out.write(text.data(), static_cast<std::streamsize>(text.size()));
-    text.clear();
-  };
-  for (const auto& record : records) {
-    const auto& [operation, word, usage, numbers] = forms.at(static_cast<std::size_t>(record.operation));
-    text += fmt::format("{} {}", word, record.key);
-    if (numbers == 2) text += fmt::format(" {}", record.argument);
-    text += '\n';
-    if (text.size() >= 1 << 16) flush();
-  }
-  flush();
-  errno = 0;
-  out.close();
-  if (!out) fail(errno, "write", file);
 }
 
 }  // namespace
@@ -145,16 +117,19 @@ std::vector<trace_record> read_trace(const std::filesystem::path& file) {
   return read_trace(in, file.string());
 }
 
-void write_trace(const std::filesystem::path& file, std::span<const trace_record> records) {
-  const auto temporary = temporary_beside(file);
-  try {
-    write_records(temporary, records);
-    std::filesystem::rename(temporary, file);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw;
+void write_trace(hw::output_file& file, std::span<const trace_record> records) {
+  constexpr std::size_t piece = std::size_t{1} << 16U;
+  std::string text;
+  for (const auto& record : records) {
+    const auto& [operation, word, usage, numbers] = forms.at(static_cast<std::size_t>(record.operation));
+    text += fmt::format("{} {}", word, record.key);
+    if (numbers == 2) text += fmt::format(" {}", record.argument);
+    text += '\n';
+    if (text.size() < piece) continue;
+    file.write(text);
+    text.clear();
   }
+  file.commit(text);
 }
 
 void trace_recorder::lane::record(const trace_record& record) {

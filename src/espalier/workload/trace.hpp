@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/output_file.hpp"
 
 namespace espalier::workload {
 
@@ -31,9 +32,8 @@ struct trace_record {
 std::vector<trace_record> read_trace(std::istream& in, std::string_view name);
 std::vector<trace_record> read_trace(const std::filesystem::path& file);
 
-/// Replaces `file` in one step: whoever opens it sees the old content or all of the new. Throws
-/// std::system_error, and then leaves the old content. read_trace(file) gives `records` back.
-void write_trace(const std::filesystem::path& file, std::span<const trace_record> records);
+/// Writes the records and commits the file. Throws as that does. read_trace() gives them back.
+void write_trace(hw::output_file& file, std::span<const trace_record> records);
 
 /// Collects the operations of several threads in the order in which they were recorded.
 class trace_recorder {
@@ -67,7 +67,7 @@ class trace_recorder {
 
   /// All records in sequence. Call these two only when no thread records any more.
   [[nodiscard]] std::vector<trace_record> records() const;
-  void write(const std::filesystem::path& file) const { write_trace(file, records()); }
+  void write(hw::output_file& file) const { write_trace(file, records()); }
 
  private:
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> next_ = 0;
