@@ -93,7 +93,8 @@ std::optional<int> run_child(const std::vector<std::string>& command, child_outp
   if (output == child_output::dropped) descriptors.open(STDOUT_FILENO, "/dev/null", O_WRONLY);
   std::fflush(stdout);  // what was said before comes before what the child says
   const signals_for_child signals;
-  const auto child = spawn(command, {&descriptors, environment, signals.for_child()});
+  const auto child = spawn(
+      command, {.descriptors = &descriptors, .environment = environment, .attributes = signals.for_child()});
   if (!child) return std::nullopt;
   const int status = signals.status_of(*child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

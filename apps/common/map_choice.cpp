@@ -118,8 +118,8 @@ std::vector<std::size_t> positions_of(const facts_list& among, const std::vector
       wanted.insert(among[position]->name);
     }
     if (!known) {
-      throw usage_error(fmt::format("there is no map '{}'; the maps are {}; or all, every, or all-bst", name,
-                                    fmt::join(catalog, ", ")));
+      throw usage_error(fmt::format("there is no map '{}'{}; the maps are {}; or all, every, or all-bst",
+                                    name, did_you_mean(name, catalog), fmt::join(catalog, ", ")));
     }
   }
   if (!placements.empty()) wanted = placed(among, wanted, placements);

@@ -1,19 +1,50 @@
 #include "apps/common/shared_options.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <system_error>
 
+#include "apps/common/interruption.hpp"
 #include "apps/common/usage_error.hpp"
 #include "espalier/workload/key_file.hpp"
 
 namespace espalier::app {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+bool is_standard_output(const std::string& path) {
+  return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
+}
+
+/// CLI11 lets a negative number wrap.
+const CLI::Validator not_negative{
+    [](const std::string& typed) { return typed.starts_with('-') ? typed + " is negative" : std::string(); },
+    ""};
+
+/// Standard output becomes what standard error is.
+hw::output_file take_standard_output() {
+  static bool taken = false;
+  if (taken) throw usage_error("only one of the results can go to standard output");
+  taken = true;
+  std::fflush(stdout);
+  const int results = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+  if (results < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+    throw usage_error(fmt::format("standard output cannot be written: {}", std::strerror(errno)));
+  return {results, "standard output"};
+}
+
+}  // namespace
 
 void result_options::complete() {
   if (!out.empty()) {
@@ -24,6 +55,8 @@ void result_options::complete() {
   }
   if (!report.empty() && json.empty())
     throw usage_error("--report needs the results as well: add --json FILE, or use --out FOLDER");
+  if (!report.empty() && is_standard_output(json))
+    throw usage_error("--report reads the results from a file: name one in --json, or use --out FOLDER");
 }
 
 void declare_maps(CLI::App& verb, map_options& o) {
@@ -52,6 +85,7 @@ void declare_load(CLI::App& verb, load_options& o) {
       ->type_name("NAME[:PARAMETERS]")
       ->group(load_group);
   verb.add_option("--keys", o.keys, "Keys present at the start; operations name twice as many")
+      ->check(not_negative)
       ->capture_default_str()
       ->type_name("N")
       ->group(load_group);
@@ -68,6 +102,7 @@ void declare_load(CLI::App& verb, load_options& o) {
 
 void declare_seed(CLI::App& verb, load_options& o) {
   verb.add_option("--seed", o.seed, "Of all random numbers")
+      ->check(not_negative)
       ->capture_default_str()
       ->type_name("N")
       ->group(measurement_group);
@@ -116,7 +151,32 @@ std::vector<std::shared_ptr<const workload::workload_plan>> plans_of_mixes(
 
 std::optional<hw::output_file> open_output(const std::string& path) {
   if (path.empty()) return std::nullopt;
+  outlive_closed_pipes();
+  if (is_standard_output(path)) return take_standard_output();
   return std::optional<hw::output_file>(std::in_place, fs::path(path));
+}
+
+void make_folder(const fs::path& folder) {
+  if (folder.empty()) return;
+  std::error_code failed;
+  fs::create_directory(folder, failed);
+  std::error_code none;
+  if (fs::is_directory(folder, none)) return;
+  const std::error_code why = failed ? failed : std::make_error_code(std::errc::not_a_directory);
+  throw usage_error(fmt::format("cannot write to the folder {}: {}; name one in a folder that exists",
+                                folder.string(), why.message()));
+}
+
+result_files open_results(const result_options& o) {
+  make_folder(o.out);
+  if (!o.report.empty()) const hw::output_file probe{fs::path(o.report)};
+  return {open_output(o.json), open_output(o.csv)};
+}
+
+void tell_written(std::initializer_list<std::string> files) {
+  for (const std::string& file : files) {
+    if (!file.empty() && !is_standard_output(file)) std::printf("wrote %s\n", file.c_str());
+  }
 }
 
 bool is_given(const CLI::App& verb, const char* option) { return verb.count(option) != 0; }

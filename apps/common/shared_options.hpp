@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,8 +65,25 @@ void declare_results(CLI::App& verb, result_options& options);
 [[nodiscard]] std::vector<std::shared_ptr<const workload::workload_plan>> plans_of_mixes(
     workload::plan_request request, const std::vector<std::string>& mixes);
 
-/// Nothing for an empty path. Throws std::invalid_argument where the file cannot be written.
+/// A file for results, or nothing for an empty path. "-" and /dev/stdout are standard output: what would be printed there
+/// goes to standard error from now on. A closed pipe no longer ends the program. Throws std::invalid_argument where the
+/// file cannot be written, usage_error where standard output is taken already.
 [[nodiscard]] std::optional<hw::output_file> open_output(const std::string& path);
+
+/// Makes the folder where there is none; its parent must exist. Nothing for an empty path. Throws usage_error.
+void make_folder(const std::filesystem::path& folder);
+
+/// Results and table of a run, open since before it began.
+struct result_files {
+  std::optional<hw::output_file> json;
+  std::optional<hw::output_file> csv;
+};
+
+/// Makes the folder and opens the files that the options name, and finds out whether the page can be written.
+[[nodiscard]] result_files open_results(const result_options& options);
+
+/// "wrote FILE" on standard output for each that is named and is no standard output.
+void tell_written(std::initializer_list<std::string> files);
 
 /// Whether the command line has the option.
 [[nodiscard]] bool is_given(const CLI::App& verb, const char* option);

@@ -36,9 +36,13 @@ std::optional<pid_t> spawn(const std::vector<std::string>& command, const spawn_
   std::vector<char*> variables;
   if (how.environment != nullptr) variables = pointers_to(*how.environment);
   pid_t child = 0;
-  const int failed =
-      posix_spawnp(&child, words.front(), how.descriptors == nullptr ? nullptr : how.descriptors->get(),
-                   how.attributes, words.data(), variables.empty() ? environ : variables.data());
+  posix_spawnattr_t apart;
+  posix_spawnattr_init(&apart);
+  posix_spawnattr_setflags(&apart, POSIX_SPAWN_SETPGROUP);
+  const int failed = posix_spawnp(
+      &child, words.front(), how.descriptors == nullptr ? nullptr : how.descriptors->get(),
+      how.apart ? &apart : how.attributes, words.data(), variables.empty() ? environ : variables.data());
+  posix_spawnattr_destroy(&apart);
   if (failed != 0) return std::nullopt;
   return child;
 }

@@ -108,8 +108,15 @@ comparison compare(const std::string& a, const std::string& b, const readings& m
   const reading& ours = *measured.find(a, keys);
   const reading& theirs = *measured.find(b, keys);
   const quotient q = over(ours, theirs);
-  return {fmt::format("{} does {}, {} the {} of {}", a, millions(ours), times(q.middle), millions(theirs), b),
-          q, reason(a, {&ours}, b, {&theirs})};
+  const std::string of_medians = times(ours.median / theirs.median);
+  const std::string of_rounds = times(q.middle);
+  // The median of the rounds' ratios is not the ratio of the medians.
+  std::string sentence =
+      of_rounds == of_medians
+          ? fmt::format("{} does {}, {} the {} of {}", a, millions(ours), of_medians, millions(theirs), b)
+          : fmt::format("{} does {} and {} does {} in the median; round by round it is {} as much", a,
+                        millions(ours), b, millions(theirs), of_rounds);
+  return {std::move(sentence), q, reason(a, {&ours}, b, {&theirs})};
 }
 
 /// The verdict on a ratio for which the paper has a number above 1; half of its effect is enough.

@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "apps/common/interruption.hpp"
 #include "apps/common/report_page.hpp"
+#include "apps/common/shared_options.hpp"
 #include "apps/common/table.hpp"
 
 namespace espalier::app {
@@ -101,6 +103,8 @@ ordered_json study_json(const std::vector<figure_outcome>& outcomes) {
 
 study_files::study_files(const std::string& folder, std::string_view study) {
   if (folder.empty()) return;
+  make_folder(folder);
+  outlive_closed_pipes();
   results_.emplace(fs::path(folder) / fmt::format("{}.json", study));
   const hw::output_file probe(fs::path(folder) / "index.html");
 }

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "apps/common/atc18_study.hpp"
+#include "apps/common/interruption.hpp"
 #include "apps/common/study_output.hpp"
 #include "apps/common/table.hpp"
 #include "apps/common/usage_error.hpp"
@@ -60,6 +61,7 @@ workload::session_request common_session(bench_options o, const CLI::App& verb) 
   if (s.threads.size() != 1) throw usage_error("--study atc18 runs with one number of --threads");
   s.latency_every = 0;
   s.check_leaks = false;
+  s.interrupted = &interruption::requested();
   return s;
 }
 
@@ -145,21 +147,22 @@ void run_atc18_study(const bench_options& o, const CLI::App& verb) {
   for (std::size_t f = 0; f < outcomes.size(); ++f) {
     readings measured;
     for (const part& p : parts) {
-      if (p.figure != f) continue;
+      if (p.figure != f || interruption::requested()) continue;
       std::vector<workload::measurement> group = workload::run_session(p.session, shown);
       for (const auto& m : group) measured.add(m.facts.name, p.keys, reading_of(m, session));
       std::ranges::move(group, std::back_inserter(all));
       shown.next_session();
       ++session;
     }
+    if (interruption::requested()) break;
     figure_outcome& outcome = outcomes[f];
     outcome.judge(measured, keys_of(*outcome.figure, only_keys(o, verb)), "");
     std::printf("%s\n", findings_text(outcome, false, colour).c_str());
     std::fflush(stdout);
   }
 
-  auto results =
-      nlohmann::ordered_json::parse(workload::to_json(workload::gather_context(o.seed, o.pin), all));
+  auto results = nlohmann::ordered_json::parse(
+      workload::to_json(workload::gather_context(o.seed, o.pin, interruption::requested()), all));
   results["context"]["study"] = atc18::study_name;
   results["study"] = study_json(outcomes);
   files.write(results);

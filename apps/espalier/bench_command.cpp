@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "apps/common/interruption.hpp"
 #include "apps/common/map_choice.hpp"
 #include "apps/common/report_page.hpp"
 #include "apps/common/usage_error.hpp"
@@ -116,30 +117,33 @@ void run_bench(bench_options o, const CLI::App& verb) {
 
   // Everything that can be refused is refused before the first measurement.
   workload::session_request session = session_of(o, verb);
-  std::optional<hw::output_file> json = open_output(o.json);
-  std::optional<hw::output_file> csv = open_output(o.csv);
-  if (!o.report.empty()) const hw::output_file probe{fs::path(o.report)};
+  result_files files = open_results(o);
+  make_folder(o.hgrm);
   if (!o.hgrm.empty()) const hw::output_file probe{fs::path(o.hgrm) / "probe"};
-  std::optional<workload::trace_recorder> recorder;
   std::optional<hw::output_file> record = open_output(o.record);
+  std::optional<workload::trace_recorder> recorder;
   if (record) {
-    record.reset();
     recorder.emplace(*std::max_element(session.threads.begin(), session.threads.end()));
     session.recorder = &*recorder;
   }
 
+  const interruption interrupts;
+  session.interrupted = &interruption::requested();
   progress shown;
   const std::vector<workload::measurement> all = workload::run_session(session, shown);
-  if (all.empty()) throw usage_error("none of the maps can run this workload; see the reasons above");
-  const workload::run_context context = workload::gather_context(o.seed, o.pin);
-  if (json) json->commit(workload::to_json(context, all));
-  if (csv) csv->commit(workload::to_csv(all));
-  if (!o.hgrm.empty()) write_hgrm(o.hgrm, all);
-  if (recorder) recorder->write(o.record);
-  if (!o.report.empty()) write_report({o.json}, o.report);
-  for (const std::string& written : {o.json, o.csv, o.hgrm, o.record, o.report}) {
-    if (!written.empty()) std::printf("wrote %s\n", written.c_str());
+  const int status = interruption::status();
+  if (all.empty() && status == 0)
+    throw usage_error("none of the maps can run this workload; see the reasons above");
+  if (!all.empty()) {
+    const workload::run_context context = workload::gather_context(o.seed, o.pin, status != 0);
+    if (files.json) files.json->commit(workload::to_json(context, all));
+    if (files.csv) files.csv->commit(workload::to_csv(all));
+    if (!o.hgrm.empty()) write_hgrm(o.hgrm, all);
+    if (recorder) recorder->write(*record);
+    if (!o.report.empty()) write_report({o.json}, o.report);
+    tell_written({o.json, o.csv, o.hgrm, o.record, o.report});
   }
+  if (status != 0) throw CLI::RuntimeError(status);
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 #include "bench_study.hpp"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 
 #include "apps/common/atc18_study.hpp"
+#include "apps/common/interruption.hpp"
 #include "apps/common/malloc_speed_study.hpp"
 #include "apps/common/malloc_tsx_study.hpp"
 #include "apps/common/usage_error.hpp"
@@ -28,7 +30,12 @@ const std::array studies{known_study{atc18::study_name, atc18::title, run_atc18_
 
 void run_bench_study(const bench_options& o, const CLI::App& verb) {
   const auto* const found = std::ranges::find(studies, o.study, &known_study::name);
-  if (found != studies.end()) return found->run(o, verb);
+  if (found != studies.end()) {
+    const interruption interrupts;
+    found->run(o, verb);
+    if (const int status = interruption::status(); status != 0) throw CLI::RuntimeError(status);
+    return;
+  }
   std::string all;
   for (const known_study& s : studies)
     all += fmt::format("{}{} ({})", all.empty() ? "" : ", ", s.name, s.title);

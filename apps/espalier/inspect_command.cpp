@@ -31,6 +31,7 @@
 #include "espalier/inspect/played_pattern.hpp"
 #include "espalier/inspect/result.hpp"
 #include "espalier/inspect/snapshot_file.hpp"
+#include "espalier/workload/session.hpp"
 #include "layout_tables.hpp"
 #include "placed_maps.hpp"
 #include "preload/recording/settings.hpp"
@@ -43,6 +44,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t text_width = 110;
 constexpr std::uint64_t model_rounds = 1'000'000;
+/// Of a map, of the record of its blocks and of the snapshot: no map takes more.
+constexpr double most_inspected_bytes_per_key = 1024;
 
 struct inspect_options : load_options {
   std::string map;
@@ -66,6 +69,7 @@ inspect::snapshot map_layout(const inspect_options& o) {
   workload::plan_request request = plan_with_keys(o);
   request.name = "inspect";
   const auto plan = workload::make_plan(request);
+  workload::check_room(plan->loaded, most_inspected_bytes_per_key);
   progress_line shown;
   shown.step(0, 2, fmt::format("fill {}", map.facts.name));
   const std::unique_ptr<workload::subject> subject = map.make();

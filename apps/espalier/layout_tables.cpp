@@ -73,13 +73,16 @@ std::size_t widest_line(const std::string& text) {
   return widest;
 }
 
-/// The first table that fits, or the narrowest; build(length) makes one without colour.
+bool fits(const table& t, std::optional<std::size_t> width) {
+  return !width || widest_line(t.text(false)) <= *width;
+}
+
+/// The first table that fits, or the narrowest; build(length) makes one.
 template <class Build>
 std::string fitted(std::optional<std::size_t> width, bool colour, Build&& build) {
   for (const std::size_t length : name_lengths) {
     const table t = build(length);
-    if (!width || length == name_lengths.back() || widest_line(t.text(false)) <= *width)
-      return t.text(colour);
+    if (length == name_lengths.back() || fits(t, width)) return t.text(colour);
   }
   return "";
 }
@@ -130,11 +133,12 @@ std::string types_table(const analysis& a, std::size_t most, bool colour, std::o
 std::string neighbours_table(const analysis& a, std::size_t most, bool colour,
                              std::optional<std::size_t> width) {
   const std::vector<std::size_t> shown = by_bytes(a, most);
+  std::size_t columns = shown.size();
   const auto build = [&](std::size_t length) {
     const bool numbered = length < name_lengths.front();
     std::vector<std::string> heads{"blocks with company in\ntheir 128 bytes, %"};
     std::vector<table::align> aligns{left};
-    for (std::size_t n = 0; n < shown.size(); ++n) {
+    for (std::size_t n = 0; n < columns; ++n) {
       heads.push_back(numbered ? fmt::format("[{}]", n + 1) : a.types[shown[n]].name);
       aligns.push_back(right);
     }
@@ -145,8 +149,8 @@ std::string neighbours_table(const analysis& a, std::size_t most, bool colour,
       const type_analysis& y = a.by_type[shown[n]];
       const std::string name = shortened(a.types[shown[n]].name, length);
       std::vector<std::string> row{numbered ? fmt::format("[{}] {}", n + 1, name) : name};
-      for (const std::size_t other : shown) {
-        const auto found = std::ranges::find(y.neighbours, other, &inspect::neighbour::other);
+      for (std::size_t c = 0; c < columns; ++c) {
+        const auto found = std::ranges::find(y.neighbours, shown[c], &inspect::neighbour::other);
         row.push_back(found == y.neighbours.end() ? "0.00" : percent(found->blocks.in_pair, y.blocks));
       }
       row.push_back(percent(y.mixed.in_pair, y.blocks));
@@ -154,6 +158,8 @@ std::string neighbours_table(const analysis& a, std::size_t most, bool colour,
     }
     return t;
   };
+  // Where the shortest names do not make it fit, the types with the fewest bytes are left out as columns.
+  while (columns > 1 && !fits(build(name_lengths.back()), width)) --columns;
   return fitted(width, colour, build);
 }
 

@@ -1,8 +1,31 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "apps/common/exit_status.hpp"
+#include "apps/common/usage_error.hpp"
 #include "commands.hpp"
+
+namespace espalier::app {
+namespace {
+
+void check_command(const CLI::App& parser, const std::string& word) {
+  if (word.starts_with('-')) return;
+  std::vector<std::string> known;
+  for (const CLI::App* verb : parser.get_subcommands([](const CLI::App*) { return true; }))
+    known.push_back(verb->get_name());
+  if (std::ranges::find(known, word) != known.end()) return;
+  throw usage_error(fmt::format("there is no command '{}'{}; the commands are {}", word,
+                                did_you_mean(word, known), fmt::join(known, ", ")));
+}
+
+}  // namespace
+}  // namespace espalier::app
 
 int main(int argc, char** argv) {
   using namespace espalier::app;
@@ -17,8 +40,8 @@ int main(int argc, char** argv) {
   parser.set_version_flag("--version", ESPALIER_VERSION);
   parser.failure_message(CLI::FailureMessage::simple);
   parser.footer(
-      "Exit status: 0 done, 1 something failed on the way, 2 what was asked for cannot be done.\n"
-      "espalier VERB --help says more.");
+      "Exit status: 0 done, 1 failed on the way, 2 invalid request, 130 interrupted.\n"
+      "espalier COMMAND --help says more.");
   add_bench_command(parser);
   add_simulate_command(parser);
   add_inspect_command(parser);
@@ -26,5 +49,16 @@ int main(int argc, char** argv) {
   add_list_command(parser);
   add_report_command(parser);
   add_completion_command(parser);
-  return run_parser(parser, argc, argv);
+
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc > 1) {
+    const std::string_view first = argv[1];
+    if (first == "version") words = {argv[0], "--version"};
+    if (first == "help" && argc == 2) words = {argv[0], "--help"};
+    if (first == "help" && argc > 2) words = {argv[0], argv[2], "--help"};
+  }
+  return run_reporting("espalier", [&] {
+    if (words.size() > 1) check_command(parser, words[1]);
+    return run_parser(parser, static_cast<int>(words.size()), words.data());
+  });
 }

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "apps/common/interruption.hpp"
 #include "apps/common/malloc_speed_figures.hpp"
 #include "apps/common/progress_line.hpp"
 #include "apps/common/scratch_folder.hpp"
@@ -211,6 +212,7 @@ void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
   std::size_t done = 0;
   const auto measure_all = [&](const auto& benchmarks) {
     for (const auto& one : benchmarks) {
+      if (interruption::requested()) return;
       line.step(done++, s.works.size() + s.programs.found.size(), one.name);
       measure(s, one, measured);
     }

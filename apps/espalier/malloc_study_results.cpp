@@ -1,5 +1,6 @@
 #include "malloc_study_results.hpp"
 
+#include "apps/common/interruption.hpp"
 #include "espalier/workload/result.hpp"
 #include "espalier/workload/statistics.hpp"
 
@@ -31,7 +32,7 @@ nlohmann::ordered_json malloc_study_entry(const std::string& name, unsigned thre
 nlohmann::ordered_json malloc_study_document(const bench_options& options, std::string_view name,
                                              std::string_view title, std::string_view sources) {
   auto results = nlohmann::ordered_json::parse(
-      workload::to_json(workload::gather_context(options.seed, options.pin), {}));
+      workload::to_json(workload::gather_context(options.seed, options.pin, interruption::requested()), {}));
   results["context"]["study"] = name;
   // That of the command, which measures nothing itself.
   results["context"].erase("malloc");

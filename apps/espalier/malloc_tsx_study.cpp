@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "apps/common/interruption.hpp"
 #include "apps/common/malloc_tsx_claims.hpp"
 #include "apps/common/malloc_tsx_figures.hpp"
 #include "apps/common/progress_line.hpp"
@@ -319,10 +320,16 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
   for (const study_panel_of_sizes& panel : panels) total += sizes_of(s, panel).size();
   progress_line line;
   std::size_t done = 0;
-  for (study_panel_of_sizes& panel : panels) {
+  for (std::size_t p = 0; p < panels.size(); ++p) {
+    study_panel_of_sizes& panel = panels[p];
     for (const std::uint64_t size : sizes_of(s, panel)) {
+      if (interruption::requested()) break;
       line.step(done++, total, fmt::format("{}, nodes of {} bytes", panel.figure.id, size));
       measure(s, panel, size);
+    }
+    if (panel.entries.empty()) {  // interrupted before
+      panels.erase(panels.begin() + static_cast<std::ptrdiff_t>(p), panels.end());
+      break;
     }
     panel.figure.charts = malloc_tsx::charts_of(panel.readings, panel.kind == panel_kind::ring, in);
     panel.figure.findings = findings_of(panel, in);
@@ -336,6 +343,8 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
     std::printf("\n");
     std::fflush(stdout);
   }
+  line.clear();
+  if (panels.empty()) return;
   std::vector<const placed_readings*> rings;
   for (const study_panel_of_sizes& panel : panels) {
     if (panel.kind == panel_kind::ring) rings.push_back(&panel.readings);

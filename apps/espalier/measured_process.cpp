@@ -52,7 +52,8 @@ measured_process::measured_process(const std::vector<std::string>& arguments,
   child_descriptors descriptors;
   descriptors.take(STDIN_FILENO, ends[1]);
   descriptors.take(STDOUT_FILENO, ends[1]);
-  const auto started = spawn(command, {&descriptors, &environment});
+  const auto started =
+      spawn(command, {.descriptors = &descriptors, .environment = &environment, .apart = true});
   close(ends[1]);
   if (!started) {
     close(ends[0]);

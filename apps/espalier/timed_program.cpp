@@ -100,7 +100,8 @@ run_cost run_under(const timed_program& program, const fs::path& input, const pr
   child_descriptors descriptors;
   descriptors.open(STDIN_FILENO, input, O_RDONLY);
   descriptors.open(STDOUT_FILENO, "/dev/null", O_WRONLY);
-  const auto process = spawn(program.command, {&descriptors, &environment});
+  const auto process =
+      spawn(program.command, {.descriptors = &descriptors, .environment = &environment, .apart = true});
   if (!process) throw std::runtime_error(fmt::format("{} could not be started", program.command.front()));
   const auto [status, used] = wait_for(*process);
   if (status != 0)

@@ -14,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "apps/common/interruption.hpp"
 #include "apps/common/progress_line.hpp"
 #include "apps/common/study_output.hpp"
 #include "apps/common/table.hpp"
@@ -99,6 +100,7 @@ class simulated_study {
     for (const figure& f : app::atc18::figures()) {
       figure_outcome& outcome = outcomes.emplace_back(f);
       for (std::size_t at = 0; at < places_.size(); ++at) show(outcome, at);
+      if (app::interruption::requested()) break;
       std::printf("%s\n", findings_text(outcome, true, colour_).c_str());
       std::fflush(stdout);
     }
@@ -158,6 +160,7 @@ class simulated_study {
       std::vector<simulated_measurement> panel;
       for (const auto& group : f.groups) {
         for (const subject& s : group) {
+          if (app::interruption::requested()) break;
           if (const std::string why = obstacle(s, p); !why.empty()) {
             outcome.miss(s.name(), why);
             continue;
@@ -176,7 +179,7 @@ class simulated_study {
       std::fflush(stdout);
       shown_.insert(shown_.end(), panel.begin(), panel.end());
     }
-    outcome.judge(measured, app::keys_of(f, only_), machine);
+    if (!app::interruption::requested()) outcome.judge(measured, app::keys_of(f, only_), machine);
   }
 
   [[nodiscard]] nlohmann::ordered_json document(const std::vector<figure_outcome>& outcomes) const {

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "apps/common/exit_status.hpp"
+#include "apps/common/interruption.hpp"
 #include "apps/common/map_choice.hpp"
 #include "apps/common/progress_line.hpp"
 #include "apps/common/report_page.hpp"
@@ -19,6 +20,7 @@
 #include "apps/simulate/session.hpp"
 #include "apps/simulate/study.hpp"
 #include "apps/simulate/tables.hpp"
+#include "espalier/workload/session.hpp"
 #include "sim/machine/presets.hpp"
 #include "sim/machine/this_machine.hpp"
 
@@ -27,6 +29,9 @@ namespace {
 
 using app::simulate_options;
 using app::usage_error;
+
+/// Of a map and of what the machine knows of its lines: no map takes more.
+constexpr double most_simulated_bytes_per_key = 1024;
 
 sim::machine_spec chosen_machine(const std::string& name) {
   if (name == "this") return sim::this_machine(hw::topology::system());
@@ -70,16 +75,6 @@ void check_calibration(const simulate_options& o, const CLI::App& parser) {
   if (o.pin != "cores") throw usage_error("--calibrate pins to cores; leave out --pin");
 }
 
-/// The files that were asked for, open since before the first simulated operation.
-struct outputs {
-  explicit outputs(const app::result_options& o)
-      : json(app::open_output(o.json)), csv(app::open_output(o.csv)) {
-    if (!o.report.empty()) const hw::output_file probe{std::filesystem::path(o.report)};
-  }
-  std::optional<hw::output_file> json;
-  std::optional<hw::output_file> csv;
-};
-
 /// Those that can do what the plan asks for; says why of the others.
 std::vector<simulated_entry> able_maps(const std::vector<simulated_entry>& maps,
                                        const workload::workload_plan& plan, app::progress_line& line) {
@@ -101,7 +96,7 @@ std::vector<simulated_measurement> run_maps(const simulation_request& request, t
   const bool colour = app::wants_colour(STDOUT_FILENO);
   std::vector<simulated_measurement> all;
   const std::size_t each = request.threads.size() * request.maps.size();
-  for (std::size_t i = 0; i < request.plans.size(); ++i) {
+  for (std::size_t i = 0; i < request.plans.size() && !app::interruption::requested(); ++i) {
     simulation_request part = request;
     part.plans = {request.plans[i]};
     part.maps = able_maps(request.maps, *request.plans[i], line);
@@ -110,11 +105,13 @@ std::vector<simulated_measurement> run_maps(const simulation_request& request, t
       line.step(i * each + done, request.plans.size() * each, "simulating " + what);
     });
     line.clear();
+    if (group.empty()) continue;
     std::printf("%s\n", measurement_table(request.machine, group, width, colour).c_str());
     std::fflush(stdout);
     all.insert(all.end(), group.begin(), group.end());
   }
-  if (all.empty()) throw usage_error("none of the maps can run this workload; see the reasons above");
+  if (all.empty() && !app::interruption::requested())
+    throw usage_error("none of the maps can run this workload; see the reasons above");
   return all;
 }
 
@@ -135,11 +132,14 @@ int run_study(const simulate_options& o, const CLI::App& parser) {
   s.operations = static_cast<std::uint64_t>(o.operations);
   s.keys = o.keys;
   s.sizes = o.sizes;
+  if (s.given("--keys")) workload::check_room(o.keys, most_simulated_bytes_per_key);
   s.seed = o.seed;
   s.json = o.json;
   s.csv = o.csv;
   s.out = o.out;
-  return chosen.run(s);
+  const app::interruption interrupts;
+  const int status = chosen.run(s);
+  return status != 0 ? status : app::interruption::status();
 }
 
 int run(simulate_options o, const CLI::App& parser) {
@@ -160,27 +160,30 @@ int run(simulate_options o, const CLI::App& parser) {
   request.pinning = chosen_pinning(o.pin);
   request.operations = static_cast<std::uint64_t>(o.operations);
   request.seed = o.seed;
+  request.interrupted = &app::interruption::requested();
   request.maps = app::choose_maps(simulated_catalog(), o.map_names(), o.placements);
   if (o.calibrate && request.maps.size() < 2)
     throw usage_error("--calibrate compares maps with the first one; name at least two");
   request.plans = app::plans_of_mixes(app::plan_with_keys(o), o.mixes);
-  outputs files(o);
+  for (const auto& plan : request.plans) workload::check_room(plan->loaded, most_simulated_bytes_per_key);
+  app::result_files files = app::open_results(o);
 
+  const app::interruption interrupts;
   const auto all = run_maps(request, o.wide ? table_width::wide : table_width::narrow);
+  const int status = app::interruption::status();
+  if (all.empty()) return status;
   std::vector<calibrated_ratio> ratios;
-  if (o.calibrate) {
+  if (o.calibrate && status == 0) {
     ratios = calibrate(o, all);
     std::printf("%s\n", calibration_table(ratios, app::wants_colour(STDOUT_FILENO)).c_str());
   }
   std::printf("%s\n", trust);
-  if (files.json)
-    files.json->commit(to_json(workload::gather_context(o.seed, o.pin), request.machine, all, ratios));
+  const workload::run_context context = workload::gather_context(o.seed, o.pin, status != 0);
+  if (files.json) files.json->commit(to_json(context, request.machine, all, ratios));
   if (files.csv) files.csv->commit(to_csv(request.machine, all));
   if (!o.report.empty()) app::write_report({o.json}, o.report);
-  for (const std::string& written : {o.json, o.csv, o.report}) {
-    if (!written.empty()) std::printf("wrote %s\n", written.c_str());
-  }
-  return app::exit_done;
+  app::tell_written({o.json, o.csv, o.report});
+  return status;
 }
 
 }  // namespace

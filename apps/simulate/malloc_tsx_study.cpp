@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/common/charted_figure.hpp"
+#include "apps/common/interruption.hpp"
 #include "apps/common/malloc_tsx_claims.hpp"
 #include "apps/common/malloc_tsx_figures.hpp"
 #include "apps/common/progress_line.hpp"
@@ -115,16 +116,19 @@ class malloc_tsx_study {
     std::optional<hw::output_file> json = app::open_output(o_.json);
     app::study_files files(o_.out, app::malloc_tsx::study_name);
     measure();
-    print_tables();
-    const auto law = law_of_rings();
-    const std::vector<shown_figure> figures = judged(law);
-    print_findings(figures);
+    std::vector<shown_figure> figures = begun_figures();
+    app::malloc_tsx::capacity_law law;
+    // Of an interrupted study no table would be whole.
+    if (!app::interruption::requested()) {
+      print_tables();
+      law = law_of_rings();
+      judge(figures, law);
+      print_findings(figures);
+    }
     std::printf("\n%s\n", trust);
     const ordered_json all = document(figures, law);
-    if (json) {
-      json->commit(all.dump(1) + "\n");
-      std::printf("wrote %s\n", o_.json.c_str());
-    }
+    if (json) json->commit(all.dump(1) + "\n");
+    app::tell_written({o_.json});
     files.write(all);
     return 0;
   }
@@ -137,6 +141,7 @@ class malloc_tsx_study {
         section_policies;
     std::size_t done = 0;
     const auto add_all = [&](benchmark program, std::uint64_t nodes, std::size_t bytes) {
+      if (app::interruption::requested()) return;
       for (std::size_t a = 0; a < allocations; ++a) {
         for (std::size_t p = 0; p < section_policies; ++p) {
           const configuration c{program, nodes, bytes, static_cast<allocation>(a),
@@ -189,7 +194,8 @@ class malloc_tsx_study {
     return app::malloc_tsx::law_of(all, in_.ways);
   }
 
-  [[nodiscard]] std::vector<shown_figure> judged(const app::malloc_tsx::capacity_law& law) const {
+  /// Those of which something was measured.
+  [[nodiscard]] std::vector<shown_figure> begun_figures() const {
     namespace common = app::malloc_tsx;
     std::vector<shown_figure> figures;
     for (const std::uint64_t nodes : rings)
@@ -197,10 +203,20 @@ class malloc_tsx_study {
     const std::uint64_t drawn_from = 2 * (keys_ + 1);
     figures.push_back({benchmark::tree, keys_, common::tree_figure(drawn_from, threads_)});
     figures.push_back({benchmark::late_tree, keys_, common::late_tree_figure(drawn_from, threads_)});
+    std::erase_if(figures, [&](const shown_figure& f) {
+      return std::ranges::none_of(results_.all(), [&](const auto& measured) {
+        return measured.first.program == f.program && measured.first.nodes == f.nodes;
+      });
+    });
+    for (shown_figure& f : figures) f.figure.machine = machine_.name;
+    return figures;
+  }
+
+  void judge(std::vector<shown_figure>& figures, const app::malloc_tsx::capacity_law& law) const {
+    namespace common = app::malloc_tsx;
     for (shown_figure& f : figures) {
       const bool ring = f.program == benchmark::ring;
       const placed_readings measured = results_.readings(f.program, f.nodes);
-      f.figure.machine = machine_.name;
       f.figure.charts = common::charts_of(measured, ring, in_);
       f.figure.charts.push_back(misses_chart(f));
       std::vector<app::judged_claim>& found = f.figure.findings;
@@ -219,7 +235,6 @@ class malloc_tsx_study {
     }
     figures.front().figure.findings.push_back(judge_misses(results_));
     figures.front().figure.findings.push_back(common::judge_law(law, in_.ways));
-    return figures;
   }
 
   [[nodiscard]] app::chart misses_chart(const shown_figure& f) const {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "apps/common/interruption.hpp"
 #include "apps/common/shared_options.hpp"
 #include "apps/common/table.hpp"
 #include "apps/simulate/objects.hpp"
@@ -44,6 +45,7 @@ std::vector<row> measure_all(const study_options& o) {
   std::vector<row> rows;
   for (const unsigned threads : o.places.front().threads) {
     for (const shape& s : shapes) {
+      if (app::interruption::requested()) return rows;
       double locked_cycles = 0;
       for (const program& p : programs) {
         const objects_request request{.machine = o.places.front().machine,

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "apps/common/interruption.hpp"
+
 namespace espalier::simulate {
 namespace {
 
@@ -148,6 +150,7 @@ ordered_json context_json(const workload::run_context& host, const sim::machine_
   j["build_flags"] = host.build_flags;
   j["seed"] = host.seed;
   j["pinning"] = host.pinning;
+  if (host.incomplete) j["incomplete"] = true;
   j["machine"] = machine_json(machine);
   return j;
 }
@@ -155,7 +158,8 @@ ordered_json context_json(const workload::run_context& host, const sim::machine_
 ordered_json study_document(const study_options& o, const sim::machine_spec& machine,
                             std::string_view study) {
   ordered_json j;
-  j["context"] = context_json(workload::gather_context(o.seed, o.pin), machine);
+  j["context"] =
+      context_json(workload::gather_context(o.seed, o.pin, app::interruption::requested()), machine);
   j["context"]["study"] = study;
   j["benchmarks"] = ordered_json::array();
   return j;

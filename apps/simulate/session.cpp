@@ -37,11 +37,11 @@ class drawn_feed final : public step_feed {
  public:
   drawn_feed(const workload::run_request& request, unsigned thread, std::atomic<std::uint64_t>& new_keys,
              std::uint64_t& left)
-      : steps_(request, thread, new_keys), left_(left) {}
+      : steps_(request, thread, new_keys), left_(left), interrupted_(request.interrupted) {}
 
   bool next(step& s) override {
     const sim::own_code scope;
-    if (left_ == 0) return false;
+    if (left_ == 0 || workload::is_set(interrupted_)) return false;
     --left_;
     s = steps_.next();
     return true;
@@ -50,6 +50,7 @@ class drawn_feed final : public step_feed {
  private:
   workload::drawn_steps steps_;
   std::uint64_t& left_;
+  const std::atomic<bool>* interrupted_;
 };
 
 simulated_measurement measure(const simulation_request& request, const simulated_entry& entry,
@@ -70,7 +71,8 @@ simulated_measurement measure(const simulation_request& request, const simulated
                               .operations = std::nullopt,
                               .seed = request.seed,
                               .latency_every = 0,
-                              .recorder = nullptr};
+                              .recorder = nullptr,
+                              .interrupted = request.interrupted};
   const auto phase = [&](std::uint64_t operations) {
     std::uint64_t left = operations;
     return program.run([&](unsigned thread) {
@@ -114,7 +116,9 @@ std::vector<simulated_measurement> run_simulation(const simulation_request& requ
         observer(all.size(), total,
                  fmt::format("{}: {}, {} thread{}", plan->name, entry.facts.name, threads,
                              threads == 1 ? "" : "s"));
-        all.push_back(measure(request, entry, plan, threads));
+        simulated_measurement m = measure(request, entry, plan, threads);
+        if (workload::is_set(request.interrupted)) return all;
+        all.push_back(std::move(m));
       }
     }
   }

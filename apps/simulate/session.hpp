@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,6 +26,8 @@ struct simulation_request {
   /// Operations before them, which warm the caches up; a fifth as many where nothing is said.
   std::optional<std::uint64_t> warm_up{};
   std::uint64_t seed = 42;
+  /// Once it is true the rest is left out; null for never.
+  const std::atomic<bool>* interrupted = nullptr;
 };
 
 /// One map under one plan with one number of threads.

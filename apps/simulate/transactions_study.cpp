@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "apps/common/interruption.hpp"
 #include "apps/common/shared_options.hpp"
 #include "apps/common/table.hpp"
 #include "apps/simulate/result.hpp"
@@ -88,6 +89,7 @@ int run(const study_options& o) {
   const transactional_limits limits = probe_limits(o.places.front().machine);
   std::vector<row> rows;
   for (const unsigned threads : o.places.front().threads) {
+    if (app::interruption::requested()) break;
     const auto measure = [&](const char* name, transactional_structure structure) {
       rows.push_back({name, threads,
                       measure_transactions({.machine = o.places.front().machine,

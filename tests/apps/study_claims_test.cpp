@@ -141,6 +141,17 @@ TEST(study_claims, rounds_tell_where_medians_do_not) {
   EXPECT_EQ(faster("b", "a")(with(1), million).verdict, agreement::differs);
 }
 
+TEST(study_claims, a_ratio_of_rounds_is_not_said_of_medians) {
+  readings measured;
+  measured.add("a", million, {2.7e6, 2.7e6, 2.7e6, std::nullopt, std::nullopt, {2.2e6, 2.7e6, 2.8e6}, 1});
+  measured.add("b", million, {2.03e6, 2.03e6, 2.03e6, std::nullopt, std::nullopt, {2e6, 2.03e6, 2.5e6}, 1});
+  EXPECT_EQ(
+      faster("a", "b")(measured, million).sentence,
+      "a does 2.70 Mop/s and b does 2.03 Mop/s in the median; round by round it is 1.12 times as much.");
+  EXPECT_EQ(faster("a", "b")(of({{"a", steady(3e6)}, {"b", steady(2e6)}}), million).sentence,
+            "a does 3.00 Mop/s, 1.50 times the 2.00 Mop/s of b.");
+}
+
 TEST(study_claims, only_nodes_that_straddle_lines_can_lose_by_it) {
   const auto with = [](double small, std::size_t bytes) {
     return of({{"large", {100, 100, 100, 64}}, {"small", {small, small, small, bytes}}});

@@ -10,6 +10,8 @@ import sys
 import tempfile
 import unittest
 
+from study_folder import study_files
+
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 MAPS = ["edge_ext_lf", "global_lock_bst", "hand_over_hand_bst", "locked_map", "ticket"]
 TREES = ["occ_avl", "occ_avl_2", "edge_int_lf", "log_int", "citrus", "int_lf", "edge_ext_lf", "edge_ext_lf_2",
@@ -105,9 +107,37 @@ class Refusals(CommandTest):
             with self.subTest(arguments):
                 self.assertIn(word, self.refused("bench", *arguments))
 
-    def test_no_verb_and_unknown_verb(self) -> None:
+    def test_unknown_names_and_what_was_meant(self) -> None:
         self.refused()
-        self.refused("prune")
+        line = self.refused("prune")
+        self.assertIn("'prune'", line)
+        self.assertIn("bench, ", line)
+        self.assertNotIn("did you mean", line)
+        self.assertIn("did you mean 'bench'?", self.refused("bnech", "--quick"))
+        self.assertIn("did you mean 'edge_ext_lf'?", self.refused("bench", "--maps", "edge-ext-lf"))
+        self.assertIn("did you mean 'ticket'?", self.refused("bench", "--maps", "Tickets"))
+
+    def test_numbers_that_are_none(self) -> None:
+        for command in "bench", "inspect":
+            with self.subTest(command):
+                for option in ("--keys", "--seed")[:1 if command == "inspect" else 2]:
+                    self.assertIn("-1 is negative", self.refused(command, option, "-1"))
+        for threads in "1,,2", ",1", "1,", ",":
+            with self.subTest(threads):
+                self.assertIn(f"--threads {threads} has an empty item", self.refused("bench", "--threads", threads))
+                self.assertIn("has an empty item", self.refused("bench", f"--threads={threads}"))
+
+    def test_keys_that_do_not_fit_are_refused_with_an_estimate(self) -> None:
+        for command in ("bench", "--maps", "ticket"), ("inspect", "--map", "ticket"):
+            with self.subTest(command):
+                line = self.refused(*command, "--keys", "100000000000")
+                self.assertRegex(line, r"may take [0-9.]+ GiB and [0-9.]+ GiB are free")
+        self.assertIn("is a device", self.refused("bench", "--keys-from", "/dev/zero"))
+        huge = self.folder.parent / f"{self.folder.name}.u64"
+        with open(huge, "wb") as file:
+            file.truncate(1 << 42)  # no block of it is on the disk
+        self.addCleanup(huge.unlink)
+        self.assertRegex(self.refused("bench", "--keys-from", str(huge)), r"would take [0-9.]+ GiB")
 
     def test_damaged_input_files_are_named_with_their_line(self) -> None:
         bad = self.folder.parent / f"{self.folder.name}.trace"
@@ -116,6 +146,17 @@ class Refusals(CommandTest):
         self.assertIn(f"{bad.name}:2:", self.refused("bench", "--trace", str(bad)))
         bad.write_text("12\nthirteen\n")
         self.assertIn(f"{bad.name}:2:", self.refused("bench", "--keys-from", str(bad)))
+
+
+class Help(CommandTest):
+    def test_help_and_version_are_commands_too(self) -> None:
+        for words, same in ((["help"], ["--help"]), (["help", "bench"], ["bench", "--help"]),
+                            (["version"], ["--version"])):
+            with self.subTest(words):
+                done, like = espalier(*words), espalier(*same)
+                self.assertEqual((done.returncode, done.stdout), (0, like.stdout))
+                self.assertTrue(done.stdout)
+        self.assertIn("did you mean 'bench'?", espalier("help", "bensh").stderr)
 
 
 class Results(CommandTest):
@@ -268,7 +309,7 @@ class Study(CommandTest):
 
     def test_every_figure_has_a_page_and_the_index_leads_there(self) -> None:
         names = {f"{figure}.html" for figure in FIGURES}
-        self.assertEqual({path.name for path in self.out.iterdir()}, names | {"atc18.json", "index.html"})
+        self.assertEqual(study_files(self.out), names | {"atc18.json", "index.html"})
         index = (self.out / "index.html").read_text()
         for name in names:
             self.assertIn(f'href="{name}"', index)

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import unittest
 
+from study_folder import study_files
 from ways import EMULATED_RTM
 
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
@@ -276,7 +277,7 @@ class MallocTsx(StudyTest):
 
     def test_a_page_for_each_figure_that_says_what_it_is_held_against(self) -> None:
         figures = {figure["id"]: figure for figure in self.study["figures"]}
-        self.assertEqual({path.name for path in self.out.iterdir()},
+        self.assertEqual(study_files(self.out),
                          {"malloc-tsx.json", "index.html", *(f"{id_}.html" for id_ in figures)})
         for id_, figure in figures.items():
             limits = {chart["title"]: chart["limit"]["name"] for chart in figure["charts"] if "limit" in chart}
@@ -375,7 +376,7 @@ class MallocSpeed(StudyTest):
                 self.assertAlmostEqual(bar["value"], mine / others)
 
     def test_a_page_for_each_figure(self) -> None:
-        self.assertEqual({path.name for path in self.out.iterdir()},
+        self.assertEqual(study_files(self.out),
                          {"malloc-speed.json", "index.html", *(f"{f['id']}.html" for f in self.study["figures"])})
         self.assertIn("Some programs ran 2 rounds only", (self.out / "time-over-glibc.html").read_text())
         self.assertIn("All benchmarks and mallocs", (self.out / "index.html").read_text())

@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""Where results go: files, devices, pipes, standard output; and what is kept when a run is interrupted."""
+
+import json
+import os
+import pathlib
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
+BENCH = ("bench", "--maps", "ticket,locked_map", "--keys", "500", "--runs", "2", "--time", "0.02", "--threads", "1")
+SIMULATE = ("simulate", "--machine", "i7_4770", "--maps", "ticket", "--keys", "500", "--threads", "1",
+            "--operations", "500")
+INSPECT = ("inspect", "--map", "ticket", "--keys", "500")
+SIMULATOR = (COMMAND.parent / "../simulate/espalier-simulate").exists()
+
+
+def says_so(page: pathlib.Path) -> bool:
+    return "the run was interrupted" in page.read_text()
+
+
+class OutputTest(unittest.TestCase):
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+
+    def espalier(self, *arguments: str, **how) -> subprocess.CompletedProcess[str]:
+        how = {"stdout": subprocess.PIPE, **how}
+        return subprocess.run([COMMAND, *arguments], cwd=self.folder, stderr=subprocess.PIPE, text=True, timeout=240,
+                              **how)
+
+    def commands(self) -> list[tuple[str, ...]]:
+        return [BENCH, INSPECT, *([SIMULATE] if SIMULATOR else [])]
+
+
+class Outputs(OutputTest):
+    def test_a_device_is_written_to_and_not_replaced(self) -> None:
+        device = self.folder / "null"
+        try:
+            os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+            device.write_bytes(b"")
+        except PermissionError:
+            self.skipTest("no device can be made here")
+        for command, options in ((BENCH, ("--json", "--csv", "--record")), (INSPECT, ("--json", "--save"))):
+            for option in options:
+                with self.subTest(command=command[0], option=option):
+                    done = self.espalier(*command, option, "null")
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertTrue(device.is_char_device(), "it was replaced")
+
+    def test_what_cannot_be_a_file_is_refused(self) -> None:
+        for option in "--json", "--csv", "--record", "--report":
+            with self.subTest(option):
+                done = self.espalier(*BENCH, option, ".", *(["--json", "r.json"] if option == "--report" else []))
+                self.assertEqual(done.returncode, 2)
+                self.assertIn("it is a folder", done.stderr)
+
+    def test_no_folder_is_made_but_the_last_one_of_out(self) -> None:
+        for options in ("--json", "a/r.json"), ("--record", "a/r"), ("--out", "a/b"), ("--hgrm", "a/b"):
+            with self.subTest(options):
+                done = self.espalier(*BENCH, *options)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn("cannot write", done.stderr)
+                self.assertEqual(list(self.folder.iterdir()), [])
+        done = self.espalier(*BENCH, "--out", "b", "--hgrm", "h")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["b", "h"])
+
+    def test_standard_output_has_nothing_but_the_results(self) -> None:
+        for command in self.commands():
+            for name in "-", "/dev/stdout":
+                with self.subTest(command=command[0], name=name):
+                    done = self.espalier(*command, "--json", name)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    json.loads(done.stdout)
+                    self.assertIn("ticket", done.stderr)
+        records = self.espalier(*BENCH, "--record", "-").stdout.splitlines()
+        self.assertGreater(len(records), 10)
+        self.assertTrue(all(line.split()[0] in ("lookup", "insert", "erase") for line in records))
+        done = self.espalier(*BENCH, "--json", "-", "--csv", "-")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("only one", done.stderr)
+
+    def test_lost_results_and_lost_output_are_a_failure(self) -> None:
+        for command in self.commands():
+            with self.subTest(command=command[0], lost="results"):
+                done = self.espalier(*command, "--json", "/dev/full")
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("No space left on device", done.stderr)
+        with open("/dev/full", "w") as full:
+            for command in (*self.commands(), ("list",), ("--help",), ("bench", "--help"), ("--version",)):
+                with self.subTest(command=command, lost="standard output"):
+                    done = self.espalier(*command, stdout=full)
+                    self.assertEqual(done.returncode, 1)
+                    self.assertIn("standard output failed", done.stderr)
+
+    def test_a_closed_pipe_ends_the_table_and_not_the_results(self) -> None:
+        for command in self.commands():
+            with self.subTest(command[0]):
+                reader, writer = os.pipe()
+                os.close(reader)
+                done = self.espalier(*command, "--json", "r.json", stdout=writer)
+                os.close(writer)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                json.loads((self.folder / "r.json").read_text())
+        # With nothing else to write there is nothing to go on for.
+        reader, writer = os.pipe()
+        os.close(reader)
+        self.assertEqual(self.espalier(*BENCH, stdout=writer).returncode, -signal.SIGPIPE)
+        os.close(writer)
+
+
+class Interrupted(OutputTest):
+    def interrupted(self, *arguments: str, after: str, by: int = signal.SIGINT, times: int = 1) -> tuple[int, str]:
+        """Status and standard error of a command that gets a signal once it has said something."""
+        with subprocess.Popen([COMMAND, *arguments], cwd=self.folder, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+            # Where it does not end by itself.
+            guard = threading.Timer(60, lambda: os.killpg(process.pid, signal.SIGKILL))
+            guard.start()
+            self.addCleanup(guard.cancel)
+            said = ""
+            while after not in said:
+                line = process.stderr.readline()
+                self.assertTrue(line, said)
+                said += line
+            for _ in range(times):
+                os.killpg(process.pid, by)
+                # Two at once would be one.
+                while times > 1 and "interrupted" not in said:
+                    said += process.stderr.readline()
+            said += process.stderr.read()
+            return process.wait(timeout=60), said
+
+    LONG = ("bench", "--maps", "ticket,locked_map", "--keys", "500", "--runs", "1000", "--time", "0.02",
+            "--threads", "1", "--out", "o")
+
+    def test_the_runs_so_far_are_written_and_marked(self) -> None:
+        for by in signal.SIGINT, signal.SIGTERM:
+            with self.subTest(by):
+                status, said = self.interrupted(*self.LONG, after="10%", by=by)
+                self.assertEqual(status, 128 + by, said)
+                self.assertIn("interrupted", said)
+                results = json.loads((self.folder / "o/results.json").read_text())
+                self.assertIs(results["context"]["incomplete"], True)
+                runs = [b for b in results["benchmarks"] if b["run_type"] == "iteration"]
+                self.assertGreater(len(runs), 100)
+                self.assertLess(len(runs), 2000)
+                self.assertTrue(says_so(self.folder / "o/report.html"))
+
+    def test_a_complete_result_is_not_marked(self) -> None:
+        self.assertEqual(self.espalier(*BENCH, "--out", "o").returncode, 0)
+        self.assertNotIn("incomplete", json.loads((self.folder / "o/results.json").read_text())["context"])
+        self.assertFalse(says_so(self.folder / "o/report.html"))
+
+    def test_a_long_run_ends_too(self) -> None:
+        status, said = self.interrupted("bench", "--maps", "ticket", "--keys", "500", "--runs", "2", "--time", "3000",
+                                        "--json", "r.json", after="warm up")
+        self.assertEqual(status, 130, said)
+        self.assertFalse((self.folder / "r.json").exists(), "there is no complete run")
+
+    def test_the_second_signal_ends_it_at_once(self) -> None:
+        status, _ = self.interrupted("bench", "--maps", "ticket", "--keys", "500", "--operations", "1000000000000",
+                                     "--json", "r.json", after="warm up", times=2)
+        self.assertEqual(status, -signal.SIGINT)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    @unittest.skipUnless(SIMULATOR, "this build has no simulator")
+    def test_simulations_keep_what_they_have(self) -> None:
+        status, said = self.interrupted("simulate", "--machine", "i7_4770", "--maps", "ticket,ext_lf", "--keys", "500",
+                                        "--threads", "1,2,4", "--operations", "300000", "--json", "r.json",
+                                        after="10%")
+        self.assertEqual(status, 130, said)
+        results = json.loads((self.folder / "r.json").read_text())
+        self.assertIs(results["context"]["incomplete"], True)
+        self.assertIn(len(results["benchmarks"]), range(1, 6))
+
+    def test_studies_keep_what_they_have(self) -> None:
+        status, said = self.interrupted("bench", "--study", "malloc-speed", "--mallocs", "glibc,index-aware", "--runs",
+                                        "1", "--out", "s", after="xmalloc")
+        self.assertEqual(status, 130, said)
+        results = json.loads((self.folder / "s/malloc-speed.json").read_text())
+        self.assertIs(results["context"]["incomplete"], True)
+        self.assertTrue(results["benchmarks"])
+        self.assertTrue(says_so(self.folder / "s/index.html"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
