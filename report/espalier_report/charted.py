@@ -11,7 +11,7 @@ from espalier_report.figures import COLOURS, Figure, Json, View
 from espalier_report.grids import Cell, Grid, Key, Row
 from espalier_report.markup import Content, Markup, element
 from espalier_report.page import Drawn, Part
-from espalier_report.results import Chart, Cost, Limit, Placed, Results, Spread, Study, StudyFigure
+from espalier_report.results import Chart, Cost, Limit, Placed, Results, Role, Spread, Study, StudyFigure
 from espalier_report.tables import Column
 
 TURNS = (
@@ -120,10 +120,10 @@ def drawing(id_: str, chart: Chart, colours: dict[str, str], said: str, where: s
 
 def bars(chart: Chart, said: str) -> View:
     if not chart.bars:
-        rows = [bar_row(series.name, False, Spread(series.points[0][1])) for series in chart.series]
+        rows = [bar_row(series.name, Role.OURS, Spread(series.points[0][1])) for series in chart.series]
         size = f"{chart.x}: {text.count(sizes_of(chart)[0])}"
         return figures.bars("", rows, text.plotly_text(f"{chart.y}{said} ({size})"), best_is_greatest=True)
-    view = figures.bars("", [bar_row(bar.name, bar.peer, bar.value) for bar in chart.bars],
+    view = figures.bars("", [bar_row(bar.name, bar.role, bar.value) for bar in chart.bars],
                         text.plotly_text(f"{chart.y}{said}"), best_is_greatest=False)
     if chart.limit:
         axis = view.layout["xaxis"]
@@ -132,8 +132,8 @@ def bars(chart: Chart, said: str) -> View:
     return view
 
 
-def bar_row(name: str, peer: bool, value: Spread) -> figures.Row:
-    return figures.Row(name, peer, value, text.number(value.median))
+def bar_row(name: str, role: Role, value: Spread) -> figures.Row:
+    return figures.Row(name, role, value, text.number(value.median))
 
 
 def lines(chart: Chart, colours: dict[str, str], said: str) -> View:

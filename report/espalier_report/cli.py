@@ -57,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
             The layout that `espalier inspect` writes by --json becomes a page of its own.
 
             The study that `--study atc18`, `malloc-tsx` or `malloc-speed` writes becomes an index,
-            and beside it a page for each of its figures.
+            and beside it a page for each of its figures, which share plotly-VERSION.js.
 
             Several files become one page. Entries are told apart by workload, map and threads;
             where two files hold the same, their maps carry the file's name. Ratios between two
@@ -83,12 +83,12 @@ def write_pages(target: pathlib.Path, loaded: results.Results,
                 sources: Sequence[pathlib.Path]) -> int:
     """One page, or those of a study beside their index. The bytes written."""
     plotly = plotly_bundle.load()
-    pages = study.pages(loaded, target.name, plotly) if loaded.study else \
-        [study.Page(target.name, page.render(loaded, plotly))]
-    if len({one.name for one in pages}) < len(pages):
-        raise OutputError(f"{target}: is the name of a figure's page; give -o another name")
-    return sum(write_whole(target.with_name(one.name), one.html.encode("utf-8", errors="replace"),
-                           sources) for one in pages)
+    files = study.files(loaded, target.name, plotly) if loaded.study else \
+        [study.File(target.name, page.render(loaded, plotly))]
+    if len({one.name for one in files}) < len(files):
+        raise OutputError(f"{target}: is the name of another file of the study; give -o another name")
+    return sum(write_whole(target.with_name(one.name), one.content.encode("utf-8", errors="replace"),
+                           sources) for one in files)
 
 
 def write_whole(target: pathlib.Path, content: bytes, sources: Sequence[pathlib.Path]) -> int:

@@ -7,16 +7,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from espalier_report import text
-from espalier_report.results import Latency, Measurement, Results, Spread
+from espalier_report import summary, text, workloads
+from espalier_report.results import Latency, Measurement, Results, Role, Spread
 
 Json = dict[str, Any]
 
 COLOURS = 10
 SHOWN_AT_FIRST = 10
+# From as many curves on each has a small chart at first.
+PANELS_FROM = 4
 BAR_WIDTH = 0.65
-OUR_DASHES = ("solid", "dot")
-PEER_DASHES = ("dash", "dashdot")
+# A bar's fill tells its role without its colour too.
+PATTERNS = {Role.BASELINE: "/", Role.PEER: "."}
+SYMBOLS = {Role.OURS: "circle", Role.BASELINE: "square-open", Role.PEER: "diamond-open"}
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 @dataclass
@@ -42,32 +46,46 @@ class Figure:
     caption: str
     views: list[View]
     series: bool = False
+    # What the workload does.
+    about: str | None = None
+    # Whether curves can be drawn in small charts, one each; that needs logarithmic axes with ranges.
+    panels: bool = False
 
     def json(self) -> Json:
-        return {"series": self.series, "views": [view.json() for view in self.views]}
+        return {"series": self.series, "panels": self.panels, "views": [view.json() for view in self.views]}
 
 
 class Palette:
-    """A map has the same colour and dash in every chart; peers are dashed."""
+    """A map has the same colour and dash in every chart, and no two maps have both alike."""
 
     def __init__(self, results: Results) -> None:
-        kinds = {entry.label: entry.peer for entry in results.latencies}
-        kinds |= {m.label: m.peer for m in results.measurements}
-        ours = sorted(label for label, peer in kinds.items() if not peer)
-        peers = sorted(label for label, peer in kinds.items() if peer)
-        self._styles: dict[str, tuple[str, str, bool]] = {}
-        for labels, first, dashes in ((ours, 0, OUR_DASHES), (peers, len(ours), PEER_DASHES)):
-            for index, label in enumerate(labels):
-                dash = dashes[index // COLOURS % len(dashes)]
-                self._styles[label] = f"series{(first + index) % COLOURS}", dash, kinds[label]
+        self._roles = {entry.label: entry.role for entry in results.latencies}
+        self._roles |= {m.label: m.role for m in results.measurements}
+        # The best first, which are those drawn at first: few of them share a colour.
+        best = [row.label for row in summary.rows(results)]
+        labels = best + sorted(set(self._roles) - set(best))
+        dashes = [dash(index) for index in range(max(len(DASHES), math.ceil(len(labels) / COLOURS)))]
+        self._styles: dict[str, tuple[str, str]] = {}
+        for index, label in enumerate(labels):
+            turn, place = divmod(index, COLOURS)
+            self._styles[label] = f"series{place}", dashes[(place + turn) % len(dashes)]
 
     def line(self, label: str) -> Json:
-        colour, dash, _ = self._styles[label]
-        return {"color": colour, "dash": dash, "width": 2}
+        colour, dash_ = self._styles[label]
+        return {"color": colour, "dash": dash_, "width": 2}
 
     def marker(self, label: str) -> Json:
-        colour, _, peer = self._styles[label]
-        return {"color": colour, "size": 8, "symbol": "diamond-open" if peer else "circle"}
+        return {"color": self._styles[label][0], "size": 8, "symbol": SYMBOLS[self._roles[label]]}
+
+    def named(self, label: str) -> Json:
+        """What a trace of the map is called: on its button, and to Plotly."""
+        role = self._roles[label]
+        return {"name": text.plotly_text(label) + role.mark, "label": label, "mark": role.mark}
+
+
+def dash(index: int) -> str:
+    """Plotly's own ones, then ever longer ones."""
+    return DASHES[index] if index < len(DASHES) else f"{2 * index}px,{index}px"
 
 
 def throughput(results: Results) -> list[Figure]:
@@ -77,25 +95,25 @@ def throughput(results: Results) -> list[Figure]:
         if not group:
             continue
         scale = scale_of(group)
-        rows = [Row(m.label, m.peer, scaled(m.throughput, scale.of),
+        rows = [Row(m.label, m.role, scaled(m.throughput, scale.of),
                     None if m.throughput is None else scale.text(m.throughput.median))
                 for m in group]
-        known = {m.label: m.peer for m in results.of(workload)}
-        rows += [Row(label, known[label], None, None)
+        roles = {m.label: m.role for m in results.of(workload)}
+        rows += [Row(label, roles[label], None, None)
                  for label in results.absent_at_most_threads(workload)]
         threads = text.plural(group[0].threads, "thread")
         figures.append(Figure(
             f"throughput-{index}", f"Throughput of {workload}", workload,
             f"Median throughput of {workload} at {threads}, longer is better. The whiskers reach "
             "from the slowest to the fastest repetition.",
-            [bars("", rows, scale.unit, best_is_greatest=True)]))
+            [bars("", rows, scale.unit, best_is_greatest=True)], about=workloads.explained(results.of(workload))))
     return figures
 
 
 def memory(results: Results) -> list[Figure]:
     views = []
     for workload in results.workloads:
-        rows = [Row(m.label, m.peer,
+        rows = [Row(m.label, m.role,
                     None if m.bytes_per_key is None else Spread(m.bytes_per_key),
                     None if m.bytes_per_key is None else text.number(m.bytes_per_key))
                 for m in results.at_most_threads(workload)]
@@ -127,12 +145,11 @@ def scaling(results: Results, palette: Palette) -> list[Figure]:
         figures.append(Figure(
             f"scaling-{index}", f"Scaling of {workload}", workload,
             f"Median throughput of {workload} at {text.listing(map(str, counts))} threads, "
-            "higher is better. The whiskers reach from the slowest to the fastest repetition; "
-            "peers are dashed.",
+            "higher is better. The whiskers reach from the slowest to the fastest repetition.",
             [View("", traces, line_layout(
                 thread_axis(counts),
                 {"title": {"text": scale.unit}, "rangemode": "tozero"}), 420, absent)],
-            series=True))
+            series=True, about=workloads.explained(results.of(workload))))
     return figures
 
 
@@ -146,8 +163,9 @@ def latency(results: Results, palette: Palette) -> list[Figure]:
                 f"latency-{index}", f"Latency of {workload}", workload,
                 f"Latency of {workload} by percentile, lower is better. Both axes are "
                 "logarithmic; each step to the right is a tenfold rarer operation. The last "
-                "point of a curve is its slowest operation; peers are dashed.",
-                views, series=True))
+                "point of a curve is its slowest operation.",
+                views, series=True, about=workloads.explained(results.of(workload)),
+                panels=max(len(view.traces) for view in views) >= PANELS_FROM))
     return figures
 
 
@@ -157,7 +175,7 @@ def latency(results: Results, palette: Palette) -> list[Figure]:
 @dataclass(frozen=True)
 class Row:
     label: str
-    peer: bool
+    role: Role
     value: Spread | None
     text: str | None
 
@@ -168,7 +186,7 @@ def bars(view: str, rows: Iterable[Row], unit: str, best_is_greatest: bool) -> V
     ordered = sorted(rows, key=lambda row: (row.value is None,
                                             sign * row.value.median if row.value else 0,
                                             row.label))
-    traces = [bar_trace(ordered, peer) for peer in (False, True)]
+    traces = [bar_trace(ordered, role) for role in Role]
     traces = [trace for trace in traces if trace["y"]]
     traces.append(row_texts(ordered))
     ends = [bar_end(row.value) for row in ordered if row.value]
@@ -184,15 +202,20 @@ def bars(view: str, rows: Iterable[Row], unit: str, best_is_greatest: bool) -> V
     return View(view, traces, layout, 70 + len(ordered) * max(30, 4 + 15 * lines))
 
 
-def bar_trace(ordered: Sequence[Row], peer: bool) -> Json:
+def bar_trace(ordered: Sequence[Row], role: Role) -> Json:
     mine = [(position, row) for position, row in enumerate(ordered)
-            if row.value is not None and row.peer == peer]
+            if row.value is not None and row.role == role]
+    colour = role.name.lower()
+    marker: Json = {"color": colour}
+    if role in PATTERNS:
+        marker |= {"pattern": {"shape": PATTERNS[role], "size": 7, "solidity": 0.5},
+                   "line": {"color": colour, "width": 1.5}}
     # Without a width of their own the bars of a trace are as wide as its rows lie apart.
     trace: Json = {
-        "type": "bar", "orientation": "h", "name": "peer" if peer else "Espalier", "width": BAR_WIDTH,
+        "type": "bar", "orientation": "h", "name": role, "width": BAR_WIDTH,
         "y": [position for position, _ in mine],
         "x": [row.value.median for _, row in mine if row.value],
-        "marker": {"color": "peer" if peer else "ours"},
+        "marker": marker,
         "hovertext": [hover(row) for _, row in mine], "hoverinfo": "text"}
     spreads = [row.value for _, row in mine if row.value]
     if any(spread.known for spread in spreads):
@@ -220,7 +243,7 @@ def bar_end(value: Spread) -> float:
 
 
 def hover(row: Row) -> str:
-    name = text.plotly_text(row.label) + (" (peer)" if row.peer else "")
+    name = text.plotly_text(row.label) + row.role.mark
     if row.value is None or not row.value.known:
         return f"{name}<br>{row.text}"
     return (f"{name}<br>median {row.text}, min {text.number(row.value.low)}, "
@@ -246,9 +269,8 @@ def scaling_trace(label: str, points: Sequence[Measurement], scale: text.Scale, 
                   visible: bool) -> Json:
     spreads = [scaled(m.throughput, scale.of) or Spread(0.0) for m in points]
     trace: Json = {
-        "type": "scatter", "mode": "lines+markers", "name": text.plotly_text(label),
-        "label": label, "visible": visible, "line": palette.line(label),
-        "marker": palette.marker(label),
+        "type": "scatter", "mode": "lines+markers", **palette.named(label), "visible": visible,
+        "line": palette.line(label), "marker": palette.marker(label),
         "x": [m.threads for m in points], "y": [s.median for s in spreads],
         "text": [f"{text.plural(m.threads, 'thread')}: {text.number(s.median)}"
                  for m, s in zip(points, spreads)],
@@ -283,10 +305,12 @@ def latency_views(results: Results, workload: str, entries: Sequence[Latency],
 def latency_trace(entry: Latency, palette: Palette, visible: bool) -> Json:
     drawn = points(entry)
     return {
-        "type": "scatter", "mode": "lines", "name": text.plotly_text(entry.label),
-        "label": entry.label, "visible": visible, "line": palette.line(entry.label),
+        "type": "scatter", "mode": "lines", **palette.named(entry.label), "visible": visible,
+        "line": palette.line(entry.label),
         "x": [x for x, _, _ in drawn], "y": [y for _, y, _ in drawn],
         "text": [f"{where}: {text.duration(y)}" for _, y, where in drawn],
+        "said": ", ".join(f"{text.percentile(p)}: {text.duration(entry.quantiles[key])}"
+                          for p, key in ((0.5, "p50"), (0.999, "p999")) if entry.quantiles[key] is not None),
         "hovertemplate": "%{fullData.name}<br>%{text}<extra></extra>"}
 
 

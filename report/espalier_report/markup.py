@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable
 
 
@@ -21,6 +22,11 @@ def markup(content: Content) -> Markup:
     if isinstance(content, str):
         return Markup(html.escape(content))
     return Markup("".join(markup(part) for part in content))
+
+
+def breakable(name: str) -> Markup:
+    """A name that a narrow cell breaks after a separator, and elsewhere only in need."""
+    return Markup("<wbr>".join(markup(part) for part in re.split(r"(?<=[/_])(?=[^/_])", name)))
 
 
 def element(tag: str, *content: Content, **attributes: str | None) -> Markup:

@@ -52,21 +52,96 @@
     };
   }
 
+  function drawing(tag, attributes, ...parts) {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...parts);
+    return element;
+  }
+
+  function box(tag, name, ...parts) {
+    const element = document.createElement(tag);
+    element.className = name;
+    element.append(...parts);
+    return element;
+  }
+
   // A bar has a colour only.
   function swatch(trace) {
     const look = trace.line ?? { color: trace.marker.color, dash: "solid" };
-    const dashes = { solid: "", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3" };
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-    const attributes = { x1: 0, x2: 26, y1: 5, y2: 5, "stroke-width": trace.line ? 2.5 : 9,
-      "stroke-dasharray": dashes[look.dash] };
-    for (const [name, value] of Object.entries(attributes)) line.setAttribute(name, value);
-    line.style.stroke = `var(--${look.color})`;
-    svg.setAttribute("width", 26);
-    svg.setAttribute("height", 10);
-    svg.setAttribute("aria-hidden", "true");
-    svg.append(line);
-    return svg;
+    const dashes = {
+      solid: "", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3", longdash: "11 4", longdashdot: "10 3 2 3",
+    };
+    return drawing("svg", { width: 26, height: 10, "aria-hidden": "true" }, drawing("line", {
+      x1: 0, x2: 26, y1: 5, y2: 5, "stroke-width": trace.line ? 2.5 : 9, style: `stroke: var(--${look.color})`,
+      "stroke-dasharray": dashes[look.dash] ?? look.dash.replace(/px,?/g, " ") }));
+  }
+
+  // Where a value lies on a logarithmic axis, from 0 to 1.
+  function place(axis, value) {
+    return (Math.log10(value) - axis.range[0]) / (axis.range[1] - axis.range[0]);
+  }
+
+  // Of the ticks within the axis at most so many.
+  function ticks(axis, most) {
+    const all = axis.tickvals.map((value, index) => [place(axis, value), axis.ticktext[index]])
+      .filter(([at]) => at >= 0 && at <= 1);
+    const step = Math.ceil(all.length / most);
+    return all.filter((_, index) => index % step === 0);
+  }
+
+  // A small chart of one curve over all others, which are drawn once and used by every chart.
+  class Panel {
+    constructor(trace, axes, others) {
+      this.trace = trace;
+      this.axes = axes;
+      this.said = box("p", "said");
+      this.dot = box("i", "dot");
+      const grid = [], labels = [];
+      for (const [at, words] of ticks(axes.y, 4)) {
+        grid.push(drawing("path", { class: "line", d: `M0 ${1000 - 1000 * at}H1000` }));
+        labels.push(box("span", "tick y", words));
+        labels.at(-1).style.bottom = `${100 * at}%`;
+      }
+      for (const [at, words] of ticks(axes.x, narrow.matches ? 2 : 4)) {
+        grid.push(drawing("path", { class: "line", d: `M${1000 * at} 0V1000` }));
+        labels.push(box("span", "tick x", words));
+        labels.at(-1).style.left = `${100 * at}%`;
+      }
+      const curves = drawing(
+        "svg", { viewBox: "0 0 1000 1000", preserveAspectRatio: "none" }, ...grid,
+        drawing("use", { href: `#${others}` }), drawing("path", { class: "own", d: Panel.path(trace, axes) }));
+      this.frame = box("div", "frame", curves, this.dot, ...labels);
+      const name = box("p", "name", trace.label, box("span", "mark", trace.mark));
+      this.element = box("div", "panel", name, this.said, this.frame);
+      this.element.style.setProperty("--curve", `var(--${trace.line.color})`);
+      this.frame.addEventListener("pointermove", (event) => this.ask(event));
+      this.frame.addEventListener("pointerleave", () => this.rest());
+      this.rest();
+    }
+
+    static path(trace, axes) {
+      const points = trace.x.map((x, index) =>
+        `${(1000 * place(axes.x, x)).toFixed(1)} ${(1000 - 1000 * place(axes.y, trace.y[index])).toFixed(1)}`);
+      return `M${points.join("L")}`;
+    }
+
+    rest() {
+      this.said.textContent = this.trace.said;
+      this.dot.hidden = true;
+    }
+
+    // Of the point next to the pointer.
+    ask(event) {
+      const frame = this.frame.getBoundingClientRect();
+      const away = (x) => Math.abs(place(this.axes.x, x) - (event.clientX - frame.left) / frame.width);
+      const x = this.trace.x.reduce((nearest, one) => (away(one) < away(nearest) ? one : nearest));
+      const index = this.trace.x.indexOf(x);
+      this.said.textContent = this.trace.text[index];
+      this.dot.hidden = false;
+      this.dot.style.left = `${100 * place(this.axes.x, x)}%`;
+      this.dot.style.bottom = `${100 * place(this.axes.y, this.trace.y[index])}%`;
+    }
   }
 
   class Figure {
@@ -79,6 +154,14 @@
       this.series = frame.querySelector(".series");
       this.shown = new Map();
       this.current = 0;
+      this.inPanels = this.data.panels;
+      this.ways = [...frame.querySelectorAll("button[data-panels]")];
+      for (const way of this.ways) {
+        way.addEventListener("click", () => {
+          this.inPanels = way.dataset.panels === "true";
+          this.draw();
+        });
+      }
       frame.querySelector("select")?.addEventListener("change", (event) => {
         this.current = Number(event.target.value);
         this.draw();
@@ -94,14 +177,34 @@
     }
 
     draw() {
+      for (const way of this.ways) {
+        way.setAttribute("aria-pressed", String(this.inPanels === (way.dataset.panels === "true")));
+      }
+      this.note.textContent = this.view.note;
+      this.drawSeries();
+      return this.inPanels ? this.drawPanels() : this.drawWhole();
+    }
+
+    async drawPanels() {
+      const axes = { x: this.view.layout.xaxis, y: this.view.layout.yaxis };
+      const shown = this.view.traces.filter((trace) => this.visible(trace));
+      const others = `${this.plot.id}-curves`;
+      Plotly.purge(this.plot);
+      this.plot.style.height = "auto";
+      this.plot.replaceChildren(
+        drawing("svg", { class: "shared" }, drawing("path", {
+          id: others, class: "others", d: shown.map((trace) => Panel.path(trace, axes)).join("") })),
+        box("div", "panels", ...shown.map((trace) => new Panel(trace, axes, others).element)));
+    }
+
+    drawWhole() {
       const look = theme();
       // A finger scrolls the page; only a mouse has room for the buttons that undo a zoom.
       const zoomable = this.data.series && !coarse.matches && !narrow.matches;
       const traces = this.view.traces.map(
         (trace) => ({ ...resolved(trace, look.colour), visible: this.visible(trace) }));
+      if (this.plot.querySelector(".panels")) this.plot.replaceChildren();
       this.plot.style.height = `${this.view.height}px`;
-      this.note.textContent = this.view.note;
-      this.drawSeries();
       return Plotly.react(this.plot, traces, layoutOf(this.view, look, zoomable), {
         responsive: true, displaylogo: false, displayModeBar: zoomable,
         modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
@@ -111,9 +214,11 @@
     // Plotly's own legend is out of the keyboard's reach and takes the plot's place on a phone.
     drawSeries() {
       if (!this.series) return;
+      // Panels name their curves; buttons are needed where some are hidden.
+      this.series.hidden = this.inPanels && this.view.traces.every((trace) => trace.visible && this.visible(trace));
       const focused = document.activeElement?.dataset?.label;
       const buttons = this.view.traces.map((trace) => this.button(
-        trace.label, [swatch(trace), trace.label], this.visible(trace),
+        trace.label, [swatch(trace), trace.label + (trace.mark ?? "")], this.visible(trace),
         () => this.shown.set(trace.label, !this.visible(trace))));
       if (buttons.length > 6) {
         for (const [name, shown] of [["Show all", true], ["Hide all", false]]) {
@@ -145,7 +250,10 @@
     console.error(error);
     const note = document.createElement("p");
     note.className = "note";
-    note.textContent = "This chart could not be drawn; the tables hold the same numbers.";
+    const beside = document.querySelector("script[src]")?.getAttribute("src");
+    note.textContent = beside && typeof Plotly === "undefined"
+      ? `This chart needs the file ${beside} beside the page; the tables hold the same numbers.`
+      : "This chart could not be drawn; the tables hold the same numbers.";
     plot.replaceChildren(note);
     plot.style.height = "auto";
   }

@@ -1,4 +1,4 @@
-"""Puts the page together: one file, nothing loaded from anywhere."""
+"""Puts the page together: one file; or one of a folder that shares a file. Nothing else is loaded from anywhere."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from espalier_report import figures, simulated, tables, text, verdict
+from espalier_report import figures, simulated, summary, tables, text, verdict
 from espalier_report.figures import Figure
 from espalier_report.markup import Content, Markup, element, markup
-from espalier_report.results import Results
+from espalier_report.results import Results, Role, is_count
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -28,10 +28,20 @@ class Drawn(Protocol):
 
 
 class Comparable(Protocol):
-    """What is ours, or a peer."""
+    """What has a role in a comparison."""
 
     @property
-    def peer(self) -> bool: ...
+    def role(self) -> Role: ...
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A script in a file beside the page, which the pages of a folder share."""
+    name: str
+
+
+# A script's text, or where it lies.
+Script = str | Beside
 
 
 @dataclass(frozen=True)
@@ -52,18 +62,18 @@ def measured_page(results: Results, plotly: str) -> str:
     memory, scaling = figures.memory(results), figures.scaling(results, palette)
     found = verdict.verdicts(results)
     parts = [
-        Part("throughput", "Throughput", [key(results.measurements), charts(throughput)]),
+        Part("throughput", "Throughput", keyed(results, throughput)),
         Part("latency", "Latency", charts(latency) or absent(
             "Latency is unavailable: no file holds a latency curve.")),
-        Part("memory", "Memory per key", [key(results.measurements), charts(memory) or absent(
-            "Bytes per key are unavailable for every map.")]),
+        Part("memory", "Memory per key", keyed(results, memory) if memory else absent(
+            "Bytes per key are unavailable for every map.")),
         Part("scaling", "Scaling over threads", charts(scaling)) if scaling else None,
         Part("tables", "All numbers", all_tables(results)),
         Part("context", "Context", tables.context_table(results, "table-context")),
         Part("reading", "How to read this", reading(results))]
     return document(verdict.headline(found), "Espalier benchmark report of "
                     + text.listing(results.files), [v.sentence for v in found], cautions(results),
-                    parts, throughput + latency + memory + scaling, plots(plotly))
+                    parts, throughput + latency + memory + scaling, plots(plotly), first_screen(results))
 
 
 def simulated_page(results: Results, plotly: str) -> str:
@@ -71,24 +81,29 @@ def simulated_page(results: Results, plotly: str) -> str:
     served, stalls = simulated.served(results), simulated.stalls(results)
     calibration = simulated.calibration(results)
     parts = [
-        Part("throughput", "Simulated throughput", charts(throughput)),
+        Part("throughput", "Simulated throughput", keyed(results, throughput)),
         Part("served", "Where simulated accesses were served", charts(served)),
-        Part("stalls", "Simulated stall cycles", charts(stalls)),
+        Part("stalls", "Simulated stall cycles", keyed(results, stalls)),
         Part("calibration", "Calibration", [charts(calibration), simulated.calibration_table(
             results.calibration, "table-calibration")]) if calibration else None,
         Part("tables", "All simulated numbers", counts_tables(results)),
         Part("context", "Context", tables.context_table(results, "table-context")),
         Part("reading", "How to read this", simulated.reading())]
     return document(simulated.headline(results), "Simulated by Espalier: "
-                    + text.listing(results.files), simulated.sentences(results), [simulated.TRUST],
-                    parts, throughput + served + stalls + calibration, plots(plotly))
+                    + text.listing(results.files), simulated.sentences(results), [*interruptions(results), simulated.TRUST],
+                    parts, throughput + served + stalls + calibration, plots(plotly), first_screen(results))
+
+
+def first_screen(results: Results) -> Content:
+    return [element("p", summary.conditions(results), class_="facts"), summary.matrix(results)]
 
 
 def document(title: str, made: Content, sentences: Sequence[Content], warnings: Sequence[str],
-             parts: Sequence[Part | None], drawn: Sequence[Drawn], scripts: Sequence[str]) -> str:
+             parts: Sequence[Part | None], drawn: Sequence[Drawn], scripts: Sequence[Script],
+             first: Content = None) -> str:
     shown = [part for part in parts if part]
     body = element(
-        "body", header(title, made, sentences, warnings),
+        "body", header(title, made, sentences, warnings, first),
         element("nav", [element("a", part.name, href=f"#{part.id}") for part in shown],
                 aria_label="Contents"),
         element("main", [section(part.id, part.name, part.content) for part in shown]),
@@ -97,7 +112,7 @@ def document(title: str, made: Content, sentences: Sequence[Content], warnings: 
         body, scripts), "\n</html>\n"))
 
 
-def plots(plotly: str) -> list[str]:
+def plots(plotly: Script) -> list[Script]:
     return [plotly, script("page.js")]
 
 
@@ -105,13 +120,13 @@ def script(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
 
 
-def head(title: str, scripts: Sequence[str]) -> Markup:
+def head(title: str, scripts: Sequence[Script]) -> Markup:
     style = (HERE / "page.css").read_text(encoding="utf-8")
-    # The policy lets the page run its own scripts only and load nothing, whatever a name in the
-    # results may hold. Plotly writes style attributes, hence the exception for styles.
-    hashes = " ".join(f"'sha256-{digest(script)}'" for script in scripts)
-    policy = (f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
-              "img-src data: blob:")
+    # The policy lets the page run its own scripts only and load nothing else, whatever a name in the
+    # results may hold. Plotly writes style attributes, hence the exception for styles. Browsers check no
+    # integrity of files beside a page that is opened from a disk, so these are allowed by their place.
+    allowed = ["'self'" if isinstance(one, Beside) else f"'sha256-{digest(one)}'" for one in scripts] or ["'none'"]
+    policy = f"default-src 'none'; script-src {' '.join(allowed)}; style-src 'unsafe-inline'; img-src data: blob:"
     return Markup(
         '<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -120,21 +135,23 @@ def head(title: str, scripts: Sequence[str]) -> Markup:
         f"{element('title', f'{title} - Espalier')}\n<style>\n{style}</style>\n</head>\n")
 
 
-def body_with(body: Markup, scripts: Sequence[str]) -> str:
-    inline = "".join(f"<script>{script}</script>\n" for script in scripts)
-    return body.removesuffix("</body>") + "\n" + inline + "</body>"
+def body_with(body: Markup, scripts: Sequence[Script]) -> str:
+    elements = "".join(f"{element('script', src=one.name)}\n" if isinstance(one, Beside) else
+                       f"<script>{one}</script>\n" for one in scripts)
+    return body.removesuffix("</body>") + "\n" + elements + "</body>"
 
 
 def digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
 
 
-def header(title: str, made: Content, sentences: Sequence[Content], warnings: Sequence[str]) -> Markup:
-    return element(
-        "header", element("p", made, class_="kicker"), element("h1", title),
-        element("ul", [element("li", sentence) for sentence in sentences], class_="verdicts"),
-        element("ul", [element("li", warning) for warning in warnings], class_="cautions",
-                aria_label="Cautions") if warnings else None)
+def header(title: str, made: Content, sentences: Sequence[Content], warnings: Sequence[str], first: Content) -> Markup:
+    """What comes first qualifies the rest; cautions follow at once, however many sentences there are."""
+    said = element("ul", [element("li", sentence) for sentence in sentences], class_="verdicts")
+    warned = element("ul", [element("li", warning) for warning in warnings], class_="cautions",
+                     aria_label="Cautions") if warnings else None
+    return element("header", element("p", made, class_="kicker"), element("h1", title), first,
+                   [warned, said] if first else [said, warned])
 
 
 def section(id_: str, title: str, *content: Content) -> Markup:
@@ -147,11 +164,15 @@ def absent(sentence: str) -> Markup:
 
 
 def key(shown: Iterable[Comparable]) -> Markup | None:
-    kinds = {one.peer for one in shown}
-    entries = [element("span", element("i", class_=class_, aria_hidden="true"), name)
-               for peer, class_, name in ((False, "ours", "Espalier"), (True, "peer", "peer"))
-               if peer in kinds]
+    roles = {one.role for one in shown}
+    entries = [[element("span", element("i", class_=role.name.lower(), aria_hidden="true"), role), " "]
+               for role in Role if role in roles]
     return element("p", entries, class_="key") if len(entries) > 1 else None
+
+
+def keyed(shown: Results, group: Sequence[Figure]) -> Content:
+    """Charts, with a key where some are bars; curves have names."""
+    return [None if all(figure.series for figure in group) else key(shown.measurements), charts(group)]
 
 
 def charts(group: Sequence[Figure]) -> Markup | None:
@@ -164,9 +185,10 @@ def chart(figure: Figure) -> Markup:
                       aria_label=f"{figure.title}. The tables below hold the same numbers.",
                       style=f"height:{first.height}px")
     return element("figure", element("figcaption",
-                                     element("h3", figure.heading) if figure.heading else None,
+                                     element("h3", figure.heading, id=f"{figure.id}-title") if figure.heading else None,
+                                     element("p", figure.about, class_="about") if figure.about else None,
                                      element("p", figure.caption)),
-                   choice(figure) if len(figure.views) > 1 else None, drawing,
+                   choice(figure), drawing,
                    element("div", class_="series", role="group",
                            aria_label=f"Lines of {figure.title}") if figure.series else None,
                    element("p", class_="note", aria_live="polite"),
@@ -174,12 +196,16 @@ def chart(figure: Figure) -> Markup:
                                               "same numbers.")))
 
 
-def choice(figure: Figure) -> Markup:
+def choice(figure: Figure) -> Markup | None:
+    """Of views, and of how curves are drawn."""
     id_ = f"{figure.id}-view"
     options = [element("option", view.label, value=str(index))
                for index, view in enumerate(figure.views)]
-    return element("p", element("label", "Show ", for_=id_), element("select", options, id=id_),
-                   class_="choice")
+    views = [element("label", "Show ", for_=id_), element("select", options, id=id_), " "] if len(options) > 1 else []
+    ways = [element("button", name, type="button", data_panels=panels, aria_pressed=panels)
+            for name, panels in (("A chart for each map", "true"), ("One chart", "false"))] if figure.panels else []
+    return element("p", views, element("span", ways, class_="ways", role="group", aria_label="How curves are drawn")
+                   if ways else None, class_="choice") if views or ways else None
 
 
 def all_tables(results: Results) -> list[Content]:
@@ -202,15 +228,30 @@ def counts_tables(results: Results) -> list[Content]:
 
 
 def data_block(drawn: Sequence[Drawn]) -> Markup:
-    data = json.dumps({figure.id: figure.json() for figure in drawn}, allow_nan=False,
-                      separators=(",", ":"))
+    data = json.dumps(shortened({figure.id: figure.json() for figure in drawn}), allow_nan=False,
+                      ensure_ascii=False, separators=(",", ":"))
     # In a script element only "<" can do harm, and JSON can spell it otherwise.
     return Markup('\n<script type="application/json" id="figures">'
                   + data.replace("<", "\\u003c") + "</script>")
 
 
+def shortened(drawn: Any) -> Any:
+    """Six digits are more than a drawing shows."""
+    if isinstance(drawn, dict):
+        return {key: shortened(value) for key, value in drawn.items()}
+    if isinstance(drawn, list):
+        return [shortened(value) for value in drawn]
+    return float(f"{drawn:.6g}") if isinstance(drawn, float) else drawn
+
+
+def interruptions(results: Results) -> list[str]:
+    """First of all cautions: what is missing."""
+    return [f"{name} is incomplete: the run was interrupted, and holds what was measured until then."
+            for name, context in zip(results.files, results.contexts) if context.get("incomplete") is True]
+
+
 def cautions(results: Results) -> list[str]:
-    found = []
+    found = interruptions(results)
     several = len(results.files) > 1
     for name, context in zip(results.files, results.contexts):
         at = f"{name}: " if several else ""
@@ -224,7 +265,7 @@ def cautions(results: Results) -> list[str]:
         cpus: Any = context.get("num_cpus")
         busiest = max([m.threads for m in results.measurements if results.files[m.file] == name]
                       + [one.threads for one in results.timed], default=0)
-        if _is_count(cpus) and busiest > cpus:
+        if is_count(cpus) and 0 < cpus < busiest:
             found.append(f"{at}{busiest} threads ran on {text.plural(cpus, 'CPU')}; beyond that "
                          "number they take turns, and latencies hold the waiting.")
     if several:
@@ -239,10 +280,6 @@ def cautions(results: Results) -> list[str]:
         found.append(f"Some programs ran {text.plural(rounds, 'round')} only; the spread cannot be "
                      "trusted below three.")
     return found
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def reading(results: Results) -> Markup:
@@ -264,6 +301,10 @@ def reading(results: Results) -> Markup:
         "often shows the scheduler rather than the map.",
         "Leaked bytes are those that a map did not give back. A map that leaks may be fast "
         "because it leaks."]
-    if any(m.peer for m in results.measurements):
+    roles = {m.role for m in results.measurements}
+    if Role.BASELINE in roles:
+        points.append("Baselines lock in every operation, searches included: one lock around the whole map, or a lock "
+                      "for each node. They show what a concurrent map has to beat.")
+    if Role.PEER in roles:
         points.append("Peers are maps of other libraries, driven by the same benchmark loop.")
     return element("ul", [element("li", point) for point in points])

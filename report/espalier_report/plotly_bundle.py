@@ -18,6 +18,7 @@ DEBIAN = pathlib.Path("/usr/share/python3-plotly/plotly.js")
 HEAD = "({1:[function(_dereq_,module,exports){\n"
 BORDER = re.compile(r"^\},(\{.*\})\],(\d+):\[function\(_dereq_,module,exports\)\{\n", re.MULTILINE)
 TAIL = re.compile(r"^\},(\{.*\})\]\},\{\},\[(\d+)\]\)\(\d+\)\n\}\);\s*\Z", re.MULTILINE)
+VERSION = re.compile(r"plotly\.js v(\d+(?:\.\d+)*)")
 NOTICE = re.compile(r"copyright|licen[sc]e|\(c\)|@preserve", re.IGNORECASE)
 CORE, BAR = "./core", "./bar"
 
@@ -48,6 +49,12 @@ def load() -> str:
         raise PlotlyMissing(f"{path}: cannot be read ({error}); "
                             "reinstall python3-plotly") from None
     return as_inline_script(reduced(source) or source)
+
+
+def file_name(source: str) -> str:
+    """Of the file that several pages share. Pages of another version in the same folder keep theirs."""
+    version = VERSION.search(source)
+    return f"plotly-{version[1]}.js" if version else "plotly.js"
 
 
 def as_inline_script(source: str) -> str:

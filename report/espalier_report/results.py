@@ -9,6 +9,7 @@ import re
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
 from typing import Any, NoReturn
 
@@ -25,6 +26,30 @@ COUNTS = ("accesses", "l1_hits", "l2_hits", "llc_hits", "local_transfers", "remo
           "local_dram", "remote_dram", "reads", "writes", "atomics", "fences", "upgrades",
           "local_invalidations", "remote_invalidations", "back_invalidations", "writebacks",
           "prefetches", "tlb_misses", "page_walks", "queue_cycles", "stall_cycles", "cycles")
+
+
+# Maps that lock in every operation, searches included; results do not mark them. A variant's name follows a slash.
+BASELINES = ("locked_map", "global_lock_bst", "hand_over_hand_bst")
+BASELINE_PREFIX = "locked_"
+
+
+class Role(StrEnum):
+    """What a map is in the comparison: a contender of this library, a baseline of it, or another library's."""
+    OURS = "Espalier"
+    BASELINE = "baseline"
+    PEER = "peer"
+
+    @property
+    def mark(self) -> str:
+        """Behind a name; contenders need none."""
+        return "" if self is Role.OURS else f" ({self})"
+
+
+def role_of(map_: str, kind: str) -> Role:
+    if kind == "peer":
+        return Role.PEER
+    name = map_.partition("/")[0]
+    return Role.BASELINE if name in BASELINES or name.startswith(BASELINE_PREFIX) else Role.OURS
 
 
 class ResultsError(ValueError):
@@ -72,8 +97,8 @@ class Measurement:
         return None if self.wall is None else self.wall.inverse(1e9)
 
     @property
-    def peer(self) -> bool:
-        return self.kind == "peer"
+    def role(self) -> Role:
+        return role_of(self.map, self.kind)
 
 
 @dataclass
@@ -91,8 +116,8 @@ class Latency:
     label: str = ""
 
     @property
-    def peer(self) -> bool:
-        return self.kind == "peer"
+    def role(self) -> Role:
+        return role_of(self.map, self.kind)
 
 
 @dataclass(frozen=True)
@@ -147,7 +172,7 @@ class Limit:
 class Bar:
     name: str
     value: Spread
-    peer: bool
+    role: Role
 
 
 @dataclass(frozen=True)
@@ -488,7 +513,7 @@ class _Reader:
             self.fail("study.figures", "must have an id each")
         return Study(self.text(given, "title", "study"), self.text(given, "paper", "study"),
                      self.simulated, found, self.objects(given, "contexts", True, "study."), charted,
-                     _place(context) if self.simulated else "", models)
+                     place_of(context) if self.simulated else "", models)
 
     def study_figure(self, entry: Object, where: str, charted: bool) -> StudyFigure:
         # The id becomes a file's name.
@@ -554,7 +579,7 @@ class _Reader:
         peer = entry.get("peer", False)
         if not isinstance(peer, bool):
             self.fail(f"{where}.peer", "must be true or false")
-        return Bar(self.text(entry, "name", where), Spread(value, least, most), peer)
+        return Bar(self.text(entry, "name", where), Spread(value, least, most), Role.PEER if peer else Role.OURS)
 
     def series(self, entry: Object, where: str) -> Series:
         points: Any = entry.get("points")
@@ -582,7 +607,7 @@ class _Reader:
         loads: Any = entry.get("loads", UNAVAILABLE)
         if loads == UNAVAILABLE:
             loads = []
-        if not isinstance(loads, list) or not all(map(_is_count, loads)):
+        if not isinstance(loads, list) or not all(map(is_count, loads)):
             self.fail(f"{where}.loads", "must be a list of whole numbers, not negative")
         committed = self.number(entry, "committed", where)
         if committed is not None and committed > 1:
@@ -694,7 +719,7 @@ def _is_pair(point: Any) -> bool:
         point[0] > 0 and point[1] >= 0
 
 
-def _is_count(value: Any) -> bool:
+def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
@@ -704,14 +729,14 @@ def _is_charted(study: Any) -> bool:
     return isinstance(figures, list) and any(isinstance(one, dict) and "charts" in one for one in figures)
 
 
-def _place(context: Object) -> str:
-    """A simulated machine and its cores."""
+def place_of(context: Object) -> str:
+    """The name of a simulated machine, and its cores."""
     machine: Any = context.get("machine")
     if not isinstance(machine, dict):
         return UNAVAILABLE
     name, sockets, cores = (machine.get(key) for key in ("name", "sockets", "cores_per_socket"))
     known = name if isinstance(name, str) and name.strip() else UNAVAILABLE
-    if not _is_count(sockets) or not _is_count(cores):
+    if not is_count(sockets) or not is_count(cores):
         return known
     return f"{known}, {plural(sockets * cores, 'core')}"
 

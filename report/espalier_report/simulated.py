@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from espalier_report import figures, text
+from espalier_report import figures, text, workloads
 from espalier_report.figures import Figure, Json, Palette, Row, View
 from espalier_report.markup import Markup, element
 from espalier_report.results import COUNTS, Calibrated, Measurement, Results, Spread
-from espalier_report.tables import Column, shared_settings, table, value
+from espalier_report.tables import Column, named, shared_settings, table, value
 
 # Where an access is served that misses a core's own caches, from near to far.
 PLACES = {"llc_hits": "last-level cache", "local_transfers": "local transfer",
@@ -70,7 +70,7 @@ def throughput(results: Results, palette: Palette) -> list[Figure]:
         scale = figures.scale_of(group)
         unit = f"simulated {scale.unit}"
         if len(counts) < 2:
-            rows = [Row(m.label, m.peer, figures.scaled(m.throughput, scale.of),
+            rows = [Row(m.label, m.role, figures.scaled(m.throughput, scale.of),
                         scale.text(_throughput(m))) for m in group]
             view = figures.bars("", rows, unit, best_is_greatest=True)
         else:
@@ -85,7 +85,7 @@ def throughput(results: Results, palette: Palette) -> list[Figure]:
             f"throughput-{index}", f"Simulated throughput of {workload}", f"{workload} (simulated)",
             f"Simulated throughput of {workload} over simulated threads. Compare maps and slopes; "
             "the absolute numbers are those of a model that guesses what computation costs.",
-            [view], series=len(counts) >= 2))
+            [view], series=len(counts) >= 2, about=workloads.explained(results.of(workload))))
     return drawn
 
 
@@ -100,7 +100,8 @@ def served(results: Results) -> list[Figure]:
             f"{workload} (simulated)",
             f"Simulated accesses of one operation of {workload} that missed the caches of its own "
             "core, by the place that served them; shorter is better, and the places to the right "
-            "cost the most. Local is within the socket, remote beyond it.", views, series=True))
+            "cost the most. Local is within the socket, remote beyond it.", views, series=True,
+            about=workloads.explained(results.of(workload))))
     return drawn
 
 
@@ -111,7 +112,7 @@ def stalls(results: Results) -> list[Figure]:
         for threads in reversed(results.thread_counts(workload)):
             group = [m for m in results.of(workload) if m.threads == threads]
             scale = text.Scale(max(m.counts["stall_cycles"] for m in group))
-            rows = [Row(m.label, m.peer, Spread(scale.of(m.counts["stall_cycles"])),
+            rows = [Row(m.label, m.role, Spread(scale.of(m.counts["stall_cycles"])),
                         scale.text(m.counts["stall_cycles"])) for m in group]
             unit = {"M": "million ", "k": "thousand "}.get(scale.short, "")
             views.append(figures.bars(text.plural(threads, "thread"), rows,
@@ -120,7 +121,7 @@ def stalls(results: Results) -> list[Figure]:
         drawn.append(Figure(
             f"stalls-{index}", f"Simulated stall cycles of {workload}", f"{workload} (simulated)",
             f"Simulated cycles that one operation of {workload} waits for memory, shorter is "
-            "better.", views))
+            "better.", views, about=workloads.explained(results.of(workload))))
     return drawn
 
 
@@ -173,7 +174,7 @@ def counts_table(results: Results, workload: str, id_: str) -> Markup:
     columns += [Column(_head(name), count(name)) for name in COUNTS]
     caption = f"{workload}: simulated counts per operation" + \
         (f" ({', '.join(shared)})" if shared else "")
-    return table(id_, caption, "Map", group, columns)
+    return table(id_, caption, "Map", group, columns, named)
 
 
 def reading() -> Markup:

@@ -1,19 +1,17 @@
-"""The pages of a study: one for each figure of the paper, and an index that leads to them."""
+"""The pages of a study: one for each figure of the paper, an index that leads to them, the library that they share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from espalier_report import charted, figures, grids, page, simulated, tables, text
+from espalier_report import charted, figures, findings, grids, page, plotly_bundle, simulated, tables, text, workloads
 from espalier_report.figures import Figure, Json, View
-from espalier_report.markup import Content, Markup, element
-from espalier_report.page import Drawn, Part
+from espalier_report.grids import Grid
+from espalier_report.markup import Markup, element
+from espalier_report.page import Beside, Drawn, Part, Script
 from espalier_report.results import Finding, Measurement, Results, Study, StudyFigure
-from espalier_report.tables import Column
 
-BADGES = {"agrees": "agrees", "differs": "differs", "not measurable here": "undecided"}
 READING = (
     "A finding agrees where the difference has the paper's direction and at least half its size. It is not "
     "measurable here where a map is missing, where repeated runs do not tell, or where the paper has it on "
@@ -24,36 +22,36 @@ READING = (
 
 
 @dataclass(frozen=True)
-class Page:
-    """A page and its file's name beside the index."""
+class File:
+    """A page, or what pages load, with its name beside the index."""
     name: str
-    html: str
+    content: str
 
 
-def pages(results: Results, index: str, plotly: str) -> list[Page]:
-    """Of all figures, the index last: it leads nowhere that is not yet there."""
+def files(results: Results, index: str, plotly: str) -> list[File]:
+    """The library first, if a page draws with it, and the index last: none needs what is not yet there."""
     study = results.study
     assert study is not None
-    found = [Page(f"{figure.id}.html", figure_page(results, study, figure, index, plotly))
+    library = File(plotly_bundle.file_name(plotly), plotly)
+    pages = [File(f"{figure.id}.html", figure_page(results, study, figure, index, Beside(library.name)))
              for figure in study.figures]
-    return [*found, Page(index, index_page(results, study))]
+    shared = [library] if any(f'src="{library.name}"' in one.content for one in pages) else []
+    return [*shared, *pages, File(index, index_page(results, study))]
 
 
 # One figure -------------------------------------------------------------------------------------
 
 
 def figure_page(results: Results, study: Study, figure: StudyFigure, index: str,
-                plotly: str) -> str:
+                plotly: Beside) -> str:
     shown = part_of(results, study, figure)
-    judged = [absent_maps(figure), findings_table(study, figure.findings, "table-findings")]
+    judged = [*absent_maps(figure), *findings.on_page(study, figure.findings, "table-findings")]
     parts: list[Part | None] = [Part("findings", "The paper and here" if study.has_paper else
                                      "Claims, and what was found", judged) if any(judged) else None]
     charts: Sequence[Drawn] = []
-    scripts = page.plots(plotly)
     if study.charted:
         part, charts = charted.parts(study, figure, shown.placed)
         parts += part
-        scripts.append(page.script("grids.js"))
     elif shown.measurements:
         drawn = pairs(shown, figure)
         part, charts = (simulated_parts if study.simulated else measured_parts)(shown, drawn)
@@ -63,15 +61,22 @@ def figure_page(results: Results, study: Study, figure: StudyFigure, index: str,
     title = f"{figure.title}{' (simulated)' if study.simulated else ''}"
     return page.document(
         title, [element("a", study.title, href=index), f": {called_in_words(figure)}{where(shown, study)}"],
-        [figure.summary, *scores(study, figure.findings)], cautions(shown, study), parts, charts, scripts)
+        [figure.summary, *scores(study, figure.findings)], cautions(shown, study), parts, charts,
+        scripts(charts, plotly))
+
+
+def scripts(drawn: Sequence[Drawn], plotly: Beside) -> list[Script]:
+    """None for what is not drawn."""
+    return [*(page.plots(plotly) if any(isinstance(one, Figure) for one in drawn) else []),
+            *([page.script("grids.js")] if any(isinstance(one, Grid) for one in drawn) else [])]
 
 
 def measured_parts(shown: Results, drawn: list[Figure]) -> tuple[list[Part | None], list[Figure]]:
     throughput, memory = figures.throughput(shown), figures.memory(shown)
     return [
         Part("pairs", "Node by node", page.charts(drawn)) if drawn else None,
-        Part("throughput", "Throughput", page.charts(throughput)),
-        Part("memory", "Memory per key", page.charts(memory)) if memory else None,
+        Part("throughput", "Throughput", page.keyed(shown, throughput)),
+        Part("memory", "Memory per key", page.keyed(shown, memory)) if memory else None,
         Part("tables", "All numbers", page.all_tables(shown))], drawn + throughput + memory
 
 
@@ -80,9 +85,9 @@ def simulated_parts(shown: Results, drawn: list[Figure]) -> tuple[list[Part | No
     served, stalls = simulated.served(shown), simulated.stalls(shown)
     return [
         Part("pairs", "Node by node, simulated", page.charts(drawn)) if drawn else None,
-        Part("throughput", "Simulated throughput", page.charts(throughput)),
+        Part("throughput", "Simulated throughput", page.keyed(shown, throughput)),
         Part("served", "Where simulated accesses were served", page.charts(served)),
-        Part("stalls", "Simulated stall cycles", page.charts(stalls)),
+        Part("stalls", "Simulated stall cycles", page.keyed(shown, stalls)),
         Part("tables", "All simulated numbers", page.counts_tables(shown))], \
         drawn + throughput + served + stalls
 
@@ -132,7 +137,8 @@ def pairs(shown: Results, figure: StudyFigure) -> list[Figure]:
             f"{workload}{' (simulated)' if shown.simulated else ''}",
             f"{what} of each tree with its node as published, and with the compact one; longer is "
             "better. The number at a bar is the node's size in bytes.",
-            [View("", traces, layout, 90 + 52 * len(trees))], series=True))
+            [View("", traces, layout, 90 + 52 * len(trees))], series=True,
+            about=workloads.explained(shown.of(workload))))
     return drawn
 
 
@@ -154,14 +160,16 @@ def pair_trace(name: str, colour: str, trees: Sequence[str], by_tree: dict[str, 
 
 def index_page(results: Results, study: Study) -> str:
     everything = [finding for figure in study.figures for finding in figure.findings]
+    causes = findings.shared_causes(everything)
     pictures = {figure.id: charted.overview(study, figure, results.placed) for figure in study.figures}
+    drawn = [picture for picture in pictures.values() if picture]
     shown = results if not study.contexts else replace(
         results, files=[simulated.machine_name(c) for c in study.contexts], contexts=study.contexts)
     parts: list[Part | None] = [
         Part(figure.id, f"{figure.title}{charted.said_of(study)}" if study.charted else
              f"{called_in_words(figure)}: {figure.title}", [
             element("p", figure.summary), absent_maps(figure),
-            findings_table(study, figure.findings, f"table-{figure.id}"),
+            findings.on_index(study, figure.findings, causes, f"table-{figure.id}"),
             grids.chart(picture) if (picture := pictures[figure.id]) else None,
             element("p", element("a", f"Charts and numbers of {called_in_words(figure)}",
                                  href=f"{figure.id}.html"))])
@@ -172,9 +180,9 @@ def index_page(results: Results, study: Study) -> str:
               Part("reading", "How to read this", reading(results, study))]
     title = f"{study.title}{' (simulated)' if study.simulated else ''}"
     return page.document(title, f"A study run by Espalier{where(shown, study)}",
-                         [f"{'The study' if study.has_paper else 'Sources'}: {study.paper}.", *scores(study, everything)],
-                         cautions(shown, study), parts, [picture for picture in pictures.values() if picture],
-                         [page.script("grids.js")] if study.charted else page.plots(""))
+                         [f"{'The study' if study.has_paper else 'Sources'}: {study.paper}.",
+                          *scores(study, everything), *findings.sentences(causes)],
+                         cautions(shown, study), parts, drawn, [page.script("grids.js")] if drawn else [])
 
 
 # Parts of both ----------------------------------------------------------------------------------
@@ -188,26 +196,26 @@ def where(shown: Results, study: Study) -> str:
     return f", simulated on {simulated.machines(shown)}" if study.simulated else ""
 
 
-def scores(study: Study, findings: Sequence[Finding]) -> list[str]:
+def scores(study: Study, found: Sequence[Finding]) -> list[str]:
     """Of the paper's findings, and of those that go beyond it."""
     how = "simulated here" if study.simulated else "measured here"
-    ours = [finding for finding in findings if not finding.of_paper]
-    papers = [finding for finding in findings if finding.of_paper]
-    found = [f"Of {text.plural(len(papers), 'finding')} of the paper, {how}: {counted(papers)}."] \
+    ours = [finding for finding in found if not finding.of_paper]
+    papers = [finding for finding in found if finding.of_paper]
+    said = [f"Of {text.plural(len(papers), 'finding')} of the paper, {how}: {counted(papers)}."] \
         if papers or study.has_paper and not ours else []
     beyond = " beyond the paper" if study.has_paper else ""
-    return found + ([f"Of {text.plural(len(ours), 'claim')}{beyond}, {how}: {counted(ours)}."] if ours else [])
+    return said + ([f"Of {text.plural(len(ours), 'claim')}{beyond}, {how}: {counted(ours)}."] if ours else [])
 
 
-def counted(findings: Sequence[Finding]) -> str:
-    return text.listing(f"{sum(f.verdict == verdict for f in findings)} {words}" for verdict, words in (
+def counted(found: Sequence[Finding]) -> str:
+    return text.listing(f"{sum(f.verdict == verdict for f in found)} {words}" for verdict, words in (
         ("agrees", "agree"), ("differs", "differ"), ("not measurable here", "could not be measured here")))
 
 
 def cautions(shown: Results, study: Study) -> list[str]:
     if not study.simulated:
         return page.cautions(shown)
-    return [simulated.TRUST, *(f"{name} is {of}." for name, of in study.models.items())]
+    return [*page.interruptions(shown), simulated.TRUST, *(f"{name} is {of}." for name, of in study.models.items())]
 
 
 def reading(results: Results, study: Study) -> Markup:
@@ -216,30 +224,8 @@ def reading(results: Results, study: Study) -> Markup:
     return element("ul", [element("li", point) for point in points])
 
 
-def absent_maps(figure: StudyFigure) -> Content:
+def absent_maps(figure: StudyFigure) -> list[Markup]:
     reasons: dict[str, list[str]] = {}
     for map_, why in figure.missing:
         reasons.setdefault(why, []).append(map_)
     return [page.absent(f"Missing, {why}: {', '.join(maps)}.") for why, maps in reasons.items()]
-
-
-def findings_table(study: Study, findings: Sequence[Finding], id_: str) -> Markup | None:
-    """None where nothing was to be found."""
-    if not findings and not study.has_paper:
-        return None
-    columns = []
-    if any(f.keys is not None for f in findings):
-        columns.append(Column("Keys", lambda f: tables.value(text.count(f.keys))))
-    if study.simulated:
-        columns.append(Column("Simulated on", lambda f: f.machine, numeric=False))
-    beyond = "Beyond the paper: " if study.has_paper else ""
-    columns += [Column("The paper" if study.has_paper else "To be shown",
-                       lambda f: f"{'' if f.of_paper else beyond}{f.paper}.", numeric=False),
-                Column("Simulated here" if study.simulated else "Measured here",
-                       lambda f: f.ours, numeric=False)]
-    return tables.table(id_, f"What {'the paper found' if study.has_paper else 'is to be shown'}, and what was found "
-                             "here", "Verdict", findings, columns, badge)
-
-
-def badge(finding: Any) -> Markup:
-    return element("span", finding.verdict, class_=f"badge {BADGES[finding.verdict]}")

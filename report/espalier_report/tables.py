@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from espalier_report import text
-from espalier_report.markup import Content, Markup, element
-from espalier_report.results import SETTINGS, Latency, Measurement, Results, Spread
+from espalier_report.markup import Content, Markup, breakable, element
+from espalier_report.results import SETTINGS, Latency, Measurement, Results, Role, Spread
 
 CONTEXT = {
     "simulated": "Simulated", "machine": "Simulated machine",
@@ -27,7 +27,7 @@ OPTIONAL = {"instructions": "Instructions per operation",
 
 @dataclass(frozen=True)
 class Column:
-    head: str
+    head: Content
     cell: Callable[[Any], Content]
     numeric: bool = True
 
@@ -45,7 +45,6 @@ def measurement_table(results: Results, workload: str, id_: str) -> Markup:
         Column("CPU ns/op", lambda m: spread_cell(m.cpu)),
         Column("Bytes/key", lambda m: value(text.number(m.bytes_per_key))),
         Column("Leaked bytes", lambda m: value(text.count(m.leaked_bytes))),
-        Column("Kind", lambda m: "peer" if m.peer else "Espalier", numeric=False),
         Column("Repetitions", lambda m: str(m.repetitions))]
     columns += [Column(name, attribute(key)) for key, name in OPTIONAL.items()
                 if any(getattr(m, key) is not None for m in group)]
@@ -56,7 +55,14 @@ def measurement_table(results: Results, workload: str, id_: str) -> Markup:
     note = element("p", f"{text.listing(missing).capitalize()}: {text.UNAVAILABLE} in every row.",
                    class_="note") if missing else None
     caption = f"{workload}: medians with min to max" + (f" ({', '.join(shared)})" if shared else "")
-    return Markup(table(id_, caption, "Map", group, columns) + (note or ""))
+    return Markup(table(id_, caption, "Map", group, columns, named) + (note or ""))
+
+
+def named(one: Any) -> Content:
+    """A map's name, marked where it is no contender."""
+    role: Role = one.role
+    mark = None if role is Role.OURS else [" ", element("span", role, class_=f"role {role.name.lower()}")]
+    return [breakable(one.label), mark]
 
 
 def attribute(name: str) -> Callable[[Measurement], Content]:
@@ -94,9 +100,8 @@ def latency_table(results: Results, workload: str, id_: str) -> Markup | None:
         Column("Operation", lambda e: e.operation, numeric=False),
         Column("50%", at("p50")), Column("99%", at("p99")), Column("99.9%", at("p999")),
         Column("Slowest", at("max")),
-        Column("Samples", lambda e: value(text.count(e.samples))),
-        Column("Kind", lambda e: "peer" if e.peer else "Espalier", numeric=False)]
-    return table(id_, f"{workload}: latency percentiles", "Map", entries, columns)
+        Column("Samples", lambda e: value(text.count(e.samples)))]
+    return table(id_, f"{workload}: latency percentiles", "Map", entries, columns, named)
 
 
 def context_table(results: Results, id_: str) -> Markup:
@@ -157,7 +162,7 @@ def value(shown: str) -> Content:
 
 
 def table(id_: str, caption: str, first: str, rows: Sequence[Any], columns: Sequence[Column],
-          name: Callable[[Any], str] = lambda row: row.label) -> Markup:
+          name: Callable[[Any], Content] = lambda row: breakable(row.label), class_: str = "scroll") -> Markup:
     """A wide table scrolls in its own box, which the keyboard can reach."""
     head = element("tr", element("th", first, scope="col"),
                    [element("th", c.head, scope="col", class_="number" if c.numeric else None)
@@ -168,5 +173,5 @@ def table(id_: str, caption: str, first: str, rows: Sequence[Any], columns: Sequ
             for row in rows]
     return element("div", element(
         "table", element("caption", element("span", caption), id=id_), element("thead", head),
-        element("tbody", body)), class_="scroll", role="region", aria_labelledby=id_,
+        element("tbody", body)), class_=class_, role="region", aria_labelledby=id_,
         tabindex="0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from espalier_report.results import Measurement, Results
+from espalier_report.results import Measurement, Results, Role
 from espalier_report.text import Scale, listing, number, plural
 
 
@@ -44,12 +44,12 @@ def headline(found: list[Verdict]) -> str:
 
 def _upper_first(text: str) -> str:
     # A map's own name keeps its spelling; only words of ours are capitalised.
-    return text[:1].upper() + text[1:] if text.startswith(("no clear", "only ", "the peer ",
+    return text[:1].upper() + text[1:] if text.startswith(("no clear", "only ", "the peer ", "the baseline ",
                                                             "nothing ")) else text
 
 
 def _called(measurement: Measurement) -> str:
-    return f"the peer {measurement.label}" if measurement.peer else measurement.label
+    return measurement.label if measurement.role is Role.OURS else f"the {measurement.role} {measurement.label}"
 
 
 def _median(measurement: Measurement) -> float:

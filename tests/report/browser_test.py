@@ -18,6 +18,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -62,25 +63,25 @@ from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: E402
 FLAGS = ("--no-sandbox", "--headless=new", "--disable-gpu", "--disable-dev-shm-usage",
          "--no-first-run", "--disable-background-networking", "--disable-component-update",
          "--disable-sync", "--hide-scrollbars")
-DESKTOP, PHONE, TURNED = (1280, 900), (390, 844), (844, 390)
+DESKTOP, PHONE, TURNED = (1400, 900), (390, 844), (844, 390)
 
 SETTLED = """
 return document.readyState === "complete" && [...document.querySelectorAll("[data-figure]")]
-  .every((plot) => plot.querySelector(".main-svg, .note"));
+  .every((plot) => plot.querySelector(".main-svg, .panels, .note"));
 """
 COUNTED = """
 const count = (plot, selector) => plot.querySelectorAll(selector).length;
 return Object.fromEntries([...document.querySelectorAll("[data-figure]")].map((plot) => [
   plot.dataset.figure, {
-    svg: count(plot, ".main-svg > *"),
+    svg: count(plot, ".main-svg > *, .panel path"),
     bars: [...plot.querySelectorAll(".bars .point path")]
       .filter((bar) => bar.getBBox().width > 0).length,
-    lines: [...plot.querySelectorAll(".scatterlayer .js-line")]
+    lines: [...plot.querySelectorAll(".scatterlayer .js-line, .panel .own")]
       .filter((line) => line.getBBox().width > 0 || line.getBBox().height > 0).length,
     labels: [...plot.querySelectorAll(".yaxislayer-above .ytick text")]
       .map((label) => label.textContent),
     words: [...plot.querySelectorAll(".textpoint text")].map((word) => word.textContent.trim()),
-    clipped: [...plot.querySelectorAll(".ytick text, .xtick text, .textpoint text")]
+    clipped: [...plot.querySelectorAll(".ytick text, .xtick text, .textpoint text, .panel .tick")]
       .filter((word) => {
         const box = word.getBoundingClientRect(), frame = plot.getBoundingClientRect();
         return box.left < frame.left - 1 || box.right > frame.right + 1;
@@ -102,10 +103,75 @@ return [...document.querySelectorAll("[data-figure]")].map((plot) => {
   return [title.textContent, box.top >= frame.top - 1 && box.bottom <= frame.bottom + 1];
 });
 """
+# What the page loads: Chromium does not tell of files that it found.
+LOADED = """
+const named = [...document.querySelectorAll("[src], link[href]")].map((one) => one.src || one.href);
+return [...new Set([...named, ...performance.getEntriesByType("resource").map((entry) => entry.name)])]
+  .filter((name) => !name.startsWith("data:"));
+"""
 # Upper and lower ends of the bars of each plot, from top to bottom.
 BARS = """
 return [...document.querySelectorAll("[data-figure]")].map((plot) => [...plot.querySelectorAll(".bars .point path")]
   .map((bar) => bar.getBoundingClientRect()).map((box) => [box.top, box.bottom]).sort((one, other) => one[0] - other[0]));
+"""
+# Where the parts of the first screen lie, and how many rows of the matrix are wholly on it.
+FIRST_SCREEN = """
+const box = (selector) => document.querySelector(selector).getBoundingClientRect();
+const rows = [...document.querySelectorAll("header > .matrix tbody tr")];
+return {
+  title: box("h1").bottom, facts: box(".facts").bottom, matrix: box(".matrix").bottom, verdicts: box(".verdicts").top,
+  rows: rows.filter((row) => row.getBoundingClientRect().bottom <= innerHeight).length,
+  wider: document.querySelector(".matrix").scrollWidth - document.querySelector(".matrix").clientWidth,
+};
+"""
+# The first box of a table that is much wider than it, at its left or right end: where an edge without text lies.
+SCROLLED = """
+const box = [...document.querySelectorAll(".scroll")]
+  .find((one) => one.scrollWidth > one.clientWidth + 60 && !one.closest("details:not([open])"));
+if (!box) return null;
+box.scrollLeft = arguments[0] ? box.scrollWidth : 0;
+const frame = box.getBoundingClientRect(), row = box.querySelector("tbody tr").getBoundingClientRect();
+const [first, head] = ["tbody th", "thead th"].map((one) => box.querySelector(one).getBoundingClientRect());
+return { right: frame.right + scrollX, top: row.top + scrollY + 3, first: first.left - frame.left,
+  head: head.left - frame.left };
+"""
+PIXELS = """
+const bytes = Uint8Array.from(atob(arguments[0]), (one) => one.charCodeAt(0)), done = arguments[1];
+createImageBitmap(new Blob([bytes])).then((image) => {
+  const context = new OffscreenCanvas(image.width, 1).getContext("2d");
+  context.drawImage(image, 0, 0);
+  const { data } = context.getImageData(0, 0, image.width, 1);
+  done(Array.from({ length: image.width }, (_, index) => [...data.slice(4 * index, 4 * index + 3)]));
+});
+"""
+# Colours and dashes of the curves of a plot.
+STROKES = """
+return [...document.querySelectorAll("#latency-1 .scatterlayer .js-line")].map((line) => getComputedStyle(line))
+  .map((style) => [style.stroke, style.strokeDasharray]);
+"""
+UNFOLD = "for (const one of document.querySelectorAll('details')) one.open = true;"
+# The elements that make the page wider than its window.
+OVERFLOWING = """
+const width = document.documentElement.scrollWidth;
+return width <= arguments[0] ? [] : [...document.querySelectorAll("body *")]
+  .filter((one) => one.getBoundingClientRect().right > arguments[0] + 1)
+  .map((one) => `${one.tagName}.${one.className}`);
+"""
+# Of each small chart of a figure: its name, its words, the colour of its curve, and where its ticks stand in it.
+PANELS = """
+return [...document.querySelectorAll(`#${arguments[0]} .panel`)].map((panel) => {
+  const frame = panel.querySelector(".frame").getBoundingClientRect(), own = panel.querySelector(".own");
+  return { name: panel.querySelector(".name").textContent, said: panel.querySelector(".said").textContent,
+    colour: getComputedStyle(own).stroke, width: own.getBoundingClientRect().width,
+    others: document.querySelectorAll(panel.querySelector("use").getAttribute("href")).length,
+    ticks: [...panel.querySelectorAll(".tick")].map((tick) => [tick.textContent, tick.getBoundingClientRect()])
+      .map(([words, box]) => [words, Math.round(box.left - frame.left), Math.round(box.top - frame.top)]) };
+});
+"""
+# Bars of each trace of the first plot, and whether they are filled with a pattern.
+FILLS = """
+return [...document.querySelectorAll("#throughput-0 .bars")].map((trace) => [...trace.querySelectorAll(".point path")])
+  .map((bars) => [bars.length, bars.every((bar) => getComputedStyle(bar).fill.startsWith("url("))]);
 """
 LOOK = """
 const plot = document.querySelector("[data-figure] .ytick text");
@@ -123,12 +189,11 @@ def fixture_page(document: dict[str, Any] | None = None) -> str:
         return page.render(results.load([source]), plotly_bundle.load())
 
 
-def study_pages(document: dict[str, Any]) -> dict[str, str]:
-    with tempfile.TemporaryDirectory() as folder:
-        source = pathlib.Path(folder) / "results.json"
-        source.write_text(json.dumps(document), encoding="utf-8")
-        return {one.name: one.html for one in study.pages(
-            results.load([source]), "index.html", plotly_bundle.load())}
+def write_study(folder: pathlib.Path, document: dict[str, Any]) -> None:
+    source = folder / "results.json"
+    source.write_text(json.dumps(document), encoding="utf-8")
+    for one in study.files(results.load([source]), "index.html", plotly_bundle.load()):
+        (folder / one.name).write_text(one.content, encoding="utf-8")
 
 
 def luminance(colour: str) -> float:
@@ -161,6 +226,11 @@ class Browser:
         for flag in (*FLAGS, f"--user-data-dir={self.folder.name}/profile"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        try:
+            socket.getaddrinfo("localhost", None)
+        except OSError as error:
+            raise SystemExit("this machine does not know 'localhost', by which the browser is driven: add the line "
+                             f"'127.0.0.1 localhost' to /etc/hosts ({error.strerror})") from None
         self.driver = webdriver.Chrome(
             service=Service(shutil.which("chromedriver") or ""), options=options)
 
@@ -218,9 +288,16 @@ class Browser:
                              f"instead of {wanted[0]} and {wanted[1]}")
             if drawing["clipped"]:
                 found.append(f"{name}: text cut off: {drawing['clipped']}")
-        loaded = self.driver.execute_script(
-            "return performance.getEntriesByType('resource').map((entry) => entry.name)")
-        return found + [f"loads {name}" for name in loaded if not name.startswith("data:")]
+        loaded = self.driver.execute_script(LOADED)
+        beside = re.findall(r'<script src="(plotly-[\d.]+\.js)"></script>', html)
+        return found + [f"loads {name}" for name in loaded
+                        if not (name.startswith("file:") and name.rpartition("/")[2] in beside)]
+
+    def colours(self, left: float, top: float, width: int) -> list[list[int]]:
+        """Of the pixels of a line of the page."""
+        clip = {"x": round(left), "y": round(top), "width": width, "height": 1, "scale": 1}
+        shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+        return self.driver.execute_async_script(PIXELS, shot["data"])
 
     def screenshot(self, name: str) -> None:
         if OPTIONS.screenshots:
@@ -271,6 +348,31 @@ class ReportPage(BrowserCase):
             driver.execute_script("return document.documentElement.scrollWidth"), PHONE[0])
         self.assertEqual(self.browser.faults(self.html), [])
         self.browser.screenshot(f"{self.called}phone-light")
+
+    def pages(self) -> list[str | pathlib.Path]:
+        return [OPTIONS.report or self.html]
+
+    def test_no_page_is_wider_than_its_window_with_all_that_is_folded_open(self) -> None:
+        for one in self.pages():
+            for size in (DESKTOP, PHONE):
+                self.browser.emulate(size)
+                self.browser.open(one)
+                self.browser.driver.execute_script(UNFOLD)
+                self.assertEqual(self.browser.driver.execute_script(OVERFLOWING, size[0]), [])
+                self.assertEqual(self.browser.errors(), [])
+
+    def test_a_table_shows_where_more_of_it_is_hidden_and_keeps_its_first_column(self) -> None:
+        for dark in (False, True):
+            self.browser.emulate(PHONE, dark)
+            self.open()
+            for at_end in (False, True):
+                found = self.browser.driver.execute_script(SCROLLED, at_end)
+                if found is None:
+                    self.skipTest("no table of this page is much wider than a phone")
+                self.assertLessEqual(max(abs(found["first"]), abs(found["head"])), 2)
+                edge = [sum(colour) for colour in self.browser.colours(found["right"] - 45, found["top"], 42)]
+                shade = abs(edge[-1] - edge[0])
+                self.assertTrue(shade < 12 if at_end else shade > 90, f"{shade} at {'the end' if at_end else 'first'}")
 
     def test_fits_a_phone_that_is_turned(self) -> None:
         self.browser.emulate(PHONE)
@@ -369,6 +471,92 @@ class FixturePage(BrowserCase):
         self.assertLessEqual({"a", "select", "button", "scroll", "summary"}, seen)
 
 
+class ManyPage(ReportPage):
+    """Thirty maps in four workloads, and a first screen that holds the comparison."""
+
+    called = "many-"
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.html = fixture_page(fixture.many_document())
+
+    def first_screen(self, size: tuple[int, int]) -> dict[str, float]:
+        self.browser.emulate(size)
+        self.open()
+        return self.browser.driver.execute_script(FIRST_SCREEN)
+
+    def test_the_first_screen_of_a_desk_holds_the_whole_matrix(self) -> None:
+        found = self.first_screen(DESKTOP)
+        ends = [found[part] for part in ("title", "facts", "matrix", "verdicts")]
+        self.assertEqual(ends, sorted(ends))
+        self.assertLess(found["verdicts"], DESKTOP[1])
+        self.assertEqual((found["rows"], found["wider"]), (12, 0))
+
+    def test_the_first_screen_of_a_phone_holds_the_best_and_the_matrix_scrolls_in_its_box(self) -> None:
+        found = self.first_screen(PHONE)
+        self.assertGreaterEqual(found["rows"], 5)
+        self.assertGreater(found["wider"], 0)
+
+    def test_roles_are_told_by_fills_and_words(self) -> None:
+        self.open()
+        fills = self.browser.driver.execute_script(FILLS)
+        self.assertEqual([(count, pattern) for count, pattern in fills], [(24, False), (3, True), (3, True)])
+        marks = self.browser.driver.find_elements(By.CSS_SELECTOR, ".matrix .role")
+        self.assertEqual({mark.get_attribute("textContent") for mark in marks}, {"baseline", "peer"})
+
+    def panels(self) -> list[dict[str, Any]]:
+        return self.browser.driver.execute_script(PANELS, "latency-1")
+
+    def button(self, words: str) -> Any:
+        frame = self.browser.driver.find_element(By.CSS_SELECTOR, "figure:has(#latency-1)")
+        return frame.find_element(By.XPATH, f".//button[contains(., '{words}')]")
+
+    def test_each_of_many_curves_has_a_small_chart_with_the_same_axes(self) -> None:
+        for size in (DESKTOP, PHONE):
+            self.browser.emulate(size)
+            self.open()
+            panels = self.panels()
+            self.assertEqual(len(panels), 10)
+            self.assertEqual(len({panel["name"] for panel in panels}), 10)
+            self.assertGreaterEqual(len({panel["colour"] for panel in panels}), 8)
+            self.assertTrue(all(panel["others"] == 1 and panel["width"] > 50 for panel in panels))
+            self.assertTrue(all(panel["ticks"] == panels[0]["ticks"] for panel in panels), panels[0])
+            self.assertGreaterEqual(len(panels[0]["ticks"]), 4)
+            self.assertRegex(panels[0]["said"], r"^50\u202f%: .+, 99\.9\u202f%: .+$")
+
+    def test_the_curves_can_share_one_chart(self) -> None:
+        self.open()
+        self.button("One chart").click()
+        self.assertEqual(self.panels(), [])
+        self.assertEqual(self.browser.drawings()["latency-1"]["lines"], 10)
+        self.assertEqual(self.button("One chart").get_attribute("aria-pressed"), "true")
+        strokes = self.browser.driver.execute_script(STROKES)
+        self.assertEqual(len(strokes), 10)
+        self.assertEqual(len(set(map(tuple, strokes))), 10, strokes)
+        self.button("A chart for each map").click()
+        self.assertEqual(len(self.panels()), 10)
+        self.button("Show all").click()
+        self.assertEqual(len(self.panels()), 30)
+        self.assertEqual(self.browser.errors(), [])
+
+    def test_the_pointer_asks_a_small_chart_for_its_numbers(self) -> None:
+        self.open()
+        frame = self.browser.driver.find_element(By.CSS_SELECTOR, "#latency-1 .frame")
+        before = self.panels()[0]["said"]
+        webdriver.ActionChains(self.browser.driver).move_to_element(frame).perform()
+        said = self.panels()[0]["said"]
+        self.assertRegex(said, r"^99\.5\u202f%: [\d.]+\u202f.s$|^99\.9\u202f%: [\d.]+\u202f.s$")
+        self.assertNotEqual(said, before)
+        self.assertTrue(self.browser.driver.find_element(By.CSS_SELECTOR, "#latency-1 .dot").is_displayed())
+
+    def test_the_best_of_a_workload_is_bold_and_shaded(self) -> None:
+        self.open()
+        for best in self.browser.driver.find_elements(By.CSS_SELECTOR, ".matrix .best"):
+            self.assertGreaterEqual(int(best.value_of_css_property("font-weight")), 600)
+            self.assertNotEqual(best.value_of_css_property("background-color"), "rgba(0, 0, 0, 0)")
+
+
 class SimulatedPage(ReportPage):
     """The page of simulated results, with bars in stacks and in groups."""
 
@@ -409,15 +597,40 @@ class FigurePages(ReportPage):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.pages = study_pages(cls.document())
-        cls.html = cls.pages[next(iter(cls.drawn()))]
+        folder = tempfile.TemporaryDirectory(prefix="espalier-study-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        write_study(cls.folder, cls.document())
+        cls.page = cls.folder / next(iter(cls.drawn()))
+        cls.html = cls.page.read_text(encoding="utf-8")
+
+    def open(self) -> None:
+        self.browser.open(self.page)
+
+    def pages(self) -> list[str | pathlib.Path]:
+        return sorted(self.folder.glob("*.html"))
 
     def test_draws_what_the_fixture_holds(self) -> None:
         for name, wanted in self.drawn().items():
-            self.browser.open(self.pages[name])
-            self.assertEqual(self.browser.faults(self.pages[name]), [])
+            self.browser.open(self.folder / name)
+            self.assertEqual(self.browser.faults((self.folder / name).read_text(encoding="utf-8")), [])
             self.assertEqual({id_: (drawing["bars"], drawing["lines"])
                               for id_, drawing in self.browser.drawings().items()}, wanted)
+
+    def test_the_library_is_one_file_beside_the_pages(self) -> None:
+        library, = self.folder.glob("*.js")
+        self.assertRegex(library.name, r"^plotly-\d+\.\d+\.\d+\.js$")
+        for one in self.folder.glob("*.html"):
+            self.assertLess(one.stat().st_size, 200_000, one.name)
+        self.open()
+        self.assertEqual(self.browser.driver.execute_script(LOADED), [library.as_uri()])
+
+    def test_without_the_library_the_page_names_it(self) -> None:
+        self.browser.open(self.html)
+        notes = self.browser.driver.find_elements(By.CSS_SELECTOR, ".plot .note")
+        self.assertEqual(len(notes), len(next(iter(self.drawn().values()))))
+        for note in notes:
+            self.assertRegex(note.text, r"needs the file plotly-[\d.]+\.js beside the page; the tables hold the same")
 
     def index_faults(self) -> list[str]:
         """Of an index without pictures."""
@@ -426,7 +639,7 @@ class FigurePages(ReportPage):
     def test_the_index_fits_a_phone_and_has_no_fault(self) -> None:
         for size in (DESKTOP, PHONE):
             self.browser.emulate(size)
-            self.browser.open(self.pages["index.html"])
+            self.browser.open(self.folder / "index.html")
             self.assertEqual(self.index_faults(), [])
             self.assertLessEqual(self.browser.driver.execute_script(
                 "return document.documentElement.scrollWidth"), size[0])
@@ -441,7 +654,7 @@ class StudyPage(FigurePages):
 
     @classmethod
     def document(cls) -> dict:
-        return fixture.study_document(cls.simulated)
+        return fixture.undecided_document(cls.simulated)
 
     @classmethod
     def drawn(cls) -> dict:
@@ -467,7 +680,7 @@ class ChartedPage(FigurePages):
         return {"ring-16.html": fixture.CHARTED_DRAWN, "fresh.html": fixture.CHARTED_ALONE_DRAWN}
 
     def index_faults(self) -> list[str]:
-        return self.browser.faults(self.pages["index.html"])
+        return self.browser.faults((self.folder / "index.html").read_text(encoding="utf-8"))
 
     def test_draws_every_index_of_every_malloc(self) -> None:
         self.open()
@@ -495,15 +708,21 @@ class ChartedPage(FigurePages):
         self.assertIn("grids [", " ".join(self.browser.faults(self.html)))
 
 
-class SimulatedChartedPage(ReportPage):
+class SimulatedChartedPage(FigurePages):
     """The same of a simulation, whose titles are longer."""
 
     called = "simulated-charted-"
 
     @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        cls.html = study_pages(fixture.charted_document(True))["ring-16.html"]
+    def document(cls) -> dict:
+        return fixture.charted_document(True)
+
+    @classmethod
+    def drawn(cls) -> dict:
+        return {"ring-16.html": fixture.CHARTED_DRAWN, "fresh.html": fixture.CHARTED_ALONE_DRAWN}
+
+    def index_faults(self) -> list[str]:
+        return self.browser.faults((self.folder / "index.html").read_text(encoding="utf-8"))
 
     def test_axes_and_titles_say_what_was_simulated_and_fit(self) -> None:
         for size in (DESKTOP, PHONE):
@@ -571,6 +790,16 @@ class BrokenControls(BrowserCase):
         html = html.replace("<body>", '<body><img src="no-such-file.png" alt="">')
         self.assertIn("no-such-file.png", self.faults(html))
 
+    def test_a_foreign_file_beside_the_page_is_noticed(self) -> None:
+        (pathlib.Path(self.browser.folder.name) / "other.js").write_text("window.ran = 1;", encoding="utf-8")
+        html = re.sub(r"<meta http-equiv.*?>", "", fixture_page())
+        self.assertIn("other.js", self.faults(html.replace("</body>", '<script src="other.js"></script></body>')))
+
+    def test_a_missing_curve_of_a_small_chart_is_noticed(self) -> None:
+        html = re.sub(r"<meta http-equiv.*?>", "", fixture_page(fixture.many_document(4)))
+        self.assertEqual(self.faults(html), "")
+        self.assertIn("latency-0: 0 bars and 0 lines", self.faults(html.replace('class: "own"', 'class: "none"')))
+
     def test_a_missing_library_is_noticed(self) -> None:
         html = re.sub(r"<meta http-equiv.*?>", "", fixture_page())
         html = html.replace("return Plotly.react(", "return Nothing.react(")
@@ -586,7 +815,7 @@ class BrokenControls(BrowserCase):
 
 def load_tests(loader: unittest.TestLoader, _: unittest.TestSuite,
                __: str | None) -> unittest.TestSuite:
-    cases = [ReportPage] if OPTIONS.report else [ReportPage, FixturePage, SimulatedPage,
+    cases = [ReportPage] if OPTIONS.report else [ReportPage, FixturePage, ManyPage, SimulatedPage,
                                                      StudyPage, SimulatedStudyPage, ChartedPage,
                                                      SimulatedChartedPage, CostPage, BrokenControls]
     return unittest.TestSuite(loader.loadTestsFromTestCase(case) for case in cases)

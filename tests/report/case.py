@@ -15,8 +15,8 @@ sys.dont_write_bytecode = True
 import fixture  # noqa: E402
 from espalier_report import page, plotly_bundle, results  # noqa: E402
 
-STUB = "/* no library in this test */"
-VOID = {"meta", "br", "img", "link", "input", "hr"}
+STUB = "/* plotly.js v1.23.4, and no library in this test */"
+VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
 
 
 def has_plotly() -> bool:
@@ -65,6 +65,10 @@ class Page(HTMLParser):
         return [" ".join("".join(words).split()) for name, attrs, words in self.elements
                 if name == tag and all(attrs.get(key) == value
                                        for key, value in attributes.items())]
+
+    def captioned(self, words: str) -> list[list[str]]:
+        """The rows of the first table whose caption has these words."""
+        return self.rows(next(index for index, caption in enumerate(self.texts("caption")) if words in caption))
 
     def rows(self, table: int = 0) -> list[list[str]]:
         found: list[list[str]] = []

@@ -26,8 +26,8 @@ class ChartedCase(Case):
         return results.load([self.write(document)])
 
     def pages(self, change: Callable[[Json], Any] = lambda _: None, simulated_: bool = False) -> dict[str, Page]:
-        self.html = {one.name: one.html for one in
-                     study.pages(self.loaded(change, simulated_), "index.html", STUB)}
+        self.html = {one.name: one.content for one in
+                     study.files(self.loaded(change, simulated_), "index.html", STUB) if one.name.endswith(".html")}
         return {name: Page(html) for name, html in self.html.items()}
 
     def drawn(self, change: Callable[[Json], Any] = lambda _: None, figure: int = 0) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class ChartedCase(Case):
         return {one.id: one for one in everything}
 
     def table(self, page: Page, caption: str) -> list[list[str]]:
-        return page.rows(next(index for index, text in enumerate(page.texts("caption")) if caption in text))
+        return page.captioned(caption)
 
 
 class Pages(ChartedCase):
@@ -69,6 +69,19 @@ class Pages(ChartedCase):
             "Of 1 finding of the paper, measured here: 1 agree, 0 differ and 0 could not be measured here.",
             "Of 2 claims beyond the paper, measured here: 0 agree, 1 differ and 1 could not be measured here."])
         self.assertFalse([line for line in pages["fresh.html"].texts("li") if "of the paper" in line])
+
+    def test_what_several_findings_lack_is_said_once(self) -> None:
+        def lacking(document: Json) -> None:
+            for figure in document["study"]["figures"]:
+                figure["findings"] = [{"paper": f"Claim {index}", "verdict": "not measurable here",
+                                       "ours": "this processor has no transactions."} for index in range(4)]
+
+        pages = self.pages(lacking)
+        said = "{} findings could not be measured here: this processor has no transactions."
+        self.assertIn(said.format(8), pages["index.html"].texts("li"))
+        for name in ("ring-16.html", "fresh.html"):
+            self.assertIn(said.format(4), pages[name].texts("summary"))
+            self.assertEqual(pages[name].captioned("undecided")[1:], [[f"Claim {index}."] for index in range(4)])
 
     def test_what_is_missing_is_named(self) -> None:
         self.assertIn(f"Missing, it is not installed: {NASTY}.", self.pages()["fresh.html"].texts("p"))

@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 import fixture  # noqa: E402
 from case import Case, Page, STUB  # noqa: E402
 from espalier_report import figures, page, results, text  # noqa: E402
+from espalier_report.results import Role  # noqa: E402
 
 
 class Figures(Case):
@@ -47,6 +48,23 @@ class Figures(Case):
         loaded = self.load(fixture.family("w", "a", fixture.around(400)))
         self.assertEqual(figures.scaling(loaded, figures.Palette(loaded)), [])
 
+    def test_from_four_curves_on_each_has_a_small_chart_at_first(self) -> None:
+        for maps, panels in ((3, False), (4, True)):
+            loaded = self.load(*(fixture.family("w", f"map{index}", fixture.around(400)) for index in range(maps)),
+                               latency=[fixture.latency("w", f"map{index}", 300) for index in range(maps)])
+            figure = figures.latency(loaded, figures.Palette(loaded))[0]
+            self.assertEqual((figure.panels, figure.json()["panels"]), (panels, panels))
+            ways = [one["data-panels"] for one in Page(str(page.chart(figure))).all("button") if "data-panels" in one]
+            self.assertEqual(ways, ["true", "false"] if panels else [])
+            # Both ways of drawing share one set of points.
+            self.assertEqual(len(figure.views[0].traces), maps)
+
+    def test_a_curve_says_its_percentiles_as_far_as_they_are_known(self) -> None:
+        entry = {**fixture.latency("w", "a", 300), "p999": fixture.UNAVAILABLE}
+        loaded = self.load(fixture.family("w", "a", fixture.around(400)), latency=[entry])
+        trace = figures.latency(loaded, figures.Palette(loaded))[0].views[0].traces[0]
+        self.assertEqual(trace["said"].replace(text.THIN, " "), "50 %: 314 ns")
+
     def test_many_lines_start_with_the_leaders_only(self) -> None:
         families = [fixture.family("w", f"map{index:02}", fixture.around(400 + index), threads)
                     for index in range(25) for threads in (1, 2)]
@@ -54,7 +72,64 @@ class Figures(Case):
         traces = figures.scaling(loaded, figures.Palette(loaded))[0].views[0].traces
         self.assertEqual([trace["label"] for trace in traces if trace["visible"]],
                          [f"map{index:02}" for index in range(figures.SHOWN_AT_FIRST)])
-        self.assertEqual(len({(t["line"]["color"], t["line"]["dash"]) for t in traces[:20]}), 20)
+
+    def test_no_two_curves_have_the_same_colour_and_dash(self) -> None:
+        for count in (10, 25, 83):
+            loaded = self.load(*(fixture.family("w", f"map{index:02}", fixture.around(400 + index))
+                                 for index in range(count)))
+            palette = figures.Palette(loaded)
+            styles = [palette.line(m.label) for m in loaded.measurements]
+            self.assertEqual(len({(style["color"], style["dash"]) for style in styles}), count)
+            first = styles[:figures.COLOURS]
+            self.assertEqual(len({style["color"] for style in first}), figures.COLOURS)
+            for one, next_ in zip(first, first[1:]):
+                self.assertNotEqual(one["dash"], next_["dash"])
+
+
+class Roles(Case):
+    """Contenders, baselines and peers are told apart wherever maps are compared."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.loaded = results.load([self.write(fixture.many_document())])
+
+    def test_names_tell_a_baseline_and_results_a_peer(self) -> None:
+        for map_, kind, role in (
+                ("ticket", "espalier", Role.OURS), ("locked_map", "espalier", Role.BASELINE),
+                ("locked_map/shared_heap", "espalier", Role.BASELINE), ("global_lock_bst", "espalier", Role.BASELINE),
+                ("hand_over_hand_bst/line", "espalier", Role.BASELINE), ("locked_tree", "espalier", Role.BASELINE),
+                ("unlocked_map", "espalier", Role.OURS), ("ticket/locked_", "espalier", Role.OURS),
+                ("cds_bronson", "peer", Role.PEER), ("locked_map", "peer", Role.PEER)):
+            self.assertEqual(results.role_of(map_, kind), role, map_)
+
+    def test_bars_have_a_colour_and_a_fill_for_each_role(self) -> None:
+        bars = {trace["name"]: trace for trace in figures.throughput(self.loaded)[0].views[0].traces
+                if trace["type"] == "bar"}
+        self.assertEqual(list(bars), ["Espalier", "baseline", "peer"])
+        self.assertEqual(len({trace["marker"]["color"] for trace in bars.values()}), 3)
+        fills = [trace["marker"].get("pattern", {}).get("shape", "") for trace in bars.values()]
+        self.assertEqual(len(set(fills)), 3, fills)
+        self.assertEqual({len(bars[name]["x"]) for name in ("baseline", "peer")}, {3})
+        self.assertIn("locked_map (baseline)<br>", bars["baseline"]["hovertext"][0])
+
+    def test_curves_name_their_role(self) -> None:
+        traces = {trace["label"]: trace for trace in figures.scaling(
+            self.loaded, figures.Palette(self.loaded))[0].views[0].traces}
+        for label, mark in (("ticket", ""), ("locked_map", " (baseline)"), ("cds_bronson", " (peer)")):
+            self.assertEqual((traces[label]["name"], traces[label]["mark"]), (label + mark, mark))
+        self.assertEqual(len({traces[label]["marker"]["symbol"] for label in (
+            "ticket", "locked_map", "cds_bronson")}), 3)
+
+    def test_the_key_the_tables_and_the_reading_name_it(self) -> None:
+        built = self.page_of(fixture.many_document())
+        self.assertEqual(built.texts("p", **{"class": "key"})[0], "Espalier baseline peer")
+        for caption in ("lookups: medians", "lookups: latency percentiles"):
+            names = {row[0] for row in built.captioned(caption)}
+            self.assertLessEqual({"ticket", "hand_over_hand_bst baseline", "cds_bronson peer"}, names)
+        self.assertTrue([item for item in built.texts("li") if item.startswith("Baselines lock in every operation")])
+        alone = self.page_of({"context": fixture.context(), "benchmarks": fixture.family("w", "a", [1, 2, 3])})
+        self.assertNotIn("Baselines", " ".join(alone.texts("li")))
+        self.assertEqual(alone.texts("p", **{"class": "key"}), [])
 
 
 class Structure(Case):
@@ -89,7 +164,7 @@ class Structure(Case):
         built = self.page_of()
         self.assertEqual(len(built.all("table")), len(built.all("caption")))
         self.assertTrue(all(attrs.get("scope") in ("row", "col") for attrs in built.all("th")))
-        boxes = built.all("div", class_="scroll") or built.all("div", **{"class": "scroll"})
+        boxes = [box for box in built.all("div") if "scroll" in str(box.get("class")).split()]
         self.assertEqual(len(boxes), len(built.all("table")))
         self.assertTrue(all(box["tabindex"] == "0" and box["role"] == "region" for box in boxes))
 
@@ -102,8 +177,16 @@ class Structure(Case):
         self.assertEqual(len(built.all("figcaption")), len(drawn))
         self.assertEqual(len(built.all("select")), len(built.all("label")))
 
+    def test_drawn_numbers_have_six_digits_and_words_their_letters(self) -> None:
+        built = self.page_of(fixture.many_document())
+        data = built.texts("script", id="figures")[0]
+        numbers = re.findall(r"[\[,:](-?\d+\.\d+(?:e[-+]?\d+)?)(?=[,\]}])", data)
+        self.assertGreater(len(numbers), 1000)
+        self.assertEqual([one for one in numbers if float(f"{float(one):.6g}") != float(one)], [])
+        self.assertIn("µs", data)
+
     def test_the_table_holds_every_number(self) -> None:
-        rows = self.page_of().rows(0)
+        rows = self.page_of().captioned("read-mostly: medians")
         head = rows[0]
         self.assertEqual(head[:7], ["Map", "Threads", "Throughput, M op/s", "Wall ns/op",
                                     "CPU ns/op", "Bytes/key", "Leaked bytes"])
@@ -148,13 +231,13 @@ class Structure(Case):
 
 class Unavailable(Case):
     def test_is_the_word_in_every_cell_of_the_row(self) -> None:
-        rows = [row for row in self.page_of().rows(0) if row[0] == "absent_peer"]
+        rows = [row for row in self.page_of().captioned("read-mostly: medians") if row[0] == "absent_peer peer"]
         self.assertEqual(len(rows), 2)
         for row in rows:
             self.assertEqual(row[2:7], ["unavailable"] * 5)
 
     def test_zero_stays_zero(self) -> None:
-        rows = self.page_of().rows(0)
+        rows = self.page_of().captioned("read-mostly: medians")
         leaked = rows[0].index("Leaked bytes")
         self.assertEqual({row[0]: row[leaked] for row in rows[1:]}["edge_ext_lf"], "0")
 
@@ -175,7 +258,8 @@ class Unavailable(Case):
             if entry["map"] == "absent_peer":
                 entry["real_time"] = None
                 del entry["cpu_time"]
-        rows = [row for row in self.page_of(document).rows(0) if row[0] == "absent_peer"]
+        rows = [row for row in self.page_of(document).captioned("read-mostly: medians")
+                if row[0] == "absent_peer peer"]
         self.assertEqual(rows[0][2:5], ["unavailable"] * 3)
 
 

@@ -36,6 +36,10 @@ class Library(unittest.TestCase):
                       self.TABLE.replace('"./dep":4', '"./dep":77')):
             self.assertIsNone(plotly_bundle.reduced(other))
 
+    def test_a_file_that_pages_share_tells_its_version(self) -> None:
+        self.assertEqual(plotly_bundle.file_name("/**\n* plotly.js v2.35.2\n*/"), "plotly-2.35.2.js")
+        self.assertEqual(plotly_bundle.file_name("something else"), "plotly.js")
+
     def test_cannot_end_its_script_element(self) -> None:
         self.assertEqual(plotly_bundle.as_inline_script("'</script><!--'"),
                          "'<\\/script><\\!--'")

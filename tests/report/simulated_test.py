@@ -60,21 +60,25 @@ class Simulated(Case):
                           "remote transfer": [1.25, 2, 29], "local DRAM": [1, 1, 1],
                           "remote DRAM": [1, 1, 1]})
 
+    def test_a_key_tells_the_fills_of_its_bars(self) -> None:
+        self.assertEqual(self.page().texts("p", **{"class": "key"}), ["Espalier baseline"] * 2)
+
     def test_large_stalls_are_scaled_with_their_unit(self) -> None:
         loaded = results.load([self.write(fixture.simulated_document())])
         view = simulated.stalls(loaded)[0].views[0]
         self.assertEqual(view.layout["xaxis"]["title"]["text"],
                          "simulated thousand stall cycles per operation")
-        self.assertEqual(view.traces[0]["x"], [1.0, 20.0, 344.833])
+        self.assertEqual([trace["x"] for trace in view.traces if trace["type"] == "bar"], [[1.0, 20.0], [344.833]])
 
     def test_the_table_holds_every_count(self) -> None:
-        rows = self.page().rows(1)
+        rows = self.page().captioned("read-mostly: simulated counts")
         self.assertEqual(len(rows), 6)
         self.assertEqual(rows[1][:6], ["ticket", "40", "50.0", "59.8", "50.0", "3.00"])
+        self.assertIn("locked_map baseline", [row[0] for row in rows])
         self.assertEqual(len(rows[0]), 3 + len(results.COUNTS))
 
     def test_calibration_shows_ratios_and_deviation(self) -> None:
-        self.assertEqual(self.page().rows(0)[2],
+        self.assertEqual(self.page().captioned("measured and simulated")[2],
                          ["locked_map", "read-mostly", "1", "1.25", "1.00", "-20 %"])
 
     def test_no_page_mixes_simulated_and_measured(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import unittest
@@ -11,15 +12,16 @@ sys.dont_write_bytecode = True
 
 import fixture  # noqa: E402
 from case import Case, Page, STUB, has_plotly  # noqa: E402
-from espalier_report import results, simulated, study  # noqa: E402
+from espalier_report import plotly_bundle, results, simulated, study  # noqa: E402
 
 COMMAND = [sys.executable, "-B", str(fixture.ROOT / "report" / "espalier_report")]
 
 
 class Studies(Case):
-    def pages(self, simulated_: bool = False) -> dict[str, Page]:
-        loaded = results.load([self.write(fixture.study_document(simulated_))])
-        return {one.name: Page(one.html) for one in study.pages(loaded, "index.html", STUB)}
+    def pages(self, simulated_: bool = False, document: fixture.Json | None = None) -> dict[str, Page]:
+        loaded = results.load([self.write(document or fixture.study_document(simulated_))])
+        self.files = study.files(loaded, "index.html", STUB)
+        return {one.name: Page(one.content) for one in self.files if one.name.endswith(".html")}
 
     def test_a_page_for_each_figure_and_an_index_last(self) -> None:
         pages = self.pages()
@@ -41,6 +43,34 @@ class Studies(Case):
         self.assertIn("Of 2 findings of the paper, measured here: 1 agree, 1 differ and 0 could not be measured "
                       "here.", shown.texts("li"))
 
+    def test_the_library_is_one_file_that_pages_with_charts_load(self) -> None:
+        pages = self.pages()
+        self.assertEqual((self.files[0].name, self.files[0].content), ("plotly-1.23.4.js", STUB))
+        self.assertEqual([one.name for one in self.files if STUB in one.content], ["plotly-1.23.4.js"])
+        for name, sources in (("figure-2.html", ["plotly-1.23.4.js"]), ("figure-3.html", []), ("index.html", [])):
+            scripts = [attrs for attrs in pages[name].all("script") if attrs.get("type") != "application/json"]
+            self.assertEqual([attrs["src"] for attrs in scripts if "src" in attrs], sources, name)
+            policy = str(pages[name].all("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"])
+            self.assertIn("default-src 'none'", policy)
+            inline = re.findall(r"'sha256-[^']+'", policy)
+            self.assertEqual(len(inline), len(scripts) - len(sources), name)
+            allowed = [*(["'self'"] if sources else []), *inline] or ["'none'"]
+            self.assertIn(f"script-src {' '.join(allowed)};", policy)
+
+    def test_without_a_chart_there_is_no_library(self) -> None:
+        document = fixture.study_document()
+        document["study"]["figures"] = document["study"]["figures"][1:]
+        found = study.files(results.load([self.write(document)]), "index.html", STUB)
+        self.assertEqual([one.name for one in found], ["figure-3.html", "index.html"])
+
+    def test_a_key_tells_baselines_from_contenders(self) -> None:
+        for simulated_ in (False, True):
+            document = fixture.study_document(simulated_)
+            for entry in document["benchmarks"]:
+                entry["map"] = entry["map"].replace("ext_lf/published", "global_lock_bst")
+            keys = self.pages(document=document)["figure-2.html"].texts("p", **{"class": "key"})
+            self.assertEqual(keys, ["Espalier baseline"] * 2)
+
     def test_what_is_missing_is_named(self) -> None:
         pages = self.pages()
         for name in ("figure-2.html", "index.html"):
@@ -59,6 +89,52 @@ class Studies(Case):
         published, compact = drawn[0].views[0].traces
         self.assertEqual((published["text"], compact["text"]), (["64", "64"], ["32", "32"]))
         self.assertTrue(all(map(float.__lt__, published["x"], compact["x"])))
+
+    def test_what_several_findings_lack_is_said_once_with_their_number(self) -> None:
+        pages = self.pages(document=fixture.undecided_document())
+        for name, elsewhere in (("index.html", 23), ("figure-2.html", 12)):
+            said = pages[name].texts("li" if name == "index.html" else "summary")
+            self.assertEqual([words for words in said if "findings could not be measured here: " in words], [
+                f"{elsewhere} findings could not be measured here: the paper has them at 1,000,000 keys.",
+                "2 findings could not be measured here: this processor has no transactions.",
+                "2 findings could not be measured here: the runs spread too much to tell.",
+                f"2 findings could not be measured here: there are no measurements of {fixture.NASTY}."], name)
+        self.assertNotIn("The paper has it at 1,000,000 keys", "".join(one.content for one in self.files))
+        self.assertEqual(sum(one.content.count("this processor has no transactions") for one in self.files), 2)
+
+    def test_other_findings_stay_lines(self) -> None:
+        pages = self.pages(document=fixture.undecided_document())
+        for name in ("index.html", "figure-2.html"):
+            rows = pages[name].captioned("What the paper found, and what was found here")
+            self.assertEqual([row[0] for row in rows[1:]], ["agrees", "differs", *["not measurable here"] * 2])
+            self.assertEqual([row[3] for row in rows[3:]], [
+                "Not measured: log_int.", "A mean. The paper has it on abu_dhabi, which this machine is not."])
+        notes = pages["index.html"].texts("p", **{"class": "note"})
+        self.assertIn("18 more findings could not be measured here; the causes stand at the top.", notes)
+
+    def test_what_was_measured_all_the_same_is_folded_below_the_cause(self) -> None:
+        page = self.pages(document=fixture.undecided_document())["figure-2.html"]
+        first = page.captioned("What the paper found, undecided for this cause")
+        self.assertEqual(first[:2], [["The paper", "Keys", "Measured here"],
+                                     ["Claim 0 on ticket do.", "1,000", "ticket does 0.50 Mop/s."]])
+        self.assertEqual(len(first), 1 + 12)
+        tables = [page.rows(index) for index, caption in enumerate(page.texts("caption")) if "undecided" in caption]
+        self.assertEqual(tables[1][0], ["The paper", "Keys"])
+        self.assertTrue(tables[2][1][2].endswith("anything from 0.90 to 1.20, which does not tell."))
+        self.assertEqual(page.problems, [])
+
+    def test_the_machine_of_a_paper_may_be_the_cause(self) -> None:
+        document = fixture.study_document()
+        for figure in document["study"]["figures"]:
+            figure["findings"] = [{"paper": "A", "keys": 1000, "verdict": "not measurable here",
+                                   "ours": "A mean. The paper has it on abu_dhabi, which this machine is not."}]
+        self.assertIn("2 findings could not be measured here: the paper has them on abu_dhabi, which this machine is "
+                      "not.", self.pages(document=document)["index.html"].texts("li"))
+
+    def test_simulated_findings_keep_their_machine(self) -> None:
+        page = self.pages(document=fixture.undecided_document(True))["figure-2.html"]
+        self.assertEqual(page.captioned("undecided for this cause")[0],
+                         ["The paper", "Keys", "Simulated on", "Simulated here"])
 
     def test_simulated_pages_say_so_everywhere(self) -> None:
         for name, shown in self.pages(True).items():
@@ -97,11 +173,15 @@ class Studies(Case):
         done = subprocess.run([*COMMAND, source, "-o", self.folder / "o.html"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("2 figures", done.stdout)
-        self.assertEqual({path.name for path in self.folder.glob("*.html")},
-                         {"o.html", "figure-2.html", "figure-3.html"})
-        clash = subprocess.run([*COMMAND, source, "-o", self.folder / "figure-2.html"], capture_output=True, text=True)
-        self.assertEqual(clash.returncode, 2)
-        self.assertIn("another name", clash.stderr)
+        library = plotly_bundle.file_name(plotly_bundle.load())
+        self.assertRegex(library, r"^plotly-\d+\.\d+\.\d+\.js$")
+        self.assertEqual({path.name for path in self.folder.iterdir()},
+                         {"results.json", "o.html", "figure-2.html", "figure-3.html", library})
+        self.assertLess(sum(path.stat().st_size for path in self.folder.glob("*.html")), 300_000)
+        for taken in ("figure-2.html", library):
+            clash = subprocess.run([*COMMAND, source, "-o", self.folder / taken], capture_output=True, text=True)
+            self.assertEqual(clash.returncode, 2)
+            self.assertIn("another name", clash.stderr)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,11 @@ class Verdicts(Case):
                              fixture.family("w", "theirs", fixture.around(400), kind="peer"))
         self.assertEqual(verdict.headline([found]), "The peer theirs won w, 2.00 times ours")
 
+    def test_a_baseline_that_wins_is_called_one(self) -> None:
+        found = self.verdict(fixture.family("w", "ticket", fixture.around(800)),
+                             fixture.family("w", "locked_map", fixture.around(400)))
+        self.assertEqual(verdict.headline([found]), "The baseline locked_map won w, 2.00 times ticket")
+
     def test_the_greatest_thread_count_decides(self) -> None:
         found = self.verdict(fixture.family("w", "a", fixture.around(100), threads=1),
                              fixture.family("w", "b", fixture.around(900), threads=1),
