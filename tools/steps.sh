@@ -4,13 +4,36 @@
 logs=build/logs
 mkdir -p "$logs"
 
-# step NAME COMMAND...: runs the command with its output in a log; shows the end of it if it fails.
+# How far a build or a test run is, from the end of its log: "[12/340]" of ninja, "12/340 Test" of ctest.
+progress_in() { tail -c 4096 "$1" 2>/dev/null | tr '\r' '\n' | grep -oE '^(\[[0-9]+/[0-9]+\]| *[0-9]+/[0-9]+ Test)' | tail -n 1 | grep -oE '[0-9]+/[0-9]+'; }
+
+# Says it now and then, until it is ended: on a terminal in place, elsewhere every half minute in a new word.
+show_progress() {
+  local name=$1 log=$2 at shown='' pause=30
+  [[ ! -t 1 ]] || pause=1
+  while sleep "$pause" >/dev/null 2>&1; do  # which may outlive this, and hold no pipe of it
+    at=$(progress_in "$log") || continue
+    [[ $at != "$shown" ]] || continue
+    shown=$at
+    if [[ -t 1 ]]; then printf '\r\033[K%s ... %s' "$name" "$at"; else printf '%s ... ' "$at"; fi
+  done
+}
+
+# step NAME COMMAND...: runs the command with its output in a log and says how far it is; shows the end of the log if it
+# fails.
 step() {
-  local name=$1 begin=$SECONDS log
+  local name=$1 begin=$SECONDS log progress failed=0
   shift
   log=$logs/$(tr -c 'a-z0-9\n' '_' <<<"$name").log
   printf '%s ... ' "$name"
-  if "$@" >"$log" 2>&1 </dev/null; then
+  : >"$log"
+  show_progress "$name" "$log" &
+  progress=$!
+  "$@" >"$log" 2>&1 </dev/null || failed=$?
+  kill "$progress" 2>/dev/null || true
+  wait "$progress" 2>/dev/null || true
+  [[ ! -t 1 ]] || printf '\r\033[K%s ... ' "$name"
+  if [[ $failed == 0 ]]; then
     printf 'done (%d s)\n' $((SECONDS - begin))
     return
   fi
