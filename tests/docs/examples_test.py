@@ -27,8 +27,6 @@ class Examples(unittest.TestCase):
         programs = [(page.name, text) for page in PAGES for text in PROGRAM.findall(page.read_text())
                     if "int main" in text and '#include "sim/' not in text]
         self.assertTrue(programs)
-        libraries = subprocess.run(["pkg-config", "--libs", "hwloc"], capture_output=True, text=True,
-                                   check=True).stdout.split()
         with tempfile.TemporaryDirectory() as scratch:
             for index, (page, text) in enumerate(programs):
                 source = pathlib.Path(scratch, f"{index}.cpp")
@@ -36,7 +34,7 @@ class Examples(unittest.TestCase):
                 program = source.with_suffix("")
                 with self.subTest(page):
                     subprocess.run([CXX, "-std=c++20", "-pthread", f"-I{ROOT / 'src'}", *FLAGS, source, "-o", program,
-                                    f"{BUILD}/src/espalier/libespalier.a", *libraries], check=True)
+                                    f"{BUILD}/src/espalier/libespalier_map.a"], check=True)
                     shown = subprocess.run([program], check=True, capture_output=True, text=True).stdout
                     if page == "README.md":
                         self.assertEqual(shown, "20 -> 400\n30\n")
