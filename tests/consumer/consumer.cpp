@@ -87,18 +87,26 @@ struct version {
   bool operator==(const version&) const = default;
 };
 
-struct newest_first {
+/// An order that is chosen when the map is made.
+struct by_age {
+  bool newest_first;
   bool operator()(const version& a, const version& b) const noexcept {
-    return a.major != b.major ? a.major > b.major : a.minor > b.minor;
+    const version& first = newest_first ? b : a;
+    const version& second = newest_first ? a : b;
+    return first.major != second.major ? first.major < second.major : first.minor < second.minor;
   }
 };
 
+template <template <class, class, class...> class Map>
 bool takes_structs() {
-  espalier::edge_ext_lf<version, number, espalier::map_traits, newest_first> map;
-  for (std::uint32_t major = 1; major < 6; ++major) map.insert({major, 1}, major);
-  number order = 0;
-  map.scan({4, 9}, [&](const version& key, number) { order = order * 10 + key.major; });
-  return order == 4321 && map.find({2, 1}) == 2U && !map.contains({2, 2});
+  const auto order_of = [](bool newest_first) {
+    Map<version, number, espalier::map_traits, by_age> map(by_age{newest_first});
+    for (std::uint32_t major = 1; major < 6; ++major) map.insert({major, 1}, major);
+    number order = 0;
+    map.scan({4, 1}, [&](const version& key, number) { order = order * 10 + key.major; });
+    return map.find({2, 1}) == 2U && !map.contains({2, 2}) ? order : 0;
+  };
+  return order_of(true) == 4321 && order_of(false) == 45;
 }
 
 }  // namespace
@@ -111,7 +119,7 @@ int main() {
       is_right<occ_avl<number, number>>() && stands_threads<occ_avl<number, number>>() &&
       is_right<ticket<number, number>>() && stands_threads<ticket<number, number>>() &&
       is_right<locked_map<number, number>>() && stands_threads<locked_map<number, number>>() &&
-      takes_structs();
+      takes_structs<edge_ext_lf>() && takes_structs<int_lf>() && takes_structs<locked_map>();
   std::puts(right ? "consumer: right" : "consumer: wrong");
   return right ? 0 : 1;
 }

@@ -70,8 +70,6 @@ for map in edge_ext_lf int_lf locked_map; do refused 'which std::string is not' 
 refused 'values .*must be trivially copyable' 'edge_ext_lf<int, std::string> map;'
 refused 'a struct with padding' 'struct padded { char a; int b; auto operator<=>(const padded&) const = default; }; int_lf<padded, int> map;'
 refused 'a lock with a queue node' 'log_int<int, int, map_traits::with_lock<mcs_lock>> map; map.insert(1, 2);'
-refused 'a comparator with a state' 'struct from { int at = 0; bool operator()(int a, int b) const { return a - at < b; } };
-  edge_ext_lf<int, int, map_traits, from> map;'
 
 echo "with pkg-config"
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name espalier.pc)")

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "espalier/map/catalog.hpp"
@@ -26,7 +27,7 @@ struct rebound<Map<K, V, Traits, C, Rest...>, Key, Value, Compare> {
 
 template <class Map, class Codec>
 using rebind_to_codec = typename rebound<Map, typename Codec::key_type, typename Codec::value_type,
-                                         typename Codec::compare>::type;
+                                         decltype(Codec::order())>::type;
 
 /// A map type with another placement.
 template <class Map, class Placement>
@@ -141,7 +142,11 @@ class subject_of final : public subject {
  private:
   static Map construct([[maybe_unused]] void* domain) {
     if constexpr (takes_domain<Map>) {
-      return Map(static_cast<typename Map::reclaimer_type*>(domain));
+      auto* const own = static_cast<typename Map::reclaimer_type*>(domain);
+      if constexpr (std::is_empty_v<decltype(Codec::order())>)
+        return Map(own);
+      else
+        return Map(Codec::order(), own);
     } else {
       return Map();
     }

@@ -16,11 +16,12 @@ namespace espalier {
 /// Where a scan goes on: at a key or behind it.
 template <class Key, class Compare>
 struct scan_bound {
+  [[no_unique_address]] comparator_in_use<Compare> less;
   const Key& key;
   bool exclusive;
 
   [[nodiscard]] bool admits(const Key& candidate) const {
-    return exclusive ? Compare{}(key, candidate) : !Compare{}(candidate, key);
+    return exclusive ? less(key, candidate) : !less(candidate, key);
   }
 };
 
@@ -61,13 +62,13 @@ class entry_batch {
 /// Visits batch after batch. fill(batch, bound) adds to the empty batch, in order, the first entries that
 /// the bound admits, until the batch is full or there are no more; it returns with no lock held.
 template <class Key, class Value, class Compare, class Fill, class Visitor>
-std::size_t batched_scan(const Key& from, Fill&& fill, Visitor&& visitor) {
+std::size_t batched_scan(const Compare& less, const Key& from, Fill&& fill, Visitor&& visitor) {
   entry_batch<Key, Value> batch;
   std::size_t visits = 0;
   std::optional<Key> last;
   do {
     batch.clear();
-    fill(batch, scan_bound<Key, Compare>{last ? *last : from, last.has_value()});
+    fill(batch, scan_bound<Key, Compare>{less, last ? *last : from, last.has_value()});
     for (const auto& entry : batch) {
       ++visits;
       if (!visit_entry(visitor, entry.key, entry.value)) return visits;

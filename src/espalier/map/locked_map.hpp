@@ -75,6 +75,13 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   explicit locked_map(reclaimer_type* /*domain*/ = nullptr, PlacementArguments&&... placement)
       : placement_(std::forward<PlacementArguments>(placement)...),
         map_(placement_allocator<entry, placement_type>(placement_)) {}
+  /// With a comparator that has a state.
+  template <class... PlacementArguments>
+  explicit locked_map(const Compare& less, reclaimer_type* /*domain*/ = nullptr,
+                      PlacementArguments&&... placement)
+      : facade(less),
+        placement_(std::forward<PlacementArguments>(placement)...),
+        map_(less, placement_allocator<entry, placement_type>(placement_)) {}
   locked_map(const locked_map&) = delete;
   locked_map& operator=(const locked_map&) = delete;
 
@@ -124,8 +131,8 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   /// Copies up to 64 entries at a time under the lock; the visitor may call the map.
   template <class Visitor>
   std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
-    return batched_scan<Key, Value, Compare>(
-        from,
+    return batched_scan<Key, Value>(
+        facade::key_comp(), from,
         [this](auto& batch, const scan_bound<Key, Compare>& bound) {
           const lock_guard hold(lock_);
           auto at = bound.exclusive ? map_.upper_bound(bound.key) : map_.lower_bound(bound.key);
@@ -149,7 +156,7 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   [[nodiscard]] const char* check_invariants() const {
     const Key* last = nullptr;
     for (const entry& e : map_) {
-      if (last != nullptr && !Compare{}(*last, e.first)) return "a key follows one not smaller";
+      if (last != nullptr && !facade::less(*last, e.first)) return "a key follows one not smaller";
       last = &e.first;
     }
     return nullptr;

@@ -28,6 +28,9 @@
 // std::bad_alloc, and erase may (a retirement needs room), with the map unchanged; find, contains and scan
 // throw only what pinning throws, or the visitor.
 //
+// Keys are ordered by a comparator, as those of std::map, which several threads call at the same time. One that has a
+// state is given to the constructor, before what else it takes; key_comp() returns it.
+//
 // After fork(). A child has one thread, the one that forked. The others are lost: each stopped between two
 // instructions. To a map it is as if they had stalled for ever. What they held of domains and placements (pins, read
 // sections, locks) is released before fork() returns (hw/fork_recovery). In the child then

@@ -18,14 +18,18 @@ template <class Visitor, class Key, class Value>
   }
 }
 
-/// The overloads that pin for the caller, made from those that take a guard. A map derives from it with its
-/// own type and brings the names into scope: `using facade::find;` and so on.
+/// How a part of an operation holds the map's comparator: an empty one by value, which costs nothing.
+template <class Compare>
+using comparator_in_use =
+    std::conditional_t<std::is_empty_v<Compare>, Compare, std::reference_wrapper<const Compare>>;
+
+/// The map's comparator, and the overloads that pin for the caller, made from those that take a guard. A map derives from
+/// it with its own type and brings the names into scope: `using facade::find;` and so on.
 template <class Map, class Key, class Value, class Compare>
 class map_facade {
-  static_assert(std::is_empty_v<Compare>,
-                "a comparator with a state would lose it: each comparison makes one of its own");
-
  public:
+  [[nodiscard]] const Compare& key_comp() const noexcept { return less_; }
+
   [[nodiscard]] std::optional<Value> find(const Key& key) {
     auto guard = self().pin();
     return self().find(guard, key);
@@ -62,7 +66,7 @@ class map_facade {
       std::size_t in_this_pin = 0;
       more = false;
       self().scan(guard, last ? *last : from, [&](const Key& key, const Value& value) {
-        if (last && !Compare{}(*last, key)) return true;
+        if (last && !less_(*last, key)) return true;
         last = key;
         ++visits;
         if (!visit_entry(visitor, key, value)) return false;
@@ -75,10 +79,16 @@ class map_facade {
 
  protected:
   map_facade() = default;
+  explicit map_facade(const Compare& less) : less_(less) {}
+
+  [[nodiscard]] bool less(const Key& a, const Key& b) const { return less_(a, b); }
+  [[nodiscard]] bool equal(const Key& a, const Key& b) const { return !less_(a, b) && !less_(b, a); }
 
  private:
   static constexpr std::size_t keys_per_pin = 512;
   Map& self() noexcept { return static_cast<Map&>(*this); }
+
+  [[no_unique_address]] Compare less_;
 };
 
 }  // namespace espalier

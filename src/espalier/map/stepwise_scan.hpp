@@ -20,15 +20,15 @@ struct scan_entry {
 /// nothing; it is right if no key is missed that is present throughout the search. The visitor is called
 /// between searches, and may call the map. Returns the number of visits.
 template <class Compare, class Key, class FirstOf, class Visitor>
-std::size_t stepwise_scan(const Key& from, FirstOf&& first_of, Visitor&& visitor) {
+std::size_t stepwise_scan(const Compare& less, const Key& from, FirstOf&& first_of, Visitor&& visitor) {
   using bound = scan_bound<Key, Compare>;
   std::size_t visits = 0;
-  auto at = first_of(bound{from, false});
+  auto at = first_of(bound{less, from, false});
   while (at) {
     ++visits;
     if (!visit_entry(visitor, at->key, at->value)) break;
     const Key last = at->key;
-    at = first_of(bound{last, true});
+    at = first_of(bound{less, last, true});
   }
   return visits;
 }

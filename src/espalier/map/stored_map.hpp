@@ -12,6 +12,8 @@ namespace espalier {
 /// the contract. A map derives from it with its own type.
 template <class Map, class Key, class Value, class Compare, class Store>
 class stored_map : public map_facade<Map, Key, Value, Compare> {
+  using facade = map_facade<Map, Key, Value, Compare>;
+
  public:
   using key_type = Key;
   using mapped_type = Value;
@@ -23,6 +25,11 @@ class stored_map : public map_facade<Map, Key, Value, Compare> {
   template <class... PlacementArguments>
   explicit stored_map(reclaimer_type* domain = nullptr, PlacementArguments&&... placement)
       : store_(domain, std::forward<PlacementArguments>(placement)...) {}
+  /// With a comparator that has a state.
+  template <class... PlacementArguments>
+  explicit stored_map(const Compare& less, reclaimer_type* domain = nullptr,
+                      PlacementArguments&&... placement)
+      : facade(less), store_(domain, std::forward<PlacementArguments>(placement)...) {}
   stored_map(const stored_map&) = delete;
   stored_map& operator=(const stored_map&) = delete;
 

@@ -268,10 +268,11 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   [[nodiscard]] const char* check_invariants() const {
     if (is_seen_held(head_.lock)) return "the head is locked";
     if (head_.child[1].load(std::memory_order_acquire) != nullptr) return "the head has a right child";
-    return internal_tree::check<Compare>(static_cast<const node*>(top()), [](const node& n) -> const char* {
-      if (is_seen_held(n.lock)) return "a reachable node is locked";
-      return n.removed ? "a reachable node is marked as removed" : nullptr;
-    });
+    return internal_tree::check(base::key_comp(), static_cast<const node*>(top()),
+                                [](const node& n) -> const char* {
+                                  if (is_seen_held(n.lock)) return "a reachable node is locked";
+                                  return n.removed ? "a reachable node is marked as removed" : nullptr;
+                                });
   }
 
  private:
@@ -287,11 +288,13 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   };
 
   // Both comparisons, with no branch between them: at most nodes the key is neither.
-  static bool equal(const Key& a, const Key& b) {
-    return !(static_cast<unsigned>(Compare{}(a, b)) | static_cast<unsigned>(Compare{}(b, a)));
+  [[nodiscard]] bool equal(const Key& a, const Key& b) const {
+    return !(static_cast<unsigned>(base::less(a, b)) | static_cast<unsigned>(base::less(b, a)));
   }
   /// For a key that is not the node's.
-  static std::size_t side(const Key& key, const node& n) { return Compare{}(n.key, key) ? 1 : 0; }
+  [[nodiscard]] std::size_t side(const Key& key, const node& n) const {
+    return base::less(n.key, key) ? 1 : 0;
+  }
 
   // order: read_edge (acquire) <- link, unlink, swing (release)
   static node* child(const node& n, std::size_t s) noexcept {

@@ -184,8 +184,8 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
-    return external_tree::check<Compare>(
-        root_.load(std::memory_order_acquire),
+    return external_tree::check(
+        base::key_comp(), root_.load(std::memory_order_acquire),
         [](edge_word w) -> const char* { return w.tags() != 0 ? "a mark was left on an edge" : nullptr; });
   }
 
@@ -225,7 +225,7 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
 
   template <class Present>
   bool add(guard_type& guard, const Key& key, const Value& value, Present&& present) {
-    graft_type fresh(store_);
+    graft_type fresh(store_, base::key_comp());
     for (backoff pause;; pause.wait()) {
       guard.reserve(1 + holder::retirements);
       seek_record at = seek(key);

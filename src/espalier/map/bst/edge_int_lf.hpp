@@ -283,12 +283,13 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
     if (root_.load(std::memory_order_acquire).flags() != 0) return "a mark was left on the root edge";
-    return internal_tree::check<Compare>(static_cast<const node*>(top()), [](const node& n) -> const char* {
-      for (const edge& e : n.child) {
-        if (e.load(std::memory_order_acquire).flags() != 0) return "a mark was left on an edge";
-      }
-      return n.entry.load(std::memory_order_acquire).is_final() ? "a reachable entry is final" : nullptr;
-    });
+    return internal_tree::check(
+        base::key_comp(), static_cast<const node*>(top()), [](const node& n) -> const char* {
+          for (const edge& e : n.child) {
+            if (e.load(std::memory_order_acquire).flags() != 0) return "a mark was left on an edge";
+          }
+          return n.entry.load(std::memory_order_acquire).is_final() ? "a reachable entry is final" : nullptr;
+        });
   }
 
  private:
@@ -371,8 +372,6 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
     unpublished_node of_others_;
   };
 
-  static bool equal(const Key& a, const Key& b) { return !Compare{}(a, b) && !Compare{}(b, a); }
-
   [[nodiscard]] node* top() const noexcept { return root_.load(std::memory_order_acquire).get(); }
 
   // Searches. order: read_edge (acquire) <- publish, lift, unlink, replace (release)
@@ -382,8 +381,8 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
     end_of_search end{root_.load(std::memory_order_acquire), nullptr};
     while (!end.seen.is_null()) {
       const node& n = *end.seen.get();
-      const bool right = Compare{}(n.key, sought);
-      if (!right && !Compare{}(sought, n.key)) break;
+      const bool right = base::less(n.key, sought);
+      if (!right && !base::less(sought, n.key)) break;
       if (right) end.anchor = &n;
       end.seen = n.child[right ? 1 : 0].load(std::memory_order_acquire);
     }
@@ -394,8 +393,8 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
     place at{&root_, root_.load(std::memory_order_acquire), nullptr, nullptr, nullptr, nullptr};
     while (!at.seen.is_null()) {
       node& n = *at.seen.get();
-      const bool right = Compare{}(n.key, key);
-      if (!right && !Compare{}(key, n.key)) break;
+      const bool right = base::less(n.key, key);
+      if (!right && !base::less(key, n.key)) break;
       if (right) {
         at.anchor = &n;
         at.to_anchor = at.edge_to;
@@ -430,7 +429,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
       }
       if (is_steady(end.anchor)) return nullptr;
       const entry_word e = end.anchor->entry.load(std::memory_order_acquire);
-      if (e.has(entry_word::promoted) && equal(e.successor()->key, key))
+      if (e.has(entry_word::promoted) && base::equal(e.successor()->key, key))
         return e.successor()->entry.load(std::memory_order_acquire).cell();
       if (end.anchor == suspect) return nullptr;
       suspect = end.anchor;

@@ -288,7 +288,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
       return router.update.load(std::memory_order_acquire).tags() != clean;
     };
     if (flagged(head_)) return "the head is flagged";
-    return external_tree::check<Compare>(root(), [&](const node* n) -> const char* {
+    return external_tree::check(base::key_comp(), root(), [&](const node* n) -> const char* {
       return !n->is_leaf() && flagged(*n) ? "a reachable router is flagged" : nullptr;
     });
   }
@@ -335,7 +335,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   }
 
   bool put(guard_type& guard, const Key& key, const Value& value, if_present then) {
-    graft_type graft(store_);
+    graft_type graft(store_, base::key_comp());
     unpublished<store, node> copy(store_, memory_role::leaf);
     unpublished<store, record> fresh(store_, memory_role::descriptor);
     for (backoff pause;; pause.wait()) {

@@ -72,8 +72,9 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
 
   template <class Visitor>
   std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
-    return external_tree::scan<Compare>(
-        [this] { return self().top(); }, [](const auto& n, std::size_t s) { return child(n, s); }, from,
+    return external_tree::scan(
+        base::key_comp(), [this] { return self().top(); },
+        [](const auto& n, std::size_t s) { return child(n, s); }, from,
         [&](const auto& leaf) {
           return visit_entry(visitor, leaf.key, holder::read(leaf.value.load(std::memory_order_acquire)));
         });
@@ -95,6 +96,8 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   }
 
  protected:
+  using base::equal;
+  using base::less;
   using base::store_;
   using store = node_store<Traits>;
   using holder = value_holder<store, Value>;
@@ -109,11 +112,9 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
       external_tree::destroy_all(top, [this](Node* n) { destroy(store_, n); });
   }
 
-  static bool equal(const Key& a, const Key& b) { return !Compare{}(a, b) && !Compare{}(b, a); }
-
   template <class Node>
-  static std::size_t side(const Key& key, const Node& n) {
-    return Compare{}(key, n.key) ? 0 : 1;
+  std::size_t side(const Key& key, const Node& n) const {
+    return less(key, n.key) ? 0 : 1;
   }
 
   template <class Node>
@@ -153,8 +154,8 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
 template <class Store, class Node, class Holder, class Key, class Value, class Compare>
 class graft {
  public:
-  explicit graft(Store& store) noexcept
-      : word(store), leaf_(store, memory_role::leaf), router_(store, memory_role::node) {}
+  graft(Store& store, const Compare& less) noexcept
+      : word(store), less_(less), leaf_(store, memory_role::leaf), router_(store, memory_role::node) {}
 
   /// The node to link: the leaf alone into an empty tree (old_leaf is null), else the router, below `parent`.
   Node* prepare(const Key& key, const Value& value, Node* old_leaf, Node* parent) {
@@ -163,7 +164,7 @@ class graft {
     if (old_leaf == nullptr) return top_ = leaf_.get();
     using edge_word = typename decltype(Node::child)::value_type::value_type;
     top_ = router_.get();
-    const bool goes_left = Compare{}(key, old_leaf->key);
+    const bool goes_left = less_(key, old_leaf->key);
     top_->key = goes_left ? old_leaf->key : key;
     // relaxed: published by whatever links the router
     top_->child[goes_left ? 0 : 1].store(edge_word(leaf_.get()), std::memory_order_relaxed);
@@ -182,6 +183,7 @@ class graft {
   typename Holder::pending word;  // NOLINT(misc-non-private-member-variables-in-classes)
 
  private:
+  [[no_unique_address]] comparator_in_use<Compare> less_;
   unpublished<Store, Node> leaf_;
   unpublished<Store, Node> router_;
   Node* top_ = nullptr;

@@ -29,7 +29,7 @@ using tree_at_rest::visit_all;
 /// of the kept nodes or beyond them all. The comparison with the last key visited keeps the order strict
 /// when a kept node has been detached and its former range has been filled anew.
 template <class Compare, class Root, class Child, class Key, class Visit>
-std::size_t scan(Root&& root, Child&& child, const Key& from, Visit&& visit) {
+std::size_t scan(const Compare& less, Root&& root, Child&& child, const Key& from, Visit&& visit) {
   using node = std::remove_cvref_t<decltype(*root())>;
   constexpr std::size_t kept_most = 64;
   std::array<const node*, kept_most> kept;  // a ring: the oldest is lost first
@@ -43,7 +43,7 @@ std::size_t scan(Root&& root, Child&& child, const Key& from, Visit&& visit) {
     bool by_key = true;  // after the first leaf, always leftmost
     while (n != nullptr) {
       while (true) {
-        const std::size_t side = by_key && !Compare{}(bound, n->key) ? 1 : 0;
+        const std::size_t side = by_key && !less(bound, n->key) ? 1 : 0;
         const node* const next = child(*n, side);
         if (next == nullptr) break;
         if (side == 0) {
@@ -52,7 +52,7 @@ std::size_t scan(Root&& root, Child&& child, const Key& from, Visit&& visit) {
         }
         n = next;
       }
-      const bool in_range = last ? Compare{}(*last, n->key) : !Compare{}(n->key, from);
+      const bool in_range = last ? less(*last, n->key) : !less(n->key, from);
       if (in_range) {
         last = n->key;
         ++visits;
@@ -92,7 +92,7 @@ void destroy_all(Node* top, Destroy&& destroy) noexcept {
 
 /// What is wrong with the tree below an edge, or null: order, shape, and what check_edge finds.
 template <class Compare, class EdgeWord, class CheckEdge>
-[[nodiscard]] const char* check(EdgeWord top, CheckEdge&& check_edge) {
+[[nodiscard]] const char* check(const Compare& less, EdgeWord top, CheckEdge&& check_edge) {
   using node = std::remove_cvref_t<decltype(*to_pointer(top))>;
   struct open_edge {
     EdgeWord word;
@@ -106,8 +106,8 @@ template <class Compare, class EdgeWord, class CheckEdge>
     open.pop_back();
     if (const char* wrong = check_edge(e.word)) return wrong;
     const node* const n = to_pointer(e.word);
-    if (e.low != nullptr && Compare{}(n->key, e.low->key)) return "a key lies right of a larger router";
-    if (e.high != nullptr && !Compare{}(n->key, e.high->key)) return "a key lies left of a router not larger";
+    if (e.low != nullptr && less(n->key, e.low->key)) return "a key lies right of a larger router";
+    if (e.high != nullptr && !less(n->key, e.high->key)) return "a key lies left of a router not larger";
     const EdgeWord left = n->child[0].load(std::memory_order_acquire);
     const EdgeWord right = n->child[1].load(std::memory_order_acquire);
     if ((to_pointer(left) == nullptr) != (to_pointer(right) == nullptr)) return "a router has one child";

@@ -129,15 +129,16 @@ class global_lock_bst
   /// Copies up to 64 entries at a time under the lock; the visitor may call the map.
   template <class Visitor>
   std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
-    return batched_scan<Key, Value, Compare>(
-        from, [this](batch& out, const scan_bound<Key, Compare>& bound) { fill(out, bound); }, visitor);
+    return batched_scan<Key, Value>(
+        base::key_comp(), from,
+        [this](batch& out, const scan_bound<Key, Compare>& bound) { fill(out, bound); }, visitor);
   }
 
   // Quiescent only, for tests and inspection.
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
-    return internal_tree::check<Compare>(top(), [](const node&) -> const char* { return nullptr; });
+    return internal_tree::check(base::key_comp(), top(), [](const node&) -> const char* { return nullptr; });
   }
 
  private:
@@ -156,8 +157,8 @@ class global_lock_bst
     place at{&root_, nullptr};
     while (node* const n = *at.edge) {
       std::size_t side = 0;
-      if (!Compare{}(key, n->key)) {
-        if (!Compare{}(n->key, key)) break;
+      if (!base::less(key, n->key)) {
+        if (!base::less(n->key, key)) break;
         side = 1;
       }
       at = {&n->child[side], n};

@@ -148,8 +148,9 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
   /// A descent for each entry. The visitor is called with no lock held, and may call the map.
   template <class Visitor>
   std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
-    return stepwise_scan<Compare>(
-        from, [this](const auto& bound) { return first_of(bound); }, std::forward<Visitor>(visitor));
+    return stepwise_scan(
+        base::key_comp(), from, [this](const auto& bound) { return first_of(bound); },
+        std::forward<Visitor>(visitor));
   }
 
   // Quiescent only, for tests and inspection.
@@ -157,7 +158,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
     if (is_seen_held(head_.lock)) return "the head is locked";
-    return internal_tree::check<Compare>(top(), [](const node& n) {
+    return internal_tree::check(base::key_comp(), top(), [](const node& n) {
       return is_seen_held(n.lock) ? "a reachable node is locked" : static_cast<const char*>(nullptr);
     });
   }
@@ -202,8 +203,8 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
       node& n = *at.target;
       at.on = held(n.lock);
       std::size_t side = 0;
-      if (!Compare{}(key, n.key)) {
-        if (!Compare{}(n.key, key)) break;
+      if (!base::less(key, n.key)) {
+        if (!base::less(n.key, key)) break;
         side = 1;
       }
       at.above = std::move(at.on);

@@ -105,6 +105,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   using base = internal_map<int_lf, Key, Value, completed_traits<Traits, plain_traits>, Compare, true>;
   using traits = typename base::traits_type;
   friend base;
+  using base::less;
   using base::store_;
   using typename base::holder;
   using typename base::store;
@@ -269,7 +270,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
       return w.marked() ? "an erased node is linked" : w.at_rest() ? nullptr : "an operation was left undone";
     };
     if (const char* const wrong = wrong_with(head_)) return wrong;
-    return internal_tree::check<Compare>(static_cast<const node*>(top()), wrong_with);
+    return internal_tree::check(base::key_comp(), static_cast<const node*>(top()), wrong_with);
   }
 
  private:
@@ -296,7 +297,6 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     Key before;  // the key that a relocation under way takes away here; else the same
   };
 
-  static bool less(const Key& a, const Key& b) { return Compare{}(a, b); }
   static std::size_t side_of(field edge) noexcept { return edge == field::left ? 0 : 1; }
   static std::uintptr_t to_word(cell_word cell) noexcept { return reinterpret_cast<std::uintptr_t>(cell); }
   static cell_word to_cell(std::uintptr_t word) noexcept {
@@ -356,7 +356,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   }
 
   [[gnu::noinline]] [[nodiscard]] cell_word look_up_again(const Key& key) const {
-    const auto first = first_sight(scan_bound<Key, Compare>{key, false});
+    const auto first = first_sight(scan_bound<Key, Compare>{base::key_comp(), key, false});
     return first && !less(key, first->key) ? first->cell : nullptr;
   }
 
@@ -402,7 +402,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   }
 
   /// The entry of a node; nothing if the node is gone or its key has just changed.
-  static std::optional<sight> look_at(const node& n) {
+  [[nodiscard]] std::optional<sight> look_at(const node& n) const {
     const Key key = read_key(n);
     const cell_word cell = read_cell(n);  // LP: a visit
     const op_word w = read_op(n);

@@ -39,8 +39,9 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   /// A descent for each entry. The visitor is called between descents, and may call the map.
   template <class Visitor>
   std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
-    return stepwise_scan<Compare>(
-        from, [this](const auto& bound) { return self().first_of(bound); }, std::forward<Visitor>(visitor));
+    return stepwise_scan(
+        base::key_comp(), from, [this](const auto& bound) { return self().first_of(bound); },
+        std::forward<Visitor>(visitor));
   }
 
   // Quiescent only, for tests and inspection.

@@ -39,7 +39,7 @@ void destroy_all(Node* top, Destroy&& destroy) noexcept {
 
 /// What is wrong with the tree, or null: order, and what check_node finds.
 template <class Compare, class Node, class CheckNode>
-[[nodiscard]] const char* check(const Node* top, CheckNode&& check_node) {
+[[nodiscard]] const char* check(const Compare& less, const Node* top, CheckNode&& check_node) {
   struct open_node {
     const Node* node;
     const Node* low;   // keys below are larger than its key
@@ -57,8 +57,8 @@ template <class Compare, class Node, class CheckNode>
     const auto [n, low, high] = open.back();
     open.pop_back();
     if (const char* wrong = check_node(*n)) return wrong;
-    if (low != nullptr && !Compare{}(key_of(*low), key_of(*n))) return "a key lies right of one not smaller";
-    if (high != nullptr && !Compare{}(key_of(*n), key_of(*high))) return "a key lies left of one not larger";
+    if (low != nullptr && !less(key_of(*low), key_of(*n))) return "a key lies right of one not smaller";
+    if (high != nullptr && !less(key_of(*n), key_of(*high))) return "a key lies left of one not larger";
     if (const Node* const left = to_pointer(n->child[0])) open.push_back({left, low, n});
     if (const Node* const right = to_pointer(n->child[1])) open.push_back({right, n, high});
   }

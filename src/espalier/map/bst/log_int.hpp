@@ -268,8 +268,8 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
     std::size_t in_tree = 0;
-    const char* const wrong =
-        internal_tree::check<Compare>(static_cast<const node*>(top()), [&](const node& n) -> const char* {
+    const char* const wrong = internal_tree::check(
+        base::key_comp(), static_cast<const node*>(top()), [&](const node& n) -> const char* {
           ++in_tree;
           if (is_marked(n)) return "an erased node is in the tree";
           if (is_seen_held(n.tree_lock) || is_seen_held(n.succ_lock)) return "a reachable node is locked";
@@ -287,7 +287,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     for (; n != &last(); before = n, n = n->succ.load(std::memory_order_acquire).get()) {
       if (++in_list > in_tree) return "a node of the list is not in the tree";
       if (n->pred.load(std::memory_order_acquire) != before) return "pred is not the reverse of succ";
-      if (before != &first() && !Compare{}(before->key, n->key)) return "the list is not in order";
+      if (before != &first() && !base::less(before->key, n->key)) return "the list is not in order";
     }
     if (last().pred.load(std::memory_order_acquire) != before) return "pred is not the reverse of succ";
     return in_list == in_tree ? nullptr : "a node of the tree is not in the list";
@@ -325,10 +325,10 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   [[nodiscard]] node* top() const noexcept { return last().child[0].load(std::memory_order_acquire); }
 
   bool is_smaller(const node& n, const Key& key) const {
-    return &n != &last() && (&n == &first() || Compare{}(n.key, key));
+    return &n != &last() && (&n == &first() || base::less(n.key, key));
   }
   bool is_larger(const node& n, const Key& key) const {
-    return &n != &first() && (&n == &last() || Compare{}(key, n.key));
+    return &n != &first() && (&n == &last() || base::less(key, n.key));
   }
   static bool is_marked(const node& n) noexcept {
     // order: read_link (acquire) <- mark (release)
@@ -342,8 +342,8 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     node* n = &last();
     for (node* next = top(); next != nullptr;) {
       n = next;
-      const bool right = Compare{}(n->key, key);
-      if (!right && !Compare{}(key, n->key)) return n;
+      const bool right = base::less(n->key, key);
+      if (!right && !base::less(key, n->key)) return n;
       next = n->child[right ? 1 : 0].load(std::memory_order_acquire);
     }
     // order: read_link (acquire) <- link, mark (release)

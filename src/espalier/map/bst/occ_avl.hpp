@@ -162,13 +162,13 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
     place at;
-    if (!seek<Design::reads_validate>(to_key{&key}, at)) return std::nullopt;
+    if (!seek<Design::reads_validate>(to_key{&key, base::key_comp()}, at)) return std::nullopt;
     return read(*at.where);
   }
 
   [[nodiscard]] bool contains(guard_type&, const Key& key) {
     place at;
-    return seek<Design::reads_validate>(to_key{&key}, at) && is_present(*at.where);
+    return seek<Design::reads_validate>(to_key{&key, base::key_comp()}, at) && is_present(*at.where);
   }
 
   bool insert(guard_type& guard, const Key& key, const Value& value) { return add<false>(guard, key, value); }
@@ -181,7 +181,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     guard.reserve(retirements);
     for (backoff pause;; pause.wait()) {
       place at;
-      if (!seek<true>(to_key{&key}, at) || !is_present(*at.where)) return false;
+      if (!seek<true>(to_key{&key, base::key_comp()}, at) || !is_present(*at.where)) return false;
       const outcome done = at.where->has_two_children() ? hide(guard, *at.where) : take_out(guard, *at.where);
       if (done != outcome::lost) return done == outcome::changed;
     }
@@ -200,25 +200,26 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   [[nodiscard]] const char* check_invariants() const {
     if ((*above_).is_held()) return "the head is locked";
     if (top() != nullptr && top()->parent_now() != &*above_) return "the top node does not know its parent";
-    return internal_tree::check<Compare>(static_cast<const node*>(top()), [](const node& n) -> const char* {
-      if (n.is_held()) return "a reachable node is locked";
-      if ((n.ovl.load(std::memory_order_acquire) & (parts::shrinking | parts::unlinked)) != 0)
-        return "a reachable node shrinks or is unlinked";
-      for (const std::size_t side : {left, right}) {
-        const node* const child = n.child_on(side);
-        if (child != nullptr && child->parent_now() != &n) return "a node does not know its parent";
-      }
-      switch (condition(n)) {
-        case repair::none:
-          return nullptr;
-        case repair::height:
-          return "a height is wrong";
-        case repair::rotation:
-          return "a node is out of balance";
-        default:
-          return "a routing node has fewer than two children";
-      }
-    });
+    return internal_tree::check(
+        base::key_comp(), static_cast<const node*>(top()), [](const node& n) -> const char* {
+          if (n.is_held()) return "a reachable node is locked";
+          if ((n.ovl.load(std::memory_order_acquire) & (parts::shrinking | parts::unlinked)) != 0)
+            return "a reachable node shrinks or is unlinked";
+          for (const std::size_t side : {left, right}) {
+            const node* const child = n.child_on(side);
+            if (child != nullptr && child->parent_now() != &n) return "a node does not know its parent";
+          }
+          switch (condition(n)) {
+            case repair::none:
+              return nullptr;
+            case repair::height:
+              return "a height is wrong";
+            case repair::rotation:
+              return "a node is out of balance";
+            default:
+              return "a routing node has fewer than two children";
+          }
+        });
   }
 
  private:
@@ -238,9 +239,10 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   /// The way to a key.
   struct to_key {
     const Key* key;
+    [[no_unique_address]] comparator_in_use<Compare> less;
     [[nodiscard]] std::size_t at(const node& n) const {
-      const bool smaller = Compare{}(*key, n.key);
-      const bool larger = Compare{}(n.key, *key);
+      const bool smaller = less(*key, n.key);
+      const bool larger = less(n.key, *key);
       // Only this is worth a branch: whether it goes left or right no processor can predict.
       if (!(smaller | larger)) return here;
       return larger ? right : left;
@@ -348,7 +350,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   [[nodiscard]] std::optional<entry> first_of(const bound_type& from) {
     std::optional<Key> routing;
     while (true) {
-      const bound_type bound = routing ? bound_type{*routing, true} : from;
+      const bound_type bound = routing ? bound_type{base::key_comp(), *routing, true} : from;
       place at;
       seek<Design::reads_validate>(to_first{&bound}, at);
       if (at.where == nullptr) return std::nullopt;
@@ -370,7 +372,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     guard.reserve(retirements);
     for (backoff pause;; pause.wait()) {
       place at;
-      if (!seek<true>(to_key{&key}, at)) {
+      if (!seek<true>(to_key{&key, base::key_comp()}, at)) {
         if (fresh.get() == nullptr) fresh.emplace(at.where, key, word.get(value), parts::present_leaf);
         if (!link(guard, at, *fresh.get())) continue;
         fresh.release();

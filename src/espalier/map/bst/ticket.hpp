@@ -181,7 +181,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
-    return external_tree::check<Compare>(root(), [](const node* n) -> const char* {
+    return external_tree::check(base::key_comp(), root(), [](const node* n) -> const char* {
       if (n->is_leaf()) return nullptr;
       const bool held = VersionLock::is_held(n->lock.read(lock_side::left)) ||
                         VersionLock::is_held(n->lock.read(lock_side::right));
@@ -237,7 +237,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
 
   template <class Present>
   bool add(guard_type& guard, const Key& key, const Value& value, Present&& present) {
-    graft_type fresh(store_);
+    graft_type fresh(store_, base::key_comp());
     guard.reserve(holder::retirements);
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
