@@ -12,7 +12,7 @@ namespace espalier::test {
 
 template <class Entry, class Placement, class Codec>
 void add_subject_placed() {
-  using map = typename with_placement<rebind_to_codec<typename Entry::map_type, Codec>, Placement>::type;
+  using map = catalog::placed<rebind_to_codec<typename Entry::map_type, Codec>, Placement>;
   add_subject(
       describe<Entry, Codec, map>(Entry::name().append("@").append(Placement::name).append(Codec::suffix)));
 }

@@ -25,8 +25,7 @@ bool add_named_subjects() {
   Entries::for_each([]<class Entry>() {
     if constexpr (Entry::variant.empty() &&
                   Entry::map_type::properties.update_progress != progress::blocking) {
-      using map = typename with_placement<rebind_to_codec<typename Entry::map_type, plain_codec>,
-                                          named_placement>::type;
+      using map = catalog::placed<rebind_to_codec<typename Entry::map_type, plain_codec>, named_placement>;
       add_subject(describe<Entry, plain_codec, map>(Entry::name().append("@named")));
     }
   });

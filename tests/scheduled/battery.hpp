@@ -76,17 +76,14 @@ struct traced<split_clusters<Front, Rest>> {
 };
 
 template <class Map>
-struct simulated;
-template <template <class, class, class, class, class...> class Map, class K, class V, class Traits, class C,
-          class... Rest>
-struct simulated<Map<K, V, Traits, C, Rest...>> {
-  using traits = typename Map<K, V, Traits, C, Rest...>::traits_type;
+struct simulated {
+  using traits = typename Map::traits_type;
   using placed =
       typename traits::template with_placement<typename traced<typename traits::placement_type>::type>;
-  using type = Map<K, V,
-                   typename placed::template with_reclaimer<eager_reclaimer>::template with_layout<
-                       layout_of_shape<traits::layout_type::shape>>,
-                   C, Rest...>;
+  using type = typename Map::template rebind<
+      typename Map::key_type, typename Map::mapped_type, typename Map::key_compare,
+      typename placed::template with_reclaimer<eager_reclaimer>::template with_layout<
+          layout_of_shape<traits::layout_type::shape>>>;
 };
 }  // namespace detail
 

@@ -80,11 +80,12 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   using tree = std::map<Key, cell*, order>;
 
  public:
-  using key_type = Key;
-  using mapped_type = Value;
   using traits_type = Traits;
   using reclaimer_type = unprotected;
   using guard_type = no_guard;
+
+  template <class K, class V, class C = std::less<K>, class T = Traits>
+  using rebind = broken_map<K, V, T, C, Defect>;
 
   static constexpr map_properties properties{
       Defect::name, progress::blocking,      progress::blocking, balance::strict, scan_guarantee::per_key,

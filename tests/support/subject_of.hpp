@@ -15,29 +15,9 @@
 
 namespace espalier::test {
 
-/// A map type with other keys, values and order, its further arguments kept.
-template <class Map, class Key, class Value, class Compare>
-struct rebound;
-
-template <template <class, class, class, class, class...> class Map, class K, class V, class Traits, class C,
-          class... Rest, class Key, class Value, class Compare>
-struct rebound<Map<K, V, Traits, C, Rest...>, Key, Value, Compare> {
-  using type = Map<Key, Value, Traits, Compare, Rest...>;
-};
-
 template <class Map, class Codec>
-using rebind_to_codec = typename rebound<Map, typename Codec::key_type, typename Codec::value_type,
-                                         decltype(Codec::order())>::type;
-
-/// A map type with another placement.
-template <class Map, class Placement>
-struct with_placement;
-
-template <template <class, class, class, class, class...> class Map, class K, class V, class Traits, class C,
-          class... Rest, class Placement>
-struct with_placement<Map<K, V, Traits, C, Rest...>, Placement> {
-  using type = Map<K, V, typename Traits::template with_placement<Placement>, C, Rest...>;
-};
+using rebind_to_codec = typename Map::template rebind<typename Codec::key_type, typename Codec::value_type,
+                                                      decltype(Codec::order())>;
 
 /// The operations of a map, with no guard or with one.
 template <class Map, class Codec, class... Guard>

@@ -52,21 +52,11 @@ struct entry {
   }
 };
 
-namespace detail {
-
-template <class Map, placement Placement>
-struct placed;
-template <template <class...> class Map, class Key, class Value, class Traits, class... Rest,
-          placement Placement>
-struct placed<Map<Key, Value, Traits, Rest...>, Placement> {
-  using type = Map<Key, Value, typename Traits::template with_placement<Placement>, Rest...>;
-};
-
-}  // namespace detail
-
 /// The same map with another placement.
 template <class Map, placement Placement>
-using placed = typename detail::placed<Map, Placement>::type;
+using placed = typename Map::template rebind<typename Map::key_type, typename Map::mapped_type,
+                                             typename Map::key_compare,
+                                             typename Map::traits_type::template with_placement<Placement>>;
 
 template <class... Entries>
 struct entry_list {

@@ -53,11 +53,13 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   static constexpr std::size_t entry_offset = round_up(sizeof(node_links), alignof(entry));
 
  public:
-  using key_type = Key;
-  using mapped_type = Value;
   using traits_type = chosen;
   using reclaimer_type = unprotected;
   using guard_type = no_guard;
+
+  /// The same map of other entries, in another order, by other policies.
+  template <class K, class V, class C = std::less<K>, class T = Traits>
+  using rebind = locked_map<K, V, T, C>;
 
   static constexpr map_properties properties{"locked_map",
                                              progress::blocking,

@@ -111,4 +111,10 @@ concept concurrent_ordered_map =
       { M::properties } -> std::convertible_to<map_properties>;
     };
 
+/// A map that names the same one of other entries, in another order, by other policies.
+template <class M>
+concept rebindable = requires {
+  typename M::template rebind<typename M::key_type, typename M::mapped_type, typename M::key_compare>;
+};
+
 }  // namespace espalier

@@ -28,6 +28,10 @@ using comparator_in_use =
 template <class Map, class Key, class Value, class Compare>
 class map_facade {
  public:
+  using key_type = Key;
+  using mapped_type = Value;
+  using key_compare = Compare;
+
   [[nodiscard]] const Compare& key_comp() const noexcept { return less_; }
 
   [[nodiscard]] std::optional<Value> find(const Key& key) {

@@ -15,8 +15,6 @@ class stored_map : public map_facade<Map, Key, Value, Compare> {
   using facade = map_facade<Map, Key, Value, Compare>;
 
  public:
-  using key_type = Key;
-  using mapped_type = Value;
   using reclaimer_type = typename Store::reclaimer_type;
   using guard_type = typename Store::guard_type;
 

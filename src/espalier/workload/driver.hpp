@@ -282,7 +282,7 @@ bool register_subjects(subject_kind kind) {
   EntryList::for_each([kind]<class Entry>() {
     const subject_facts facts = facts_of<Entry>(kind);
     registration r{facts, [facts] { return std::make_unique<driver<typename Entry::map_type>>(facts); }, {}};
-    if constexpr (requires { typename catalog::placed<typename Entry::map_type, any_placement>; }) {
+    if constexpr (rebindable<typename Entry::map_type>) {
       if constexpr (Entry::placement_is == catalog::placing::chosen) {
         r.make_placed = [facts](std::string_view placement, any_placement::recording keeps) {
           using map = catalog::placed<typename Entry::map_type, any_placement>;

@@ -83,16 +83,6 @@ class subject_of final : public subject {
 };
 
 template <class Map>
-struct wide_map {
-  using type = void;
-};
-template <template <class, class, class, class, class...> class Map, class K, class V, class Traits, class C,
-          class... Rest>
-struct wide_map<Map<K, V, Traits, C, Rest...>> {
-  using type = Map<K, wide_value, Traits, C, Rest...>;
-};
-
-template <class Map>
 subject& make_subject(scene& s) {
   return s.make<subject_of<Map>>();
 }
@@ -106,8 +96,9 @@ template <class Map, bool Wide = true>
     type.update_progress = Map::properties.update_progress;
     type.updates_await_reads = Map::properties.updates_await_reads;
   }
-  using wide = std::conditional_t<Wide, wide_map<Map>, std::type_identity<void>>::type;
-  if constexpr (!std::is_void_v<wide>) type.make_wide = make_subject<wide>;
+  if constexpr (Wide && rebindable<Map>)
+    type.make_wide = make_subject<
+        typename Map::template rebind<typename Map::key_type, wide_value, typename Map::key_compare>>;
   return type;
 }
 

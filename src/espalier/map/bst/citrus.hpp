@@ -189,6 +189,10 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
  public:
   using typename base::guard_type;
 
+  /// The same map of other entries, in another order, by other policies.
+  template <class K, class V, class C = std::less<K>, class T = Traits>
+  using rebind = citrus<K, V, T, C>;
+
   static constexpr map_properties properties{
       .name = "citrus",
       .find_progress = progress::lock_free,

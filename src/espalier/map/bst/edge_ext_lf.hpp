@@ -138,6 +138,10 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
  public:
   using typename base::guard_type;
 
+  /// The same map of other entries, in another order, by other policies.
+  template <class K, class V, class C = std::less<K>, class T = Traits>
+  using rebind = edge_ext_lf<K, V, T, C, Design>;
+
   static constexpr map_properties properties{
       Design::name,
       progress::lock_free,

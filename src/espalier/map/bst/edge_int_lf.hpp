@@ -194,6 +194,10 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
  public:
   using typename base::guard_type;
 
+  /// The same map of other entries, in another order, by other policies.
+  template <class K, class V, class C = std::less<K>, class T = Traits>
+  using rebind = edge_int_lf<K, V, T, C>;
+
   static constexpr map_properties properties{
       "edge_int_lf",
       progress::lock_free,

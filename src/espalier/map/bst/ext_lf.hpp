@@ -199,6 +199,10 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
  public:
   using typename base::guard_type;
 
+  /// The same map of other entries, in another order, by other policies.
+  template <class K, class V, class C = std::less<K>, class T = Traits>
+  using rebind = ext_lf<K, V, T, C>;
+
   static constexpr map_properties properties{
       "ext_lf",
       progress::lock_free,

@@ -71,6 +71,10 @@ class global_lock_bst
  public:
   using typename base::guard_type;
 
+  /// The same map of other entries, in another order, by other policies.
+  template <class K, class V, class C = std::less<K>, class T = Traits>
+  using rebind = global_lock_bst<K, V, T, C>;
+
   static constexpr map_properties properties{"global_lock_bst",
                                              progress::blocking,
                                              progress::blocking,

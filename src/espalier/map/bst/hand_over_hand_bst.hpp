@@ -94,6 +94,10 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
  public:
   using typename base::guard_type;
 
+  /// The same map of other entries, in another order, by other policies.
+  template <class K, class V, class C = std::less<K>, class T = Traits>
+  using rebind = hand_over_hand_bst<K, V, T, C>;
+
   static constexpr map_properties properties{
       "hand_over_hand_bst",
       progress::blocking,

@@ -193,6 +193,10 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
  public:
   using typename base::guard_type;
 
+  /// The same map of other entries, in another order, by other policies.
+  template <class K, class V, class C = std::less<K>, class T = Traits>
+  using rebind = int_lf<K, V, T, C>;
+
   static constexpr map_properties properties{
       "int_lf",
       progress::lock_free,

@@ -180,6 +180,10 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
  public:
   using typename base::guard_type;
 
+  /// The same map of other entries, in another order, by other policies.
+  template <class K, class V, class C = std::less<K>, class T = Traits>
+  using rebind = log_int<K, V, T, C>;
+
   static constexpr map_properties properties{"log_int",
                                              progress::lock_free,
                                              progress::blocking,

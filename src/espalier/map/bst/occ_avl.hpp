@@ -137,6 +137,10 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
  public:
   using typename base::guard_type;
 
+  /// The same map of other entries, in another order, by other policies.
+  template <class K, class V, class C = std::less<K>, class T = Traits>
+  using rebind = occ_avl<K, V, T, C, Design>;
+
   static constexpr map_properties properties{
       Design::name,
       progress::blocking,

@@ -133,6 +133,10 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
  public:
   using typename base::guard_type;
 
+  /// The same map of other entries, in another order, by other policies.
+  template <class K, class V, class C = std::less<K>, class T = Traits>
+  using rebind = ticket<K, V, T, C, VersionLock>;
+
   static constexpr map_properties properties{
       "ticket",
       progress::lock_free,
