@@ -106,9 +106,9 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   using facade::insert_or_assign;
   using facade::scan;
 
-  [[nodiscard]] guard_type pin() noexcept { return {}; }
+  [[nodiscard]] guard_type pin() const noexcept { return {}; }
 
-  std::optional<Value> find(guard_type&, const Key& key) {
+  std::optional<Value> find(guard_type&, const Key& key) const {
     const lock_guard hold(lock_);
     const auto at = tree_.find(key);
     if (at == tree_.end()) return std::nullopt;
@@ -118,7 +118,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     return at->second->now;
   }
 
-  bool contains(guard_type&, const Key& key) {
+  bool contains(guard_type&, const Key& key) const {
     const lock_guard hold(lock_);
     return tree_.contains(key);
   }
@@ -175,7 +175,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   }
 
   template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
     if constexpr (has<defect::scan_holds_the_lock>) {
       const lock_guard hold(lock_);
       std::size_t visits = 0;
@@ -248,7 +248,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   }
 
   std::optional<entry> next_entry(const Key& from, const std::optional<Key>& last,
-                                  std::optional<std::ptrdiff_t>& position) {
+                                  std::optional<std::ptrdiff_t>& position) const {
     const lock_guard hold(lock_);
     auto at = last ? tree_.upper_bound(*last) : tree_.lower_bound(from);
     if constexpr (has<defect::scan_excludes_bound>) {
@@ -268,10 +268,10 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     while (calls_.load() != 0) std::this_thread::yield();
   }
 
-  ttas_lock lock_;
+  mutable ttas_lock lock_;
   store store_;
   tree tree_;
-  std::uint64_t finds_ = 0;
+  mutable std::uint64_t finds_ = 0;
   std::atomic<int> erasing_{0};
   std::atomic<std::uint64_t> calls_{0};
 };

@@ -88,11 +88,11 @@ class peer_map : public map_facade<peer_map<Adapter>, std::uint64_t, std::uint64
 
   [[nodiscard]] guard_type pin() const noexcept { return {}; }
 
-  [[nodiscard]] std::optional<mapped_type> find(guard_type&, const key_type& key) {
+  [[nodiscard]] std::optional<mapped_type> find(guard_type&, const key_type& key) const {
     return adapter_.find(key);
   }
 
-  [[nodiscard]] bool contains(guard_type&, const key_type& key) { return adapter_.contains(key); }
+  [[nodiscard]] bool contains(guard_type&, const key_type& key) const { return adapter_.contains(key); }
 
   bool insert(guard_type&, const key_type& key, const mapped_type& value) {
     return adapter_.insert(key, value);
@@ -110,7 +110,7 @@ class peer_map : public map_facade<peer_map<Adapter>, std::uint64_t, std::uint64
   }
 
   template <class Visitor>
-  std::size_t scan(guard_type&, const key_type& from, Visitor&& visitor) {
+  std::size_t scan(guard_type&, const key_type& from, Visitor&& visitor) const {
     if constexpr (supports_scan)
       return adapter_.scan(from, visitor);
     else
@@ -118,7 +118,7 @@ class peer_map : public map_facade<peer_map<Adapter>, std::uint64_t, std::uint64
   }
 
  private:
-  Adapter adapter_;
+  mutable Adapter adapter_;  // whose reads are not const
 };
 
 }  // namespace espalier::peers

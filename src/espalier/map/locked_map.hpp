@@ -97,16 +97,16 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   using facade::insert_or_assign;
   using facade::scan;
 
-  [[nodiscard]] guard_type pin() noexcept { return {}; }
+  [[nodiscard]] guard_type pin() const noexcept { return {}; }
 
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
     const lock_guard hold(lock_);
     const auto at = map_.find(key);
     if (at == map_.end()) return std::nullopt;
     return at->second;
   }
 
-  [[nodiscard]] bool contains(guard_type&, const Key& key) {
+  [[nodiscard]] bool contains(guard_type&, const Key& key) const {
     const lock_guard hold(lock_);
     return map_.find(key) != map_.end();
   }
@@ -132,7 +132,7 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
 
   /// Copies up to 64 entries at a time under the lock; the visitor may call the map.
   template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
     return batched_scan<Key, Value>(
         facade::key_comp(), from,
         [this](auto& batch, const scan_bound<Key, Compare>& bound) {
@@ -169,7 +169,7 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   [[nodiscard]] reclaimer_type& domain() noexcept { return domain_; }
 
  private:
-  alignas(hw::false_sharing_bytes) typename chosen::lock_type lock_;
+  alignas(hw::false_sharing_bytes) mutable typename chosen::lock_type lock_;
   alignas(hw::false_sharing_bytes) placement_type placement_;
   tree map_;
   [[no_unique_address]] reclaimer_type domain_;

@@ -16,7 +16,7 @@
 //   erase(key)                    removes; true if the key was present
 //   scan(from, visitor)           ordered visit of the keys >= from
 //
-// Each is linearizable per key. A scan visits each key that was present throughout exactly once, in strictly
+// The first two and scan are const. Each is linearizable per key. A scan visits each key that was present throughout exactly once, in strictly
 // increasing order; keys that come or go meanwhile may or may not be seen. The visitor takes (key, value) and
 // returns void, or a bool that says whether to go on; scan returns the number of visits.
 //
@@ -93,21 +93,21 @@ struct ignore_entry {
 
 template <class M>
 concept concurrent_ordered_map =
-    requires(M& map, const typename M::key_type& key, const typename M::mapped_type& value,
+    requires(M& map, const M& read, const typename M::key_type& key, const typename M::mapped_type& value,
              typename M::guard_type& guard) {
-      { map.pin() } -> std::same_as<typename M::guard_type>;
-      { map.find(key) } -> std::same_as<std::optional<typename M::mapped_type>>;
-      { map.find(guard, key) } -> std::same_as<std::optional<typename M::mapped_type>>;
-      { map.contains(key) } -> std::same_as<bool>;
-      { map.contains(guard, key) } -> std::same_as<bool>;
+      { read.pin() } -> std::same_as<typename M::guard_type>;
+      { read.find(key) } -> std::same_as<std::optional<typename M::mapped_type>>;
+      { read.find(guard, key) } -> std::same_as<std::optional<typename M::mapped_type>>;
+      { read.contains(key) } -> std::same_as<bool>;
+      { read.contains(guard, key) } -> std::same_as<bool>;
       { map.insert(key, value) } -> std::same_as<bool>;
       { map.insert(guard, key, value) } -> std::same_as<bool>;
       { map.insert_or_assign(key, value) } -> std::same_as<bool>;
       { map.insert_or_assign(guard, key, value) } -> std::same_as<bool>;
       { map.erase(key) } -> std::same_as<bool>;
       { map.erase(guard, key) } -> std::same_as<bool>;
-      { map.scan(key, ignore_entry{}) } -> std::same_as<std::size_t>;
-      { map.scan(guard, key, ignore_entry{}) } -> std::same_as<std::size_t>;
+      { read.scan(key, ignore_entry{}) } -> std::same_as<std::size_t>;
+      { read.scan(guard, key, ignore_entry{}) } -> std::same_as<std::size_t>;
       { M::properties } -> std::convertible_to<map_properties>;
     };
 

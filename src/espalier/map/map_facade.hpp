@@ -34,12 +34,12 @@ class map_facade {
 
   [[nodiscard]] const Compare& key_comp() const noexcept { return less_; }
 
-  [[nodiscard]] std::optional<Value> find(const Key& key) {
+  [[nodiscard]] std::optional<Value> find(const Key& key) const {
     auto guard = self().pin();
     return self().find(guard, key);
   }
 
-  [[nodiscard]] bool contains(const Key& key) {
+  [[nodiscard]] bool contains(const Key& key) const {
     auto guard = self().pin();
     return self().contains(guard, key);
   }
@@ -61,7 +61,7 @@ class map_facade {
 
   /// Pins anew every few hundred keys, so that a long scan does not hold up reclamation; resumes by key.
   template <class Visitor>
-  std::size_t scan(const Key& from, Visitor&& visitor) {
+  std::size_t scan(const Key& from, Visitor&& visitor) const {
     std::size_t visits = 0;
     std::optional<Key> last;
     bool more = true;
@@ -91,6 +91,7 @@ class map_facade {
  private:
   static constexpr std::size_t keys_per_pin = 512;
   Map& self() noexcept { return static_cast<Map&>(*this); }
+  const Map& self() const noexcept { return static_cast<const Map&>(*this); }
 
   [[no_unique_address]] Compare less_;
 };

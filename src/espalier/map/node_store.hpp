@@ -36,7 +36,7 @@ class node_store {
   /// Gives back what was retired. Nodes still in use are the map's to destroy, where must_visit() says so.
   ~node_store() { reclaimer_->purge(this); }
 
-  [[nodiscard]] guard_type pin() { return reclaimer_->pin(); }
+  [[nodiscard]] guard_type pin() const { return reclaimer_->pin(); }
 
   /// A new node, beside `near` if the placement can. Throws std::bad_alloc.
   template <class Node, class... Arguments>

@@ -31,7 +31,7 @@ class stored_map : public map_facade<Map, Key, Value, Compare> {
   stored_map(const stored_map&) = delete;
   stored_map& operator=(const stored_map&) = delete;
 
-  [[nodiscard]] guard_type pin() { return store_.pin(); }
+  [[nodiscard]] guard_type pin() const { return store_.pin(); }
 
   [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
   [[nodiscard]] const auto& placement() const noexcept { return store_.placement(); }

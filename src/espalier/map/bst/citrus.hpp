@@ -227,7 +227,7 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   using base::insert;
   using base::insert_or_assign;
 
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
     const rcu_domain::read_section inside(readers_);
     const node* const n = descend(key);
     if (n == nullptr) return std::nullopt;
@@ -236,7 +236,7 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     return holder::read(n->value.load(std::memory_order_acquire));
   }
 
-  [[nodiscard]] bool contains(guard_type&, const Key& key) {
+  [[nodiscard]] bool contains(guard_type&, const Key& key) const {
     const rcu_domain::read_section inside(readers_);
     return descend(key) != nullptr;
   }
@@ -324,7 +324,7 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     return n;
   }
 
-  [[nodiscard]] seek_record seek(const Key& key) {
+  [[nodiscard]] seek_record seek(const Key& key) const {
     const rcu_domain::read_section inside(readers_);
     seek_record at{&head_, 0, top(), 0};
     while (at.target != nullptr && !equal(at.target->key, key)) {
@@ -338,7 +338,7 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   }
 
   /// The entry with the smallest key that the bound admits.
-  [[nodiscard]] std::optional<entry> first_of(const scan_bound<Key, Compare>& bound) {
+  [[nodiscard]] std::optional<entry> first_of(const scan_bound<Key, Compare>& bound) const {
     const rcu_domain::read_section inside(readers_);
     const node* best = nullptr;
     for (const node* n = top(); n != nullptr;) {
@@ -460,8 +460,8 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
 
   // What every operation reads, and an update of the tree's top writes; apart from the readers' table, which
   // nobody writes after the first threads.
-  alignas(hw::false_sharing_bytes) node head_{Key{}, value_word{}};
-  alignas(hw::false_sharing_bytes) rcu_domain readers_;
+  alignas(hw::false_sharing_bytes) mutable node head_{Key{}, value_word{}};
+  alignas(hw::false_sharing_bytes) mutable rcu_domain readers_;
 };
 
 }  // namespace espalier

@@ -208,7 +208,7 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
   // order: read_edge (acquire) <- publish, swing (release)
   [[nodiscard]] const node* top() const noexcept { return root_.load(std::memory_order_acquire).get(); }
 
-  [[nodiscard]] seek_record seek(const Key& key) {
+  [[nodiscard]] seek_record seek(const Key& key) const {
     seek_record at{&root_, nullptr, nullptr, &root_, nullptr, root_.load(std::memory_order_acquire)};
     at.successor = at.leaf = at.leaf_word.get();
     if (at.leaf == nullptr) return at;
@@ -319,7 +319,7 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
     }
   }
 
-  alignas(hw::false_sharing_bytes) edge root_{};
+  alignas(hw::false_sharing_bytes) mutable edge root_{};
 };
 
 }  // namespace espalier

@@ -223,13 +223,13 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
   using base::insert;
   using base::insert_or_assign;
 
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
     const Value* const cell = lookup(key);
     if (cell == nullptr) return std::nullopt;
     return *cell;
   }
 
-  [[nodiscard]] bool contains(guard_type&, const Key& key) { return lookup(key) != nullptr; }
+  [[nodiscard]] bool contains(guard_type&, const Key& key) const { return lookup(key) != nullptr; }
 
   bool insert(guard_type& guard, const Key& key, const Value& value) {
     typename holder::pending cell(store_);
@@ -393,7 +393,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
     return end;
   }
 
-  [[nodiscard]] place seek(const Key& key) {
+  [[nodiscard]] place seek(const Key& key) const {
     place at{&root_, root_.load(std::memory_order_acquire), nullptr, nullptr, nullptr, nullptr};
     while (!at.seen.is_null()) {
       node& n = *at.seen.get();
@@ -418,7 +418,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
   }
 
   /// The cell of the key's value, or null.
-  [[nodiscard]] const Value* lookup(const Key& key) {
+  [[nodiscard]] const Value* lookup(const Key& key) const {
     const node* suspect = nullptr;
     while (true) {
       const auto end = [&] {
@@ -714,7 +714,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
     return e.is_final() ? nullptr : e.cell();
   }
 
-  alignas(hw::false_sharing_bytes) edge root_{};
+  alignas(hw::false_sharing_bytes) mutable edge root_{};
 };
 
 }  // namespace espalier

@@ -238,7 +238,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   using base::insert;
   using base::insert_or_assign;
 
-  [[nodiscard]] std::optional<Value> find(guard_type& guard, const Key& key) {
+  [[nodiscard]] std::optional<Value> find(guard_type& guard, const Key& key) const {
     if constexpr (compact) {
       return base::find(guard, key);
     } else {
@@ -248,7 +248,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     }
   }
 
-  [[nodiscard]] bool contains(guard_type& guard, const Key& key) {
+  [[nodiscard]] bool contains(guard_type& guard, const Key& key) const {
     if constexpr (compact) {
       return base::contains(guard, key);
     } else {
@@ -320,7 +320,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   [[nodiscard]] node* root() const noexcept { return head_.child[0].load(std::memory_order_acquire); }
   [[nodiscard]] const node* top() const noexcept { return root(); }
 
-  [[nodiscard]] seek_record seek(const Key& key) {
+  [[nodiscard]] seek_record seek(const Key& key) const {
     seek_record at{nullptr, &head_, nullptr, {}, {}, 0, 0};
     // order: read_update (acquire) before read_edge: who then flags the router where its word is still the
     // same finds the edge still the same.
@@ -506,7 +506,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     });
   }
 
-  alignas(hw::false_sharing_bytes) node head_{Key{}, nullptr, nullptr};
+  alignas(hw::false_sharing_bytes) mutable node head_{Key{}, nullptr, nullptr};
 };
 
 }  // namespace espalier

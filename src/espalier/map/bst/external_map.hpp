@@ -48,13 +48,13 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   using base::insert_or_assign;
   using base::scan;
 
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
     const auto* const leaf = descend(key);
     if (leaf == nullptr || !equal(leaf->key, key)) return std::nullopt;
     return holder::read(leaf->value.load(std::memory_order_acquire));
   }
 
-  [[nodiscard]] bool contains(guard_type&, const Key& key) {
+  [[nodiscard]] bool contains(guard_type&, const Key& key) const {
     const auto* const leaf = descend(key);
     return leaf != nullptr && equal(leaf->key, key);
   }
@@ -71,7 +71,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   }
 
   template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
     return external_tree::scan(
         base::key_comp(), [this] { return self().top(); },
         [](const auto& n, std::size_t s) { return child(n, s); }, from,

@@ -99,14 +99,14 @@ class global_lock_bst
   using base::insert_or_assign;
   using base::scan;
 
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
     const lock_guard hold(lock_);
     const node* const n = *seek(key).edge;
     if (n == nullptr) return std::nullopt;
     return n->value;
   }
 
-  [[nodiscard]] bool contains(guard_type&, const Key& key) {
+  [[nodiscard]] bool contains(guard_type&, const Key& key) const {
     const lock_guard hold(lock_);
     return *seek(key).edge != nullptr;
   }
@@ -132,7 +132,7 @@ class global_lock_bst
 
   /// Copies up to 64 entries at a time under the lock; the visitor may call the map.
   template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
     return batched_scan<Key, Value>(
         base::key_comp(), from,
         [this](batch& out, const scan_bound<Key, Compare>& bound) { fill(out, bound); }, visitor);
@@ -157,7 +157,7 @@ class global_lock_bst
 
   // Everything below: with the lock held.
 
-  [[nodiscard]] place seek(const Key& key) {
+  [[nodiscard]] place seek(const Key& key) const {
     place at{&root_, nullptr};
     while (node* const n = *at.edge) {
       std::size_t side = 0;
@@ -191,7 +191,7 @@ class global_lock_bst
   }
 
   /// Takes the lock itself.
-  void fill(batch& out, const scan_bound<Key, Compare>& bound) {
+  void fill(batch& out, const scan_bound<Key, Compare>& bound) const {
     const lock_guard hold(lock_);
     // The latest nodes at which the walk turned left, oldest lost first. Each gives one entry when the walk
     // comes back to it, so none is missed before the batch is full.
@@ -215,8 +215,8 @@ class global_lock_bst
     }
   }
 
-  alignas(hw::false_sharing_bytes) typename traits::lock_type lock_;
-  alignas(hw::false_sharing_bytes) node* root_ = nullptr;
+  alignas(hw::false_sharing_bytes) mutable typename traits::lock_type lock_;
+  alignas(hw::false_sharing_bytes) mutable node* root_ = nullptr;
 };
 
 }  // namespace espalier

@@ -124,13 +124,13 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
   using base::insert_or_assign;
   using base::scan;
 
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
     const place at = seek(key);
     if (at.target == nullptr) return std::nullopt;
     return at.target->value;
   }
 
-  [[nodiscard]] bool contains(guard_type&, const Key& key) { return seek(key).target != nullptr; }
+  [[nodiscard]] bool contains(guard_type&, const Key& key) const { return seek(key).target != nullptr; }
 
   bool insert(guard_type&, const Key& key, const Value& value) {
     const place at = seek(key);
@@ -151,7 +151,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
 
   /// A descent for each entry. The visitor is called with no lock held, and may call the map.
   template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
     return stepwise_scan(
         base::key_comp(), from, [this](const auto& bound) { return first_of(bound); },
         std::forward<Visitor>(visitor));
@@ -201,7 +201,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
     node* target;
   };
 
-  [[nodiscard]] place seek(const Key& key) {
+  [[nodiscard]] place seek(const Key& key) const {
     place at{held(head_.lock), held(), &head_.root, nullptr, head_.root};
     while (at.target != nullptr) {
       node& n = *at.target;
@@ -252,7 +252,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
   }
 
   /// The entry with the smallest key that the bound admits.
-  [[nodiscard]] std::optional<entry> first_of(const scan_bound<Key, Compare>& bound) {
+  [[nodiscard]] std::optional<entry> first_of(const scan_bound<Key, Compare>& bound) const {
     std::optional<entry> best;
     held at(head_.lock);
     node* next = head_.root;
@@ -271,7 +271,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
     node* root = nullptr;
   };
 
-  alignas(hw::false_sharing_bytes) head head_;
+  alignas(hw::false_sharing_bytes) mutable head head_;
 };
 
 }  // namespace espalier

@@ -229,13 +229,13 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   using base::insert;
   using base::insert_or_assign;
 
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
     const cell_word cell = look_up(key);
     if (cell == nullptr) return std::nullopt;
     return holder::read(cell);
   }
 
-  [[nodiscard]] bool contains(guard_type&, const Key& key) { return look_up(key) != nullptr; }
+  [[nodiscard]] bool contains(guard_type&, const Key& key) const { return look_up(key) != nullptr; }
 
   bool insert(guard_type& guard, const Key& key, const Value& value) {
     return add(guard, key, value, [](place&, pending&, spare_change&) { return true; });

@@ -38,7 +38,7 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
 
   /// A descent for each entry. The visitor is called between descents, and may call the map.
   template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
     return stepwise_scan(
         base::key_comp(), from, [this](const auto& bound) { return self().first_of(bound); },
         std::forward<Visitor>(visitor));

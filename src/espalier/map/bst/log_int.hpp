@@ -223,13 +223,13 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   using base::insert_or_assign;
   using base::scan;
 
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
     const node* const n = locate(key);
     if (!is_present(*n, key)) return std::nullopt;
     return holder::read(n->value.load(std::memory_order_acquire));
   }
 
-  [[nodiscard]] bool contains(guard_type&, const Key& key) { return is_present(*locate(key), key); }
+  [[nodiscard]] bool contains(guard_type&, const Key& key) const { return is_present(*locate(key), key); }
 
   bool insert(guard_type&, const Key& key, const Value& value) {
     return add(key, value, [](node&, pending&) {});
@@ -254,7 +254,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   }
 
   template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) {
+  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
     std::size_t visits = 0;
     for (const node* n = locate(from); n != &last();) {
       const link next = n->succ.load(std::memory_order_acquire);
@@ -320,10 +320,8 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   // relaxed: at rest, or out of reach.
   static const Value* cell_of(const node& n) noexcept { return n.value.load(std::memory_order_relaxed); }
 
-  node& first() noexcept { return ends_.first; }
-  node& last() noexcept { return ends_.last; }
-  const node& first() const noexcept { return ends_.first; }
-  const node& last() const noexcept { return ends_.last; }
+  node& first() const noexcept { return ends_.first; }
+  node& last() const noexcept { return ends_.last; }
 
   // order: read_edge (acquire) <- attach, unlink (release)
   [[nodiscard]] node* top() const noexcept { return last().child[0].load(std::memory_order_acquire); }
@@ -342,7 +340,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   bool is_present(const node& n, const Key& key) const { return !is_larger(n, key) && !is_marked(n); }
 
   /// The node with the key, present or not; where there is none the first one behind it, at worst last().
-  [[nodiscard]] node* locate(const Key& key) {
+  [[nodiscard]] node* locate(const Key& key) const {
     node* n = &last();
     for (node* next = top(); next != nullptr;) {
       n = next;
@@ -500,7 +498,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     }
   };
 
-  sentinels ends_;
+  mutable sentinels ends_;
 };
 
 }  // namespace espalier

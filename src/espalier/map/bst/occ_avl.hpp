@@ -164,13 +164,13 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   using base::insert;
   using base::insert_or_assign;
 
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) {
+  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
     place at;
     if (!seek<Design::reads_validate>(to_key{&key, base::key_comp()}, at)) return std::nullopt;
     return read(*at.where);
   }
 
-  [[nodiscard]] bool contains(guard_type&, const Key& key) {
+  [[nodiscard]] bool contains(guard_type&, const Key& key) const {
     place at;
     return seek<Design::reads_validate>(to_key{&key, base::key_comp()}, at) && is_present(*at.where);
   }
@@ -278,7 +278,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   /// True if it found the key's node, be the key present or not.
   template <bool Validate, class Way>
-  bool seek(const Way& way, place& to) {
+  bool seek(const Way& way, place& to) const {
     arrival how;
     do how = descend<Validate>(way, &*above_, right, 0, to);
     while (how == arrival::lost);
@@ -351,7 +351,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     }
   }
 
-  [[nodiscard]] std::optional<entry> first_of(const bound_type& from) {
+  [[nodiscard]] std::optional<entry> first_of(const bound_type& from) const {
     std::optional<Key> routing;
     while (true) {
       const bound_type bound = routing ? bound_type{base::key_comp(), *routing, true} : from;
@@ -650,7 +650,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     return is_present(n) ? n.rest().value.load(std::memory_order_relaxed) : nullptr;
   }
 
-  alignas(hw::false_sharing_bytes) typename parts::template head<store> above_{store_};
+  alignas(hw::false_sharing_bytes) mutable typename parts::template head<store> above_{store_};
 };
 
 }  // namespace espalier

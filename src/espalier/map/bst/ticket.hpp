@@ -223,7 +223,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
   [[nodiscard]] node* root() const noexcept { return head_.child[0].load(std::memory_order_acquire); }
   [[nodiscard]] const node* top() const noexcept { return root(); }
 
-  [[nodiscard]] seek_record seek(const Key& key) {
+  [[nodiscard]] seek_record seek(const Key& key) const {
     seek_record at{{}, {&head_, 0, 0}, &head_, nullptr, 0};
     // order: read_version (acquire) before read_edge
     at.to_leaf.seen = head_.lock.read(lock_side::left);
@@ -291,7 +291,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
     });
   }
 
-  alignas(hw::false_sharing_bytes) node head_{Key{}, nullptr, nullptr};
+  alignas(hw::false_sharing_bytes) mutable node head_{Key{}, nullptr, nullptr};
 };
 
 }  // namespace espalier
