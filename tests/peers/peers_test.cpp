@@ -46,15 +46,15 @@ class locked_map : public map_facade<locked_map<Fault>, std::uint64_t, std::uint
   using facade::insert_or_assign;
   using facade::scan;
 
-  plain_guard pin() { return {}; }
+  plain_guard pin() const { return {}; }
 
-  std::optional<mapped_type> find(plain_guard&, key_type k) {
+  std::optional<mapped_type> find(plain_guard&, key_type k) const {
     const std::scoped_lock lock(mutex_);
     const auto at = map_.find(k);
     if (at == map_.end()) return std::nullopt;
     return Fault == fault::lost_value ? 0 : at->second;
   }
-  bool contains(plain_guard&, key_type k) {
+  bool contains(plain_guard&, key_type k) const {
     const std::scoped_lock lock(mutex_);
     return map_.contains(k);
   }
@@ -72,7 +72,7 @@ class locked_map : public map_facade<locked_map<Fault>, std::uint64_t, std::uint
     return map_.erase(k) != 0 || Fault == fault::erase_always_true;
   }
   template <class Visitor>
-  std::size_t scan(plain_guard&, key_type from, Visitor&& visitor) {
+  std::size_t scan(plain_guard&, key_type from, Visitor&& visitor) const {
     const std::scoped_lock lock(mutex_);
     std::size_t visits = 0;
     for (auto at = map_.lower_bound(from); at != map_.end(); ++at) {
@@ -84,7 +84,7 @@ class locked_map : public map_facade<locked_map<Fault>, std::uint64_t, std::uint
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<key_type, mapped_type> map_;
 };
 

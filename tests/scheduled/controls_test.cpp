@@ -45,8 +45,6 @@ class flawed_map : public map_facade<flawed_map<Flaw>, std::uint64_t, std::uint6
   using hold = std::scoped_lock<std::mutex>;
 
  public:
-  using key_type = std::uint64_t;
-  using mapped_type = std::uint64_t;
   using guard_type = no_guard;
   using facade::contains;
   using facade::erase;
@@ -55,9 +53,9 @@ class flawed_map : public map_facade<flawed_map<Flaw>, std::uint64_t, std::uint6
   using facade::insert_or_assign;
   using facade::scan;
 
-  [[nodiscard]] guard_type pin() noexcept { return {}; }
+  [[nodiscard]] guard_type pin() const noexcept { return {}; }
 
-  std::optional<std::uint64_t> find(guard_type&, const std::uint64_t& key) {
+  std::optional<std::uint64_t> find(guard_type&, const std::uint64_t& key) const {
     const hold lock(mutex_);
     auto& memory = found_last_[hw::thread_slot()];
     if (Flaw == flaw::find_remembers && memory.first == key && memory.second) return memory.second;
@@ -67,7 +65,7 @@ class flawed_map : public map_facade<flawed_map<Flaw>, std::uint64_t, std::uint6
     return at->second;
   }
 
-  bool contains(guard_type&, const std::uint64_t& key) {
+  bool contains(guard_type&, const std::uint64_t& key) const {
     const hold lock(mutex_);
     return map_.contains(key);
   }
@@ -104,7 +102,7 @@ class flawed_map : public map_facade<flawed_map<Flaw>, std::uint64_t, std::uint6
   }
 
   template <class Visitor>
-  std::size_t scan(guard_type&, const std::uint64_t& from, Visitor&& visitor) {
+  std::size_t scan(guard_type&, const std::uint64_t& from, Visitor&& visitor) const {
     std::uint64_t next = from;
     for (std::size_t visits = 0;; ++visits) {
       std::optional<std::pair<std::uint64_t, std::uint64_t>> entry;
@@ -123,9 +121,9 @@ class flawed_map : public map_facade<flawed_map<Flaw>, std::uint64_t, std::uint6
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::uint64_t, std::uint64_t> map_;
-  std::array<std::pair<std::uint64_t, std::optional<std::uint64_t>>, 8> found_last_{};
+  mutable std::array<std::pair<std::uint64_t, std::optional<std::uint64_t>>, 8> found_last_{};
 };
 
 sim::battery::options small_options() {
