@@ -1,5 +1,5 @@
-# What `cmake --install` gives: headers, libraries, the command with its report tool, a CMake package and a
-# pkg-config file; with the simulator, that as the package's component "sim".
+# What `cmake --install` gives: headers, libraries, the command with its report tool and manual pages, a CMake package
+# and a pkg-config file; with the simulator, that as the package's component "sim".
 
 include(CMakePackageConfigHelpers)
 
@@ -57,6 +57,7 @@ if(ESPALIER_BUILD_APPS)
   endif()
   install(DIRECTORY report/espalier_report DESTINATION "${CMAKE_INSTALL_DATADIR}/espalier/report"
     PATTERN "__pycache__" EXCLUDE)
+  install(DIRECTORY "${PROJECT_BINARY_DIR}/man/man1" DESTINATION "${CMAKE_INSTALL_MANDIR}")
   install(CODE "
     execute_process(
       COMMAND \"$<TARGET_FILE:espalier_command>\" completion

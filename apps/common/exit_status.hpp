@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 
@@ -7,10 +8,18 @@
 
 namespace espalier::app {
 
-/// Exit statuses of every program: done, something failed on the way, what was asked for cannot be done.
 inline constexpr int exit_done = 0;
 inline constexpr int exit_failure = 1;
 inline constexpr int exit_usage = 2;
+
+struct exit_meaning {
+  int status;
+  const char* meaning;
+};
+/// The exit statuses of every program, for help and manual.
+inline constexpr std::array exit_meanings{
+    exit_meaning{exit_done, "done"}, exit_meaning{exit_failure, "failed on the way"},
+    exit_meaning{exit_usage, "invalid request"}, exit_meaning{130, "interrupted"}};
 
 /// Runs the parser with the arguments and its callbacks; whatever is thrown becomes one line on standard error
 /// that begins with the parser's name, and a status. A callback that has a status of its own throws it as

@@ -14,6 +14,7 @@ void add_report_command(CLI::App& parser);
 void add_run_command(CLI::App& parser);
 void add_simulate_command(CLI::App& parser);
 void add_completion_command(CLI::App& parser);
+void add_man_command(CLI::App& parser);
 
 /// Becomes the simulator, which speaks for the verb from here on. Throws usage_error where this build has none.
 [[noreturn]] void become_simulator(char** arguments);

@@ -39,9 +39,10 @@ int main(int argc, char** argv) {
   parser.require_subcommand(1);
   parser.set_version_flag("--version", ESPALIER_VERSION);
   parser.failure_message(CLI::FailureMessage::simple);
+  std::vector<std::string> statuses;
+  for (const exit_meaning& e : exit_meanings) statuses.push_back(fmt::format("{} {}", e.status, e.meaning));
   parser.footer(
-      "Exit status: 0 done, 1 failed on the way, 2 invalid request, 130 interrupted.\n"
-      "espalier COMMAND --help says more.");
+      fmt::format("Exit status: {}.\nespalier COMMAND --help says more.", fmt::join(statuses, ", ")));
   add_bench_command(parser);
   add_simulate_command(parser);
   add_inspect_command(parser);
@@ -49,6 +50,7 @@ int main(int argc, char** argv) {
   add_list_command(parser);
   add_report_command(parser);
   add_completion_command(parser);
+  add_man_command(parser);
 
   std::vector<const char*> words(argv, argv + argc);
   if (argc > 1) {

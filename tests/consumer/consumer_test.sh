@@ -126,5 +126,8 @@ if [[ -x $work/prefix/bin/espalier ]]; then
     [[ $preloaded == "$library" ]] || { echo "the installed command preloads '$preloaded'"; exit 1; }
   done
   grep -q 'complete -F' "$work"/prefix/share/bash-completion/completions/espalier
+  for page in espalier espalier-bench espalier-simulate; do
+    grep -q '^\.TH ' "$work/prefix/share/man/man1/$page.1" || { echo "the manual page $page is not installed"; exit 1; }
+  done
 fi
 echo "consumer: all right"
