@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs a build into a prefix, then builds and runs a separate project against it: static, shared, under each
-# sanitizer, with pkg-config, on emulated older processors; one against its simulator; and tries the installed command.
+# sanitizer, with pkg-config, on emulated older processors; one against its simulator; the examples; and tries the
+# installed command.
 set -euo pipefail
 
 build=${1:?usage: consumer_test.sh BUILD_FOLDER [C++ compiler]}
@@ -48,6 +49,15 @@ if [[ ${ESPALIER_STRESS_SCALE:-1} -gt 1 && -n $clang ]]; then
   sanitized thread "$clang"
   sanitized address,undefined "$compiler"
 fi
+
+echo "the examples"
+examples=$here/../../examples
+cmake -S "$examples" -B "$work/examples" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$compiler" \
+  >"$work/configure.log" 2>&1 || { cat "$work/configure.log"; exit 1; }
+cmake --build "$work/examples" >"$work/build.log" 2>&1 || { cat "$work/build.log"; exit 1; }
+for program in "$work"/examples/example_*; do
+  python3 "$here/../examples/output_test.py" "$examples/${program##*/example_}.cpp" "$program"
+done
 
 echo "with what is refused"
 # refused SENTENCE CODE: what must not compile, and what the compiler then says.
