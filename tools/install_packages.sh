@@ -10,7 +10,7 @@ build=(g++ cmake ninja-build pkg-config git ca-certificates python3 python3-plot
 peers=(libtbb-dev libcds-dev libabsl-dev libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4)
 test=(ccache clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libgtest-dev libgmock-dev
   libbenchmark-tools libzydis-dev python3-scipy chromium chromium-driver python3-selenium shellcheck
-  valgrind qemu-user groff-base redis-tools sqlite3 memcached stress-ng libpython3.11-testsuite lua5.4 z3)
+  valgrind qemu-user groff-base doxygen redis-tools sqlite3 memcached stress-ng libpython3.11-testsuite lua5.4 z3)
 
 wanted=()
 for set in "$@"; do

@@ -65,7 +65,7 @@ struct entry_list {
   template <template <class...> class Target>
   using maps_as = Target<typename Entries::map_type...>;
 
-  /// Calls visit.template operator()<Entry>() for each.
+  /// Calls `visit.template operator()<Entry>()` for each.
   template <class Visitor>
   static void for_each(Visitor&& visit) {
     (visit.template operator()<Entries>(), ...);
