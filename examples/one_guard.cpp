@@ -35,7 +35,8 @@ int main() {
     auto guard = customer_of.pin();  // for price_for too
     for (number order = first; order < std::min(first + batch, orders); ++order) {
       const auto customer = customer_of.find(guard, order);
-      paid += price_for.find(guard, *customer).value();
+      if (!customer) continue;
+      paid += price_for.find(guard, *customer).value_or(0);
       customer_of.erase(guard, order);
     }
   }

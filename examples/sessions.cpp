@@ -65,6 +65,7 @@ int main() {
   // Each session has one owner, a thread.
   const auto by_owners = [](auto touch) {
     std::vector<std::thread> threads;
+    threads.reserve(owners);
     for (number owner = 0; owner < owners; ++owner) {
       threads.emplace_back([touch, owner] {
         for (number id = owner; id < sessions; id += owners) touch(id);

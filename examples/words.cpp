@@ -40,13 +40,13 @@ void count(const std::string& part, word_map& counters, std::deque<counter>& min
   for (std::string next; words >> next;) {
     word key;
     next.copy(key.letters.data(), key.letters.size() - 1);
-    auto found = counters.find(key);
-    if (!found) {
-      counter& made = mine.emplace_back(0);
+    counter* shared = counters.find(key).value_or(nullptr);
+    if (shared == nullptr) {
+      shared = &mine.emplace_back(0);
       // False if another thread has inserted the word since: then its counter is the one to use.
-      found = counters.insert(key, &made) ? &made : counters.find(key);
+      if (!counters.insert(key, shared)) shared = counters.find(key).value_or(shared);
     }
-    (*found)->fetch_add(1);
+    shared->fetch_add(1);
   }
 }
 
@@ -58,6 +58,7 @@ int main() {
   std::array<std::deque<counter>, text.size()> storage;
   word_map counters;
   std::vector<std::thread> threads;
+  threads.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i)
     threads.emplace_back([&, i] { count(text[i], counters, storage[i]); });
   for (std::thread& t : threads) t.join();

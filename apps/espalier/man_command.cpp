@@ -91,7 +91,7 @@ std::string synopsis(const CLI::App& app, const std::string& command) {
     if (!option->get_positional()) continue;
     std::string word = in_italic(option->get_name(true)) + (takes_many(*option) ? " ..." : "");
     // The words of a program, of which those with a dash are not this command's.
-    if (!option->get_required() && takes_many(*option)) word = in_bold("--") + ' ' + word;
+    if (!option->get_required() && takes_many(*option)) word.insert(0, in_bold("--") + ' ');
     out += option->get_required() ? ' ' + word : " [" + word + ']';
   }
   return out + '\n';
@@ -137,7 +137,7 @@ std::string examples_of(const CLI::App& app) {
     else
       remarks += escaped(line) + '\n';
   }
-  std::string out = ".SH EXAMPLES\n.nf\n" + shown + ".fi\n";
+  const std::string out = ".SH EXAMPLES\n.nf\n" + shown + ".fi\n";
   return remarks.empty() ? out : out + ".PP\n" + remarks;
 }
 
