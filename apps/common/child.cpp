@@ -88,7 +88,7 @@ class signals_for_child {
 }  // namespace
 
 std::optional<int> run_child(const std::vector<std::string>& command, child_output output,
-                             const std::vector<std::string>* environment) {
+                             const std::vector<std::string>* environment, pid_t* process) {
   child_descriptors descriptors;
   if (output == child_output::dropped) descriptors.open(STDOUT_FILENO, "/dev/null", O_WRONLY);
   std::fflush(stdout);  // what was said before comes before what the child says
@@ -96,6 +96,7 @@ std::optional<int> run_child(const std::vector<std::string>& command, child_outp
   const auto child = spawn(
       command, {.descriptors = &descriptors, .environment = environment, .attributes = signals.for_child()});
   if (!child) return std::nullopt;
+  if (process != nullptr) *process = *child;
   const int status = signals.status_of(*child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -38,11 +38,11 @@ std::string preload_list(const std::vector<fs::path>& libraries) {
 }
 
 int run_preloaded(const std::vector<std::string>& command, const std::vector<fs::path>& libraries,
-                  const variables& set) {
+                  const variables& set, pid_t* process) {
   const auto obstacle = programs::preload_obstacle(command.front());
   if (obstacle && !libraries.empty()) throw usage_error(*obstacle);
   const std::vector<std::string> environment = child_environment(set, libraries);
-  const auto status = run_child(command, child_output::shown, &environment);
+  const auto status = run_child(command, child_output::shown, &environment, process);
   if (!status)
     throw usage_error(obstacle.value_or(fmt::format("'{}' could not be started", command.front())));
   return *status;

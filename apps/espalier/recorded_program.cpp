@@ -25,13 +25,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// In their order. Snapshots are called by their numbers; those of other processes have something behind.
-std::vector<fs::path> snapshots_in(const fs::path& folder) {
+/// Those of one process, in their order. Snapshots are called by the process and their number.
+std::vector<fs::path> snapshots_of(pid_t process, const fs::path& folder) {
+  const std::string begin = fmt::format("{}.", process);
   std::map<unsigned, fs::path> found;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
+    if (!name.starts_with(begin)) continue;
     unsigned number = 0;
-    const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), number);
+    const auto [end, failed] = std::from_chars(name.data() + begin.size(), name.data() + name.size(), number);
     if (failed == std::errc() && end == name.data() + name.size()) found.emplace(number, entry.path());
   }
   std::vector<fs::path> ordered;
@@ -113,7 +115,7 @@ look look_at(const inspect::snapshot& s) {
 recorded_program run_recorded(const recording_options& how) {
   const fs::path library = find_preload_library("inspect");
   const scratch_folder folder("espalier-inspect");
-  variables set{{"ESPALIER_INSPECT_FILE", (folder.path() / "%n").string()}};
+  variables set{{"ESPALIER_INSPECT_FILE", (folder.path() / "%p.%n").string()}};
   const auto ask = [&](const char* name, const std::string& value) {
     if (!value.empty()) set.emplace_back(fmt::format("ESPALIER_INSPECT_{}", name), value);
   };
@@ -123,8 +125,9 @@ recorded_program run_recorded(const recording_options& how) {
   ask("FOLLOW", how.follow);
   ask("POINTERS", how.pointers ? "1" : "");
   recorded_program done;
-  done.status = run_preloaded(how.command, {library}, set);
-  const std::vector<fs::path> files = snapshots_in(folder.path());
+  pid_t process = 0;
+  done.status = run_preloaded(how.command, {library}, set, &process);
+  const std::vector<fs::path> files = snapshots_of(process, folder.path());
   if (files.empty()) {
     done.remark =
         "the program left no snapshot: a signal or abort() ended it, it became another program, or a "

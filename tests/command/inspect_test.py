@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -264,6 +265,15 @@ class Programs(InspectTest):
         self.assertEqual(self.run_inspect(*arguments, "pass").returncode, 1)
         # A status of the program's own comes first.
         self.assertEqual(self.run_inspect(*arguments, self.SCRIPT).returncode, 7)
+
+    def test_programs_that_it_starts_are_not_taken_for_it(self) -> None:
+        starts = "/usr/bin/python3 -c pass; %s"
+        done = self.run_inspect("--follow", "all", "--", "sh", "-c", starts % "kill -KILL $$")
+        self.assertEqual(done.returncode, 128 + signal.SIGKILL)
+        self.assertIn("the program left no snapshot", done.stderr)
+        done = self.run_inspect("--follow", "all", "--", "sh", "-c", starts % "exec sort /dev/null")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"^process \d+, \S*/sort: \d+ blocks")
 
     def test_what_cannot_be_recorded_is_refused(self) -> None:
         self.refused("there is no program", "--", "/nowhere/at/all")
