@@ -3,6 +3,7 @@
 #   build  what the library, the command and its report need
 #   peers  the libraries that `espalier bench` compares with: maps and mallocs
 #   test   what ./check needs besides
+#   long   the programs that ./check --long runs on the preloaded libraries
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config git ca-certificates python3 python3-plotly libhwloc-dev libjemalloc-dev
@@ -11,6 +12,8 @@ peers=(libtbb-dev libcds-dev libabsl-dev libjemalloc2 libmimalloc2.0 libtcmalloc
 test=(ccache clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev libgtest-dev libgmock-dev
   libbenchmark-tools libzydis-dev python3-scipy chromium chromium-driver python3-selenium shellcheck
   valgrind qemu-user groff-base doxygen redis-tools sqlite3 memcached stress-ng libpython3.11-testsuite lua5.4 z3)
+long=(perl ruby nodejs default-jdk-headless golang-go rustc php-cli php-mbstring php-xml postgresql
+  mariadb-server-core mariadb-client-core nginx apache2-utils ffmpeg imagemagick ghostscript xz-utils)
 
 wanted=()
 for set in "$@"; do
@@ -18,8 +21,9 @@ for set in "$@"; do
     build) wanted+=("${build[@]}") ;;
     peers) wanted+=("${peers[@]}") ;;
     test) wanted+=("${test[@]}") ;;
+    long) wanted+=("${long[@]}") ;;
     *)
-      echo "$0: there is no set '$set'; the sets are build, peers and test" >&2
+      echo "$0: there is no set '$set'; the sets are build, peers, test and long" >&2
       exit 2
       ;;
   esac
@@ -45,5 +49,12 @@ if [[ $(id -u) != 0 ]]; then
 fi
 echo "installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
+# Servers are for the tests to start, so none is started when its package is installed.
+policy=/usr/sbin/policy-rc.d
+if [[ ! -e $policy ]]; then
+  trap '"${as_root[@]}" rm -f "$policy"' EXIT
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+  "${as_root[@]}" chmod 755 "$policy"
+fi
 "${as_root[@]}" apt-get update -q
 "${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}"
