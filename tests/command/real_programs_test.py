@@ -10,6 +10,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,8 @@ WORKLOADS = SOURCES / "tests/command/workloads"
 PYTHON = "/usr/bin/python3"
 WAYS = (ways.EMULATED,) if EMULATED else ways.ALL if LONG else (ways.BOTH,)
 TABLE = ways.Table()
+# Debian has servers there.
+os.environ["PATH"] += os.pathsep + "/usr/sbin"
 
 
 def setUpModule() -> None:
@@ -54,6 +57,7 @@ class ProgramTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name)
+        self.root.chmod(0o711)  # servers that refuse to be root's have folders in it
 
     def folder(self) -> pathlib.Path:
         """A new one. What lies there has names of the same length in each."""
@@ -64,49 +68,72 @@ class ProgramTest(unittest.TestCase):
             if shutil.which(program) is None:
                 self.skipTest(f"{program} is not installed; it is in the package {package}")
 
+    def own_malloc(self, program: pathlib.Path) -> str:
+        """What `espalier inspect` says of a program that brings a malloc, which nothing preloaded comes before."""
+        self.installed("binutils", "nm")
+        symbols = subprocess.run(["nm", "-D", "--defined-only", program], capture_output=True, text=True, timeout=60)
+        brings = re.search(r" T malloc$", symbols.stdout, re.MULTILINE)
+        return f"{ways.OWN_MALLOC}{program.name} has a malloc of its own" if brings else ""
+
     def start(self, way: ways.Way, *command: object, folder: pathlib.Path | None = None, stats: bool = True,
-              **variables: str) -> ways.Running:
-        running = ways.Running(COMMAND, way, command, folder or self.folder(), stats, variables)
+              user: tuple[str, ...] = (), **variables: str) -> ways.Running:
+        running = ways.Running(servers.copy_for_all(COMMAND, self.root) if user else COMMAND, way, command,
+                               folder or self.folder(), stats, variables, user)
         self.addCleanup(running.kill)
         return running
 
-    def noticed_nothing(self, program: str, plain: ways.Outcome, done: ways.Outcome, stats: bool = True) -> None:
+    def noticed_nothing(self, program: str, plain: ways.Outcome, done: ways.Outcome, stats: bool = True,
+                        remark: str = "") -> None:
         """The same of both, and the libraries were there."""
         TABLE.add(program, plain, done)
         self.assertEqual((done.status, done.stdout, done.stderr), (plain.status, plain.stdout, plain.stderr))
-        self.libraries_told(done, stats)
+        self.libraries_told(done, stats, remark)
 
-    def libraries_told(self, done: ways.Outcome, stats: bool = True) -> None:
+    def libraries_told(self, done: ways.Outcome, stats: bool = True, remark: str = "") -> None:
+        """`espalier inspect` shows a report, or says `remark`."""
         self.assertIn(done.told_of_transactions,
                       (0, len(ways.NO_TRANSACTIONS)) if done.way.locks == "tle" and not done.way.rtm else (0,))
-        if stats:
+        if done.way.inspected:
+            self.assertEqual((done.figures.report, done.figures.remark[:len(remark)]), (not remark, remark),
+                             done.figures.remark)
+        elif stats:
             self.assertEqual(done.figures.told(), done.way.libraries)
+            if remark.startswith(ways.OWN_MALLOC):
+                self.assertEqual(done.figures.most("regions of blocks"), 0)
 
     def same(self, program: str, *command: object, sent: bytes = b"", status: int = 0, stats: bool = True,
-             **variables: str) -> bytes:
-        """Runs a program by itself and in each of these ways, in folders of its own."""
+             remark: str | None = None, **variables: str) -> bytes:
+        """Runs a program by itself and in each of these ways, in folders of its own. A program that a signal ends leaves
+        no snapshot."""
         plain = self.start(ways.PLAIN, *command, **variables).ended(sent)
         self.assertEqual(plain.status, status, plain.stderr)
         TABLE.add(program, plain, plain)
+        if remark is None:
+            remark = ways.NO_SNAPSHOT if status > 128 else ""
         for way in WAYS:
             with self.subTest(way.name):
                 done = self.start(way, *command, stats=stats, **variables).ended(sent)
-                self.noticed_nothing(program, plain, done, stats)
+                self.noticed_nothing(program, plain, done, stats, remark)
         return plain.stdout
 
 
 class Servers(ProgramTest):
     """What the clients were answered must be the same, and what the server said."""
 
-    def served(self, program: str, command: tuple, use, stop=None) -> None:
-        """use(folder) gives what is to be the same; stop(folder) ends the server, else it is asked to end."""
+    def served(self, program: str, command: tuple, use, stop=None, prepare=None, socket: str = "socket",
+               locks: bool = True, user: tuple[str, ...] = ()) -> None:
+        """Words that are functions are asked with the folder. prepare(folder) comes before the server; use(folder)
+        gives what is to be the same; stop(folder) ends the server, else it is asked to end. `locks`: it takes mutexes."""
 
         def serve(way: ways.Way) -> tuple[ways.Outcome, tuple]:
             folder = self.folder()
-            server = self.start(way, *(servers.redis_server(folder) if word is servers.redis_server else word
-                                       for word in command), folder=folder)
-            servers.wait_for(folder / "socket", server.process)
-            self.assertIsNone(server.process.poll(), "it runs")
+            if prepare is not None:
+                prepare(folder)
+            server = self.start(way, *(word(folder) if callable(word) else word for word in command), folder=folder,
+                                user=user)
+            servers.wait_for(folder / socket, server.process)
+            if server.process.poll() is not None:
+                self.fail(f"it ended: {server.ended().stderr.decode()}")
             answers = use(folder)
             with concurrent.futures.ThreadPoolExecutor() as asking:
                 # What it and the libraries say last may be more than a pipe holds, and has to be read meanwhile.
@@ -124,22 +151,26 @@ class Servers(ProgramTest):
                 TABLE.add(program, plain, done)
                 self.assertEqual(seen, expected)
                 self.libraries_told(done)
-                if way.locks != "system":
+                if locks and way.locks != "system":
                     self.assertGreater(done.figures.sections(), 0)
+
+    def answer(self, *command: object, sent: str = "") -> str:
+        """What a client prints."""
+        done = subprocess.run(command, input=sent, capture_output=True, text=True, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
 
     @staticmethod
     def without_chance(said: bytes) -> list[str]:
-        """What a server says, but for numbers, and in which order its threads and children say it."""
+        """What a server says, but for numbers and folders, and in which order its threads and children say it."""
         lines = re.sub(r"\d+:(?:[A-Z]|signal-handler) (?:\(\d+\) )?(?:\d+ \w+ \d+ [\d:.]+)?", "", said.decode())
+        lines = re.sub(re.escape(tempfile.gettempdir()) + r"/\w+/\w+", "FOLDER", lines)
         return sorted(re.sub(r"\d+", "#", line) for line in lines.splitlines()
                       # How much was copied is a matter of what was written meanwhile.
                       if not re.search(r"copy-on-write|Fork CoW", line))
 
     def redis(self, folder: pathlib.Path, *command: str, sent: str = "") -> str:
-        done = subprocess.run(["redis-cli", "-s", folder / "socket", *command], input=sent, capture_output=True,
-                              text=True, timeout=300)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
+        return self.answer("redis-cli", "-s", folder / "socket", *command, sent=sent)
 
     def commands(self, count: int) -> str:
         """Commands of every kind of value, the same each time."""
@@ -176,13 +207,10 @@ class Servers(ProgramTest):
                 digests.append(self.redis(folder, "debug", "digest"))
             self.assertEqual(digests[1:3], digests[:1] * 2)
             self.assertNotEqual(digests[3], digests[0])
-            benchmark = subprocess.run(
-                ["redis-benchmark", "-s", folder / "socket", "-n", requests, "-r", "1000", "-d", "300", "-P", "4", "-q",
-                 "-t", "set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,lrange_100,mset"],
-                capture_output=True, text=True, timeout=600)
-            self.assertEqual(benchmark.returncode, 0, benchmark.stderr)
-            ran = re.findall(r"^([A-Z_]+)[^\n]*: [\d.]+ requests per second", benchmark.stdout.replace("\r", "\n"),
-                             re.MULTILINE)
+            benchmark = self.answer(
+                "redis-benchmark", "-s", folder / "socket", "-n", requests, "-r", "1000", "-d", "300", "-P", "4", "-q",
+                "-t", "set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,lrange_100,mset")
+            ran = re.findall(r"^([A-Z_]+)[^\n]*: [\d.]+ requests per second", benchmark.replace("\r", "\n"), re.MULTILINE)
             answers += self.redis(folder, "bgsave")
             while "rdb_bgsave_in_progress:1" in self.redis(folder, "info", "persistence"):
                 time.sleep(0.05)
@@ -205,6 +233,82 @@ class Servers(ProgramTest):
             return digests, count
 
         self.served("memcached", servers.memcached(threads=4), use)
+
+    @unittest.skipUnless(LONG, "of the long form")
+    def test_postgres(self) -> None:
+        programs = servers.postgres_programs()
+        self.installed("postgresql", *(str(programs / name) for name in ("postgres", "initdb", "pgbench", "psql")))
+        user = servers.other_user()
+        cluster = servers.given_to(user, self.folder()) / "cluster"
+        self.answer(*user, programs / "initdb", "-D", cluster, "-U", "postgres", "--auth=trust", "--no-sync",
+                    "--wal-segsize=1", "--no-instructions", "--locale=C.UTF-8")
+
+        def prepare(folder: pathlib.Path) -> None:
+            self.answer("cp", "-a", cluster, servers.given_to(user, folder) / "data")
+
+        def use(folder: pathlib.Path) -> tuple[str, ...]:
+            server = ("-h", folder, "-U", "postgres", "postgres")
+            self.answer(programs / "pgbench", "-i", "-q", "-s", "2", *server)
+            benchmark = self.answer(programs / "pgbench", "-n", "-c", "4", "-j", "2", "-t", "1500", "--random-seed=7",
+                                    *server)
+            counts = re.findall(r"^number of (?:transactions actually processed|failed transactions): .*", benchmark,
+                                re.MULTILINE)
+            self.assertEqual(counts[0].split()[-1], "6000/6000")
+            return *counts, self.answer(programs / "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", *server,
+                                        sent=servers.POSTGRES_QUERIES)
+
+        self.served("postgres", (programs / "postgres", "-D", "data", "-k", lambda folder: folder, "-c",
+                                 "listen_addresses=", "-c", "fsync=off", "-c", "autovacuum=off", "-c",
+                                 "log_checkpoints=off", "-c", "max_wal_size=1GB"),
+                    use, prepare=prepare, socket=".s.PGSQL.5432", locks=False, user=user)
+
+    @unittest.skipUnless(LONG, "of the long form")
+    def test_mariadb(self) -> None:
+        self.installed("mariadb-server-core", "mariadbd", "mariadb-install-db")
+        self.installed("mariadb-client-core", "mariadb")
+        user = ("--user=root",) if os.geteuid() == 0 else ()
+        options = ("--no-defaults", *user, "--innodb-log-file-size=4M")
+        self.answer("mariadb-install-db", *options, "--auth-root-authentication-method=normal", "--skip-test-db",
+                    f"--datadir={self.root}/tables")
+
+        def prepare(folder: pathlib.Path) -> None:
+            self.answer("cp", "-a", self.root / "tables", folder / "data")
+
+        def client(folder: pathlib.Path, sent: str) -> str:
+            return self.answer("mariadb", "--no-defaults", "--batch", "-S", folder / "socket", "-u", "root", sent=sent)
+
+        def use(folder: pathlib.Path) -> list[str]:
+            client(folder, servers.MARIADB_TABLES)
+            with concurrent.futures.ThreadPoolExecutor() as clients:
+                answers = list(clients.map(lambda number: client(folder, servers.mariadb_statements(number, 1200)),
+                                           range(4)))
+            return [*answers, client(folder, servers.MARIADB_QUERIES)]
+
+        self.served("mariadb", ("mariadbd", *options, lambda folder: f"--datadir={folder}/data",
+                                lambda folder: f"--socket={folder}/socket",
+                                "--skip-networking", "--innodb-flush-log-at-trx-commit=0",
+                                "--innodb-buffer-pool-size=64M", "--thread-handling=pool-of-threads"),
+                    use, lambda folder: client(folder, "shutdown"), prepare)
+
+    @unittest.skipUnless(LONG, "of the long form")
+    def test_nginx(self) -> None:
+        self.installed("nginx", "nginx")
+        self.installed("apache2-utils", "ab")
+        port = servers.free_port()
+
+        def use(folder: pathlib.Path) -> list[str]:
+            counts = []
+            for page, kept in (("small", ("-k",)), ("large", ("-k",)), ("packed", ("-H", "Accept-Encoding: gzip")),
+                               ("missing", ())):
+                told = self.answer("ab", "-q", "-n", "3000", "-c", "8", *kept, f"http://127.0.0.1:{port}/{page}.html")
+                counts += re.findall(r"^(?:Complete requests|Failed requests|Non-2xx responses|Document Length): .*",
+                                     told, re.MULTILINE)
+            self.assertEqual(sum(line.split() == ["Complete", "requests:", "3000"] for line in counts), 4, counts)
+            return [*counts, *servers.pages_of(port)]
+
+        self.served("nginx", ("nginx", "-p", lambda folder: f"{folder}/", "-c", "nginx.conf", "-e", "stderr"), use,
+                    lambda folder: os.kill(int((folder / "pid").read_text()), signal.SIGQUIT),
+                    lambda folder: servers.prepare_nginx(folder, port), locks=False)
 
 
 class Sqlite(ProgramTest):
@@ -268,11 +372,10 @@ class Compiler(ProgramTest):
     QUICK = ("src/espalier/workload/histogram.cpp",)
     THOROUGH = (*QUICK, "src/espalier/inspect/analysis.cpp", "preload/heap/thread_heap.cpp")
 
-    def compiled(self, compiler: str, source: str, *options: str) -> None:
+    def compiled(self, compiler: str, source: str, *options: object, remark: str = "") -> None:
         """The same object, byte for byte: two compilations in one folder, for folders are in debug information."""
         folder = self.folder()
-        command = (compiler, "-std=c++20", "-I", SOURCES / "src", "-I", SOURCES, "-g", "-c", SOURCES / source, "-o",
-                   "object.o", *options)
+        command = (compiler, *options, SOURCES / source, "-o", "object.o")
         plain = self.start(ways.PLAIN, *command, folder=folder).ended()
         self.assertEqual(plain.status, 0, plain.stderr)
         expected = (folder / "object.o").read_bytes()
@@ -282,15 +385,26 @@ class Compiler(ProgramTest):
             with self.subTest(way.name, source=source):
                 (folder / "object.o").unlink(missing_ok=True)
                 done = self.start(way, *command, folder=folder).ended()
-                self.noticed_nothing(program, plain, done)
+                self.noticed_nothing(program, plain, done, remark=remark)
                 self.assertTrue((folder / "object.o").read_bytes() == expected, "the object file")
 
     def test_objects_are_the_same(self) -> None:
         self.installed("g++", "g++")
+        options = ("-std=c++20", "-I", SOURCES / "src", "-I", SOURCES, "-g", "-O2", "-c")
         for source in self.THOROUGH if LONG else self.QUICK:
-            self.compiled("g++", source, "-O2")
+            self.compiled("g++", source, *options)
         if LONG and shutil.which("clang++-19"):
-            self.compiled("clang++-19", self.QUICK[0], "-O2")
+            self.compiled("clang++-19", self.QUICK[0], *options)
+
+    @unittest.skipUnless(LONG, "of the long form")
+    def test_objects_of_rust(self) -> None:
+        """By Debian's compiler, whose malloc is the C library's, and by the rust project's, which has its own."""
+        self.installed("rustc", "rustc")
+        asked = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=True, timeout=60)
+        for compiler in sorted({pathlib.Path("/usr"), pathlib.Path(asked.stdout.strip())}):
+            if (compiler / "bin/rustc").exists():
+                self.compiled(str(compiler / "bin/rustc"), "tests/command/workloads/threads.rs", "-O", "--emit", "obj",
+                              remark=self.own_malloc(compiler / "bin/rustc"))
 
     def test_so_are_programs_and_mistakes(self) -> None:
         self.installed("g++", "g++")
@@ -408,6 +522,29 @@ class Languages(ProgramTest):
         self.installed("lua5.4", "lua5.4")
         self.same("lua", "lua5.4", WORKLOADS / "trees.lua", "20000" if LONG else "1500", status=1)
 
+    @unittest.skipUnless(LONG, "of the long form")
+    def test_perl(self) -> None:
+        self.installed("perl", "perl")
+        self.same("perl", "perl", WORKLOADS / "threads.pl", "60", status=7, PERL_HASH_SEED="0")
+
+    @unittest.skipUnless(LONG, "of the long form")
+    def test_ruby(self) -> None:
+        self.installed("ruby", "ruby")
+        self.same("ruby", "ruby", WORKLOADS / "threads.rb", "1500", status=1)
+
+    @unittest.skipUnless(LONG, "of the long form")
+    def test_php(self) -> None:
+        """Its extensions are opened with RTLD_DEEPBIND. Once more with each block by malloc, not out of its own arenas."""
+        self.installed("php-cli", "php")
+        have = subprocess.run(["php", "-m"], capture_output=True, text=True, timeout=60).stdout.split("\n")
+        for package, extension in (("php-mbstring", "mbstring"), ("php-xml", "dom"), ("php-xml", "xsl")):
+            if extension not in have:
+                self.skipTest(f"php's {extension} is not installed; it is in the package {package}")
+        script = ("php", "-d", "opcache.enable_cli=1", WORKLOADS / "documents.php", "250")
+        for name, variables in (("php", {}), ("php, each block by malloc", {"USE_ZEND_ALLOC": "0"})):
+            told = self.same(name, *script, status=9, **variables)
+            self.assertIn(b"opcache compiles\n", told)
+
     def test_z3(self) -> None:
         self.installed("z3", "z3")
         pigeons = 8 if LONG else 6
@@ -436,7 +573,7 @@ class Runtimes(ProgramTest):
         return program
 
     def test_java(self) -> None:
-        self.installed("openjdk-17-jdk-headless", "java", "javac")
+        self.installed("default-jdk-headless", "java", "javac")
         classes = self.folder()
         subprocess.run(["javac", "-d", classes, WORKLOADS / "Threads.java"], check=True, timeout=120)
         self.same("java", "java", "-Xmx256m", "-cp", classes, "Threads", "200" if LONG else "24")
@@ -449,12 +586,56 @@ class Runtimes(ProgramTest):
     def test_go(self) -> None:
         self.installed("golang-go", "go")
         # It ends by a system call of its own, after which nobody tells figures.
-        self.same("go with C", self.built("go", "build", WORKLOADS / "goroutines.go"), "100", stats=False)
+        self.same("go with C", self.built("go", "build", WORKLOADS / "goroutines.go"), "100", stats=False,
+                  remark=ways.NO_SNAPSHOT)
 
     @unittest.skipUnless(LONG, "of the long form")
     def test_rust(self) -> None:
         self.installed("rustc", "rustc")
         self.same("rust", self.built("rustc", "-O", WORKLOADS / "threads.rs"), "30000")
+
+
+@unittest.skipUnless(LONG, "of the long form")
+class Media(ProgramTest):
+    """Pictures, films, pages and archives, by threads of theirs."""
+
+    def test_ffmpeg(self) -> None:
+        self.installed("ffmpeg", "ffmpeg")
+        self.same("ffmpeg", "ffmpeg", "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i",
+                  "testsrc2=size=640x360:rate=25:duration=6", "-f", "lavfi", "-i", "sine=duration=6", "-threads", "2",
+                  "-c:v", "libx264", "-preset", "veryfast", "-c:a", "aac", "-f", "framemd5", "-")
+
+    def test_imagemagick(self) -> None:
+        # Debian's name of it: there are other programs that are called convert.
+        self.installed("imagemagick", "convert-im6.q16")
+        self.same("convert", "convert-im6.q16", "-size", "1200x900", "gradient:red-blue", "wizard:", "-resize",
+                  "1200x900!", "-swirl", "60", "-blur", "0x3", "-rotate", "17", "-append", "-colors", "200", "-format",
+                  "%# %wx%h\n", "info:")
+
+    def test_ghostscript(self) -> None:
+        self.installed("ghostscript", "gs")
+        self.same("gs", "gs", "-q", "-dBATCH", "-dNOPAUSE", "-dSAFER", "-sDEVICE=ppmraw", "-r100",
+                  "-dMaxBitmap=1000000", "-dNumRenderingThreads=2", "-sOutputFile=-", "-",
+                  sent=(WORKLOADS / "drawing.ps").read_bytes().replace(b"1 1 PAGES", b"1 1 8"))
+
+    def test_xz(self) -> None:
+        self.installed("xz-utils", "xz")
+        chance = random.Random(5)
+        words = ["".join(chance.choices("abcdefghijklmnop ", k=chance.randrange(3, 40))) for _ in range(3000)]
+        packed = self.same("xz", "xz", "-T2", "-3", "--block-size=1MiB", "-c",
+                           sent=" ".join(chance.choices(words, k=400000)).encode())
+        self.same("xz -d", "xz", "-T2", "-dc", sent=packed * 3)
+
+
+@unittest.skipUnless(LONG, "of the long form")
+class Browser(ProgramTest):
+    def test_chromium(self) -> None:
+        # What is in PATH is a shell script that starts it.
+        browser = pathlib.Path("/usr/lib/chromium/chromium")
+        self.installed("chromium", str(browser))
+        self.same("chromium", browser, "--headless", "--no-sandbox", "--disable-gpu", "--log-level=3",
+                  "--user-data-dir=profile", "--dump-dom", (WORKLOADS / "rows.html").as_uri(),
+                  remark=self.own_malloc(browser))
 
 
 class Surroundings(ProgramTest):
