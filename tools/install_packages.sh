@@ -29,6 +29,15 @@ for set in "$@"; do
   esac
 done
 
+as_root=()
+if [[ $(id -u) != 0 ]] && command -v sudo >/dev/null; then as_root=(sudo); fi
+
+# The tests drive a browser by this name, which a bare root does not know.
+if [[ " $* " == *' test '* ]] && ! getent ahosts localhost >/dev/null; then
+  echo "adding localhost to /etc/hosts"
+  echo '127.0.0.1 localhost' | "${as_root[@]}" tee -a /etc/hosts >/dev/null
+fi
+
 missing=()
 for package in "${wanted[@]}"; do
   state=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
@@ -39,13 +48,9 @@ if [[ ${#missing[@]} == 0 ]]; then
   exit 0
 fi
 
-as_root=()
-if [[ $(id -u) != 0 ]]; then
-  if ! command -v sudo >/dev/null; then
-    echo "error: these packages are missing and only root can install them: ${missing[*]}" >&2
-    exit 1
-  fi
-  as_root=(sudo)
+if [[ $(id -u) != 0 && ${#as_root[@]} == 0 ]]; then
+  echo "error: these packages are missing and only root can install them: ${missing[*]}" >&2
+  exit 1
 fi
 echo "installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive

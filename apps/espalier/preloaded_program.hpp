@@ -22,8 +22,8 @@ using variables = std::vector<std::pair<std::string, std::string>>;
 
 /// Runs a program to its end with libraries preloaded, in their order and before those that LD_PRELOAD names already;
 /// its input and output are untouched. Gives its status as a shell would: 128 and the signal's number where one ended
-/// it; its process id is left in `process`, if given. Throws usage_error where nothing can be preloaded into the program, before it is started, or where there is no
-/// such program.
+/// it; its process id is left in `process`, if given. Throws usage_error where nothing can be preloaded into the
+/// program, before it is started, or where there is no such program.
 [[nodiscard]] int run_preloaded(const std::vector<std::string>& command,
                                 const std::vector<std::filesystem::path>& libraries, const variables& set,
                                 pid_t* process = nullptr);
