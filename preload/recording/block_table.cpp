@@ -74,7 +74,7 @@ bool block_table::grow(shard& part) noexcept {
   return true;
 }
 
-bool block_table::insert(const block_record& block) noexcept {
+bool block_table::insert(const block_record& block, std::uint64_t* replaced) noexcept {
   if (block.address == 0 || block.address >= address_limit || block.site > site_limit) return false;
   const entry added = packed(block);
   shard& part = shard_of(block.address);
@@ -84,6 +84,7 @@ bool block_table::insert(const block_record& block) noexcept {
   std::size_t at = home_of(added, mask);
   for (; part.entries[at].key != 0; at = (at + 1) & mask) {
     if (address_of(part.entries[at].key) == block.address) {
+      if (replaced != nullptr) *replaced += unpacked(part.entries[at]).asked;
       part.entries[at] = added;
       ++part.inserted;
       return true;
@@ -118,6 +119,24 @@ bool block_table::erase(std::uintptr_t address, block_record* removed) noexcept 
   part.entries[hole] = {0, 0};
   --part.used;
   return true;
+}
+
+bool block_table::put_back(const block_record& block) noexcept {
+  if (!insert(block)) return false;
+  shard& part = shard_of(block.address);
+  const futex_guard guard(part.lock);
+  --part.inserted;
+  return true;
+}
+
+block_table::counts block_table::counted() noexcept {
+  counts sum;
+  for (shard& part : shards_) {
+    const futex_guard guard(part.lock);
+    sum.used += part.used;
+    sum.inserted += part.inserted;
+  }
+  return sum;
 }
 
 void block_table::lock_all() noexcept {

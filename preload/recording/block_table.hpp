@@ -39,8 +39,9 @@ class block_table {
   /// Takes the place of an entry with the same address: a block whose end nobody saw. False where memory for
   /// growing is refused, the address is null or beyond address_limit, or the site beyond site_limit. Sizes
   /// beyond asked_limit are remembered as asked_limit. `held` is exact where it exceeds `asked` by less than
-  /// exact_slack, and else rounded up to whole pages' worth of slack.
-  [[nodiscard]] bool insert(const block_record& block) noexcept;
+  /// exact_slack, and else rounded up to whole pages' worth of slack. Adds to `*replaced`, if not null, the bytes that
+  /// the entry had asked for whose place it took.
+  [[nodiscard]] bool insert(const block_record& block, std::uint64_t* replaced = nullptr) noexcept;
   static constexpr std::uint64_t exact_slack = 0xf000;
 
   /// True where the address was in the table; `*removed`, if not null, is then what is no longer there.
@@ -49,6 +50,16 @@ class block_table {
   /// Between these two the table changes only through the caller, who must neither insert nor erase.
   void lock_all() noexcept;
   void unlock_all() noexcept;
+
+  /// Enters a block again that was just erased and is not gone yet: it counts once.
+  [[nodiscard]] bool put_back(const block_record& block) noexcept;
+
+  struct counts {
+    std::uint64_t used = 0;
+    std::uint64_t inserted = 0;
+  };
+  /// Entries, and blocks ever entered, while other threads go on.
+  [[nodiscard]] counts counted() noexcept;
 
   /// Entries. Between lock_all() and unlock_all(), or while no other thread uses the table.
   [[nodiscard]] std::size_t size() const noexcept;

@@ -25,8 +25,8 @@ page_states::~page_states() {
 bool page_states::window::read(std::uint64_t index, std::uint64_t& word) noexcept {
   if (descriptor < 0) return false;
   if (index < first || index - first >= count) {
-    const ssize_t got =
-        pread(descriptor, words.data(), sizeof words, static_cast<off_t>(index * sizeof(std::uint64_t)));
+    const ssize_t got = pread(descriptor, words.data(), most * sizeof(std::uint64_t),
+                              static_cast<off_t>(index * sizeof(std::uint64_t)));
     first = index;
     count = got > 0 ? static_cast<std::size_t>(got) / sizeof(std::uint64_t) : 0;
     if (count == 0) return false;

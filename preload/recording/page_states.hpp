@@ -25,6 +25,8 @@ class page_states {
  private:
   /// Words of a file of words, of which the latest ones are at hand.
   struct window {
+    /// How many are read at once: neighbours of an address are wanted next, those of a frame seldom.
+    std::size_t most = 0;
     int descriptor = -1;
     std::uint64_t first = 0;
     std::size_t count = 0;
@@ -34,8 +36,8 @@ class page_states {
     bool read(std::uint64_t index, std::uint64_t& word) noexcept;
   };
 
-  window pagemap_;
-  window flags_;
+  window pagemap_{64};
+  window flags_{8};
   const char* frames_unknown_ = "";
   const char* huge_unknown_ = "";
 };

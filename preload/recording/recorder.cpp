@@ -1,5 +1,7 @@
 #include "preload/recording/recorder.hpp"
 
+#include <pthread.h>
+#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -7,6 +9,7 @@
 #include <array>
 #include <cstring>
 
+#include "preload/environment/quiet_writing.hpp"
 #include "preload/kernel/kept_errno.hpp"
 #include "preload/recording/snapshot_writer.hpp"
 #include "preload/recording/text.hpp"
@@ -26,7 +29,40 @@ std::uint64_t now_ms() noexcept {
   return static_cast<std::uint64_t>(now.tv_sec) * 1000 + static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
 }
 
+std::uint64_t now_ns() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
 std::uintptr_t address_of(const void* block) noexcept { return reinterpret_cast<std::uintptr_t>(block); }
+
+/// Under the snapshot lock. Not on the stack, which a signal handler has little of.
+constinit std::array<char, 4096> name_of_snapshot{};
+
+/// While it lives nothing of the program's runs in this thread: a handler might leave our code by longjmp(), and a
+/// cancelled thread would end there, where free() is no place for either. What goes wrong in our code still ends it.
+class uninterrupted {
+ public:
+  uninterrupted() noexcept {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS})
+      sigdelset(&all, fault);
+    pthread_sigmask(SIG_BLOCK, &all, &signals_);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled_);
+  }
+  ~uninterrupted() {
+    pthread_setcancelstate(cancelled_, &cancelled_);
+    pthread_sigmask(SIG_SETMASK, &signals_, nullptr);
+  }
+  uninterrupted(const uninterrupted&) = delete;
+  uninterrupted& operator=(const uninterrupted&) = delete;
+
+ private:
+  sigset_t signals_;
+  int cancelled_ = 0;
+};
 
 }  // namespace
 
@@ -36,6 +72,7 @@ void recorder::start(const settings& how, void (*thread_ended)(void*), std::uint
   budget_.set_limit(how.memory_limit);
   process_ = getpid();
   started_ms_ = now_ms();
+  watch_.start(how.peak, now_ns());
   if (how.every_ms != 0) due_ms_.store(started_ms_ + how.every_ms, std::memory_order_relaxed);
   stacks_.leave_out(own_begin, own_end);
   threads_.start(thread_ended);
@@ -156,20 +193,83 @@ void recorder::enter(thread_record& mine, std::uintptr_t address, std::size_t as
     mine.no_young.store(left - 1, std::memory_order_relaxed);
     return insert({address, asked, held, site});
   }
-  if (!mine.young.has_room(address) && !mine.young.moved(address, blocks_))
-    stop("the memory for another block was refused");
-  const thread_records::working at_work(threads_, mine);
-  mine.young.put({address, asked, held, site});
+  if (!mine.young.has_room(address)) {
+    std::uint64_t gone = 0;
+    if (mine.young.holds(address)) {
+      gone = mine.young.asked_for(address);
+    } else if (!mine.young.moved(address, blocks_, &gone)) {
+      stop("the memory for another block was refused");
+    }
+    replaced(gone);
+  }
+  {
+    const thread_records::working at_work(threads_, mine);
+    mine.young.put({address, asked, held, site});
+  }
+  grown(&mine, static_cast<std::int64_t>(asked));
 }
 
 void recorder::insert(const block_record& block) noexcept {
-  if (!blocks_.insert(block)) stop("the memory for another block was refused");
+  std::uint64_t gone = 0;
+  if (!blocks_.insert(block, &gone)) return stop("the memory for another block was refused");
+  replaced(gone);
+  grown(this_thread.record, static_cast<std::int64_t>(block.asked));
+}
+
+void recorder::replaced(std::uint64_t bytes) noexcept {
+  if (bytes != 0) grown(this_thread.record, -static_cast<std::int64_t>(bytes));
 }
 
 bool recorder::freeing_old(std::uintptr_t address, block_record* removed) noexcept {
   if (!settings_.sample.may_hold(address)) return false;
   const inside_scope scope;
-  return erase(address, removed);
+  block_record local;  // NOLINT: erase() fills it where it says so
+  block_record& gone = removed == nullptr ? local : *removed;
+  if (!erase(address, &gone)) return false;
+  thread_record* const mine = this_thread.record;
+  const bool near = mine != nullptr && mine->drift.shrink(static_cast<std::int64_t>(gone.asked));
+  if (!near) [[unlikely]]
+    fell_by(gone, removed != nullptr);
+  return true;
+}
+
+void recorder::fell_by(const block_record& gone, bool moves) noexcept {
+  thread_record* const mine = this_thread.record;
+  if (mine == nullptr) watch_.change(-static_cast<std::int64_t>(gone.asked));
+  // Of a block that moves the fall is told with the next one: it is about to grow again.
+  if (moves) return;
+  const peak_watch::verdict judged =
+      watch_.judge(mine == nullptr ? watch_.change(0) : watch_.tell(mine->drift));
+  // The snapshot is to have it.
+  if (judged == peak_watch::verdict::none || !blocks_.put_back(gone)) return;
+  take_peak(judged);
+  blocks_.erase(gone.address);
+}
+
+void recorder::before_fall(thread_record& mine) noexcept { take_peak(watch_.judge(watch_.tell(mine.drift))); }
+
+void recorder::take_peak(peak_watch::verdict judged) noexcept {
+  if (judged == peak_watch::verdict::none) return;
+  if (finished_.load(std::memory_order_relaxed) || getpid() != process_) return;
+  const kept_errno keep;
+  const uninterrupted alone;
+  // A snapshot that another thread is writing is not waited for.
+  if (!snapshot_lock_.try_lock()) return;
+  const block_table::counts now = blocks_.counted();
+  if (judged == peak_watch::verdict::due || watch_.affordable(now.used, now.inserted, now_ns())) write_peak();
+  snapshot_lock_.unlock();
+}
+
+void recorder::write_peak() noexcept {
+  const quiet_writing quiet;
+  const std::uint64_t from = now_ns();
+  snapshot_writer writer(*this, "peak", snapshots_.load(std::memory_order_relaxed));
+  const bool written =
+      peak_file_name(settings_, process_, of_child_, name_of_snapshot.data(), name_of_snapshot.size()) &&
+      writer.write(name_of_snapshot.data());
+  // What could not be written is not tried again for less.
+  const auto bytes = static_cast<std::int64_t>(writer.bytes_asked());
+  watch_.taken(written ? bytes : watch_.highest(), writer.blocks(), from, now_ns());
 }
 
 bool recorder::erase(std::uintptr_t address, block_record* removed) noexcept {
@@ -193,7 +293,10 @@ void recorder::thread_ends(thread_record& record) noexcept {
   this_thread.record = nullptr;
   const bool before = this_thread.inside;
   this_thread.inside = true;
-  if (!record.young.all_moved(blocks_)) stop("the memory for another block was refused");
+  std::uint64_t gone = 0;
+  if (!record.young.all_moved(blocks_, &gone)) stop("the memory for another block was refused");
+  replaced(gone);
+  watch_.tell_last(record.drift);
   thread_records::release(record);
   this_thread.inside = before;
 }
@@ -251,11 +354,10 @@ void recorder::write_snapshot(const char* moment) noexcept {
   const kept_errno keep;
   {
     const futex_guard guard(snapshot_lock_);
+    const quiet_writing quiet;
     const std::uint32_t number = snapshots_.fetch_add(1, std::memory_order_relaxed);
-    // Not on the stack, which a signal handler has little of.
-    static constinit std::array<char, 4096> name{};
-    if (file_name(settings_, process_, number, of_child_, name.data(), name.size()))
-      snapshot_writer(*this, moment, number).write(name.data());
+    if (file_name(settings_, process_, number, of_child_, name_of_snapshot.data(), name_of_snapshot.size()))
+      snapshot_writer(*this, moment, number).write(name_of_snapshot.data());
   }
 }
 
@@ -302,7 +404,13 @@ void recorder::after_fork_in_parent() noexcept {
 
 void recorder::after_fork_in_child() noexcept {
   const bool goes_on = this_thread.forking && settings_.follow != followed::none;
-  if (this_thread.forking) threads_.forget_other_threads(this_thread.record);
+  if (this_thread.forking) {
+    threads_.for_each([this](thread_record& each) {
+      if (&each != this_thread.record) watch_.tell_last(each.drift);
+    });
+    watch_.begin_anew(now_ns());
+    threads_.forget_other_threads(this_thread.record);
+  }
   // Threads that waited for the locks are not in this process; to wake nobody is harmless.
   after_fork_in_parent();
   if (!goes_on) state_.store(state::off, std::memory_order_relaxed);

@@ -11,6 +11,7 @@
 #include "preload/recording/futex_lock.hpp"
 #include "preload/recording/memory_budget.hpp"
 #include "preload/recording/modules.hpp"
+#include "preload/recording/peak_watch.hpp"
 #include "preload/recording/settings.hpp"
 #include "preload/recording/site_table.hpp"
 #include "preload/recording/thread_records.hpp"
@@ -24,6 +25,8 @@ namespace espalier::preload {
 /// a block that its own thread gives back before it was given many others; a call stack that is new costs a few
 /// microseconds. errno is kept. Where memory for the record is refused it stops taking blocks in, and goes on taking
 /// blocks out, so that what it holds stays true.
+///
+/// Where the peak is watched, a thread that is about to give a block back may write a snapshot first.
 ///
 /// Constant-initialised and never destroyed.
 class recorder {
@@ -63,21 +66,30 @@ class recorder {
         if (mine->no_young.load(std::memory_order_relaxed) != 0 || !mine->young.has_room(address))
             [[unlikely]]
           return enter(*mine, address, asked, held, site);
-        const thread_records::working at_work(threads_, *mine);
-        mine->young.put({address, asked, held, site});
-        return;
+        {
+          const thread_records::working at_work(threads_, *mine);
+          mine->young.put({address, asked, held, site});
+        }
+        return grown(mine, static_cast<std::int64_t>(asked));
       }
     }
     allocated_slowly(block, asked, held, by);
   }
   /// Before a block is given back: another thread may be given it at once. True where it was in the record;
-  /// `*removed`, if not null, is then what was known. Only where listens().
+  /// `*removed`, if not null, is then what was known, and another block is about to take its place. Only where
+  /// listens().
   bool freeing(void* block, block_record* removed = nullptr) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(block);
     if (thread_record* const mine = this_thread.record) {
       const inside_scope scope;
-      const thread_records::working at_work(threads_, *mine);
-      if (mine->young.take(address, removed)) return true;
+      if (mine->young.holds(address)) {
+        const bool near = mine->drift.shrink(static_cast<std::int64_t>(mine->young.asked_for(address)));
+        if (!near && removed == nullptr) [[unlikely]]
+          before_fall(*mine);
+        const thread_records::working at_work(threads_, *mine);
+        mine->young.take_held(address, removed);
+        return true;
+      }
     }
     return freeing_old(address, removed);
   }
@@ -117,6 +129,10 @@ class recorder {
 
   /// Blocks that the program was given and the sample left out.
   [[nodiscard]] std::uint64_t passed_over() noexcept;
+  /// The most bytes that were asked for at once; an estimate, and 0 where it is not watched.
+  [[nodiscard]] std::uint64_t most_bytes() const noexcept {
+    return static_cast<std::uint64_t>(watch_.highest());
+  }
   /// Blocks given or taken while the thread was in our code: those of a signal handler, and our own.
   [[nodiscard]] std::uint64_t unseen() const noexcept { return unseen_.load(std::memory_order_relaxed); }
   /// Why blocks are no longer taken in; null while they are.
@@ -153,10 +169,22 @@ class recorder {
   void enter(thread_record& mine, std::uintptr_t address, std::size_t asked, std::size_t held,
              std::uint32_t site) noexcept;
   void insert(const block_record& block) noexcept;
+  void replaced(std::uint64_t bytes) noexcept;
+  void grown(thread_record* mine, std::int64_t bytes) noexcept {
+    if (mine == nullptr) {
+      watch_.change(bytes);
+    } else if (!mine->drift.grow(bytes)) [[unlikely]] {
+      watch_.tell(mine->drift);
+    }
+  }
+  void before_fall(thread_record& mine) noexcept;
+  void fell_by(const block_record& gone, bool moves) noexcept;
   bool erase(std::uintptr_t address, block_record* removed) noexcept;
   void stop(const char* why) noexcept;
   void take_due_snapshots() noexcept;
   void write_snapshot(const char* moment) noexcept;
+  void write_peak() noexcept;
+  void take_peak(peak_watch::verdict judged) noexcept;
 
   memory_budget budget_;
   settings settings_;
@@ -165,6 +193,7 @@ class recorder {
   module_list modules_{budget_};
   site_table sites_{budget_, modules_};
   thread_records threads_{budget_};
+  peak_watch watch_;
 
   std::atomic<state> state_{state::off};
   std::atomic<const char*> stopped_{nullptr};

@@ -109,6 +109,13 @@ const char* read_pointers(const char* value, settings& to) noexcept {
              : "ESPALIER_INSPECT_POINTERS is neither 0 nor 1, whether pointers between blocks are sought";
 }
 
+const char* read_peak(const char* value, settings& to) noexcept {
+  to.peak = is(value, "1");
+  return to.peak || is(value, "0") ? nullptr
+                                   : "ESPALIER_INSPECT_PEAK is neither 0 nor 1, whether there is a snapshot "
+                                     "of the heap at its peak";
+}
+
 const char* read_memory(const char* value, settings& to) noexcept {
   std::uint64_t mebibytes = 0;
   if (!read_number(value, std::uint64_t{1} << 40U, mebibytes) || mebibytes == 0)
@@ -123,7 +130,7 @@ const char* read_seed(const char* value, settings& to) noexcept {
              : "ESPALIER_INSPECT_SEED is not a whole number below 2^64";
 }
 
-constexpr std::array<knob<settings>, 9> knobs{{
+constexpr std::array<knob<settings>, 10> knobs{{
     {"FILE", read_file},
     {"FRAMES", read_frames},
     {"SAMPLE", read_sample},
@@ -131,6 +138,7 @@ constexpr std::array<knob<settings>, 9> knobs{{
     {"EVERY", read_every},
     {"FOLLOW", read_follow},
     {"POINTERS", read_pointers},
+    {"PEAK", read_peak},
     {"MEMORY", read_memory},
     {"SEED", read_seed},
 }};
@@ -168,7 +176,7 @@ const char* read_settings(char* const* environment, settings& to) noexcept {
   if (const char* const wrong = read_file("espalier-inspect.%p", to)) return wrong;
   return read_knobs(environment, prefix, knobs,
                     "there is an ESPALIER_INSPECT_ variable other than FILE, FRAMES, SAMPLE, SIGNAL, EVERY, "
-                    "FOLLOW, POINTERS, MEMORY and SEED",
+                    "FOLLOW, POINTERS, PEAK, MEMORY and SEED",
                     to);
 }
 
@@ -185,24 +193,45 @@ void remove_from_environment(char** environment, const char* library) noexcept {
   *to = nullptr;
 }
 
-bool file_name(const settings& of, long process, unsigned number, bool of_child, char* to,
-               std::size_t room) noexcept {
+namespace {
+
+/// With `number` null for the peak's.
+bool named(const settings& of, long process, const unsigned* number, bool of_child, char* to,
+           std::size_t room) noexcept {
   text name(to, room);
   bool distinct = false;
+  bool numbered = false;
   for (const char* at = of.file.data(); *at != 0; ++at) {
     if (at[0] == '%' && at[1] == 'p') {
       name << static_cast<std::uint64_t>(process);
       distinct = true;
       ++at;
     } else if (at[0] == '%' && at[1] == 'n') {
-      name << std::uint64_t{number};
+      if (number != nullptr) {
+        name << std::uint64_t{*number};
+      } else {
+        name << "peak";
+      }
+      numbered = true;
       ++at;
     } else {
       name.append(at, 1);
     }
   }
+  if (number == nullptr && !numbered) name << ".peak";
   if (of_child && !distinct) name << "." << static_cast<std::uint64_t>(process);
   return name.whole();
+}
+
+}  // namespace
+
+bool file_name(const settings& of, long process, unsigned number, bool of_child, char* to,
+               std::size_t room) noexcept {
+  return named(of, process, &number, of_child, to, room);
+}
+
+bool peak_file_name(const settings& of, long process, bool of_child, char* to, std::size_t room) noexcept {
+  return named(of, process, nullptr, of_child || of.follow == followed::all, to, room);
 }
 
 }  // namespace espalier::preload

@@ -26,6 +26,7 @@ struct settings {
   std::uint64_t every_ms = 0;  ///< 0: no snapshots by time
   followed follow = followed::none;
   bool pointers = false;
+  bool peak = false;  ///< a snapshot of the heap at its peak, in a file of its own
   std::size_t memory_limit = std::numeric_limits<std::size_t>::max();
   std::uint64_t seed = 0;
 };
@@ -42,5 +43,11 @@ void remove_from_environment(char** environment, const char* library) noexcept;
 /// without %p gets ".<process>" appended where `of_child`.
 [[nodiscard]] bool file_name(const settings& of, long process, unsigned number, bool of_child, char* to,
                              std::size_t room) noexcept;
+
+/// The same for the snapshot of the peak, of which a process has one: "peak" is in the place of the number, or
+/// behind the pattern as ".peak". Programs that a followed one starts have the same pattern: there ".<process>" is
+/// appended too.
+[[nodiscard]] bool peak_file_name(const settings& of, long process, bool of_child, char* to,
+                                  std::size_t room) noexcept;
 
 }  // namespace espalier::preload

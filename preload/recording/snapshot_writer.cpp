@@ -1,5 +1,6 @@
 #include "preload/recording/snapshot_writer.hpp"
 
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <span>
 
 #include "espalier/inspect/site_format.hpp"
+#include "preload/recording/address_order.hpp"
 #include "preload/recording/page_states.hpp"
 #include "preload/recording/recorder.hpp"
 #include "preload/recording/text.hpp"
@@ -78,11 +80,20 @@ class fact_list {
 
 }  // namespace
 
+live_block* snapshot_writer::room_for(std::size_t blocks) noexcept {
+  auto* const room = memory_.map_array<live_block>(blocks);
+  // A page fault for every 170 blocks would take as long as to copy them. Where the kernel knows no huge pages it
+  // says so, and nothing is lost.
+  constexpr std::size_t many = 100'000;
+  if (room != nullptr && blocks >= many) madvise(room, blocks * sizeof(live_block), MADV_HUGEPAGE);
+  return room;
+}
+
 void snapshot_writer::copy_blocks() noexcept {
   recorder_.hold_blocks();
   const std::size_t most = recorder_.most_blocks();
   inserted_ = recorder_.entered();
-  blocks_ = most == 0 ? nullptr : memory_.map_array<live_block>(most);
+  blocks_ = most == 0 ? nullptr : room_for(most);
   refused_ = most > most_blocks || (most != 0 && blocks_ == nullptr);
   if (!refused_) {
     capacity_ = most;
@@ -93,9 +104,22 @@ void snapshot_writer::copy_blocks() noexcept {
   }
   if (!recorder_.how().pointers) recorder_.let_blocks_go();
   sites_ = recorder_.sites().size();
-  std::sort(blocks_, blocks_ + count_,
-            [](const live_block& a, const live_block& b) { return a.address < b.address; });
+  sort_blocks();
   leave_out_overlapping();
+}
+
+void snapshot_writer::sort_blocks() noexcept {
+  live_block* const spare = count_ == 0 ? nullptr : room_for(count_);
+  if (spare == nullptr) {
+    std::sort(blocks_, blocks_ + count_,
+              [](const live_block& a, const live_block& b) { return a.address < b.address; });
+    return;
+  }
+  live_block* const sorted = in_address_order(blocks_, spare, count_);
+  memory_.unmap_array(sorted == blocks_ ? spare : blocks_, sorted == blocks_ ? count_ : capacity_);
+  if (sorted == blocks_) return;
+  blocks_ = sorted;
+  capacity_ = count_;
 }
 
 void snapshot_writer::leave_out_overlapping() noexcept {
@@ -106,7 +130,9 @@ void snapshot_writer::leave_out_overlapping() noexcept {
     const bool free_before = blocks_[i].address >= end;
     const bool free_behind = i + 1 == count_ || blocks_[i].last() < blocks_[i + 1].address;
     end = std::max(end, blocks_[i].last() + 1);
-    if (free_before && free_behind) blocks_[kept++] = blocks_[i];
+    if (!free_before || !free_behind) continue;
+    bytes_ += blocks_[i].bytes;
+    blocks_[kept++] = blocks_[i];
   }
   left_out_ = count_ - kept;
   count_ = kept;
@@ -205,6 +231,7 @@ void snapshot_writer::put_facts(snapshot_file& to) const noexcept {
   facts.add("call sites", sites_);
   facts.add("call instructions", recorder_.stacks().rules());
   facts.add("bytes of the recording", recorder_.budget().bytes());
+  if (how.peak) facts.add("most bytes at once", std::max(bytes_, recorder_.most_bytes()));
   if (*recorder_.passed_by() != 0) facts.add("malloc of its own", recorder_.passed_by());
   if (stopped != nullptr) facts.add("recording stopped", stopped);
   if (refused_) facts.add("blocks missing", "the memory to copy them was refused");

@@ -13,7 +13,7 @@ class recorder;
 
 /// Writes what a recorder holds. The blocks are copied while allocations wait, and sorted and written when
 /// they go on again; where pointers are sought, allocations wait for that too, for no block must go meanwhile.
-/// 24 bytes a block, not counted against the recorder's limit.
+/// 24 bytes a block, twice while they are sorted, not counted against the recorder's limit.
 ///
 /// Under the recorder's snapshot lock, in a thread that is inside.
 class snapshot_writer {
@@ -24,8 +24,13 @@ class snapshot_writer {
   /// True where the file is in its place.
   bool write(const char* name) noexcept;
 
+  // What was copied; none of both where the file could not be opened.
+  [[nodiscard]] std::size_t blocks() const noexcept { return count_; }
+  [[nodiscard]] std::uint64_t bytes_asked() const noexcept { return bytes_; }
+
  private:
   void copy_blocks() noexcept;
+  void sort_blocks() noexcept;
   void leave_out_overlapping() noexcept;
   void put_blocks(snapshot_file& to) const noexcept;
   void put_links(snapshot_file& to) noexcept;
@@ -42,10 +47,13 @@ class snapshot_writer {
   std::uint32_t sites_ = 0;
   std::uint64_t inserted_ = 0;
 
+  inspect::live_block* room_for(std::size_t blocks) noexcept;
+
   memory_budget memory_;
   inspect::live_block* blocks_ = nullptr;
   std::size_t capacity_ = 0;
   std::size_t count_ = 0;
+  std::uint64_t bytes_ = 0;
   std::size_t left_out_ = 0;
   bool refused_ = false;
 

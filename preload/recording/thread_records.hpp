@@ -6,6 +6,7 @@
 
 #include "preload/recording/futex_lock.hpp"
 #include "preload/recording/memory_budget.hpp"
+#include "preload/recording/peak_watch.hpp"
 #include "preload/recording/stack_memo.hpp"
 #include "preload/recording/young_blocks.hpp"
 
@@ -20,6 +21,8 @@ struct thread_record {
   std::atomic<bool> owned;
   /// Blocks that the owner is to enter in the table at once: others gave some of its young ones back.
   std::atomic<std::uint32_t> no_young;
+  /// What the owner put into the heap and took out of it.
+  byte_drift drift;
   /// Blocks that the sample left out, of all owners.
   std::atomic<std::uint64_t> passed_over;
   thread_record* next;  // never changes once the record is in the list

@@ -19,11 +19,18 @@ class young_blocks {
  public:
   static constexpr std::size_t places = 64;
 
-  /// True where the place of a block is free, or has one of the same address, whose end nobody saw; otherwise
-  /// moved() frees it.
+  /// True where the place of a block is free; otherwise moved() frees it. A block of the same address, whose end
+  /// nobody saw, may be replaced.
   [[nodiscard]] bool has_room(std::uintptr_t address) const noexcept {
-    const std::uintptr_t there = place_of(address).address.load(std::memory_order_relaxed);
-    return there == 0 || there == address;
+    return place_of(address).address.load(std::memory_order_relaxed) == 0;
+  }
+  /// For the owner.
+  [[nodiscard]] bool holds(std::uintptr_t address) const noexcept {
+    return place_of(address).address.load(std::memory_order_relaxed) == address;
+  }
+  /// Bytes that a block which it holds had asked for.
+  [[nodiscard]] std::uint64_t asked_for(std::uintptr_t address) const noexcept {
+    return place_of(address).asked.load(std::memory_order_relaxed);
   }
   void put(const block_record& block) noexcept {
     place& to = place_of(block.address);
@@ -37,11 +44,15 @@ class young_blocks {
     put_.store(put_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   bool take(std::uintptr_t address, block_record* taken) noexcept {
+    if (!holds(address)) return false;
+    take_held(address, taken);
+    return true;
+  }
+  /// The same for a block that it holds.
+  void take_held(std::uintptr_t address, block_record* taken) noexcept {
     place& at = place_of(address);
-    if (at.address.load(std::memory_order_relaxed) != address) return false;
     if (taken != nullptr) *taken = look(at);
     at.address.store(0, std::memory_order_release);
-    return true;
   }
 
   /// The same for a block that another thread gives back.
@@ -56,14 +67,16 @@ class young_blocks {
   }
 
   /// Moves what stands in a block's place to the table; false where the table refuses it, which is then lost.
-  [[nodiscard]] bool moved(std::uintptr_t address, block_table& to) noexcept {
+  /// `replaced` as block_table::insert() has it.
+  [[nodiscard]] bool moved(std::uintptr_t address, block_table& to,
+                           std::uint64_t* replaced = nullptr) noexcept {
     const futex_guard guard(lock_);
-    return moved(place_of(address), to);
+    return moved(place_of(address), to, replaced);
   }
-  [[nodiscard]] bool all_moved(block_table& to) noexcept {
+  [[nodiscard]] bool all_moved(block_table& to, std::uint64_t* replaced = nullptr) noexcept {
     const futex_guard guard(lock_);
     bool good = true;
-    for (place& each : places_) good &= moved(each, to);
+    for (place& each : places_) good &= moved(each, to, replaced);
     return good;
   }
 
@@ -100,11 +113,11 @@ class young_blocks {
     return {at.address.load(std::memory_order_acquire), at.asked.load(std::memory_order_relaxed),
             at.held.load(std::memory_order_relaxed), at.site.load(std::memory_order_relaxed)};
   }
-  bool moved(place& from, block_table& to) noexcept {
+  bool moved(place& from, block_table& to, std::uint64_t* replaced) noexcept {
     const block_record block = look(from);
     if (block.address == 0) return true;
     // The table first: who finds the place free finds the block there.
-    const bool entered = to.insert(block);
+    const bool entered = to.insert(block, replaced);
     from.address.store(0, std::memory_order_release);
     moved_.store(moved_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return entered;

@@ -62,8 +62,18 @@ TEST_F(preload_block_table, does_as_a_map_does) {
 TEST_F(preload_block_table, keeps_every_field_to_its_limit) {
   const block_record last{block_table::address_limit - 8, block_table::asked_limit,
                           block_table::asked_limit + block_table::exact_slack - 1, block_table::site_limit};
-  ASSERT_TRUE(table->insert(last));
+  std::uint64_t replaced = 5;
+  ASSERT_TRUE(table->insert(last, &replaced));
+  EXPECT_EQ(replaced, 5U) << "nothing was in its place";
   EXPECT_EQ(contents().at(last.address), last);
+  ASSERT_TRUE(table->insert(last, &replaced));
+  EXPECT_EQ(replaced, 5U + block_table::asked_limit);
+  EXPECT_EQ(table->counted().used, 1U);
+  EXPECT_EQ(table->counted().inserted, 2U);
+  EXPECT_TRUE(table->erase(last.address));
+  EXPECT_TRUE(table->put_back(last));
+  EXPECT_EQ(contents().at(last.address), last);
+  EXPECT_EQ(table->counted().inserted, 2U) << "the same block";
   EXPECT_TRUE(table->erase(last.address));
   EXPECT_EQ(table->size(), 0U);
 }

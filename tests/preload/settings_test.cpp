@@ -59,6 +59,7 @@ TEST(preload_settings, are_what_the_readme_says_where_nothing_is_set) {
   EXPECT_EQ(got.every_ms, 0U);
   EXPECT_EQ(got.follow, followed::none);
   EXPECT_FALSE(got.pointers);
+  EXPECT_FALSE(got.peak);
 }
 
 TEST(preload_settings, are_read) {
@@ -66,7 +67,7 @@ TEST(preload_settings, are_read) {
       read({"ESPALIER_INSPECT_FILE=/tmp/x.%n", "ESPALIER_INSPECT_FRAMES=16",
             "ESPALIER_INSPECT_SAMPLE=bytes:65536", "ESPALIER_INSPECT_SIGNAL=USR1", "ESPALIER_INSPECT_EVERY=5",
             "ESPALIER_INSPECT_FOLLOW=forks", "ESPALIER_INSPECT_POINTERS=1", "ESPALIER_INSPECT_MEMORY=10",
-            "ESPALIER_INSPECT_SEED=18446744073709551615"});
+            "ESPALIER_INSPECT_SEED=18446744073709551615", "ESPALIER_INSPECT_PEAK=1"});
   EXPECT_STREQ(got.file.data(), "/tmp/x.%n");
   EXPECT_EQ(got.frames, 16U);
   EXPECT_EQ(got.sample.how, sampling::kind::bytes);
@@ -75,6 +76,7 @@ TEST(preload_settings, are_read) {
   EXPECT_EQ(got.every_ms, 5000U);
   EXPECT_EQ(got.follow, followed::forks);
   EXPECT_TRUE(got.pointers);
+  EXPECT_TRUE(got.peak);
   EXPECT_EQ(got.memory_limit, 10U << 20U);
   EXPECT_EQ(got.seed, ~std::uint64_t{0});
   EXPECT_EQ(read({"ESPALIER_INSPECT_SIGNAL=none"}).signal, 0);
@@ -97,6 +99,7 @@ TEST(preload_settings, that_are_wrong_are_explained) {
   EXPECT_THAT(refused("ESPALIER_INSPECT_EVERY=0.5"), HasSubstr("whole number"));
   EXPECT_THAT(refused("ESPALIER_INSPECT_FOLLOW=some"), HasSubstr("none, forks and all"));
   EXPECT_THAT(refused("ESPALIER_INSPECT_POINTERS=yes"), HasSubstr("0 nor 1"));
+  EXPECT_THAT(refused("ESPALIER_INSPECT_PEAK=always"), HasSubstr("neither 0 nor 1"));
   EXPECT_THAT(refused("ESPALIER_INSPECT_MEMORY=0"), HasSubstr("MiB"));
   EXPECT_THAT(refused("ESPALIER_INSPECT_SEED=18446744073709551616"), HasSubstr("2^64"));
   EXPECT_THAT(refused("ESPALIER_INSPECT_SAMPEL=all"), HasSubstr("SAMPLE"));
@@ -132,6 +135,24 @@ TEST(preload_settings, name_files) {
   EXPECT_STREQ(name.data(), "/t/x.12") << "a child does not write over its parent's";
   how = read({std::string("ESPALIER_INSPECT_FILE=/t/").append(40, 'y')});
   EXPECT_FALSE(file_name(how, 12, 3, false, name.data(), name.size()));
+}
+
+TEST(preload_settings, name_the_file_of_the_peak) {
+  std::array<char, 32> name{};
+  const auto named = [&](std::vector<std::string> all, bool of_child) {
+    EXPECT_TRUE(peak_file_name(read(std::move(all)), 12, of_child, name.data(), name.size()));
+    return std::string(name.data());
+  };
+  EXPECT_EQ(named({"ESPALIER_INSPECT_FILE=/t/%n"}, false), "/t/peak");
+  EXPECT_EQ(named({"ESPALIER_INSPECT_FILE=/t/%n"}, true), "/t/peak.12");
+  EXPECT_EQ(named({"ESPALIER_INSPECT_FILE=/t/%p-%n"}, true), "/t/12-peak");
+  EXPECT_EQ(named({"ESPALIER_INSPECT_FILE=/t/x.%p"}, false), "/t/x.12.peak");
+  EXPECT_EQ(named({"ESPALIER_INSPECT_FILE=/t/x"}, false), "/t/x.peak");
+  // Programs that this one starts would write over its file.
+  EXPECT_EQ(named({"ESPALIER_INSPECT_FILE=/t/x", "ESPALIER_INSPECT_FOLLOW=all"}, false), "/t/x.peak.12");
+  const settings how = read({std::string("ESPALIER_INSPECT_FILE=/t/").append(25, 'y')});
+  EXPECT_TRUE(file_name(how, 12, 3, false, name.data(), name.size()));
+  EXPECT_FALSE(peak_file_name(how, 12, false, name.data(), name.size()));
 }
 
 }  // namespace

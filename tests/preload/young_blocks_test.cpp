@@ -73,10 +73,25 @@ TEST_F(preload_young_blocks, move_to_the_table_for_another) {
 
 TEST_F(preload_young_blocks, of_the_same_address_are_the_latest) {
   put(block(base, 100, 3));
-  put(block(base, 50, 4));
+  EXPECT_TRUE(young->holds(base));
+  EXPECT_FALSE(young->holds(rival_of(base)));
+  EXPECT_EQ(young->asked_for(base), 100U);
+  young->put(block(base, 50, 4));
   block_record taken{};
   EXPECT_TRUE(young->take(base, &taken));
   EXPECT_EQ(taken, block(base, 50, 4));
+}
+
+TEST_F(preload_young_blocks, tell_of_what_they_replace_in_the_table) {
+  ASSERT_TRUE(table.insert(block(base, 100)));
+  put(block(base, 50));
+  std::uint64_t replaced = 7;
+  EXPECT_TRUE(young->moved(base, table, &replaced));
+  EXPECT_EQ(replaced, 107U);
+  put(block(base, 20));
+  put(block(base + 16, 30));
+  EXPECT_TRUE(young->all_moved(table, &replaced));
+  EXPECT_EQ(replaced, 157U);
 }
 
 TEST_F(preload_young_blocks, all_move_when_their_thread_ends) {

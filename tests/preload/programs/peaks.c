@@ -1,0 +1,145 @@
+/* peaks HOW: fills its heap, frees it again, and ends with 6. Of what is kept at a peak each function has blocks of its
+   own, and of sizes that let a part of a percent show. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "expect.h"
+
+enum { most = 20000, threads = 4 };
+static void* volatile low[most];
+static void* volatile high[most];
+
+APART static void fill_low(int count) {
+  for (int i = 0; i < count; ++i) EXPECT((low[i] = malloc(40)) != NULL);
+}
+APART static void fill_high(int count) {
+  for (int i = 0; i < count; ++i) EXPECT((high[i] = malloc(56)) != NULL);
+}
+static void empty(void* volatile* blocks, int count) {
+  for (int i = 0; i < count; ++i) free(blocks[i]);
+}
+static void one(int count) {
+  fill_low(count);
+  empty(low, count);
+}
+/* The second is larger, and then the third is smaller. */
+static void three(void) {
+  one(5000);
+  fill_high(9000);
+  empty(high, 9000);
+  one(6000);
+}
+/* Each is so little higher than the one before that not every one can be recorded. */
+static void stairs(void) {
+  for (int count = 5000; count <= most; count += count / 20) {
+    fill_high(count);
+    empty(high, count);
+  }
+  fill_high(most);
+  empty(high, most);
+}
+/* A block alone is nearly all. */
+APART static void* take_large(void) { return malloc(50000000); }
+static void large(void) {
+  fill_low(100);
+  free(take_large());
+  empty(low, 100);
+}
+/* It falls to a half for a moment each time that it grows; the peak is before the last block goes. */
+APART static void* grow(void* block, size_t bytes) { return realloc(block, bytes); }
+static void moved(void) {
+  void* block = NULL;
+  for (size_t bytes = 1000; bytes <= 1000000; bytes += 1000) EXPECT((block = grow(block, bytes)) != NULL);
+  free(block);
+}
+
+/* One frees after the other: while one writes a snapshot the others would go on. */
+static pthread_barrier_t together;
+APART static void* work(void* number) {
+  enum { count = 4000 };
+  void* blocks[count];
+  for (int i = 0; i < count; ++i) EXPECT((blocks[i] = malloc(48)) != NULL);
+  for (size_t turn = 0; turn < threads; ++turn) {
+    pthread_barrier_wait(&together);
+    if (turn != (size_t)number) continue;
+    for (int i = 0; i < count; ++i) free(blocks[i]);
+  }
+  return NULL;
+}
+static void by_threads(void) {
+  pthread_t all[threads];
+  pthread_barrier_init(&together, NULL, threads);
+  for (int i = 0; i < threads; ++i) EXPECT(pthread_create(&all[i], NULL, work, (void*)(size_t)i) == 0);
+  for (int i = 0; i < threads; ++i) pthread_join(all[i], NULL);
+}
+/* What one thread fills another empties. */
+static void* empty_low(void* unused) {
+  empty(low, 8000);
+  return unused;
+}
+static void by_another(void) {
+  pthread_t other;
+  fill_low(8000);
+  EXPECT(pthread_create(&other, NULL, empty_low, NULL) == 0);
+  pthread_join(other, NULL);
+}
+/* A thread that is to end frees: free() is no place for it to end at. */
+static void* cancelled(void* unused) {
+  EXPECT(pthread_cancel(pthread_self()) == 0);
+  empty(low, 8000);
+  return unused;
+}
+static void by_cancelled(void) {
+  pthread_t other;
+  void* result = NULL;
+  fill_low(8000);
+  EXPECT(pthread_create(&other, NULL, cancelled, NULL) == 0);
+  EXPECT(pthread_join(other, &result) == 0 && result == NULL);
+}
+
+static void by_child(void) {
+  fill_low(3000);
+  const pid_t child = fork();
+  EXPECT(child >= 0);
+  if (child == 0) {
+    fill_high(5000);
+    empty(high, 5000);
+    empty(low, 3000);
+    _exit(5);
+  }
+  int status = 0;
+  EXPECT(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 5);
+  empty(low, 3000);
+}
+
+int main(int count, char** arguments) {
+  const char* how = count > 1 ? arguments[1] : "";
+  if (strcmp(how, "one") == 0) one(8000);
+  if (strcmp(how, "few") == 0) one(3);
+  if (strcmp(how, "three") == 0) three();
+  if (strcmp(how, "stairs") == 0) stairs();
+  if (strcmp(how, "large") == 0) large();
+  if (strcmp(how, "moved") == 0) moved();
+  if (strcmp(how, "threads") == 0) by_threads();
+  if (strcmp(how, "another") == 0) by_another();
+  if (strcmp(how, "cancelled") == 0) by_cancelled();
+  if (strcmp(how, "child") == 0) by_child();
+  if (strcmp(how, "end") == 0) {
+    one(1000);
+    fill_high(9000);
+  }
+  if (strcmp(how, "killed") == 0) {
+    one(8000);
+    raise(SIGKILL);
+  }
+  if (strcmp(how, "aborted") == 0) {
+    one(8000);
+    abort();
+  }
+  return 6;
+}
