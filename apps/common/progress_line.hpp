@@ -6,10 +6,11 @@
 namespace espalier::app {
 
 /// Says on standard error how far a long job is: on a terminal in a line that is overwritten, elsewhere in a
-/// plain line now and then.
+/// plain line now and then, or nothing.
 class progress_line {
  public:
-  progress_line();
+  enum class elsewhere : unsigned char { lines, nothing };
+  explicit progress_line(elsewhere where = elsewhere::lines);
   /// `done` of `total` steps are behind; `what` comes next.
   void step(std::size_t done, std::size_t total, const std::string& what);
   /// Makes room for other output.
@@ -17,6 +18,7 @@ class progress_line {
 
  private:
   bool terminal_;
+  bool silent_;
   std::size_t tenths_shown_ = 0;
 };
 

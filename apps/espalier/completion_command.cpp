@@ -72,6 +72,7 @@ _espalier() {{
     --model) words='all {models}' ;;
     --placement)
       words='all {placements}' ;;
+    --at) words='peak end' ;;
     --malloc) words='index-aware random system' ;;
     --mallocs) words='{mallocs}' ;;
     --locks) words='tts tle system' ;;

@@ -124,9 +124,13 @@ class examination {
   /// is shown too.
   void of(const inspect::snapshot& s, const std::vector<look>& looks = {}) {
     if (save_) inspect::write_snapshot(s, *save_);
+    progress_line shown(progress_line::elsewhere::nothing);
+    shown.step(0, 2, fmt::format("look at {} blocks in {} pages", s.blocks.size(), s.pages.size()));
     const inspect::analysis a = inspect::analyze(s, geometry_);
+    shown.step(1, 2, "judge what was found");
     const std::vector<inspect::finding> found = inspect::find_faults(a);
     const std::vector<inspect::assertion_outcome> outcomes = inspect::evaluate(conditions_, a);
+    shown.clear();
     show(a, found, outcomes, looks);
     write(inspect::to_json(a, found, outcomes));
     std::fflush(out_);
@@ -187,7 +191,8 @@ void inspect_models(const inspect_options& o, examination& examine) {
 
 /// Ends with the program's status, unless that is 0 and a condition does not hold.
 void inspect_program(const inspect_options& o, examination& examine) {
-  const recorded_program done = run_recorded(o.program);
+  progress_line shown(progress_line::elsewhere::nothing);
+  const recorded_program done = run_recorded(o.program, shown);
   try {
     if (!done.layout) throw std::runtime_error(done.remark);
     examine.of(*done.layout, done.looks);
@@ -207,7 +212,10 @@ void run_inspect(const inspect_options& o) {
         "ARGUMENTS");
   examination examine(o);
   if (!o.map.empty()) return examine.of(map_layout(o));
-  if (!o.file.empty()) return examine.of(read_named_snapshot(o.file));
+  if (!o.file.empty()) {
+    progress_line shown(progress_line::elsewhere::nothing);
+    return examine.of(read_named_snapshot(o.file, shown));
+  }
   if (!o.program.command.empty()) return inspect_program(o, examine);
   inspect_models(o, examine);
 }
@@ -266,13 +274,18 @@ void add_inspect_command(CLI::App& parser) {
   constexpr const char* program_group = "A program: espalier inspect [options] -- PROGRAM ARGUMENTS";
   verb->add_option(
           "program", options->program.command,
-          "Any program; its heap is looked at when it ends, by the places that allocate. Its output "
-          "stays as it is: what is found goes to standard error, and its exit status is the command's")
+          "Any program; its heap is shown by the places that allocate. Its output stays as it is: what is "
+          "found goes to standard error, and its exit status is the command's")
       ->type_name("PROGRAM ...")
       ->group(program_group);
-  verb->add_option(
-          "--every", options->program.every,
-          "Look every so many seconds as well; the last look is shown, and what grew from look to look")
+  verb->add_option("--at", options->program.at,
+                   "When: at its peak, by the bytes asked for, or at its end, before exit handlers run")
+      ->type_name("MOMENT")
+      ->check(CLI::IsMember({"peak", "end"}))
+      ->capture_default_str()
+      ->group(program_group);
+  verb->add_option("--every", options->program.every,
+                   "Look every so many seconds as well, and show what grew from look to look")
       ->type_name("SECONDS")
       ->check(read_as("ESPALIER_INSPECT_EVERY"))
       ->group(program_group);

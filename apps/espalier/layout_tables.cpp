@@ -28,12 +28,6 @@ std::string percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? "" : percent(static_cast<double>(part) / static_cast<double>(whole));
 }
 
-std::string bytes_text(std::uint64_t bytes) {
-  if (bytes < 10'000) return fmt::format("{} B", bytes);
-  if (bytes < 10'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
-  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
-}
-
 /// "64", or "48 (71 %)" where there are others.
 std::string most_frequent(const inspect::frequencies& f) {
   if (f.most.empty()) return "";
@@ -92,6 +86,12 @@ std::string unused(const type_analysis& t, inspect::cache_level level) {
 }
 
 }  // namespace
+
+std::string bytes_text(std::uint64_t bytes) {
+  if (bytes < 10'000) return fmt::format("{} B", bytes);
+  if (bytes < 10'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
 
 std::string layout_head(const analysis& a, bool colour) {
   std::string text = bold(a.subject, colour) + fmt::format(": {} blocks, {} asked for, {} held, {} pages\n",

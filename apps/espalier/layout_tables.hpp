@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,9 @@
 // is "unavailable". Where there is a `width`, names are shortened until the table fits, or down to 24 characters.
 
 namespace espalier::app {
+
+/// "512 B", "12.4 kB", "31.0 MB".
+[[nodiscard]] std::string bytes_text(std::uint64_t bytes);
 
 /// What was looked at, under which geometry, and what could not be told.
 [[nodiscard]] std::string layout_head(const inspect::analysis& a, bool colour);

@@ -18,6 +18,7 @@
 #include "espalier/programs/call_sites.hpp"
 #include "espalier/programs/code_names.hpp"
 #include "espalier/programs/site_names.hpp"
+#include "layout_tables.hpp"
 #include "preloaded_program.hpp"
 
 namespace espalier::app {
@@ -87,16 +88,74 @@ std::vector<fs::path> some_of(const std::vector<fs::path>& files) {
   return some;
 }
 
-/// By the call sites in a file; says what share of the last snapshot got which names. Does nothing where there are
-/// no call sites.
-std::string name_snapshots(std::span<inspect::snapshot* const> all, const fs::path& from) {
+/// Names the types of snapshots of one process by the call sites in the file of the last; each is told what was
+/// recorded until then, and what share of it got which names. Does nothing where there are no call sites.
+void name_snapshots(std::span<inspect::snapshot* const> all, const fs::path& from, progress_line& shown) {
   const programs::call_sites sites = programs::read_call_sites(from);
-  if (sites.sites.empty()) return "";
+  if (sites.sites.empty()) return;
   programs::code_names names(sites.modules);
-  std::string shares = shares_of(programs::name_types(all, sites, names));
-  all.back()->facts.push_back({"recorded", share_recorded(*all.back())});
-  all.back()->facts.push_back({"names", shares});
-  return shares;
+  std::size_t percent = 100;
+  const auto progress = [&](std::size_t done, std::size_t count) {
+    // Of a percent the first.
+    if (percent == 100 * done / count) return;
+    percent = 100 * done / count;
+    shown.step(done, count, fmt::format("name {} call sites", count));
+  };
+  const std::vector<programs::naming> shares = programs::name_types(all, sites, names, progress);
+  shown.clear();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i]->facts.push_back({"recorded", share_recorded(*all[i])});
+    all[i]->facts.push_back({"names", shares_of(shares[i])});
+  }
+}
+
+std::uint64_t bytes_asked(const inspect::snapshot& s) {
+  std::uint64_t sum = 0;
+  for (const inspect::live_block& b : s.blocks) sum += b.bytes;
+  return sum;
+}
+
+double percent_of(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string blocks_text(std::uint64_t blocks) {
+  return fmt::format("{} {}", blocks, blocks == 1 ? "block" : "blocks");
+}
+
+bool is_of_the_end(const inspect::snapshot& s) {
+  const std::string moment = fact_of(s, "taken at");
+  return moment != "signal" && moment != "interval" && moment != "peak";
+}
+
+/// "31.0 MB in 81000 blocks, 10.1 % of the 800000 allocations recorded", and how much that is of the most at once.
+std::string extent_of(const inspect::snapshot& s, const inspect::snapshot& last) {
+  constexpr double all = 99.5;
+  const std::uint64_t bytes = bytes_asked(s);
+  const std::uint64_t allocations = number_of(last, "allocations recorded");
+  std::string text =
+      fmt::format("{} in {}, {:.1f} % of the {} allocations recorded", bytes_text(bytes),
+                  blocks_text(s.blocks.size()), percent_of(s.blocks.size(), allocations), allocations);
+  const double share = percent_of(bytes, number_of(last, "most bytes at once"));
+  if (share != 0 && share < all) text += fmt::format(", {:.1f} % of the most bytes that it held", share);
+  return text;
+}
+
+std::string peak_text(const inspect::snapshot& peak, const inspect::snapshot& last) {
+  const std::uint64_t ms = number_of(last, "recorded for") - number_of(peak, "recorded for");
+  const char* const moment = is_of_the_end(last) ? "end" : "last look";
+  const std::string before =
+      ms < 1000 ? fmt::format("{} ms", ms) : fmt::format("{:.1f} s", static_cast<double>(ms) / 1000);
+  const std::string left = last.blocks.empty()
+                               ? "nothing"
+                               : blocks_text(last.blocks.size()) + " of " + bytes_text(bytes_asked(last));
+  return fmt::format("at its peak: {}, {} before the {}; {} {} left at the {}", extent_of(peak, last), before,
+                     moment, left, last.blocks.size() < 2 ? "was" : "were", moment);
+}
+
+std::string last_text(const inspect::snapshot& last) {
+  return fmt::format("at its {}, when it was largest: {}", is_of_the_end(last) ? "end" : "last look",
+                     extent_of(last, last));
 }
 
 look look_at(const inspect::snapshot& s) {
@@ -112,7 +171,7 @@ look look_at(const inspect::snapshot& s) {
 
 }  // namespace
 
-recorded_program run_recorded(const recording_options& how) {
+recorded_program run_recorded(const recording_options& how, progress_line& shown) {
   const fs::path library = find_preload_library("inspect");
   const scratch_folder folder("espalier-inspect");
   variables set{{"ESPALIER_INSPECT_FILE", (folder.path() / "%p.%n").string()}};
@@ -124,10 +183,23 @@ recorded_program run_recorded(const recording_options& how) {
   ask("FRAMES", how.frames);
   ask("FOLLOW", how.follow);
   ask("POINTERS", how.pointers ? "1" : "");
+  ask("PEAK", how.at == "peak" ? "1" : "");
   recorded_program done;
   pid_t process = 0;
   done.status = run_preloaded(how.command, {library}, set, &process);
   const std::vector<fs::path> files = snapshots_of(process, folder.path());
+  const fs::path peak_file = folder.path() / fmt::format("{}.peak", process);
+  std::optional<inspect::snapshot> peak;
+  if (fs::exists(peak_file)) peak = inspect::read_snapshot(peak_file);
+  constexpr int killed = 128;
+  if (files.empty() && done.status > killed && peak) {
+    inspect::snapshot* const one = &*peak;
+    name_snapshots({&one, 1}, peak_file, shown);
+    peak->facts.insert(peak->facts.begin(), {"heap", fmt::format("at its peak until a signal ended it: {}",
+                                                                 extent_of(*peak, *peak))});
+    done.layout = std::move(peak);
+    return done;
+  }
   if (files.empty()) {
     done.remark =
         "the program left no snapshot: a signal or abort() ended it, it became another program, or a "
@@ -139,11 +211,23 @@ recorded_program run_recorded(const recording_options& how) {
   std::vector<inspect::snapshot> snapshots;
   std::vector<inspect::snapshot*> all;
   snapshots.reserve(chosen.size());
+  shown.step(0, 1, fmt::format("read {} snapshots", chosen.size()));
   for (const fs::path& file : chosen) all.push_back(&snapshots.emplace_back(inspect::read_snapshot(file)));
+  // The peak of what it was before it became another program is not its own.
+  if (peak && peak->subject != snapshots.back().subject) peak.reset();
   // Sites keep their numbers, and the last snapshot has them all.
-  done.remark = name_snapshots(all, files.back());
+  if (peak) all.insert(all.end() - 1, &*peak);
+  name_snapshots(all, files.back(), shown);
+  shown.clear();
   std::ranges::transform(snapshots, std::back_inserter(done.looks), look_at);
-  done.layout = std::move(snapshots.back());
+  inspect::snapshot& last = snapshots.back();
+  if (peak && bytes_asked(*peak) > bytes_asked(last)) {
+    peak->facts.insert(peak->facts.begin(), {"heap", peak_text(*peak, last)});
+    done.layout = std::move(peak);
+  } else {
+    if (how.at == "peak") last.facts.insert(last.facts.begin(), {"heap", last_text(last)});
+    done.layout = std::move(last);
+  }
   if (const std::string owner = fact_of(*done.layout, "malloc of its own"); !owner.empty()) {
     done.layout.reset();
     done.remark = fmt::format(
@@ -155,10 +239,10 @@ recorded_program run_recorded(const recording_options& how) {
   return done;
 }
 
-inspect::snapshot read_named_snapshot(const fs::path& from) {
+inspect::snapshot read_named_snapshot(const fs::path& from, progress_line& shown) {
   inspect::snapshot s = inspect::read_snapshot(from);
   inspect::snapshot* const one = &s;
-  name_snapshots({&one, 1}, from);
+  name_snapshots({&one, 1}, from, shown);
   return s;
 }
 

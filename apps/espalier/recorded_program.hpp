@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/common/progress_line.hpp"
 #include "espalier/inspect/snapshot.hpp"
 
 namespace espalier::app {
@@ -18,6 +19,7 @@ struct recording_options {
   std::string sample;
   std::string frames;
   std::string follow;
+  std::string at = "peak";  ///< or "end": when its heap is shown
   bool pointers = false;
 };
 
@@ -37,19 +39,19 @@ struct look {
 struct recorded_program {
   /// As a shell would give it: 128 and the signal's number where one ended the program.
   int status = 0;
-  /// The last one of the program itself, its types named; nothing where it left none.
+  /// The heap of the program itself at its peak or at its end, its types named; nothing where it left no snapshot.
   std::optional<inspect::snapshot> layout;
   /// Of the program itself, in their order: of many some, the first and the last among them.
   std::vector<look> looks;
-  /// Why there is none, or what share of it got which names.
+  /// Why there is none.
   std::string remark;
 };
 
 /// Runs a program to its end, with its input and output untouched. Throws usage_error where it cannot be recorded,
-/// before it is started.
-[[nodiscard]] recorded_program run_recorded(const recording_options& how);
+/// before it is started. Says how far it is when the program has ended.
+[[nodiscard]] recorded_program run_recorded(const recording_options& how, progress_line& shown);
 
 /// The snapshot in a file; its types are named where they are call sites. Throws as inspect::read_snapshot().
-[[nodiscard]] inspect::snapshot read_named_snapshot(const std::filesystem::path& from);
+[[nodiscard]] inspect::snapshot read_named_snapshot(const std::filesystem::path& from, progress_line& shown);
 
 }  // namespace espalier::app

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
@@ -37,6 +38,14 @@ class InspectTest(unittest.TestCase):
 
     def type_of(self, analysis: dict, name: str) -> dict:
         return next(one for one in analysis["types"] if one["name"] == name)
+
+    def compiled(self, source: str, *options: str) -> pathlib.Path:
+        if shutil.which("cc") is None:
+            self.skipTest("there is no C compiler")
+        (self.folder / "program.c").write_text(source)
+        subprocess.run(["cc", "-O1", "-fno-builtin", "-o", "program", "program.c", *options], cwd=self.folder,
+                       check=True)
+        return self.folder / "program"
 
     def refused(self, expected: str, *arguments: str) -> None:
         done = self.run_inspect(*arguments)
@@ -244,7 +253,8 @@ class Programs(InspectTest):
         analysis = json.loads((self.folder / "layout.json").read_text())
         self.assertGreater(analysis["blocks"], 0)
         facts = {fact["name"]: fact["value"] for fact in analysis["facts"]}
-        self.assertEqual(facts["taken at"], "return from main")
+        self.assertRegex(facts["heap"], r"^at its peak: [\d.]+ .?B in \d+ blocks, [\d.]+ % of the \d+ allocations recorded")
+        self.assertEqual(facts["taken at"], "peak")
         self.assertIn("bytes named", facts["names"])
         self.assertRegex(facts["recorded"], r"^(\d+) of \1 allocations \(100.0 %\)")
 
@@ -282,6 +292,129 @@ class Programs(InspectTest):
     def test_no_snapshot_is_left_behind(self) -> None:
         self.run_inspect("--", "/usr/bin/python3", "-c", "pass")
         self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class Peaks(InspectTest):
+    """A program's heap is shown at its peak, and at its end where it was largest then or where that is asked for."""
+
+    SOURCE = """
+        #include <signal.h>
+        #include <stdlib.h>
+        #include <string.h>
+        static void* volatile low[5000];
+        static void* volatile high[9000];
+        __attribute__((noinline)) static void fill_low(int count) {
+            for (int i = 0; i < count; ++i) low[i] = malloc(40);
+        }
+        __attribute__((noinline)) static void fill_high(int count) {
+            for (int i = 0; i < count; ++i) high[i] = malloc(56);
+        }
+        int main(int count, char** arguments) {
+            fill_low(5000);
+            for (int i = 0; i < 5000; ++i) free(low[i]);
+            fill_high(9000);
+            if (strcmp(arguments[count - 1], "kept") == 0) return 7;
+            for (int i = 0; i < 9000; ++i) free(high[i]);
+            fill_low(1);
+            if (strcmp(arguments[count - 1], "killed") == 0) raise(SIGKILL);
+            return 7;
+        }"""
+
+    def shown_of(self, status: int, how: str, *options: str) -> dict[str, int]:
+        program = self.compiled(self.SOURCE, "-g")
+        done = self.run_inspect(*options, "--json", "layout.json", "--", str(program), how)
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+        self.stderr = done.stderr
+        analysis = json.loads((self.folder / "layout.json").read_text())
+        self.facts = {fact["name"]: fact["value"] for fact in analysis["facts"]}
+        return {one["name"].split(" ")[0]: one["blocks"] for one in analysis["types"]}
+
+    def test_have_what_is_freed_later(self) -> None:
+        blocks = self.shown_of(7, "freed")
+        self.assertGreaterEqual(blocks["fill_high"], 8800)
+        self.assertNotIn("fill_low", blocks)
+        extent = re.fullmatch(r"at its peak: (\d+\.\d) kB in (\d+) blocks, (\d+\.\d) % of the 14001 allocations recorded"
+                              r"(?:, (9[89]\.\d) % of the most bytes that it held)?, \d+ ms before the end; 1 block of 40 B "
+                              r"was left at the end", self.facts["heap"])
+        self.assertTrue(extent, self.facts["heap"])
+        self.assertAlmostEqual(float(extent.group(1)), int(extent.group(2)) * 0.056, delta=0.06)
+        self.assertAlmostEqual(float(extent.group(3)), int(extent.group(2)) / 140.01, delta=0.06)
+        self.assertIn("heap: at its peak: ", self.stderr)
+        self.assertEqual(self.facts["taken at"], "peak")
+
+    def test_are_not_where_the_end_is_asked_for(self) -> None:
+        self.assertEqual(self.shown_of(7, "freed", "--at", "end"), {"fill_low": 1})
+        self.assertEqual(self.facts["taken at"], "return from main")
+        self.assertNotIn("heap", self.facts)
+        self.assertNotIn("most bytes at once", self.facts)
+
+    def test_may_be_the_end(self) -> None:
+        self.assertEqual(self.shown_of(7, "kept"), {"fill_high": 9000})
+        self.assertEqual(self.facts["heap"], "at its end, when it was largest: 504.0 kB in 9000 blocks, 64.3 % of the "
+                         "14000 allocations recorded")
+        self.assertEqual(self.facts["taken at"], "return from main")
+
+    def test_are_shown_of_a_program_that_a_signal_ended(self) -> None:
+        self.assertGreaterEqual(self.shown_of(128 + 9, "killed")["fill_high"], 8800)
+        self.assertIn("at its peak until a signal ended it: ", self.facts["heap"])
+        program = self.folder / "program"
+        done = self.run_inspect("--at", "end", "--", str(program), "killed")
+        self.assertEqual(done.returncode, 128 + 9)
+        self.assertIn("left no snapshot", done.stderr)
+
+    def test_are_of_the_program_itself(self) -> None:
+        program = self.compiled(self.SOURCE, "-g")
+        for follow in ("none", "forks", "all"):
+            done = self.run_inspect("--follow", follow, "--json", "layout.json", "--", "/bin/sh", "-c",
+                                    f"{program} freed; exit 3")
+            self.assertEqual(done.returncode, 3, done.stderr)
+            analysis = json.loads((self.folder / "layout.json").read_text())
+            self.assertRegex(analysis["subject"], r"^process \d+, /\S*sh$")
+
+    def test_have_pointers_where_asked(self) -> None:
+        self.shown_of(7, "freed", "--pointers")
+        self.assertNotIn("pointers were not searched for", self.stderr)
+
+    def test_stand_in_pages(self) -> None:
+        self.shown_of(7, "freed", "--report", "page.html")
+        self.assertIn("at its peak: ", (self.folder / "page.html").read_text(encoding="utf-8"))
+
+    def test_of_lua_are_shown_though_it_frees_all(self) -> None:
+        if shutil.which("lua5.4") is None:
+            self.skipTest("lua5.4 is not installed")
+        script = "local t = {} for i = 1, 30000 do t[i] = {i} end print(#t)"
+        done = self.run_inspect("--json", "layout.json", "--", "lua5.4", "-e", script)
+        self.assertEqual((done.returncode, done.stdout), (0, "30000\n"), done.stderr)
+        self.assertGreaterEqual(json.loads((self.folder / "layout.json").read_text())["blocks"], 50_000)
+
+    def test_are_at_the_peak_or_at_the_end(self) -> None:
+        self.refused("{peak,end}", "--at", "noon", "--", "/bin/true")
+
+    def on_terminal(self, *arguments: str) -> str:
+        ours, its = pty.openpty()
+        with subprocess.Popen([COMMAND, "inspect", *arguments], cwd=self.folder, stdout=subprocess.DEVNULL,
+                              stderr=its) as running:
+            os.close(its)
+            said = b""
+            while True:
+                try:
+                    part = os.read(ours, 65536)
+                except OSError:
+                    break
+                if not part:
+                    break
+                said += part
+        os.close(ours)
+        self.assertEqual(running.returncode, 0)
+        return said.decode()
+
+    def test_are_waited_for_with_words_on_a_terminal_alone(self) -> None:
+        said = self.on_terminal("--", "/usr/bin/python3", "-c", "pass")
+        self.assertRegex(said, r"\[  0%\] name \d+ call sites")
+        self.assertRegex(said, r"\[  0%\] look at \d+ blocks in \d+ pages")
+        done = self.run_inspect("--", "/usr/bin/python3", "-c", "pass")
+        self.assertNotIn("%]", done.stderr)
+        self.assertNotIn("0%:", done.stderr)
 
 
 class Refusals(InspectTest):
@@ -324,14 +457,6 @@ class Refusals(InspectTest):
                                       ("--frames", "17", "--frames: '17' is not a number from 1 to 16")):
             with self.subTest(option, value=value):
                 self.refused(taught, option, value, "--", "/bin/echo", "fine")
-
-    def compiled(self, source: str, *options: str) -> pathlib.Path:
-        if shutil.which("cc") is None:
-            self.skipTest("there is no C compiler")
-        (self.folder / "program.c").write_text(source)
-        subprocess.run(["cc", "-O1", "-fno-builtin", "-o", "program", "program.c", *options], cwd=self.folder,
-                       check=True)
-        return self.folder / "program"
 
     def test_a_malloc_of_its_own_is_told_of_in_one_line(self) -> None:
         program = self.compiled("""

@@ -122,7 +122,14 @@ TEST(programs_site_names, are_the_same_in_all_snapshots_of_a_process) {
   second.add_block(second.add_site({7}), 8);
   code_names names(second.sites.modules);
   const std::vector<inspect::snapshot*> both{&first.s, &second.s};
-  EXPECT_EQ(name_types(both, second.sites, names), (naming{.unnamed = 108}));
+  std::vector<std::size_t> steps;
+  const auto progress = [&](std::size_t done, std::size_t all) {
+    steps.push_back(done);
+    EXPECT_EQ(all, 5U);
+  };
+  EXPECT_THAT(name_types(both, second.sites, names, progress),
+              ElementsAre(naming{.unnamed = 406}, naming{.unnamed = 108}));
+  EXPECT_THAT(steps, ElementsAre(0, 1, 2, 3, 4));
   EXPECT_THAT(first.names(), UnorderedElementsAre("m+0xa", "m+0xb", "m+0xc", "m+0xd"));
   EXPECT_THAT(second.names(), ElementsAre("m+0xa", "m+0x7"));
   layout later = second;

@@ -84,7 +84,8 @@ struct site_name {
 
 class site_namer {
  public:
-  site_namer(std::span<inspect::snapshot* const> snapshots, const call_sites& sites, code_names& names)
+  site_namer(std::span<inspect::snapshot* const> snapshots, const call_sites& sites, code_names& names,
+             const naming_progress& progress)
       : sizes_(sites.sites.size()) {
     for (const inspect::snapshot* s : snapshots) {
       for (const inspect::live_block& b : s->blocks) {
@@ -92,7 +93,10 @@ class site_namer {
         if (sizes_[b.type].size() < sizes_of_an_allocator) sizes_[b.type].insert(b.bytes);
       }
     }
-    for (const auto& frames : sites.sites) places_.push_back(places_beyond_allocators(frames, names));
+    for (const auto& frames : sites.sites) {
+      if (progress) progress(places_.size(), sites.sites.size());
+      places_.push_back(places_beyond_allocators(frames, names));
+    }
     std::vector<std::size_t> chosen(places_.size());
     // An allocator may call another: xcalloc xmalloc. Each round looks one place further out.
     constexpr int rounds = 3;
@@ -191,8 +195,8 @@ bool is_allocator_name(std::string_view function) {
   return plain.ends_with("alloc") || plain == "valloc" || plain.ends_with("asprintf");
 }
 
-naming name_types(std::span<inspect::snapshot* const> snapshots, const call_sites& sites, code_names& names) {
-  naming shares;
+std::vector<naming> name_types(std::span<inspect::snapshot* const> snapshots, const call_sites& sites,
+                               code_names& names, const naming_progress& progress) {
   for (const inspect::snapshot* s : snapshots) {
     const bool last = s == snapshots.back();
     if (s->types.size() > sites.sites.size() || (last && s->types.size() != sites.sites.size()))
@@ -200,14 +204,16 @@ naming name_types(std::span<inspect::snapshot* const> snapshots, const call_site
           fmt::format("a snapshot of {} types does not go with {} call sites; read both from one file",
                       s->types.size(), sites.sites.size()));
   }
-  const site_namer namer(snapshots, sites, names);
-  for (inspect::snapshot* s : snapshots) shares = rename_types(*s, namer);
+  const site_namer namer(snapshots, sites, names, progress);
+  std::vector<naming> shares;
+  shares.reserve(snapshots.size());
+  for (inspect::snapshot* s : snapshots) shares.push_back(rename_types(*s, namer));
   return shares;
 }
 
 naming name_types(inspect::snapshot& s, const call_sites& sites, code_names& names) {
   inspect::snapshot* const one = &s;
-  return name_types({&one, 1}, sites, names);
+  return name_types({&one, 1}, sites, names).front();
 }
 
 }  // namespace espalier::programs

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,8 +42,12 @@ struct naming {
 /// std::invalid_argument where their numbers differ. n log n in the blocks.
 naming name_types(inspect::snapshot& s, const call_sites& sites, code_names& names);
 
+/// Called before the places of each site are looked for, which takes most of the time.
+using naming_progress = std::function<void(std::size_t sites_done, std::size_t sites)>;
+
 /// The same for several snapshots of one process, in their order, and the sites of the last: a site has one name in
-/// all, by what its function does in all of them. Returns how much of the last got names.
-naming name_types(std::span<inspect::snapshot* const> snapshots, const call_sites& sites, code_names& names);
+/// all, by what its function does in all of them. Returns how much of each got names.
+std::vector<naming> name_types(std::span<inspect::snapshot* const> snapshots, const call_sites& sites,
+                               code_names& names, const naming_progress& progress = {});
 
 }  // namespace espalier::programs
