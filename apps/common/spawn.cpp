@@ -1,5 +1,6 @@
 #include "apps/common/spawn.hpp"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,7 +39,13 @@ std::optional<pid_t> spawn(const std::vector<std::string>& command, const spawn_
   pid_t child = 0;
   posix_spawnattr_t apart;
   posix_spawnattr_init(&apart);
-  posix_spawnattr_setflags(&apart, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&apart, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  // What comes for our group before the child has left it would end the child later.
+  sigset_t interrupts;
+  sigemptyset(&interrupts);
+  sigaddset(&interrupts, SIGINT);
+  sigaddset(&interrupts, SIGTERM);
+  posix_spawnattr_setsigmask(&apart, &interrupts);
   const int failed = posix_spawnp(
       &child, words.front(), how.descriptors == nullptr ? nullptr : how.descriptors->get(),
       how.apart ? &apart : how.attributes, words.data(), variables.empty() ? environ : variables.data());

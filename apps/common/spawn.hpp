@@ -34,7 +34,8 @@ struct spawn_how {
   const child_descriptors* descriptors = nullptr;
   const std::vector<std::string>* environment = nullptr;  ///< NAME=VALUE, each name once
   const posix_spawnattr_t* attributes = nullptr;
-  /// In a process group of its own: what the terminal interrupts does not reach it. Not with attributes.
+  /// In a process group of its own, with SIGINT and SIGTERM blocked: what the terminal interrupts does not reach it. Not
+  /// with attributes.
   bool apart = false;
 };
 

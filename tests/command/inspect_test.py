@@ -278,9 +278,13 @@ class Programs(InspectTest):
 
     def test_programs_that_it_starts_are_not_taken_for_it(self) -> None:
         starts = "/usr/bin/python3 -c pass; %s"
-        done = self.run_inspect("--follow", "all", "--", "sh", "-c", starts % "kill -KILL $$")
+        killed = ("--follow", "all", "--", "sh", "-c", starts % "kill -KILL $$")
+        done = self.run_inspect("--at", "end", *killed)
         self.assertEqual(done.returncode, 128 + signal.SIGKILL)
         self.assertIn("the program left no snapshot", done.stderr)
+        done = self.run_inspect(*killed)
+        self.assertEqual(done.returncode, 128 + signal.SIGKILL)
+        self.assertNotIn("python3:", done.stderr)
         done = self.run_inspect("--follow", "all", "--", "sh", "-c", starts % "exec sort /dev/null")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"^process \d+, \S*/sort: \d+ blocks")
