@@ -63,8 +63,8 @@ class Way:
 PLAIN = Way()
 BOTH = Way("index-aware", "tle")
 EMULATED = Way("index-aware", "tle", "emulated")
-ALL = (Way("index-aware"), Way("random"), Way(locks="tts"), Way(locks="tle"), BOTH, Way("index-aware", "tle", "off"),
-       Way("random", "tts"), Way(inspected=True))
+MAIN = (Way("index-aware"), Way(locks="tle"), BOTH, Way(inspected=True))
+ALL = (*MAIN, Way("random"), Way(locks="tts"), Way("index-aware", "tle", "off"), Way("random", "tts"))
 
 
 class Figures:
