@@ -77,9 +77,14 @@ TEST_F(preload_peaks, of_many_steps_are_near_the_highest) {
 }
 
 TEST_F(preload_peaks, have_the_block_whose_end_ends_them) {
-  const recording got = peak_of("large");
-  EXPECT_EQ(got.of("take_large"), (b{1, 50'000'000}));
-  EXPECT_EQ(got.of("fill_low"), (b{100, 4000}));
+  for (const std::string how : {"large", "large_before"}) {
+    const std::uint64_t allocations = recorded({program("peaks"), how}, 6).number("allocations recorded");
+    const recording got = peak_of(how);
+    EXPECT_EQ(runs.read().number("allocations recorded"), allocations) << "each once";
+    EXPECT_EQ(got.of("take_large"), (b{1, 50'000'000})) << how;
+    EXPECT_EQ(got.of("fill_low"), (b{100, 4000}));
+    EXPECT_EQ(got.of("fill_high").blocks, how == "large" ? 0U : 1000U);
+  }
 }
 
 TEST_F(preload_peaks, are_not_where_a_block_moves) {
@@ -118,8 +123,8 @@ TEST_F(preload_peaks, of_children_are_their_own) {
       expect_nearly(got.of("fill_high"), {5000, 280'000}, 120'000);
       EXPECT_EQ(got.of("fill_low"), (b{3000, 120'000}));
     } else {
-      expect_nearly(got.of("fill_low"), {3000, 120'000});
-      EXPECT_EQ(got.of("fill_high"), (b{}));
+      expect_nearly(got.of("fill_high"), {9000, 504'000});
+      EXPECT_EQ(got.of("fill_low"), (b{}));
     }
   }
 }

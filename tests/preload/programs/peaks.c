@@ -43,11 +43,14 @@ static void stairs(void) {
   fill_high(most);
   empty(high, most);
 }
-/* A block alone is nearly all. */
+/* A block alone is nearly all: the one that came last, or one that many came after. */
 APART static void* take_large(void) { return malloc(50000000); }
-static void large(void) {
+static void large(int behind) {
   fill_low(100);
-  free(take_large());
+  void* block = take_large();
+  fill_high(behind);
+  free(block);
+  empty(high, behind);
   empty(low, 100);
 }
 /* It falls to a half for a moment each time that it grows; the peak is before the last block goes. */
@@ -102,7 +105,10 @@ static void by_cancelled(void) {
   EXPECT(pthread_join(other, &result) == 0 && result == NULL);
 }
 
+/* After a peak of its parent's that it does not reach. */
 static void by_child(void) {
+  fill_high(9000);
+  empty(high, 9000);
   fill_low(3000);
   const pid_t child = fork();
   EXPECT(child >= 0);
@@ -123,7 +129,8 @@ int main(int count, char** arguments) {
   if (strcmp(how, "few") == 0) one(3);
   if (strcmp(how, "three") == 0) three();
   if (strcmp(how, "stairs") == 0) stairs();
-  if (strcmp(how, "large") == 0) large();
+  if (strcmp(how, "large") == 0) large(0);
+  if (strcmp(how, "large_before") == 0) large(1000);
   if (strcmp(how, "moved") == 0) moved();
   if (strcmp(how, "threads") == 0) by_threads();
   if (strcmp(how, "another") == 0) by_another();
