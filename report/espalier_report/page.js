@@ -105,7 +105,8 @@
       }
       for (const [at, words] of ticks(axes.x, narrow.matches ? 2 : 4)) {
         grid.push(drawing("path", { class: "line", d: `M${1000 * at} 0V1000` }));
-        labels.push(box("span", "tick x", words));
+        // A label at the right edge ends there.
+        labels.push(box("span", at > 0.9 ? "tick x last" : "tick x", words));
         labels.at(-1).style.left = `${100 * at}%`;
       }
       const curves = drawing(
