@@ -62,7 +62,7 @@ int64_t peak_watch::least_slack(int64_t bytes) const noexcept {
 // A thread that fills and frees in turn is given room for both.
 int64_t peak_watch::most_slack(int64_t bytes) const noexcept {
   const int64_t threads = threads_.load(relaxed);
-  if (threads <= 1) return std::max<int64_t>(bytes / 64, 16);
+  if (threads <= 1) return std::max<int64_t>(bytes / 64, 64);
   return std::max(bytes / (16 * threads), 1024 * threads);
 }
 
