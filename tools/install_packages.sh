@@ -61,5 +61,16 @@ if [[ ! -e $policy ]]; then
   printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
   "${as_root[@]}" chmod 755 "$policy"
 fi
-"${as_root[@]}" apt-get update -q
-"${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}"
+
+# patiently COMMAND...: once more after a while, three times at most. A mirror may be away for a moment.
+patiently() {
+  local pause
+  for pause in 5 20 60; do
+    if "$@"; then return; fi
+    echo "failed: $*; once more in $pause seconds"
+    sleep "$pause"
+  done
+  "$@"
+}
+patiently "${as_root[@]}" apt-get update -q
+patiently "${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}"
