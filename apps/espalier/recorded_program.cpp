@@ -202,9 +202,9 @@ recorded_program run_recorded(const recording_options& how, progress_line& shown
   }
   if (files.empty()) {
     done.remark =
-        "the program left no snapshot: a signal or abort() ended it, it became another program, or a "
-        "variable "
-        "above was wrong";
+        "the program left no snapshot: a signal or abort() ended it, it became another program, no file "
+        "could be "
+        "written (a limit, a full disk), or a variable above was wrong";
     return done;
   }
   const std::vector<fs::path> chosen = some_of(files);
