@@ -71,7 +71,7 @@ const registration* compiled(const registration& map, std::string_view placement
 
 std::vector<registration> choose_placed_maps(const std::vector<std::string>& names,
                                              const std::vector<std::string>& placements) {
-  const std::vector<registration> maps = choose_maps(workload::registry(), names, std::vector<std::string>{});
+  std::vector<registration> maps = choose_maps(workload::registry(), names, std::vector<std::string>{});
   if (placements.empty()) return maps;
   std::vector<registration> chosen;
   for (const registration& map : maps) {

@@ -27,8 +27,8 @@ constexpr std::size_t highest(set of) noexcept {
 }
 
 constexpr std::size_t size(set of) noexcept {
-  return static_cast<std::size_t>(std::popcount(static_cast<std::uint64_t>(of)) +
-                                  std::popcount(static_cast<std::uint64_t>(of >> 64)));
+  const auto low = static_cast<std::size_t>(std::popcount(static_cast<std::uint64_t>(of)));
+  return low + static_cast<std::size_t>(std::popcount(static_cast<std::uint64_t>(of >> 64)));
 }
 
 /// Where so many in a row begin; 0 where there are none.

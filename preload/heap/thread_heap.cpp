@@ -354,7 +354,7 @@ thread_heap::kept thread_heap::count_aside() const noexcept {
   for (const auto* const classes : {&plain_, &aligned_}) {
     for (std::size_t c = 0; c < classes->size(); ++c) {
       all.blocks += (*classes)[c].aside_count;
-      all.bytes += (*classes)[c].aside_count * geometries[c].stride;
+      all.bytes += std::size_t{(*classes)[c].aside_count} * geometries[c].stride;
     }
   }
   return all;
@@ -532,7 +532,7 @@ std::size_t usable_bytes(const address_registry& registry, void* block) noexcept
     case address_registry::span:
       break;
   }
-  region& r = region_with(block, no_pointer);
+  const region& r = region_with(block, no_pointer);
   if (r.use == region_use::large) {
     if (block != r.first) misused(no_pointer, block);
     return large_blocks::usable_bytes(r);

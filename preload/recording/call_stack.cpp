@@ -11,7 +11,7 @@ namespace {
 static_assert(std::is_trivially_destructible_v<call_stack>);
 
 std::uintptr_t thread_pointer() noexcept {
-  std::uintptr_t self = 0;
+  std::uintptr_t self = 0;  // NOLINT(misc-const-correctness): the instruction writes it
   asm("mov %%fs:0, %0" : "=r"(self));
   return self;
 }

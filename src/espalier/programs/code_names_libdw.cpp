@@ -118,8 +118,9 @@ class symbol_index {
   /// The symbol that begins last before the address and reaches beyond it; null where there is none.
   [[nodiscard]] const char* name_at(GElf_Addr address) const {
     const auto behind = std::ranges::upper_bound(entries_, address, {}, &entry::begin);
-    for (auto i = static_cast<std::size_t>(behind - entries_.begin()); i-- != 0 && reaches_[i] > address;) {
-      if (entries_[i].end > address) return entries_[i].name;
+    for (auto i = static_cast<std::size_t>(behind - entries_.begin()); i != 0 && reaches_[i - 1] > address;
+         --i) {
+      if (entries_[i - 1].end > address) return entries_[i - 1].name;
     }
     return nullptr;
   }

@@ -108,14 +108,15 @@ class elided {
 
   template <class Section>
   void run(Section& section) {
-    if (!Htm::available()) {
-      locked(section);
-    } else if (Htm::active()) {
-      // The outcome is the outermost's to see.
-      static_cast<void>(transact(section, inner_lock_held));
-    } else if (stripe& mine = stripes_.local(); !attempt(section, mine)) {
-      locked(section);
+    if (Htm::available()) {
+      if (Htm::active()) {
+        // The outcome is the outermost's to see.
+        static_cast<void>(transact(section, inner_lock_held));
+        return;
+      }
+      if (attempt(section, stripes_.local())) return;
     }
+    locked(section);
   }
 
   template <class Section>

@@ -659,7 +659,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   void clean_up(guard_type& guard, const Key& key, spare_change& spare) noexcept {
     try {
       (void)seek(guard, key, spare, true);
-    } catch (const std::bad_alloc&) {
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
     }
   }
 
