@@ -19,7 +19,7 @@ struct exit_meaning {
 /// The exit statuses of every program, for help and manual.
 inline constexpr std::array exit_meanings{
     exit_meaning{exit_done, "done"}, exit_meaning{exit_failure, "failed on the way"},
-    exit_meaning{exit_usage, "invalid request"}, exit_meaning{130, "interrupted"}};
+    exit_meaning{exit_usage, "invalid request"}, exit_meaning{130, "interrupted (143 by SIGTERM)"}};
 
 /// Runs the parser with the arguments and its callbacks; whatever is thrown becomes one line on standard error
 /// that begins with the parser's name, and a status. A callback that has a status of its own throws it as
