@@ -40,7 +40,7 @@ frequencies frequencies_of(std::vector<std::uint64_t>& values, std::size_t limit
   for (auto first = values.begin(); first != values.end();) {
     const auto behind = std::upper_bound(first, values.end(), *first);
     ++f.distinct;
-    // A heap of the best so far, the least of them in front.
+    // A heap of the most frequent values so far, with the least frequent of them in front.
     f.most.push_back({*first, static_cast<std::uint64_t>(behind - first)});
     std::push_heap(f.most.begin(), f.most.end(), rarer);
     if (f.most.size() > limit) {
@@ -53,7 +53,7 @@ frequencies frequencies_of(std::vector<std::uint64_t>& values, std::size_t limit
   return f;
 }
 
-/// A T for each pair of types that has been asked for.
+/// A T for each pair of types that has been requested.
 template <class T>
 class by_type_pair {
  public:
@@ -75,14 +75,14 @@ class by_type_pair {
 
  private:
   std::unordered_map<std::uint64_t, T> all_;
-  T* last_ = nullptr;  // elements of unordered_map stay where they are
+  T* last_ = nullptr;  // elements of unordered_map do not move
   std::uint64_t last_key_ = 0;
 };
 
-/// Which blocks have company in units of 2^shift bytes: lines, pairs of lines, pages.
+/// Finds which blocks have neighbours in units of 2^shift bytes: lines, pairs of lines, pages.
 ///
-/// Blocks within one unit are counted by type. One that reaches from its first unit into a last one has the
-/// company of both; units in between it has for itself.
+/// Blocks within one unit are counted by type. A block that reaches from a first unit into a last unit has the
+/// neighbours of both. It has the units in between to itself.
 class company_sweep {
  public:
   company_sweep(const snapshot& s, unsigned shift)
@@ -101,19 +101,19 @@ class company_sweep {
 
   [[nodiscard]] std::uint64_t mixed(type_index type) const { return mixed_[type]; }
   [[nodiscard]] const by_type_pair<std::uint64_t>& pairs() const { return pairs_; }
-  /// Of each unit with bytes, ascending, whether it has several types.
+  /// For each unit with bytes, in ascending order, whether it has several types.
   [[nodiscard]] const std::vector<bool>& mixed_units() const { return mixed_units_; }
 
  private:
   struct count {
     std::uint64_t all = 0;
-    std::uint64_t inside = 0;  // neither begin before the unit nor end behind it
+    std::uint64_t inside = 0;  // neither begin before the unit nor end after it
   };
 
   [[nodiscard]] std::uint64_t last_unit(const live_block& b) const { return b.last() >> shift_; }
 
-  /// Of the unit, in which block `first` has bytes. Returns the first block not done with, and sets the unit to
-  /// the next that may have bytes of it.
+  /// Counts the unit. Block `first` has bytes in it. Returns the first block that is not finished, and sets `unit` to
+  /// the next unit that may have bytes of it.
   std::size_t sweep_unit(std::size_t first, std::uint64_t& unit) {
     present_.clear();
     std::size_t behind = first;
@@ -170,10 +170,10 @@ class company_sweep {
   std::vector<std::uint64_t> mixed_;
   std::vector<bool> mixed_units_;
   by_type_seen<count> present_;
-  by_type_seen<bool> joined_;  // company of the block that reaches into the next unit
+  by_type_seen<bool> joined_;  // neighbours of the block that reaches into the next unit
 };
 
-/// Lines by set. Time and clearing are linear in the lines, so that a thousand small types cost little.
+/// Lines per set. Time and clearing are linear in the lines, so that a thousand small types cost little.
 class set_counter {
  public:
   explicit set_counter(const hw::cache_shape& shape) : shape_(shape), load_(shape.all_sets(), 0) {}
@@ -185,7 +185,7 @@ class set_counter {
     ++lines_;
   }
 
-  /// What was added, and begins anew.
+  /// Returns the counts and starts anew.
   set_use take(bool with_cells) {
     set_use u;
     u.sets = load_.size();
@@ -224,7 +224,7 @@ class set_counter {
   std::uint64_t lines_ = 0;
 };
 
-/// Pages, ascending, to what page_use says about them.
+/// Computes page_use from pages in ascending order.
 class page_counter {
  public:
   explicit page_counter(const hw::tlb_shape& tlb) : tlb_(tlb) {}
@@ -276,14 +276,14 @@ class page_counter {
     const std::uint64_t l1_huge = tlb_.l1_huge.lines();
     const std::uint64_t l2 = tlb_.l2.lines();
     use_.l1_tlb_load = worse(load(small_, l1_small), load(huge_, l1_huge));
-    // Entries are not added up: the second level has much the same pages as the first.
+    // Entries are not added up, because the second level holds mostly the same pages as the first.
     if (l2 != 0 && tlb_.l2_holds_huge)
       use_.tlb_load = load(small_ + huge_, l2);
     else
       use_.tlb_load = worse(load(small_, std::max(l2, l1_small)), load(huge_, l1_huge));
   }
 
-  /// nullopt where pages have no entries at all.
+  /// nullopt where there are pages but no entries for them.
   static std::optional<double> load(std::uint64_t pages, std::uint64_t entries) {
     return pages == 0 ? std::optional(0.0) : share(pages, entries);
   }
@@ -304,7 +304,7 @@ class page_counter {
   bool size_known_ = true;
 };
 
-/// What a search reads of the blocks of one type.
+/// The bytes that a search reads in the blocks of one type.
 class visits {
  public:
   explicit visits(const block_type& type) : type_(&type) {
@@ -316,8 +316,8 @@ class visits {
       fewest_lines_ = std::min(fewest_lines_, lines_of({.address = offset, .bytes = end_}));
   }
 
-  /// Calls visit(line number) for the lines of a block that searches may read, of a type that does not say for
-  /// all that it has bytes in; ascending, and perhaps one several times.
+  /// Calls visit(line number) for the lines of a block that searches may read. If the type does not say what searches
+  /// read, for all lines in which the block has bytes. Ascending; a line may be visited several times.
   template <class Visitor>
   void for_each_line(const live_block& b, Visitor visit) const {
     if (all_.empty()) return for_each_line_of(b, 0, b.last() - b.address, visit);
@@ -447,7 +447,7 @@ class analyzer {
     }
   }
 
-  /// Places of blocks, those of the first type first, each type's in address order.
+  /// Indices of blocks, those of the first type first, each type's in address order.
   [[nodiscard]] std::vector<std::uint32_t> blocks_by_type() const {
     std::vector<std::size_t> next(a_.by_type.size(), 0);
     std::size_t sum = 0;
@@ -574,7 +574,7 @@ class analyzer {
 
   void count_sets(type_analysis& t, const visits& read, std::span<const std::uint32_t> blocks,
                   bool with_cells) {
-    // One past the last line, for line 0 is one too.
+    // One past the last line, because 0 is a valid line.
     std::uint64_t next = 0;
     bool frames_known = true;
     auto at = s_.pages.begin();
@@ -619,7 +619,7 @@ class analyzer {
 
   using page_iterator = std::vector<page>::const_iterator;
 
-  /// The page with this number, at or behind a place. Mostly it is there or next.
+  /// The page with this number, at or after a position. It is mostly at the position or next to it.
   [[nodiscard]] page_iterator page_from(page_iterator at, std::uint64_t number) const {
     std::ptrdiff_t step = 1;
     while (at->number < number) {
@@ -649,9 +649,9 @@ class analyzer {
   const snapshot& s_;
   const analysis_options& options_;
   analysis a_;
-  std::vector<bool> mixed_pages_;  // by place in snapshot::pages
+  std::vector<bool> mixed_pages_;  // by index in snapshot::pages
   std::array<set_counter, 3> virtual_;
-  std::array<set_counter, 2> physical_;  // of the levels above the first
+  std::array<set_counter, 2> physical_;  // for the levels above the first
 };
 
 }  // namespace

@@ -1,12 +1,12 @@
 #pragma once
 
-// What the places of blocks do to caches and translation buffers, by type: the three questions of ATC 2018,
-// section 6 (size classes; which types lie close to one another; how each is spread over the sets of the
-// caches), and those that its sections 3.2 and 4.3 answer by hand (lines crossed, children beside their
-// parents, pages scattered, false sharing).
+// Analyses how the addresses of blocks use caches and translation buffers, by type. It answers the three questions of
+// ATC 2018, section 6: size classes; which types lie close to one another; how each is spread over the sets of the
+// caches. It also answers those that sections 3.2 and 4.3 answer by hand: lines crossed, children beside their parents,
+// pages scattered, false sharing.
 //
-// Counts are of blocks unless the name says otherwise. Shares are fractions; those of nothing are nullopt, as
-// is what the snapshot does not know.
+// Counts are of blocks unless the name says otherwise. Shares are fractions. A share of nothing is nullopt, and so is
+// what the snapshot does not know.
 
 #include <array>
 #include <cstddef>
@@ -28,32 +28,32 @@ struct frequency {
   bool operator==(const frequency&) const = default;
 };
 
-/// The most frequent values, most frequent first and equally frequent ones ascending.
+/// The most frequent values, most frequent first, equally frequent ones ascending.
 struct frequencies {
   std::vector<frequency> most;
   std::uint64_t distinct = 0;
   std::uint64_t total = 0;
 
-  /// The share of the value in front.
+  /// The share of the first value.
   [[nodiscard]] std::optional<double> first_share() const;
 };
 
-/// How the lines of a type lie in one cache. Of a type that says what searches read, only those lines count;
-/// of others every line in which a block has bytes. A line counts once, however many blocks it holds.
+/// How the lines of a type lie in one cache. If the type says what searches read, only those lines count. Otherwise
+/// every line counts in which a block has bytes. A line counts once, however many blocks it holds.
 struct set_use {
-  /// By physical addresses; otherwise by virtual ones.
+  /// True: by physical addresses. False: by virtual addresses.
   bool physical = false;
   std::uint64_t sets = 0;
   std::uint64_t lines = 0;
   std::uint64_t unused = 0;
-  /// Sets with more lines than ways, more than 1.5 times the mean, and more than four standard deviations
-  /// above it, as chance (Poisson) would spread them: too many for the cache, and not by accident.
+  /// Sets with more lines than ways, more than 1.5 times the mean, and more than four standard deviations above it
+  /// (Poisson distribution): too many for the cache, and not by chance.
   std::uint64_t overloaded = 0;
   std::uint64_t most_loaded = 0;
 
-  /// Lines of neighbouring sets, at most 4096 cells of equally many sets (the last may have fewer), slice 0
-  /// first; a cell also tells how many of its sets are unused, so that alternating ones show. Only for the
-  /// types with the most bytes, see analysis_options.
+  /// Lines of neighbouring sets. There are at most 4096 cells of equally many sets (the last may have fewer), slice 0
+  /// first. A cell also counts its unused sets, so that alternating ones show. Kept only for the types with the most
+  /// bytes, see analysis_options.
   struct cell {
     std::uint64_t lines = 0;
     std::uint32_t unused = 0;
@@ -65,7 +65,7 @@ struct set_use {
 
   [[nodiscard]] double unused_share() const noexcept;
   [[nodiscard]] double overloaded_share() const noexcept;
-  /// Whether there are lines enough that a good layout would use every set: twice as many as sets.
+  /// Whether there are enough lines that a good layout would use every set: twice as many lines as sets.
   [[nodiscard]] bool could_fill() const noexcept { return lines >= 2 * sets; }
 };
 
@@ -75,70 +75,70 @@ inline constexpr std::array cache_levels{cache_level::l1, cache_level::l2, cache
 
 struct cache_use {
   set_use by_virtual;
-  /// Where all frames of the type's pages are known.
+  /// Present if the frames of all of the type's pages are known.
   std::optional<set_use> by_physical;
 
-  /// The addresses by which the hardware indexes the cache: physical ones where they are known. In an L1
-  /// whose ways are no larger than a page the two agree.
+  /// By the addresses with which the hardware indexes the cache: physical ones where they are known. In an L1 whose
+  /// ways are no larger than a page the two agree.
   [[nodiscard]] const set_use& best() const noexcept { return by_physical ? *by_physical : by_virtual; }
 };
 
-/// How many blocks of a type have company near by.
+/// How many blocks of a type have neighbours nearby.
 struct proximity {
   std::uint64_t in_line = 0;
-  /// In the aligned 128 bytes, which the adjacent-line prefetcher fetches together; same line included.
+  /// In the aligned 128 bytes, which the adjacent-line prefetcher fetches together. Includes the same line.
   std::uint64_t in_pair = 0;
-  /// In the page of 4 KiB, same pair included.
+  /// In the page of 4 KiB. Includes the same pair.
   std::uint64_t in_page = 0;
   bool operator==(const proximity&) const = default;
 };
 
-/// The company of one type, which may be further blocks of the same.
+/// The neighbours of one type. `type` may be the block's own type.
 struct neighbour {
   type_index other = 0;
   proximity blocks;
 };
 
-/// Where the children of a type's blocks begin, counted from the line in which the parent begins. A parent
-/// counts once in each column, however many such children it has.
+/// Where the children of a type's blocks begin, counted from the line in which the parent begins. A parent counts once
+/// in each column, however many such children it has.
 struct child_use {
   type_index child = 0;
-  /// Blocks with a pointer to one of the child's type.
+  /// Blocks with a pointer to a block of the child's type.
   std::uint64_t parents = 0;
   std::uint64_t in_line = 0;
   /// In the other line of the aligned 128 bytes.
   std::uint64_t in_pair = 0;
-  /// In the line before or behind, in the same pair or not (ATC 2018, figure 3: shifted nodes have children
-  /// there, and the prefetcher does not help).
+  /// In the line before or after, in the same pair or not. ATC 2018, figure 3: shifted nodes have children there, and
+  /// the prefetcher does not help.
   std::uint64_t in_adjacent_line = 0;
   std::uint64_t in_page = 0;
 };
 
 struct page_use {
-  /// Of 4 KiB, in which the type has bytes.
+  /// Pages of 4 KiB in which the type has bytes.
   std::uint64_t pages = 0;
-  /// As few as would hold the bytes that the blocks hold.
+  /// The fewest pages that would hold the bytes held by the blocks.
   std::uint64_t fewest_pages = 0;
-  /// Those in which another type has bytes too.
+  /// Pages in which another type has bytes too.
   std::uint64_t mixed_pages = 0;
-  /// Of consecutive page numbers.
+  /// Runs of consecutive page numbers.
   std::uint64_t runs = 0;
   std::uint64_t longest_run = 0;
   frequencies run_lengths;
-  /// Distances between the first pages of runs that follow one another.
+  /// Distances between the first pages of successive runs.
   frequencies run_distances;
   /// Pages that are not part of huge ones, and huge pages (of 2 MiB).
   std::optional<std::uint64_t> small;
   std::optional<std::uint64_t> huge;
-  /// Translations over the entries that the geometry has for them, in the first level (of small or of huge
-  /// pages, whichever is worse) and in the second: above 1 they do not fit. nullopt with the above, and where
-  /// there are no entries for pages that there are.
+  /// Translations divided by the entries that the geometry has for them: in the first level (of small or of huge pages,
+  /// whichever is worse) and in the second. Above 1 they do not fit. nullopt where the page sizes are not known, and
+  /// where there are pages but no entries for them.
   std::optional<double> l1_tlb_load;
   std::optional<double> tlb_load;
 
-  /// Pages over the fewest: 1 where they are full.
+  /// Pages divided by the fewest pages: 1 if they are full.
   [[nodiscard]] std::optional<double> scatter() const noexcept;
-  /// Translations for all of them.
+  /// Translations for all the pages.
   [[nodiscard]] std::optional<std::uint64_t> tlb_entries() const noexcept;
 };
 
@@ -149,22 +149,22 @@ struct type_analysis {
   frequencies size_classes;  // bytes held
   frequencies strides;       // from one block of the type to the next, in address order
 
-  /// Blocks that lie in more lines than their size must.
+  /// Blocks that lie in more lines than their size requires.
   std::uint64_t straddling = 0;
-  /// Blocks of which the bytes that searches may read lie in more lines than they must.
+  /// Blocks whose searched bytes lie in more lines than they require.
   std::optional<std::uint64_t> searched_straddling;
-  /// Share of visits by searches that touch more than one line, and the lines that a visit touches; every
-  /// block is visited equally often. Like searched_straddling only of types that say what searches read.
+  /// Share of visits by searches that touch more than one line, and the lines that a visit touches. Every block is
+  /// visited equally often. Like searched_straddling, known only for types that say what searches read.
   std::optional<double> crossing;
   std::optional<double> lines_per_visit;
 
   /// By cache_level.
   std::array<cache_use, 3> caches;
-  /// Most blocks in the pair first.
+  /// Ordered by blocks in the pair, most first.
   std::vector<neighbour> neighbours;
-  /// Most parents first. Empty where the snapshot does not know pointers.
+  /// Ordered by parents, most first. Empty if the snapshot does not know pointers.
   std::vector<child_use> children;
-  /// Company of whatever other types.
+  /// Neighbours of any other type.
   proximity mixed;
   page_use pages;
 
@@ -173,8 +173,8 @@ struct type_analysis {
   }
 };
 
-/// A written type and one that lies beside it where a write to the one disturbs the other: in its line, or in
-/// its pair of lines where the geometry's prefetcher fetches pairs. `other` may be the type itself.
+/// A written type and a type beside it, where a write to the first disturbs the second. They share a line, or a pair of
+/// lines if the geometry's prefetcher fetches pairs. `other` may be the type itself.
 struct false_sharing {
   type_index written = 0;
   type_index other = 0;
@@ -182,7 +182,7 @@ struct false_sharing {
 };
 
 struct analysis_options {
-  /// For how many types, those with the most bytes, cells are kept; of equally large ones for the first.
+  /// For how many types cells are kept: those with the most bytes, and among equally large ones the first.
   std::size_t types_with_cells = 16;
   /// How many values a `frequencies` lists.
   std::size_t most_frequent = 8;
@@ -208,9 +208,9 @@ struct analysis {
   std::string links_unknown;
 };
 
-/// The snapshot must be valid. n log n in the blocks of a type, linear in pages and links; in a line, pair or
-/// page of k types k * k. Beside the snapshot it holds 4 bytes a block, 8 a block of the largest type, a count
-/// for each set and the map of pages.
+/// The snapshot must be valid. n log n in the blocks of a type, linear in pages and links; k * k in a line, pair or
+/// page of k types. Uses, besides the snapshot, 4 bytes per block, 8 per block of the largest type, a count per set and
+/// the map of pages.
 [[nodiscard]] analysis analyze(const snapshot& s, const hw::cache_geometry& geometry,
                                const analysis_options& options = {});
 

@@ -23,7 +23,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
 }
 
-/// The part before the first comma outside quotes; text becomes what is behind it.
+/// Returns the part before the first comma outside quotes; `text` becomes what follows the comma.
 std::string_view take_condition(std::string_view& text) {
   bool quoted = false;
   std::size_t end = 0;
@@ -63,7 +63,7 @@ double parse_bound(std::string_view text, const metric& of, std::string_view con
 }
 
 assertion parse_one(std::string_view condition) {
-  // From behind: the name of a type may have such characters too.
+  // Searches from the end: the name of a type may contain such characters too.
   const std::size_t at = condition.find_last_of("<>");
   if (at == std::string_view::npos)
     throw std::invalid_argument(fmt::format("'{}' compares nothing; {}", condition, form));
@@ -122,7 +122,7 @@ std::string shown(const metric& m, double figure) {
   return fmt::format("{}", static_cast<std::uint64_t>(figure));
 }
 
-/// The types with the name; all of them without one.
+/// The types with the given name; without a name, all types.
 std::vector<type_index> types_of(const assertion& a, const analysis& in) {
   std::vector<type_index> types;
   for (type_index type = 0; type < in.types.size(); ++type)

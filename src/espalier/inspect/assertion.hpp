@@ -1,7 +1,7 @@
 #pragma once
 
-// Conditions on a layout, for builds that are to fail when it degrades: "unused_l2<5%,crossing<1%" of every
-// type, "node.unused_l2<5%" of one.
+// Conditions on a layout, for builds that must fail when it degrades: "unused_l2<5%,crossing<1%" for every type,
+// "node.unused_l2<5%" for one.
 
 #include <cstdint>
 #include <optional>
@@ -23,13 +23,13 @@ struct assertion {
   std::optional<std::string> type;
   const metric* figure = nullptr;
   relation holds_if = relation::less;
-  /// A share as a fraction.
+  /// A share is a fraction.
   double bound = 0;
 };
 
-/// Conditions between commas: [type.]figure, one of < <= > >=, a number. A share is written 5% or 0.05. A
-/// type whose name has commas, or anything else that this would misread, stands in double quotes. Throws
-/// std::invalid_argument, in one line, with what was found, what was expected and the figures there are.
+/// Parses conditions separated by commas: [type.]figure, one of < <= > >=, a number. A share is written 5% or 0.05. A
+/// type name with commas, or with anything else that this would misread, is written in double quotes. Throws
+/// std::invalid_argument, in one line, with what was found, what was expected and the available figures.
 [[nodiscard]] std::vector<assertion> parse_assertions(std::string_view text);
 
 enum class verdict : std::uint8_t { holds, fails, unavailable };
@@ -37,16 +37,16 @@ enum class verdict : std::uint8_t { holds, fails, unavailable };
 
 struct assertion_outcome {
   verdict result = verdict::unavailable;
-  /// Of the type that comes nearest to breaking the condition, or breaks it most. Types of which the figure
-  /// is not known are left out; where it is known of none, the outcome is unavailable.
+  /// The value for the type that comes nearest to breaking the condition, or breaks it most. Types whose figure is not
+  /// known are left out. If it is not known for any type, the outcome is unavailable.
   std::optional<double> figure;
   std::optional<type_index> type;
   /// Such as "node.unused_l2<5%: fails, 50.8 %".
   std::string text;
 };
 
-/// One outcome for each. Throws std::invalid_argument where an assertion names a type that there is not, with
-/// those there are.
+/// One outcome for each assertion. Throws std::invalid_argument if an assertion names a type that does not exist, with
+/// the types that do.
 [[nodiscard]] std::vector<assertion_outcome> evaluate(const std::vector<assertion>& all, const analysis& a);
 
 }  // namespace espalier::inspect

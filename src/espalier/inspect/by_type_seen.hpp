@@ -9,7 +9,7 @@
 
 namespace espalier::inspect {
 
-/// A T for each type that has been asked for since clear(), which takes constant time.
+/// A T for each type that has been requested since clear(), which takes constant time.
 template <class T>
 class by_type_seen {
  public:
@@ -27,7 +27,7 @@ class by_type_seen {
     ++round_;
     seen_.clear();
   }
-  /// In the order in which they were asked for.
+  /// In the order of the first requests.
   [[nodiscard]] const std::vector<std::pair<type_index, T>>& seen() const { return seen_; }
 
  private:

@@ -71,7 +71,7 @@ class rules {
     return f;
   }
 
-  /// What unused_sets() does not speak of.
+  /// Silent where unused_sets() reports a cache of this type.
   std::optional<finding> overloaded_sets() const {
     const cache_level* worst = nullptr;
     for (const cache_level& level : cache_levels) {
@@ -127,12 +127,12 @@ class rules {
     return f;
   }
 
-  /// Only where unused_sets() does not ask for the same.
+  /// Silent where unused_sets() gives the same advice.
   std::optional<finding> foreign_neighbours() const {
     if (!a_.types[type_].is_searched()) return std::nullopt;
     const neighbour* most = nullptr;
     for (const neighbour& n : t_.neighbours) {
-      // What is searched too may well lie beside it: a leaf beside its parent is a miss less.
+      // A neighbour that is also searched may be useful there: a leaf beside its parent saves a miss.
       if (n.other == type_ || a_.types[n.other].is_searched()) continue;
       if (most == nullptr || fetched(n.blocks) > fetched(most->blocks)) most = &n;
     }
@@ -187,7 +187,7 @@ class rules {
     return f;
   }
 
-  /// Entries of a TLB for a type that filled the pages which it touches, as many of them huge as are.
+  /// TLB entries for the type if it filled the pages that it touches, with the present share of huge pages.
   static std::uint64_t fewest_entries(const page_use& p) {
     const double filled = static_cast<double>(p.fewest_pages) / static_cast<double>(p.pages);
     const auto small = static_cast<double>(p.small.value_or(0));
@@ -220,7 +220,7 @@ class rules {
     return f;
   }
 
-  /// "L2 sets", and that they are a guess where they are.
+  /// Such as "L2 sets"; says so if the sets are a guess.
   [[nodiscard]] std::string sets_of(cache_level level) const {
     const bool is_guess = level != cache_level::l1 && !t_.cache(level).best().physical;
     return fmt::format("{} sets{}", to_string(level), is_guess ? " (by virtual addresses)" : "");
@@ -232,8 +232,8 @@ class rules {
     return u.unused_share() - by_chance >= limits_.unused_sets;
   }
 
-  /// Other types of the same size class that the type lies beside, those most often beside it first; where most
-  /// of its blocks have such company.
+  /// Other types of the same size class that lie beside this type, most frequent first. Empty unless most of this
+  /// type's blocks have such neighbours.
   [[nodiscard]] std::vector<type_index> class_mates() const {
     std::vector<type_index> mates;
     std::uint64_t beside = 0;
@@ -260,7 +260,8 @@ class rules {
     return held > 16 && held <= 128 && held % 16 == 0 ? fmt::format(" (at most {} bytes)", held - 16) : "";
   }
 
-  /// Where most blocks have one and it is more than a line: what keeps them to few sets, and how to change it.
+  /// The stride that restricts the blocks to few sets, and how to change it. Present if most blocks have one stride
+  /// that is longer than a line.
   [[nodiscard]] std::optional<std::string> stride_advice() const {
     constexpr double most = 0.5;
     const double share = t_.strides.first_share().value_or(0);
@@ -277,7 +278,7 @@ class rules {
     return (lines | 1U) * cache_line_bytes;
   }
 
-  /// What one miss brings.
+  /// Blocks with such a neighbour in what one miss fetches.
   [[nodiscard]] std::uint64_t fetched(const proximity& p) const {
     return a_.geometry.adjacent_line_prefetch ? p.in_pair : p.in_line;
   }

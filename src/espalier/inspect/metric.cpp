@@ -15,7 +15,7 @@ std::optional<double> number(std::optional<std::uint64_t> count) {
   return count ? std::optional(static_cast<double>(*count)) : std::nullopt;
 }
 
-// A type of few lines leaves sets unused whatever its layout.
+// A type of few lines leaves sets unused with any layout.
 template <cache_level Level>
 std::optional<double> unused(const analysis& a, type_index type) {
   const set_use& u = a.by_type[type].cache(Level).best();

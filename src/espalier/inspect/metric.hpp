@@ -1,6 +1,6 @@
 #pragma once
 
-// The figures of an analysis by name: for conditions that a build is to meet, and for tables.
+// The figures of an analysis by name, for conditions in a build and for tables.
 
 #include <cstdint>
 #include <optional>
@@ -17,13 +17,13 @@ struct metric {
   std::string_view name;
   std::string_view meaning;
   metric_unit unit;
-  /// Of a type with blocks; nullopt where the analysis does not know, or where the type is too small to tell.
+  /// The value for a type with blocks. nullopt if the analysis does not know it, or if the type is too small to judge.
   std::optional<double> (*of)(const analysis& a, type_index type);
 };
 
 [[nodiscard]] std::span<const metric> metrics();
 
-/// Null where none has the name.
+/// Null if there is no such name.
 [[nodiscard]] const metric* metric_named(std::string_view name);
 
 }  // namespace espalier::inspect

@@ -6,8 +6,8 @@
 
 namespace espalier {
 
-/// What a node of avl_tree derives from: its links and its balance. The tree writes it, nobody else; a node that is in
-/// no tree may be destroyed, or inserted again.
+/// The base class of a node of avl_tree: its links and its balance. Only the tree writes it. A node that is in no tree
+/// may be destroyed or inserted again.
 class avl_hook {
  public:
   constexpr avl_hook() noexcept = default;
@@ -18,13 +18,14 @@ class avl_hook {
   friend class avl_links;
 
   std::array<avl_hook*, 2> child_{};  // left, right
-  // The parent's address; in its two low bits the height of the right subtree minus that of the left, plus 1.
+  // The parent's address. Its two low bits hold the height of the right subtree minus that of the left, plus 1.
   std::uintptr_t parent_and_balance_ = 1;
 };
 static_assert(sizeof(avl_hook) == 24 && alignof(avl_hook) >= 4);
 
-/// The part of an AVL tree that knows no keys: links, rotations, order. Inline, so that whoever looks at every access
-/// of a program sees these too. A tree is the pointer to its topmost hook, whose parent is null.
+/// The part of an AVL tree that knows no keys: links, rotations, order. All functions are inline, so that a tool that
+/// instruments every access of a program sees these accesses too. A tree is the pointer to its topmost hook, whose
+/// parent is null.
 ///
 /// Adelson-Velsky and Landis, "An algorithm for the organization of information", Soviet Mathematics Doklady 3, 1962.
 class avl_links {
@@ -38,19 +39,21 @@ class avl_links {
   [[nodiscard]] static avl_hook* parent(const avl_hook* of) noexcept {
     return reinterpret_cast<avl_hook*>(of->parent_and_balance_ & ~balance_bits);
   }
-  /// Height of the right subtree minus that of the left: -1, 0 or 1.
+  /// The height of the right subtree minus that of the left: -1, 0 or 1.
   [[nodiscard]] static int balance(const avl_hook* of) noexcept {
     return static_cast<int>(of->parent_and_balance_ & balance_bits) - 1;
   }
 
-  /// The first in order below a hook, or with `right` the last; null below null. O(log n).
+  /// The first hook in order of the subtree at `from`, or the last where `side` is `right`. Null where `from` is null.
+  /// O(log n).
   [[nodiscard]] static avl_hook* outermost(avl_hook* from, std::size_t side) noexcept {
     if (from == nullptr) return nullptr;
     while (from->child_[side] != nullptr) from = from->child_[side];
     return from;
   }
 
-  /// The next in order, or with `left` the one before; null at the end. O(log n), O(1) on average over a walk.
+  /// The next hook in order, or the previous one where `side` is `left`. Null at the end. O(log n), O(1) on average
+  /// over a walk.
   [[nodiscard]] static avl_hook* step(const avl_hook* from, std::size_t side) noexcept {
     if (from->child_[side] != nullptr) return outermost(from->child_[side], 1 - side);
     avl_hook* up = parent(from);
@@ -61,8 +64,8 @@ class avl_links {
     return up;
   }
 
-  /// Hangs a hook below `up` at a side where there is nothing, or makes it the top where `up` is null. O(log n), one
-  /// rotation at most.
+  /// Links a hook below `up` at a side without a child, or makes it the top where `up` is null. O(log n), one rotation
+  /// at most.
   static void attach(avl_hook*& top, avl_hook* up, std::size_t side, avl_hook* fresh) noexcept {
     fresh->child_ = {};
     set(fresh, up, 0);
@@ -71,7 +74,7 @@ class avl_links {
       return;
     }
     up->child_[side] = fresh;
-    // The subtree of `up` at `side` has become one higher.
+    // The height of the subtree of `up` at `side` has grown by one.
     while (true) {
       const int higher = side == right ? 1 : -1;
       const int before = balance(up);
@@ -88,14 +91,15 @@ class avl_links {
     }
   }
 
-  /// Takes a hook out. O(log n), a rotation on each level at most.
+  /// Unlinks a hook. O(log n), at most one rotation per level.
   static void detach(avl_hook*& top, avl_hook* gone) noexcept {
     const lowered at = gone->child_[left] != nullptr && gone->child_[right] != nullptr ? succeed(top, gone)
                                                                                        : bypass(top, gone);
     lower(top, at);
   }
 
-  /// Takes a hook without children out of a tree that is taken down: no balance is kept. Gives its parent. O(1).
+  /// Unlinks a hook without children from a tree that is being dismantled, without rebalancing. Returns its parent.
+  /// O(1).
   static avl_hook* cut(const avl_hook* leaf) noexcept {
     avl_hook* const up = parent(leaf);
     if (up != nullptr) up->child_[side_of(up, leaf)] = nullptr;
@@ -105,9 +109,9 @@ class avl_links {
  private:
   static constexpr std::uintptr_t balance_bits = 3;
 
-  /// The subtree of `of` at `side` has become one lower than `of`'s balance says.
+  /// The height of the subtree of `of` at `side` is now one less than `of`'s balance says.
   struct lowered {
-    avl_hook* of;  // null: the tree itself has
+    avl_hook* of;  // null: the height of the whole tree
     std::size_t side;
   };
 
@@ -122,13 +126,13 @@ class avl_links {
   [[nodiscard]] static std::size_t side_of(const avl_hook* up, const avl_hook* of) noexcept {
     return up->child_[right] == of ? right : left;
   }
-  /// The link to `of`, as its parent has it.
+  /// The link to `of` in its parent.
   [[nodiscard]] static avl_hook*& link_to(avl_hook*& top, const avl_hook* of) noexcept {
     avl_hook* const up = parent(of);
     return up == nullptr ? top : up->child_[side_of(up, of)];
   }
 
-  /// Takes out a hook with one child or none.
+  /// Unlinks a hook with one child or none.
   static lowered bypass(avl_hook*& top, const avl_hook* gone) noexcept {
     avl_hook* const up = parent(gone);
     avl_hook* const only = gone->child_[gone->child_[left] == nullptr ? right : left];
@@ -138,8 +142,8 @@ class avl_links {
     return at;
   }
 
-  /// Puts the neighbour in order into the place of a hook with two children: of the neighbours the one in the higher
-  /// subtree, which more often leaves the balance as it is.
+  /// Replaces a hook with two children by a neighbour in order. It takes the neighbour in the higher subtree, which
+  /// more often leaves the balance unchanged.
   static lowered succeed(avl_hook*& top, avl_hook* gone) noexcept {
     const std::size_t high = balance(gone) > 0 ? right : left;
     avl_hook* const heir = outermost(gone->child_[high], 1 - high);
@@ -164,7 +168,7 @@ class avl_links {
       const lowered above{up, up == nullptr ? left : side_of(up, at.of)};
       const int before = balance(at.of);
       if (before == higher) {
-        // Uneven on top is as high as before.
+        // A top that is not balanced after the rotation is as high as before.
         if (balance(rotate(top, at.of, other)) != 0) return;
       } else {
         set_balance(at.of, before + higher);
@@ -174,7 +178,7 @@ class avl_links {
     }
   }
 
-  /// Mends a hook whose subtree at `heavy` is higher by two; gives what is on top now.
+  /// Rebalances a hook whose subtree at `heavy` is higher by two. Returns the hook that is now on top.
   static avl_hook* rotate(avl_hook*& top, avl_hook* old, std::size_t heavy) noexcept {
     const std::size_t light = 1 - heavy;
     const int lean = heavy == right ? 1 : -1;

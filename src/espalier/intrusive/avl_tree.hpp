@@ -12,20 +12,22 @@
 
 namespace espalier {
 
-/// An AVL tree of nodes that are the caller's: it allocates nothing, and links what it is given. Sequential code: two
-/// operations at once want one lock over both, or one transaction each under an elided one, for which it is made.
+/// An AVL tree of nodes that the caller owns: it allocates nothing and links what it is given. The code is sequential.
+/// Concurrent operations need one lock over both, or one transaction each under an elided lock, for which the tree is
+/// made.
 ///
 /// The tree of figure 2 of "The Influence of Malloc Placement on TSX Hardware Transactional Memory" (Dice, Harris,
 /// Kogan and Lev, section 2), with that paper's two changes: the count of elements is alone in its pair of lines, and
-/// each operation updates it last. A transaction that reads the tree then conflicts with one that changes it where
-/// their paths meet, and the line that all writers write is in a write set for as short a time as may be. The links
-/// are in avl_hook.hpp; deletions relink nodes, so that pointers to the others stay good.
+/// each operation updates it last. A transaction that reads the tree then conflicts with a transaction that changes it
+/// only where their paths meet. The line that all writers write is in a write set as briefly as possible. The links are
+/// in avl_hook.hpp. Deletions relink nodes, so that pointers to other nodes stay valid.
 ///
-/// Node derives from avl_hook and does not move while it is linked. KeyOf, a pointer to a member or any other callable
-/// value, gives a node's key, which must not change meanwhile. No two nodes have keys of which neither compares less.
+/// Node derives from avl_hook and does not move while it is linked. KeyOf is a pointer to a member or another callable
+/// value and gives a node's key, which must not change while the node is linked. For any two nodes, the key of one
+/// compares less than that of the other.
 ///
-/// find, insert, erase: O(log n), at most 1.44 log2(n + 2) nodes deep. What Compare, KeyOf or `make` throws leaves the
-/// tree as it was; nothing else throws. The destructor touches no node.
+/// find, insert, erase: O(log n), at most 1.44 log2(n + 2) nodes deep. If Compare, KeyOf or `make` throws, the tree is
+/// unchanged; nothing else throws. The destructor touches no node.
 template <std::derived_from<avl_hook> Node, auto KeyOf, class Compare = std::less<>>
 class avl_tree {
  public:
@@ -35,10 +37,10 @@ class avl_tree {
   avl_tree(const avl_tree&) = delete;
   avl_tree& operator=(const avl_tree&) = delete;
 
-  /// The node with a key, or null.
+  /// The node with this key, or null.
   [[nodiscard]] Node* find(const key_type& key) const { return node_of(seek(key).match); }
 
-  /// False where there is a node with this key already; `fresh` is then in no tree, as before.
+  /// Returns false if a node with this key is already in the tree; `fresh` then stays unlinked.
   bool insert(Node& fresh) {
     const place at = seek(key_of(fresh));
     if (at.match != nullptr) return false;
@@ -47,11 +49,11 @@ class avl_tree {
   }
 
   struct insertion {
-    Node* node;     ///< with the key; null where `make` gave null
-    bool inserted;  ///< now, or found
+    Node* node;     ///< with the key; null where `make` returned null
+    bool inserted;  ///< true: inserted now; false: found
   };
-  /// Finds the node with a key, or inserts the one that make() gives, a Node* to a node with this key. `make` is called
-  /// only where there is none, and does not touch the tree; where it gives null, nothing is inserted.
+  /// Finds the node with a key, or inserts the node that make() returns: a Node* to a node with this key. `make` is
+  /// called only if no such node exists, and must not touch the tree. If it returns null, nothing is inserted.
   template <std::invocable Make>
   insertion insert_or_find(const key_type& key, Make&& make) {
     const place at = seek(key);
@@ -62,19 +64,19 @@ class avl_tree {
     return {fresh, true};
   }
 
-  /// The node that was taken out, for the caller to give back; null where there is none with this key.
+  /// Unlinks the node with this key and returns it to the caller, which frees it. Null if no node has this key.
   Node* erase(const key_type& key) {
     Node* const gone = find(key);
     if (gone != nullptr) erase(*gone);
     return gone;
   }
-  /// Takes out a node that is in this tree.
+  /// Unlinks a node that is in this tree.
   void erase(Node& gone) noexcept {
     avl_links::detach(top_, &gone);
     count_last(-1);
   }
 
-  /// Takes all nodes out and hands each to dispose(Node&), which may destroy it and does not throw. Compares no keys.
+  /// Unlinks all nodes and passes each to dispose(Node&), which may destroy it and does not throw. Compares no keys.
   /// O(n).
   template <std::invocable<Node&> Dispose>
   void clear(Dispose&& dispose) noexcept {
@@ -94,13 +96,14 @@ class avl_tree {
     return node_of(avl_links::step(&after, avl_links::right));
   }
 
-  /// Reads the line that every insertion and every erasure writes; empty() does not.
+  /// Reads the line that every insertion and every erasure writes. empty() does not read it.
   [[nodiscard]] std::size_t size() const noexcept { return count_.value; }
   [[nodiscard]] bool empty() const noexcept { return top_ == nullptr; }
 
   // For tests and inspection.
 
-  /// visit(const Node&, depth) in order of keys; the topmost is at depth 0. These depths tell the shape of the tree.
+  /// Calls visit(const Node&, depth) in order of keys; the topmost node is at depth 0. These depths determine the shape
+  /// of the tree.
   template <std::invocable<const Node&, std::size_t> Visit>
   void visit_nodes(Visit&& visit) const {
     for (const Node* n = first(); n != nullptr; n = next(*n)) {
@@ -110,7 +113,7 @@ class avl_tree {
     }
   }
 
-  /// What is wrong with the structure, or null. O(n).
+  /// A description of the first fault in the structure, or null. O(n).
   [[nodiscard]] const char* check_invariants() const {
     examination found{};
     if (top_ != nullptr && avl_links::parent(top_) != nullptr) return "the topmost node has a parent";
@@ -120,7 +123,7 @@ class avl_tree {
   }
 
  private:
-  /// Where a key is, or where a node with it would hang.
+  /// The node with a key, or the place where a node with that key would be linked.
   struct place {
     avl_hook* match;
     avl_hook* up;
@@ -155,7 +158,7 @@ class avl_tree {
   }
 
   void count_last(std::ptrdiff_t change) noexcept {
-    // Or the compiler may move it up, between the links.
+    // Keeps the compiler from moving the update up between the writes of the links.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     count_.value += static_cast<std::size_t>(change);
   }
@@ -174,10 +177,10 @@ class avl_tree {
     std::size_t nodes;
   };
 
-  /// Height of a subtree whose keys lie between those of two nodes, as far as nothing is wrong.
+  /// The height of a subtree whose keys must lie between those of two nodes. Meaningful only while no fault is found.
   int height_of(const avl_hook* at, const avl_hook* low, const avl_hook* high, int depth,
                 examination& found) const {
-    // A cycle would have no end.
+    // Bounds the recursion if the links form a cycle.
     constexpr int deepest = 96;
     if (at == nullptr || found.wrong != nullptr) return 0;
     if (depth > deepest || ++found.nodes > size()) {
@@ -200,7 +203,7 @@ class avl_tree {
     return 1 + (left > right ? left : right);
   }
 
-  // What searches read, then, apart, what only changes and size() touch.
+  // First what searches read; then, on its own lines, the count, which only updates and size() touch.
   alignas(hw::false_sharing_bytes) avl_hook* top_ = nullptr;
   [[no_unique_address]] Compare less_;
   hw::padded<std::size_t> count_;
