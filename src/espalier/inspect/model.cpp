@@ -20,12 +20,12 @@ const model_object descriptor{'D', 64, {"descriptor", false, {}, {}}};
 const model_object row{'R', 64, {"row", false, {}, {}}};
 const model_object wrapper{'W', 64, {"wrapper", false, {}, {}}};
 
-/// jemalloc's up to 1 KiB, as the study lists them (section 3.2.1).
+/// jemalloc's size classes up to 1 KiB, as the study lists them (section 3.2.1).
 const std::vector<std::uint32_t> classes{8,   16,  32,  48,  64,  80,  96,  112,
                                          128, 192, 256, 320, 384, 448, 512, 1024};
 
 const allocator_model end_to_end{classes};
-/// 63 blocks of 64 bytes a page: inferred from row 1 of the study's table 4, which it meets.
+/// 63 blocks of 64 bytes per page. Inferred from row 1 of the study's table 4, which the model reproduces.
 const allocator_model headed{.classes = classes, .paged = true, .header = 64};
 const allocator_model chunks{.classes = classes, .paged = true};
 
@@ -54,7 +54,7 @@ std::vector<model_object> ycsb(const model_object& node) {
           node};
 }
 
-/// Row locks of a mutex, 48 bytes each, and nothing between them (section 4.3.2).
+/// Row locks of a mutex, 48 bytes each, contiguous (section 4.3.2).
 const model_object lock_48{'L', 48, {"row lock", true, {}, {}}};
 
 std::vector<allocation_pattern> all_patterns() {
@@ -96,7 +96,7 @@ std::vector<allocation_pattern> all_patterns() {
        segregated(chunks)}};
 }
 
-/// Addresses by an allocator_model. Segregated types are an index of `bank` each.
+/// Hands out addresses as an allocator_model does. Each segregated type has a `bank` of its own.
 class model_heap {
  public:
   explicit model_heap(const allocator_model& by) : by_(by) {}

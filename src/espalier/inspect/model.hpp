@@ -1,10 +1,10 @@
 #pragma once
 
-// Layouts without a machine: what an allocator of size classes makes of a program that allocates blocks of a
-// few types in a fixed order, again and again. As in the study, a size class is an array of blocks of its
-// size, which are handed out one after the other (ATC 2018, section 3.2.1). The patterns that the study
-// explains its anomalies by are here by name, so that the analysis can be held against its figures, and read
-// beside one's own.
+// Layouts computed without a machine: the addresses that an allocator of size classes gives to a program which
+// allocates blocks of a few types in a fixed order, again and again. As in the study, a size class is an array of
+// blocks of its size, handed out one after the other (ATC 2018, section 3.2.1). The patterns by which the study
+// explains its anomalies are here by name, so that the analysis can be compared with the study's figures, and a
+// program's layout with the patterns.
 
 #include <cstdint>
 #include <span>
@@ -23,25 +23,25 @@ struct model_object {
   block_type type;
 };
 
-/// Where the pages of the model lie in physical memory.
+/// Where the model's pages lie in physical memory.
 enum class frame_model : std::uint8_t {
-  contiguous,  // one behind the other
+  contiguous,  // one after the other
   huge,        // huge pages, each at a random place
   scattered,   // pages of 4 KiB, each at a random place
 };
 
 struct allocator_model {
-  /// Ascending; a block is held in the first that is large enough. A block larger than all, and every block
-  /// where there are none, is held in its own size rounded up to 16.
+  /// Ascending. A block is held in the first class that is large enough. A block larger than all classes is held in its
+  /// own size rounded up to 16, and so is every block if there are no classes.
   std::vector<std::uint32_t> classes;
-  /// Blocks of a class fill pages of 4 KiB, of which a class takes the next that nobody has when its last one
-  /// is full. Otherwise all blocks lie end to end, whatever their class.
+  /// True: blocks of a class fill pages of 4 KiB; a class takes the next unused page when its last one is full. False:
+  /// all blocks are contiguous, whatever their class.
   bool paged = false;
-  /// Bytes at the front of each such page that the allocator keeps.
+  /// Bytes at the front of each such page that the allocator reserves.
   std::uint32_t header = 0;
-  /// Each type draws from an allocator of its own.
+  /// Each type has an allocator of its own.
   bool segregated = false;
-  /// Percentage of allocations that a further block of 64 bytes precedes, which belongs to no type.
+  /// Percentage of allocations that are preceded by an extra block of 64 bytes of no type.
   unsigned extra_percent = 0;
   frame_model frames = frame_model::huge;
 };
@@ -58,15 +58,15 @@ struct allocation_pattern {
 /// The patterns that the study describes.
 [[nodiscard]] std::span<const allocation_pattern> allocation_patterns();
 
-/// Throws std::invalid_argument that names those there are.
+/// Throws std::invalid_argument that names the available patterns.
 [[nodiscard]] const allocation_pattern& allocation_pattern_named(std::string_view name);
 
-/// The order as positions among the objects. Throws std::invalid_argument where it has a letter without one.
+/// The order as indices of the objects. Throws std::invalid_argument if it contains a letter without an object.
 [[nodiscard]] std::vector<type_index> order_of(const allocation_pattern& pattern);
 
-/// The order, `rounds` times over, as a snapshot with known frames. What is random is the same for the same
-/// seed. Throws std::invalid_argument where the order has a letter without an object, or where a block does
-/// not fit a page of the model. n log n in the blocks.
+/// The order, repeated `rounds` times, as a snapshot with known frames. The same seed gives the same random choices.
+/// Throws std::invalid_argument if the order contains a letter without an object, or if a block does not fit a page of
+/// the model. n log n in the blocks.
 [[nodiscard]] snapshot lay_out(const allocation_pattern& pattern, std::uint64_t rounds,
                                std::uint64_t seed = 1);
 

@@ -22,8 +22,8 @@
 namespace espalier::inspect {
 namespace {
 
-/// A file of 64-bit words. Where they are asked for in a row, it is read in long stretches; the kernel makes
-/// each word when it is read, so that elsewhere long ones would cost more than they save.
+/// A file of 64-bit words. Consecutive words are read in large pieces. The kernel computes each word when it is read,
+/// so that for scattered words large pieces would cost more than they save.
 class word_file {
  public:
   explicit word_file(const std::string& name) : descriptor_(open(name.c_str(), O_RDONLY | O_CLOEXEC)) {
@@ -36,14 +36,14 @@ class word_file {
     if (descriptor_ >= 0) close(descriptor_);
   }
 
-  /// nullopt where the file has no such word or cannot be read.
+  /// nullopt if the file has no such word or cannot be read.
   std::optional<std::uint64_t> at(std::uint64_t index) {
     if (descriptor_ < 0) return std::nullopt;
     if (index < first_ || index >= first_ + count_) fill(index, index == first_ + count_ ? words_.size() : 8);
     return index - first_ < count_ ? std::optional(words_[index - first_]) : std::nullopt;
   }
 
-  /// Why words could not be had, empty where nothing was wrong.
+  /// Why words could not be read; empty if there was no error.
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
  private:
@@ -107,7 +107,7 @@ std::optional<std::uint64_t> number(std::string_view text, int base) {
   return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-/// "7f0000000000-7f0000021000 rw-p ..." begins a mapping, "Rss:   132 kB" says something of it.
+/// "7f0000000000-7f0000021000 rw-p ..." begins a mapping, "Rss:   132 kB" is one of its fields.
 std::vector<mapping> read_mappings(const std::string& file) {
   std::vector<mapping> all;
   std::ifstream in(file);

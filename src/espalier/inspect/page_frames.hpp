@@ -1,7 +1,7 @@
 #pragma once
 
-// Which physical page stands behind each page of this process, and how large it is: what decides in which
-// sets of the physically indexed caches a block lies, and how many translations it takes.
+// Finds the physical page behind each page of this process, and its size. These determine in which sets of physically
+// indexed caches a block lies, and how many translations it needs.
 
 #include <string>
 
@@ -11,19 +11,18 @@ namespace espalier::inspect {
 
 /// The kernel's files, or files in their form.
 struct page_sources {
-  /// A 64-bit word for each virtual page. The kernel shows frames in it to whoever has CAP_SYS_ADMIN.
+  /// A 64-bit word for each virtual page. The kernel shows frames only to a process with CAP_SYS_ADMIN.
   std::string pagemap = "/proc/self/pagemap";
-  /// A 64-bit word for each frame. Only root reads it.
+  /// A 64-bit word for each frame. Only root can read it.
   std::string page_flags = "/proc/kpageflags";
-  /// Totals for each mapping, readable by everyone. They tell the size of pages where all in a mapping are
+  /// Totals for each mapping, readable by every user. They tell the size of pages only if all pages of a mapping are
   /// alike.
   std::string mappings = "/proc/self/smaps";
 };
 
-/// Notes frames and sizes of the snapshot's pages as far as they can be known, and in frames_unknown and
-/// huge_unknown why those that are not cannot. The blocks must be this process's, and have been touched; a
-/// page may be moved at any later time. Linear in the pages, and in the pages of the process where only
-/// `mappings` is readable.
+/// Records frames and sizes of the snapshot's pages as far as they can be known. frames_unknown and huge_unknown
+/// receive the reasons for those that cannot. The blocks must belong to this process and have been touched. A page may
+/// move at any later time. Linear in the pages, and in the pages of the process if only `mappings` is readable.
 void find_frames(snapshot& s, const page_sources& from = {});
 
 }  // namespace espalier::inspect

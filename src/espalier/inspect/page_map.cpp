@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
 
-/// The shift from a page's number to its cell's.
+/// The number of bits to drop from a page's number to get its cell's number.
 unsigned shift_for(const snapshot& s, std::size_t most_cells) {
-  // Two pages part company below the highest bit in which their numbers differ.
+  // Two pages fall into different cells for any shift below the highest bit in which their numbers differ.
   std::array<std::size_t, std::numeric_limits<std::uint64_t>::digits + 1> parted_below{};
   std::uint64_t before = none;
   for_each_page_of(s.blocks, [&](std::uint64_t number) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which types lie where in the address space: what figures 6 and 7 of ATC 2018 draw of one type, of all at once.
+// Which types lie where in the address space. Figures 6 and 7 of ATC 2018 draw this for one type; here it covers all.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace espalier::inspect {
 
-/// Bytes are those that programs asked for; a block of none counts as one.
+/// Counts the bytes that programs requested; an empty block counts as one byte.
 struct page_map {
   struct part {
     type_index type = 0;
@@ -18,10 +18,10 @@ struct page_map {
     bool operator==(const part&) const = default;
   };
 
-  /// Pages of consecutive numbers, the first a multiple of their count.
+  /// Consecutive pages, the number of the first a multiple of their count.
   struct cell {
     std::uint64_t first_page = 0;
-    /// In which blocks have bytes, and in how many of these several types have.
+    /// Pages in which blocks have bytes, and those in which several types have.
     std::uint64_t pages = 0;
     std::uint64_t mixed_pages = 0;
     std::uint64_t bytes = 0;
@@ -33,12 +33,12 @@ struct page_map {
 
   /// A power of two.
   std::uint64_t pages_per_cell = 1;
-  /// Those with blocks, ascending.
+  /// Cells with blocks, ascending.
   std::vector<cell> cells;
 };
 
 struct page_map_options {
-  /// A cell holds as few pages as make do with so many, at least one.
+  /// A cell holds the fewest pages with which this many cells suffice, but at least one.
   std::size_t most_cells = 4096;
   /// How many types a cell lists.
   std::size_t types_per_cell = 4;

@@ -29,7 +29,7 @@ played_pattern::played_pattern(const allocation_pattern& pattern, std::uint64_t 
     : pattern_(pattern), from_(from) {
   const std::vector<type_index> order = order_of(pattern);
   std::mt19937_64 random(seed);
-  // Before the first block: none may be lost for want of a place to note it.
+  // Reserved before the first allocation, so that recording a block cannot fail and leak it.
   blocks_.reserve(rounds * order.size());
   if (pattern.allocator.extra_percent != 0) extra_.reserve(rounds * order.size());
   try {
@@ -41,7 +41,7 @@ played_pattern::played_pattern(const allocation_pattern& pattern, std::uint64_t 
         const block b = request(type);
         void* const memory = from_.allocate(b);
         blocks_.push_back({memory, type});
-        std::memset(memory, 0, b.bytes);  // pages that nobody has touched have no frames
+        std::memset(memory, 0, b.bytes);  // untouched pages have no frames
       }
     }
   } catch (...) {

@@ -10,24 +10,24 @@
 
 namespace espalier::inspect {
 
-/// The allocations of a pattern made for real: what a placement makes of the order in which a program allocates
-/// blocks of a few types, where lay_out() (model.hpp) says what an allocator of size classes would. Holds the
-/// blocks, which it has written to, until it dies.
+/// Performs the allocations of a pattern. It shows how a placement lays out the blocks of a program that allocates a
+/// few types in a fixed order, where lay_out() (model.hpp) models an allocator of size classes. It writes to the blocks
+/// and holds them until its destruction.
 ///
-/// Types are apart where a placement keeps roles apart: the object called "node" has the role node, the others
-/// take the remaining roles in turns, so that no two of one size share a role in the patterns that ship.
+/// Types are separate where a placement separates roles. The object called "node" has the role node; the others take
+/// the remaining roles in turn, so that no two of one size share a role in the patterns that ship.
 class played_pattern {
  public:
-  /// The order, `rounds` times over, by the calling thread. The placement must outlive this. What is random is the
-  /// same for the same seed. Throws std::bad_alloc, and std::invalid_argument where the order has a letter
-  /// without an object.
+  /// Plays the order `rounds` times, in the calling thread. The placement must outlive this object. The same seed gives
+  /// the same random choices. Throws std::bad_alloc, and std::invalid_argument if the order contains a letter without
+  /// an object.
   played_pattern(const allocation_pattern& pattern, std::uint64_t rounds, any_placement& from,
                  std::uint64_t seed = 1);
   played_pattern(const played_pattern&) = delete;
   played_pattern& operator=(const played_pattern&) = delete;
   ~played_pattern();
 
-  /// Where the blocks lie, frames as the kernel tells them.
+  /// The addresses of the blocks, with frames as far as the kernel tells them.
   [[nodiscard]] snapshot layout() const;
 
  private:

@@ -23,7 +23,7 @@ registry& registry::of_process() {
 
 namespace {
 
-/// Says that it is true, to a child of fork() too.
+/// Sets a flag for its lifetime, so that a child of fork() sees it too.
 class [[nodiscard]] flagged {
  public:
   explicit flagged(bool& flag) noexcept : flag_(flag) {
@@ -58,7 +58,7 @@ void registry::remove(std::uint64_t id) noexcept {
 
 void registry::recover_in_child() noexcept {
   if (lock_.try_lock()) return lock_.unlock();
-  // Held by a thread that is lost. What it was changing stays where it is, unused.
+  // The lock is held by a thread that the child does not have. Entries that it was changing are leaked, not destroyed.
   if (changes_) std::construct_at(&entries_);
   changes_ = false;
   std::construct_at(&lock_);
@@ -67,7 +67,7 @@ void registry::recover_in_child() noexcept {
 snapshot registry::take_snapshot(std::string subject, const snapshot_options& options) const {
   std::vector<block_type> types;
   std::vector<live_block> blocks;
-  // The blocks are read, too, before one of their pools may go.
+  // The lock is held until the blocks are read, so that none of their pools is destroyed before.
   const std::scoped_lock held(lock_);
   for (const entry& e : entries_) {
     const auto known = std::ranges::find(types, e.type);

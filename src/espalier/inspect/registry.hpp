@@ -1,12 +1,12 @@
 #pragma once
 
-// A program tells in one line for each of its types or pools where their blocks are:
+// For each of its types or pools, a program registers in one line where their blocks are:
 //
 //   espalier::inspect::registered_type sessions("session", [&](auto visit) {
 //     for (const session& s : pool) visit(&s, sizeof s);
 //   });
 //
-// and take_snapshot() gathers them all.
+// take_snapshot() gathers all of them.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,12 +21,12 @@
 
 namespace espalier::inspect {
 
-/// What a walk calls for each block.
+/// A walk calls it for each block.
 class block_visitor {
  public:
   block_visitor(std::vector<live_block>& blocks, type_index type) noexcept : blocks_(&blocks), type_(type) {}
 
-  /// A block of `bytes` that is held in `held`; no less than `bytes` counts.
+  /// A block of `bytes` that occupies `held` bytes. A `held` below `bytes` counts as `bytes`.
   void operator()(const void* block, std::size_t bytes, std::size_t held) const;
   void operator()(const void* block, std::size_t bytes) const { (*this)(block, bytes, bytes); }
 
@@ -38,16 +38,15 @@ class block_visitor {
 struct snapshot_options {
   /// Ask the kernel for frames and page sizes.
   bool frames = true;
-  /// Search the blocks for pointers to each other: nobody may write them meanwhile.
+  /// Search the blocks for pointers to each other. No thread may write the blocks meanwhile.
   bool links = false;
 };
 
 class registered_type;
 
-/// The types of a program. All members may be called by any thread at any time; a walk runs under the
-/// registry's lock, in the thread that takes the snapshot, and must itself keep its blocks from changing. A
-/// walk must not use the registry. A child of fork() has the types of its parent; none of them if another thread was
-/// adding or removing one.
+/// The types of a program. Any thread may call any member at any time. A walk runs under the registry's lock, in the
+/// thread that takes the snapshot, and must itself keep its blocks from changing. A walk must not use the registry. A
+/// child of fork() inherits the types of its parent, or none of them if another thread was adding or removing one.
 class registry {
  public:
   using walk = std::function<void(const block_visitor&)>;
@@ -56,11 +55,11 @@ class registry {
   registry(const registry&) = delete;
   registry& operator=(const registry&) = delete;
 
-  /// That of the process.
+  /// The registry of the process.
   [[nodiscard]] static registry& of_process();
 
-  /// Types that are equal, as those of several pools may be, become one. Throws what a walk throws, and
-  /// std::invalid_argument where two blocks overlap.
+  /// Merges equal types, such as those of several pools. Throws what a walk throws, and std::invalid_argument if two
+  /// blocks overlap.
   [[nodiscard]] snapshot take_snapshot(std::string subject, const snapshot_options& options = {}) const;
 
  private:
@@ -80,13 +79,13 @@ class registry {
   mutable std::mutex lock_;
   std::vector<entry> entries_;
   std::uint64_t next_id_ = 0;
-  bool changes_ = false;  // under the lock, while entries_ does
+  bool changes_ = false;  // true under the lock while entries_ changes
   hw::fork_link after_fork_{this, [](void* one, const hw::fork_survivor&) noexcept {
                               static_cast<registry*>(one)->recover_in_child();
                             }};
 };
 
-/// Registers a type for as long as it lives. Its destructor waits for a snapshot that is being taken.
+/// Registers a type for its lifetime. Its destructor waits for a running snapshot to finish.
 class registered_type {
  public:
   registered_type(block_type type, registry::walk visit_blocks, registry& in = registry::of_process())
@@ -102,7 +101,7 @@ class registered_type {
   std::uint64_t id_;
 };
 
-/// Of the types that the process has registered.
+/// Takes a snapshot of the types that the process has registered.
 [[nodiscard]] snapshot take_snapshot(std::string subject, const snapshot_options& options = {});
 
 }  // namespace espalier::inspect

@@ -1,12 +1,12 @@
 #pragma once
 
-// Two sections more in the file of a snapshot whose types are call sites (snapshot_format.hpp has the
-// others): the frames that stand behind each type, for whoever gives it a name. Both may be skipped.
+// Two additional sections in the file of a snapshot whose types are call sites (snapshot_format.hpp has the others).
+// They hold the frames behind each type, from which a reader derives its name. Readers may skip both.
 //
-//   modules  their number; then of each its path and its build id, a text of bytes and empty where it has none
-//   sites    their number, as many as there are types; then of each the number of its frames, innermost first, and
-//            of each frame u32 module, an index in modules or no_module, and u64 address: the return address as
-//            the module's file has it, or as the process has it where it lies in no module
+//   modules  their number; then for each its path and its build id, a text of bytes that is empty if it has none
+//   sites    their number, which equals that of the types; then for each the number of its frames, innermost first,
+//            and for each frame u32 module, an index in modules or no_module, and u64 address: the return address in
+//            the module's file, or in the process if it lies in no module
 
 #include <cstdint>
 

@@ -71,7 +71,7 @@ snapshot make_snapshot(std::string subject, std::vector<block_type> types, std::
   if (!std::is_sorted(s.blocks.begin(), s.blocks.end(), by_address))
     std::sort(s.blocks.begin(), s.blocks.end(), by_address);
   require_blocks(s);
-  // Twice over, for a vector that grows would hold up to three times what it needs.
+  // Two passes, because a vector that grows would hold up to three times what it needs.
   std::size_t count = 0;
   for_each_page_of(s.blocks, [&](std::uint64_t) { ++count; });
   s.pages.reserve(count);
@@ -104,7 +104,7 @@ block_index::block_index(std::span<const live_block> blocks) : blocks_(blocks) {
 
 std::size_t block_index::place_of(std::uint64_t page) const noexcept {
   const std::size_t mask = slots_.size() - 1;
-  // Fibonacci hashing: neighbouring pages, of which there are runs, fall far apart.
+  // Fibonacci hashing spreads the neighbouring pages of a run far apart.
   std::size_t at = static_cast<std::size_t>(page * 0x9e3779b97f4a7c15U >> 20U) & mask;
   while (slots_[at].page_plus_one != 0 && slots_[at].page_plus_one != page + 1) at = (at + 1) & mask;
   return at;

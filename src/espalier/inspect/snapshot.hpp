@@ -1,11 +1,11 @@
 #pragma once
 
-// Where the blocks of a program lie at one moment, by type: what the tools that Arbel-Raviv, Brown and
-// Morrison (ATC 2018, section 6) wish for have to start from. A type is whatever its blocks are told apart
-// by: the role in a map, the place in the program that allocates them, the pool that they come from.
+// The addresses of a program's blocks at one moment, by type. This is the data that the tools need for which
+// Arbel-Raviv, Brown and Morrison wish (ATC 2018, section 6). A type is any property that tells blocks apart: the role
+// in a map, the place in the program that allocates them, their pool.
 //
-// A snapshot is plain data of 24 bytes a block, 16 a page and 8 a pointer, so that tens of millions of blocks
-// fit beside the program that they are of.
+// A snapshot is plain data of 24 bytes per block, 16 per page and 8 per pointer, so that tens of millions of blocks fit
+// beside the program that they belong to.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,9 +17,9 @@
 
 namespace espalier::inspect {
 
-/// The unit of `page`, whatever the size of the pages behind it.
+/// The unit of `page`, whatever the size of the hardware's pages.
 inline constexpr std::uint64_t page_bytes = 4096;
-/// A huge page; its small pages have numbers that agree in all but the low nine bits.
+/// A huge page. The numbers of its small pages agree in all but the low nine bits.
 inline constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20U;
 
 /// Bytes within a block, from its start.
@@ -33,9 +33,9 @@ struct block_type {
   std::string name;
   /// Written often while other threads use what lies beside it: locks, counters, operation words.
   bool written = false;
-  /// What a search that comes by reads in each block of the type.
+  /// What a search reads in each block of the type that it visits.
   std::vector<byte_range> always_read;
-  /// Of these it reads one, each as often as the others: the edges of a node.
+  /// A search reads one of these, each equally often: the edges of a node.
   std::vector<byte_range> one_read;
 
   /// Whether it is known what searches read.
@@ -43,19 +43,19 @@ struct block_type {
   bool operator==(const block_type&) const = default;
 };
 
-/// Place of a type in snapshot::types.
+/// Index of a type in snapshot::types.
 using type_index = std::uint32_t;
 
 struct live_block {
   std::uint64_t address = 0;
-  /// As the program asked for; may be 0.
+  /// As requested by the program; may be 0.
   std::uint64_t bytes = 0;
-  /// What is held beyond that, at most 4 GiB - 1.
+  /// What is held in excess of that, at most 4 GiB - 1.
   std::uint32_t slack = 0;
   type_index type = 0;
 
   [[nodiscard]] constexpr std::uint64_t held() const noexcept { return bytes + slack; }
-  /// The last byte; a block of no bytes occupies its address.
+  /// The last byte. A block of no bytes occupies its address.
   [[nodiscard]] constexpr std::uint64_t last() const noexcept {
     return address + (bytes == 0 ? 0 : bytes - 1);
   }
@@ -65,7 +65,7 @@ struct live_block {
 /// A page of 4 KiB in which a block has bytes.
 struct page {
   std::uint64_t number = 0;  // address / page_bytes
-  std::uint64_t state = 0;   // the bits below, as they stand in a file too
+  std::uint64_t state = 0;   // the bits below, as they are stored in a file too
 
   static constexpr std::uint64_t frame_mask = (std::uint64_t{1} << 55U) - 1;
   static constexpr std::uint64_t frame_is_known = std::uint64_t{1} << 63U;
@@ -88,34 +88,34 @@ struct page {
   bool operator==(const page&) const = default;
 };
 
-/// A word of one block that is the address of another, or of a byte within it. Places in snapshot::blocks.
+/// A word of one block that is the address of another block, or of a byte within it. Indices in snapshot::blocks.
 struct link {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
   bool operator==(const link&) const = default;
 };
 
-/// Something to be known about a snapshot that no other member says: how it was taken, what was left out.
+/// A fact about a snapshot that no other member states: how it was taken, what was left out.
 struct fact {
   std::string name;
   std::string value;
   bool operator==(const fact&) const = default;
 };
 
-/// What make_snapshot() and read_snapshot() give keeps these invariants, which require_valid() checks: blocks
-/// ascend by address and do not overlap, pages ascend, links ascend by `from`, every index is one. A reason
-/// why something is not known is empty where it is known.
+/// make_snapshot() and read_snapshot() establish these invariants, and require_valid() checks them: blocks ascend by
+/// address and do not overlap, pages ascend, links ascend by `from`, every index is valid. The reason why something is
+/// not known is empty if it is known.
 struct snapshot {
-  /// What was looked at, in a few words.
+  /// What was examined, in a few words.
   std::string subject;
   std::vector<fact> facts;
   std::vector<block_type> types;
   std::vector<live_block> blocks;
-  /// Those in which a block has bytes.
+  /// Pages in which a block has bytes.
   std::vector<page> pages;
-  /// Empty where the frame of every page is known.
+  /// Empty if the frame of every page is known.
   std::string frames_unknown = "frames were not asked for";
-  /// Empty where it is known of every page whether it is huge.
+  /// Empty if for every page it is known whether it is huge.
   std::string huge_unknown = "page sizes were not asked for";
   std::vector<link> links;
   std::string links_unknown = "pointers were not searched for";
@@ -123,16 +123,16 @@ struct snapshot {
   bool operator==(const snapshot&) const = default;
 };
 
-/// Sorts the blocks and lists their pages, of which nothing more is known. Throws std::invalid_argument where
-/// two blocks overlap, where a block has a type that there is not, or ends beyond the address space, and
-/// where there are 2^32 blocks or more. n log n.
+/// Sorts the blocks and lists their pages, without frames or sizes. Throws std::invalid_argument if two blocks overlap,
+/// if a block has a type that does not exist or ends beyond the address space, and if there are 2^32 blocks or more. n
+/// log n.
 [[nodiscard]] snapshot make_snapshot(std::string subject, std::vector<block_type> types,
                                      std::vector<live_block> blocks);
 
-/// Throws std::invalid_argument, in one line, where the invariants do not hold. Linear.
+/// Throws std::invalid_argument, in one line, if the invariants do not hold. Linear.
 void require_valid(const snapshot& s);
 
-/// Calls visit(number) for each page in which a block has bytes, ascending, once each.
+/// Calls visit(number) once for each page in which a block has bytes, in ascending order.
 template <class Visitor>
 void for_each_page_of(std::span<const live_block> blocks, Visitor visit) {
   std::uint64_t next = 0;
@@ -144,18 +144,18 @@ void for_each_page_of(std::span<const live_block> blocks, Visitor visit) {
   }
 }
 
-/// The block that an address lies in. One look-up in a hash table of pages, of 16 to 32 bytes a page, and a
-/// binary search among the blocks of the page. Refers to the blocks: they must outlive it.
+/// Finds the block that contains an address: one access to a hash table of pages, of 16 to 32 bytes per page, and a
+/// binary search among the blocks of the page. Refers to the blocks, which must outlive it.
 class block_index {
  public:
   explicit block_index(std::span<const live_block> blocks);
 
-  /// Place of the block, or nullopt where there is none.
+  /// Index of the block, or nullopt if there is none.
   [[nodiscard]] std::optional<std::uint32_t> find(std::uint64_t address) const noexcept;
 
  private:
   struct slot {
-    std::uint64_t page_plus_one = 0;  // 0 where the slot is free
+    std::uint64_t page_plus_one = 0;  // 0: the slot is free
     std::uint32_t first = 0;          // the first block with bytes in the page
     std::uint32_t count = 0;
   };
@@ -167,14 +167,14 @@ class block_index {
   std::uint64_t highest_ = 0;
 };
 
-/// The address that a word may hold: the low three bits and the top bit may be tags.
+/// The address that a word may hold. Its low three bits and its top bit may be tags.
 [[nodiscard]] constexpr std::uint64_t without_tags(std::uint64_t word) noexcept {
   return word & ~(std::uint64_t{7} | (std::uint64_t{1} << 63U));
 }
 
-/// Reads every aligned word of every block, and notes as links those that point into other blocks: a word
-/// that only looks like an address counts as one. The blocks must be this process's, readable, and nobody may
-/// write them meanwhile.
+/// Reads every aligned word of every block, and records as links those that point into other blocks. A word that merely
+/// looks like an address counts as one. The blocks must belong to this process and be readable. No thread may write
+/// them meanwhile.
 void find_links(snapshot& s);
 
 }  // namespace espalier::inspect

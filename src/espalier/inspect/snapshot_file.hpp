@@ -9,19 +9,18 @@
 
 namespace espalier::inspect {
 
-/// Puts the file in its place whole or not at all, in the form that snapshot_format.hpp describes. Throws
-/// std::runtime_error where it cannot be written. Opening the output before the snapshot is taken tells early
-/// whether it can be.
+/// Writes the file as a whole or not at all, in the form that snapshot_format.hpp describes. Throws std::runtime_error
+/// if it cannot be written. A caller that opens the output before it takes the snapshot learns early of an error.
 void write_snapshot(const snapshot& s, hw::output_file& to);
 void write_snapshot(const snapshot& s, const std::filesystem::path& to);
 
-/// Gives what was written, valid as require_valid() has it. Throws std::invalid_argument in one line where
-/// the file is something else, cut short, damaged or of another version, and std::system_error where it
-/// cannot be read. Time and memory are linear in the file's size, whatever is in it.
+/// Returns what was written; it is valid as defined by require_valid(). Throws std::invalid_argument in one line if the
+/// file is something else, truncated, damaged or of another version, and std::system_error if it cannot be read. Time
+/// and memory are linear in the file's size, whatever its contents.
 [[nodiscard]] snapshot read_snapshot(const std::filesystem::path& from);
 
-/// What stands in the section with this tag; empty where there is none. For sections that read_snapshot()
-/// skips. Reads and checks the whole file, and throws as read_snapshot().
+/// The contents of the section with this tag; empty if there is none. For sections that read_snapshot() skips. Reads
+/// and checks the whole file, and throws as read_snapshot() does.
 [[nodiscard]] std::vector<char> read_section(const std::filesystem::path& from, std::uint32_t tag);
 
 }  // namespace espalier::inspect

@@ -1,23 +1,23 @@
 #pragma once
 
-// The file of a snapshot, for those who write one where nothing of the library may be called: in a program that
-// was started to be inspected. No allocation, no dependence but on the headers named here.
+// The file format of a snapshot, for writers that may call nothing of the library, such as code within an inspected
+// program. No allocation, and no dependence except on the headers included here.
 //
 // Little-endian throughout:
 //   header
 //   section_entry, header::sections times
-//   the sections, in the order of their entries: each begins where the one before ends, and is filled with zeros
-//   to a multiple of 8 bytes. The first begins behind the entries, the last ends with the file.
+//   the sections, in the order of their entries: each begins where the previous one ends, and is padded with zeros to a
+//   multiple of 8 bytes. The first begins after the entries, the last ends with the file.
 //
-// blocks, pages and links are arrays of live_block, page and link as they stand in memory. The others consist of
-// u32 numbers and of texts (u32 length, then as many bytes), without padding:
+// blocks, pages and links are arrays of live_block, page and link with their layout in memory. The others consist of
+// u32 numbers and of texts (u32 length, then that many bytes), without padding:
 //   about   subject, frames_unknown, huge_unknown, links_unknown
 //   facts   their number; then name, value of each
-//   types   their number; then of each name, 1 where written else 0, and twice a number of ranges and for each
-//           range first, bytes: always_read, one_read
-// They must be as require_valid() of snapshot.hpp has them: blocks ascending and apart, every page listed in which
-// a block has bytes, links ascending. A section that is not there is empty. A section that a reader does not know is
-// skipped where its entry says so.
+//   types   their number; then of each name, 1 if written else 0, and for always_read and then for one_read: a number of
+//           ranges, and for each range first, bytes
+// They must satisfy require_valid() of snapshot.hpp: blocks ascend and do not overlap, every page in which a block has
+// bytes is listed, links ascend. A missing section is empty. A reader skips a section that it does not know if the
+// section's entry says so.
 
 #include <bit>
 #include <cstddef>
@@ -34,30 +34,30 @@ inline constexpr std::uint32_t version = 1;
 
 enum class section : std::uint32_t { about = 1, facts = 2, types = 3, blocks = 4, pages = 5, links = 6 };
 
-/// Bit of section_entry::flags: a reader that does not know the section is to go on without it.
+/// Bit of section_entry::flags: a reader that does not know the section continues without it.
 inline constexpr std::uint32_t may_be_skipped = 1;
-/// More entries than that are damage.
+/// More entries than that mean damage.
 inline constexpr std::uint32_t most_sections = 64;
 
 struct section_entry {
-  std::uint32_t tag = 0;  // a section, or a number above 255 for what others add
+  std::uint32_t tag = 0;  // a section, or a number above 255 for sections that other writers add
   std::uint32_t flags = 0;
   std::uint64_t offset = 0;  // in the file
-  std::uint64_t bytes = 0;   // without the zeros behind
-  std::uint64_t check = 0;   // checksum of the bytes with those zeros
+  std::uint64_t bytes = 0;   // without the padding
+  std::uint64_t check = 0;   // checksum of the bytes with the padding
 };
 
 struct header {
   char magic[8] = {};
   std::uint32_t version = 0;
   std::uint32_t sections = 0;
-  std::uint64_t check = 0;  // checksum of the 16 bytes before and of the entries
+  std::uint64_t check = 0;  // checksum of the preceding 16 bytes and of the entries
 };
 
 [[nodiscard]] constexpr std::uint64_t padded(std::uint64_t bytes) noexcept { return (bytes + 7) / 8 * 8; }
 
-/// Of words. Each step is a bijection of the sum and of the word, so that no change within one word goes
-/// unnoticed; of other changes one in 2^64 does.
+/// A checksum of words. Each step is a bijection of the sum and of the word, so that every change within one word is
+/// detected. Of other changes, one in 2^64 is missed.
 class checksum {
  public:
   constexpr void add(std::uint64_t word) noexcept {

@@ -52,7 +52,7 @@ class snapshot_input {
     return static_cast<std::uint64_t>(status.st_size);
   }
 
-  /// False where the file ends before.
+  /// False if the file ends before.
   [[nodiscard]] bool read_whole(void* to, std::uint64_t bytes) const {
     auto* at = static_cast<char*>(to);
     while (bytes > 0) {
@@ -71,7 +71,7 @@ class snapshot_input {
   int number_;
 };
 
-/// Takes numbers and texts from the front of a section; what is not there is damage.
+/// Reads numbers and texts from the front of a section. A section that ends too early is damaged.
 class section_reader {
  public:
   section_reader(const snapshot_input& file, std::string_view rest) : file_(file), rest_(rest) {}

@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::string_view operator_word = "operator";
 
-/// Where the parameters begin; npos where there are none. Parentheses of "operator()" and those in template
-/// arguments are none.
+/// Where the parameters begin; npos if there are none. The parentheses of "operator()" and those in template arguments
+/// do not count.
 std::size_t parameters_of(std::string_view name) {
   int depth = 0;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -42,7 +42,7 @@ std::string without_template_arguments(std::string_view name) {
   return kept;
 }
 
-/// Templates are demangled with the type that they return: "void f<int>(int)".
+/// Names of function templates are demangled with their return type: "void f<int>(int)".
 std::string_view without_return_type(std::string_view name) {
   int depth = 0;
   std::size_t begin = 0;

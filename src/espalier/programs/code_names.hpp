@@ -10,7 +10,7 @@
 
 namespace espalier::programs {
 
-/// Where a name comes from, best first.
+/// The origin of a name, best first.
 enum class name_source : std::uint8_t {
   debug_info,    ///< DWARF: function, file and line
   symbol_table,  ///< .symtab or .dynsym: the function
@@ -18,21 +18,21 @@ enum class name_source : std::uint8_t {
   module_only,
 };
 
-/// A place in a program's code. Of a call that was inlined there are several, the innermost first.
+/// A place in a program's code. An inlined call has several, innermost first.
 struct code_place {
-  std::string function;  ///< demangled, without parameters; "module+0x..." where there is no name
-  std::string module;    ///< file name, empty for code made at run time
-  std::string file;      ///< name of the source file, empty where it is not known
+  std::string function;  ///< demangled, without parameters; "module+0x..." if there is no name
+  std::string module;    ///< file name; empty for code generated at run time
+  std::string file;      ///< name of the source file; empty if not known
   int line = 0;
   name_source source = name_source::module_only;
 };
 
-/// Names places in modules from their files, and from their separate debug information where it is installed.
-/// A file that is not the one that ran, by its build id, is not asked. Files are opened when a frame in them is
-/// first asked for; without libdw none are. Not thread-safe.
+/// Names places in modules from their files, and from their separate debug information where it is installed. A file is
+/// not used if its build id shows that it is not the one that ran. Files are opened when a frame in them is first
+/// requested; without libdw none are. Not thread-safe.
 class code_names {
  public:
-  /// Refers to the modules: they must outlive it.
+  /// Refers to the modules, which must outlive this object.
   explicit code_names(std::span<const code_module> modules);
   ~code_names();
   code_names(code_names&&) noexcept;
@@ -41,7 +41,7 @@ class code_names {
   /// The places of the call that returns to a frame; at least one.
   [[nodiscard]] std::vector<code_place> places_of(const code_frame& frame);
 
-  /// False where Espalier was built without libdw.
+  /// False if Espalier was built without libdw.
   [[nodiscard]] static bool available() noexcept;
 
  private:
@@ -49,12 +49,12 @@ class code_names {
   std::unique_ptr<files> files_;
 };
 
-/// A demangled function without its parameters, without "(anonymous namespace)::" and without what compilers append
-/// to copies of functions: "f(int) [clone .isra.0]" is "f". Template arguments that make it longer than 80
-/// characters become "<>".
+/// A demangled function name without its parameters, without "(anonymous namespace)::" and without the suffix that
+/// compilers append to copies of functions: "f(int) [clone .isra.0]" becomes "f". Template arguments that make it
+/// longer than 80 characters become "<>".
 [[nodiscard]] std::string short_function_name(std::string name);
 
-/// "file+0x1234": what is left where there are no names.
+/// "file+0x1234", used where there are no names.
 [[nodiscard]] code_place unnamed_place(std::span<const code_module> modules, const code_frame& frame);
 
 }  // namespace espalier::programs

@@ -1,4 +1,4 @@
-// With elfutils' libdw, which finds separate debug information by build id and by debug link.
+// Uses elfutils' libdw, which finds separate debug information by build id and by debug link.
 
 #include <cxxabi.h>
 #include <dwarf.h>
@@ -33,7 +33,7 @@ std::string demangled(const char* symbol) {
   return short_function_name(status == 0 ? text.get() : symbol);
 }
 
-/// Of a function's or an inlined call's entry.
+/// The name of a function's or an inlined call's entry.
 std::string name_of(Dwarf_Die& entry) {
   Dwarf_Attribute attribute;
   for (const unsigned linkage : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
@@ -44,7 +44,7 @@ std::string name_of(Dwarf_Die& entry) {
   return name == nullptr ? "" : name;
 }
 
-/// Where an inlined call was written.
+/// Sets the place from which an inlined call was made.
 void read_call(Dwarf_Die& inlined, Dwarf_Die& unit, code_place& outer) {
   Dwarf_Attribute attribute;
   Dwarf_Word value = 0;
@@ -58,8 +58,8 @@ void read_call(Dwarf_Die& inlined, Dwarf_Die& unit, code_place& outer) {
     outer.file = std::filesystem::path(path).filename().string();
 }
 
-/// Where the functions of a stripped file begin, ascending: the search table of its unwinding information, in the
-/// form that linkers write (Linux Standard Base 5.0, section 10.6.2).
+/// The start addresses of the functions of a stripped file, ascending. They come from the search table of its unwind
+/// information, in the form that linkers write (Linux Standard Base 5.0, section 10.6.2).
 std::vector<GElf_Addr> function_begins(Dwfl_Module* module) {
   constexpr std::size_t table_offset = 12;
   std::vector<GElf_Addr> begins;
@@ -86,8 +86,8 @@ std::vector<GElf_Addr> function_begins(Dwfl_Module* module) {
   return begins;
 }
 
-/// The functions of a file by address. libdwfl looks through all symbols for each address, of which a compiler's
-/// library has hundreds of thousands.
+/// The functions of a file by address. libdwfl scans all symbols for each address, and a compiler's library has
+/// hundreds of thousands of them.
 class symbol_index {
  public:
   explicit symbol_index(Dwfl_Module* module) {
@@ -115,7 +115,7 @@ class symbol_index {
     for (const entry& e : entries_) reaches_.push_back(reach = std::max(reach, e.end));
   }
 
-  /// The symbol that begins last before the address and reaches beyond it; null where there is none.
+  /// The last symbol that begins before the address and extends beyond it; null if there is none.
   [[nodiscard]] const char* name_at(GElf_Addr address) const {
     const auto behind = std::ranges::upper_bound(entries_, address, {}, &entry::begin);
     for (auto i = static_cast<std::size_t>(behind - entries_.begin()); i != 0 && reaches_[i - 1] > address;
@@ -133,7 +133,7 @@ class symbol_index {
     int rank;
   };
   std::vector<entry> entries_;
-  std::vector<GElf_Addr> reaches_;  // up to each entry
+  std::vector<GElf_Addr> reaches_;  // the highest end of the entries up to each one
 };
 
 /// The compilation units of a file by address, for files without a table of them: clang++ writes none.
@@ -192,7 +192,7 @@ class code_names::files {
     if (!frame.module) return places;
     file& in = opened(*frame.module);
     if (in.module == nullptr) return places;
-    // The call lies before the address that it returns to.
+    // The call precedes its return address.
     const Dwarf_Addr call = frame.address - 1 + in.bias;
     if (!name_by_debug_info(in, call, places) && !name_by_symbol(in, call, places.front()))
       name_by_unwind_table(in, call, places.front());
@@ -207,7 +207,7 @@ class code_names::files {
     std::unique_ptr<Dwfl, end_session> session;
     Dwfl_Module* module = nullptr;
     Dwarf_Addr bias = 0;
-    // Each is read when it is first needed.
+    // Each is read on first use.
     std::optional<unit_index> units{};
     std::optional<symbol_index> symbols{};
     std::optional<std::vector<GElf_Addr>> begins{};
@@ -232,7 +232,7 @@ class code_names::files {
     const int size = dwfl_module_build_id(module, &id, &where);
     const std::string_view there(reinterpret_cast<const char*>(id),
                                  size > 0 ? static_cast<std::size_t>(size) : 0);
-    // Another file by now has this name: its names would be wrong.
+    // Another file has this path now; its names would be wrong.
     if (there != modules[index].build_id) return one;
     one.module = module;
     return one;
@@ -254,7 +254,7 @@ class code_names::files {
     Dwarf_Die* innermost = nullptr;
     if (dwarf_getscopes(unit, call - bias, &innermost) <= 0) return false;
     const std::unique_ptr<Dwarf_Die, decltype(&std::free)> innermost_owner(innermost, &std::free);
-    // Those around an inlined call as they are in the code, not as they were in the source.
+    // The scopes around an inlined call as they are in the code, not as they are in the source.
     Dwarf_Die* scopes = nullptr;
     const int count = dwarf_getscopes_die(innermost, &scopes);
     if (count <= 0) return false;

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// As execvp() looks; empty where there is none.
+/// Searches PATH as execvp() does; empty if the program is not found.
 fs::path found_in_path(const fs::path& program) {
   if (program.string().find('/') != std::string::npos) return program;
   const char* const folders = std::getenv("PATH");
@@ -34,7 +34,7 @@ fs::path found_in_path(const fs::path& program) {
   return {};
 }
 
-/// The program that runs a script: the first word behind "#!".
+/// The program that runs a script: the first word after "#!".
 std::optional<fs::path> interpreter_of(const fs::path& file) {
   std::ifstream in(file);
   std::string line;
@@ -84,7 +84,7 @@ std::optional<std::string> preload_obstacle(const fs::path& program) {
   std::error_code failed;
   if (file.empty() || !fs::exists(file, failed))
     return fmt::format("there is no program '{}'; name one in PATH, or by its path", program.string());
-  // Interpreters may be scripts themselves, as far as the kernel goes.
+  // An interpreter may be a script itself, up to the kernel's limit.
   for (int depth = 0; depth < 4; ++depth) {
     if (!fs::is_regular_file(file, failed) || access(file.c_str(), X_OK) != 0)
       return fmt::format("'{}' is no file that may be executed; name a program", file.string());

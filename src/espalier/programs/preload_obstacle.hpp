@@ -6,9 +6,9 @@
 
 namespace espalier::programs {
 
-/// Why a library of this build cannot be preloaded into a program, in one line that says what would help; nullopt
-/// where it can. A name without a slash is looked for in PATH, and a script's interpreter is looked at in its
-/// place. Reads the program's headers only.
+/// Why a library of this build cannot be preloaded into a program, in one line that includes the remedy; nullopt if it
+/// can. A name without a slash is searched in PATH, and for a script its interpreter is examined. Reads only the
+/// program's headers.
 [[nodiscard]] std::optional<std::string> preload_obstacle(const std::filesystem::path& program);
 
 }  // namespace espalier::programs

@@ -15,7 +15,7 @@
 namespace espalier::programs {
 namespace {
 
-/// Sizes and callers from which on a function is taken for an allocator.
+/// A function with at least this many sizes and callers counts as an allocator.
 constexpr std::size_t sizes_of_an_allocator = 4;
 constexpr std::size_t callers_of_an_allocator = 4;
 
@@ -33,7 +33,7 @@ std::string displayed(const code_place& place) {
   return fmt::format("{} ({})", place.function, place.module);
 }
 
-/// A site's places that are no allocators by name, innermost first; the outermost of all where every one is.
+/// The places of a site that are not allocators by name, innermost first. If all are, the outermost one.
 std::vector<code_place> places_beyond_allocators(const std::vector<code_frame>& frames, code_names& names) {
   std::vector<code_place> beyond;
   code_place outermost;
@@ -50,7 +50,7 @@ std::vector<code_place> places_beyond_allocators(const std::vector<code_frame>& 
   return beyond;
 }
 
-/// False for frames without a name, and for those that stand behind every program's and every thread's.
+/// False for frames without a name, and for those at the base of every program's and every thread's stack.
 bool tells_who(const code_place& place) {
   constexpr std::array<std::string_view, 9> everybodys{"main",
                                                        "_start",
@@ -74,7 +74,7 @@ struct function_use {
   }
 };
 
-/// A function of a module; two modules may have one of the same name.
+/// A function of a module. Two modules may have functions of the same name.
 std::string identity(const code_place& place) { return place.module + '\n' + place.function; }
 
 struct site_name {
@@ -89,7 +89,7 @@ class site_namer {
       : sizes_(sites.sites.size()) {
     for (const inspect::snapshot* s : snapshots) {
       for (const inspect::live_block& b : s->blocks) {
-        // More sizes than that say nothing new.
+        // Further sizes add no information.
         if (sizes_[b.type].size() < sizes_of_an_allocator) sizes_[b.type].insert(b.bytes);
       }
     }
@@ -153,7 +153,7 @@ class site_namer {
 naming rename_types(inspect::snapshot& s, const site_namer& namer) {
   std::map<std::string, inspect::type_index> indices;
   std::vector<inspect::block_type> types;
-  // Sites whose blocks have all gone are no types.
+  // Sites whose blocks have all been freed are not types.
   struct numbered {
     inspect::type_index type;
     std::uint64_t naming::* share;
@@ -178,7 +178,7 @@ naming rename_types(inspect::snapshot& s, const site_namer& namer) {
 }  // namespace
 
 bool is_allocator_name(std::string_view function) {
-  // Mangled where a compiler is newer than the library that demangles.
+  // Names stay mangled if the compiler is newer than the library that demangles.
   constexpr std::array<std::string_view, 7> of_the_standard_library{
       "std::", "__gnu_cxx::", "boost::container::", "_ZSt", "_ZNSt", "_ZNKSt", "_ZN9__gnu_cxx"};
   if (std::ranges::any_of(of_the_standard_library, [&](auto name) { return function.starts_with(name); }))
