@@ -6,15 +6,15 @@
 // Little-endian throughout:
 //   header
 //   section_entry, header::sections times
-//   the sections, in the order of their entries: each begins where the previous one ends, and is padded with zeros to a
-//   multiple of 8 bytes. The first begins after the entries, the last ends with the file.
+//   the sections, in the order of their entries: each begins where the previous one ends, and is padded with zeros
+//   to a multiple of 8 bytes. The first begins after the entries, the last ends with the file.
 //
 // blocks, pages and links are arrays of live_block, page and link with their layout in memory. The others consist of
 // u32 numbers and of texts (u32 length, then that many bytes), without padding:
 //   about   subject, frames_unknown, huge_unknown, links_unknown
 //   facts   their number; then name, value of each
-//   types   their number; then of each name, 1 if written else 0, and for always_read and then for one_read: a number of
-//           ranges, and for each range first, bytes
+//   types   their number; then of each name, 1 if written else 0, and for always_read and then for one_read: a
+//           number of ranges, and for each range first, bytes
 // They must satisfy require_valid() of snapshot.hpp: blocks ascend and do not overlap, every page in which a block has
 // bytes is listed, links ascend. A missing section is empty. A reader skips a section that it does not know if the
 // section's entry says so.

@@ -8,8 +8,8 @@
 
 namespace espalier::workload {
 
-/// The circumstances of a measurement, without which its figures mean little. What is unknown is empty, and
-/// becomes the word "unavailable" in results.
+/// The circumstances of a measurement, without which its figures mean little. What is unknown is empty, and becomes the
+/// word "unavailable" in results.
 struct run_context {
   struct cache {
     std::string type;
@@ -40,11 +40,11 @@ struct run_context {
   std::string malloc;
   std::uint64_t seed;
   std::string pinning;
-  /// The measurement was interrupted: the results are those that were there.
+  /// The measurement was interrupted. The results are those of the completed runs.
   bool incomplete = false;
 };
 
-/// Looks at the machine now.
+/// Examines the machine at the time of the call.
 [[nodiscard]] run_context gather_context(std::uint64_t seed, std::string pinning, bool incomplete);
 
 }  // namespace espalier::workload

@@ -12,7 +12,7 @@ namespace espalier::workload {
 
 namespace {
 
-// One row a kind: its word, its parameters with their ranges, and how far it counts exactly.
+// One row per kind: its word, its parameters with their ranges, and up to where it is exact.
 struct parameter_rule {
   std::string_view name;
   double preset;

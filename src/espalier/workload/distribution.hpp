@@ -1,11 +1,10 @@
 #pragma once
 
-// Which key the next operation touches: draws of an index in [0, keys).
+// Which key the next operation touches: random indices in [0, keys).
 //
 // Sources: W. Hoermann and G. Derflinger, "Rejection-Inversion to Generate Variates from Monotone Discrete
-// Distributions", ACM TOMACS 6(3), 1996 (zipfian kinds); J. Gray et al., "Quickly Generating Billion-Record
-// Synthetic Databases", SIGMOD 1994 (self-similar); G. Marsaglia and T. Bray, SIAM Review 6(3), 1964
-// (normal).
+// Distributions", ACM TOMACS 6(3), 1996 (zipfian kinds); J. Gray et al., "Quickly Generating Billion-Record Synthetic
+// Databases", SIGMOD 1994 (self-similar); G. Marsaglia and T. Bray, SIAM Review 6(3), 1964 (normal).
 
 #include <algorithm>
 #include <array>
@@ -24,17 +23,16 @@ namespace espalier::workload {
 enum class distribution_kind {
   uniform,
   zipfian,            // index i has a probability proportional to 1 / (i + 1)^theta
-  scrambled_zipfian,  // the same, its ranks strewn over the range by a seeded permutation
+  scrambled_zipfian,  // the same, its ranks distributed over the range by a seeded permutation
   latest,             // zipfian counted back from the newest of a growing number of keys
-  hotspot,            // the first keys get a fixed share of the draws, uniformly on either side
+  hotspot,            // the first keys get a fixed share of the draws; uniform within each part
   normal,             // mean keys / 2, truncated to the range by redraw
   self_similar,       // in each range the first fraction h gets 1 - h of the draws, at every scale
   poisson,            // truncated to the range by redraw
   sequential,         // thread t of n visits t, t + n, t + 2n, ... and begins again at t
 };
 
-/// A kind and its parameters as a value. In text the parameters follow a colon; without them the defaults
-/// hold:
+/// A kind and its parameters as a value. In text the parameters follow a colon; without them the defaults apply:
 ///   uniform                  zipfian:THETA, scrambled-zipfian:THETA, latest:THETA   (0 < THETA <= 64, 0.99)
 ///   sequential               hotspot:KEYS,DRAWS    fractions of the keys and of the draws  (0.2,0.8)
 ///   self-similar:H           (0 < H <= 0.5, 0.2)
@@ -42,9 +40,9 @@ enum class distribution_kind {
 ///   poisson:LAMBDA           mean as a fraction of the keys  (0 < LAMBDA <= 1, 0.5)
 struct distribution_spec {
   distribution_kind kind = distribution_kind::uniform;
-  std::array<double, 2> parameters{};  // in the order of the text; those that the kind lacks are 0
+  std::array<double, 2> parameters{};  // in the order of the text; parameters that the kind lacks are 0
 
-  /// Throws std::invalid_argument, whose message lists what would be right.
+  /// Throws std::invalid_argument with a message that lists what is accepted.
   static distribution_spec parse(std::string_view text);
 
   /// Always with parameters: parse(to_string()) equals *this.
@@ -55,15 +53,14 @@ struct distribution_spec {
 
 namespace detail {
 
-/// Zipf's law over ranks 1..n by rejection-inversion: exact for every theta > 0 (1 included), constant
-/// set-up, about one trial a draw. In the words of the paper density is h(x) = x^-theta, and
-/// integral is H, from 1 to x.
+/// Zipf's law over ranks 1..n by rejection-inversion. Exact for every theta > 0 (1 included), constant set-up, about
+/// one trial per draw. In the paper's notation density is h(x) = x^-theta, and integral is H, from 1 to x.
 class zipf_law {
  public:
   explicit zipf_law(double theta) noexcept
       : theta_(theta), first_(integral(1.5) - 1), shortcut_(2 - inverse(integral(2.5) - density(2))) {}
 
-  /// What draw() must know of n; changes with n alone.
+  /// What draw() needs to know of n. It depends on n alone.
   [[nodiscard]] double bound(double n) const noexcept { return integral(n + 0.5); }
 
   /// Rank minus one; bound_of_n is bound(n).
@@ -98,12 +95,12 @@ class zipf_law {
 
 }  // namespace detail
 
-/// A distribution over [0, keys), with all that can be computed once. Immutable, shared by threads.
+/// A distribution over [0, keys), with everything precomputed that does not change. Immutable, shared by threads.
 class distribution {
  public:
-  /// `seed` matters to scrambled_zipfian alone, which maps rank r to permutation(keys, seed)(r).
-  /// Throws std::invalid_argument where keys is 0, a parameter is out of its range, or keys passes what the
-  /// kind computes exactly in double precision: 2^53, for poisson 2^40; uniform and sequential have no limit.
+  /// Only scrambled_zipfian uses `seed`: it maps rank r to permutation(keys, seed)(r). Throws std::invalid_argument if
+  /// keys is 0, if a parameter is out of its range, or if keys exceeds what the kind computes exactly in double
+  /// precision: 2^53, for poisson 2^40; uniform and sequential have no limit.
   explicit distribution(const distribution_spec& spec, std::uint64_t keys, std::uint64_t seed = 0);
 
   [[nodiscard]] const distribution_spec& spec() const noexcept { return spec_; }
@@ -125,8 +122,8 @@ class distribution {
   double lambda_ = 1;
 };
 
-/// One thread's draws. Owns generator and position; refers to the distribution, which must outlive it. Draws
-/// neither allocate nor throw; equal (distribution, seed, thread, threads) give equal draws.
+/// One thread's draws. Owns generator and position; refers to the distribution, which must outlive it. Draws neither
+/// allocate nor throw. Equal (distribution, seed, thread, threads) give equal draws.
 class sampler {
  public:
   /// Throws std::invalid_argument unless thread < threads.
@@ -189,7 +186,7 @@ class sampler {
       const double v = 2 * random_.unit() - 1;
       const double square = u * u + v * v;
       if (square >= 1 || square == 0) continue;
-      // The method's second variate is dropped: keeping it would cost a branch and state on every draw.
+      // The method's second variate is discarded: keeping it would cost a branch and state on every draw.
       const double x = d.real_keys_ / 2 + d.sigma_ * u * std::sqrt(-2 * std::log(square) / square);
       if (x >= 0 && x < d.real_keys_) return static_cast<std::uint64_t>(x);
     }

@@ -22,8 +22,8 @@
 #include "espalier/workload/subject.hpp"
 #include "espalier/workload/thread_team.hpp"
 
-// The loop that does a plan's operations to a map of a known type. Every map, ours and the peers', is driven
-// by this code.
+// The loop that performs a plan's operations on a map of a known type. Every map, of the catalogue and of the peers, is
+// driven by this code.
 
 namespace espalier::workload {
 
@@ -35,7 +35,7 @@ template <class Map>
 struct thread_scope_of {
   using type = no_thread_scope;
 };
-/// A library that wants each thread announced says so by this type.
+/// A library that must be told of each thread has this type.
 template <class Map>
   requires requires { typename Map::thread_scope; }
 struct thread_scope_of<Map> {
@@ -47,7 +47,7 @@ struct thread_scope_of<Map> {
 template <concurrent_ordered_map Map>
 class driver final : public subject {
  public:
-  /// What follows constructs the map.
+  /// The further arguments construct the map.
   template <class... Arguments>
   explicit driver(subject_facts facts, const Arguments&... arguments) : facts_(std::move(facts)) {
     heap_before_ = heap_bytes_in_use();
@@ -169,7 +169,7 @@ class driver final : public subject {
     return outcome;
   }
 
-  /// The time of a run, or until it is interrupted.
+  /// Waits for the time of a run, or until it is interrupted.
   static void wait_for_end(const run_request& request) {
     constexpr std::chrono::nanoseconds slice = std::chrono::milliseconds(100);
     const auto end = std::chrono::steady_clock::now() + request.time;
@@ -242,7 +242,7 @@ class driver final : public subject {
     } else {
       for (std::size_t i = 0; i < part.latency.size(); ++i) outcome.latency[i].merge(part.latency[i]);
     }
-    // Keeps the sums of values, and with them the lookups, alive.
+    // Keeps the compiler from removing the sums of values, and with them the lookups.
     static_cast<void>(*static_cast<const volatile std::uint64_t*>(&part.sum));
   }
 
@@ -255,7 +255,7 @@ class driver final : public subject {
   hw::padded<std::atomic<std::uint64_t>> cursor_{};
 };
 
-/// What a catalogue entry tells of itself.
+/// The facts that a catalogue entry states.
 template <class Entry>
 [[nodiscard]] subject_facts facts_of(subject_kind kind) {
   using map = typename Entry::map_type;
@@ -276,7 +276,7 @@ template <class Entry>
   return facts;
 }
 
-/// Enters every entry of a catalogue list into the registry. Returns true, for use in an initialiser.
+/// Adds every entry of a catalogue list to the registry. Returns true, for use in an initialiser.
 template <class EntryList>
 bool register_subjects(subject_kind kind) {
   EntryList::for_each([kind]<class Entry>() {

@@ -6,10 +6,10 @@
 
 namespace espalier::workload {
 
-/// "jemalloc" where the process runs on it, else "libc".
+/// "jemalloc" if the process uses it, else "libc".
 [[nodiscard]] std::string_view malloc_name() noexcept;
 
-/// Bytes that the process has allocated from malloc and not freed, each block as large as malloc holds it.
+/// Bytes that the process has allocated from malloc and not freed, counted in the sizes that malloc holds.
 [[nodiscard]] std::optional<std::uint64_t> heap_bytes_in_use() noexcept;
 
 }  // namespace espalier::workload

@@ -52,8 +52,8 @@ histogram::bucket histogram::bucket_at(std::size_t index) const noexcept {
   return {lowest, lowest + (std::uint64_t{1} << shift) - 1};
 }
 
-// The top of the bucket, but never above what was seen. The last bucket stands for highest_value alone; that
-// larger values are counted there too shows in max() only.
+// The top of the bucket, but never above the largest recorded value. The last bucket stands for highest_value alone.
+// Larger values are counted there too, which shows only in max().
 std::uint64_t histogram::reported_value(std::size_t index) const noexcept {
   if (index >= index_of(highest_value)) return highest_value;
   return std::min(bucket_at(index).highest, max_);
@@ -114,7 +114,7 @@ std::vector<histogram::percentile_point> histogram::percentiles(unsigned ticks) 
   std::vector<percentile_point> points;
   if (count_ == 0) return points;
   const auto total = static_cast<double>(count_);
-  double level = 0;  // in percent, as the tools count, so that rounding agrees with theirs
+  double level = 0;  // in percent, as the tools count, so that rounding agrees with them
   std::uint64_t seen = 0;
   for (std::size_t i = 0; seen < count_; ++i) {
     if (counts_[i] == 0) continue;

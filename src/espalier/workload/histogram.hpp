@@ -1,6 +1,6 @@
 #pragma once
 
-// Latencies: a histogram whose relative error is bounded over the whole range (HDR histogram, G. Tene).
+// Latencies: a histogram with a bounded relative error over the whole range (HDR histogram, G. Tene).
 
 #include <algorithm>
 #include <bit>
@@ -14,11 +14,10 @@
 
 namespace espalier::workload {
 
-/// Counts values, such as nanoseconds, from 0 to 2^40. A value reported differs from the one recorded by less
-/// than a factor of 1 + 10^-digits and is never below it; values above 2^40 are counted at the top, but min()
-/// and max() stay exact. record() takes constant time and neither allocates nor throws. Not synchronized: one
-/// histogram a thread, merged afterwards. Takes 35 KiB at 2 digits and about ten times as much for each
-/// further one.
+/// Counts values, such as nanoseconds, from 0 to 2^40. A reported value differs from the recorded one by less than a
+/// factor of 1 + 10^-digits and is never below it. Values above 2^40 are counted in the last bucket, but min() and
+/// max() stay exact. record() takes constant time and neither allocates nor throws. Not synchronized: use one histogram
+/// per thread and merge them afterwards. Takes 35 KiB at 2 digits and about ten times as much for each further digit.
 class histogram {
  public:
   static constexpr std::uint64_t highest_value = std::uint64_t{1} << 40;
@@ -34,26 +33,26 @@ class histogram {
     max_ = std::max(max_, value);
   }
 
-  /// Throws std::invalid_argument where the numbers of digits differ.
+  /// Throws std::invalid_argument if the numbers of digits differ.
   void merge(const histogram& other);
   void reset() noexcept;
 
   [[nodiscard]] unsigned significant_digits() const noexcept { return digits_; }
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
 
-  /// Of an empty histogram all of these are std::nullopt. mean and stddev (of the whole population) take each
-  /// value at the middle of its bucket.
+  /// For an empty histogram all of these are std::nullopt. mean and stddev (of the whole population) use the middle of
+  /// each value's bucket.
   [[nodiscard]] std::optional<std::uint64_t> min() const noexcept;
   [[nodiscard]] std::optional<std::uint64_t> max() const noexcept;
   [[nodiscard]] std::optional<double> mean() const noexcept;
   [[nodiscard]] std::optional<double> stddev() const noexcept;
 
-  /// The least value that the given fraction of all records does not exceed: 0.5 is the median, 1 the exact
-  /// maximum. Throws std::invalid_argument unless 0 <= fraction <= 1.
+  /// The least value that the given fraction of all records does not exceed: 0.5 is the median, 1 the exact maximum.
+  /// Throws std::invalid_argument unless 0 <= fraction <= 1.
   [[nodiscard]] std::optional<std::uint64_t> value_at(double fraction) const;
 
-  /// Points from fraction 0 to 1, ever denser towards 1: `ticks` of them each time the rest halves. Throws
-  /// std::invalid_argument where ticks is 0. No points for an empty histogram.
+  /// Points from fraction 0 to 1, denser towards 1: `ticks` points for each halving of the remainder. Throws
+  /// std::invalid_argument if ticks is 0. No points for an empty histogram.
   struct percentile_point {
     double fraction;
     std::uint64_t value;
@@ -65,9 +64,9 @@ class histogram {
   /// (fraction, value) of percentiles(ticks), for a plot.
   [[nodiscard]] std::vector<std::pair<double, std::uint64_t>> curve(unsigned ticks = 5) const;
 
-  /// The text form of HdrHistogram's tools (.hgrm), values divided by `unit`, such as 1000 for microseconds.
-  /// As in those tools, an empty histogram has mean 0 and maximum 0 beside its total count of 0. Throws
-  /// std::invalid_argument where ticks is 0 or unit is not positive.
+  /// The text form of HdrHistogram's tools (.hgrm), with values divided by `unit`, such as 1000 for microseconds. As in
+  /// those tools, an empty histogram has mean 0 and maximum 0 beside its total count of 0. Throws std::invalid_argument
+  /// if ticks is 0 or unit is not positive.
   [[nodiscard]] std::string hgrm(double unit = 1, unsigned ticks = 5) const;
 
  private:

@@ -30,10 +30,10 @@ constexpr std::string_view blanks = " \t\r";
                           fmt::format("cannot read key file '{}'", file.string()));
 }
 
-/// Keys are held twice, in a list and in a set, beside what was read.
+/// Keys are held twice, in a list and in a set, in addition to the input.
 constexpr std::uint64_t bytes_per_key = 64;
 
-/// Stops where that many keys would not fit: a device or a pipe may never end.
+/// Throws if this many keys would not fit in memory: a device or a pipe may never end.
 void check_room(const std::filesystem::path& file, std::size_t bytes_read, std::size_t least_keys,
                 const std::optional<std::uint64_t>& available) {
   const std::uint64_t needed = bytes_read + least_keys * bytes_per_key;
@@ -45,7 +45,7 @@ void check_room(const std::filesystem::path& file, std::size_t bytes_read, std::
 }
 
 std::string read_all(const std::filesystem::path& file) {
-  if (std::filesystem::is_directory(file)) fail(EISDIR, file);  // a stream would open it and read none
+  if (std::filesystem::is_directory(file)) fail(EISDIR, file);  // a stream would open it and read no bytes
   if (std::filesystem::is_character_file(file))
     throw std::invalid_argument(
         fmt::format("key file '{}' is a device, which may have no end; write as many keys as are wanted to a "
@@ -56,7 +56,7 @@ std::string read_all(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) fail(errno, file);
   const std::optional<std::uint64_t> available = hw::available_memory_bytes();
-  // Before it is read, where its size is known.
+  // Checked before it is read, if its size is known.
   std::error_code unknown;
   constexpr std::size_t most_bytes_per_key = 21;  // 20 digits and the end of the line
   if (const auto bytes = std::filesystem::file_size(file, unknown); !unknown)
@@ -135,7 +135,7 @@ void parse_text(const std::filesystem::path& file, std::string_view content, dis
   }
 }
 
-// Depth first with sorted names is the order of the sorted paths, and stops as soon as there is enough.
+// Visits files depth first with sorted names, which is the order of the sorted paths. Stops at the limit.
 void collect_times(const std::filesystem::path& directory, std::size_t limit, distinct_keys& times) {
   std::vector<std::filesystem::path> entries;
   std::error_code error;

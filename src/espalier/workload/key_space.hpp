@@ -1,6 +1,6 @@
 #pragma once
 
-// From the indices that a distribution draws to the keys that a map sees, and the order of the prefill.
+// Maps the indices that a distribution draws to the keys that a map receives, and orders the prefill.
 
 #include <array>
 #include <bit>
@@ -13,12 +13,12 @@
 
 namespace espalier::workload {
 
-/// A seeded bijection of [0, size) for any size from 1 to 2^64 - 1, in constant memory: a Feistel network
-/// over the next power of two, walked along its cycle until it falls back into the range (J. Black and
-/// P. Rogaway, CT-RSA 2002). A call takes less than two walks on average. Immutable, shared by threads.
+/// A seeded bijection of [0, size) for any size from 1 to 2^64 - 1, in constant memory: a Feistel network over the next
+/// power of two, followed along its cycle until the value is in the range (J. Black and P. Rogaway, CT-RSA 2002). A
+/// call takes fewer than two passes on average. Immutable, shared by threads.
 class permutation {
  public:
-  /// Throws std::invalid_argument where size is 0.
+  /// Throws std::invalid_argument if size is 0.
   explicit permutation(std::uint64_t size, std::uint64_t seed = 0);
 
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
@@ -39,8 +39,8 @@ class permutation {
     return x >> 32;
   }
 
-  // Each step changes one half by a function of the other, so it can be undone whatever the widths are;
-  // four steps are what Luby and Rackoff need for a strong pseudo-random permutation.
+  // Each step changes one half by a function of the other, so that it can be undone for any widths. Luby and Rackoff
+  // need four steps for a strong pseudo-random permutation.
   std::uint64_t shuffle(std::uint64_t index) const noexcept {
     std::uint64_t low = index & low_mask_;
     std::uint64_t high = index >> low_bits_;
@@ -66,23 +66,23 @@ enum class key_order {
 
 std::string_view to_string(key_order order) noexcept;
 
-/// Accepts "sequential" and "scrambled"; std::invalid_argument otherwise.
+/// Accepts "sequential" and "scrambled"; throws std::invalid_argument otherwise.
 key_order parse_key_order(std::string_view text);
 
 /// Injective map from indices to 64-bit keys. Immutable, shared by threads; key() neither allocates nor
 /// throws.
 class key_space {
  public:
-  /// Throws std::invalid_argument where size is 0 or order is explicit_list.
+  /// Throws std::invalid_argument if size is 0 or order is explicit_list.
   key_space(key_order order, std::uint64_t size, std::uint64_t seed = 0);
 
-  /// The keys in the order given. Throws std::invalid_argument where there is none, or one occurs twice.
+  /// The keys in the given order. Throws std::invalid_argument if there are none, or if one occurs twice.
   explicit key_space(std::vector<std::uint64_t> keys);
 
   [[nodiscard]] key_order order() const noexcept { return order_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
 
-  /// Computed orders go on past size(), for workloads that insert new keys; an explicit list does not.
+  /// Computed orders continue past size(), for workloads that insert new keys; an explicit list does not.
   [[nodiscard]] std::uint64_t key(std::uint64_t index) const noexcept {
     switch (order_) {
       case key_order::scrambled:
@@ -110,8 +110,8 @@ struct index_range {
   friend bool operator==(const index_range&, const index_range&) = default;
 };
 
-/// The part of [0, total) that belongs to one of `threads` threads: parts are disjoint, cover the whole and
-/// differ in length by one at most. thread must be below threads.
+/// The part of [0, total) that belongs to one of `threads` threads. The parts are disjoint, cover the whole and differ
+/// in length by at most one. thread must be below threads.
 constexpr index_range share_of(std::uint64_t total, unsigned thread, unsigned threads) noexcept {
   const auto edge = [=](std::uint64_t part) {
     return static_cast<std::uint64_t>(detail::uint128{total} * part / threads);

@@ -15,7 +15,8 @@ inspect::byte_range range_of(std::size_t first, std::size_t bytes) {
   return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(bytes)};
 }
 
-/// Of a router or of an internal tree's node; of a leaf a search reads what it reads of all, the key.
+/// For a router or an internal tree's node, the type says what searches read. A search of a leaf reads what it reads of
+/// every node, the key.
 inspect::block_type type_of(memory_role role, const subject_facts& facts) {
   inspect::block_type type;
   type.name = to_string(role);

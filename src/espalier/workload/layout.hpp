@@ -6,8 +6,8 @@
 
 namespace espalier::workload {
 
-/// Where the blocks of a map lie whose placement records them: a type for each role that has blocks, with what
-/// searches read of them, and the pointers between the blocks. Nobody may use the map meanwhile.
+/// The addresses of a map's blocks, if its placement records them: a type for each role that has blocks, with what
+/// searches read of them, and the pointers between the blocks. No thread may use the map meanwhile.
 [[nodiscard]] inspect::snapshot layout_of(const subject_facts& facts, const any_placement& placement);
 
 }  // namespace espalier::workload

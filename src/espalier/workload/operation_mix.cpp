@@ -21,7 +21,7 @@ struct named_mix {
   distribution_spec request;
 };
 
-// YCSB's word "zipfian" stands for its scrambled generator, in workload E too: theta 0.99 everywhere.
+// YCSB's word "zipfian" means its scrambled generator, in workload E too: theta 0.99 everywhere.
 const distribution_spec skewed{distribution_kind::scrambled_zipfian, {0.99, 0}};
 const std::array<named_mix, 6> ycsb{{
     {"ycsb-a", {50, 0, 0, 50, 0, 0}, skewed},

@@ -15,36 +15,36 @@
 #include "espalier/workload/operation_mix.hpp"
 #include "espalier/workload/trace.hpp"
 
-// What a run does, independent of the map that it is done to.
+// What a run does, independent of the map under test.
 
 namespace espalier::workload {
 
-/// A workload: which keys, which of them are present at the start, which operations on which keys. Immutable,
-/// shared by every map and thread that runs it.
+/// A workload: the keys, those of them that are present at the start, and the operations on them. Immutable, shared by
+/// every map and thread that runs it.
 struct workload_plan {
   std::string name;
   operation_mix mix;
   key_space keys;
-  /// Draws indices of keys; its range is the universe: keys that operations name.
+  /// Draws indices of keys. Its range is the universe: the keys that operations name.
   distribution draws;
   /// The first `loaded` images are present at the start, inserted in this order.
   permutation fill;
   std::uint64_t loaded;
-  /// Inserts bring keys that were never there (YCSB), rather than keys drawn from the universe.
+  /// Inserts use keys that were never present (YCSB), not keys drawn from the universe.
   bool inserts_new_keys;
-  /// Recorded operations to replay, in order, in place of drawn ones; empty for none.
+  /// Recorded operations to replay, in order, instead of drawn ones; empty for none.
   std::vector<trace_record> trace;
 };
 
-/// How to make one. `keys` is the number of keys present at the start.
+/// Describes a plan to make. `keys` is the number of keys present at the start.
 struct plan_request {
   std::string name;
   std::string mix = "90/5/5";
-  /// Empty: what the mix prescribes, else uniform.
+  /// Empty: the distribution that the mix prescribes, else uniform.
   std::optional<distribution_spec> distribution;
   std::uint64_t keys = 1'000'000;
   key_order order = key_order::scrambled;
-  /// Keys of the user's; the universe is then this list and `keys` half of it.
+  /// Keys from the user. The universe is then this list, and `keys` is half of it.
   std::vector<std::uint64_t> explicit_keys;
   std::vector<trace_record> trace;
   /// False for a map that starts empty.
@@ -52,11 +52,11 @@ struct plan_request {
   std::uint64_t seed = 42;
 };
 
-/// The universe is twice the keys loaded, so that lookups of a plain mix find every second key; for YCSB it
-/// is the keys loaded. Throws std::invalid_argument.
+/// The universe is twice the keys loaded, so that lookups of a plain mix find every second key. For YCSB it is the keys
+/// loaded. Throws std::invalid_argument.
 [[nodiscard]] std::shared_ptr<const workload_plan> make_plan(const plan_request& request);
 
-/// Whether what ends a measurement early is requested; null stands for never.
+/// Whether an early end of the measurement is requested; null means never.
 [[nodiscard]] inline bool is_set(const std::atomic<bool>* flag) noexcept {
   return flag != nullptr && flag->load(std::memory_order_relaxed);
 }
@@ -67,8 +67,8 @@ struct run_request {
   unsigned threads = 1;
   /// Thread i is pinned to pus[i % size]; empty for unpinned threads.
   std::span<const unsigned> pus;
-  /// The run ends after this time, or, where operations is set, after that many operations of all threads. A
-  /// trace always ends with its last record.
+  /// The run ends after this time, or, if operations is set, after that many operations of all threads. A trace always
+  /// ends with its last record.
   std::chrono::nanoseconds time{};
   std::optional<std::uint64_t> operations;
   std::uint64_t seed = 42;
@@ -76,11 +76,11 @@ struct run_request {
   unsigned latency_every = 0;
   /// Where to record the operations, or null.
   trace_recorder* recorder = nullptr;
-  /// Ends a run of a given time early once it is true; null for never.
+  /// Ends a timed run early once it is true; null for never.
   const std::atomic<bool>* interrupted = nullptr;
 };
 
-/// What a run measured, summed over its threads.
+/// The measurements of a run, summed over its threads.
 struct run_outcome {
   std::uint64_t operations = 0;
   double wall_ns = 0;

@@ -5,7 +5,7 @@
 
 namespace espalier::workload {
 
-/// Input between quotes, for a message: at most 40 bytes of it; those that are not printable ASCII as `\xNN`.
+/// Quotes input for a message: at most 40 bytes of it, with bytes that are not printable ASCII as `\xNN`.
 [[nodiscard]] inline std::string quoted(std::string_view text) {
   constexpr std::size_t most = 40;
   constexpr std::string_view digits = "0123456789abcdef";

@@ -17,14 +17,14 @@ namespace detail {
 __extension__ typedef unsigned __int128 uint128;  // NOLINT(modernize-use-using): only so is -Wpedantic silent
 }
 
-/// Bijection of the 64-bit integers in which every input bit reaches every output bit. mix64(0) == 0.
+/// A bijection of the 64-bit integers in which every input bit affects every output bit. mix64(0) == 0.
 constexpr std::uint64_t mix64(std::uint64_t x) noexcept {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
   return x ^ (x >> 31);
 }
 
-/// Counter-based generator of 64-bit numbers; here it only expands seeds.
+/// A counter-based generator of 64-bit numbers, used here only to expand seeds.
 class splitmix64 {
  public:
   explicit constexpr splitmix64(std::uint64_t state) noexcept : state_(state) {}
@@ -42,12 +42,12 @@ class random_generator {
 
   /// Threads of one run share `seed` and differ in `stream`.
   explicit constexpr random_generator(std::uint64_t seed, std::uint64_t stream = 0) noexcept {
-    // A nested mix, because plain sums would let (seed, stream + 1) and (seed + 1, stream) coincide.
+    // A nested mix, because with plain sums (seed, stream + 1) and (seed + 1, stream) could coincide.
     splitmix64 expand(mix64(mix64(seed) + stream));
     for (auto& word : state_) word = expand.next();
   }
 
-  /// Continues from a state, of which one word at least must not be 0.
+  /// Continues from a state, in which at least one word must not be 0.
   explicit constexpr random_generator(const std::array<std::uint64_t, 4>& state) noexcept : state_(state) {}
 
   constexpr std::uint64_t next() noexcept {
@@ -62,7 +62,7 @@ class random_generator {
     return result;
   }
 
-  /// Unbiased number in [0, n); n must not be 0. Divides only where a draw may have to be rejected.
+  /// An unbiased number in [0, n); n must not be 0. Divides only if a draw may have to be rejected.
   constexpr std::uint64_t below(std::uint64_t n) noexcept {
     auto product = detail::uint128{next()} * n;
     if (static_cast<std::uint64_t>(product) < n) {

@@ -119,8 +119,8 @@ void add_aggregates(ordered_json& benchmarks, const measurement& m, std::size_t 
     const char* unit;
     aggregate of;
   };
-  // As in Google Benchmark, each figure of an aggregate is that of its own column: the entry named min has
-  // the least time and the least throughput, which are not of one run.
+  // As in Google Benchmark, each figure of an aggregate is computed for its own column. The entry named min has the
+  // least time and the least throughput, which do not come from one run.
   const row rows[] = {{"median", "time", median}, {"mean", "time", mean},
                       {"stddev", "time", stddev}, {"cv", "percentage", coefficient_of_variation},
                       {"min", "time", minimum},   {"max", "time", maximum}};

@@ -8,9 +8,9 @@
 
 namespace espalier::workload {
 
-/// Results in the JSON shape of Google Benchmark, whose compare.py reads them: `context`, and `benchmarks`
-/// with an entry for each run and for each aggregate. Besides, `latency` with percentiles and curves.
-/// real_time is wall time and cpu_time is thread CPU time, in nanoseconds per operation of all threads.
+/// Results in the JSON shape of Google Benchmark, which its compare.py reads: `context`, and `benchmarks` with an entry
+/// for each run and for each aggregate. In addition, `latency` with percentiles and curves. real_time is wall time and
+/// cpu_time is thread CPU time, in nanoseconds per operation of all threads.
 [[nodiscard]] std::string to_json(const run_context& context, const std::vector<measurement>& all);
 
 /// One line per map, workload and number of threads: medians and spread.

@@ -15,10 +15,10 @@
 namespace espalier::workload {
 namespace {
 
-// No map takes more.
+// No map needs more.
 constexpr double most_bytes_per_key = 256;
 
-/// What a key will cost in a map: as in a small one, and some more for what grows in steps.
+/// The bytes that a key is expected to cost in a map: the cost in a small map, plus a margin for what grows in steps.
 double forecast_bytes_per_key(const registration& r) {
   constexpr std::uint64_t sample_keys = 20'000;
   constexpr double margin = 1.15;
@@ -133,7 +133,7 @@ class plan_session {
         run_request run = base(threads, r + 1);
         if (r == 0 && i == 0) run.recorder = request_.recorder;
         run_outcome outcome = subjects_[i]->run(run);
-        // A run of a given time was cut off.
+        // The interrupt cut off a timed run.
         if (request_.is_interrupted() && !run.operations && plan_->trace.empty()) return group;
         group[i].runs.push_back(std::move(outcome));
       }
@@ -150,7 +150,7 @@ class plan_session {
     return group;
   }
 
-  // Caches, page tables and branch predictors; a fifth of a run suffices.
+  // Warms caches, page tables and branch predictors; a fifth of a run suffices.
   void warm_up(unsigned threads) {
     for (const auto& s : subjects_) {
       step(fmt::format("{}: warm up {}", plan_->name, s->facts().name));

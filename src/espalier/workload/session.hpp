@@ -13,8 +13,8 @@
 #include "espalier/workload/plan.hpp"
 #include "espalier/workload/subject.hpp"
 
-// A benchmark: plans x thread counts x maps, the maps interleaved run by run, so that whatever else the
-// machine does meets them all alike.
+// A benchmark: plans x thread counts x maps. The maps are interleaved run by run, so that other load on the machine
+// affects all of them alike.
 
 namespace espalier::workload {
 
@@ -23,18 +23,18 @@ struct session_request {
   std::vector<registration> maps;
   std::vector<unsigned> threads{1};
   unsigned runs = 5;
-  /// Of one run; not for traces. Where operations is set it counts instead.
+  /// The time of one run; not for traces. If operations is set, it replaces the time.
   std::chrono::nanoseconds time = std::chrono::seconds(1);
   std::optional<std::uint64_t> operations;
   hw::pin_policy pinning = hw::pin_policy::cores;
   std::uint64_t seed = 42;
   /// A further run of each map, in which every n-th operation is timed; 0 for none.
   unsigned latency_every = 16;
-  /// Walk each map at the end and count what it lost.
+  /// Walk each map at the end and count the bytes it leaked.
   bool check_leaks = true;
-  /// Records the first run of the first map; the caller keeps it.
+  /// Records the first run of the first map. The caller owns it.
   trace_recorder* recorder = nullptr;
-  /// Once it is true the session ends, with the runs that are complete; null for never.
+  /// Once it is true the session ends, with the completed runs; null for never.
   const std::atomic<bool>* interrupted = nullptr;
 
   [[nodiscard]] bool is_interrupted() const noexcept { return is_set(interrupted); }
@@ -58,26 +58,26 @@ struct measurement {
   [[nodiscard]] double median_throughput() const;
 };
 
-/// Is told what a session does.
+/// Receives the events of a session.
 class session_observer {
  public:
   virtual ~session_observer() = default;
-  /// `done` of `total` steps are behind; `what` comes next.
+  /// `done` of `total` steps are complete; `what` comes next.
   virtual void step(std::size_t done, std::size_t total, const std::string& what) = 0;
   virtual void skipped(const subject_facts& map, const workload_plan& plan, const std::string& why) = 0;
   /// All maps under one plan with one number of threads.
   virtual void finished(const std::vector<measurement>& group) = 0;
 };
 
-/// Throws std::invalid_argument where so many keys will not fit in memory.
+/// Throws std::invalid_argument if this many keys will not fit in memory.
 void check_room(std::uint64_t keys, double bytes_per_key);
 
-/// All maps of a plan exist at once. Throws std::invalid_argument where memory will not suffice for that, or for
-/// a request without maps, plans, threads or runs.
+/// All maps of a plan exist at once. Throws std::invalid_argument if memory will not suffice for that, or if the
+/// request has no maps, plans, threads or runs.
 void check_session(const session_request& request);
 
-/// Throws as check_session() does, before anything is built. Of an interrupted session each measurement has the runs that
-/// were complete, one at least.
+/// Throws as check_session() does, before anything is built. In an interrupted session each measurement has the
+/// completed runs, at least one.
 [[nodiscard]] std::vector<measurement> run_session(const session_request& request,
                                                    session_observer& observer);
 

@@ -7,7 +7,7 @@
 
 namespace espalier::workload {
 
-/// Of no values all of these are std::nullopt. The order of the values does not matter; NaN must not occur.
+/// For no values all of these are std::nullopt. The order of the values does not matter; NaN must not occur.
 std::optional<double> minimum(std::span<const double> values);
 std::optional<double> maximum(std::span<const double> values);
 std::optional<double> mean(std::span<const double> values);
@@ -19,8 +19,8 @@ std::optional<double> stddev(std::span<const double> values);
 /// stddev divided by the magnitude of the mean, which must not be 0.
 std::optional<double> coefficient_of_variation(std::span<const double> values);
 
-/// Interpolates linearly between the sorted values, the first at fraction 0, the last at 1 (R's type 7).
-/// Throws std::invalid_argument unless 0 <= fraction <= 1.
+/// Interpolates linearly between the sorted values, the first at fraction 0, the last at 1 (R's type 7). Throws
+/// std::invalid_argument unless 0 <= fraction <= 1.
 std::optional<double> quantile(std::span<const double> values, double fraction);
 
 struct quartile_values {
@@ -31,7 +31,7 @@ struct quartile_values {
 };
 std::optional<quartile_values> quartiles(std::span<const double> values);
 
-/// Throws std::invalid_argument where a value is not positive.
+/// Throws std::invalid_argument if a value is not positive.
 std::optional<double> geometric_mean(std::span<const double> values);
 
 /// median(numerators) / median(denominators), the latter not 0.

@@ -12,7 +12,7 @@
 #include "espalier/workload/random.hpp"
 #include "espalier/workload/trace.hpp"
 
-// The operations of a plan, one after the other, as each thread of a run gets them.
+// The operations of a plan in sequence, as each thread of a run receives them.
 
 namespace espalier::workload {
 
@@ -23,16 +23,16 @@ struct step {
   std::uint64_t argument;  // the value, or how many keys to scan
 };
 
-/// What a key's value is when nothing else says so.
+/// The value of a key unless an operation specifies another.
 [[nodiscard]] constexpr std::uint64_t value_for(std::uint64_t key) noexcept {
   return key ^ 0x9e3779b97f4a7c15U;
 }
 
-/// Work between two looks at the clock or the shared cursor.
+/// Steps between two checks of the clock or the shared cursor.
 inline constexpr std::uint64_t steps_per_batch = 64;
 
-/// Draws operations from a plan's mix and distribution, for one thread. new_keys counts the keys that were
-/// ever inserted, for plans whose inserts bring new ones.
+/// Draws operations from a plan's mix and distribution, for one thread. new_keys counts the keys that were ever
+/// inserted, for plans with inserts of new keys.
 class drawn_steps {
  public:
   drawn_steps(const run_request& request, unsigned thread, std::atomic<std::uint64_t>& new_keys)
@@ -46,7 +46,7 @@ class drawn_steps {
     }
   }
 
-  /// How many steps may be taken before asking again; 0 ends the run.
+  /// The number of steps that may be taken before the next call; 0 ends the run.
   std::uint64_t more(bool stopped) noexcept {
     if (!left_) return stopped ? 0 : steps_per_batch;
     const std::uint64_t now = std::min(*left_, steps_per_batch);
@@ -75,7 +75,7 @@ class drawn_steps {
   std::optional<std::uint64_t> left_;
 };
 
-/// Hands out a trace in order: batches of it to whichever thread is next.
+/// Hands out a trace in order: each batch goes to the next thread that asks.
 class traced_steps {
  public:
   traced_steps(const run_request& request, std::atomic<std::uint64_t>& cursor)
@@ -109,7 +109,7 @@ class traced_steps {
   std::uint64_t at_ = 0;
 };
 
-/// Does a step to a map. The result is to be summed, so that no operation can be optimised away.
+/// Performs a step on a map. The caller sums the results, so that no operation can be optimised away.
 template <class Map>
 std::uint64_t apply(Map& map, const step& s) {
   switch (s.op) {

@@ -25,7 +25,7 @@ enum class subject_kind : std::uint8_t { espalier, peer };
   return kind == subject_kind::espalier ? "espalier" : "peer";
 }
 
-/// What is known of a map without making one.
+/// What is known of a map without constructing one.
 struct subject_facts {
   /// "ticket", "ticket/shared_heap".
   std::string name;
@@ -34,16 +34,16 @@ struct subject_facts {
   std::string_view variant;
   subject_kind kind = subject_kind::espalier;
   map_properties properties{};
-  /// Bytes of a node; unset where a map has no fixed node.
+  /// Bytes of a node; unset if a map has no fixed node.
   std::optional<std::size_t> node_bytes;
-  /// What lies where in it; empty where a map does not say.
+  /// The members of a node and their offsets; empty if a map does not state them.
   std::span<const node_member> node_members;
-  /// "unavailable" where the map does not say.
+  /// "unavailable" if the map does not state it.
   std::string_view placement;
   bool supports_erase = true;
   bool supports_scan = true;
 
-  /// Why the map cannot run a mix, or empty.
+  /// Why the map cannot run a mix; empty if it can.
   [[nodiscard]] std::string cannot_run(const workload_plan& plan) const;
 };
 
@@ -57,7 +57,7 @@ class subject {
 
   [[nodiscard]] virtual const subject_facts& facts() const noexcept = 0;
 
-  /// Inserts the keys that the plan wants at the start, with all threads at once. Throws std::bad_alloc.
+  /// Inserts the keys that the plan requires at the start, with all threads at once. Throws std::bad_alloc.
   virtual void prefill(const workload_plan& plan, unsigned threads, std::span<const unsigned> pus) = 0;
 
   virtual run_outcome run(const run_request& request) = 0;
@@ -65,11 +65,11 @@ class subject {
   /// Bytes that the map holds per key present at the end of the prefill.
   [[nodiscard]] virtual std::optional<double> bytes_per_key() const = 0;
 
-  /// Bytes still held after everything retired was given back, and not reachable. Linear in the map.
+  /// Bytes that are still held and unreachable after every retired block was reclaimed. Linear in the map.
   [[nodiscard]] virtual std::optional<std::uint64_t> leaked_bytes() = 0;
 
-  /// Where the map's blocks lie, by role, retired ones included, with the pointers between them. Throws
-  /// std::logic_error for a map whose placement records nothing.
+  /// The addresses of the map's blocks, by role, retired ones included, with the pointers between them. Throws
+  /// std::logic_error for a map with a placement that records nothing.
   [[nodiscard]] virtual inspect::snapshot layout() const = 0;
 };
 
@@ -77,16 +77,16 @@ class subject {
 struct registration {
   subject_facts facts;
   std::function<std::unique_ptr<subject>()> make;
-  /// The same with another placement, as any_placement knows it and refuses it; empty where there is only one.
-  /// The name is one of placement_names(), which outlive everything.
+  /// The same map with another placement. any_placement defines the names and which ones it rejects. Empty if there is
+  /// only one placement. The name is one of placement_names(), which outlive everything.
   std::function<std::unique_ptr<subject>(std::string_view placement, any_placement::recording)> make_placed;
 };
 
-/// What a map is called with another placement: "int_lf/index_aware". The name must outlive the facts.
+/// The facts of a map with another placement, named such as "int_lf/index_aware". The name must outlive the facts.
 [[nodiscard]] subject_facts placed_facts(const subject_facts& facts, std::string_view placement);
 
-/// All maps of the program, the catalogue's in its order, then the peers. Filled before main by the
-/// translation units of the catalogue.
+/// All maps of the program: the catalogue's in its order, then the peers. The translation units of the catalogue fill
+/// it before main.
 [[nodiscard]] std::vector<registration>& registry();
 
 }  // namespace espalier::workload

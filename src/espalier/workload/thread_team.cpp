@@ -18,7 +18,7 @@ double run_team(unsigned threads, std::span<const unsigned> pus,
   std::latch start(static_cast<std::ptrdiff_t>(threads) + 1);
   std::mutex mutex;
   std::exception_ptr failure;
-  // The threads look at the clock themselves: on a loaded machine the caller may wake when they have ended.
+  // The threads read the clock themselves: on a loaded machine the caller may wake only after they have ended.
   std::uint64_t first_begin = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t last_end = 0;
 
@@ -50,7 +50,7 @@ double run_team(unsigned threads, std::span<const unsigned> pus,
     team.reserve(threads);
     try {
       for (unsigned i = 0; i < threads; ++i) team.emplace_back(thread_main, i);
-    } catch (...) {  // no more threads: let those that exist go on to their end
+    } catch (...) {  // no more threads: those that exist run to their end
       start.count_down(static_cast<std::ptrdiff_t>(threads - team.size()));
       start.arrive_and_wait();
       if (between) between();

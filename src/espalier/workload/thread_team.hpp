@@ -9,12 +9,12 @@
 
 namespace espalier::workload {
 
-/// Runs body(i) in `threads` new threads, pinned where PUs are given; all begin together, after each has
-/// called `ready` once its preparations are done. between() runs in the calling thread while they work, then
-/// they are joined. The first exception of any of them is thrown again.
+/// Runs body(i) in `threads` new threads, pinned if PUs are given. Each calls `ready` when it is prepared, and all
+/// continue together once every thread has called it. between() runs in the calling thread while they work; then they
+/// are joined. Rethrows the first exception of any of them.
 ///
-/// Returns the wall time in nanoseconds from when the first body has gone on after `ready` to the end of the
-/// last; 0 where no body calls it.
+/// Returns the wall time in nanoseconds from the moment when the first body continues after `ready` to the end of the
+/// last; 0 if no body calls it.
 double run_team(unsigned threads, std::span<const unsigned> pus,
                 const std::function<void(unsigned index, const std::function<void()>& ready)>& body,
                 const std::function<void()>& between = {});

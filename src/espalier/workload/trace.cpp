@@ -37,7 +37,7 @@ constexpr std::string_view all_forms =
     "lookup KEY, insert KEY VALUE, assign KEY VALUE, erase KEY or scan KEY COUNT";
 constexpr std::string_view blanks = " \t\r";
 
-// Cuts the first word off `rest`; empty at the end of the line.
+// Removes the first word of `rest` and returns it; empty at the end of the line.
 std::string_view take_word(std::string_view& rest) {
   rest.remove_prefix(std::min(rest.find_first_not_of(blanks), rest.size()));
   const auto word = rest.substr(0, rest.find_first_of(blanks));
@@ -110,7 +110,7 @@ std::vector<trace_record> read_trace(std::istream& in, std::string_view name) {
 
 std::vector<trace_record> read_trace(const std::filesystem::path& file) {
   if (std::filesystem::is_directory(file))
-    fail(EISDIR, "open", file);  // a stream would open it and read none
+    fail(EISDIR, "open", file);  // a stream would open it and read no bytes
   errno = 0;
   std::ifstream in(file, std::ios::binary);
   if (!in) fail(errno, "open", file);
@@ -133,8 +133,8 @@ void write_trace(hw::output_file& file, std::span<const trace_record> records) {
 }
 
 void trace_recorder::lane::record(const trace_record& record) {
-  // relaxed suffices: increments of one atomic are totally ordered and agree with happens-before, and the
-  // entries themselves are read only after the threads have ended.
+  // relaxed suffices: increments of one atomic are totally ordered and agree with happens-before, and the entries
+  // themselves are read only after the threads have ended.
   entries_.push_back({next_->fetch_add(1, std::memory_order_relaxed), record});
 }
 

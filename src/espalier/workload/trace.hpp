@@ -1,6 +1,6 @@
 #pragma once
 
-// Recorded operations as text, one a line:
+// Recorded operations as text, one per line:
 //   lookup KEY | insert KEY VALUE | assign KEY VALUE | erase KEY | scan KEY COUNT
 // Numbers are unsigned, of 64 bits, decimal or 0x hexadecimal. '#' begins a comment; blank lines are allowed.
 
@@ -27,12 +27,12 @@ struct trace_record {
   friend bool operator==(const trace_record&, const trace_record&) = default;
 };
 
-/// Throws std::invalid_argument ("name:line: what was found; what was expected"), or std::system_error where
-/// the input cannot be read.
+/// Throws std::invalid_argument ("name:line: what was found; what was expected"), or std::system_error if the input
+/// cannot be read.
 std::vector<trace_record> read_trace(std::istream& in, std::string_view name);
 std::vector<trace_record> read_trace(const std::filesystem::path& file);
 
-/// Writes the records and commits the file. Throws as that does. read_trace() gives them back.
+/// Writes the records and commits the file. Throws as output_file does. read_trace() reads them back.
 void write_trace(hw::output_file& file, std::span<const trace_record> records);
 
 /// Collects the operations of several threads in the order in which they were recorded.
@@ -41,8 +41,8 @@ class trace_recorder {
   /// One thread's buffer; only its owner may call record().
   class alignas(hw::false_sharing_bytes) lane {
    public:
-    /// Takes no lock; one atomic increment orders the record among all lanes. That is the order of these
-    /// calls: record an operation directly before or after it, always on the same side. Amortized constant.
+    /// Takes no lock; one atomic increment orders the record among all lanes. That is the order of these calls: record
+    /// an operation directly before or after it, always on the same side. Amortized constant.
     void record(const trace_record& record);
 
    private:
@@ -57,7 +57,7 @@ class trace_recorder {
     std::vector<entry> entries_;
   };
 
-  /// Throws std::invalid_argument where threads is 0. `expected` records a lane are reserved ahead.
+  /// Throws std::invalid_argument if threads is 0. Reserves space for `expected` records per lane.
   explicit trace_recorder(unsigned threads, std::size_t expected = 0);
   trace_recorder(const trace_recorder&) = delete;
   trace_recorder& operator=(const trace_recorder&) = delete;
