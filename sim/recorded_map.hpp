@@ -14,7 +14,7 @@
 
 namespace espalier::sim {
 
-/// How a map's values stand in a history, one word each. For values that are not integers: specialise it.
+/// How a map's values are represented in a history, one word each. Specialise it for values that are not integers.
 template <class Value>
 struct recorded_value {
   static_assert(std::is_integral_v<Value>, "specialise recorded_value for values that are no integers");
@@ -22,8 +22,7 @@ struct recorded_value {
   [[nodiscard]] static std::uint64_t to_word(Value v) noexcept { return static_cast<std::uint64_t>(v); }
 };
 
-/// A map of integers in a scene, whose operations are recorded, so that at the end of the run its history
-/// can be checked:
+/// A map of integers in a scene. Its operations are recorded, so that its history can be checked at the end of the run:
 ///
 ///     auto& map = s.make<sim::recorded<espalier::ticket<std::uint64_t, std::uint64_t, traits>>>();
 ///     map.start_with(1, 10);
@@ -31,8 +30,7 @@ struct recorded_value {
 ///     s.thread("b", [&] { map.find(1); });
 ///     s.at_end([&] { map.check(); });
 ///
-/// Recording adds no step to the run. The map's own code is the only one that does: these functions are not
-/// instrumented.
+/// Recording adds no step to the run. Only the map's own code does, because these functions are not instrumented.
 template <class Map>
 class recorded {
   using key_type = typename Map::key_type;
@@ -50,7 +48,7 @@ class recorded {
   [[nodiscard]] Map& map() noexcept { return map_; }
   [[nodiscard]] guard_type pin() { return map_.pin(); }
 
-  /// While the scene is set up: part of the contents with which the history begins.
+  /// Call while the scene is set up: adds to the contents with which the history begins.
   void start_with(std::uint64_t key, std::uint64_t value) {
     require(map_.insert(static_cast<key_type>(key), values::from_word(value)),
             "the set-up inserts a key which is there");
@@ -78,7 +76,7 @@ class recorded {
   bool erase(std::uint64_t key) { return do_erase(key); }
   bool erase(guard_type& guard, std::uint64_t key) { return do_erase(key, guard); }
 
-  /// Visits at most so many entries; returns how many.
+  /// Visits at most `most` entries; returns how many.
   std::size_t scan(std::uint64_t from, std::uint64_t most = all) { return do_scan(from, most); }
   std::size_t scan(guard_type& guard, std::uint64_t from, std::uint64_t most = all) {
     return do_scan(from, most, guard);
@@ -86,9 +84,9 @@ class recorded {
 
   static constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
 
-  /// When all threads have ended. Fails the run where the history, which includes what the map holds now, is
-  /// not linearizable, where check_invariants() has something to say, or where the map holds blocks that it
-  /// does not reach. Gives back what was retired.
+  /// Call when all threads have ended. Fails the run if the history, which includes the map's present contents, is not
+  /// linearizable, if check_invariants() reports a fault, or if the map holds blocks that it does not reach. Reclaims
+  /// the retired blocks.
   void check() {
     scan(0);
     log_.check();

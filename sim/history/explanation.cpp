@@ -57,7 +57,7 @@ class explainer {
   }
 
  private:
-  // Operations that have no order from any of the starts; that of index `blocked` returns last.
+  // Operations that have no order from any of the starts. The one at index `blocked` returns last.
   struct part {
     std::size_t cut = 0;
     std::vector<state> starts;
@@ -65,7 +65,7 @@ class explainer {
     std::size_t blocked = 0;
   };
 
-  // What remains behind a cut before operations_[cut]; without starts where the budget has ended.
+  // The part that remains after a cut before operations_[cut]. It has no starts if the budget is exhausted.
   part behind(std::size_t cut) {
     part p;
     p.cut = cut;
@@ -106,7 +106,7 @@ class explainer {
   }
 
   part smallest_part() {
-    std::size_t quiescent = 0;  // pending operations apart
+    std::size_t quiescent = 0;  // disregarding pending operations
     std::size_t exact = 0;
     bool pending = false;
     moment latest = 0;
@@ -149,7 +149,7 @@ class explainer {
            (o.what.result ? std::to_string(o.what.value) : "absent");
   }
 
-  // Which results of the blocked operation would have had an order.
+  // The results with which the blocked operation would have an order.
   std::string possible_results(const part& p) {
     const operation& o = p.operations[p.blocked].what;
     std::string possible;
@@ -186,7 +186,7 @@ class explainer {
     return "";
   }
 
-  // An order of everything that returned before.
+  // An order of the operations that returned before.
   std::string order_of(part p) {
     operation& last = p.operations[p.blocked].what;
     last.returned = after_the_end;
@@ -217,7 +217,7 @@ class explainer {
                        name_of(p.operations[i]) + (i == p.blocked ? "  <--" : "")});
     }
     if (lines.size() > most_lines) {
-      // The blocked operation and those invoked last before its return.
+      // The blocked operation and those that were invoked last before its return.
       const std::size_t left_out = lines.size() - most_lines;
       std::swap(lines[std::min(p.blocked, left_out)], lines[left_out]);
       lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(left_out));

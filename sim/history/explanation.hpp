@@ -10,13 +10,13 @@
 #include "sim/history/models.hpp"
 #include "sim/history/order_search.hpp"
 
-// Says why a history is not linearizable, with as few operations as it can.
+// Explains why a history is not linearizable, with as few operations as possible.
 //
-// Of a history that the search gave up at the return of one operation, what came later does not matter. What
-// came before a cut is told by the states possible there. A cut is exact at a moment when nothing is open.
-// Elsewhere, what is open is taken for pending, and the part that remains may be ordered although the
-// whole may not; so a cut counts only after a search has found that the part still has no order. Operations
-// that only observe are left out one by one as long as there is none.
+// The search stops at the return of one operation; later events do not matter. Events before a cut are represented by
+// the states that are possible there. A cut is exact at a moment when no operation is open. Elsewhere, open operations
+// are treated as pending, and the remaining part may have an order although the whole has none. Such a cut is therefore
+// accepted only after a search has shown that the part still has no order. Operations that only observe are removed one
+// by one as long as the rest still has no order.
 
 namespace espalier::sim {
 
@@ -25,8 +25,8 @@ struct finding {
   std::vector<operation> evidence;
 };
 
-/// `operations`, by invocation, have no order from `start`; the search ended at the return of
-/// operations[blocked]. `subject`: "key 7", "the map".
+/// `operations`, by invocation, have no order from `start`. The search ended at the return of operations[blocked].
+/// `subject`: "key 7", "the map".
 template <class Model>
 [[nodiscard]] finding explain(const history& observed, Model& model, search_budget& budget,
                               const std::string& subject, const std::vector<observation>& operations,

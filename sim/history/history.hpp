@@ -10,16 +10,16 @@
 #include <string_view>
 #include <vector>
 
-// What was observed of a map: its contents at the start and the operations of all threads, each with the
-// moments of its invocation and of its return. Keys and values are 64-bit numbers.
+// The observations of a map: its contents at the start and the operations of all threads, each with the moments of its
+// invocation and of its return. Keys and values are 64-bit numbers.
 //
-// A moment is a position on one order common to all threads: the simulator's count of steps, or natively an
-// atomic counter that is advanced before and after each operation. One operation precedes another if it
-// returned at an earlier moment than that of the other's invocation; at equal moments they overlap.
-// Therefore the moments of one thread's events must increase, or its program order would be lost.
+// A moment is a position in one order common to all threads: the simulator's count of steps, or natively an atomic
+// counter that is advanced before and after each operation. One operation precedes another if it returned at an earlier
+// moment than that of the other's invocation; at equal moments they overlap. Therefore the moments of one thread's
+// events must increase, or its program order would be lost.
 //
-// Each thread records into a lane of its own, which shares nothing; the lanes are added to a history when
-// the threads have ended.
+// Each thread records into its own lane, which shares nothing. The lanes are added to a history when the threads have
+// ended.
 
 namespace espalier::sim {
 
@@ -41,19 +41,19 @@ struct map_entry {
 
 struct operation {
   moment invoked = 0;
-  /// never: the operation is pending; it may or may not have taken effect, at any moment since `invoked`.
+  /// never: the operation is pending. It may or may not have taken effect, at any moment since `invoked`.
   moment returned = never;
-  /// scan: where it began, inclusive.
+  /// scan: its start, inclusive.
   std::uint64_t key = 0;
-  /// insert, insert_or_assign: the argument. find: the value found, if one was. scan: where in the
-  /// history's pool its entries begin.
+  /// insert, insert_or_assign: the argument. find: the value found, if any. scan: the index of its first entry in the
+  /// history's pool.
   std::uint64_t value = 0;
   std::uint32_t thread = 0;
   /// scan: how many entries it visited.
   std::uint32_t entries = 0;
   operation_kind kind = operation_kind::find;
-  /// As returned; find: whether there was a value; scan: whether it went to the end of the map. A scan that
-  /// was stopped has covered the keys from `key` to the last one visited.
+  /// The returned result. find: whether there was a value. scan: whether it reached the end of the map; a stopped scan
+  /// has covered the keys from `key` to the last one visited.
   bool result = false;
 
   [[nodiscard]] bool pending() const noexcept { return returned == never; }
@@ -63,15 +63,15 @@ static_assert(sizeof(operation) <= 48);
 /// Records the operations of one thread, in program order. Appending costs a push_back.
 class history_lane {
  public:
-  /// Reserves room for the expected number of operations.
+  /// Reserves space for the expected number of operations.
   explicit history_lane(std::uint32_t thread, std::size_t expected = 0);
 
-  /// An operation begins. One that was not ended before stays pending, for instance because it threw.
-  /// Throws std::invalid_argument where `at` is not after the thread's previous event.
+  /// Begins an operation. A previous operation that was not ended stays pending, for instance because it threw. Throws
+  /// std::invalid_argument if `at` is not after the thread's previous event.
   void begin(operation_kind kind, std::uint64_t key, std::uint64_t value, moment at);
 
-  // The operation begun last returned. They throw std::invalid_argument where `at` is not after its
-  // beginning, or no operation of that kind is open.
+  // The most recently begun operation returned. They throw std::invalid_argument if `at` is not after its beginning, or
+  // if no operation of that kind is open.
 
   /// contains, insert, insert_or_assign, erase.
   void end(bool result, moment at);
@@ -82,7 +82,7 @@ class history_lane {
   void visit(std::uint64_t key, std::uint64_t value);
 
   [[nodiscard]] std::span<const operation> operations() const noexcept { return operations_; }
-  /// Where the scans' entries lie; their `value` counts from its beginning.
+  /// The entries of the scans; an operation's `value` is an index into it.
   [[nodiscard]] std::span<const map_entry> pool() const noexcept { return pool_; }
 
  private:
@@ -97,26 +97,26 @@ class history_lane {
 
 class history {
  public:
-  /// The map holds this entry at the start. Throws std::invalid_argument if `key` was given before.
+  /// Adds an entry that the map holds at the start. Throws std::invalid_argument if `key` was given before.
   void add_initial(std::uint64_t key, std::uint64_t value);
 
   void add(const history_lane& lane);
 
-  /// Any operation but a scan, in any order. Throws std::invalid_argument if it returned before it began.
+  /// Adds any operation but a scan, in any order. Throws std::invalid_argument if it returned before it began.
   void add(const operation& o);
-  /// A scan; its `value` and `entries` are set here.
+  /// Adds a scan; its `value` and `entries` are set here.
   void add(const operation& scan, std::span<const map_entry> visited);
 
   /// By key.
   [[nodiscard]] std::span<const map_entry> initial() const noexcept { return initial_; }
-  /// As they were added.
+  /// In the order of their addition.
   [[nodiscard]] std::span<const operation> operations() const noexcept { return operations_; }
-  /// What a scan of this history visited, in its order.
+  /// The entries that a scan of this history visited, in its order.
   [[nodiscard]] std::span<const map_entry> entries(const operation& scan) const;
 
-  /// One line each: "initial KEY VALUE", then "KIND THREAD INVOKED RETURNED KEY VALUE RESULT", where
-  /// RETURNED of a pending operation is "-" and RESULT is 0 or 1; a scan's VALUE is the number of its
-  /// entries, and they follow on its line as KEY VALUE pairs.
+  /// One line each: "initial KEY VALUE", then "KIND THREAD INVOKED RETURNED KEY VALUE RESULT". RETURNED of a pending
+  /// operation is "-", and RESULT is 0 or 1. A scan's VALUE is the number of its entries, which follow on its line as
+  /// KEY VALUE pairs.
   void write_text(std::ostream& out) const;
 
  private:

@@ -15,7 +15,7 @@
 namespace espalier::sim {
 namespace {
 
-// An operation of one key; that of a scan is what the scan tells of the key.
+// An operation of one key. For a scan, its result for the key.
 struct key_use {
   std::uint64_t key;
   moment invoked;
@@ -25,7 +25,7 @@ struct key_use {
   }
 };
 
-// What is wrong with the entries of a scan in themselves, or null.
+// A fault in the entries of a scan by themselves, or null.
 const char* disorder(const operation& scan, std::span<const map_entry> visited) {
   if (!visited.empty() && visited.front().key < scan.key) return "visited a key below its beginning";
   const auto not_above = [](const map_entry& a, const map_entry& b) { return a.key >= b.key; };
@@ -43,7 +43,7 @@ class checker {
   verdict check(scan_guarantee scans) {
     if (!scans_in_order()) return finish();
     check_keys();
-    // A violation of one key is one of the map; the reverse holds where no scan ties keys together.
+    // A violation of one key is one of the map. The reverse holds if no scan ties keys together.
     if (result_.result != outcome::violation && has_scans_ && scans == scan_guarantee::snapshot) check_map();
     return finish();
   }
@@ -107,7 +107,7 @@ class checker {
     result_ = {outcome::violation, std::move(why.text), std::nullopt, std::move(why.evidence), 0};
   }
 
-  // Notes the outcome of a search, unless it is a violation: then returns true.
+  // Records the outcome of a search, unless it is a violation: then returns true.
   template <class Model, std::size_t N>
   bool take(const std::string& subject, order_search<Model>& search,
             const std::array<typename Model::state, N>& starts, const std::vector<observation>& operations) {

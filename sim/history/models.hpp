@@ -11,7 +11,7 @@
 #include "sim/history/history.hpp"
 #include "sim/history/search_budget.hpp"
 
-// What a map does, for the search: once as the register that one key is, once as a whole.
+// The behaviour of a map, for the search: as a register for one key, and as a whole.
 
 namespace espalier::sim {
 
@@ -37,7 +37,7 @@ struct register_model {
 /// Operations of any key; a scan takes effect at one moment.
 class map_model {
  public:
-  /// Contents that the model knows, by number.
+  /// The number of a map content that the model has stored.
   struct state {
     std::uint32_t number = 0;
 
@@ -45,7 +45,7 @@ class map_model {
     friend bool operator==(const state&, const state&) = default;
   };
 
-  /// The contents are paid for from the budget.
+  /// The memory of the contents is charged to the budget.
   map_model(const history& observed, search_budget& budget) : observed_(observed), budget_(budget) {}
   map_model(const map_model&) = delete;
   map_model& operator=(const map_model&) = delete;

@@ -13,35 +13,35 @@
 #include "sim/history/history.hpp"
 #include "sim/history/search_budget.hpp"
 
-// Is there an order of these operations that agrees with their intervals and their results?
+// Searches for an order of operations that agrees with their intervals and their results.
 //
-// Sources: the depth-first search of J. Wing and C. Gong, "Testing and verifying concurrent objects", JPDC
-// 17(1), 1993; the memory of configurations (operations ordered, state) that failed, and the ordering of
-// operations not before they must be, of G. Lowe, "Testing for linearizability", CCPE 29(4), 2017.
+// Sources: the depth-first search of J. Wing and C. Gong, "Testing and verifying concurrent objects", JPDC 17(1), 1993;
+// the memory of failed configurations (operations ordered, state), and the rule to order operations no earlier than
+// necessary, of G. Lowe, "Testing for linearizability", CCPE 29(4), 2017.
 //
-// The search walks along the events. An operation is put into the order at the latest possible moment: when
-// some operation returns and has no place yet, operations open at that moment are put one after the other,
-// until it has one. What has returned has its place in every configuration that comes so far, therefore a
-// configuration is (event, which of the open operations have a place, state): its size does not depend on
-// the length of the history, and at a quiescent moment it is the state alone, so that a segment between two
-// such moments is searched once for each state in which it can begin.
+// The search steps through the events. An operation is placed in the order at the latest possible moment: when an
+// operation returns and has no place yet, operations open at that moment are placed one after the other until it has
+// one. Every operation that has returned has its place in every configuration that gets so far. Therefore a
+// configuration is (event, which of the open operations have a place, state). Its size does not depend on the length of
+// the history. At a quiescent moment it is the state alone, so that a segment between two such moments is searched once
+// for each state in which it can begin.
 //
-// Two rules keep it narrow. An operation that leaves the state as it is takes its place as soon as its
-// result agrees with the state, since nothing that follows can tell; so only the others branch. A pending
-// operation has no return that asks for a place; it takes one only for the sake of another that returns.
+// Two rules keep the search narrow. An operation that leaves the state unchanged is placed as soon as its result agrees
+// with the state, since nothing later can tell the difference. So only the other operations branch. A pending operation
+// has no return that requires a place; it is placed only for the sake of another operation that returns.
 //
 // A model has
 //   state: small, copyable, with == and std::uint64_t hash() const
-//   std::optional<state> apply(const operation&, state): the state that follows, nothing where the result
-//     does not agree; a pending operation agrees with every state
-// Time and memory are exponential in the number of operations open at once, at worst; linear in the rest.
+//   std::optional<state> apply(const operation&, state): the state that follows, nothing if the result does not
+//     agree; a pending operation agrees with every state
+// Time and memory are at worst exponential in the number of operations open at once, and linear in the rest.
 
 namespace espalier::sim {
 
 enum class outcome : std::uint8_t { linearizable, violation, unknown };
 
-/// Moment of return, for parts of a history, of an operation that returned after the part's end: its result
-/// is known, but it need not have a place in the order.
+/// For parts of a history: the moment of return of an operation that returned after the part's end. Its result is
+/// known, but it need not have a place in the order.
 inline constexpr moment after_the_end = never - 1;
 
 /// An operation as one model sees it.
@@ -51,7 +51,7 @@ struct observation {
   std::uint32_t source;
 };
 
-/// Whether the operation, going by its result, left the map as it was.
+/// Whether the operation, according to its result, left the map unchanged.
 [[nodiscard]] inline bool only_observes(const operation& o) noexcept {
   switch (o.kind) {
     case operation_kind::insert:
@@ -64,7 +64,7 @@ struct observation {
   }
 }
 
-/// The configurations that a search has been in: a hash table with open addressing.
+/// The configurations that a search has visited: a hash table with open addressing.
 template <class State>
 class visited_set {
  public:
@@ -80,7 +80,7 @@ class visited_set {
     budget_.take(bytes(slots_));
   }
 
-  /// False where it was there already, or where the budget's memory is at its end.
+  /// False if it was present already, or if the budget's memory is exhausted.
   bool insert(std::uint32_t position, std::uint64_t placed, const State& state) {
     if (2 * (size_ + 1) > slots_.size() && !grow()) return false;
     slot& at = find(slots_, {placed, state, position});
@@ -143,23 +143,23 @@ class order_search {
 
   order_search(Model& model, search_budget& budget) : model_(model), budget_(budget), visited_(budget) {}
 
-  /// `operations` by invocation, without pending ones that only observe; they must outlive the search.
-  /// `starts`: the states before them. Unknown: budget.why() says the reason.
+  /// `operations` are ordered by invocation, without pending ones that only observe, and must outlive the search.
+  /// `starts`: the states before them. If the outcome is unknown, budget.why() gives the reason.
   outcome run(std::span<const observation> operations, std::span<const state> starts) {
     return search(operations, starts, nullptr);
   }
 
-  /// Like run, and adds to `ends` every state that can follow the operations, once.
+  /// Like run; also adds to `ends` every state that can follow the operations, once.
   outcome collect(std::span<const observation> operations, std::span<const state> starts,
                   std::vector<state>& ends) {
     return search(operations, starts, &ends);
   }
 
-  /// After run said linearizable: an order, as indices of operations. Pending ones without effect lack.
+  /// After run returned linearizable: an order, as indices of operations. Pending operations without effect are
+  /// missing.
   [[nodiscard]] const std::vector<std::uint32_t>& order() const noexcept { return order_; }
 
-  /// After a violation: the operation whose return no order reaches, although one reaches all returns
-  /// before.
+  /// After a violation: the operation that no order reaches the return of, although one reaches all earlier returns.
   [[nodiscard]] std::size_t blocked() const noexcept { return blocked_; }
 
  private:
@@ -171,7 +171,7 @@ class order_search {
     bool is_return;
   };
 
-  // A configuration from which several operations could come next.
+  // A configuration in which several operations could come next.
   struct junction {
     std::uint64_t placed;
     std::uint64_t untried;
@@ -200,7 +200,7 @@ class order_search {
     return outcome::violation;
   }
 
-  // Orders the events and gives every operation a bit that is its own while it is open.
+  // Orders the events and assigns to every operation a bit that it alone has while it is open.
   bool prepare() {
     events_.clear();
     for (std::uint32_t i = 0; i < operations_.size(); ++i) {
@@ -208,7 +208,7 @@ class order_search {
       events_.push_back({o.invoked, i, false});
       if (o.returned < after_the_end) events_.push_back({o.returned, i, true});
     }
-    // At one moment invocations come first: operations that touch there overlap.
+    // Of events at one moment, invocations come first: operations that touch there overlap.
     std::ranges::sort(events_, [](const event& a, const event& b) {
       if (a.at != b.at) return a.at < b.at;
       return a.is_return != b.is_return ? b.is_return : a.op < b.op;
@@ -235,7 +235,7 @@ class order_search {
     return true;
   }
 
-  // One search from one start; true where an end was reached.
+  // One search from one start; true if it reached an end.
   bool descend(state now, std::vector<state>* ends) {
     rewind(0);
     order_.clear();
@@ -252,7 +252,7 @@ class order_search {
     return found;
   }
 
-  // Walks on to the end, or to a return that asks for a choice, which becomes a junction unless it was one.
+  // Advances to the end, or to a return that requires a choice. The latter becomes a junction if it is new.
   stop advance(state& now, std::uint64_t& placed) {
     while (position_ < events_.size()) {
       if (!budget_.spend()) return stop::dead;
@@ -285,7 +285,7 @@ class order_search {
     return stop::end;
   }
 
-  // Goes back to the last junction with an untried operation and tries it; false where there is none.
+  // Returns to the last junction with an untried operation and tries it; false if there is none.
   bool next_choice(state& now, std::uint64_t& placed) {
     while (!junctions_.empty() && budget_.spend()) {
       junction& j = junctions_.back();
@@ -304,7 +304,7 @@ class order_search {
     return false;
   }
 
-  // Whoever must have a place soonest is tried first: that leads to an order sooner, if there is one.
+  // The operation that returns first is tried first: this finds an order sooner, if there is one.
   [[nodiscard]] std::uint64_t first_to_return(std::uint64_t untried) const {
     int first = std::countr_zero(untried);
     for (untried &= untried - 1; untried != 0; untried &= untried - 1) {
@@ -366,7 +366,7 @@ class order_search {
   std::span<const observation> operations_;
   std::vector<event> events_;
   std::vector<std::uint8_t> bit_;
-  // Who held the operation's bit before it, for going back.
+  // The previous holder of the operation's bit, for going back.
   std::vector<std::uint32_t> before_;
   std::vector<junction> junctions_;
   std::vector<std::uint32_t> order_;

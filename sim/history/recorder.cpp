@@ -26,14 +26,14 @@ struct recorder::state {
 
   std::vector<map_entry> initial;
   std::vector<std::unique_ptr<thread>> threads;  // by slot; 0 is main
-  // Under the weak model: the calls that store a value, by the value.
+  // Under the weak model: for each value the calls that store it.
   std::unordered_map<std::uint64_t, std::vector<weak_memory::event>> stored;
 
   void stores(const own_code& scope, std::uint64_t value) {
     if (scope.running() == nullptr || scope.running()->weak == nullptr) return;
     stored[value].push_back(scope.running()->weak->now(scope.running()->slot() - 1));
   }
-  /// Where several calls store the same value, one of them is enough.
+  /// If several calls store the same value, one that happened before suffices.
   [[nodiscard]] bool may_return(const own_code& scope, std::uint64_t value) const {
     if (scope.running() == nullptr || scope.running()->weak == nullptr) return true;
     const auto calls = stored.find(value);

@@ -7,16 +7,16 @@
 
 namespace espalier::sim {
 
-/// The history of one map in one run of a simulated program. What it keeps lies outside the program's
-/// memory, and nothing it does is a step of the program.
+/// The history of one map in one run of a simulated program. Its data lie outside the program's memory, and none of its
+/// actions is a step of the program.
 ///
-/// An operation is recorded as if it were called right before its first access to shared memory, since a
-/// thread that is interrupted there might as well have been interrupted before the call; so operations
-/// overlap only where the run made them. An operation that has changed the map returns when its stores are
-/// seen by all: whoever learns of its return from the thread itself learns it through a later store.
+/// An operation is recorded as if it were called right before its first access to shared memory. A thread that is
+/// interrupted there might as well have been interrupted before the call, so that operations overlap only if the run
+/// made them overlap. An operation that has changed the map returns when all threads see its stores: a thread that
+/// learns of its return from the thread itself learns it through a later store.
 ///
 /// Under the weak memory model a find or a scan that returns a value also happens after the call that stored it: values
-/// may be pointers to what their writers have prepared.
+/// may be pointers to data that their writers have prepared.
 ///
 /// Only inside a scene. Throws std::logic_error elsewhere.
 class recorder {

@@ -5,17 +5,16 @@
 #include <functional>
 #include <string>
 
-// What a check may spend, and the account of it. Clocks stay outside: a limit of time is the caller's
-// function.
+// The limits of a check, and the account of its use. The check reads no clock: a time limit is the caller's function.
 
 namespace espalier::sim {
 
 struct check_limits {
-  /// A step is an event passed or an operation tried in the order; some tens of nanoseconds.
+  /// A step is an event passed or an operation tried in the order, and takes some tens of nanoseconds.
   std::uint64_t steps = 1'000'000'000;
   /// Bytes for the configurations that one search remembers.
   std::size_t memo_bytes = std::size_t{1} << 30;
-  /// Asked now and then; true ends the check. May be empty.
+  /// Called occasionally; true ends the check. May be empty.
   std::function<bool()> expired;
 };
 
@@ -23,14 +22,14 @@ class search_budget {
  public:
   explicit search_budget(const check_limits& limits) : limits_(limits) {}
 
-  /// One step; false where the search must end.
+  /// Spends one step; false if the search must end.
   bool spend() {
     if (!why_.empty() || ++steps_ > limits_.steps) return refuse("the limit of steps is reached");
     if (steps_ % 1024 == 0 && limits_.expired && limits_.expired()) return refuse("the time is over");
     return true;
   }
 
-  /// The search holds this many bytes more; false where it must end.
+  /// Charges this many more bytes; false if the search must end.
   bool take(std::size_t bytes) {
     held_ += bytes;
     return held_ <= limits_.memo_bytes || refuse("the limit of memory is reached");
@@ -46,7 +45,7 @@ class search_budget {
   [[nodiscard]] bool ended() const noexcept { return !why_.empty(); }
   [[nodiscard]] const std::string& why() const noexcept { return why_; }
 
-  /// Another search may begin: memory and width end one search only, steps and time end all.
+  /// Allows another search: memory and width end one search only, steps and time end all.
   [[nodiscard]] bool renew() {
     if (ended() && (steps_ > limits_.steps || (limits_.expired && limits_.expired()))) return false;
     why_.clear();

@@ -61,7 +61,7 @@ void print_timeline(std::ostream& out, std::span<const timeline_line> lines) {
     thread_width = std::max(thread_width, std::to_string(line.drawn.thread).size());
     interval_width = std::max(interval_width, interval_of(line.drawn).size());
   }
-  // The lines lie in one array, so their addresses tell which was given first.
+  // The lines lie in one array, so that their addresses tell their original order.
   std::ranges::sort(sorted, {},
                     [](const timeline_line* line) { return std::pair(line->drawn.invoked, line); });
   const columns scale(lines);

@@ -6,7 +6,7 @@
 
 #include "sim/history/history.hpp"
 
-// Histories for people: one line an operation, by invocation, with its interval drawn.
+// Histories for people: one line per operation, by invocation, with its interval drawn.
 //
 //   T0   3..9   [-----]     insert(7, 3) -> true
 //   T11  5..14    [-----]   find(7) -> absent
@@ -19,7 +19,7 @@ struct timeline_line {
   std::string text;
 };
 
-/// In a drawing, moments at which nothing happened are left out; long histories share columns.
+/// The drawing omits moments without events. In long histories several moments share a column.
 void print_timeline(std::ostream& out, std::span<const timeline_line> lines);
 
 /// The whole history.

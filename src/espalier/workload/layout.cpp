@@ -15,8 +15,8 @@ inspect::byte_range range_of(std::size_t first, std::size_t bytes) {
   return {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(bytes)};
 }
 
-/// For a router or an internal tree's node, the type says what searches read. A search of a leaf reads what it reads of
-/// every node, the key.
+/// The type of the blocks of a role. A search of a router or of an internal tree's node reads the ranges that the type
+/// lists. A search of a leaf reads only what every search reads, the key.
 inspect::block_type type_of(memory_role role, const subject_facts& facts) {
   inspect::block_type type;
   type.name = to_string(role);
