@@ -1,7 +1,7 @@
 #pragma once
 
-// One set-associative cache: which lines it holds, not what is in them. Also serves as a TLB array, whose
-// "lines" are page numbers.
+// One set-associative cache: which lines it holds, not their contents. Also serves as a TLB array, where "lines" are
+// page numbers.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace espalier::sim {
 
-/// Which line makes room, pseudo_lru says, with trees of so many ways; those of one way are exact LRU order. Then a
-/// set is kept in order of use, the latest first and free ways last, so that replacement needs no clock and a
-/// repeated hit compares one word. Otherwise lines stay in their ways. Free ways are filled first. Line numbers
+/// pseudo_lru chooses the line to replace, with trees of the given number of ways. Trees of one way give exact LRU
+/// order: a set is then kept in order of use, the latest first and free ways last, so that replacement needs no clock
+/// and a repeated hit compares one word. Otherwise lines stay in their ways. Free ways are filled first. Line numbers
 /// are below line_limit. Every operation is O(ways).
 class cache {
  public:
   using line_number = std::uint32_t;
   static constexpr std::uint64_t line_limit = (std::uint64_t{1} << 31) - 1;
 
-  /// One way: a line and a mark that only the owner of the cache gives a meaning.
+  /// One way: a line and a mark to which the owner of the cache gives a meaning.
   class way {
    public:
     bool is_free() const noexcept { return word_ == free_word; }
@@ -53,8 +53,8 @@ class cache {
     return slices_ == 1 ? set : hw::slice_of(std::uint64_t{line} * line_bytes, slices_) * sets_ + set;
   }
 
-  /// The way that holds the line, now the latest used of its set; null where there is none. The pointer is
-  /// valid until the next change of this cache.
+  /// The way that holds the line, now the latest used of its set; null if there is none. The pointer is valid until the
+  /// next change of this cache.
   way* use(line_number line) noexcept {
     const unsigned number = set_of(line);
     way* const set = begin_of(number);
@@ -74,7 +74,7 @@ class cache {
     return set;
   }
 
-  /// As use(), without using it.
+  /// As use(), but does not count as a use.
   way* find(line_number line) noexcept {
     way* const set = set_begin(line);
     const unsigned at = position(set, line);
@@ -85,14 +85,14 @@ class cache {
     return position(set, line) != ways_;
   }
 
-  /// What insert() would return.
+  /// The line that insert() would return.
   std::optional<way> victim_for(line_number line) const noexcept {
     const unsigned number = set_of(line);
     const way gone = begin_of(number)[in_trees_ ? place_in_tree(number) : ways_ - 1];
     return gone.is_free() ? std::nullopt : std::optional<way>(gone);
   }
 
-  /// Puts in a line that is absent, unmarked; returns the one that had to go.
+  /// Inserts an absent line, unmarked; returns the line that it replaces.
   std::optional<way> insert(line_number line) noexcept {
     const unsigned number = set_of(line);
     way* const set = begin_of(number);
@@ -108,7 +108,7 @@ class cache {
     return gone.is_free() ? std::nullopt : std::optional<way>(gone);
   }
 
-  /// True where the line was there.
+  /// True if the line was present.
   bool remove(line_number line) noexcept {
     way* const set = set_begin(line);
     const unsigned at = position(set, line);
@@ -147,7 +147,7 @@ class cache {
 
   way* use_in_tree(unsigned number, line_number line) noexcept {
     way* const set = begin_of(number);
-    // What was used latest is so still, and most uses are of that.
+    // A second use of the latest line changes nothing, and most uses are of that line.
     if (way* const latest = set + trees_.latest(number); latest->holds(line)) [[likely]] {
       return latest;
     }
@@ -158,7 +158,7 @@ class cache {
     trees_.use(number, at);
     return set + at;
   }
-  /// Where a line that is absent goes.
+  /// The way in which to insert an absent line.
   unsigned place_in_tree(unsigned number) const noexcept {
     const way* const set = begin_of(number);
     for (unsigned at = 0; at < ways_; ++at) {
@@ -179,10 +179,10 @@ class cache {
   unsigned sets_;
   unsigned ways_;
   unsigned slices_;
-  unsigned mask_;  // 0 where the number of sets is no power of two, or is 1
+  unsigned mask_;  // 0 if the number of sets is no power of two, or is 1
   bool in_trees_;
   std::vector<way> content_;
-  pseudo_lru trees_;  // of no sets where order is exact
+  pseudo_lru trees_;  // without sets if the order is exact LRU
 };
 
 }  // namespace espalier::sim

@@ -42,16 +42,16 @@ bool coherence::held_elsewhere(const directory_entry& entry, unsigned socket) co
   return (entry.llc & ~(1u << socket)) != 0 || !entry.sharers.without(of_socket_[socket]).empty();
 }
 
-// A line that a private cache of the core holds; an entry of null otherwise.
+// Accesses a line that the core's private cache holds. The result's entry is null if it does not.
 coherence::result coherence::access_private(unsigned core, std::uint32_t line, bool write, counts& c) {
   const unsigned me = private_of(core);
   result r{source::l1, reach::nobody, 0, nullptr};
-  // hit_l1 has made the line the latest used already, where it is there.
+  // If the L1 holds the line, hit_l1 has already made it the latest used.
   cache::way* way = l1_[core].find(line);
   if (way == nullptr) {
     r.from = source::l2;
     if (l2_[me].use(line) == nullptr) {
-      // An L1 beside this one may still hold what the L2 has lost.
+      // Another L1 of the same L2 may still hold a line that the L2 has evicted.
       if (spec_.cores_per_l2 == 1 || !private_has(me, line)) {
         return r;
       }
@@ -122,7 +122,7 @@ coherence::result coherence::access_shared(unsigned core, std::uint32_t line, bo
   return r;
 }
 
-// Has the host load the entries of the lines that will have to go, while it waits for the line's own.
+// Makes the host load the entries of the lines that will be evicted while it waits for the line's own entry.
 void coherence::expect(unsigned me, std::uint32_t line) const noexcept {
   const auto victims_of = [&](std::uint32_t incoming) {
     if (const std::optional<cache::way> victim = l2_[me].victim_for(incoming)) {
@@ -166,7 +166,7 @@ source coherence::source_of(const directory_entry& entry, unsigned me, unsigned 
   return at_home || (forwards && held_elsewhere(entry, socket)) ? source::remote_clean : source::remote_dram;
 }
 
-// Lets `me` read the line: an owner stops being one, and `me` becomes one where nobody else holds the line.
+// Lets `me` read the line. An owner loses its ownership, and `me` becomes the owner if no other cache holds the line.
 void coherence::share(directory_entry& entry, std::uint32_t line, unsigned me, counts& c) {
   const unsigned socket = socket_of(me);
   if (entry.has_owner()) {
@@ -191,7 +191,7 @@ void coherence::share(directory_entry& entry, std::uint32_t line, unsigned me, c
   entry.sharers.add(me);
 }
 
-// Gives `me` the line alone, modified.
+// Gives `me` the line exclusively, modified.
 reach coherence::take(directory_entry& entry, std::uint32_t line, unsigned me, source from, counts& c) {
   const unsigned socket = socket_of(me);
   const private_cache_set others = entry.sharers.without(private_cache_set::only(me));
@@ -211,7 +211,7 @@ reach coherence::take(directory_entry& entry, std::uint32_t line, unsigned me, s
     }
   }
   unsigned far_sockets = static_cast<unsigned>(std::popcount(far));
-  // The request for the line's contents took the supplier's copy along.
+  // The request for the line's contents invalidated the supplier's copy.
   if (from == source::local_transfer) {
     --near_copies;
   } else if (from == source::remote_modified || from == source::remote_clean) {
@@ -229,7 +229,7 @@ reach coherence::take(directory_entry& entry, std::uint32_t line, unsigned me, s
   if (near_copies != 0) {
     return reach::socket;
   }
-  // Nobody else holds a shared line any more, but the core does not know that without asking.
+  // The line was shared and no other cache holds it now, but the core learns that only by asking.
   return from == source::l1 || from == source::l2 ? reach::last_level : reach::nobody;
 }
 
@@ -302,7 +302,7 @@ void coherence::fill_llc(unsigned socket, std::uint32_t line, directory_entry& e
   }
 }
 
-// The line is in none of the private cache's arrays any more.
+// Called when none of the private cache's arrays holds the line any more.
 void coherence::leave_private(unsigned private_cache, std::uint32_t line, directory_entry& entry, counts& c) {
   const unsigned socket = socket_of(private_cache);
   const bool dirty = entry.modified;
@@ -370,7 +370,7 @@ void coherence::forbid_writing(unsigned private_cache, std::uint32_t line) {
   }
 }
 
-// Between the L1s of one L2: a write takes the line from the others, a read takes their right to write it.
+// Keeps the L1s of one L2 coherent: a write invalidates the line in the others, a read revokes their right to write it.
 void coherence::settle_siblings(unsigned core, std::uint32_t line, bool write, counts& c) {
   if (spec_.cores_per_l2 == 1) {
     return;
@@ -404,7 +404,7 @@ void coherence::check_invariants() const {
   std::vector<std::uint64_t> listed_private(l2_.size(), 0);
   std::vector<std::uint64_t> listed_llc(llc_.size(), 0);
 
-  // Every sharer and every last-level bit has its line in the cache; the sums below then say that no cache
+  // Checks that every sharer and every last-level bit has its line in the cache. The sums below then show that no cache
   // holds more than the directory lists.
   directory_.visit([&](std::uint32_t line, const directory_entry& entry) {
     entry.sharers.visit([&](unsigned sharer) {
@@ -457,7 +457,7 @@ void coherence::check_invariants() const {
       require(entry_of(way.line()).sharers.has(i), way.line(), "an L2 holds it unlisted");
       ++found_private[i];
     });
-    // A line in two L1s of one L2, and not in the L2, is found twice.
+    // A line that is in two L1s of one L2, but not in the L2, is counted twice.
     require(spec_.cores_per_l2 > 1 || found_private[i] == listed_private[i], 0,
             "a private cache holds other lines than listed");
   }

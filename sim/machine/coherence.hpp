@@ -1,20 +1,20 @@
 #pragma once
 
-// The caches of the machine and the protocol between them: MESI with an exact directory. Knows no time.
+// The caches of the machine and the protocol between them: MESI with an exact directory. It has no notion of time.
 //
-// - The unit of the protocol is the *private cache*: an L2 with the L1s of the cores that share it (one core on
-//   most machines). The L2 does not include the L1s; between L1s of one L2 a write invalidates at once.
-// - An inclusive last-level cache holds every line of its socket's private caches: what it evicts, they lose.
-//   One that is not inclusive is filled by what the private caches evict, keeps what it serves, and loses a
-//   line that is written. A modified line that leaves a private cache goes to the last-level cache.
-// - A read that misses its private cache is served, in this order, by: a modified copy of this socket (local
-//   transfer) or of another (remote transfer); the own last-level cache; where that is not inclusive, another
-//   private cache of the socket (local transfer); DRAM of the own node; an unmodified copy in another socket
-//   (remote transfer) where the home node's caches hold the line, or where such a transfer is no slower than
-//   remote DRAM; remote DRAM. So a line that is only clean elsewhere and whose home is here comes from here.
-// - A modified line that another core reads becomes shared. Its contents go to an inclusive last-level cache
-//   where the reader shares that, else to memory.
-// - A write that misses is served as a read is, and takes the line over: the copy that supplied it is gone
+// - The unit of the protocol is the *private cache*: an L2 with the L1s of the cores that share it (one core on most
+//   machines). The L2 does not include the L1s. Between L1s of one L2 a write invalidates at once.
+// - An inclusive last-level cache holds every line of its socket's private caches; they lose what it evicts. A
+//   last-level cache that is not inclusive is filled by what the private caches evict, keeps what it serves, and loses
+//   a line that is written. A modified line that leaves a private cache goes to the last-level cache.
+// - A read that misses its private cache is served, in this order, by: a modified copy of this socket (local transfer)
+//   or of another (remote transfer); the local last-level cache; if that is not inclusive, another private cache of the
+//   socket (local transfer); DRAM of the local node; an unmodified copy in another socket (remote transfer) if the home
+//   node's caches hold the line, or if such a transfer is no slower than remote DRAM; remote DRAM. So a line with its
+//   home here that only other sockets hold, clean, comes from here.
+// - A modified line that another core reads becomes shared. Its contents go to an inclusive last-level cache if the
+//   reader shares that cache, else to memory.
+// - A write that misses is served as a read is, and takes ownership of the line. The copy that supplied it disappears
 //   without an invalidation, all others are invalidated. A write to a shared line invalidates the other copies.
 
 #include <array>
@@ -40,7 +40,7 @@ enum class source : std::uint8_t {
   remote_dram
 };
 
-/// A line that a core's L1 had no room for any more, though the core had written it.
+/// A line that the core had written and its L1 has evicted.
 struct displaced_line {
   unsigned core;
   std::uint32_t line;
@@ -55,7 +55,7 @@ class coherence {
   /// The spec is valid and outlives this object; lines are 0 .. lines - 1.
   coherence(const machine_spec& spec, std::uint64_t lines);
 
-  /// The case that needs nothing but the core's L1: a hit, of a write on a line that the core may write.
+  /// The case that needs only the core's L1: a hit, and for a write, on a line that the core may write.
   bool hit_l1(unsigned core, std::uint32_t line, bool write) noexcept {
     const cache::way* const way = l1_[core].use(line);
     return way != nullptr && (!write || way->marked());
@@ -66,12 +66,12 @@ class coherence {
     reach invalidated;
     /// Lines that prefetching fetched from DRAM of `home`.
     unsigned prefetched;
-    /// The line's entry, whose busy_until the caller keeps.
+    /// The line's entry. The caller maintains its busy_until.
     directory_entry* entry;
   };
 
-  /// One read or write of a line by a core, after hit_l1() was false. `home` is called with nothing and returns
-  /// the line's NUMA node; it is called only where the line is in no private cache of the core. Adds everything
+  /// One read or write of a line by a core, after hit_l1() returned false. `home` is called without arguments and
+  /// returns the line's NUMA node. It is called only if the line is in no private cache of the core. Adds everything
   /// but times to `c`.
   template <class Home>
   result access(unsigned core, std::uint32_t line, bool write, Home home, counts& c) {
@@ -80,7 +80,7 @@ class coherence {
     return held.entry == nullptr ? access_shared(core, line, write, home(), c) : held;
   }
 
-  /// Those since the last clear, in order. A line that another core took is none of them.
+  /// The lines displaced since the last clear, in order. Lines that another core took are not included.
   const std::vector<displaced_line>& displaced() const noexcept { return displaced_; }
   void clear_displaced() noexcept { displaced_.clear(); }
 
@@ -88,7 +88,7 @@ class coherence {
   bool l2_has(unsigned core, std::uint32_t line) const { return l2_[private_of(core)].contains(line); }
   bool llc_has(unsigned socket, std::uint32_t line) const { return llc_[socket].contains(line); }
 
-  /// Throws std::logic_error naming the first broken invariant. O(size of all caches and of the directory).
+  /// Throws std::logic_error that names the first broken invariant. O(size of all caches and of the directory).
   void check_invariants() const;
 
  private:
@@ -120,10 +120,10 @@ class coherence {
   void evict_from_llc(unsigned socket, std::uint32_t line, counts& c);
 
   const machine_spec& spec_;
-  // Looked up, as dividing would cost more than the rest of a hit.
+  // A table, because a division would cost more than the rest of a hit.
   std::vector<unsigned> private_of_core_;
   std::vector<unsigned> socket_of_private_;
-  std::vector<cache> l1_;   // by core; a marked way may be written without asking anybody
+  std::vector<cache> l1_;   // by core; a marked way may be written without a request
   std::vector<cache> l2_;   // by private cache
   std::vector<cache> llc_;  // by socket
   std::vector<private_cache_set> of_socket_;

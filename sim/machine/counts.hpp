@@ -1,6 +1,6 @@
 #pragma once
 
-// What a hardware thread of the simulated machine has done.
+// The activity of a hardware thread of the simulated machine.
 
 #include <array>
 #include <cstdint>
@@ -28,16 +28,16 @@ struct counts {
   std::uint64_t local_dram = 0;
   std::uint64_t remote_dram = 0;
 
-  /// Writes to a line that this core held, but not alone.
+  /// Writes to a line that this core held, but not exclusively.
   std::uint64_t upgrades = 0;
-  /// Messages of this thread's writes that destroyed copies: one for each other core of this socket that held
-  /// the line, one for each other socket. The copy that supplied the line is not among them.
+  /// Messages of this thread's writes that destroyed copies: one for each other core of this socket that held the line,
+  /// one for each other socket. The copy that supplied the line is not counted.
   std::uint64_t local_invalidations = 0;
   std::uint64_t remote_invalidations = 0;
-  /// Copies in private caches that were lost because an inclusive last-level cache had to make room.
+  /// Copies that private caches lost because an inclusive last-level cache evicted the line.
   std::uint64_t back_invalidations = 0;
   std::uint64_t writebacks = 0;
-  /// Lines fetched by the adjacent-line prefetcher; not among the accesses.
+  /// Lines fetched by the adjacent-line prefetcher; not counted as accesses.
   std::uint64_t prefetches = 0;
 
   /// Accesses that missed the L1 TLB; those of them that missed every TLB.

@@ -17,7 +17,7 @@ directory::chunk directory::make_chunk() {
   if (memory == nullptr) {
     throw std::bad_alloc();
   }
-  // A wish: entries are visited at random, and most of the cost is the host's TLB.
+  // Optional: entries are visited at random, and most of the cost is the host's TLB misses.
   madvise(memory, bytes, MADV_HUGEPAGE);
   auto* const entries = static_cast<directory_entry*>(memory);
   std::uninitialized_value_construct_n(entries, chunk_lines);

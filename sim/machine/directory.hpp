@@ -1,7 +1,7 @@
 #pragma once
 
-// Who holds which line. Exact, unlike the directories of real machines: a clean line that a cache drops is
-// known to be dropped.
+// Which caches hold which line. Exact, unlike the directories of real machines: the directory learns of every clean
+// line that a cache drops.
 
 #include <array>
 #include <bit>
@@ -17,7 +17,7 @@ namespace espalier::sim {
 /// A set of private caches, by number.
 class private_cache_set {
  public:
-  /// The `count` caches from `first` on.
+  /// The `count` caches starting at `first`.
   static private_cache_set range(unsigned first, unsigned count) noexcept {
     private_cache_set set;
     for (unsigned i = first; i < first + count; ++i) {
@@ -59,11 +59,11 @@ class private_cache_set {
   std::array<std::uint64_t, max_private_caches / 64> words_{};
 };
 
-/// A line's entry. All bits zero is a line that no cache holds, so that fresh entries need no constructor.
+/// A line's entry. All bits zero means a line that no cache holds, so that new entries need no constructor.
 ///
-/// Invariants: an owner is the only sharer; `modified` only with an owner; a modified line is in no
-/// last-level cache of another socket; `dirty_llc` names a socket whose last-level cache holds the line, and
-/// then no owner has modified it and no other socket holds it.
+/// Invariants: an owner is the only sharer. `modified` implies an owner. A modified line is in no last-level cache of
+/// another socket. `dirty_llc` names a socket that holds the line in its last-level cache; then no owner has modified
+/// it and no other socket holds it.
 struct directory_entry {
   private_cache_set sharers;
   std::uint64_t busy_until;
@@ -90,7 +90,7 @@ struct directory_entry {
 };
 static_assert(sizeof(directory_entry) == 32);
 
-/// The entries, in chunks of 2 MiB that are made on first use. References stay valid as long as the directory.
+/// The entries, in chunks of 2 MiB that are created on first use. References stay valid as long as the directory.
 class directory {
  public:
   explicit directory(std::uint64_t lines)
@@ -104,14 +104,14 @@ class directory {
     return c[line % chunk_lines];
   }
 
-  /// Starts to load the line's entry: a random one is not in the host's caches.
+  /// Starts to load the line's entry, because a random one is not in the host's caches.
   void prefetch(std::uint32_t line) const noexcept {
     if (const chunk& c = chunks_[line / chunk_lines]; c != nullptr) {
       __builtin_prefetch(&c[line % chunk_lines], 1);
     }
   }
 
-  /// The line's entry; null where it has none yet.
+  /// The line's entry; null if it has none yet.
   const directory_entry* find(std::uint32_t line) const noexcept {
     const chunk& c = chunks_[line / chunk_lines];
     return c == nullptr ? nullptr : &c[line % chunk_lines];

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a hardware thread's stores have asked for and have not got yet.
+// Lines that a hardware thread's stores have requested and not yet received.
 
 #include <algorithm>
 #include <array>
@@ -9,22 +9,22 @@
 
 namespace espalier::sim {
 
-/// Lines that stores of one thread wait for in its store buffer, with the bytes that they have written. A load of
-/// nothing but those bytes is served from the buffer; one of others waits for the line. Of more lines than it has
-/// places for, as many as a core's fill buffers, the oldest are taken to be there.
+/// Lines for which stores of one thread wait in its store buffer, with the bytes that they have written. A load of only
+/// those bytes is served from the buffer; a load of other bytes waits for the line. There are as many places as a core
+/// has fill buffers. If more lines are requested, the oldest count as arrived.
 class lines_on_the_way {
  public:
-  /// Whether anything may have to be waited for; quick.
+  /// Whether a load may have to wait for any line; quick.
   [[nodiscard]] bool any(std::uint64_t now) const noexcept { return latest_ > now; }
 
-  /// A store to these bytes (bit i: byte i of the line) has asked for the line.
+  /// A store to these bytes (bit i: byte i of the line) has requested the line.
   void ask(std::uint32_t line, std::uint64_t bytes, std::uint64_t arrival) noexcept {
     places_[next_] = {line, bytes, arrival};
     next_ = (next_ + 1) % places_.size();
     latest_ = std::max(latest_, arrival);
   }
 
-  /// A store to a line that may have been asked for.
+  /// A store to a line that may have been requested.
   void add(std::uint32_t line, std::uint64_t bytes) noexcept {
     for (place& p : places_) {
       if (p.line == line) p.bytes |= bytes;

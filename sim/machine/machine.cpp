@@ -59,7 +59,7 @@ std::uint64_t latency_of(reach invalidated, const latency_spec& l) {
   return 0;
 }
 
-/// Bit i for byte i of a line: those of `count` bytes from `first` on that lie in it.
+/// The bytes of `count` bytes from `first` on that lie in the line: bit i for byte i.
 std::uint64_t bytes_of_line(unsigned first, unsigned count) {
   const std::uint64_t all = ~std::uint64_t{0} << first;
   return first + count >= line_bytes ? all : all & ~(~std::uint64_t{0} << (first + count));
@@ -126,7 +126,7 @@ std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::
   std::uint64_t there = 0;
   if (caches_.hit_l1(thread.core, line, write)) [[likely]] {
     ++c.l1_hits;
-    // What is in the cache by now may still be waited for.
+    // The cache holds the line already, but its contents may still be on the way.
     if (thread.asked.any(now + stall)) [[unlikely]] {
       if (kind == touch::read) {
         latency = thread.asked.wait(line, bytes, now + stall);
@@ -147,7 +147,7 @@ std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::
       break;
     case touch::write:
       ++c.writes;
-      // A store that is complete at once needs no place where none is before it.
+      // A store that completes at once needs no place if there is none before it.
       if (latency != 0 || !thread.stores.is_empty(now + stall)) {
         stall += thread.stores.push(now + stall, latency);
       }
@@ -183,7 +183,7 @@ std::uint64_t machine::translate(thread_state& thread, std::uint32_t line) {
   return 0;
 }
 
-// Of a line that is not ready in the L1, the queues included.
+// For a line that is not ready in the L1. Includes the queues.
 machine::arrival machine::fetch(thread_state& thread, std::uint64_t now, std::uint32_t line, bool write) {
   unsigned home = thread.socket;
   const coherence::result r = caches_.access(

@@ -1,23 +1,23 @@
 #pragma once
 
-// The simulated machine: fed a stream of memory accesses, it answers how long each takes and keeps counts.
+// The simulated machine. It receives a stream of memory accesses, returns how long each takes, and keeps counts.
 //
-// Time. `now` is the caller's, in core cycles, for each hardware thread. Calls are best made in nearly
-// ascending order of time: an access finds the caches as the calls before it left them, and waits for a line
-// or a memory channel that an earlier call keeps busy beyond `now`.
+// Time. The caller supplies `now`, in core cycles, for each hardware thread. Calls are best made in nearly ascending
+// order of time: an access finds the caches as the previous calls left them, and waits for a line or a memory channel
+// that an earlier call keeps busy beyond `now`.
 //
-// Cost of an access, in cycles: a read takes the latency of where its line was found. A plain write takes
-// `latency.store`; its line is fetched in the background, and the thread waits only for a place in its store
-// buffer; a read of bytes of that line which the thread has not stored waits until it is there. An atomic
-// read-modify-write drains the store buffer, then takes the whole latency of its line and `latency.atomic`. A
-// TLB miss adds to each. Work that waits for nothing (the L1 part of a read, the store, the atomic) is scaled
-// by `smt_factor` while another thread of the core is running.
+// Cost of an access, in cycles: a read takes the latency of the place where its line was found. A plain write takes
+// `latency.store`. Its line is fetched in the background, and the thread waits only for a place in its store buffer. A
+// read of bytes of that line which the thread has not stored waits until the line arrives. An atomic read-modify-write
+// drains the store buffer, then takes the whole latency of its line and `latency.atomic`. A TLB miss adds to each. Work
+// that waits for nothing (the L1 part of a read, the store, the atomic) is scaled by `smt_factor` while another thread
+// of the core is running.
 //
-// Contention. A transfer between caches, a fetch from DRAM and an invalidation keep the line busy until they
-// are complete; requests for it queue. Hits in the last-level cache wait for a busy line, and do not keep it.
+// Contention. A transfer between caches, a fetch from DRAM and an invalidation keep the line busy until they are
+// complete; requests for it queue. Hits in the last-level cache wait for a busy line, but do not keep it busy.
 //
-// Left out: instruction fetches, page-table lines in the caches, out-of-order overlap of reads, the load of
-// the interconnect and of write-backs, differing distances between sockets.
+// Not modelled: instruction fetches, page-table lines in the caches, out-of-order overlap of reads, the load of the
+// interconnect and of write-backs, differing distances between sockets.
 
 #include <array>
 #include <cstdint>
@@ -40,16 +40,16 @@ enum class touch : std::uint8_t { read, write, atomic };
 
 struct page_attributes {
   bool huge = false;
-  /// Without a node the page lies where it is touched first.
+  /// Without a node, the first access places the page.
   std::optional<unsigned> numa_node;
 };
 
-/// Deterministic: the same calls give the same answers. Not thread-safe. Takes about 2 MiB for each
-/// 4 MiB of address space with a line that was touched, and 4 bytes for each line of cache.
+/// Deterministic: the same calls give the same results. Not thread-safe. Takes about 2 MiB for each 4 MiB of address
+/// space that has a touched line, and 4 bytes for each line of cache.
 class machine {
  public:
-  /// Addresses are 0 .. address_space_bytes - 1. Throws std::invalid_argument where the spec is not valid or
-  /// the address space is empty or larger than 127 GiB.
+  /// Addresses are 0 .. address_space_bytes - 1. Throws std::invalid_argument if the spec is invalid, or if the address
+  /// space is empty or larger than 127 GiB.
   machine(const machine_spec& spec, std::uint64_t address_space_bytes);
   machine(const machine&) = delete;
   machine& operator=(const machine&) = delete;
@@ -57,53 +57,52 @@ class machine {
   const machine_spec& spec() const noexcept { return spec_; }
   std::uint64_t address_space_bytes() const noexcept { return bytes_; }
 
-  /// One access by a hardware thread at its time `now`; returns the cycles after which the thread goes on.
-  /// Bytes of several lines are touched line after line. Throws std::invalid_argument where the bytes leave
-  /// the address space. The thread is one of the machine's. O(ways), more where copies are invalidated.
+  /// One access by a hardware thread at its time `now`; returns the cycles after which the thread continues. Bytes of
+  /// several lines are touched line after line. Throws std::invalid_argument if the bytes leave the address space. The
+  /// thread must exist on the machine. O(ways), more if copies are invalidated.
   std::uint64_t access(unsigned hardware_thread, std::uint64_t now, std::uint64_t address, unsigned bytes,
                        touch kind);
 
-  /// Lines that cores had written and their L1s could not keep, because of the last access. What a transaction
-  /// has written must not be among them.
+  /// Lines that cores had written and that their L1s evicted because of the last access. They must not include lines
+  /// that a transaction has written.
   std::span<const displaced_line> displaced() const noexcept { return caches_.displaced(); }
 
   /// A full fence: returns the cycles until the thread's stores are visible, and those of the instruction.
   std::uint64_t fence(unsigned hardware_thread, std::uint64_t now);
 
-  /// Cycles that `cycles` of computation take on this thread, with what runs beside it on its core.
+  /// The cycles that `cycles` of computation take on this thread, given what runs beside it on its core.
   std::uint64_t work(unsigned hardware_thread, std::uint64_t cycles) const noexcept;
 
-  /// Says whether a hardware thread has work to do; at first none has.
+  /// States whether a hardware thread has work to do; initially none has.
   void set_running(unsigned hardware_thread, bool running) noexcept;
 
-  /// Sets the attributes of every page that the range touches, also where it had others, and empties the TLBs.
-  /// Lines that are cached stay so. Pages are of 4 KiB and without a node at first. Throws
-  /// std::invalid_argument where the range leaves the address space, huge pages are not whole, or the node is
-  /// not the machine's.
+  /// Sets the attributes of every page in the range, replaces previous ones, and empties the TLBs. Cached lines stay
+  /// cached. Initially pages are of 4 KiB and without a node. Throws std::invalid_argument if the range leaves the
+  /// address space, if huge pages are not whole, or if the machine does not have the node.
   void set_page(std::uint64_t address, std::uint64_t bytes, page_attributes attributes);
 
-  /// Places the address's page, where it has no node yet, without an access. Same errors.
+  /// Places the address's page, if it has no node yet, without an access. Same errors.
   void first_touch(std::uint64_t address, unsigned numa_node);
 
-  /// The node of the address's page; nothing where it has none yet.
+  /// The node of the address's page; nullopt if it has none yet.
   std::optional<unsigned> home_of(std::uint64_t address) const;
 
   const counts& of(unsigned hardware_thread) const noexcept { return threads_[hardware_thread].count; }
   counts total() const noexcept;
-  /// Sets the counts to 0; caches, TLBs and pages stay as they are.
+  /// Sets the counts to 0. Caches, TLBs and pages are unchanged.
   void reset_counts() noexcept;
 
   unsigned core_of(unsigned hardware_thread) const noexcept { return threads_[hardware_thread].core; }
   unsigned socket_of(unsigned hardware_thread) const noexcept { return threads_[hardware_thread].socket; }
 
-  /// Where the line of an address is at this moment, for tests and for reports.
+  /// The caches that hold the line of an address at this moment, for tests and for reports.
   bool l1_holds(unsigned core, std::uint64_t address) const { return caches_.l1_has(core, line_of(address)); }
   bool l2_holds(unsigned core, std::uint64_t address) const { return caches_.l2_has(core, line_of(address)); }
   bool llc_holds(unsigned socket, std::uint64_t address) const {
     return caches_.llc_has(socket, line_of(address));
   }
 
-  /// Throws std::logic_error naming the first broken invariant of the caches. Slow.
+  /// Throws std::logic_error that names the first broken invariant of the caches. Slow.
   void check_invariants() const { caches_.check_invariants(); }
 
  private:
@@ -115,7 +114,7 @@ class machine {
     store_buffer stores;
     lines_on_the_way asked{};
   };
-  /// The cost of each kind of touch where nothing is waited for.
+  /// The cost of each kind of touch without any waiting.
   using base_costs = std::array<std::uint64_t, 3>;
 
   static std::uint32_t line_of(std::uint64_t address) noexcept {
@@ -123,11 +122,11 @@ class machine {
   }
   bool shares_core(const thread_state& thread) const noexcept { return running_[thread.core] > 1; }
 
-  /// The piece of an access in one line; bit i of `bytes` stands for byte i of the line.
+  /// The part of an access in one line; bit i of `bytes` stands for byte i of the line.
   std::uint64_t touch_line(thread_state& thread, std::uint64_t now, std::uint32_t line, std::uint64_t bytes,
                            touch kind);
   std::uint64_t translate(thread_state& thread, std::uint32_t line);
-  /// Cycles beyond those of an L1 hit: until the line may be used as it is wanted, and until its bytes are there.
+  /// Cycles in excess of an L1 hit: until the line is usable for this access, and until its bytes arrive.
   struct arrival {
     std::uint64_t usable;
     std::uint64_t there;
@@ -137,7 +136,7 @@ class machine {
 
   machine_spec spec_;
   std::uint64_t bytes_;
-  std::array<std::uint64_t, 9> beyond_l1_;  // latency of each source less that of the L1
+  std::array<std::uint64_t, 9> beyond_l1_;  // latency of each source minus that of the L1
   base_costs alone_;
   base_costs sharing_;
   coherence caches_;

@@ -30,7 +30,7 @@ void validate(const machine_spec& spec) {
   require(
       pseudo_lru::possible(spec.l1.ways, spec.l1_tree_ways) || spec.l1_tree_ways == 1, spec,
       "l1_tree_ways must be a power of 2 that divides the L1's ways, with at most 32 ways and 8 trees, or 1");
-  // A line written back from the L1 must not push out the line that is being fetched.
+  // A line written back from the L1 must not evict the line that is being fetched.
   require(spec.l2.ways >= 2, spec, "l2 needs at least 2 ways");
   require(spec.tlb.l1_small.sets > 0 && spec.tlb.l1_small.ways > 0, spec,
           "tlb.l1_small needs at least one set and way");

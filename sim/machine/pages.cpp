@@ -11,7 +11,7 @@ namespace espalier::sim {
 void pages::releaser::operator()(std::uint8_t* p) const noexcept { std::free(p); }
 
 pages::pages(std::uint64_t address_space_bytes) : bytes_(address_space_bytes) {
-  // The bytes up to the end of the last huge page, so that placing one never leaves the array.
+  // Includes the rest of the last huge page, so that placing one never leaves the array.
   const std::uint64_t huge_pages = (address_space_bytes + huge_page_bytes - 1) / huge_page_bytes;
   const std::size_t size = static_cast<std::size_t>(huge_pages * (huge_page_bytes / page_bytes));
   attributes_.reset(static_cast<std::uint8_t*>(std::calloc(size == 0 ? 1 : size, 1)));

@@ -1,6 +1,6 @@
 #pragma once
 
-// The attributes of the simulated pages: size, and the NUMA node that each lies on.
+// The attributes of the simulated pages: size, and the NUMA node of each.
 
 #include <cstdint>
 #include <memory>
@@ -10,22 +10,21 @@
 
 namespace espalier::sim {
 
-/// One byte for each 4 KiB of the address space, from zero pages of the operating system: an address space
-/// costs only what is used of it.
+/// One byte for each 4 KiB of the address space, from zero pages of the operating system: an unused part of an address
+/// space costs nothing.
 class pages {
  public:
   explicit pages(std::uint64_t address_space_bytes);
 
-  /// Sizes and places every page that the range touches; without a node the page forgets where it was.
-  /// Throws std::invalid_argument where the range is not in the address space, or is huge and not in whole
-  /// 2 MiB pages.
+  /// Sets size and node of every page in the range; without a node the page loses its place. Throws
+  /// std::invalid_argument if the range is not in the address space, or is huge and not in whole 2 MiB pages.
   void set(std::uint64_t address, std::uint64_t bytes, bool huge, std::optional<unsigned> numa_node);
 
   bool is_huge(std::uint64_t address) const noexcept {
     return (attributes_[address / page_bytes] & huge_bit) != 0;
   }
 
-  /// The node of the address's page, which is `toucher` from now on where it had none.
+  /// The node of the address's page; if it had none, it is now `toucher`.
   unsigned home(std::uint64_t address, unsigned toucher) noexcept {
     const std::uint8_t attribute = attributes_[address / page_bytes];
     if ((attribute & node_mask) != 0) [[likely]] {

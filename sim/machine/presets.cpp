@@ -6,10 +6,10 @@
 #include <string>
 
 // Geometry is that of the papers' machine tables and of the processors' data sheets. Latencies are published
-// measurements of the same processor, or of the next kin where it says so, in cycles of the preset's clock;
-// what is marked "estimate" follows from its neighbours. Memory occupancy is 64 bytes over the peak bandwidth
-// of a NUMA node's channels. Atomic, fence and TLB costs follow Agner Fog's instruction tables and
-// microarchitecture guide, rounded.
+// measurements of the same processor, or of a close relative where noted, in cycles of the preset's clock. Values
+// marked "estimate" follow from their neighbours. Memory occupancy is 64 bytes divided by the peak bandwidth of a NUMA
+// node's channels. Atomic, fence and TLB costs follow Agner Fog's instruction tables and microarchitecture guide,
+// rounded.
 //
 //   [7cpu]   7-cpu.com, pages Haswell and Westmere
 //   [sosp13] David, Guerraoui, Trigonakis: Everything You Always Wanted to Know About Synchronization but Were
@@ -24,32 +24,32 @@
 //   [nano20] Abel, Reineke: nanoBench: A Low-Overhead Tool for Running Microbenchmarks on x86 Systems, ISPASS 2020,
 //            and its page uops.info/cache.html: which line each cache replaces
 //   [tsx15]  Dice, Harris, Kogan, Lev: The Influence of Malloc Placement on TSX Hardware Transactional Memory, 2015
-//   [vm]     our own, on two cores of a virtual machine on an Emerald Rapids: random dependent loads from huge
-//            pages, and which transactions commit
+//   [vm]     our measurements, on two cores of a virtual machine on an Emerald Rapids: random dependent loads from
+//            huge pages, and which transactions commit
 
-// Transactions. [tsx15] says of a Haswell that what one writes is tracked in the L1, what one reads as far as the L3,
-// and that loads may displace a store of the same transaction from the L1, which aborts it. So written lines are not
-// spared; no source says that they are on any of these processors. Which lines the L1 replaces is therefore as
-// measured where there are transactions. Elsewhere it would only move some hits, and is exact LRU order.
+// Transactions. [tsx15] says that a Haswell tracks written lines in the L1 and read lines up to the L3, and that loads
+// may displace a store of the same transaction from the L1, which aborts it. So the L1 does not spare written lines; no
+// source says that any of these processors does. The L1's replacement is therefore as measured on machines with
+// transactions. On the others it would only move some hits, and is exact LRU order.
 
 namespace espalier::sim {
 namespace {
 
-/// With the caches of the geometry of that name.
+/// A machine with the caches of the geometry of this name.
 machine_spec with_caches_of(std::string_view name) { return {hw::cache_geometry_named(name)}; }
 
-// A Haswell server, from [icpp15]'s times: the uncore's part of a latency is time, not cycles of the core.
+// A Haswell server, from [icpp15]'s times. The uncore's part of a latency is a time, not a number of core cycles.
 latency_spec haswell_server(double ghz, unsigned dram_occupancy) {
   const auto cycles = [ghz](double ns) { return static_cast<unsigned>(std::lround(ns * ghz)); };
   latency_spec l;
   l.l1 = 4;                             // [icpp15] 1.6 ns
   l.l2 = 12;                            // [icpp15] 4.8 ns
-  l.llc = cycles(21.2);                 // [icpp15] L3 of the own node
+  l.llc = cycles(21.2);                 // [icpp15] L3 of the local node
   l.llc_snoop = cycles(44.4);           // [icpp15] exclusive in another core of the node
   l.local_transfer = cycles(53);        // [icpp15] modified in the L1 of another core of the node
   l.remote_transfer = cycles(113);      // [icpp15] modified in a core of the other node
   l.remote_clean = cycles(104);         // [icpp15] L3 of the other node
-  l.local_dram = cycles(96.4);          // [icpp15] memory of the own node
+  l.local_dram = cycles(96.4);          // [icpp15] memory of the local node
   l.remote_dram = cycles(146);          // [icpp15] memory of the other node
   l.local_invalidation = cycles(53);    // estimate: as a transfer within the node
   l.remote_invalidation = cycles(113);  // estimate: as a transfer between the nodes
@@ -76,7 +76,7 @@ machine_spec abu_dhabi() {
   latency_spec& l = m.latency;
   l.l1 = 4;                     // [lostc]
   l.l2 = 20;                    // [lostc] 20 to 22
-  l.llc = 57;                   // [at2978], the generation before
+  l.llc = 57;                   // [at2978], the previous generation
   l.llc_snoop = 81;             // [sosp13] Opteron, same die
   l.local_transfer = 81;        // [sosp13] Opteron, modified, same die
   l.remote_transfer = 205;      // [sosp13] Opteron, modified: mean of 161, 3 x 172, 3 x 252
@@ -152,7 +152,7 @@ machine_spec e5_2650_htm() {
   m.ghz = 2.3;
   m.latency = haswell_server(2.3, 2);
   m.store_buffer = 42;
-  // [tsx15] written lines in the L1, read ones as far as the L3, which includes the other caches
+  // [tsx15] written lines in the L1, read lines up to the L3, which includes the other caches
   m.transactions = {.write_sets = 64, .write_ways = 8, .read_set_lines = m.llc.lines()};
   m.l1_tree_ways = 8;  // [nano20] PLRU
   return m;
@@ -174,7 +174,7 @@ machine_spec i7_4770() {
   l.llc_snoop = 60;         // estimate: between an L3 hit and a transfer
   l.local_transfer = 71;    // [c2c] 21 ns
   l.local_dram = 230;       // [7cpu] Haswell: 36 cycles + 57 ns
-  l.remote_transfer = 230;  // one socket: this and the rest of the remote ones do not occur
+  l.remote_transfer = 230;  // one socket: this and the other remote latencies do not occur
   l.remote_clean = 230;
   l.remote_dram = 230;
   l.local_invalidation = 71;  // estimate: as a transfer
@@ -205,28 +205,28 @@ machine_spec emerald_rapids() {
   m.llc_inclusive = false;
   const auto cycles = [&m](double ns) { return static_cast<unsigned>(std::lround(ns * m.ghz)); };
   latency_spec& l = m.latency;
-  l.l1 = 5;                          // [cac22] Golden Cove, of which this core is the next kin
+  l.l1 = 5;                          // [cac22] Golden Cove, a close relative of this core
   l.l2 = 16;                         // estimate: the 15 of client processors, and a larger array
   l.llc = cycles(43);                // [vm] 16 MiB
   l.llc_snoop = cycles(50);          // estimate: between an L3 hit and a transfer
   l.local_transfer = cycles(51);     // [c2c] Ice Lake, two generations before; an estimate here
   l.local_dram = cycles(134);        // [vm] 256 MiB
-  l.remote_transfer = l.local_dram;  // one socket: this and the rest of the remote ones do not occur
+  l.remote_transfer = l.local_dram;  // one socket: this and the other remote latencies do not occur
   l.remote_clean = l.local_dram;
   l.remote_dram = l.local_dram;
   l.local_invalidation = cycles(51);  // estimate: as a transfer
   l.remote_invalidation = cycles(51);
   l.store = 1;
-  l.atomic = 20;         // estimate: as of the Intel processors before
+  l.atomic = 20;         // estimate: as for earlier Intel processors
   l.fence = 33;          // estimate, likewise
   l.l2_tlb = 7;          // estimate, likewise
   l.page_walk = 30;      // estimate, likewise
   l.dram_occupancy = 4;  // one of the eight channels of DDR5-5600 for an eighth of the cores
   m.store_buffer = 112;  // Golden Cove, as Intel presented it in 2021
   m.smt_factor = 1.6;
-  // [vm] 768 lines one behind the other commit and 772 never, 12 in one set commit and 14 never. Reads are followed
-  // for about as many lines as the L2 has. A line that was written outlives forty reads of others in its set, in 99
-  // transactions of 100, where outside of them twelve push it out.
+  // [vm] 768 consecutive lines commit and 772 never do; 12 in one set commit and 14 never do. Reads are tracked for
+  // about as many lines as the L2 has. A written line survives forty reads of other lines in its set in 99 transactions
+  // of 100; outside of transactions twelve reads evict it.
   m.transactions = {
       .write_sets = 64, .write_ways = 12, .read_set_lines = m.l2.lines(), .keeps_written = true};
   m.l1_tree_ways = 4;  // [nano20] LRU3PLRU4 of an Ice Lake, whose L1 has this shape; an estimate here

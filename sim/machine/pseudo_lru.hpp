@@ -1,6 +1,6 @@
 #pragma once
 
-// Which way of a set makes room: what processors do in the place of exact least-recently-used order.
+// Which way of a set is replaced: what processors use instead of exact least-recently-used order.
 
 #include <cassert>
 #include <cstddef>
@@ -9,20 +9,21 @@
 
 namespace espalier::sim {
 
-/// The ways of each set stand in binary trees. A use turns every bit on the way's path up away from it, so that
-/// the bits lead from the root to the tree's victim. Where a set has several trees, the one that was used least
-/// recently gives the victim. With trees of one way that is exact LRU order; one tree of all ways is the
-/// pseudo-LRU of Intel's L1 caches of 8 ways; three trees of four ways are those of 12 (Abel and Reineke,
-/// nanoBench, ISPASS 2020, and uops.info/cache.html, "LRU3PLRU4").
+/// The ways of each set form binary trees. A use turns every bit on the way's path up away from it, so that the bits
+/// lead from the root to the tree's victim. If a set has several trees, the least recently used tree gives the victim.
+/// Trees of one way give exact LRU order. One tree of all ways is the pseudo-LRU of Intel's L1 caches of 8 ways. Three
+/// trees of four ways are those of 12 ways (Abel and Reineke, nanoBench, ISPASS 2020, and uops.info/cache.html,
+/// "LRU3PLRU4").
 ///
-/// Misses alone replace every way once before any of them twice. Among hits a way may become the victim after as
-/// few uses of others as its tree has levels and as there are other trees, 3 with 8 ways in one tree and 4 with 12
-/// in three; in exact LRU order every other way must have been used. O(log ways + trees) an operation.
+/// A sequence of misses replaces every way once before it replaces any twice. Among hits, a way may become the victim
+/// after few uses of others: as many as its tree has levels plus the number of other trees. That is 3 with 8 ways in
+/// one tree and 4 with 12 in three. In exact LRU order every other way must have been used. O(log ways + trees) per
+/// operation.
 class pseudo_lru {
  public:
   static constexpr unsigned most_ways = 32;
   static constexpr unsigned most_trees = 8;
-  /// Whether sets of so many ways can stand in trees of so many.
+  /// Whether sets of `ways` can form trees of `tree_ways`.
   static constexpr bool possible(unsigned ways, unsigned tree_ways) noexcept {
     return tree_ways != 0 && (tree_ways & (tree_ways - 1)) == 0 && ways % tree_ways == 0 &&
            ways <= most_ways && ways / tree_ways <= most_trees;
@@ -35,7 +36,7 @@ class pseudo_lru {
     clear();
   }
 
-  /// Every tree's victim is its first way, and the first tree's the set's.
+  /// Resets the trees: every tree's victim is its first way, and the set's victim is that of the first tree.
   void clear() noexcept {
     state fresh;
     for (unsigned tree = 0; tree < trees_; ++tree) fresh.recent = fresh.recent << tree_bits | tree;
@@ -57,7 +58,7 @@ class pseudo_lru {
     to_front(s, tree);
   }
 
-  /// The way that was used latest; the first where none was.
+  /// The latest used way; the first if none was used.
   [[nodiscard]] unsigned latest(std::size_t set) const noexcept { return sets_[set].latest; }
 
   [[nodiscard]] unsigned victim(std::size_t set) const noexcept {
@@ -72,9 +73,9 @@ class pseudo_lru {
   static constexpr unsigned tree_bits = 4;
 
   struct state {
-    /// Of each tree's nodes, numbered from 1 as in a heap, at tree * tree_ways + node.
+    /// The bits of each tree's nodes, numbered from 1 as in a heap, at tree * tree_ways + node.
     std::uint32_t lead_right = 0;
-    /// The trees, that used latest in the lowest bits.
+    /// The trees by recency, the latest used in the lowest bits.
     std::uint32_t recent = 0;
     std::uint32_t latest = 0;
   };

@@ -1,6 +1,6 @@
 #pragma once
 
-// The stores that a hardware thread has retired and that are not yet in its cache.
+// The stores that a hardware thread has retired and that have not reached its cache.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace espalier::sim {
 
-/// A ring of completion times. Stores become visible in program order, one a cycle at most; the wait of one
-/// for its line overlaps those of the stores before it, as their requests are sent early.
+/// A ring of completion times. Stores become visible in program order, at most one per cycle. The wait of a store for
+/// its line overlaps those of earlier stores, because their requests are sent early.
 class store_buffer {
  public:
   explicit store_buffer(unsigned places) : completions_(places, 0) {}
 
-  /// Buffers a store at time `now` whose line is there `latency` cycles after it has a place; returns the
-  /// cycles that the thread waits for a place.
+  /// Buffers a store at time `now`. Its line arrives `latency` cycles after the store has a place. Returns the cycles
+  /// that the thread waits for a place.
   std::uint64_t push(std::uint64_t now, std::uint64_t latency) noexcept {
-    // The place to be taken is the oldest's: it is free once that store has completed.
+    // The store takes the place of the oldest, which is free once that store has completed.
     std::uint64_t& place = completions_[next_];
     const std::uint64_t wait = place > now ? place - now : 0;
     last_ = std::max(last_ + 1, now + wait + latency);

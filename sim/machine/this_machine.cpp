@@ -15,7 +15,7 @@ const hw::topology::cache* data_cache(const hw::topology& topology, unsigned lev
   return nullptr;
 }
 
-// How many cores share the cache: `cores` where that is not known or does not divide them.
+// How many cores share the cache; `cores` if that is not known or is not a divisor.
 unsigned cores_beside(const hw::topology& topology, const hw::topology::cache* c, unsigned cores) {
   if (c == nullptr) {
     return cores;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which hardware threads the threads of a program take, in which order.
+// The order in which the threads of a program occupy hardware threads.
 
 #include <vector>
 
@@ -9,12 +9,12 @@
 namespace espalier::sim {
 
 enum class pinning {
-  /// One thread on each core of socket 0, then of socket 1 and so on; then the second threads of the cores in
-  /// the same order. The least number of sockets for a number of threads up to that of cores.
+  /// One thread on each core of socket 0, then of socket 1 and so on; then the second threads of the cores in the same
+  /// order. Uses the fewest sockets for any number of threads up to the number of cores.
   smt_last,
-  /// All threads of core 0, then of core 1 and so on: the least number of cores.
+  /// All threads of core 0, then of core 1 and so on. Uses the fewest cores.
   compact,
-  /// As smt_last, but going round the sockets: threads are spread evenly over them.
+  /// As smt_last, but alternating between the sockets: threads are spread evenly over them.
   scatter
 };
 

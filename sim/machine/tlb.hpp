@@ -20,7 +20,7 @@ class tlb {
   outcome translate(std::uint64_t address, bool huge) noexcept {
     const auto page =
         static_cast<std::uint32_t>(huge ? huge_key + address / huge_page_bytes : address / page_bytes);
-    // The page of the last translation is the latest used of its set: finding it again changes nothing.
+    // The page of the last translation is the latest used of its set: another use of it changes nothing.
     if (page == last_) [[likely]] {
       return outcome::l1_hit;
     }
@@ -28,7 +28,7 @@ class tlb {
     return search(page, huge);
   }
 
-  /// Forgets every page, after attributes of some have changed.
+  /// Drops every page, after attributes of some have changed.
   void flush() noexcept;
 
  private:
