@@ -159,7 +159,8 @@ class order_search {
   /// missing.
   [[nodiscard]] const std::vector<std::uint32_t>& order() const noexcept { return order_; }
 
-  /// After a violation: the operation that no order reaches the return of, although one reaches all earlier returns.
+  /// After a violation: the operation at which the search stopped. No order reaches its return, although one reaches
+  /// all earlier returns.
   [[nodiscard]] std::size_t blocked() const noexcept { return blocked_; }
 
  private:

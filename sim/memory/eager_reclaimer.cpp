@@ -14,19 +14,19 @@ namespace espalier::sim {
 struct eager_reclaimer::state {
   struct waiting_entry {
     retired entry;
-    std::vector<std::uint64_t> guards;  // those that may reach it and still exist
+    std::vector<std::uint64_t> guards;  // guards that exist and may reach the entry
     weak_memory::event retirement;      // under the weak model
   };
 
   std::map<std::uint64_t, std::size_t> reserved;  // by guard
   std::vector<waiting_entry> waiting;
   std::uint64_t next_guard = 1;
-  // Under the weak model: what happened before the unpins so far, and before the last that let an entry go. The thread that
-  // gives an entry back has read all announcements behind a fence, those of threads that it did not wait for as well.
+  // Under the weak model: what happened before all unpins so far, and before the last unpin that released an entry. The
+  // reclaiming thread has read all announcements behind a fence, including those of threads for which it did not wait.
   weak_memory::knowledge unpinned;
   weak_memory::knowledge decided;
 
-  /// Takes out what nothing protects any more.
+  /// Removes and returns the entries that are ready.
   template <class Ready>
   std::vector<retired> take_if(Ready&& ready) {
     std::vector<retired> taken;
@@ -42,13 +42,13 @@ struct eager_reclaimer::state {
 
 namespace {
 
-/// Null but in a thread under the weak model.
+/// Null except in a thread under the weak model.
 weak_memory* weak_of(const own_code& scope) noexcept {
   return scope.running() != nullptr ? scope.running()->weak : nullptr;
 }
 
-/// While it lives, the running thread's steps happen after all unpins that let an entry go. What the thread does behind
-/// that does not: an epoch domain may have left the entry to another.
+/// During its lifetime, the running thread's steps happen after all unpins that released an entry. The thread's later
+/// steps do not: an epoch domain may have left the entry to another thread.
 class after_grace {
  public:
   after_grace(const own_code& scope, const weak_memory::knowledge& unpinned)
@@ -69,8 +69,8 @@ class after_grace {
   weak_memory::knowledge before_;
 };
 
-/// Giving back is the program's own doing: destructors and deallocations, with steps and all. It may be
-/// interrupted, so nothing of the state is held meanwhile.
+/// Reclaiming is the program's own work: destructors and deallocations are steps. It may be interrupted, so that no
+/// reference into the state is held during it.
 void give_back(const std::vector<retired>& entries, const weak_memory::knowledge& unpinned,
                const own_code& scope) noexcept {
   if (entries.empty()) return;
@@ -89,13 +89,14 @@ bool is_in_transaction(const own_code& scope) noexcept {
   return scope.running() != nullptr && in_transaction(*scope.running());
 }
 
-/// Of the running thread.
+/// Drains the stores of the running thread.
 void drain_stores(const own_code& scope) noexcept {
   if (world* const w = scope.running(); w != nullptr && w->buffers != nullptr)
     w->buffers->drain(w->slot() - 1);
 }
 
-/// Nothing that is done here is undone by an abort, so it waits for the commit. False outside transactions.
+/// An abort undoes nothing of what this class does, so that the action waits for the commit. False outside
+/// transactions.
 template <class Action>
 bool after_commit(const own_code& scope, Action&& action) {
   if (!is_in_transaction(scope)) return false;
@@ -120,8 +121,8 @@ eager_reclaimer::guard eager_reclaimer::pin() {
   const own_code scope;
   const std::uint64_t number = state_->next_guard++;
   state_->reserved[number] = 0;
-  // A guard that does not happen after a retirement may still reach the entry: an epoch domain would wait for it. A
-  // guard that begins after the decision to reclaim sees the unlinking: the domain's fence orders them.
+  // A guard that does not happen after a retirement may still reach the entry; an epoch domain would wait for it. A
+  // guard that begins after the decision to reclaim sees the unlinking, because the domain's fence orders them.
   if (weak_memory* const weak = weak_of(scope)) {
     const unsigned fiber = scope.running()->slot() - 1;
     weak->see(fiber, state_->decided.seen);
@@ -129,7 +130,7 @@ eager_reclaimer::guard eager_reclaimer::pin() {
       if (!weak->happens_before(w.retirement, fiber)) w.guards.push_back(number);
     }
   }
-  // The guard goes with its frame when a transaction is aborted.
+  // The guard disappears with its frame if the transaction aborts.
   if (is_in_transaction(scope))
     scope.running()->transactional->on_abort(scope.running()->slot() - 1, [this, number] { unpin(number); });
   return guard(*this, number);
@@ -138,8 +139,8 @@ eager_reclaimer::guard eager_reclaimer::pin() {
 void eager_reclaimer::unpin(std::uint64_t number) noexcept {
   const own_code scope;
   if (after_commit(scope, [this, number] { unpin(number); })) return;
-  // An unpin is a release: whoever learns of it has seen the stores before it. One that still waited could
-  // otherwise fall upon memory that this unpin gives back.
+  // An unpin is a release: a thread that learns of it has seen the preceding stores. A store that still waited could
+  // otherwise hit memory that this unpin reclaims.
   drain_stores(scope);
   state_->reserved.erase(number);
   if (const weak_memory* const weak = weak_of(scope))
@@ -161,8 +162,8 @@ void eager_reclaimer::retire(std::uint64_t number, const retired& entry) noexcep
   const own_code scope;
   if (after_commit(scope, [this, number, entry] { retire(number, entry); })) return;
   note_retired(entry.object);
-  // A guard that is not waited for must not reach the object. So whoever pins from here on sees the stores that
-  // detached it; an epoch domain gets that from the retiring thread's own pin, which it waits for.
+  // A guard that is not waited for must not reach the object. So a thread that pins later sees the stores that unlinked
+  // it. An epoch domain gets that from the retiring thread's own pin, for which it waits.
   drain_stores(scope);
   state& s = *state_;
   std::size_t& room = s.reserved[number];

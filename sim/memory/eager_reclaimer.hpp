@@ -7,12 +7,12 @@
 
 namespace espalier::sim {
 
-/// The harshest reclaimer that keeps the contract: an entry is given back at the very moment when the last
-/// guard that existed at its retirement is gone. Whatever relies on memory living longer is found in few
-/// schedules, where an epoch domain gives back long after the race.
+/// The strictest reclaimer that fulfils the contract: an entry is reclaimed at the very moment when the last guard ends
+/// that existed at its retirement. Code that relies on longer lifetimes fails within few schedules, where an epoch
+/// domain would reclaim long after the race.
 ///
-/// Checks its callers too: retiring without a reservation, or twice, fails the run. None of its own work is
-/// a step of the program, but for giving back.
+/// It also checks its callers: a retirement without a reservation, or a second one, fails the run. Only reclaiming is a
+/// step of the program, none of its other work is.
 class eager_reclaimer {
   struct state;
 
@@ -57,7 +57,7 @@ class eager_reclaimer {
 
   [[nodiscard]] guard pin();
   void purge(void* owner) noexcept;
-  /// Entries that wait for guards.
+  /// Number of entries that wait for guards.
   [[nodiscard]] std::size_t collect() noexcept;
 
  private:

@@ -16,14 +16,14 @@ constexpr std::size_t page_bytes = 4096;
 constexpr std::size_t largest_class_bytes = 14336;
 constexpr std::size_t run_bytes = 16384;
 constexpr std::uint8_t large_class = 255;
-// Fresh blocks of the remembering policies: neither zero nor a plausible pointer.
+// Fills new blocks under the policies that keep records: neither zero nor a plausible pointer.
 constexpr int fresh_byte = 0xcb;
 
 constexpr std::size_t round_up(std::size_t n, std::size_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-/// The size classes of common allocators: multiples of 16 up to 128, then four to a doubling.
+/// The size classes of common allocators: multiples of 16 up to 128, then four per doubling.
 constexpr auto class_bytes = [] {
   std::array<std::size_t, 37> sizes{};
   std::size_t n = 0;
@@ -51,7 +51,7 @@ block_event block_event::now(unsigned fiber, std::uint64_t step) noexcept {
 
 heap::heap() {
   arena::reserve();
-  // What a heap before this one has left: mapped pages are zero.
+  // Clears what a previous heap has left: mapped pages are zero.
   madvise(reinterpret_cast<void*>(arena::pages), arena::pages_bytes, MADV_DONTNEED);
 }
 
@@ -73,7 +73,7 @@ void heap::reset(policy p) {
   page_class_.clear();
   dirty_page_end_ = std::max(dirty_page_end_, next_page_);
   if (dirty_page_end_ > arena::pages) {
-    // A large remainder is cheaper to drop than to clear.
+    // Dropping a large remainder is cheaper than clearing it.
     const std::size_t dirty = dirty_page_end_ - arena::pages;
     if (dirty > std::size_t{1} << 20U)
       madvise(reinterpret_cast<void*>(arena::pages), dirty, MADV_DONTNEED);
@@ -106,7 +106,7 @@ void* heap::allocate(std::size_t bytes, std::size_t align, const block_event& by
   bytes = std::max<std::size_t>(bytes, 1);
   align = std::max<std::size_t>(align, granule_bytes);
   if (policy_ == policy::plain) {
-    // Classes are aligned like a run divided by them; larger alignments go up to a class that has them.
+    // A class has the alignment of a run divided into its blocks. A larger alignment uses the next class that has it.
     std::size_t c = class_of(align > granule_bytes ? round_up(bytes, align) : bytes);
     while (c < class_bytes.size() && align > granule_bytes && class_bytes[c] % align != 0) ++c;
     if (c >= class_bytes.size() || align > page_bytes) {
@@ -115,7 +115,7 @@ void* heap::allocate(std::size_t bytes, std::size_t align, const block_event& by
       if (memory != nullptr) plain_large_[reinterpret_cast<std::uintptr_t>(memory)] = whole;
       return memory;
     }
-    // Each thread has blocks and runs of its own, as with the thread caches of common allocators.
+    // Each thread has its own blocks and runs, as with the thread caches of common allocators.
     free_list& list = free_[std::uint64_t{by.fiber} << 8U | c];
     if (!list.blocks.empty()) {
       void* const memory = list.blocks.back();
@@ -155,7 +155,7 @@ const char* heap::deallocate(void* memory, const block_event& by) {
   if (policy_ == policy::plain) {
     const auto large = plain_large_.find(address);
     if (large != plain_large_.end()) {
-      plain_large_.erase(large);  // its addresses are not used again
+      plain_large_.erase(large);  // its addresses are not reused
       return nullptr;
     }
     const std::size_t page = (address - first()) / page_bytes;
@@ -170,7 +170,7 @@ const char* heap::deallocate(void* memory, const block_event& by) {
   block->state = block_state::freed;
   block->freed = by;
   if (policy_ == policy::reuse) {
-    // Alignment is not known here: an address serves again for what it is aligned to by its first use.
+    // The alignment is not known here. An address is reused for requests up to the alignment that it has.
     const std::size_t align = std::size_t{1} << static_cast<unsigned>(std::countr_zero(address));
     for (std::size_t a = granule_bytes; a <= align; a *= 2) {
       const auto list = free_.find(round_up(block->bytes, granule_bytes) << 16U | a);
@@ -204,7 +204,7 @@ void* heap::map(std::size_t bytes, std::size_t align) {
 
 void heap::unmap(void* memory, std::size_t bytes) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  // Only the last mapping's addresses are used again; and they must be zero then.
+  // Only the last mapping's addresses are reused, and they must be zero then.
   if (address + round_up(bytes, page_bytes) != next_page_) return;
   dirty_page_end_ = std::max(dirty_page_end_, next_page_);
   madvise(memory, bytes, MADV_DONTNEED);

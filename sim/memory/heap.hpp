@@ -7,12 +7,12 @@
 #include <unordered_map>
 #include <vector>
 
-// The heap of a simulated program, at addresses that are the same in every run: what its operator new, its
-// map_pages and, through shadow_heap, its maps' blocks come from.
+// The heap of a simulated program, at addresses that are the same in every run. It serves the program's operator new,
+// its map_pages and, through shadow_heap, its maps' blocks.
 
 namespace espalier::sim {
 
-/// Who did something to a block, and where: for reports.
+/// A thread's action on a block, and its place in the program, for reports.
 struct block_event {
   static constexpr std::size_t frames = 8;
   std::uint64_t step = 0;
@@ -20,13 +20,13 @@ struct block_event {
   bool happened = false;
   std::array<const void*, frames> callers{};  // innermost first, null-terminated
 
-  /// Takes the running fiber's call stack.
+  /// Records the running fiber's call stack.
   static block_event now(unsigned fiber, std::uint64_t step) noexcept;
 };
 
 enum class block_state : std::uint8_t { live, retired, freed };
 
-/// One allocation, remembered after its end.
+/// One allocation, kept after its end.
 struct block_record {
   std::uintptr_t address;
   std::size_t bytes;
@@ -36,15 +36,15 @@ struct block_record {
   block_event freed;
 };
 
-/// Allocates nothing from itself; the simulator's own data live elsewhere.
+/// It allocates nothing from itself; the simulator's own data live elsewhere.
 class heap {
  public:
   enum class policy : std::uint8_t {
-    /// A freed block is never used again: whoever still touches it is caught.
+    /// A freed block is never reused: every later access is detected.
     quarantine,
-    /// A freed block is the next of its size to be handed out: what reuse of addresses breaks is found.
+    /// A freed block is the next of its size to be handed out: detects faults that need an address to recur.
     reuse,
-    /// As reuse, nothing is remembered and blocks lie end to end by size class: for machine runs.
+    /// As reuse, but without records, and blocks lie end to end by size class: for machine runs.
     plain,
   };
 
@@ -52,24 +52,24 @@ class heap {
   heap(const heap&) = delete;
   heap& operator=(const heap&) = delete;
 
-  /// Forgets everything: all addresses are free again.
+  /// Drops all records: all addresses are free again.
   void reset(policy p);
 
-  /// Null where the arena is full. Alignment is a power of two.
+  /// Null if the arena is full. Alignment is a power of two.
   void* allocate(std::size_t bytes, std::size_t align, const block_event& by);
 
-  /// What is wrong with freeing this address, or null; then it is freed.
+  /// Frees a block. Returns what is wrong with freeing this address; null if it was freed.
   const char* deallocate(void* memory, const block_event& by);
 
-  /// Bytes that a block of ours has room for.
+  /// The usable bytes of a block of this heap.
   [[nodiscard]] std::size_t usable_bytes(const void* memory) noexcept;
 
   /// Zeroed pages, as from the system.
   void* map(std::size_t bytes, std::size_t align);
   void unmap(void* memory, std::size_t bytes) noexcept;
 
-  /// The block in which an address of the heap lies, or null: outside every block ever allocated. Only with
-  /// a policy that remembers.
+  /// The block that contains an address of the heap; null if the address is outside every block ever allocated. Only
+  /// with a policy that keeps records.
   [[nodiscard]] block_record* find(std::uintptr_t address) noexcept {
     const std::size_t granule = (address - first()) / granule_bytes;
     if (granule >= owner_.size() || owner_[granule] == 0) return nullptr;
@@ -100,10 +100,10 @@ class heap {
     std::uintptr_t run_next = 0;
     std::uintptr_t run_end = 0;
   };
-  // By rounded size and alignment; plain: by thread and class. Looked up, never iterated.
+  // By rounded size and alignment; plain: by thread and class. Accessed by key, never iterated.
   std::unordered_map<std::uint64_t, free_list> free_;
   std::unordered_map<std::uintptr_t, std::uint64_t> plain_large_;
-  std::vector<std::uint8_t> page_class_;  // plain: which class a 4 KiB page serves
+  std::vector<std::uint8_t> page_class_;  // plain: the class of a 4 KiB page
 };
 
 }  // namespace espalier::sim

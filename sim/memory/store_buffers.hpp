@@ -9,23 +9,23 @@
 
 namespace espalier::sim {
 
-/// Total store order (Owens, Sarkar and Sewell, TPHOLs 2009): each fiber's stores wait in a first-in
-/// first-out buffer before the others see them; it reads its own from there. What a missing StoreLoad fence
-/// permits then really happens.
+/// Total store order (Owens, Sarkar and Sewell, TPHOLs 2009): each fiber's stores wait in a first-in first-out buffer
+/// before other fibers see them; the fiber itself reads them from there. So what a missing StoreLoad fence permits
+/// actually happens.
 ///
-/// Only stores of atomics are held back: a plain store is done by the program itself, right after it was
-/// announced. It must not overtake, so the buffer is drained before it; that too is an execution that such
-/// a machine has. Plain stores to the fiber's own stack are nobody else's business and drain nothing.
+/// Only stores of atomics are delayed. The program itself performs a plain store, right after the store was announced.
+/// A plain store must not overtake, so the buffer is drained before it; such a machine permits that execution too.
+/// Plain stores to the fiber's own stack concern no other fiber and drain nothing.
 class store_buffers {
  public:
-  /// Called with each store as memory takes it, before it does: fiber, address, bytes.
+  /// Called with each store when it is about to reach memory: fiber, address, bytes.
   using observer = std::function<void(unsigned, std::uintptr_t, std::size_t)>;
   void when_visible(observer observe) { visible_ = std::move(observe); }
 
   void reset(unsigned fibers);
 
   void store(unsigned fiber, void* address, unsigned bytes, std::uint64_t value);
-  /// The fiber's own latest store to exactly this place, if it still waits.
+  /// The fiber's own latest store to exactly this place, if it is still buffered.
   [[nodiscard]] const std::uint64_t* find(unsigned fiber, const void* address, unsigned bytes) const noexcept;
   [[nodiscard]] bool overlaps(unsigned fiber, std::uintptr_t address, std::size_t bytes) const noexcept;
 

@@ -8,8 +8,8 @@
 
 namespace espalier::sim {
 
-/// A placement for exploration: every block is one of the simulated heap's, watched from its allocation to
-/// its end. Has no bookkeeping that threads share, which would only add steps that say nothing.
+/// A placement for exploration: every block comes from the simulated heap and is checked from its allocation to its
+/// end. It has no bookkeeping that threads share, which would only add meaningless steps.
 class traced_heap {
  public:
   static constexpr bool releases_on_destruction(std::size_t) noexcept { return false; }

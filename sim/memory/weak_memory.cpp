@@ -9,7 +9,7 @@ namespace espalier::sim {
 namespace {
 
 constexpr std::uintptr_t granule_bytes = 8;
-// Of an access of more than two of these: its beginning and its end stand for the rest.
+// Of an access of more than two of these, only the beginning and the end are checked.
 constexpr std::size_t end_bytes = 512;
 
 constexpr bool acquires(std::memory_order order) noexcept {
@@ -33,7 +33,7 @@ void for_each_granule(std::uintptr_t address, std::size_t bytes, Visitor&& visit
   }
 }
 
-/// Elsewhere memory comes and goes unseen, or is one for all fibers that threads have one each of (errno).
+/// Other memory is mapped and unmapped unseen, or is per thread and thus shared by all fibers (errno).
 bool is_traced(std::uintptr_t address) noexcept { return arena::simulated(address).has_value(); }
 
 bool overlap(const weak_memory::place& p, std::uintptr_t address, std::size_t bytes) noexcept {
@@ -48,7 +48,7 @@ void weak_memory::clocks::join(const clocks& other, unsigned fibers) noexcept {
 
 void weak_memory::reset(unsigned fibers, std::uint64_t seed) {
   seed_ = seed;
-  // From rare, so that a long run goes well but for one load, to mostly.
+  // From rare, so that a long run has a single stale load, to mostly.
   constexpr std::uint64_t choices[] = {8, 32, 96, 176};
   stale_in_256_ = choices[workload::mix64(seed) % std::size(choices)];
   fibers_ = fibers;
@@ -71,12 +71,12 @@ std::uint64_t weak_memory::random(unsigned fiber) noexcept {
 
 // Locations.
 
-/// Null where no store to it is remembered: then memory has its only value.
+/// Null if no store to it is recorded: then memory has its only value.
 weak_memory::location* weak_memory::find(place at, std::uint64_t newest) {
   const auto of = granules_.find(at.address / granule_bytes);
   if (of == granules_.end()) return nullptr;
   auto& all = of->second.locations;
-  // Accesses of another size, and what was written behind our back (on a thread's own stack), begin a new history.
+  // Accesses of another size, and writes that the model did not see (on a thread's own stack), begin a new history.
   std::erase_if(all, [&](const location& l) {
     const bool same = l.at.address == at.address && l.at.bytes == at.bytes;
     return same ? l.messages.back().value != newest : overlap(l.at, at.address, at.bytes);
@@ -149,7 +149,7 @@ std::uint64_t weak_memory::load(unsigned fiber, place at, std::uint64_t newest, 
   std::size_t chosen = last;
   if (oldest < last) {
     const std::uint64_t bits = random(fiber);
-    // As old as it may be, or any.
+    // Returns either the oldest permitted store or a random one.
     if (bits % 256 < stale_in_256_)
       chosen = (bits >> 8U & 1U) != 0 ? oldest : oldest + (bits >> 9U) % (last - oldest);
   }
@@ -174,7 +174,7 @@ void weak_memory::modify(unsigned fiber, place at, std::uint64_t old, std::uint6
   step(fiber);
   location& l = find_or_begin(at, old);
   receive(fiber, l.messages.back(), order);
-  // The store belongs to the release sequence of the one that was read.
+  // The store belongs to the release sequence of the store that was read.
   const knowledge of_sequence = l.messages.back().released;
   append(l, fiber, value, order, where, &of_sequence);
 }
@@ -202,7 +202,7 @@ void weak_memory::fence(unsigned fiber, std::memory_order order) {
 }
 
 void weak_memory::fence_all() {
-  // Twice: in whatever order the threads pass it, each one sees what the others did before.
+  // Two passes: in whatever order the threads pass the fence, each sees what the others did before.
   for (int pass = 0; pass < 2; ++pass) {
     for (unsigned f = 0; f < fibers_; ++f) fence(f, std::memory_order_seq_cst);
   }
@@ -232,7 +232,7 @@ std::optional<weak_memory::race> weak_memory::check_part(unsigned fiber, const a
       const bool before = f.clock <= known.of[f.fiber];
       if (!before && (f.mask & mask) != 0 && (f.write || write) && !(f.atomic && atomic) && !found)
         found = race{f.fiber, f.write, f.where};
-      // What races with an older access races with this one too.
+      // An access that races with the older one races with this one too.
       return before && (f.mask & ~mask) == 0 && (write || !f.write) && (!atomic || f.atomic);
     });
     g.footprints.push_back({fiber, known.of[fiber], mask, write, atomic, a.where});

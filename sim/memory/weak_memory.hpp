@@ -10,32 +10,34 @@
 
 #include "sim/runtime/access.hpp"
 
-// What C++ lets a load of an atomic see. On x86 a load sees the newest store, but for the thread's own buffer; the
-// language, ARM and POWER promise less. Here a load may return any value that coherence and happens-before do not
-// exclude, so that an ordering which is weaker than an algorithm needs is found on any machine.
+// Which values C++ permits a load of an atomic to return. On x86 a load sees the newest store, except for the thread's
+// own buffer. The language, ARM and POWER promise less. Here a load may return any value that coherence and
+// happens-before do not exclude, so that an ordering which is weaker than an algorithm needs is detected on any
+// machine.
 //
-// The model is the operational form of release/acquire with fences (Kang, Hur, Lahav, Vafeiadis and Dreyer, "A Promising
-// Semantics for Relaxed-Memory Concurrency", POPL 2017, without promises); CDSChecker (OOPSLA 2013) and Relacy explore
-// programs in the same way. Each location keeps the history of its stores. A thread's knowledge is a vector clock: how
-// many steps of each thread it knows of. A store carries the knowledge that its reader acquires. A load may return any
-// store that is not older than
+// The model is the operational form of release/acquire with fences (Kang, Hur, Lahav, Vafeiadis and Dreyer, "A
+// Promising Semantics for Relaxed-Memory Concurrency", POPL 2017, without promises). CDSChecker (OOPSLA 2013) and
+// Relacy explore programs in the same way. Each location keeps the history of its stores. A thread's knowledge is a
+// vector clock: how many steps of each thread it knows. A store carries the knowledge that its reader acquires. A load
+// may return any store that is not older than
 //   - a store, or a value read, that the thread knows of at this location (coherence);
-//   - what a seq_cst access before it stored there or read, for seq_cst loads; for loads behind a seq_cst fence, one
-//     before the fence.
-// A read-modify-write reads the newest store, as the language says, and a failed compare-exchange does too, which the
-// language does not say.
+//   - for seq_cst loads, what an earlier seq_cst access stored or read there; for loads after a seq_cst fence, what one
+//     before the fence did.
+// A read-modify-write reads the newest store, as the language requires. A failed compare-exchange does too, which the
+// language does not require.
 //
-// Knowledge has two parts. `hb` is happens-before. `seen` is what coherence forbids to unsee; fences without a
-// synchronising read, and operations that end before others begin (operation_ends()), add to that alone.
+// Knowledge has two parts. `hb` is happens-before. `seen` holds the stores that coherence forbids to go behind. Fences
+// without a synchronising read, and operations that end before others begin (operation_ends()), add only to `seen`.
 //
-// Two accesses to the same byte, one of which writes and one of which is plain, are a data race unless one happens before
-// the other: undefined behaviour, and the usual sign of a pointer that was published with too weak an order. Plain
-// accesses themselves always go to memory, which holds the newest values: without a race there is nothing else to see.
+// Two accesses to the same byte, at least one a write and at least one plain, are a data race unless one happens before
+// the other. That is undefined behaviour, and the usual sign of a pointer that was published with too weak an order.
+// Plain accesses themselves always go to memory, which holds the newest values: without a race no other value is
+// possible.
 //
-// Left out: stores that take effect before an older store to the same place or before a load that precedes them in their
-// thread (load buffering); dependencies (consume is acquire); accesses to a thread's own stack in the search for races;
-// memory that the program maps behind the simulator's back, and thread-local variables, which its fibers share: there
-// loads see the newest store, and no races are looked for.
+// Not modelled: stores that take effect before an older store to the same place or before a load that precedes them in
+// their thread (load buffering); dependencies (consume is acquire). Accesses to a thread's own stack are not checked
+// for races. Memory that the program maps without the simulator's knowledge, and thread-local variables, which its
+// fibers share, are excluded: there loads see the newest store, and races are not detected.
 
 namespace espalier::sim {
 
@@ -49,7 +51,7 @@ class weak_memory {
     unsigned bytes;
   };
 
-  /// A step of a fiber, and how it got there.
+  /// A step of a fiber, and its call stack.
   struct event {
     unsigned fiber;
     std::uint32_t clock;
@@ -60,8 +62,8 @@ class weak_memory {
     unsigned fiber;
     const void* where;
     std::size_t newer;           ///< stores to this place that it did not see
-    unsigned overwritten_by;     ///< the fiber of the store next to the one that it saw
-    const void* overwritten_at;  ///< where that is
+    unsigned overwritten_by;     ///< the fiber of the store that follows the one it saw
+    const void* overwritten_at;  ///< where that store is in the program
   };
 
   /// The earlier of two accesses that race.
@@ -71,11 +73,11 @@ class weak_memory {
     const void* where;
   };
 
-  /// Forgets everything. The seed chooses what loads return: which of them may be stale depends on the seed, the fiber and
-  /// the number of its loads before, not on the schedule.
+  /// Drops all state. The seed determines what loads return: which of them may be stale depends on the seed, the fiber
+  /// and the number of its earlier loads, not on the schedule.
   void reset(unsigned fibers, std::uint64_t seed);
 
-  // What the running fiber does to an atomic. `newest` and `old` are what memory holds.
+  // Actions of the running fiber on an atomic. `newest` and `old` are what memory holds.
 
   [[nodiscard]] std::uint64_t load(unsigned fiber, place at, std::uint64_t newest, std::memory_order order,
                                    const void* where);
@@ -92,15 +94,15 @@ class weak_memory {
   /// Every fiber passes a seq_cst fence.
   void fence_all();
 
-  /// Any access to what is not a stack: null where nothing races with it. Plain writes end the histories of atomics there.
-  /// O(bytes), up to a KiB; of longer accesses both ends are looked at.
+  /// Checks any access to memory other than a stack; null if it races with nothing. Plain writes end the histories of
+  /// atomics there. O(bytes), up to a KiB; of longer accesses only both ends are checked.
   [[nodiscard]] std::optional<race> check(unsigned fiber, const access& a);
-  /// A block that begins or ends: nothing is known of these bytes.
+  /// Call when a block begins or ends: drops what is known of these bytes.
   void forget(std::uintptr_t address, std::size_t bytes);
 
-  // For what the simulator itself does in the place of synchronising code.
+  // For actions of the simulator that replace synchronising code.
 
-  /// Of the fiber's last step.
+  /// The event of the fiber's last step.
   [[nodiscard]] event now(unsigned fiber) const noexcept;
   [[nodiscard]] bool happens_before(const event& earlier, unsigned fiber) const noexcept;
   /// What the fiber knows, for others to acquire.
@@ -119,11 +121,11 @@ class weak_memory {
   [[nodiscard]] const knowledge& known(unsigned fiber) const noexcept { return threads_[fiber].now; }
   void acquire(unsigned fiber, const knowledge& what) noexcept;
   void see(unsigned fiber, const clocks& what) noexcept { threads_[fiber].now.seen.join(what, fibers_); }
-  /// Back to less, after acquire(): its own steps stay.
+  /// Returns to less knowledge, after acquire(); the fiber's own steps stay.
   void set_known(unsigned fiber, const knowledge& what) noexcept;
 
-  /// Every operation that begins later sees what this fiber has seen so far. It does not happen after it: clients need not
-  /// synchronise.
+  /// Every operation that begins later sees what this fiber has seen so far. It does not happen after it: clients need
+  /// not synchronise.
   void operation_ends(unsigned fiber);
   void operation_begins(unsigned fiber);
 
@@ -138,12 +140,12 @@ class weak_memory {
     unsigned fiber;
     const void* where;
   };
-  /// From this step of the fiber on nothing older than that message.
+  /// From this step of the fiber on, it reads nothing older than that message.
   struct mark {
     std::uint32_t clock;
     std::size_t message;
   };
-  /// From this seq_cst access on, in their one order, nothing older than that message.
+  /// From this seq_cst access on, in the order of seq_cst accesses, no load reads anything older than that message.
   struct sc_mark {
     std::uint64_t number;
     std::size_t message;
@@ -193,7 +195,7 @@ class weak_memory {
   clocks sc_;  // what the seq_cst fences so far have seen
   std::uint64_t sc_number_ = 0;
   clocks ended_;                                          // what ended operations have seen
-  std::unordered_map<std::uintptr_t, granule> granules_;  // by address / 8; looked up, never iterated
+  std::unordered_map<std::uintptr_t, granule> granules_;  // by address / 8; accessed by key, never iterated
   std::vector<stale_load> stale_;
 };
 

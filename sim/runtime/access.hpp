@@ -5,8 +5,8 @@
 
 namespace espalier::sim {
 
-/// What a program does to memory, as the compiler's instrumentation tells it. A failed compare-exchange
-/// counts as `modify` too: processors take the line for writing before they compare.
+/// A program's access to memory, as reported by the compiler's instrumentation. A failed compare-exchange counts as
+/// `modify` too: processors take the line for writing before they compare.
 enum class access_kind : std::uint8_t { read, write, atomic_load, atomic_store, modify };
 
 [[nodiscard]] constexpr bool is_write(access_kind kind) noexcept {

@@ -17,8 +17,8 @@ struct range {
   std::uintptr_t end = 0;
 };
 
-/// Where the program lies in memory. The linker's names for it would be this library's own, or are not seen
-/// from here where the program is position-independent.
+/// The program's range in memory. The linker's symbols for it would be this library's own, or are not visible from here
+/// if the program is position-independent.
 range find_program() noexcept {
   range found;
   // The program itself comes first.

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <optional>
 
-// The memory of a simulated program: stacks, heap and pages in one range of addresses that is the same in
-// every process. Sets of caches, neighbours and homes are then the same from run to run, whatever address
-// space randomisation does to the rest of the process.
+// The memory of a simulated program: stacks, heap and pages in one range of addresses that is the same in every
+// process. Cache sets, neighbours and homes are then the same from run to run, despite address space randomisation in
+// the rest of the process.
 
 namespace espalier::sim::arena {
 
@@ -25,8 +25,8 @@ inline constexpr std::size_t bytes = stacks_bytes + heap_bytes + pages_bytes;
 inline constexpr std::uint64_t image_bytes = 1 * gib;
 inline constexpr std::uint64_t address_space_bytes = bytes + image_bytes;
 
-/// Reserves the range; memory is backed when it is touched. Idempotent. Throws std::runtime_error where
-/// something else lies there, or where the system refuses so much address space.
+/// Reserves the range; memory is backed when it is touched. Idempotent. Throws std::runtime_error if the range is
+/// occupied, or if the system refuses so much address space.
 void reserve();
 
 [[nodiscard]] constexpr bool contains(std::uintptr_t address) noexcept { return address - base < bytes; }
@@ -35,9 +35,8 @@ void reserve();
 }
 [[nodiscard]] constexpr bool in_heap(std::uintptr_t address) noexcept { return address - heap < heap_bytes; }
 
-/// Where an address of this process lies in the simulated address space. Nothing for what is in neither
-/// arena nor program: the stack of main, other libraries, the simulator's own data, whose addresses change
-/// from run to run.
+/// The simulated address of an address of this process. nullopt for memory in neither arena nor program: the stack of
+/// main, other libraries, the simulator's own data. Those addresses change from run to run.
 [[nodiscard]] std::optional<std::uint64_t> simulated(std::uintptr_t address) noexcept;
 
 }  // namespace espalier::sim::arena

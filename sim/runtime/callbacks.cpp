@@ -1,5 +1,5 @@
-// The callbacks of the compiler's thread sanitizer instrumentation. Outside a simulated world they do what
-// the program asked for and nothing else.
+// The callbacks of the compiler's thread sanitizer instrumentation. Outside a simulated world they only perform the
+// access that the program requested.
 
 #include <cstddef>
 #include <cstdint>
@@ -90,7 +90,7 @@ Word modify(volatile Word* address, int order, const void* where, Change&& chang
     const own_code scope;
     w->weak->modify(w->slot() - 1, place_of(address), before, change(before), order_of(order), where);
   }
-  // One operating-system thread simulates all, but outside a world there may be more.
+  // A single operating-system thread simulates all threads, but outside a world there may be more.
   while (!__atomic_compare_exchange_n(address, &before, change(before), false, __ATOMIC_SEQ_CST,
                                       __ATOMIC_SEQ_CST)) {
   }
@@ -274,7 +274,7 @@ void* __tsan_memset(void* to, int value, std::size_t bytes) {
   return espalier::sim::filled(to, value, bytes, ESPALIER_CALLER);
 }
 
-// g++ leaves these calls to the linker, which turns them into ours (--wrap) in simulated programs.
+// g++ leaves these calls to the linker, which redirects them to these functions (--wrap) in simulated programs.
 void* __wrap_memcpy(void* to, const void* from, std::size_t bytes) {
   return espalier::sim::copied(std::memcpy, to, from, bytes, ESPALIER_CALLER);
 }

@@ -21,8 +21,8 @@ using exception_state = std::array<std::byte, 16>;
 
 call_stack main_calls;
 
-/// Stacks lie in the arena, one behind the other. The tops are staggered, as those of real threads are by
-/// what lies above them: otherwise the same variable of all threads would fall into one set of a cache.
+/// Stacks lie in the arena, one after the other. Their tops are staggered, like those of real threads. Otherwise the
+/// same variable of all threads would fall into one set of a cache.
 struct arena_stack {
   unsigned index;
 
@@ -100,7 +100,7 @@ void fibers::switch_to(unsigned id) {
   std::memcpy(mine.exceptions.data(), abi::__cxa_get_globals(), mine.exceptions.size());
   previous_ = me;
   fiber from = std::move(other.context).resume();
-  // A fiber that has ended leaves nothing to come back to.
+  // A fiber that has ended has no context to return to.
   if (from) (previous_ == none ? *main_ : *states_[previous_]).context = std::move(from);
   arrive(me);
 }
@@ -109,7 +109,7 @@ void fibers::run(unsigned first) {
   if (setjmp(signal_exit_) == 0) {
     switch_to(first);
   } else {
-    // Main was left as suspended and was not resumed: what stands for it is void, and must not be unwound.
+    // Main was suspended and left by the jump: its stored context is invalid and must not be unwound.
     ::new (&main_->context) fiber;
     arrive(none);
   }
@@ -117,7 +117,7 @@ void fibers::run(unsigned first) {
 
 void fibers::leave() {
   switch_to(none);
-  std::terminate();  // nobody comes back
+  std::terminate();  // no fiber switches back
 }
 
 void fibers::leave_from_signal() { std::longjmp(signal_exit_, 1); }

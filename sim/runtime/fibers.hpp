@@ -9,11 +9,11 @@
 
 namespace espalier::sim {
 
-/// Most frames of a call stack that are remembered.
+/// The maximal number of recorded frames of a call stack.
 inline constexpr std::size_t most_frames = 256;
 
-/// Threads of a simulated program: fibers, all on the operating system's one thread, which runs exactly one
-/// of them, or main(), at a time. Who runs next is never decided here.
+/// Threads of a simulated program: fibers on a single operating-system thread, which runs exactly one of them, or
+/// main(), at a time. The callers decide which one runs next.
 class fibers {
  public:
   static constexpr unsigned none = ~0U;
@@ -25,18 +25,17 @@ class fibers {
   fibers& operator=(const fibers&) = delete;
   ~fibers();
 
-  /// Adds a fiber that will run the body. When the body ends, finished(id) says who goes on; none goes back
-  /// to main. Bodies must not let an exception out.
+  /// Adds a fiber that will run the body. When the body ends, finished(id) returns the next fiber to run; none means
+  /// main. Bodies must not let an exception escape.
   unsigned add(std::function<void()> body);
   void when_finished(std::function<unsigned(unsigned)> finished) { finished_ = std::move(finished); }
 
-  /// From main: runs the fiber, until leave() or the end of the last. A signal handler may call
-  /// leave_from_signal().
+  /// From main: runs the fiber, until leave() or the end of the last. A signal handler may call leave_from_signal().
   void run(unsigned first);
-  /// From a fiber: goes on as another one. Returns when somebody switches back.
+  /// From a fiber: continues another one. Returns when a fiber switches back.
   void switch_to(unsigned id);
-  /// From a fiber: back to main, for good. The fibers that have not ended are dropped as they are, without
-  /// unwinding: their stacks hold what the failed program left.
+  /// From a fiber: returns to main for good. Fibers that have not ended are dropped without unwinding: their stacks
+  /// hold the objects of the failed program.
   [[noreturn]] void leave();
   [[noreturn]] void leave_from_signal();
 
@@ -64,7 +63,7 @@ class fibers {
   std::jmp_buf signal_exit_;
 };
 
-/// The calls that the running fiber (or main) is in, innermost last: return addresses of their callers.
+/// The active calls of the running fiber (or main), innermost last: return addresses of their callers.
 struct call_stack {
   std::size_t depth = 0;
   const void* callers[most_frames];
@@ -78,7 +77,7 @@ struct call_stack {
   }
 };
 
-/// Of whoever runs now. The instrumentation's entry and exit callbacks keep it.
+/// The call stack of the running fiber or main. The instrumentation's entry and exit callbacks maintain it.
 extern call_stack* running_calls;
 
 }  // namespace espalier::sim

@@ -1,4 +1,4 @@
-// What a simulated program has in place of the library's own hw/ rooms: waiting, thread slots, fences, pages.
+// Replaces the library's own hw/ modules in a simulated program: waiting, thread slots, fences, pages.
 
 #include <bit>
 #include <cstdlib>
@@ -62,14 +62,14 @@ std::uint32_t thread_slots_used() noexcept {
 
 std::int32_t thread_slot_owner(std::uint32_t slot) noexcept { return static_cast<std::int32_t>(slot) + 1; }
 
-// Simulated programs do not fork; a run that fails leaves its objects undestroyed.
+// Simulated programs do not fork. A failed run leaves its objects undestroyed.
 void fork_link::join(void*, recover_function) noexcept {}
 void fork_link::leave() noexcept {}
 
 // A fiber runs on no processor of the host.
 std::optional<unsigned> current_cpu() noexcept { return std::nullopt; }
 
-// The light side is then free, as on a machine with membarrier, and the heavy side pays for both.
+// The light side is then free, as on a machine with membarrier, and the heavy side bears the cost of both.
 namespace detail {
 const bool membarrier_works = true;
 }

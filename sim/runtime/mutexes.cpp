@@ -1,5 +1,5 @@
-// std::mutex inside simulated programs, by way of the linker's --wrap: a blocked fiber lets others run, where
-// a blocked operating-system thread would stop them all.
+// std::mutex inside simulated programs, through the linker's --wrap: a blocked fiber lets others run. A blocked
+// operating-system thread would stop all fibers.
 
 #include <pthread.h>
 
@@ -18,7 +18,7 @@ using espalier::sim::leave_transaction;
 using espalier::sim::own_code;
 using espalier::sim::world;
 
-/// The first word of a mutex of glibc's says whether it is locked; a simulated one uses it so too.
+/// The first word of a glibc mutex says whether it is locked; a simulated one uses it in the same way.
 int& word_of(pthread_mutex_t* mutex) noexcept { return mutex->__data.__lock; }
 
 /// An atomic read-modify-write of the word.

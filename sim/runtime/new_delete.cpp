@@ -1,4 +1,4 @@
-// operator new and delete of programs that contain simulated code: inside a world, its heap.
+// operator new and delete of programs that contain simulated code. Inside a world they use its heap.
 
 #include <malloc.h>
 
@@ -49,12 +49,12 @@ void deallocate(void* memory) noexcept {
   if (memory == nullptr) return;
   const own_code scope;
   if (!espalier::sim::arena::contains(reinterpret_cast<std::uintptr_t>(memory))) return std::free(memory);
-  // What outlives its world went with the world's heap.
+  // A block that outlives its world disappeared with the world's heap.
   espalier::sim::world* const w = scope.allocating();
   if (w == nullptr) return;
   if (scope.running() != nullptr && in_transaction(*w))
     return w->transactional->free_at_commit(w->slot() - 1, memory, w->event());
-  // Whoever is given the block next has seen what this thread wrote there: allocators synchronise.
+  // The thread that receives the block next has seen what this thread wrote there: allocators synchronise.
   if (scope.running() != nullptr) {
     if (w->buffers != nullptr) w->buffers->drain(w->slot() - 1);
     w->before_free(memory);

@@ -42,21 +42,21 @@ void scene::add_cleanup(std::function<void()> cleanup) {
 namespace {
 
 constexpr unsigned most_threads = 32;
-// On a simple machine, for the strategy lowest_clock.
+// Times on a simple machine, for the strategy lowest_clock.
 constexpr unsigned plain_time = 1;
 constexpr unsigned atomic_time = 20;
 
-/// The exploration whose program runs: for signal handlers, and for calls from the program.
+/// The exploration that runs a program now: for signal handlers, and for calls from the program.
 exploration* active = nullptr;
 
 void on_signal(int number) {
   if (active != nullptr && active->in_program()) active->crashed(number);
-  // Ours, then: as if there were no handler.
+  // The crash is in the simulator: proceed as if there were no handler.
   std::signal(number, SIG_DFL);
   std::raise(number);
 }
 
-/// While it lives, crashes of the program are findings.
+/// During its lifetime, crashes of the program are findings.
 class signal_guard {
  public:
   explicit signal_guard(exploration& e) : stack_(64U << 10U) {
@@ -94,7 +94,7 @@ std::string describe_access(const access& a) {
 
 exploration::exploration(const exploration_options& options, const std::function<void(scene&)>& build)
     : options_(options), build_(build), contents_(std::make_unique<scene::contents>()) {
-  // libstdc++ counts the owners of a shared_ptr by plain accesses while the C library says so.
+  // While the C library sets this flag, libstdc++ counts the owners of a shared_ptr by plain accesses.
   __libc_single_threaded = 0;
   memory = &heap_;
   fibers_.when_finished([this](unsigned id) { return finished(id); });
@@ -117,7 +117,7 @@ block_event exploration::event() const noexcept { return block_event::now(fibers
 
 std::optional<run_failure> exploration::run(strategy& choose_by, const run_conditions& conditions,
                                             std::uint64_t seed, std::uint64_t expected_steps) {
-  // What a failed run has left is in the arena, which is about to be reset: dropped, not destroyed.
+  // The remains of a failed run are in the arena, which is about to be reset: they are dropped, not destroyed.
   if (failure_) static_cast<void>(contents_.release());  // NOLINT(bugprone-unused-return-value)
   contents_ = std::make_unique<scene::contents>();
   failure_.reset();
@@ -259,8 +259,8 @@ void exploration::take_turn(const void* where, unsigned time) {
 void exploration::before(const access& a) {
   if (fibers_.on_own_stack(a.address)) return;
   take_turn(a.where, is_atomic(a.kind) ? atomic_time : plain_time);
-  // From here on the access happens: first of all to transactions, one of which may not live to see it.
-  // A store that goes to the buffer concerns them when it leaves it.
+  // The access happens from here on. Transactions see it first, and the fiber's own may be aborted by it. A store that
+  // goes to the buffer affects transactions when it leaves the buffer.
   const unsigned me = fibers_.current();
   const bool is_delayed = buffers != nullptr && a.kind == access_kind::atomic_store && !in_transaction(*this);
   if (transactional != nullptr && !is_delayed) transactions_.on_access(me, a);
@@ -297,7 +297,7 @@ void exploration::step(transaction_step what, const void* where) {
 }
 
 void exploration::fence(std::memory_order order) {
-  // The buffers reorder nothing that weaker fences forbid.
+  // The buffers perform no reordering that weaker fences forbid.
   if (buffers != nullptr && order == std::memory_order_seq_cst) stores_.drain(fibers_.current());
   if (weak != nullptr) weak_memory_.fence(fibers_.current(), order);
 }
@@ -405,7 +405,7 @@ void fail(std::string_view what) {
   const own_code scope;
   if (active == nullptr) throw std::logic_error("sim::fail outside an exploration: " + std::string(what));
   active->fail(failure_kind::requirement, std::string(what));
-  throw std::runtime_error(std::string(what));  // in set-up and checks, which have no fiber to leave
+  throw std::runtime_error(std::string(what));  // in set-up and checks, where there is no fiber to leave
 }
 
 std::uint64_t now() {

@@ -20,7 +20,7 @@
 
 namespace espalier::sim {
 
-/// What one run found, before anything is made of it for people.
+/// The raw result of a failed run, before it is formatted for people.
 struct run_failure {
   failure_kind kind;
   std::string what;
@@ -31,11 +31,11 @@ struct run_failure {
   std::optional<weak_memory::race> race;
 };
 
-/// How a run treats memory: chosen run by run, and part of what must be repeated.
+/// How a run treats memory. Chosen run by run; a repetition needs the same.
 struct run_conditions {
   memory_model model;
   bool reuse_memory;
-  /// Seed of what loads see; for the weak model.
+  /// Seed of stale loads, for the weak model.
   std::uint64_t stale_loads = 0;
   /// Seed of transactions that abort for no reason; 0 for none.
   std::uint64_t spurious_aborts = 0;
@@ -49,7 +49,7 @@ class exploration final : public world {
   exploration& operator=(const exploration&) = delete;
   ~exploration();
 
-  /// Null where the run passed.
+  /// Null if the run passed.
   std::optional<run_failure> run(strategy& choose, const run_conditions& conditions, std::uint64_t seed,
                                  std::uint64_t expected_steps);
 
@@ -59,14 +59,14 @@ class exploration final : public world {
     return transactions_.counts();
   }
   [[nodiscard]] const std::vector<std::string>& thread_names() const noexcept;
-  /// Of a run under the weak model.
+  /// The stale loads of a run under the weak model.
   [[nodiscard]] const std::vector<weak_memory::stale_load>& stale_loads() const noexcept {
     return weak_memory_.stale_loads();
   }
-  /// For each segment of the decisions, where its agent was last seen; null for store buffers.
+  /// For each segment of the decisions, the last known place of its agent; null for store buffers.
   [[nodiscard]] const std::vector<const void*>& last_seen() const noexcept { return last_seen_; }
 
-  // What the program calls.
+  // Called by the program.
   void before(const access& a) override;
   void fence(std::memory_order order) override;
   void fence_all() override;
@@ -97,9 +97,9 @@ class exploration final : public world {
   void set_up(scene& s);
   void take_down(scene& s);
   unsigned finished(unsigned id);
-  /// Lets the strategy choose among the ready, until it chooses a fiber; that one's number.
+  /// Lets the strategy choose among the ready agents until it chooses a fiber; returns that fiber's number.
   unsigned choose();
-  /// A step of the running fiber: from its end on the fiber does what it is about to do.
+  /// A step of the running fiber. When it returns, the fiber performs the step.
   void take_turn(const void* where, unsigned time);
   void check(const access& a);
   void fail_by_race(std::string_view verb, std::uintptr_t address, const weak_memory::race& with);

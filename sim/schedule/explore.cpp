@@ -16,15 +16,15 @@
 namespace espalier::sim {
 namespace {
 
-// Whichever comes first: long runs are worth less shrinking than they would take.
+// Shrinking stops at the first of these limits: for long runs it would cost more than it is worth.
 constexpr std::uint64_t shrinking_runs = 2000;
 constexpr std::uint64_t shrinking_steps = 1'000'000;
 constexpr const char* variable = "ESPALIER_SCHEDULE";
 constexpr std::string_view aborts = ",aborts:";
 constexpr std::string_view stale = "weak:";
 
-/// "NAME|reused,buffered|0x12.1x3"; instead of "buffered" also "sequential" or "weak:17", a seed; behind it ",aborts:17",
-/// a seed, where transactions aborted for no reason.
+/// "NAME|reused,buffered|0x12.1x3". "buffered" may also be "sequential" or "weak:17", with a seed. ",aborts:17" follows
+/// it, with a seed, if transactions aborted for no reason.
 struct recorded_run {
   std::string name;
   run_conditions conditions;
@@ -71,7 +71,7 @@ struct recorded_run {
 class strategy_cycle {
  public:
   explicit strategy_cycle(const std::vector<std::string>& names) {
-    // Mostly random and PCT; the two regular ones see a scene differently, but say all they have to say soon.
+    // Mostly random and PCT. The two regular strategies see a scene differently, but soon find all that they can.
     std::vector<std::string> all = names;
     if (all.empty())
       all = {"random", "pct:3",  "random", "pct:2",        "random",
@@ -91,7 +91,7 @@ run_conditions conditions_of(const exploration_options& o, std::uint64_t random_
           random_bits >> 32U, o.spurious_aborts && (random_bits & 4U) != 0 ? random_bits >> 48U | 1U : 0};
 }
 
-/// Takes segments away while the run still fails in the same way.
+/// Removes segments as long as the run still fails in the same way.
 schedule shrink(exploration& e, const run_conditions& conditions, failure_kind kind, schedule best) {
   std::uint64_t runs = 0;
   std::uint64_t steps = 0;
@@ -116,7 +116,7 @@ schedule shrink(exploration& e, const run_conditions& conditions, failure_kind k
       without.segments().erase(without.segments().begin() + static_cast<std::ptrdiff_t>(i));
       bool better = attempt(without);
       if (!better && i + 2 < best.segments().size()) {
-        // Let the interrupted agent go on first.
+        // Let the interrupted agent continue first.
         schedule later = best;
         std::swap(later.segments()[i + 1], later.segments()[i + 2]);
         better = attempt(later);
@@ -146,7 +146,7 @@ std::string agent_name(const exploration& e, unsigned agent) {
   return "main";
 }
 
-/// The program's own frames: those of the simulator and of other libraries say nothing about it.
+/// Prints the program's own frames; those of the simulator and of other libraries tell nothing about it.
 void print_stack(std::ostream& out, const std::vector<const void*>& callers) {
   std::vector<const void*> own;
   for (const void* const caller : callers) {
@@ -167,7 +167,7 @@ void print_event(std::ostream& out, const exploration& e, const char* what, cons
   print_stack(out, callers);
 }
 
-/// Under the weak model: which loads did not see the newest store.
+/// Under the weak model: prints the loads that did not see the newest store.
 void print_stale_loads(std::ostream& out, const exploration& e) {
   constexpr std::size_t most_printed = 12;
   const auto& all = e.stale_loads();
@@ -190,7 +190,7 @@ void print_stale_loads(std::ostream& out, const exploration& e) {
   }
 }
 
-/// Of the run that the exploration made last.
+/// The report of the exploration's last run.
 std::string text_of(const exploration& e, const run_failure& failure, const recorded_run& recorded) {
   std::ostringstream out;
   out << to_string(failure.kind) << " in " << agent_name(e, failure.fiber) << ", step " << failure.step

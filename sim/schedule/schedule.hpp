@@ -7,8 +7,8 @@
 
 namespace espalier::sim {
 
-/// Who took how many steps: what a run decided, written down, and enough to repeat it. An agent is a fiber,
-/// or (from `fibers` on) the store buffer of one, whose steps let a store be seen.
+/// The sequence of agents and their numbers of steps: all decisions of a run, sufficient to repeat it. An agent is a
+/// fiber, or (from `fibers` on) the store buffer of one, which makes one store visible per step.
 class schedule {
  public:
   struct segment {
@@ -28,12 +28,12 @@ class schedule {
   [[nodiscard]] const std::vector<segment>& segments() const noexcept { return segments_; }
   [[nodiscard]] std::vector<segment>& segments() noexcept { return segments_; }
   [[nodiscard]] std::uint64_t steps() const noexcept;
-  /// Joins neighbours of one agent and drops empty segments.
+  /// Joins adjacent segments of one agent and drops empty segments.
   void normalise();
 
   /// "0x12.1x3.0x5": agent x steps.
   [[nodiscard]] std::string to_text() const;
-  /// Throws std::invalid_argument, saying what is wrong where.
+  /// Throws std::invalid_argument that says what is wrong and where.
   static schedule parse(std::string_view text);
 
   bool operator==(const schedule&) const = default;

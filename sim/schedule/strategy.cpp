@@ -27,7 +27,8 @@ class random_choice final : public strategy {
  public:
   void begin(unsigned, std::uint64_t seed, std::uint64_t) override {
     random_ = random_generator(seed, 0);
-    // From a switch at every other step to one in 64: rare ones let an operation come far before it is met.
+    // Between one switch in 2 steps and one in 64: with rare switches an operation gets far before another one
+    // interferes.
     switch_one_in_ = std::uint64_t{2} << random_.below(6);
   }
 
@@ -57,7 +58,7 @@ class stalled final : public strategy {
     const agent_set all_but_victim = ~(agent_set{1} << victim_);
     const agent_set alive = now.alive & all_but_victim;
     if (now.step < stops_at_ || alive == 0) return by_.choose(now);
-    // Where all the others wait, they go on waiting.
+    // If all other agents wait, they continue to wait.
     const agent_set ready = now.ready & all_but_victim;
     return by_.choose({ready != 0 ? ready : alive, alive, now.current, now.step});
   }
@@ -155,7 +156,7 @@ class replay final : public strategy {
 
   unsigned choose(const situation& now) override {
     const auto& segments = what_.segments();
-    // Also who waits: "stalled" lets them go on waiting.
+    // Waiting agents count too: "stalled" lets them continue to wait.
     while (at_ < segments.size() && (taken_ == segments[at_].steps || !has(now.alive, segments[at_].agent))) {
       ++at_;
       taken_ = 0;

@@ -33,7 +33,7 @@ std::string hexadecimal(std::uintptr_t n) {
   return text.data();
 }
 
-/// What dladdr knows.
+/// The symbol that dladdr finds.
 std::string symbol_of(const void* address) {
   Dl_info info{};
   if (dladdr(address, &info) == 0 || info.dli_sname == nullptr)
@@ -44,7 +44,7 @@ std::string symbol_of(const void* address) {
   return status == 0 ? readable.get() : info.dli_sname;
 }
 
-/// Template arguments and parameters of a demangled name are left out.
+/// Omits template arguments and parameters of a demangled name.
 std::string shortened(std::string_view name) {
   std::string kept;
   int depth = 0;
@@ -83,7 +83,7 @@ std::vector<std::string> describe(const std::vector<const void*>& return_address
       std::string function;
       for (++i; i + 1 < lines.size() && !lines[i].starts_with("0x"); i += 2) {
         const std::string_view file = std::string_view(lines[i + 1]).substr(0, lines[i + 1].find(' '));
-        // What the standard library inlines is not where a person looks.
+        // Code that the standard library inlines does not help a person.
         if (!place.empty() || file.starts_with('?') || file.starts_with("/usr/")) continue;
         place = base_name(file);
         function = shortened(lines[i]);

@@ -6,8 +6,8 @@
 
 namespace espalier::sim {
 
-/// Which of many threads has the lowest clock; of equal ones the lowest number. A tournament tree: changing
-/// a clock takes O(log threads).
+/// Finds the thread with the lowest clock; of equal ones the lowest number. A tournament tree: changing a clock takes
+/// O(log threads).
 class clock_queue {
  public:
   /// Orders threads by clock, then by number.

@@ -9,9 +9,9 @@
 namespace espalier::sim {
 namespace {
 
-// What a thread computes between two accesses, in cycles: a comparison, a branch, an addition.
+// The computation of a thread between two accesses, in cycles: a comparison, a branch, an addition.
 constexpr std::uint64_t work_per_access = 2;
-// A pause instruction of the time of these machines, and a system call that finds nobody to run.
+// A pause instruction of contemporary machines, and a system call that finds no other thread to run.
 constexpr std::uint64_t short_wait_cycles = 10;
 constexpr std::uint64_t long_wait_cycles = 800;
 // Beginning and committing a transaction together cost somewhat more than an atomic; rolling back costs more
@@ -68,7 +68,7 @@ std::uint32_t simulation::slot() const noexcept {
 }
 
 block_event simulation::event() const noexcept {
-  block_event e;  // who suffices: nothing is remembered here
+  block_event e;  // only the fiber: no records are kept here
   e.fiber = fibers_.current();
   return e;
 }
@@ -139,7 +139,7 @@ unsigned simulation::finished(unsigned id) {
   return fibers::none;
 }
 
-/// Lets the thread with the lowest clock go on, when that is another one.
+/// Continues the thread with the lowest clock, if that is another one.
 void simulation::give_way() {
   const unsigned me = fibers_.current();
   const clock_queue::rank mine = clock_queue::rank_of(clock_[me], me);
@@ -256,7 +256,7 @@ void simulation::give_up_displaced() {
 }
 
 void simulation::fence(std::memory_order order) {
-  // Total store order, as the machines have it, reorders nothing that weaker fences forbid.
+  // Total store order, which the machines have, performs no reordering that weaker fences forbid.
   if (!timed_ || order != std::memory_order_seq_cst) return;
   give_way();
   const unsigned me = fibers_.current();
@@ -299,7 +299,7 @@ void simulation::mapped(std::uintptr_t address, std::size_t bytes, bool huge, co
   // NOLINTNEXTLINE(bugprone-unchecked-optional-access): pages come from the arena
   const std::uint64_t where = arena::simulated(address).value();
   machine_.set_page(where, bytes, attributes);
-  // Addresses that had other pages before: they have no home yet.
+  // These addresses may have had other pages before; they have no home yet.
   std::fill_n(page_touched_.begin() + static_cast<std::ptrdiff_t>(where / page_bytes),
               (bytes + page_bytes - 1) / page_bytes, false);
 }

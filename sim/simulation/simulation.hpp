@@ -17,10 +17,10 @@
 
 namespace espalier::sim {
 
-/// What a phase of a simulation took.
+/// The result of a phase of a simulation.
 struct phase_result {
   std::vector<counts> by_thread;
-  /// From the start of the phase, which is common to all, to the end of the last thread; of the core.
+  /// In cycles of the core, from the start of the phase, which all threads share, to the end of the last thread.
   std::uint64_t cycles = 0;
   /// All 0 on a machine without transactions.
   transaction_counts transactions;
@@ -28,31 +28,31 @@ struct phase_result {
   [[nodiscard]] counts total() const noexcept;
 };
 
-/// A program of many threads on a simulated machine. At each access the thread with the lowest clock is the
-/// one that goes on, so that the order of events is that of the machine's time. The same program, machine and
-/// number of threads give the same counts, to the last one, in every process.
+/// A program of many threads on a simulated machine. At each access the thread with the lowest clock continues, so that
+/// the order of events is that of the machine's time. The same program, machine and number of threads give exactly the
+/// same counts in every process.
 ///
-/// What computation costs is guessed, a few cycles for each access to memory: the model is about the memory.
+/// The cost of computation is an estimate of a few cycles per access: the model is about the memory.
 class simulation final : public world {
  public:
-  /// Thread i of the program runs on the i-th hardware thread in the order given. Throws
-  /// std::invalid_argument where the machine has fewer.
+  /// Thread i of the program runs on the i-th hardware thread in the given order. Throws std::invalid_argument if the
+  /// machine has fewer.
   simulation(const machine_spec& spec, unsigned threads, pinning order = pinning::smt_last);
   simulation(const simulation&) = delete;
   simulation& operator=(const simulation&) = delete;
   ~simulation();
 
-  /// The program's code with its memory, on no thread, in no time.
+  /// Runs the program's code with its memory, on no thread, in no time.
   void outside_time(const std::function<void()>& code);
 
-  /// Every thread runs the code, with its number. Takes no time and leaves the caches alone; pages come to
-  /// lie where their first thread is.
+  /// Every thread runs the code, with its number. Takes no time and does not affect the caches. Pages are placed at
+  /// their first thread.
   void without_time(const std::function<void(unsigned)>& code);
 
-  /// Every thread runs the code, from the same moment on.
+  /// Every thread runs the code, all starting at the same moment.
   phase_result run(const std::function<void(unsigned)>& code);
 
-  /// Whether the machine's system gives huge pages to who asks for them. It does at first.
+  /// Whether the machine's system grants requests for huge pages. Initially it does.
   void give_huge_pages(bool given) noexcept { gives_huge_pages_ = given; }
 
   [[nodiscard]] unsigned threads() const noexcept { return static_cast<unsigned>(clock_.size()); }
@@ -64,7 +64,7 @@ class simulation final : public world {
   /// The running thread's clock.
   [[nodiscard]] std::uint64_t clock() const noexcept { return clock_[fibers_.current()]; }
 
-  // What the program calls.
+  // Called by the program.
   void before(const access& a) override;
   void fence(std::memory_order order) override;
   void wait(bool long_wait) override;
@@ -77,28 +77,28 @@ class simulation final : public world {
   void mapped(std::uintptr_t address, std::size_t bytes, bool huge, const unsigned* numa_node) override;
 
  private:
-  /// What a thread has done since it last said that it waits. A loop that only reads the same few lines, again
-  /// and again in the same time, changes nothing until somebody writes one of them: such a thread sleeps
-  /// until then. Its clock goes on; the reads of the turns that are left out, all of them hits, are not
-  /// counted, and a loop that counts its turns has made fewer.
+  /// What a thread has done since it last said that it waits. A loop that only reads the same few lines, again and
+  /// again in the same time, changes nothing until a thread writes one of them. The spinning thread sleeps until then.
+  /// Its clock advances. The reads of the skipped iterations, all of them hits, are not counted, and a loop that counts
+  /// its iterations has made fewer.
   struct spin {
     static constexpr std::size_t most_lines = 2;
     std::array<std::uint64_t, most_lines> lines{};
     std::size_t line_count = 0;
     bool reads_only = true;
     std::uint64_t since = 0;   // when it began
-    std::uint64_t period = 0;  // of the turn before, which was like this one; 0 for unlike
+    std::uint64_t period = 0;  // of the previous iteration, if it was like this one; else 0
 
     void note(std::uint64_t line) noexcept;
   };
 
-  /// After a turn of a loop that waits: whether the next ones will all be the same.
+  /// After an iteration of a waiting loop: whether the following ones will be the same.
   static bool goes_round(spin& turn, std::uint64_t now) noexcept;
   void sleep();
   void wake_readers_of(std::uint64_t line, std::uint64_t when);
   void wake(unsigned thread, std::uint64_t when);
-  /// The next in the queue, taken out. Where all sleep, they are woken first: what they wait for is not
-  /// memory.
+  /// Removes the next thread from the queue and returns it. If all sleep, they are woken first, because they do not
+  /// wait for memory.
   unsigned take_next();
 
   void run_fibers(const std::function<void(unsigned)>& code, unsigned first);
@@ -106,7 +106,7 @@ class simulation final : public world {
   void go_on_in_turn();
   void give_way();
   void touch_page(std::uint64_t where);
-  /// Aborts the transactions whose written lines the last access displaced.
+  /// Aborts the transactions that had written lines which the last access displaced.
   void give_up_displaced();
 
   sim::machine machine_;
@@ -116,7 +116,7 @@ class simulation final : public world {
   sim::fibers fibers_;
   clock_queue queue_;
   std::vector<std::uint64_t> clock_;
-  /// The running thread goes on while its rank is not above this: the lowest of all others.
+  /// The running thread continues while its rank is at most this, the lowest of all others.
   clock_queue::rank others_ = clock_queue::never;
   std::uint64_t moments_ = 0;
   std::vector<spin> spins_;
@@ -124,7 +124,7 @@ class simulation final : public world {
 
   bool timed_ = false;
   bool gives_huge_pages_ = true;
-  // Without time: threads take turns of so many accesses.
+  // Without time, threads take turns of a fixed number of accesses.
   std::uint64_t turn_left_ = 0;
   std::vector<bool> ended_;
   std::vector<bool> page_touched_;

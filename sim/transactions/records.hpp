@@ -8,19 +8,19 @@
 
 namespace espalier::sim {
 
-/// Which bytes of simulated memory are one record or one piece of metadata, as the program annotated them.
+/// Which bytes of simulated memory form a record or a piece of metadata, according to the program's annotations.
 class records {
  public:
-  /// [begin, end) is one from now on. What overlaps it keeps the bytes outside; bytes cut off on both sides
-  /// become two.
+  /// [begin, end) becomes one. Overlapping annotations keep their bytes outside; one that is cut on both sides becomes
+  /// two.
   void annotate(std::uint64_t begin, std::uint64_t end, hw::record_kind kind);
-  /// The bytes belong to nothing any more.
+  /// The bytes no longer belong to any annotation.
   void forget(std::uint64_t begin, std::uint64_t end);
   void clear() noexcept { intervals_.clear(); }
 
-  /// What a meeting on a line was about, where one thread wants the bytes of one mask and another those of
-  /// the other (bit i: byte i of the line). The same bytes of no record are a true conflict; and a record
-  /// that both want makes it one whatever else they share. O(log records + those in the line).
+  /// Classifies a conflict on a line, where one thread uses the bytes of one mask and another thread those of the other
+  /// (bit i: byte i of the line). Common bytes in no record are a true conflict. A record that both use makes it one,
+  /// too, whatever else they share. O(log records + those in the line).
   [[nodiscard]] abort_reason meeting(std::uint64_t line, std::uint64_t one, std::uint64_t other) const;
 
  private:

@@ -19,7 +19,7 @@ using hw::abort_status;
 using hw::transaction_outcome;
 using hw::transaction_verdict;
 
-/// What is kept beside the stack of a fiber, by frames that an abort jumps over: the switches of `here`, the
+/// The state outside a fiber's stack that frames save and restore, which an abort skips: the switches of `here`, the
 /// call stack for reports, and the C++ runtime's caught and uncaught exceptions.
 class checkpoint {
  public:
@@ -38,7 +38,7 @@ class checkpoint {
   std::array<std::byte, 16> exceptions_{};
 };
 
-/// The transaction that a fiber begins.
+/// A transaction that a fiber begins.
 class attempt {
  public:
   attempt(world& w, const void* where) noexcept
@@ -52,7 +52,7 @@ class attempt {
     all_.begin(fiber_, exit);
   }
 
-  /// Returns where the transaction has committed.
+  /// Returns if the transaction has committed.
   void end(transaction_verdict verdict) { run_all(end_own(verdict)); }
 
   [[nodiscard]] abort_status taken_back() {
@@ -92,7 +92,7 @@ class attempt {
     return left;
   }
 
-  /// They do what the program would have done.
+  /// The actions do what the program would have done.
   static void run_all(const transactions::actions& actions) {
     for (const auto& action : actions) action();
   }
@@ -103,7 +103,7 @@ class attempt {
   const void* where_;
 };
 
-/// The frame to which aborts jump. Not inlined: nothing in it changes once it has been marked.
+/// The frame to which aborts jump. Not inlined: nothing in it changes after the jump target is set.
 [[gnu::noinline]] transaction_outcome run_outermost(attempt& mine,
                                                     transaction_verdict (*body)(void*) noexcept,
                                                     void* context) {

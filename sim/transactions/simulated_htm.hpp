@@ -4,12 +4,12 @@
 
 namespace espalier::sim {
 
-/// The transactions of the world that the program runs in, as a backend for locks and maps; see
-/// transactions.hpp for what they are. Outside the threads of a world, and on a machine without transactions,
-/// run() aborts with status 0 and the body never runs.
+/// The transactions of the world in which the program runs, as a backend for locks and maps; transactions.hpp describes
+/// them. Outside the threads of a world, and on a machine without transactions, run() aborts with status 0 and the body
+/// never runs.
 ///
-/// An abort leaves the body in its middle, wherever it is, without destroying what its frames hold. A body
-/// that keeps to hw/htm.hpp has only the simulated program's memory there, which is put back.
+/// An abort leaves the body at any point, without destroying the objects of its frames. A body that follows the rules
+/// of hw/htm.hpp has only memory of the simulated program there, which is restored.
 class simulated_htm {
  public:
   /// Constant during a run of a world.

@@ -10,15 +10,15 @@
 
 namespace espalier::sim {
 
-/// Why a simulated transaction aborted, where a processor would only say "conflict". Of two threads that meet
-/// on a line:
+/// Why a simulated transaction aborted, where a processor would only report "conflict". For two threads that meet on a
+/// line:
 enum class abort_reason : std::uint8_t {
-  true_conflict,   ///< they want the same record, or the same bytes
-  false_conflict,  ///< they want different things that lie in one line
-  metadata,        ///< they want the same counts, versions or locks
+  true_conflict,   ///< they use the same record, or the same bytes
+  false_conflict,  ///< they use different data that lie in one line
+  metadata,        ///< they use the same counts, versions or locks
   capacity,
   explicit_abort,
-  other,  ///< something that no transaction may do, or nothing at all
+  other,  ///< an action that no transaction may do, or no reason at all
 };
 
 [[nodiscard]] std::string_view to_string(abort_reason reason) noexcept;
@@ -33,7 +33,7 @@ struct transaction_counts {
   std::uint64_t begun = 0;
   std::uint64_t committed = 0;
   std::array<std::uint64_t, abort_reasons.size()> by_reason{};
-  /// What the status told the program.
+  /// Counted by the status that the program received.
   std::array<std::uint64_t, 6> by_cause{};
 
   [[nodiscard]] std::uint64_t aborted() const noexcept {

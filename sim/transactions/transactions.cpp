@@ -17,13 +17,13 @@ using hw::abort_status;
 
 constexpr std::uint64_t latest_spurious = 8;
 
-/// Frames come and go there while a doomed fiber is switched out, so that nothing may be put back; and none
-/// that survives the abort is read after it.
+/// Accesses to a fiber's own stack are not logged. Frames come and go there while a doomed fiber is switched out, so
+/// that nothing may be restored; and no frame that survives the abort reads them afterwards.
 bool on_stack_of(unsigned fiber, std::uintptr_t address) noexcept {
   return address - (arena::stacks + fiber * fibers::stack_bytes) < fibers::stack_bytes;
 }
 
-/// The program's own memory at its simulated addresses. What others share with it, such as globals of a
+/// The program's own memory at its simulated addresses. Memory that other code shares with it, such as globals of a
 /// library, lies above all of those.
 std::uint64_t position(std::uintptr_t address) noexcept {
   return arena::simulated(address).value_or(address);
@@ -79,7 +79,8 @@ void transactions::begin(unsigned fiber, std::jmp_buf& exit) {
   mine.written_in_set.assign(limits_.write_sets, 0);
   mine.spurious_in = 0;
   if (spurious_seed_ != 0) {
-    // By fiber, so that what one of them does moves nothing for the others while a schedule is shrunk.
+    // By fiber, so that one fiber's transactions do not change the random choices of the others while a schedule is
+    // shrunk.
     const std::uint64_t drawn = workload::mix64(workload::mix64(spurious_seed_ + fiber) + mine.begun);
     if (drawn % spurious_one_in == 0) mine.spurious_in = 1 + drawn / spurious_one_in % latest_spurious;
   }
@@ -150,7 +151,7 @@ void transactions::on_displaced(std::uint64_t line) {
   if (open_ == 0 || limits_.keeps_written) return;
   const auto found = lines_.find(line);
   if (found == lines_.end()) return;
-  // Whoever has written a line is the only one that has touched it.
+  // A fiber that has written a line is the only one in a transaction that has touched it.
   const line_use& use = found->second.front();
   if (use.written != 0) doom(use.fiber, abort_status{abort_status::capacity_bit}, abort_reason::capacity);
 }
@@ -164,10 +165,10 @@ void transactions::doom(unsigned fiber, hw::abort_status status, abort_reason re
   mine.now = phase::doomed;
   for (auto entry = mine.log.rbegin(); entry != mine.log.rend(); ++entry)
     std::memcpy(reinterpret_cast<void*>(entry->address), mine.old.data() + entry->offset, entry->bytes);
-  // Last one first: the next attempt then finds the same blocks at the same places.
+  // In reverse order, so that the next attempt finds the same blocks at the same places.
   block_event by = owner_.event();
   by.fiber = fiber;
-  by.callers = {};  // of whoever aborts it
+  by.callers = {};  // they would be those of the fiber that aborts it
   for (auto memory = mine.allocated.rbegin(); memory != mine.allocated.rend(); ++memory)
     owner_.deallocate(*memory, by);
   release(fiber);

@@ -17,89 +17,87 @@
 
 namespace espalier::sim {
 
-/// Hardware transactions of one world's fibers, as Intel's processors have them.
+/// Hardware transactions of one world's fibers, modelled on those of Intel's processors.
 ///
-/// A transaction writes to memory at once and logs what was there. Conflicts are found line by line, eagerly,
-/// and the requester wins: an access by another fiber, in a transaction or not, to a line that this one has
-/// written, or a write to one that it has read, undoes it on the spot. The fiber itself learns of it when it
-/// runs next, before it does anything else; so nobody ever sees a speculative write, and an aborted
-/// transaction never acts on what it saw. Written lines must fit the ways of each set of an L1, and stay there: a
-/// world with caches says by on_displaced() which could not. Lines read are bounded by their number alone, as
-/// processors follow them beyond the L1.
+/// A transaction writes to memory at once and logs the old contents. Conflicts are detected line by line, eagerly, and
+/// the requester wins: an access by another fiber, in a transaction or not, to a line that this one has written, or a
+/// write to one that it has read, undoes it at once. The fiber itself learns of it when it runs next, before it does
+/// anything else. So no fiber ever sees a speculative write, and an aborted transaction never acts on what it saw.
+/// Written lines must fit the ways of each set of an L1, and stay there: a world with caches reports displaced lines by
+/// on_displaced(). Lines read are limited only in number, because processors track them beyond the L1.
 ///
-/// Undone are: announced writes outside the fiber's own stack, allocations, and what on_abort() was given. A
-/// block that is freed inside is freed by the commit.
+/// An abort undoes announced writes outside the fiber's own stack, allocations, and what on_abort() was given. A block
+/// that is freed inside a transaction is freed by the commit.
 ///
-/// The world owns one, points to it by `transactional`, calls reset() before a run, announces accesses by
-/// on_access(), stores that leave a buffer by on_visible() and lines that leave an L1 by on_displaced(), and
-/// implements world::step(). The rest is between the program's calls and this. Fibers are numbered from 0. Deterministic.
+/// The world owns one object and points to it by `transactional`. It calls reset() before a run, announces accesses by
+/// on_access(), stores that leave a buffer by on_visible() and lines that leave an L1 by on_displaced(), and implements
+/// world::step(). The other functions are called by the program. Fibers are numbered from 0. Deterministic.
 class transactions {
  public:
   explicit transactions(world& owner) noexcept : owner_(owner) {}
   transactions(const transactions&) = delete;
   transactions& operator=(const transactions&) = delete;
 
-  /// Forgets transactions, records and counts; those of a failed run are dropped as they are. With a seed
-  /// other than 0, one transaction in `spurious_one_in` aborts for no reason, in its first accesses or at its
-  /// end: which ones depends on the seed, the fiber and the number of its transactions before. Throws
-  /// std::invalid_argument where a limit is 0.
+  /// Drops transactions, records and counts; those of a failed run are dropped as they are. With a nonzero seed, one
+  /// transaction in `spurious_one_in` aborts for no reason, in its first accesses or at its end. Which ones depends on
+  /// the seed, the fiber and the number of its earlier transactions. Throws std::invalid_argument if a limit is 0.
   void reset(const transactional_spec& limits, std::uint64_t spurious_seed = 0);
   static constexpr std::uint64_t spurious_one_in = 8;
-  /// Forgets transactions and counts alone, before another phase of the same program.
+  /// Drops only transactions and counts, before another phase of the same program.
   void restart() noexcept;
 
   [[nodiscard]] const transaction_counts& counts() const noexcept { return counts_; }
 
-  /// Whether the fiber is in a transaction, one that is doomed included.
+  /// Whether the fiber is in a transaction, including a doomed one.
   [[nodiscard]] bool active(unsigned fiber) const noexcept {
     return fiber < states_.size() && states_[fiber].now != phase::none;
   }
-  /// Whether it has been aborted and does not know yet.
+  /// Whether its transaction has been aborted and the fiber has not noticed yet.
   [[nodiscard]] bool doomed(unsigned fiber) const noexcept {
     return fiber < states_.size() && states_[fiber].now == phase::doomed;
   }
 
-  /// The running fiber is about to do this: called when it has been its turn, and before anything is made of
-  /// the access. Does not return where its transaction is doomed, or by this. O(lines of the access x fibers
-  /// in transactions on them).
+  /// The running fiber is about to do this: called when it has its turn, and before any effect of the access. Does not
+  /// return if its transaction is doomed, before or by this access. O(lines of the access x fibers in transactions on
+  /// them).
   void on_access(unsigned fiber, const access& a) {
     if (open_ == 0) return;
     leave_if_doomed(fiber);
     observe(fiber, a);
     leave_if_doomed(fiber);
   }
-  /// A store of this fiber, made before, reaches memory now.
+  /// An earlier store of this fiber reaches memory now.
   void on_visible(unsigned fiber, std::uintptr_t address, std::size_t bytes) {
     if (open_ != 0) meet(fiber, address, bytes, true);
   }
-  /// The L1 of whoever has written this line has no room for it any more: its transaction lacks capacity. That may
-  /// be the running fiber's own. O(1), more where there is one.
+  /// The L1 evicts this line. If a transaction has written it, that transaction aborts for lack of capacity; it may be
+  /// the running fiber's own. O(1), more if there is one.
   void on_displaced(std::uint64_t line);
-  /// The running fiber is about to do what no transaction may: a system call, a pause. Does not return in a
+  /// The running fiber is about to do what no transaction may do: a system call, a pause. Does not return in a
   /// transaction.
   void refuse(unsigned fiber);
-  /// The bookkeeping of on_access() alone: where it aborts the fiber's own transaction, that is doomed.
+  /// Only the bookkeeping of on_access(): an abort of the fiber's own transaction only dooms it.
   void observe(unsigned fiber, const access& a);
 
-  /// These bytes are one record or one piece of metadata, and conflicts about them are counted so.
+  /// These bytes are one record or one piece of metadata, and conflicts about them are counted as such.
   void annotate(std::uintptr_t address, std::size_t bytes, hw::record_kind kind);
-  /// They are so no more.
+  /// Removes the annotation.
   void forget(std::uintptr_t address, std::size_t bytes);
 
-  // Of the running fiber in a transaction.
+  // For the running fiber in a transaction.
 
-  /// A block that was allocated.
+  /// It allocated this block.
   void allocated(unsigned fiber, void* memory) { states_[fiber].allocated.push_back(memory); }
-  /// A block that it frees.
+  /// It frees this block.
   void free_at_commit(unsigned fiber, void* memory, const block_event& by) {
     states_[fiber].freed.push_back({memory, by});
   }
-  /// What simulator code does or undoes, as the program's own code, after the commit or after the fiber has
-  /// learnt of the abort; first given, first done, and undone in reverse.
+  /// Actions of simulator code, run as the program's own code: after the commit, in the given order, or to undo, after
+  /// the fiber has noticed the abort, in reverse.
   void on_commit(unsigned fiber, std::function<void()> action);
   void on_abort(unsigned fiber, std::function<void()> action);
 
-  // The life of a transaction, for simulated_htm.
+  // The steps of a transaction, for simulated_htm.
 
   using actions = std::vector<std::function<void()>>;
 
@@ -107,17 +105,17 @@ class transactions {
   void begin(unsigned fiber, std::jmp_buf& exit);
   void begin_inner(unsigned fiber) noexcept { ++states_[fiber].depth; }
   void end_inner(unsigned fiber) noexcept { --states_[fiber].depth; }
-  /// The program asks for an abort.
+  /// The program requests an abort.
   void abort(unsigned fiber, hw::abort_code code);
-  /// The commit, or else the fiber is doomed: then taken_back() follows.
+  /// Commits, and returns false if the fiber is doomed: then taken_back() follows.
   [[nodiscard]] bool try_commit(unsigned fiber);
-  /// What to do after a commit.
+  /// The actions to run after a commit.
   [[nodiscard]] actions committed(unsigned fiber);
   struct abandoned {
     hw::abort_status status;
     actions undo;
   };
-  /// The fiber is back where it began.
+  /// The fiber has returned to where it began.
   [[nodiscard]] abandoned taken_back(unsigned fiber);
   /// Jumps to the exit of a doomed transaction.
   void leave_if_doomed(unsigned fiber) {
@@ -127,7 +125,7 @@ class transactions {
  private:
   enum class phase : std::uint8_t { none, running, doomed };
 
-  /// What one transaction has touched of one line, byte by byte.
+  /// The bytes of one line that one transaction has touched.
   struct line_use {
     unsigned fiber;
     std::uint64_t read;
@@ -161,13 +159,13 @@ class transactions {
     actions after_abort;
   };
 
-  /// Aborts the others that an access to these bytes conflicts with.
+  /// Aborts the other transactions that conflict with an access to these bytes.
   void meet(unsigned fiber, std::uintptr_t address, std::size_t bytes, bool write);
-  /// Adds an access to a running transaction; false where it does not fit.
+  /// Adds an access to a running transaction; false if it does not fit.
   bool touch(unsigned fiber, std::uint64_t line, std::uint64_t mask, bool reads, bool writes,
              std::uintptr_t address, std::size_t bytes);
   void doom(unsigned fiber, hw::abort_status status, abort_reason reason);
-  /// Drops the sets.
+  /// Drops the read and write sets.
   void release(unsigned fiber);
 
   world& owner_;
@@ -175,7 +173,7 @@ class transactions {
   std::uint64_t spurious_seed_ = 0;
   unsigned open_ = 0;  // transactions running or doomed
   std::vector<state> states_;
-  // By simulated line: who has touched it. Looked up, never iterated.
+  // By simulated line: the transactions that have touched it. Accessed by key, never iterated.
   std::unordered_map<std::uint64_t, std::vector<line_use>> lines_;
   sim::records records_;
   transaction_counts counts_;
@@ -186,7 +184,7 @@ class transactions {
   return w.transactional != nullptr && w.transactional->active(w.slot() - 1);
 }
 
-/// The running fiber is about to do what no transaction may.
+/// The running fiber is about to do what no transaction may do.
 inline void leave_transaction(const world& w) {
   if (w.transactional != nullptr) w.transactional->refuse(w.slot() - 1);
 }
