@@ -1,9 +1,12 @@
 // Replaces the library's own hw/ modules in a simulated program: waiting, thread slots, fences, pages.
 
+#include <atomic>
 #include <bit>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -29,6 +32,21 @@ void unmap(const own_code& scope, std::byte* data, std::size_t bytes) {
   w.memory->unmap(data, bytes);
 }
 
+/// A full fence, and a read of the word: other fibers may run before it.
+void announce_system_call(world& w, const std::atomic<std::uint32_t>& word) {
+  leave_transaction(w);
+  w.fence(std::memory_order_seq_cst);
+  w.before({std::bit_cast<std::uintptr_t>(&word), sizeof(word), access_kind::atomic_load,
+            __builtin_return_address(0)});
+}
+
+void wake(const std::atomic<std::uint32_t>& word, bool all) {
+  const own_code scope;
+  if (scope.running() == nullptr) return;
+  announce_system_call(*scope.running(), word);
+  scope.running()->wake_sleepers(&word, all);
+}
+
 }  // namespace
 }  // namespace espalier::sim
 
@@ -48,6 +66,18 @@ void park() noexcept {
   scope.running()->wait(true);
 }
 
+// As the kernel does it: a full fence, then the newest value of the word; no other fiber runs between that look and the
+// sleep.
+void wait_on(const std::atomic<std::uint32_t>& word, std::uint32_t seen) noexcept {
+  const sim::own_code scope;
+  if (scope.running() == nullptr) return;
+  sim::announce_system_call(*scope.running(), word);
+  if (word.load() == seen) scope.running()->sleep_on(&word);
+}
+
+void wake_one(const std::atomic<std::uint32_t>& word) noexcept { sim::wake(word, false); }
+void wake_all(const std::atomic<std::uint32_t>& word) noexcept { sim::wake(word, true); }
+
 std::uint32_t thread_slot() {
   const sim::own_code scope;
   return scope.allocating() != nullptr ? scope.allocating()->slot() : 0;
@@ -66,8 +96,11 @@ std::int32_t thread_slot_owner(std::uint32_t slot) noexcept { return static_cast
 void fork_link::join(void*, recover_function) noexcept {}
 void fork_link::leave() noexcept {}
 
-// A fiber runs on no processor of the host.
-std::optional<unsigned> current_cpu() noexcept { return std::nullopt; }
+// A fiber runs on no processor of the host; perhaps on one of a simulated machine.
+std::optional<unsigned> current_cpu() noexcept {
+  const sim::own_code scope;
+  return scope.running() != nullptr ? scope.running()->cpu() : std::nullopt;
+}
 
 // The light side is then free, as on a machine with membarrier, and the heavy side bears the cost of both.
 namespace detail {

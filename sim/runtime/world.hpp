@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "sim/memory/heap.hpp"
 #include "sim/memory/store_buffers.hpp"
@@ -34,6 +35,12 @@ class world {
   virtual void fence_all() { fence(std::memory_order_seq_cst); }
   /// cpu_relax() or park(): the running fiber cannot continue by itself.
   virtual void wait(bool long_wait) = 0;
+  /// The running fiber sleeps until another fiber calls wake_sleepers() for the word. It may return earlier.
+  virtual void sleep_on(const void* /*word*/) { wait(true); }
+  /// Wakes one fiber that sleeps on the word, or all.
+  virtual void wake_sleepers(const void* /*word*/, bool /*all*/) {}
+  /// The simulated hardware thread on which the running fiber runs, if there is such a thing.
+  [[nodiscard]] virtual std::optional<unsigned> cpu() const noexcept { return std::nullopt; }
   /// The slot of this fiber, or of main, as one thread of the program; and the number of slots.
   [[nodiscard]] virtual std::uint32_t slot() const noexcept = 0;
   [[nodiscard]] virtual std::uint32_t slots() const noexcept = 0;

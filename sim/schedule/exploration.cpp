@@ -2,6 +2,7 @@
 
 #include <sys/single_threaded.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <exception>
@@ -132,6 +133,9 @@ std::optional<run_failure> exploration::run(strategy& choose_by, const run_condi
   last_seen_.clear();
   steps_ = moments_ = 0;
   waiting_ = 0;
+  sleepers_.clear();
+  asleep_ = 0;
+  sleeps_ = 0;
 
   open_scene s(*contents_);
   set_up(s);
@@ -220,7 +224,8 @@ unsigned exploration::choose() {
   const unsigned count = fibers_.count();
   const unsigned current = fibers_.current() == fibers::none ? 0 : fibers_.current();
   while (true) {
-    agent_set ready = alive_ & ~waiting_;
+    const agent_set awake = alive_ & ~asleep_;
+    agent_set ready = awake & ~waiting_;
     if (buffers != nullptr) {
       for (unsigned i = 0; i < count; ++i) {
         if (!stores_.empty(i)) ready |= agent_set{1} << (count + i);
@@ -228,9 +233,13 @@ unsigned exploration::choose() {
     }
     if (ready == 0) {
       waiting_ = 0;
-      ready = alive_;
+      ready = awake;
     }
-    const unsigned agent = strategy_->choose({ready, ready | alive_, current, steps_});
+    if (ready == 0) {
+      fail(failure_kind::livelock, "all threads sleep on words, and none is left to wake them");
+      return fibers::none;
+    }
+    const unsigned agent = strategy_->choose({ready, ready | awake, current, steps_});
     const std::size_t segments = decisions_.segments().size();
     decisions_.append(agent);
     if (decisions_.segments().size() != segments) last_seen_.push_back(nullptr);
@@ -321,6 +330,25 @@ void exploration::wait(bool) {
   strategy_->took(me, atomic_time);
   const unsigned next = choose();
   if (next != me) fibers_.switch_to(next);
+}
+
+void exploration::sleep_on(const void* word) {
+  // The contract allows spurious returns, so every third sleep is one.
+  if (++sleeps_ % 3 == 0) return wait(true);
+  const unsigned me = fibers_.current();
+  sleepers_.push_back({me, word});
+  asleep_ |= agent_set{1} << me;
+  wait(true);
+}
+
+void exploration::wake_sleepers(const void* word, bool all) {
+  while (true) {
+    const auto found = std::ranges::find(sleepers_, word, &sleeper::word);
+    if (found == sleepers_.end()) return;
+    asleep_ &= ~(agent_set{1} << found->fiber);
+    sleepers_.erase(found);
+    if (!all) return;
+  }
 }
 
 void exploration::fail(failure_kind kind, std::string what, const block_record* block) {

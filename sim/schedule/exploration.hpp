@@ -71,6 +71,8 @@ class exploration final : public world {
   void fence(std::memory_order order) override;
   void fence_all() override;
   void wait(bool long_wait) override;
+  void sleep_on(const void* word) override;
+  void wake_sleepers(const void* word, bool all) override;
   void step(transaction_step what, const void* where) override;
   [[nodiscard]] std::uint32_t slot() const noexcept override;
   [[nodiscard]] std::uint32_t slots() const noexcept override { return fibers_.count() + 1; }
@@ -121,6 +123,13 @@ class exploration final : public world {
   std::vector<std::uint64_t> first_steps_;  // by fiber
   agent_set alive_ = 0;
   agent_set waiting_ = 0;
+  struct sleeper {
+    unsigned fiber;
+    const void* word;
+  };
+  std::vector<sleeper> sleepers_;  // the earliest first
+  agent_set asleep_ = 0;           // the same
+  std::uint64_t sleeps_ = 0;       // in this run
   std::optional<run_failure> failure_;
   std::optional<weak_memory::race> raced_with_;
 };

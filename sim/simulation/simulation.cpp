@@ -14,6 +14,8 @@ constexpr std::uint64_t work_per_access = 2;
 // A pause instruction of contemporary machines, and a system call that finds no other thread to run.
 constexpr std::uint64_t short_wait_cycles = 10;
 constexpr std::uint64_t long_wait_cycles = 800;
+// From a wake-up until the sleeper runs: some 4 us, as of a core that does not sleep deeply. Estimate.
+constexpr std::uint64_t wake_cycles = 10'000;
 // Beginning and committing a transaction together cost somewhat more than an atomic; rolling back costs more
 // (measured on processors from Haswell on).
 constexpr std::uint64_t begin_cycles = 20;
@@ -81,6 +83,7 @@ void simulation::outside_time(const std::function<void()>& code) {
 void simulation::run_fibers(const std::function<void(unsigned)>& code, unsigned first) {
   fibers_.clear();
   ended_.assign(threads(), false);
+  blocked_.clear();
   failure_.clear();
   for (unsigned i = 0; i < threads(); ++i) {
     fibers_.add([this, i, &code] {
@@ -155,7 +158,11 @@ unsigned simulation::take_next() {
     while (!sleepers_.empty()) wake(sleepers_.back(), now);
   }
   const clock_queue::rank next = queue_.lowest();
-  if (next == clock_queue::never) return fibers::none;
+  if (next == clock_queue::never) {
+    if (!blocked_.empty())
+      failure_ = "all threads of the simulated program sleep, and none is left to wake them";
+    return fibers::none;
+  }
   queue_.remove(clock_queue::thread_of(next));
   others_ = queue_.lowest();
   return clock_queue::thread_of(next);
@@ -285,6 +292,34 @@ void simulation::wait(bool long_wait) {
   spins_[me].line_count = 0;
   spins_[me].reads_only = true;
   spins_[me].since = clock_[me];
+}
+
+void simulation::sleep_on(const void* word) {
+  if (!timed_) return go_on_in_turn();
+  const unsigned me = fibers_.current();
+  clock_[me] += long_wait_cycles;
+  spins_[me] = {};
+  blocked_.push_back({me, word});
+  const unsigned next = take_next();
+  if (next == fibers::none) fibers_.leave();
+  fibers_.switch_to(next);
+}
+
+void simulation::wake_sleepers(const void* word, bool all) {
+  if (!timed_) return;
+  const std::uint64_t now = clock_[fibers_.current()] += long_wait_cycles;
+  while (true) {
+    const auto found = std::ranges::find(blocked_, word, &blocked::word);
+    if (found == blocked_.end()) return;
+    const unsigned thread = found->thread;
+    blocked_.erase(found);
+    clock_[thread] = std::max(clock_[thread], now) + wake_cycles;
+    spins_[thread].since = clock_[thread];
+    const clock_queue::rank rank = clock_queue::rank_of(clock_[thread], thread);
+    queue_.set(thread, rank);
+    others_ = std::min(others_, rank);
+    if (!all) return;
+  }
 }
 
 void simulation::fault(const char* what, const block_record*) {

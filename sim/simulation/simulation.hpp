@@ -68,6 +68,11 @@ class simulation final : public world {
   void before(const access& a) override;
   void fence(std::memory_order order) override;
   void wait(bool long_wait) override;
+  void sleep_on(const void* word) override;
+  void wake_sleepers(const void* word, bool all) override;
+  [[nodiscard]] std::optional<unsigned> cpu() const noexcept override {
+    return hardware_thread_[fibers_.current()];
+  }
   void step(transaction_step what, const void* where) override;
   [[nodiscard]] std::uint32_t slot() const noexcept override;
   [[nodiscard]] std::uint32_t slots() const noexcept override { return threads() + 1; }
@@ -121,6 +126,12 @@ class simulation final : public world {
   std::uint64_t moments_ = 0;
   std::vector<spin> spins_;
   std::vector<unsigned> sleepers_;
+  /// The threads in sleep_on(), the earliest first: they are in neither the queue nor sleepers_.
+  struct blocked {
+    unsigned thread;
+    const void* word;
+  };
+  std::vector<blocked> blocked_;
 
   bool timed_ = false;
   bool gives_huge_pages_ = true;

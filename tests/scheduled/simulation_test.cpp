@@ -15,13 +15,16 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "espalier/hw/affinity.hpp"
 #include "espalier/hw/pages.hpp"
 #include "espalier/hw/pause.hpp"
 #include "espalier/hw/record.hpp"
 #include "espalier/map/bst/ticket.hpp"
 #include "espalier/workload/random.hpp"
 #include "sim/machine/presets.hpp"
+#include "sim/machine/thread_order.hpp"
 #include "sim/machine_fixture.hpp"
 #include "sim/runtime/arena.hpp"
 #include "sim/runtime/world.hpp"
@@ -516,6 +519,63 @@ TEST(simulation, threads_that_all_sleep_are_woken) {
     }
   });
   EXPECT_TRUE(over);
+}
+
+TEST(simulation, a_thread_sleeps_on_a_word_and_costs_nothing_meanwhile) {
+  struct words {
+    alignas(sim::line_bytes) std::atomic<std::uint32_t> gate{0};
+  };
+  simulation s(tiny_spec(), 2);
+  in_simulation<words> all(s);
+  std::uint64_t stored = 0;
+  std::uint64_t woke = 0;
+  const phase_result r = s.run([&](unsigned me) {
+    if (me == 0) {
+      while (all->gate.load() == 0) hw::wait_on(all->gate, 0);
+      woke = s.clock();
+    } else {
+      for (int i = 0; i < 2000; ++i) hw::cpu_relax();
+      all->gate.store(1);
+      stored = s.clock();
+      hw::wake_one(all->gate);
+    }
+  });
+  EXPECT_GT(stored, 20'000U);
+  EXPECT_GT(woke, stored);
+  EXPECT_LT(woke, stored + 20'000U);
+  EXPECT_LE(r.by_thread[0].accesses, 4U) << "a load before the sleep and one behind it";
+}
+
+TEST(simulation, threads_that_nothing_wakes_are_an_error) {
+  const std::string expected = "all threads of the simulated program sleep, and none is left to wake them";
+  simulation s(tiny_spec(), 2);
+  in_simulation<std::atomic<std::uint32_t>> word(s);
+  for (const bool one_ends : {false, true}) {
+    try {
+      s.run([&](unsigned me) {
+        while (me == 0 || !one_ends) {
+          if (word->load() != 0) return;
+          hw::wait_on(*word, 0);
+        }
+      });
+      ADD_FAILURE() << "no thread was left, and the phase ended";
+    } catch (const std::runtime_error& e) {
+      EXPECT_EQ(e.what(), expected);
+    }
+  }
+  // The next phase is not disturbed.
+  std::array<bool, 2> ran{};
+  s.run([&](unsigned me) { ran[me] = true; });
+  EXPECT_TRUE(ran[0] && ran[1]);
+}
+
+TEST(simulation, a_thread_knows_where_it_runs) {
+  simulation s(sim::preset("e7_4850"), 12, pinning::compact);
+  std::vector<unsigned> expected = sim::thread_order(s.spec(), pinning::compact);
+  expected.resize(12);
+  std::vector<unsigned> seen(12);
+  s.run([&](unsigned me) { seen[me] = hw::current_cpu().value(); });
+  EXPECT_EQ(seen, expected);
 }
 
 // Ends.
