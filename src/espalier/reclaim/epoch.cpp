@@ -25,7 +25,7 @@ struct epoch_domain::bag {
     count = 0;
   }
 
-  /// Gives back the entries of one owner and closes the gaps.
+  /// Reclaims the entries of one owner and closes the gaps.
   std::size_t purge(const void* owner) noexcept {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -41,6 +41,7 @@ struct epoch_domain::bag {
 };
 
 epoch_domain::record::~record() {
+  // relaxed: no other thread uses a domain that is being destroyed.
   assert(announced.load(std::memory_order_relaxed) == 0 && "a thread is pinned in a domain that dies");
   delete current;
   delete spare;
@@ -52,21 +53,23 @@ epoch_domain::record::~record() {
 }
 
 void epoch_domain::record::recover_in_child(bool lost) noexcept {
+  // relaxed: the child has one thread.
   if (lost && depth != 0) depth = 0;
   if (lost && announced.load(std::memory_order_relaxed) != 0) announced.store(0, std::memory_order_relaxed);
   if (!lock.is_locked()) return;
-  // A lost thread was in these bags: of each entry it is unknown whether it has been given back.
+  // A lost thread was changing these bags: it is unknown which of their entries are reclaimed.
   sealed_first = nullptr;
   sealed_last = nullptr;
   if (lost) {
     current = nullptr;
     spare = nullptr;
   } else {
-    // Others only empty the current bag and only add a spare one: the room is still there that this thread may have
-    // reserved before it forked.
+    // Other threads only empty the current bag and only add a spare one. So the room that this thread may have reserved
+    // before the fork is still there.
     if (current != nullptr) current->count = 0;
     if (spare != nullptr) spare->count = 0;
   }
+  // relaxed: as above.
   retired.store(reclaimed.load(std::memory_order_relaxed), std::memory_order_relaxed);
   lock.unlock();
 }
@@ -103,33 +106,37 @@ void epoch_domain::retire(record& r, const retired& entry) noexcept {
       was_sealed = true;
     }
     bag& b = *r.current;
-    // The record's own announcement: this thread is pinned. Later entries of a bag never have a smaller one.
+    // This thread is pinned. Later entries of a bag never have a smaller stamp. relaxed: only this thread writes its
+    // announcement, and `retired` changes only under the lock.
     b.epoch = r.announced.load(std::memory_order_relaxed) >> 1U;
     b.entries[b.count++] = entry;
     r.retired.store(r.retired.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   if (!was_sealed) return;
   try_advance();
-  collect_record(r, epoch_.load(std::memory_order_acquire));
+  collect_record(r, epoch_.load(std::memory_order_acquire));  // order (4): collect, acquire
   adopt_one(r);
 }
 
 bool epoch_domain::try_advance() noexcept {
-  // E is read before the fence: a thread which pins without being seen by the scan below then reads an E at
-  // least as new, and is at most one epoch behind after the advance.
+  // E is read before the fence: a thread whose pin the scan below misses then reads an E at least as new, and is at
+  // most one epoch behind after the advance.
+  // order (5): advance, acquire; order (1): scan, heavy
   std::uint64_t epoch = epoch_.load(std::memory_order_acquire);
   hw::fence_heavy();
   bool all_current = true;
   records_.for_each([&](std::uint32_t, const record& r) {
-    // order: scan (acquire) <- publish_pin, unpin (release)
+    // order (2): scan, acquire
     const std::uint64_t announced = r.announced.load(std::memory_order_acquire);
     if (announced != 0 && announced >> 1U != epoch) all_current = false;
   });
   if (!all_current) {
+    // relaxed: a count for statistics().
     refusals_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
-  // A failure means that another thread has advanced: as good.
+  // order (3), (4), (5), (6): advance, acq_rel. relaxed at a failure: another thread has advanced, which is as good,
+  // and the value is not used. refusals_ is relaxed because it only counts.
   if (epoch_.compare_exchange_strong(epoch, epoch + 1, std::memory_order_acq_rel, std::memory_order_relaxed))
     refusals_.store(0, std::memory_order_relaxed);
   return true;
@@ -141,8 +148,9 @@ void epoch_domain::collect_record(record& r, std::uint64_t epoch) noexcept {
     bag* const b = r.sealed_first;
     r.sealed_first = b->next;
     if (r.sealed_first == nullptr) r.sealed_last = nullptr;
+    // order (7): count_reclaimed, relaxed: written under the lock, read without it.
     r.reclaimed.store(r.reclaimed.load(std::memory_order_relaxed) + b->count, std::memory_order_relaxed);
-    // Under the lock: purge() relies on it to know that nothing of its owner is still being given back.
+    // Under the lock: purge() relies on it that no entry of its owner is still being reclaimed.
     b->give_back();
     if (r.spare == nullptr)
       r.spare = b;
@@ -155,6 +163,7 @@ void epoch_domain::adopt_one(record& mine) noexcept {
   const std::uint32_t used = hw::thread_slots_used();
   const std::uint32_t slot = ++mine.adopt_next % used;
   record* const other = records_.at(slot);
+  // order (4): collect, acquire
   if (other != nullptr && other != &mine) collect_record(*other, epoch_.load(std::memory_order_acquire));
 }
 
@@ -163,6 +172,7 @@ void epoch_domain::purge(void* owner) noexcept {
     const lock_guard hold(r.lock);
     std::size_t purged = r.current != nullptr ? r.current->purge(owner) : 0;
     for (bag* b = r.sealed_first; b != nullptr; b = b->next) purged += b->purge(owner);
+    // order (7): count_reclaimed, relaxed
     r.reclaimed.store(r.reclaimed.load(std::memory_order_relaxed) + purged, std::memory_order_relaxed);
   });
 }
@@ -171,12 +181,14 @@ std::size_t epoch_domain::collect() noexcept {
   for (int i = 0; i < 3; ++i) {
     if (!try_advance()) break;
   }
+  // order (4): collect, acquire
   const std::uint64_t epoch = epoch_.load(std::memory_order_acquire);
   std::size_t waiting = 0;
   records_.for_each([&](std::uint32_t, record& r) {
     collect_record(r, epoch);
     const lock_guard hold(r.lock);
     if (r.current != nullptr && r.current->count != 0 && epoch >= r.current->epoch + 3) {
+      // order (7): count_reclaimed, relaxed
       r.reclaimed.store(r.reclaimed.load(std::memory_order_relaxed) + r.current->count,
                         std::memory_order_relaxed);
       r.current->give_back();
@@ -188,9 +200,11 @@ std::size_t epoch_domain::collect() noexcept {
 }
 
 epoch_domain::counters epoch_domain::statistics() const noexcept {
+  // order (6): statistics, acquire
   counters sum{epoch_.load(std::memory_order_acquire), 0, 0, 0, std::nullopt};
   records_.for_each([&](std::uint32_t slot, const record& r) {
-    // reclaimed first: the difference is then never negative.
+    // order (7): statistics, acquire: reclaimed first, so that the difference is not negative where stores become
+    // visible to all other processors at once (x86-64, ARM64). relaxed: the other words are only reported.
     sum.reclaimed += r.reclaimed.load(std::memory_order_acquire);
     sum.retired += r.retired.load(std::memory_order_relaxed);
     const std::uint64_t announced = r.announced.load(std::memory_order_relaxed);
@@ -199,6 +213,7 @@ epoch_domain::counters epoch_domain::statistics() const noexcept {
     const std::uint64_t epoch = announced >> 1U;
     const std::uint64_t lag = sum.epoch > epoch ? sum.epoch - epoch : 0;
     if (!sum.oldest || lag > sum.oldest->lag) {
+      // relaxed: only reported.
       sum.oldest = stall{slot, hw::thread_slot_owner(slot), lag, refusals_.load(std::memory_order_relaxed)};
     }
   });

@@ -16,25 +16,36 @@
 //
 // Protocol. The domain has an epoch E. A pinned thread announces the epoch it saw, p. E moves from e to e+1
 // only when every pinned thread announces e. An entry retired under a pin of epoch p is stamped p and is
-// given back once E >= p + 3.
+// reclaimed once E >= p + 3.
 //
 // Why p + 3 is safe. While a thread is pinned at p, E is p or p + 1: the second advance would have to see
-// its announcement (order: pin's fence_light <-> advance's fence_heavy). So when an object is detached by a
-// thread pinned at p, E <= p + 1, and any thread that can still reach the object pinned before that, at
-// q <= p + 1. E >= p + 3 means E >= q + 2, which that thread's announcement excludes until it unpins. The
-// stamp is the retiring thread's own announcement, so retire() reads no shared word and needs no fence; the
-// price is one epoch more of delay than a fresh reading of E would allow.
+// its announcement (ordering 1). So when a thread pinned at p unlinks an object, E <= p + 1. Any thread that
+// can still reach the object pinned before that, at q <= p + 1. E >= p + 3 means E >= q + 2, which that
+// thread's announcement excludes until it unpins. The stamp is the retiring thread's own announcement, so
+// retire() reads no shared word and needs no fence. The price is one epoch more of delay than a new reading
+// of E would allow.
 //
-// Orderings:
-//   publish_pin (release), fence_light   <-> fence_heavy, scan (acquire)   the advance sees every old pin
-//   unpin (release)                      ->  scan (acquire)                what the reader read comes before
-//   advance (acq_rel)                    ->  collect's load of E (acquire)   ... its memory is given back
+// Orderings
+//   (1) pin (light) <-> scan (heavy): the scan sees the announcement, or the pin reads an E at least as new as
+//       the one that the scan is for. Without it an advance misses a thread that is pinned in an older epoch.
+//   (2) publish_pin, unpin (release) -> scan (acquire): what a thread read and unlinked under a pin comes before
+//       an advance that no longer sees this pin. publish_pin is a release because the scan may see the next
+//       announcement and miss the unpin between.
+//   (3) advance (acq_rel) -> pin (acquire): a reader in an epoch in which an object may be reclaimed sees that
+//       the object is unlinked.
+//   (4) advance (acq_rel) -> collect (acquire): the readers' accesses come before their memory is reclaimed.
+//   (5) advance (acq_rel) -> advance (acquire): an advance passes on what earlier scans saw. All stores to E are
+//       read-modify-writes, one release sequence, so (3) and (4) would hold without this acquire.
+//   (6) advance (acq_rel) -> statistics (acquire): announcements read later are as new as those that the scan
+//       saw, hence the bound of stall::lag.
+//   (7) count_reclaimed (relaxed) -> statistics (acquire): the load of `retired` follows that of `reclaimed`. The
+//       stores are relaxed: C++ alone does not order them for a thread that does not take the record's lock.
 //
 // Cost: pin is two loads, a store and, where membarrier works, no fence (hw/asymmetric_fence.hpp); retire
-// takes an uncontended lock. Advancing is attempted once per bag of retired entries.
+// takes an uncontended lock. A thread attempts an advance once per bag of retired entries.
 //
 // Progress: pin and unpin are wait-free (population-oblivious but for the first pin of a thread). A thread
-// that stays pinned stops all giving back; statistics() names it.
+// that stays pinned stops all reclamation; statistics() names it.
 //
 // After fork() (map/map_concept.hpp) a domain has the pins of the thread that forked and no others. Bags that a lost
 // thread was changing are leaked: their entries count as never retired.
@@ -47,7 +58,7 @@ class epoch_domain {
  public:
   static constexpr bool gives_back = true;
 
-  /// Most entries that one reserve() can be asked for.
+  /// Most entries of one reserve().
   static constexpr std::size_t max_reserve = 16;
 
   class [[nodiscard]] guard {
@@ -84,10 +95,11 @@ class epoch_domain {
   };
 
   struct stall {
-    /// hw::thread_slot() of the pinned thread that is furthest behind, and its operating-system number.
+    /// hw::thread_slot() of the pinned thread that is furthest behind, and the operating system's number of it.
     std::uint32_t slot;
     std::int32_t thread;
-    /// Epochs it is behind: 0 while it holds nothing up, never more than 1.
+    /// Epochs it is behind: 0 while it delays no advance, at most 1 for a pin that is complete. A thread that was
+    /// stopped inside pin() may for a moment announce an older epoch.
     std::uint64_t lag;
     /// Attempts to advance that it has refused since the last one that succeeded.
     std::uint64_t refusals;
@@ -105,20 +117,21 @@ class epoch_domain {
   epoch_domain() = default;
   epoch_domain(const epoch_domain&) = delete;
   epoch_domain& operator=(const epoch_domain&) = delete;
-  /// Gives everything back. No thread may be pinned.
+  /// Reclaims everything. No thread may be pinned.
   ~epoch_domain();
 
   /// Throws std::bad_alloc at a thread's first pin in this domain, std::system_error beyond 4096 threads.
   [[nodiscard]] guard pin() {
     record& r = records_.local();
     if (r.depth++ == 0) {
+      // relaxed: a first guess, which the acquire load below confirms.
       std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);
       while (true) {
-        // order: publish_pin (release) -> scan (acquire): release, so that what this thread read under an
-        // earlier pin stays ordered before an advance which only sees the newer announcement.
+        // order (2): publish_pin, release: what this thread read under an earlier pin stays before an advance
+        // that sees only the newer announcement.
         r.announced.store(epoch << 1U | 1U, std::memory_order_release);
-        hw::fence_light();
-        // order: pin (acquire) <- advance (acq_rel)
+        hw::fence_light();  // order (1): pin, light
+        // order (3): pin, acquire
         const std::uint64_t now = epoch_.load(std::memory_order_acquire);
         if (now == epoch) break;  // at most two rounds: the announcement stops E from moving again
         epoch = now;
@@ -129,9 +142,9 @@ class epoch_domain {
 
   void purge(void* owner) noexcept;
 
-  /// Advances as far as pinned threads permit and gives back what it can, for every thread, the ended ones
-  /// included. Returns the number of entries still waiting. Not from inside a guard of this domain, which
-  /// would hold up its own work.
+  /// Advances as far as pinned threads permit and reclaims what it can, for every thread, the ended ones
+  /// included. Returns the number of entries that still wait. Not from inside a guard of this domain, which
+  /// would delay its own work.
   std::size_t collect() noexcept;
 
   /// The sums are exact at quiescence, otherwise a recent state.
@@ -145,7 +158,7 @@ class epoch_domain {
     std::atomic<std::uint64_t> announced{0};  // 0, or epoch << 1 | 1
     std::uint32_t depth = 0;                  // owner only: nested guards
 
-    // What the thread has retired. Under `lock`, so that others can take over what an ended thread left.
+    // What the thread has retired. Under `lock`, so that other threads can take over what an ended one left.
     alignas(hw::cache_line_bytes) ttas_lock lock;
     std::uint32_t adopt_next = 0;
     bag* current = nullptr;
@@ -163,7 +176,7 @@ class epoch_domain {
     void recover_in_child(bool lost) noexcept;
   };
 
-  // order: unpin (release) -> scan (acquire)
+  // order (2): unpin, release
   static void unpin(record& r) noexcept {
     if (--r.depth == 0) r.announced.store(0, std::memory_order_release);
   }
@@ -175,7 +188,7 @@ class epoch_domain {
   void adopt_one(record& mine) noexcept;
   static void seal(record& r) noexcept;
 
-  // Every pin reads epoch_: what changes more often lies elsewhere.
+  // Every pin reads epoch_: words that change more often lie in other lines.
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> epoch_{1};
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> refusals_{0};
   per_thread<record> records_;
@@ -183,9 +196,9 @@ class epoch_domain {
 
 static_assert(reclaimer<epoch_domain>);
 
-// Where a sanitizer instruments a program, it has to see what the library's own files do as well: else it reports a block
-// that they recycled as freed, and every access that they ordered as a race. A program that is linked with a library
-// without that sanitizer does not link: the symbol that is missing says so. (The package has the files as
+// A sanitizer that instruments a program must see the library's own files too. Otherwise it reports a block that they
+// recycled as freed, and every access that they ordered as a race. Such a program does not link with a library built
+// without that sanitizer: the name of the missing symbol says why. (The package has the files as
 // espalier::map_source, to be compiled with the program's own flags.)
 #if defined(ESPALIER_ADDRESS_SANITIZER)
 extern "C" const char espalier_needs_map_source_with_address_sanitizer;

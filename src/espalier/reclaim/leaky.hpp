@@ -8,7 +8,7 @@
 
 namespace espalier {
 
-/// Never gives anything back: what much published code does, kept to measure against. Pinning is free.
+/// Never reclaims anything, as much published code does: a baseline for measurements. Pinning is free.
 class leaky {
  public:
   static constexpr bool gives_back = false;
@@ -22,7 +22,7 @@ class leaky {
     guard& operator=(const guard&) = delete;
     ~guard() = default;
 
-    // The first count of a thread allocates; it must not happen in retire.
+    // The first count of a thread allocates, which retire must not do.
     void reserve(std::size_t) { owner_->retired_.reserve(); }
     void retire(const retired&) noexcept { owner_->retired_.add(1); }
 

@@ -6,9 +6,9 @@
 
 namespace espalier {
 
-/// The guard of a map in which nobody can hold a pointer to a detached object, because locks keep readers
-/// away: it protects nothing and costs nothing. Movable only, as guards are, so that code which would copy
-/// one does not compile with this map either.
+/// The guard of a map in which no thread can hold a pointer to an unlinked object, because locks keep readers
+/// away: it protects nothing and costs nothing. It is movable only, as all guards are, so that code which copies
+/// a guard does not compile with this map either.
 class [[nodiscard]] no_guard {
  public:
   no_guard() noexcept = default;
@@ -22,8 +22,8 @@ class [[nodiscard]] no_guard {
   void retire(const retired& entry) noexcept { entry.reclaim(entry); }
 };
 
-/// The reclaimer to go with it: gives back at once. Correct only where the argument above holds; such a map
-/// puts it in the place of whatever reclaimer its traits name.
+/// The reclaimer that goes with it: reclaims at once. Correct only where the argument above holds; such a map
+/// uses it in place of the reclaimer that its traits name.
 class unprotected {
  public:
   static constexpr bool gives_back = true;

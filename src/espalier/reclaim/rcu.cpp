@@ -13,15 +13,17 @@ bool rcu_domain::caller_is_inside() const noexcept {
 
 /// A lost thread has left its section.
 void rcu_domain::record::recover_in_child(bool lost) noexcept {
+  // relaxed: the child has one thread.
   const std::uint64_t now = crossings.load(std::memory_order_relaxed);
   if (lost && inside(now)) crossings.store(now + 1, std::memory_order_relaxed);
 }
 
 void rcu_domain::synchronize() const noexcept {
   assert(!caller_is_inside() && "a read section waits for itself");
+  // order (1): synchronize, heavy
   hw::fence_heavy();
   records_.for_each([](std::uint32_t, const record& r) {
-    // order: look (acquire) <- enter, leave (release)
+    // order (2): look, acquire: twice, since a section that has ended is past only where its exit is acquired.
     const std::uint64_t seen = r.crossings.load(std::memory_order_acquire);
     if (!inside(seen)) return;
     for (backoff pause; r.crossings.load(std::memory_order_acquire) == seen; pause.wait()) {

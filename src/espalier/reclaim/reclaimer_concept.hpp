@@ -8,30 +8,30 @@
 
 namespace espalier {
 
-/// A detached object, and how to give it back once no thread can hold a pointer to it. `aux` is the
-/// caller's; an entry may stand for several objects that reclaim() finds from it.
+/// An unlinked object, and how to reclaim it once no thread can hold a pointer to it. `aux` is for the caller to
+/// use; an entry may stand for several objects that reclaim() finds from it.
 struct retired {
   void* object;
   void* aux;
-  /// Whom the object belongs to: what reclaimer::purge() selects by.
+  /// The map that the object belongs to: reclaimer::purge() selects by it.
   void* owner;
   /// Must not call into the reclaimer, and must not block.
   void (*reclaim)(const retired&) noexcept;
 };
 
-/// Decides when detached memory may be given back.
+/// Decides when unlinked memory may be reclaimed.
 ///
 /// pin() enters a protected region and returns its witness: what the thread reaches while the guard lives
 /// stays allocated. A guard belongs to the thread that made it; guards of one thread may nest.
 ///
 /// guard.reserve(n) throws std::bad_alloc or makes sure that the next n calls of retire on this thread
-/// cannot fail. An operation reserves before its first change that others can see, and so either fails
+/// cannot fail. An operation reserves before its first change that other threads can see. So it either fails
 /// with nothing changed or finishes.
 ///
 /// guard.retire(entry) hands over an object that (I1) no path from a root reaches any more, (I2) no other
 /// thread retires, (I3) no live object will point to again.
 ///
-/// purge(owner) gives back at once what this owner has retired. Only when no thread can still be inside
+/// purge(owner) reclaims at once what this owner has retired. Only when no thread can still be inside
 /// an operation on that owner: in the destructor of a map.
 template <class R>
 concept reclaimer =
