@@ -23,7 +23,7 @@ void rcu_domain::synchronize() const noexcept {
   // order (1): synchronize, heavy
   hw::fence_heavy();
   records_.for_each([](std::uint32_t, const record& r) {
-    // order (2): look, acquire: twice, since a section that has ended is past only where its exit is acquired.
+    // order (2): look, acquire: both loads, since either may be the one that sees the exit.
     const std::uint64_t seen = r.crossings.load(std::memory_order_acquire);
     if (!inside(seen)) return;
     for (backoff pause; r.crossings.load(std::memory_order_acquire) == seen; pause.wait()) {

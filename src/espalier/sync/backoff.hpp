@@ -6,9 +6,9 @@
 
 namespace espalier {
 
-/// Randomised exponential waiting between attempts at something that others keep winning. A local of the
-/// retrying operation: the first wait is one pause, each further one is drawn from twice the range, up to
-/// a bound; at the bound it gives the processor away, so that a holder which lost its core can go on.
+/// Randomised exponential backoff between attempts that other threads win. A local of the retrying operation:
+/// the first wait is one pause, each later one is drawn from twice the range, up to a bound. At the bound the
+/// thread yields the processor, so that a preempted holder can run.
 class backoff {
  public:
   void wait() noexcept {
@@ -16,7 +16,7 @@ class backoff {
       hw::park();
       return;
     }
-    // xorshift32 (Marsaglia 2003): quality hardly matters, being different from the neighbour does.
+    // xorshift32 (Marsaglia 2003): quality hardly matters, but threads must differ.
     state_ ^= state_ << 13;
     state_ ^= state_ >> 17;
     state_ ^= state_ << 5;

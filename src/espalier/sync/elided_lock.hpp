@@ -8,11 +8,17 @@
 // "Pitfalls of Lazy Subscription", WTTM 2014, for why the lock is read first.
 //
 // Invariants
-//  1. A transaction reads the lock before anything of the section, and aborts where it is taken; from there on
-//     whoever takes the lock aborts it. So no section ever runs on what the holder of the lock has half done.
+//  1. A transaction reads the lock before anything of the section, and aborts if it is taken. From then on a
+//     thread that takes the lock aborts the transaction. So no section runs on a half-done change of the holder.
 //  2. A transaction begins only after the lock was seen free, the first attempt included: one fallback does not
-//     drag the threads that wait for it onto the lock after it (lemming effect).
-//  3. What is learnt and counted lies in the thread's own lines, written outside transactions only.
+//     drive the threads that wait for it onto the lock after it (lemming effect).
+//  3. The history and the counts lie in the thread's own lines and are written outside transactions only.
+//
+// Orderings
+//   (1) locked (lock) <-> subscribe (seq_cst): the transaction reads the lock before it reads anything of the section,
+//       and a store to the lock by locked() aborts it. The fence binds the compiler only: to other processors all
+//       reads of a transaction happen at once.
+// Sections are ordered by the lock, and by the commits of the transactional memory.
 
 #include <array>
 #include <atomic>
@@ -30,36 +36,36 @@
 
 namespace espalier {
 
-/// A critical section that may be a transaction: it keeps to what hw/htm asks of bodies, and its result, if it has
-/// one, is plain data.
+/// A critical section that may be a transaction: it follows the rules of hw/htm for bodies, and its result, if it
+/// has one, is plain data.
 template <class Section>
 concept elidable_section =
     std::is_nothrow_invocable_v<Section&> && (std::is_void_v<std::invoke_result_t<Section&>> ||
                                               (std::is_trivially_copyable_v<std::invoke_result_t<Section&>> &&
                                                std::default_initializable<std::invoke_result_t<Section&>>));
 
-/// A lock with sections that are elided, and others that are not. Excludes all of them from one another, as far as
-/// anybody can tell. Not recursive. The lock has cache lines of its own; the object is made for locks that are few and
-/// contended: some 2.5 KiB each, and 2 KiB more for each sixteen threads that use it.
+/// A lock with sections that are elided, and others that are not. All of them appear to exclude one another. Not
+/// recursive. The lock has cache lines of its own. The object suits locks that are few and contended: it takes some
+/// 2.5 KiB, and 2 KiB more for each sixteen threads that use it.
 ///
-/// Progress: that of `Lock`; no section makes more attempts than its budgets allow, or looks more than most_looks
+/// Progress: that of `Lock`; a section makes no more attempts than its budgets allow, and looks at most most_looks
 /// times for a free lock, before it queues for it.
 template <elidable Lock, hw::transactional_backend Htm = hw::rtm>
 class elided {
  public:
-  /// Looks for a free lock, with growing pauses between them, that one section may make; beyond that the lock is so
-  /// busy that there is nothing to elide.
+  /// How often one section may look for a free lock, with growing pauses; beyond that the lock is so busy that
+  /// eliding it gains nothing.
   static constexpr unsigned most_looks = 512;
 
   elided() = default;
   explicit elided(const elision_budgets& budgets) noexcept : budgets_(budgets) {}
 
-  /// Runs a section, elided if that will do; returns what it returns. The section may run several times and be
-  /// undone, all but the last time. It cannot throw: no exception leaves a transaction. Inside a transaction it
-  /// joins that one, whoever began it, and the outermost section is retried for both.
+  /// Runs a section, elided if possible, and returns its result. The section may run several times; all runs but the
+  /// last are undone. It cannot throw: no exception leaves a transaction. Inside a transaction, of this or of other
+  /// code, it joins that one, and the outermost section is retried for both.
   ///
-  /// Throws, before the section runs, what per_thread::local() does at a thread's first call, and what lock() does.
-  /// Where there are no transactions it is locked(), and nothing is counted.
+  /// Throws, before the section runs, what per_thread::local() throws at a thread's first call, and what lock()
+  /// throws. Where there are no transactions it is locked(), and nothing is counted.
   template <elidable_section Section>
   std::invoke_result_t<Section&> elide(Section&& section) {
     using result_type = std::invoke_result_t<Section&>;
@@ -74,19 +80,21 @@ class elided {
   }
 
   /// Runs a section under the lock itself: one that calls the system, waits, or may throw. An exception leaves it
-  /// with the lock free. Not inside a transaction, which would abort for ever where another thread waits for it.
+  /// with the lock free. Not inside a transaction: it would abort for ever where another thread waits for it.
   template <std::invocable Section>
   decltype(auto) locked(Section&& section) {
+    // order (1): locked, lock
     const lock_guard hold(lock_);
     return section();
   }
 
-  /// Whether somebody holds the lock itself.
+  /// Whether a thread holds the lock itself.
   [[nodiscard]] bool is_locked() const noexcept { return lock_.is_locked(); }
 
   /// Sums over all threads; exact when no section runs.
   [[nodiscard]] elision_counts counts() const noexcept {
     elision_counts sums;
+    // relaxed: exact only when no section runs.
     stripes_.for_each([&sums](std::uint32_t, const stripe& s) {
       for (std::size_t e = 0; e < elision_events; ++e)
         sums.of_event[e] += s.events[e].load(std::memory_order_relaxed);
@@ -100,7 +108,7 @@ class elided {
     elision_history history;
 
     void count(elision_event e) noexcept {
-      // relaxed, and no read-modify-write: only this thread writes the word; a sum has no order.
+      // relaxed, and no read-modify-write: only this thread writes the word, and a sum needs no order.
       std::atomic<std::uint64_t>& sum = events[static_cast<std::size_t>(e)];
       sum.store(sum.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
@@ -110,7 +118,7 @@ class elided {
   void run(Section& section) {
     if (Htm::available()) {
       if (Htm::active()) {
-        // The outcome is the outermost's to see.
+        // Only the outermost section sees the outcome.
         static_cast<void>(transact(section, inner_lock_held));
         return;
       }
@@ -123,7 +131,7 @@ class elided {
   hw::transaction_outcome transact(Section& section, hw::abort_code where_held) noexcept {
     return Htm::run([&]() noexcept {
       if (lock_.is_locked()) return hw::transaction_verdict::abort(where_held);
-      // Of the compiler only: it may not run any of the section before the look at the lock.
+      // order (1): subscribe, seq_cst: the compiler may not move anything of the section before the read of the lock.
       std::atomic_signal_fence(std::memory_order_seq_cst);
       section();
       return hw::transaction_verdict::commit();
@@ -167,7 +175,7 @@ class elided {
     return true;
   }
 
-  // Alone in its lines: whoever writes there aborts all transactions.
+  // Alone in its lines: every store to them aborts all transactions.
   alignas(hw::false_sharing_bytes) Lock lock_;
   alignas(hw::false_sharing_bytes) const elision_budgets budgets_{};
   per_thread<stripe> stripes_;

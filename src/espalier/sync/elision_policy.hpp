@@ -1,13 +1,13 @@
 #pragma once
 
-// What whoever elides a lock decides, apart from how: how often a section is attempted as a transaction, which
+// The policy of lock elision, without its mechanism: how often a section is attempted as a transaction, which
 // sections are not attempted at all, and what is counted. Values without shared state; sync/elided_lock and the
-// preloaded library keep them where they like. Needs no code behind it.
+// preloaded library each store them in their own way. Header only.
 //
 // Sources: D. Dice, Y. Lev, M. Moir and D. Nussbaum, "Early Experience with a Commercial Hardware Transactional Memory
 // Implementation", ASPLOS 2009, for the lemming effect; D. Dice, T. Harris, A. Kogan and Y. Lev, "The Influence of
-// Malloc Placement on TSX Hardware Transactional Memory", 2015, for aborts that no retry mends. Deviation from the
-// latter: conflicts are not retried for ever, since a read set that overflows is reported as one.
+// Malloc Placement on TSX Hardware Transactional Memory", 2015, for aborts that no retry cures. Deviation from the
+// latter: conflicts are not retried for ever, since the processor reports a read set that overflows as a conflict.
 
 #include <array>
 #include <cstddef>
@@ -18,24 +18,24 @@
 
 namespace espalier {
 
-/// In a transaction that elides one lock, another was found taken: there is no waiting for it from outside.
+/// A transaction that elides one lock found another one taken: it cannot wait for that one from outside.
 inline constexpr hw::abort_code inner_lock_held = hw::abort_code::user_1;
 /// The section can never be a transaction.
 inline constexpr hw::abort_code not_elidable = hw::abort_code::user_2;
 
-/// Attempts that one section may make again, by what aborted the one before.
+/// How often one section may be attempted again, by what aborted the attempt before.
 struct elision_budgets {
   unsigned conflict = 8;    ///< each after a pause
   unsigned capacity = 0;    ///< what does not fit now does not fit then
-  unsigned lock_held = 16;  ///< each after the lock was seen free; takes nothing from the others
-  unsigned other = 1;       ///< an interrupt will not come again at once; a page fault or a system call will
+  unsigned lock_held = 16;  ///< each after the lock was seen free; takes nothing from the other budgets
+  unsigned other = 1;       ///< an interrupt does not come again at once; a page fault or a system call does
 };
 
 /// What kept a section from committing, as far as its last attempt tells.
 enum class elision_obstacle : std::uint8_t {
-  others,  ///< who won a conflict, or held the lock: gone the next time, maybe
-  mendable,  ///< what running the section plainly may mend for the next time: a page that was never touched, lines that
-             ///< are there now
+  others,  ///< threads that won a conflict, or held the lock: perhaps gone the next time
+  mendable,  ///< a run under the lock may remove it for the next time: a page that was never touched, lines that were
+             ///< not in the cache
   lasting,  ///< the section itself
 };
 
@@ -44,8 +44,8 @@ class elision_attempts {
  public:
   enum class next : std::uint8_t {
     again,        ///< at once
-    after_pause,  ///< so that who won may go on
-    when_free,    ///< when the lock is
+    after_pause,  ///< so that the thread that won can go on
+    when_free,    ///< when the lock is free
     give_up,      ///< take the lock
   };
 
@@ -72,7 +72,7 @@ class elision_attempts {
     }
   }
 
-  /// What the last abort met; others, where there was none.
+  /// What caused the last abort; `others` if there was none.
   [[nodiscard]] constexpr elision_obstacle obstacle() const noexcept { return obstacle_; }
 
  private:
@@ -86,11 +86,11 @@ class elision_attempts {
   elision_obstacle obstacle_ = elision_obstacle::others;
 };
 
-/// What the sections of a lock have come to so far, in a word: how many of the next ones are not to be attempted.
-/// The first section that falls back says nothing yet; each further one doubles how many are passed over, up to
-/// most_skipped, and each commit halves it. Sections that others kept from committing say so little about the next ones
-/// that it takes more than `patience` of them in a row: attempts that often lose to others are still better than
-/// the lock, at which all wait. A copy is taken and put back; an update that is lost does no harm.
+/// The outcomes of a lock's sections so far, in one word: how many of the next sections to skip, that is, not to
+/// attempt. The first section that falls back skips none yet. Each further one doubles the number, up to
+/// most_skipped, and each commit halves it. Sections that lost to other threads say little about the next ones, so
+/// only more than `patience` of them in a row count: attempts that often lose are still better than the lock, at
+/// which all threads wait. The caller copies the word, and stores it again; a lost update does no harm.
 class elision_history {
  public:
   static constexpr std::uint32_t most_skipped = 1024;
@@ -100,7 +100,7 @@ class elision_history {
   explicit constexpr elision_history(std::uint32_t word) noexcept : word_(word) {}
   [[nodiscard]] constexpr std::uint32_t word() const noexcept { return word_; }
 
-  /// Whether the next section is to take the lock without an attempt.
+  /// Whether the next section takes the lock without an attempt.
   [[nodiscard]] constexpr bool skips() const noexcept { return left() != 0; }
   [[nodiscard]] constexpr elision_history after_skipped() const noexcept {
     return made_of(left() - 1, penalty(), lost(), heals());
@@ -116,14 +116,14 @@ class elision_history {
     return made_of(0, penalty() / 2, 0, false);
   }
 
-  /// Whether a commit now says that the plain run before has mended what aborted the attempt before it.
+  /// Whether a commit now shows that the run under the lock before it removed the cause of the abort before that.
   [[nodiscard]] constexpr bool heals() const noexcept { return (word_ & heals_bit) != 0; }
 
   friend constexpr bool operator==(elision_history, elision_history) = default;
 
  private:
-  // Bits 0 to 10: sections still to be passed over. 11 to 21: how many the next fallback will cost. 22 to 24: sections in
-  // a row that others kept from committing. 25: heals().
+  // Bits 0 to 10: sections still to skip. 11 to 21: how many the next fallback will skip. 22 to 24: sections in a row
+  // that lost to other threads. 25: heals().
   static constexpr unsigned penalty_shift = 11;
   static constexpr std::uint32_t field = (1U << penalty_shift) - 1;
   static constexpr unsigned lost_shift = 2 * penalty_shift;
@@ -142,16 +142,16 @@ class elision_history {
   std::uint32_t word_ = 0;
 };
 
-/// What is counted of sections. An attempt ends in one of the first five.
+/// The events that are counted. An attempt ends in one of the first five.
 enum class elision_event : std::uint8_t {
   commit,
   conflict,
   capacity,
-  lock_held,  ///< of the lock itself, or of another inside
+  lock_held,  ///< the lock itself, or another one inside
   other,
   fallback,  ///< attempts were made, or the lock never looked free: the section took it
   healed,    ///< a commit after a fallback whose cause was capacity or other
-  skipped,   ///< the section took the lock without an attempt, for what its history said
+  skipped,   ///< the section took the lock without an attempt, because of its history
 };
 inline constexpr std::size_t elision_events = 8;
 

@@ -5,8 +5,8 @@
 
 namespace espalier {
 
-/// A mutual-exclusion lock. unlock() releases what lock() acquires; nothing else is promised: not fairness,
-/// not recursion, not that another thread may unlock.
+/// A mutual-exclusion lock. unlock() releases what lock() acquires. The concept promises nothing else: no fairness,
+/// no recursion, no unlocking by another thread.
 template <class L>
 concept lockable = std::default_initializable<L> && requires(L& lock) {
   lock.lock();
@@ -20,7 +20,7 @@ concept elidable = lockable<L> && requires(const L& lock) {
   { lock.is_locked() } noexcept -> std::same_as<bool>;
 };
 
-/// Whether the lock is held, so far as it can say: false for one that cannot. For checks at rest.
+/// Whether the lock is held; false for a lock that cannot tell. For checks at quiescence.
 template <lockable L>
 [[nodiscard]] bool is_seen_held(const L& lock) noexcept {
   if constexpr (elidable<L>) return lock.is_locked();

@@ -12,17 +12,22 @@
 
 namespace espalier {
 
-/// What a T that is repaired in children of fork() (hw/fork_recovery) offers: recover_in_child(true) for the element
-/// of a thread that is lost, recover_in_child(false) for that of another one, which a lost thread may have locked.
+/// A T that is repaired in children of fork() (hw/fork_recovery): recover_in_child(true) is called for the element of
+/// a lost thread, recover_in_child(false) for any other element, which a lost thread may have locked.
 template <class T>
 concept recovered_per_thread = requires(T& element, bool lost) {
   { element.recover_in_child(lost) } noexcept;
 };
 
-/// An object with one T per thread slot (hw/thread_slot.hpp). Elements come into being, in blocks, when a
-/// thread first asks for its own; they live as long as the whole, so that what a thread leaves behind can
-/// be found, and pass to the next thread that gets the slot. T must be default-constructible, and safe to
-/// read from for_each while its thread works with it.
+// Orderings
+//   (1) add_block (acq_rel) -> local, at, add_block (acquire): a thread that finds a block sees its elements
+//       constructed. The acquire of add_block is needed only where the exchange fails and finds another block.
+// A scan behind hw::fence_heavy() finds the block of each thread that has passed hw::fence_light() before it.
+
+/// An object with one T per thread slot (hw/thread_slot.hpp). A thread's first request for its element creates a
+/// block of elements. Elements live as long as the whole, so that other threads find what a thread left behind, and
+/// pass to the next thread that gets the slot. T must be default-constructible, and safe to read from for_each while
+/// its thread works with it.
 template <class T>
 class per_thread {
  public:
@@ -31,21 +36,22 @@ class per_thread {
   per_thread& operator=(const per_thread&) = delete;
   ~per_thread() {
     if constexpr (recovered_per_thread<T>) link_.leave();
+    // relaxed: no other thread uses an object that is being destroyed.
     for (auto& b : blocks_) delete b.load(std::memory_order_relaxed);
   }
 
   /// The element of the calling thread. Constant time. Throws std::bad_alloc at the first call in a block, and what
-  /// hw::thread_slot() does at a thread's first one.
+  /// hw::thread_slot() throws at a thread's first call.
   [[nodiscard]] T& local() {
     const std::uint32_t slot = hw::thread_slot();
-    // order: local / at, for_each (acquire) <- add_block (release)
+    // order (1): local, acquire
     block* const b = blocks_[slot / per_block].load(std::memory_order_acquire);
     if (b == nullptr) [[unlikely]]
       return first(slot);
     return (*b)[slot % per_block].value;
   }
 
-  /// The same; null where there is no memory for it, or no slot. A call that finds none tries again the next time.
+  /// The same; null where there is no memory for it, or no slot. The next call then tries again.
   [[nodiscard]] T* try_local() noexcept {
     static_assert(std::is_nothrow_default_constructible_v<T>, "elements are made where nothing may throw");
     T* const present = if_made();
@@ -57,7 +63,7 @@ class per_thread {
 
   /// The element of a slot if its block exists. Null for max_thread_slots.
   [[nodiscard]] T* at(std::uint32_t slot) const noexcept {
-    block* const b = blocks_[slot / per_block].load(std::memory_order_acquire);
+    block* const b = blocks_[slot / per_block].load(std::memory_order_acquire);  // order (1): at, acquire
     return b == nullptr ? nullptr : &(*b)[slot % per_block].value;
   }
 
@@ -75,7 +81,7 @@ class per_thread {
   using block = std::array<hw::padded<T>, per_block>;
   struct no_link {};
 
-  // Apart, so that the fast paths need no room on the stack.
+  // Separate functions, so that the fast paths need no room on the stack.
 
   [[gnu::noinline]] T& first(std::uint32_t slot) { return *add_block(slot, new block()); }
 
@@ -86,11 +92,12 @@ class per_thread {
     return fresh == nullptr ? nullptr : add_block(slot, fresh);
   }
 
-  /// The element of a slot, of that block or of another one that has come before it.
+  /// The element of a slot, in that block or in one that another thread added first.
   T* add_block(std::uint32_t slot, block* fresh) noexcept {
-    // First: no thread has an element yet that a fork could leave unrepaired.
+    // First, while no thread has an element yet that a fork could leave unrepaired.
     if constexpr (recovered_per_thread<T>) link_.join(this, recover);
     block* present = nullptr;
+    // order (1): add_block, acq_rel
     if (blocks_[slot / per_block].compare_exchange_strong(present, fresh, std::memory_order_acq_rel,
                                                           std::memory_order_acquire))
       present = fresh;
@@ -104,7 +111,7 @@ class per_thread {
         [&](std::uint32_t slot, T& element) { element.recover_in_child(survivor.lost(slot)); });
   }
 
-  // The last one stays empty: there the fast path of a thread without a slot ends.
+  // The last one stays empty: the fast path of a thread without a slot finds null there.
   mutable std::array<std::atomic<block*>, hw::max_thread_slots / per_block + 1> blocks_{};
   [[no_unique_address]] std::conditional_t<recovered_per_thread<T>, hw::fork_link, no_link> link_;
 };

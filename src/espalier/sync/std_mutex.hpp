@@ -6,8 +6,8 @@
 
 namespace espalier {
 
-/// std::mutex as a lockable: waiters sleep in the kernel. Its unlock() lacks the noexcept, though a mutex
-/// that its holder unlocks has nothing to report.
+/// std::mutex as a lockable: waiters sleep in the kernel. std::mutex::unlock() is not noexcept, though it cannot
+/// fail for the holder.
 class std_mutex {
  public:
   /// Throws std::system_error where std::mutex does.

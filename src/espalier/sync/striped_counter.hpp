@@ -8,23 +8,24 @@
 namespace espalier {
 
 /// A signed sum that many threads add to and few read. Each thread adds to a word of its own, so that
-/// counting does not itself become the contended line; threads for whose words there is no memory share one.
+/// counting does not become the contended line. Threads without memory for a word of their own share one.
 class striped_counter {
  public:
-  /// Makes the calling thread's word. Throws std::bad_alloc at its first call. For an operation that reports lack of
-  /// memory, before it counts.
+  /// Makes the calling thread's word. Throws std::bad_alloc at its first call. An operation that reports lack of
+  /// memory calls it before it counts.
   void reserve() { static_cast<void>(stripes_.local()); }
 
   void add(std::int64_t amount) noexcept {
     std::atomic<std::int64_t>* const mine = stripes_.if_made();
     if (mine == nullptr) [[unlikely]]
       return add_first(amount);
-    // relaxed, and no read-modify-write: only this thread writes the word; a sum has no order.
+    // relaxed, and no read-modify-write: only this thread writes the word, and a sum needs no order.
     mine->store(mine->load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
 
   /// The sum; exact when no thread is adding.
   [[nodiscard]] std::int64_t read() const noexcept {
+    // relaxed: exact only when no thread adds.
     std::int64_t sum = shared_.load(std::memory_order_relaxed);
     stripes_.for_each([&](std::uint32_t, const std::atomic<std::int64_t>& stripe) {
       sum += stripe.load(std::memory_order_relaxed);
@@ -33,9 +34,10 @@ class striped_counter {
   }
 
  private:
-  /// A thread's first one, or one of many for which there is no memory.
+  /// A thread's first addition, or any addition of a thread without memory for its word.
   [[gnu::noinline]] void add_first(std::int64_t amount) noexcept {
     std::atomic<std::int64_t>* const mine = stripes_.try_local();
+    // relaxed: a sum needs no order.
     (mine != nullptr ? *mine : shared_).fetch_add(amount, std::memory_order_relaxed);
   }
 

@@ -8,6 +8,9 @@
 
 namespace espalier {
 
+// Orderings
+//   (1) unlock (release) -> try_lock (acquire): what one holder wrote is visible to the next.
+
 /// Test-and-test-and-set spin lock with backoff (Rudolph and Segall, ISCA 1984; Anderson, TPDS 1990). Four
 /// bytes, so that a tree node can carry one. Not fair. Waiters read a shared line until it is released.
 class ttas_lock {
@@ -18,14 +21,15 @@ class ttas_lock {
   }
 
   [[nodiscard]] bool try_lock() noexcept {
-    // relaxed: only decides whether the exchange is worth its cache-line transfer.
-    return held_.load(std::memory_order_relaxed) == 0 &&
-           held_.exchange(1, std::memory_order_acquire) ==
-               0;  // order: try_lock (acquire) <- unlock (release)
+    // order (1): try_lock, acquire. relaxed: the load only decides whether the exchange is worth its transfer of the
+    // cache line.
+    return held_.load(std::memory_order_relaxed) == 0 && held_.exchange(1, std::memory_order_acquire) == 0;
   }
 
+  // order (1): unlock, release
   void unlock() noexcept { held_.store(0, std::memory_order_release); }
 
+  // relaxed: what is read under the lock is ordered by taking it.
   [[nodiscard]] bool is_locked() const noexcept { return held_.load(std::memory_order_relaxed) != 0; }
 
  private:

@@ -5,16 +5,20 @@
 
 namespace espalier {
 
+// Orderings
+//   (1) leave (release) -> read, try_lock, try_lock_both (acquire): with a version comes the state that it stands for.
+//       Operations on the other half are read-modify-writes of the same word, which continue the release sequence.
+
 /// Two version locks in one 64-bit word, 32 bits each (the ticket pair of David, Guerraoui and Trigonakis,
 /// ASPLOS 2015, whose halves of 16 + 16 bits wrap after 65536 updates).
 ///
 /// An even version is free, an odd one is held. try_lock(side, seen) succeeds only if the side still has
 /// the version that the caller read before it read what the side protects: acquiring the lock *is* the
-/// validation. unlock publishes a change by moving to the next even version; revert gives the lock back
+/// validation. unlock publishes a change by moving to the next even version; revert releases the lock
 /// with the version unchanged. A side that is never unlocked marks its owner as removed.
 ///
 /// A stale try_lock can succeed only after 2^(VersionBits - 1) updates of one side during one operation;
-/// tests shrink VersionBits to see that wrap.
+/// tests shrink VersionBits so that versions wrap.
 ///
 /// Every access is to the whole word: locking one side may retry when only the other side changed.
 template <unsigned VersionBits = 32>
@@ -27,19 +31,20 @@ class basic_version_lock_pair {
 
   [[nodiscard]] static constexpr bool is_held(version v) noexcept { return (v & 1U) != 0; }
 
-  /// The version of one side. To be called before reading what the side protects.
+  /// The version of one side. Call it before reading what the side protects.
   [[nodiscard]] version read(side s) const noexcept {
-    // order: read (acquire) <- unlock (release): with the version comes the state that it stands for.
+    // order (1): read, acquire
     return half(word_.load(std::memory_order_acquire), s);
   }
 
   /// Locks one side if it still has the version seen; false if it changed or is held. Never waits.
   [[nodiscard]] bool try_lock(side s, version seen) noexcept {
     if (is_held(seen)) return false;
+    // relaxed: a guess, which the exchange confirms; a failure of it only brings a newer guess.
     std::uint64_t word = word_.load(std::memory_order_relaxed);
     do {
       if (half(word, s) != seen) return false;
-      // order: try_lock (acquire) <- unlock (release)
+      // order (1): try_lock, acquire. relaxed: as above.
     } while (!word_.compare_exchange_weak(word, word + (std::uint64_t{1} << shift(s)),
                                           std::memory_order_acquire, std::memory_order_relaxed));
     return true;
@@ -49,6 +54,7 @@ class basic_version_lock_pair {
   [[nodiscard]] bool try_lock_both(version seen_left, version seen_right) noexcept {
     if (is_held(seen_left) || is_held(seen_right)) return false;
     std::uint64_t word = pack(seen_left, seen_right);
+    // order (1): try_lock_both, acquire. relaxed at a failure: the caller starts again.
     return word_.compare_exchange_strong(word, pack(seen_left + 1, seen_right + 1), std::memory_order_acquire,
                                          std::memory_order_relaxed);
   }
@@ -56,7 +62,7 @@ class basic_version_lock_pair {
   /// Unlocks one side after a change. Only by the holder, with the version it locked.
   void unlock(side s, version locked) noexcept { leave(s, locked + 1, (locked + 2) & mask); }
 
-  /// Unlocks one side with nothing changed: readers that saw this version remain right.
+  /// Unlocks one side with nothing changed: what readers saw with this version stays valid.
   void revert(side s, version locked) noexcept { leave(s, locked + 1, locked); }
 
  private:
@@ -73,6 +79,7 @@ class basic_version_lock_pair {
   void leave(side s, version held, version next) noexcept {
     // The difference modulo 2^64 replaces exactly this half: the half holds `held`, so no carry or borrow
     // leaves it, even where the version wraps to zero.
+    // order (1): leave, release
     word_.fetch_add((std::uint64_t{next} - held) << shift(s), std::memory_order_release);
   }
 
