@@ -64,7 +64,7 @@ struct any_placement::registered {
 };
 
 std::span<const any_placement::registered> any_placement::registry() {
-  // Constant: it belongs to no world of a simulated program.
+  // Constant, so that it belongs to no world of a simulated program.
   static constexpr registered all[]{
       registered::of<shared_heap>("whatever malloc the program runs on; all blocks share its size classes"),
       registered::of<segregated>("an arena for each role, blocks end to end in huge pages"),

@@ -12,12 +12,12 @@
 
 namespace espalier {
 
-/// A placement that any_placement knows, and whether this process can have it.
+/// A placement that any_placement knows, and whether this process can use it.
 struct placement_choice {
   std::string_view name;
   /// One line.
   std::string_view description;
-  /// Empty where it is available, else one line on what is missing and what would bring it.
+  /// Empty if it is available, else one line that says what is missing and how to get it.
   std::string why_not;
 
   [[nodiscard]] bool available() const noexcept { return why_not.empty(); }
@@ -26,18 +26,18 @@ struct placement_choice {
 /// Every placement that any_placement knows, in the order in which to show them.
 [[nodiscard]] std::vector<placement_choice> placement_names();
 
-/// A placement that is chosen when the program runs. One virtual call an operation, beside what the chosen
-/// one costs; a map that is compiled with its placement has that inlined.
+/// A placement that is chosen when the program runs. An operation costs one virtual call more than the chosen
+/// placement, which a map that is compiled with it inlines.
 class any_placement {
  public:
   enum class recording : bool { off, on };
 
-  /// False for all, since the type does not know which it is: a map that dies visits its nodes.
+  /// False for all sizes, since the type does not know the placement: a map's destructor visits its nodes.
   static constexpr bool releases_on_destruction(std::size_t) noexcept { return false; }
   static constexpr std::string_view name = "any";
 
-  /// A placement of its own, one of placement_names(). With recording it knows its blocks in use
-  /// (memory/recorded.hpp). Throws std::invalid_argument, which names those there are, for another name, and
+  /// A new instance of one of placement_names(). With recording it knows its blocks in use
+  /// (memory/recorded.hpp). Throws std::invalid_argument, which lists the names, for an unknown one, and
   /// std::runtime_error, which says why, for one that is not available.
   explicit any_placement(std::string_view chosen, recording keeps = recording::off);
 

@@ -17,34 +17,34 @@
 
 namespace espalier {
 
-/// Blocks never used before, one after the other. next() is null when there are no more.
+/// A run of bump-allocated blocks, never used before. next() is null when there are no more.
 template <class R>
 concept fresh_run = std::default_initializable<R> && requires(R& run) {
   { run.next() } noexcept -> std::same_as<void*>;
 };
 
-/// What the sources of blocks of one size have in common: each thread has a run of fresh blocks, and keeps
-/// the blocks that it frees; beyond a bound it hands them on in batches, so that memory freed by one thread
-/// serves all. Allocation and deallocation are a few instructions on memory of the calling thread; a lock is
-/// taken once per batch or run.
+/// The common part of the sources of blocks of one size. Each thread has a run of bump-allocated blocks, and caches
+/// the blocks that it frees. Beyond a bound it hands them on in batches, so that memory freed by one thread serves
+/// all. Allocation and deallocation are a few instructions on memory of the calling thread, which takes a lock once
+/// per batch or run.
 ///
-/// A thread for whose record there is no memory can still free blocks: into a list for all, under the lock.
+/// A thread without memory for its record can still free blocks: into a list for all threads, under the lock.
 ///
-/// In a child of fork() the runs and free blocks of lost threads are given up where they may be half written: free
-/// blocks always, at most two batches for each such thread, since their lists are plain words in plain order; what
-/// the lock protects if a lost thread held it.
+/// A child of fork() leaks the runs and free blocks of lost threads where they may be half written. Free blocks
+/// always, at most two batches for each such thread, since their lists are plain words in plain order. What the lock
+/// protects, if a lost thread held it.
 template <fresh_run Run>
 class block_cache {
  public:
-  /// Blocks of at least 16 bytes. They are handed on 64 at a time; large ones, so that what threads keep is
-  /// bounded, 64 KiB at a time, or two.
+  /// Blocks of at least 16 bytes. A batch has 64 blocks; of large ones it has 64 KiB, at least two blocks, so that
+  /// what threads cache is bounded.
   explicit block_cache(std::size_t block_bytes) noexcept
       : block_bytes_(block_bytes),
         batch_(std::clamp((std::size_t{64} << 10U) / block_bytes, std::size_t{2}, std::size_t{64})) {}
 
-  /// Where neither the thread nor the batches have a block, refill(run) makes the thread's run a new one,
-  /// which has at least one, or throws std::bad_alloc. It is called by one thread at a time. Fresh blocks
-  /// are expected to be poisoned.
+  /// If neither the thread nor the batches have a block, refill(run) replaces the thread's run by one with at
+  /// least one block, or throws std::bad_alloc. One thread at a time calls it. The blocks of a run must be
+  /// poisoned.
   template <class Refill>
   [[nodiscard]] void* allocate(Refill&& refill) {
     cache& c = caches_.local();
@@ -60,6 +60,7 @@ class block_cache {
       if (memory == nullptr) memory = allocate_slowly(c, refill);
       unpoison(memory, block_bytes_);
     }
+    // relaxed: only this thread writes it; a count needs no order.
     c.in_use.store(c.in_use.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return memory;
   }
@@ -73,6 +74,7 @@ class block_cache {
     b->next = c.free;
     poison(b, block_bytes_);
     c.free = b;
+    // relaxed: only this thread writes it; a count needs no order.
     c.in_use.store(c.in_use.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
     if (++c.free_count >= 2 * batch_) give_batch(c);
   }
@@ -81,26 +83,27 @@ class block_cache {
 
   /// Exact at quiescence.
   [[nodiscard]] std::uint64_t blocks_in_use() const noexcept {
+    // relaxed: counts, exact at quiescence.
     std::int64_t blocks = freed_for_all_.load(std::memory_order_relaxed);
     caches_.for_each(
         [&](std::uint32_t, const cache& c) { blocks += c.in_use.load(std::memory_order_relaxed); });
     return static_cast<std::uint64_t>(std::max<std::int64_t>(blocks, 0));
   }
 
-  /// Calls visit(run) for the run of each thread, which may be using it.
+  /// Calls visit(run) for the run of each thread, which may use it meanwhile.
   template <class Visitor>
   void for_each_run(Visitor&& visit) const {
     caches_.for_each([&](std::uint32_t, const cache& c) { visit(c.run); });
   }
 
-  /// For the source's hw::fork_link. True where a lost thread held the lock: it may have been in refill(). Then
+  /// For the source's hw::fork_link. True if a lost thread held the lock: it may have been in refill(). Then
   /// abandoned(run) is called for the run of each lost thread, before the run is emptied.
   template <class Abandoned>
   bool recover_in_child(const hw::fork_survivor& survivor, Abandoned&& abandoned) noexcept {
     const bool torn = lock_.is_locked();
     caches_.for_each([&](std::uint32_t slot, cache& c) {
       if (!survivor.lost(slot)) return;
-      // Not even a word is written, hence no page copied, where there is nothing.
+      // Nothing to repair means no write, and so no copied page.
       if (c.free != nullptr) c.free = nullptr;
       if (c.free_count != 0) c.free_count = 0;
       if (!torn) return;
@@ -127,7 +130,7 @@ class block_cache {
     free_block* free = nullptr;
     std::size_t free_count = 0;
     Run run;
-    // Owner writes, blocks_in_use() reads. Negative for a thread that frees what others allocated.
+    // The owner writes it, blocks_in_use() reads it. Negative for a thread that frees blocks of other threads.
     std::atomic<std::int64_t> in_use{0};
   };
 
@@ -155,7 +158,7 @@ class block_cache {
     return c.run.next();
   }
 
-  /// A thread's first one, or one of many for which there is no memory.
+  /// A thread's first deallocation, or any of a thread without memory for its record.
   [[gnu::noinline]] void deallocate_first(void* memory) noexcept {
     if (caches_.try_local() != nullptr)
       deallocate(memory);
@@ -175,6 +178,7 @@ class block_cache {
       for_all_count_ = 0;
     }
     poison(b, block_bytes_);
+    // relaxed: written under the lock; a count needs no order.
     freed_for_all_.store(freed_for_all_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   }
 
@@ -205,10 +209,10 @@ class block_cache {
   per_thread<cache> caches_;
   alignas(hw::false_sharing_bytes) ttas_lock lock_;
   free_block* batches_ = nullptr;
-  // What threads without a record have freed: fewer than a batch.
+  // Blocks that threads without a record have freed: fewer than a batch.
   free_block* for_all_ = nullptr;
   std::size_t for_all_count_ = 0;
-  // Written under the lock, read without it. What those threads freed, negative.
+  // Written under the lock, read without it. The number of blocks that those threads have freed, negative.
   std::atomic<std::int64_t> freed_for_all_{0};
 };
 

@@ -45,13 +45,14 @@ unsigned cluster_slab::slot_of(const void* memory) const noexcept {
 void* cluster_slab::take_beside(const void* near) noexcept {
   free_mask* const mask = mask_of(near);
   if (mask == nullptr) return nullptr;
-  // The slots of a line differ in the lowest bit of their index where two fill it: beside `near` first.
+  // Where two slots fill a line, their indices differ in the lowest bit: first try the one beside `near`.
   const unsigned beside = slot_of(near) ^ 1U;
+  // relaxed: a guess, which the exchange confirms; a failure of it only brings a newer guess.
   std::uint8_t free = mask->load(std::memory_order_relaxed);
   while (free != 0) {
     const unsigned slot = (free >> beside & 1U) != 0 ? beside : static_cast<unsigned>(std::countr_zero(free));
     const auto left = static_cast<std::uint8_t>(free & ~(1U << slot));
-    // order: take (acquire) <- give (release): what the block was used for before is over.
+    // order (1): take, acquire. relaxed: as above.
     if (mask->compare_exchange_weak(free, left, std::memory_order_acquire, std::memory_order_relaxed))
       return cluster_of(near) + slot * shape_.front_bytes;
   }
@@ -64,7 +65,7 @@ void* cluster_slab::allocate(const void* near) {
   if (memory == nullptr) {
     memory = clusters_.allocate();
     poison(memory, shape_.front_bytes * slots_);
-    // relaxed: nobody can name a block of this cluster before the caller has published one.
+    // relaxed: no thread can name a block of this cluster before the caller has published one.
     mask_of(memory)->store(static_cast<std::uint8_t>(all_free_ & ~1U), std::memory_order_relaxed);
   }
   hand_out(memory);
@@ -77,10 +78,10 @@ void cluster_slab::deallocate(void* memory) noexcept {
   free_mask* const mask = mask_of(memory);
   const auto bit = static_cast<std::uint8_t>(1U << slot_of(memory));
   take_back(memory);
-  // order: give (release) -> take (acquire); acquire too, since the last one hands on what all have given.
+  // order (1), (2): give, acq_rel
   const std::uint8_t before = mask->fetch_or(bit, std::memory_order_acq_rel);
   if ((before | bit) != all_free_) return;
-  // No block is in use here, so nobody may name one: the cluster is this thread's.
+  // relaxed: no block is in use here, so no thread may name one. The cluster belongs to this thread.
   mask->store(0, std::memory_order_relaxed);
   std::byte* const cluster = cluster_of(memory);
   unpoison(cluster, shape_.front_bytes * slots_);

@@ -12,10 +12,10 @@
 namespace espalier {
 
 /// As segregated, and honours `near` for blocks of the role node: where two or more of them fill a cache
-/// line, a node lies in the line of the node that it was asked for near, if that line has room. A tree that
-/// asks for each router near its parent then meets two routers in most lines of a descent.
+/// line, a node lies in the line of the node named as `near`, if that line has room. A tree that asks for each
+/// router near its parent then finds two routers in most lines of a seek.
 ///
-/// In a random external tree of 10 million keys a descent through 31.5 routers touches 18.8 lines instead of
+/// In a random external tree of 10 million keys a seek through 31.5 routers touches 18.8 lines instead of
 /// 31.5, and a router takes 38.4 bytes instead of 32 (a count over a model, repeatable).
 class clustered {
  public:

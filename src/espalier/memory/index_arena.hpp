@@ -24,8 +24,8 @@ class index_regions {
   /// Throws std::bad_alloc with nothing changed.
   [[nodiscard]] void* take() { return regions_.allocate(); }
 
-  /// Where the first run of a thread in an arena of this class begins: apart from those of other threads and
-  /// roles as index_colour::first_index() says. Those of other placements are apart by hashing.
+  /// Where the first run of a thread in an arena of this class begins: at an index apart from those of other threads
+  /// and roles, as index_colour::first_index() says. Hashing keeps other placements apart.
   [[nodiscard]] std::size_t first_index(std::size_t index_class) noexcept;
 
   /// On which page of its region the next run begins.
@@ -33,16 +33,16 @@ class index_regions {
 
  private:
   slab regions_;
-  // relaxed throughout: they spread, and order nothing.
+  // relaxed throughout: these counters spread the runs, and order nothing.
   std::array<std::atomic<std::uint32_t>, index_class::count> starts_{};
   std::atomic<std::uint32_t> runs_{0};
 };
 
-/// Blocks of one class of index_class and of one role, each thread's in runs of its own. A block that a
-/// thread frees is that thread's to use again (block_cache), wherever it lies.
+/// Blocks of one class of index_class and of one role, each thread's in runs of its own. The thread that frees a
+/// block uses it again (block_cache), wherever it lies.
 class index_arena {
  public:
-  /// The regions outlive it.
+  /// The regions must outlive it.
   index_arena(index_regions& regions, std::size_t index_class)
       : regions_(regions),
         class_(index_class),
@@ -55,12 +55,12 @@ class index_arena {
   }
   void deallocate(void* memory) noexcept { blocks_.deallocate(memory); }
 
-  /// Where the block begins in which an address lies.
+  /// The beginning of the block in which an address lies.
   [[nodiscard]] void* block_start(void* address) const noexcept;
   [[nodiscard]] std::size_t block_bytes() const noexcept { return shape_.stride; }
 
-  /// What is reserved begins with the first block of each run. Of the at most 36 KiB before it in the run's
-  /// region, only the first line is touched; where the system gives a huge page, they come with it.
+  /// The reserved bytes begin with the first block of each run. Of the at most 36 KiB before it in the run's
+  /// region, only the first line is touched; a huge page, where the system provides one, includes them.
   [[nodiscard]] memory_usage usage() const noexcept;
 
  private:
@@ -71,7 +71,8 @@ class index_arena {
   const std::size_t class_;
   const index_class::shape shape_;
   block_cache<index_run> blocks_;
-  std::atomic<std::uint64_t> finished_bytes_{0};  // of the runs that are used up
+  std::atomic<std::uint64_t> finished_bytes_{
+      0};  // of the runs that are used up; relaxed: see index_arena.cpp
   hw::fork_link after_fork_{this, [](void* one, const hw::fork_survivor& survivor) noexcept {
                               static_cast<index_arena*>(one)->recover_in_child(survivor);
                             }};

@@ -11,7 +11,7 @@
 namespace espalier {
 namespace {
 
-/// The first multiple of an alignment from an address on.
+/// The first multiple of an alignment at or after an address.
 void* aligned_up(void* memory, std::size_t align) noexcept {
   const auto address = std::bit_cast<std::uintptr_t>(memory);
   return static_cast<std::byte*>(memory) + (-address & (align - 1));
@@ -36,6 +36,7 @@ void index_aware::deallocate(void* memory, const block& b) noexcept {
 }
 
 void* index_aware::allocate_large(const block& b) {
+  // relaxed: it only spreads the blocks.
   const run_colour colour = index_colour::of_large(large_blocks_.fetch_add(1, std::memory_order_relaxed));
   void* const memory = large_.allocate(b.bytes, std::max(b.align, index_class::line), colour.offset());
   ::new (large_.front_of(memory)) index_region{nullptr, 0};

@@ -15,22 +15,22 @@ namespace espalier {
 
 /// Blocks placed so that they use every set of the caches alike (Afek, Dice and Morrison, "Cache index-aware
 /// memory allocation", ISMM 2011; "The Influence of Malloc Placement on TSX Hardware Transactional Memory",
-/// section 1). Where blocks of a round size follow each other closely, a few sets hold them all; whoever
+/// section 1). Where blocks of a round size follow each other closely, a few sets hold them all. A thread that
 /// visits their first lines has conflict misses, and its transactions have capacity aborts. Here
 ///
 /// - blocks of one class, role and thread follow each other at a stride that visits every index
-///   (memory/index_class): of N blocks from a fresh arena, no index has more than N / 64 rounded up;
+///   (memory/index_class): of N blocks from a new arena, no index has more than N / 64 rounded up;
 /// - the runs of different threads, roles and classes begin at different indices, and on different pages;
 /// - blocks of 64 bytes and more are aligned to 64 bytes: no line is shared.
 ///
-/// Blocks that come back are used again by the thread that freed them, in the reverse order. A thread that
-/// mostly allocates what others free therefore spreads its blocks by chance. Blocks above index_class::
-/// largest_bytes (32 KiB) have pages of their own, and begin at one index after the other.
+/// The thread that frees blocks uses them again, in the reverse order. A thread that mostly allocates what other
+/// threads freed therefore spreads its blocks by chance. Blocks above index_class::largest_bytes (32 KiB) have pages
+/// of their own, and begin at one index after the other.
 ///
-/// Of bytes asked, what rounding costs stands in memory/index_class: at most 1.29 from 320 bytes on.
+/// memory/index_class says what rounding costs: bytes held over bytes asked are at most 1.29 from 320 bytes on.
 ///
-/// O(1) an operation, but for large blocks, each a system call. A thread takes a lock once in a batch of
-/// blocks, or run. All memory goes back to the system with the placement.
+/// O(1) per operation, except that each large block is a system call. A thread takes a lock once per batch of
+/// blocks, or run. All memory returns to the OS with the placement.
 class index_aware {
  public:
   static constexpr bool releases_on_destruction(std::size_t) noexcept { return true; }
@@ -40,14 +40,13 @@ class index_aware {
   index_aware(const index_aware&) = delete;
   index_aware& operator=(const index_aware&) = delete;
 
-  /// Alignments above 128 KiB are refused as for want of memory.
+  /// Alignments above 128 KiB throw std::bad_alloc.
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr);
   void deallocate(void* memory, const block& b) noexcept;
 
-  /// For those who do not know what a block was asked for as; slower by a look at the block's region, and a
-  /// division.
+  /// For callers that do not know the request of a block; slower by a read of the block's region, and a division.
   void deallocate(void* memory) noexcept;
-  /// Bytes of a block that may be used: at least those asked for.
+  /// Usable bytes of a block: at least those asked for.
   [[nodiscard]] std::size_t usable_bytes(void* memory) const noexcept;
 
   [[nodiscard]] memory_usage usage() const noexcept;
@@ -55,7 +54,7 @@ class index_aware {
 
  private:
   [[nodiscard]] static std::size_t class_of(const block& b) noexcept {
-    // Tested first: what an alignment adds may not fit a number.
+    // Tested first: the sum of bytes and alignment may overflow.
     if (b.bytes > index_class::largest_bytes || b.align > index_class::largest_bytes)
       return index_class::none;
     return index_class::of(index_class::bytes_within(b.bytes, b.align), b.align);

@@ -9,15 +9,15 @@
 #include "espalier/memory/size_class.hpp"
 
 // The class table of index-aware allocation (Afek, Dice and Morrison, "Cache index-aware memory allocation",
-// ISMM 2011): at which stride the blocks of a size follow each other, so that their starts visit every index
+// ISMM 2011): the stride at which the blocks of a size follow each other, so that their starts visit every index
 // of a cache whose indices are a power of two.
 //
 // From one line on, blocks are whole lines at a stride of an odd number of them. An odd number shares no
 // factor with a power of two, so any 64 blocks in a row begin at 64 different indices of a cache of 64 sets,
 // and likewise in larger caches (the variant of "The Influence of Malloc Placement on TSX Hardware
 // Transactional Memory", section 2). Blocks of two, four and six lines would lose a half, a quarter and a
-// sixth by that. They follow each other closely, and a line is left out wherever the indices would repeat:
-// the punctuated arrays of the ISMM paper. Below a line blocks are dense, for a line then holds several.
+// sixth by that. They follow each other without a gap, and a line is left out wherever the indices would repeat:
+// the punctuated arrays of the ISMM paper. Blocks smaller than a line are dense: a line holds several.
 //
 // What rounding costs, as bytes held over bytes asked: from 320 bytes on 1.29 at worst (449 bytes in 9
 // lines), from 4 KiB on 1.15; below 320 bytes 2.0 at worst (65 bytes in 2 lines), below a line as in
@@ -26,17 +26,17 @@
 namespace espalier::index_class {
 
 inline constexpr std::size_t line = hw::cache_line_bytes;
-/// Indices of the caches for which it is made: those of a 4 KiB page.
+/// Indices of the caches that the table is for: those of a 4 KiB page.
 inline constexpr std::size_t indices = 64;
 
 inline constexpr std::size_t count = 65;
-/// Class of blocks that have none: those above largest_bytes.
+/// The result for blocks without a class: those above largest_bytes.
 inline constexpr std::size_t none = count;
 inline constexpr std::size_t largest_bytes = 513 * line;
 
 /// How the blocks of a class lie in a run, which begins on a line.
 struct shape {
-  /// Bytes from one block to the next in a group; all of them are the block's.
+  /// Bytes from one block to the next in a group; all of them belong to the block.
   std::size_t stride;
   /// Blocks until one line is left out; `indices` where none is.
   std::size_t group;
@@ -46,7 +46,7 @@ struct shape {
   [[nodiscard]] constexpr std::size_t offset(std::size_t i) const noexcept {
     return i * stride + (punctuated ? i / group * line : 0);
   }
-  /// The block in which such an offset lies, or which precedes the line left out.
+  /// The block in which an offset lies, or the one before it if the offset lies in a line left out.
   [[nodiscard]] constexpr std::size_t block_at(std::size_t bytes) const noexcept {
     const std::size_t group_bytes = group * stride + (punctuated ? line : 0);
     return bytes / group_bytes * group + std::min(bytes % group_bytes / stride, group - 1);
@@ -61,13 +61,13 @@ inline constexpr std::size_t fine_lines = 65;    // each odd number is
 inline constexpr std::size_t first_odd = dense_classes + close_lines;
 inline constexpr std::size_t first_coarse = first_odd + (fine_lines - close_lines + 1) / 2;
 
-// Above, eight classes for each doubling: one line more than a multiple of a power of two.
+// Above these, eight classes for each doubling: one line more than a multiple of a power of two.
 constexpr std::size_t step_of(std::size_t lines) noexcept { return std::bit_floor(lines - 2) / 8; }
 
 }  // namespace detail
 
-/// The class of a block, below `count`, or `none`. An alignment above a line is found by the caller within a
-/// block of bytes_within().
+/// The class of a block, below `count`, or `none`. For an alignment above a line the caller asks for bytes_within()
+/// and aligns within the block.
 [[nodiscard]] constexpr std::size_t of(std::size_t bytes, std::size_t align) noexcept {
   using namespace detail;
   if (bytes > largest_bytes) return none;
@@ -82,7 +82,7 @@ constexpr std::size_t step_of(std::size_t lines) noexcept { return std::bit_floo
   return first_coarse + doublings * 8 + (lines - 2) / step - 8;
 }
 
-/// Bytes of which a block that is aligned only to a line holds one so aligned.
+/// How large a block aligned to a line must be to hold a block of these bytes and this alignment.
 [[nodiscard]] constexpr std::size_t bytes_within(std::size_t bytes, std::size_t align) noexcept {
   return align <= line ? bytes : bytes + (align - line);
 }
@@ -98,7 +98,7 @@ constexpr std::size_t step_of(std::size_t lines) noexcept { return std::bit_floo
   } else if (index >= first_odd) {
     lines = close_lines + 1 + (index - first_odd) * 2;
   }
-  // An even number of lines repeats its indices when the power of two in it has gone round.
+  // With an even number of lines the indices repeat after `indices` / (the power of two in that number) blocks.
   const std::size_t twos = lines & (~lines + 1);
   return {lines * line, indices / std::min(twos, indices), twos != 1};
 }

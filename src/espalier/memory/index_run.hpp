@@ -12,8 +12,8 @@ namespace espalier {
 
 class index_arena;
 
-/// What stands at the beginning of each region of index-aware memory, which is aligned to its size: whose
-/// blocks these are. A region holds one run. A block too large for a class begins in a region of its own.
+/// The header of each region of index-aware memory, which is aligned to its size: it names the arena that owns the
+/// blocks. A region holds one run. A block too large for a class begins in a region of its own.
 struct index_region {
   static constexpr std::size_t bytes = std::size_t{256} << 10U;
 
@@ -28,40 +28,41 @@ struct index_region {
   }
 };
 
-/// The fresh blocks of a region, one after the other as the class table says. One thread's; blocks_taken()
-/// is anybody's.
+/// The bump-allocated blocks of a region, one after the other as the class table says. One thread uses it; any thread
+/// may call blocks_taken().
 class index_run {
  public:
   [[nodiscard]] void* next() noexcept {
+    // relaxed: only the owner writes it, and blocks_taken() is exact at quiescence.
     const std::size_t taken = taken_.load(std::memory_order_relaxed);
     if (taken == blocks_) return nullptr;
-    // relaxed: blocks_taken() is exact at quiescence.
     taken_.store(taken + 1, std::memory_order_relaxed);
     return first_ + shape_.offset(taken);
   }
 
-  /// Goes on in another region.
+  /// Continues in another region.
   void begin(index_region& region, const index_class::shape& shape) noexcept {
     first_ = reinterpret_cast<std::byte*>(&region) + region.first;
     shape_ = shape;
     blocks_ = blocks_from(shape, region.first);
-    taken_.store(0, std::memory_order_relaxed);
+    taken_.store(0, std::memory_order_relaxed);  // relaxed: as in next()
     begun_ = true;
   }
 
   /// False before the first begin().
   [[nodiscard]] bool has_begun() const noexcept { return begun_; }
 
-  /// The index at which the block after the last one would begin: there a run that goes on from this one
-  /// begins, so that the blocks of both are as evenly spread as those of one.
+  /// The index at which the block after the last one would begin. The next run begins there, so that the blocks of
+  /// both are as evenly spread as those of one.
   [[nodiscard]] std::size_t index_after() const noexcept {
     return (std::bit_cast<std::uintptr_t>(first_) + shape_.offset(blocks_)) / index_class::line %
            index_class::indices;
   }
 
+  // relaxed: exact at quiescence.
   [[nodiscard]] std::size_t blocks_taken() const noexcept { return taken_.load(std::memory_order_relaxed); }
 
-  /// How many blocks a run has that begins at this offset of a region.
+  /// The number of blocks of a run that begins at this offset of a region.
   [[nodiscard]] static constexpr std::size_t blocks_from(const index_class::shape& shape,
                                                          std::size_t offset) noexcept {
     const std::size_t fit = shape.block_at(index_region::bytes - offset);
