@@ -71,8 +71,7 @@ class index_arena {
   const std::size_t class_;
   const index_class::shape shape_;
   block_cache<index_run> blocks_;
-  std::atomic<std::uint64_t> finished_bytes_{
-      0};  // of the runs that are used up; relaxed: see index_arena.cpp
+  std::atomic<std::uint64_t> finished_bytes_{0};  // of the runs that are used up
   hw::fork_link after_fork_{this, [](void* one, const hw::fork_survivor& survivor) noexcept {
                               static_cast<index_arena*>(one)->recover_in_child(survivor);
                             }};

@@ -9,6 +9,9 @@
 #include "espalier/hw/pages.hpp"
 #include "espalier/hw/thread_slot.hpp"
 
+// relaxed throughout: only its owner writes a thread's flags, and the numbers in them order nothing: jemalloc orders
+// what is in its arenas. Sums are exact at quiescence, and the destructor and recover_in_child() run alone.
+
 // jemalloc's own functions, if the program is linked or preloaded with it.
 extern "C" {
 __attribute__((weak)) void* mallocx(size_t bytes, int flags);
@@ -22,7 +25,7 @@ namespace espalier {
 namespace {
 
 // The flags of mallocx, as jemalloc.h packs them: log2 of the alignment in 6 bits, the cache plus 2 in 12
-// bits from the 8th, the arena plus 1 in the 12 highest. Not its macros, since its header need not be there.
+// bits from the 8th, the arena plus 1 in the 12 highest. Its macros are not used, since its header may be missing.
 constexpr unsigned cache_shift = 8;
 constexpr unsigned cache_mask = 0xFFFU << cache_shift;
 constexpr unsigned arena_shift = 20;
@@ -32,11 +35,11 @@ constexpr unsigned with_arena(unsigned arena) { return (arena + 1) << arena_shif
 constexpr unsigned with_cache(unsigned cache) { return (cache + 2) << cache_shift; }
 constexpr unsigned arena_of(unsigned flags) { return (flags >> arena_shift) - 1; }
 constexpr unsigned cache_of(unsigned flags) { return ((flags & cache_mask) >> cache_shift) - 2; }
-/// Whether it is settled how blocks go through a cache. Not so for the successor of a thread that a fork has lost: its
-/// arena serves, its cache may be half written.
+/// Whether the flags say how blocks go through a cache. They do not after a fork has lost the slot's thread: the
+/// successor uses its arena, but its cache may be half written.
 constexpr bool has_way(unsigned flags) { return (flags & cache_mask) != 0; }
 
-/// False where jemalloc has no more of them.
+/// False if jemalloc has no more of them.
 bool create(const char* what, unsigned& index) noexcept {
   std::size_t bytes = sizeof index;
   return mallctl(what, &index, &bytes, nullptr, 0) == 0;
@@ -52,7 +55,7 @@ void destroy_arena(unsigned arena) noexcept {
   mallctl(what, nullptr, nullptr, nullptr, 0);
 }
 
-/// 0 where jemalloc was built without statistics.
+/// 0 if jemalloc was built without statistics.
 std::uint64_t active_bytes(unsigned arena) noexcept {
   char what[40];
   std::snprintf(what, sizeof what, "stats.arenas.%u.pactive", arena);
@@ -83,7 +86,7 @@ void jemalloc_arenas::for_each_arena(Visitor&& visit) const {
   threads_.for_each([&](std::uint32_t, const flags_of_roles& roles) {
     for (std::size_t role = 0; role < memory_role_count; ++role) {
       const unsigned flags = roles[role].load(std::memory_order_relaxed);
-      // The first arena of a role may be several threads'.
+      // Several threads may share the first arena of a role.
       if (flags != 0 && arena_of(flags) != arena_of(first_[role].load(std::memory_order_relaxed)))
         visit(arena_of(flags));
     }
@@ -109,11 +112,10 @@ unsigned jemalloc_arenas::make(std::size_t role, std::atomic<unsigned>& mine) {
   unsigned index = 0;
   unsigned flags = mine.load(std::memory_order_relaxed);
   if (flags != 0) {
-    // The arena of a lost thread.
+    // The arena of a lost thread, which this thread goes on using.
   } else if (create("arenas.create", index)) {
     flags = with_arena(index);
     unsigned none = 0;
-    // relaxed: the number of an arena; jemalloc orders what is in it.
     first_[role].compare_exchange_strong(none, flags, std::memory_order_relaxed);
   } else {
     flags = first_[role].load(std::memory_order_relaxed);
@@ -166,7 +168,7 @@ memory_usage jemalloc_arenas::usage() const noexcept {
   memory_usage sum;
   sum.blocks = static_cast<std::uint64_t>(blocks_.read());
   sum.bytes_in_use = static_cast<std::uint64_t>(bytes_.read());
-  std::uint64_t now = 1;  // any write brings the statistics up to date
+  std::uint64_t now = 1;  // any write updates the statistics
   mallctl("epoch", nullptr, nullptr, &now, sizeof now);
   for_each_arena([&](unsigned arena) { sum.bytes_reserved += active_bytes(arena); });
   sum.bytes_reserved = std::max(sum.bytes_reserved, sum.bytes_in_use);

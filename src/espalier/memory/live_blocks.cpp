@@ -11,8 +11,8 @@ namespace espalier {
 live_blocks::live_blocks() : records_(sizeof(record)) {}
 
 std::uint64_t live_blocks::hash(const void* memory) noexcept {
-  // Fibonacci hashing: the high bits, which depend on every bit of the address, choose the shard; they are
-  // folded down to choose the bucket as well.
+  // Fibonacci hashing: the high bits, which depend on every bit of the address, choose the shard. Folded down, they
+  // choose the bucket as well.
   const std::uint64_t spread = std::bit_cast<std::uintptr_t>(memory) * 0x9E3779B97F4A7C15U;
   return spread ^ (spread >> 29U);
 }
@@ -25,7 +25,7 @@ void live_blocks::insert(record* room, void* memory, const block& asked) noexcep
   record*& head = s.table[bucket_of(s, hashed)];
   ::new (room)
       record{head, memory, asked.bytes, static_cast<std::uint8_t>(std::countr_zero(asked.align)), asked.role};
-  // Of the compiler only: a fork finds a chain that can be followed (recover_in_child).
+  // order (1): insert, release
   std::atomic_signal_fence(std::memory_order_release);
   head = room;
   ++s.blocks;
@@ -51,13 +51,14 @@ void live_blocks::remove(void* memory) noexcept {
 void live_blocks::grow(shard& s) noexcept {
   hw::page_run pages;
   try {
-    // Rounded up to whole pages, and thereby still a power of two.
+    // Rounded up to whole pages, so still a power of two.
     pages = hw::map_pages(s.buckets * 2 * sizeof(record*));
   } catch (const std::bad_alloc&) {
     return;
   }
   auto** const table = reinterpret_cast<record**>(pages.data());
   const std::size_t buckets = pages.size() / sizeof(record*);
+  // order (2): grow, seq_cst
   s.grows = true;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   for (std::size_t i = 0; i < s.buckets; ++i) {
@@ -72,6 +73,7 @@ void live_blocks::grow(shard& s) noexcept {
   s.table = table;
   s.buckets = buckets;
   s.pages = std::move(pages);
+  // order (2): grow, seq_cst
   std::atomic_signal_fence(std::memory_order_seq_cst);
   s.grows = false;
 }
@@ -79,8 +81,9 @@ void live_blocks::grow(shard& s) noexcept {
 void live_blocks::recover_in_child() noexcept {
   for (shard& s : shards_) {
     if (!s.lock.is_locked()) continue;
+    // order (2): recover_in_child, fork
     if (s.grows) {
-      std::construct_at(&s.pages);  // the table is left where it is: it may be either one
+      std::construct_at(&s.pages);  // the pages are leaked: the table may be the old or the new one
       s.first = {};
       s.table = s.first.data();
       s.buckets = first_buckets;
@@ -88,6 +91,7 @@ void live_blocks::recover_in_child() noexcept {
       s.has_lost = true;
     }
     s.blocks = 0;
+    // order (1): recover_in_child, fork
     for (std::size_t i = 0; i < s.buckets; ++i) {
       for (const record* r = s.table[i]; r != nullptr; r = r->next) ++s.blocks;
     }

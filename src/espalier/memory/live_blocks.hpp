@@ -16,19 +16,26 @@
 
 namespace espalier {
 
-/// A block in use: where it lies, and what it was asked for as.
+/// A block in use: its address and the request for it.
 struct live_block {
   void* memory;
   block asked;
 };
 
+// Orderings
+//   (1) insert (release) -> recover_in_child (fork): a child finds chains with complete links, wherever the fork
+//       stopped the thread.
+//   (2) grow (seq_cst) -> recover_in_child (fork): entries move between tables only while `grows` is set; without it
+//       a child would take a torn table for a whole one.
+// These fences bind the compiler only; the locks of the shards order the threads.
+
 /// The set of blocks in use, by address: a hash table with chains, in shards with a lock each. Its memory
-/// comes from pages of its own, so that it leaves alone the layout that it describes.
+/// comes from pages of its own, so that it does not disturb the layout that it describes.
 ///
-/// An entry is had before the block is, and committing it cannot fail. A shard whose table cannot grow for
-/// want of memory goes on with longer chains.
+/// A caller gets an entry before the block, and committing it cannot fail. A shard whose table cannot grow for
+/// lack of memory continues with longer chains.
 ///
-/// In a child of fork() the entries of a shard are forgotten if a lost thread was moving them to a larger table.
+/// A child of fork() forgets the entries of a shard if a lost thread was moving them to a larger table.
 ///
 /// Expected O(1) an operation, amortised over the growth of the tables. Blocking.
 class live_blocks {
@@ -46,7 +53,7 @@ class live_blocks {
   live_blocks(const live_blocks&) = delete;
   live_blocks& operator=(const live_blocks&) = delete;
 
-  /// Room for one block. Goes back with the scope unless it was committed.
+  /// Room for one block. Freed at the end of the scope unless it was committed.
   class [[nodiscard]] entry {
    public:
     /// Throws std::bad_alloc with nothing changed.
@@ -57,7 +64,7 @@ class live_blocks {
       if (room_ != nullptr) all_.records_.deallocate(room_);
     }
 
-    /// Once. No other block in use has this address.
+    /// At most once. No other block in use has this address.
     void commit(void* memory, const block& asked) noexcept {
       all_.insert(std::exchange(room_, nullptr), memory, asked);
     }
@@ -83,7 +90,7 @@ class live_blocks {
     }
   }
 
-  /// Memory that the entries and the tables take.
+  /// Bytes of memory of the entries and the tables.
   [[nodiscard]] std::uint64_t bytes() const noexcept;
 
  private:

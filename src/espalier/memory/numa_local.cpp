@@ -87,7 +87,7 @@ std::size_t numa_local::home_of(const void* memory, memory_role role,
     const slab* const s = nodes_[node].slabs[static_cast<std::size_t>(role)][chosen.index].get();
     return s != nullptr && s->holds(memory);
   };
-  // Most blocks are freed where they were allocated.
+  // Most blocks are freed on the node that they were allocated on.
   const std::size_t here = current_node();
   if (holds(here)) return here;
   std::size_t node = 0;

@@ -20,28 +20,27 @@
 
 namespace espalier {
 
-/// Each block lies in pages bound to the NUMA node on which the thread that asks for it runs at that moment,
-/// and never moves to another: a block that a thread elsewhere frees is used again by threads of its own node
-/// only. Up to 128 blocks of a size wait for that in each foreign thread that frees them, which hands them on
-/// by the batch (memory/block_cache). Within a node roles are apart, as in segregated.
+/// Each block lies in pages bound to the NUMA node on which the requesting thread runs at that moment, and never
+/// moves to another node: only threads of its own node use it again after a thread elsewhere frees it. Until then
+/// up to 128 blocks of a size wait in each foreign thread that frees them, which hands them on by the batch
+/// (memory/block_cache). Within a node roles are apart, as in segregated.
 ///
-/// Where there is one node, or the system forbids binding, everything else is the same, and binding() says
-/// so.
+/// With one node, or where the system forbids binding, everything else is the same, and binding() says so.
 ///
-/// O(1) to allocate, beside asking for the processor. To deallocate where there are several nodes, O(log
-/// blocks), times the nodes if the block is another one's. Blocks above 32 KiB are system calls. All memory
-/// goes back to the system with the placement.
+/// Allocation is O(1), beside asking for the processor. With several nodes deallocation is O(log blocks), times the
+/// nodes if the block belongs to another one. Blocks above 32 KiB are system calls. All memory returns to the OS
+/// with the placement.
 class numa_local {
  public:
   static constexpr bool releases_on_destruction(std::size_t) noexcept { return true; }
   static constexpr std::string_view name = "numa_local";
 
-  /// Tells the processor on which the caller runs; nothing stands for any of the first node. Must not throw.
+  /// The processor on which the caller runs; nothing stands for any processor of the first node. Must not throw.
   using cpu_function = std::function<std::optional<unsigned>()>;
 
-  /// This machine. Throws std::runtime_error where hwloc cannot describe it.
+  /// This machine. Throws std::runtime_error if hwloc cannot describe it.
   numa_local() : numa_local(hw::topology::system()) {}
-  /// The nodes and processors of a description. Pages are bound if it is of this machine.
+  /// The nodes and processors of a description. Pages are bound if it describes this machine.
   explicit numa_local(const hw::topology& machine, cpu_function current_cpu = hw::current_cpu);
   numa_local(const numa_local&) = delete;
   numa_local& operator=(const numa_local&) = delete;
@@ -50,10 +49,10 @@ class numa_local {
     bound,      ///< pages are bound to their nodes
     one_node,   ///< there is nothing to choose
     forbidden,  ///< the system does not let this process bind pages to all of its nodes
-    elsewhere   ///< the description is not of this machine
+    elsewhere   ///< the description is of another machine
   };
 
-  /// Found out by the constructor, with a page for each node.
+  /// The constructor finds it out with a page for each node.
   [[nodiscard]] page_binding binding() const noexcept { return binding_; }
   [[nodiscard]] bool binds_pages() const noexcept { return binding_ == page_binding::bound; }
 
@@ -67,7 +66,7 @@ class numa_local {
   [[nodiscard]] unsigned numa_node_of(const void* memory, const block& b) const noexcept;
 
  private:
-  // Small blocks in slabs of their size class; above, at the strides of index_class.
+  // Small blocks lie in slabs of their size class, larger ones at the strides of index_class.
   static constexpr std::size_t classes = size_class::count + index_class::count;
   static constexpr std::size_t none = classes;  // for blocks with pages of their own
   struct slab_choice {

@@ -30,7 +30,7 @@ void* page_blocks::allocate(std::size_t bytes, std::size_t align, std::size_t of
   hw::page_options options;
   options.numa_node = numa_node_;
   hw::page_run pages = hw::map_pages(begin + bytes + front_align_, options);
-  // What lies before that line and behind the block is never touched.
+  // The bytes before that line and behind the block are never touched.
   const auto address = std::bit_cast<std::uintptr_t>(pages.data());
   std::byte* const place = pages.data() + (-address & (front_align_ - 1));
   const std::size_t held = size_class::round_up(bytes, hw::cache_line_bytes);
@@ -41,7 +41,7 @@ void* page_blocks::allocate(std::size_t bytes, std::size_t align, std::size_t of
   const lock_guard hold(lock_);
   fresh->after = blocks_;
   if (blocks_ != nullptr) blocks_->before = fresh;
-  // Of the compiler only: a fork finds a list that can be followed forwards (recover_in_child).
+  // order (1): link, release
   std::atomic_signal_fence(std::memory_order_release);
   blocks_ = fresh;
   usage_ += {1, held, reserved};
@@ -55,8 +55,8 @@ void page_blocks::deallocate(void* memory) noexcept {
     const lock_guard hold(lock_);
     (h->before == nullptr ? blocks_ : h->before->after) = h->after;
     if (h->after != nullptr) h->after->before = h->before;
-    std::atomic_signal_fence(
-        std::memory_order_release);  // as above: its pages are in the list or they are not
+    std::atomic_signal_fence(  // order (2): unlink, release
+        std::memory_order_release);
     --usage_.blocks;
     usage_.bytes_in_use -= h->block_bytes;
     usage_.bytes_reserved -= h->reserved_bytes;
@@ -66,7 +66,8 @@ void page_blocks::deallocate(void* memory) noexcept {
 
 void page_blocks::recover_in_child() noexcept {
   if (!lock_.is_locked()) return;
-  // Forwards the list is whole: a block enters and leaves it by one store. What points back, and the sums, may lag.
+  // Forwards the list is whole: one store links or unlinks a block. The links back, and the sums, may lag.
+  // order (1), (2): recover_in_child, fork
   usage_ = {};
   header* before = nullptr;
   for (header* h = blocks_; h != nullptr; before = h, h = h->after) {

@@ -13,9 +13,15 @@
 
 namespace espalier {
 
-/// Large blocks, each in pages of its own, which go back to the system with it. In front of a block, at an
-/// address that is a multiple of front_align and less than that away, lies a line for the layer above,
-/// zeroed, in which it may note whose block this is.
+// Orderings
+//   (1) link (release) -> recover_in_child (fork): a child finds only complete headers in the list, wherever the fork
+//       stopped the thread.
+//   (2) unlink (release) -> recover_in_child (fork): a block leaves the list before its header gives up its pages.
+// These fences bind the compiler only; the lock orders the threads.
+
+/// Large blocks, each in pages of its own, which return to the OS with it. In front of a block, at an address that is
+/// a multiple of front_align and less than that away, lies a zeroed line, in which the layer above may note the owner
+/// of the block.
 ///
 /// An operation is a system call and a lock.
 class page_blocks {
@@ -26,12 +32,12 @@ class page_blocks {
       : front_align_(front_align), numa_node_(numa_node) {}
   page_blocks(const page_blocks&) = delete;
   page_blocks& operator=(const page_blocks&) = delete;
-  /// Gives back every page, blocks in use included.
+  /// Returns every page to the OS, blocks in use included.
   ~page_blocks();
 
-  /// The block begins at a multiple of `align`, which is at most half of front_align, and no sooner than
-  /// `offset` bytes, less than half of front_align too, behind the beginning of the line in front. Throws
-  /// std::bad_alloc with nothing changed; also where the alignment is larger.
+  /// The block begins at a multiple of `align`, which is at most half of front_align. It begins at least `offset`
+  /// bytes, less than half of front_align too, behind the beginning of the line in front. Throws std::bad_alloc with
+  /// nothing changed, also for a larger alignment.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align, std::size_t offset = 0);
   void deallocate(void* memory) noexcept;
 

@@ -9,7 +9,7 @@
 namespace espalier {
 
 /// A placement as the allocator of a standard container. Copies share the placement, which must outlive
-/// them all. Two are equal when they share one.
+/// them all. Two are equal if they share one placement.
 template <class T, placement Placement, memory_role Role = memory_role::node>
 class placement_allocator {
  public:

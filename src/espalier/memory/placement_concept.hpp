@@ -7,7 +7,7 @@
 
 // A placement decides where the blocks of a map lie. It is the policy by which trees of one algorithm differ
 // in cache lines touched, sets used and pages crossed (Arbel-Raviv, Brown and Morrison, ATC 2018, sections
-// 3.2 and 4.3, whose wish for an interface to segregate allocations this is).
+// 3.2 and 4.3). It is the interface for segregated allocation that those authors ask for.
 
 namespace espalier {
 
@@ -21,7 +21,7 @@ inline constexpr std::size_t memory_role_count = 5;
   return names[static_cast<std::size_t>(role)];
 }
 
-/// A request for memory. The same three facts come back with the deallocation.
+/// A request for memory. The deallocation passes the same three values.
 struct block {
   std::size_t bytes;
   std::size_t align;
@@ -30,9 +30,9 @@ struct block {
 
 /// How much memory a placement holds. Exact at quiescence.
 struct memory_usage {
-  /// Blocks handed out and not yet returned.
+  /// Blocks allocated and not yet deallocated.
   std::uint64_t blocks = 0;
-  /// Bytes of those blocks, as large as they are held (rounded up to the size class).
+  /// Bytes of those blocks, rounded up as they are held (to the size class).
   std::uint64_t bytes_in_use = 0;
   /// Bytes taken from the system or from the heap below and backed by memory: blocks in use, blocks free
   /// for reuse, and what rounding costs.
@@ -50,9 +50,8 @@ struct memory_usage {
 ///
 /// allocate throws std::bad_alloc and then has changed nothing. `near` names a block beside which the new
 /// one would best lie (a parent, a predecessor), or null; a placement may ignore it. deallocate takes the
-/// block that the allocation was asked for; any thread may call it. releases_on_destruction(bytes) says that
-/// the destructor gives back every block of that size still in use, so that a dying map need not visit its
-/// nodes.
+/// request of the allocation; any thread may call it. releases_on_destruction(bytes) says that the destructor
+/// frees every block of that size still in use, so that a map's destructor need not visit its nodes.
 template <class P>
 concept placement = requires(P& p, const P& constant, const block& b, void* memory, const void* near) {
   { p.allocate(b, near) } -> std::same_as<void*>;
@@ -62,8 +61,8 @@ concept placement = requires(P& p, const P& constant, const block& b, void* memo
   { P::name } -> std::convertible_to<std::string_view>;
 };
 
-/// What a block takes, rounding included, so far as the placement tells by a member bytes_held(memory, b); else
-/// what was asked for.
+/// Bytes of a block, rounding included, if the placement has a member bytes_held(memory, b); otherwise the bytes
+/// asked for.
 template <placement P>
 [[nodiscard]] std::size_t bytes_held(const P& from, const void* memory, const block& b) noexcept {
   if constexpr (requires { from.bytes_held(memory, b); })
@@ -72,8 +71,8 @@ template <placement P>
     return b.bytes;
 }
 
-/// A placement whose blocks are malloc's own, as it says by `from_heap`: all instances draw from one source, and
-/// a block is held in as many bytes as malloc says.
+/// A placement whose blocks are malloc's own, as its `from_heap` says: all instances draw from one source, and
+/// malloc says how many bytes a block has.
 template <class P>
 concept heap_placement = placement<P> && requires { requires P::from_heap; };
 

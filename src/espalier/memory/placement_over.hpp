@@ -7,8 +7,8 @@
 
 namespace espalier {
 
-/// What placements around another one have in common. Each derives from it and says itself how it allocates, and
-/// whatever of this is otherwise with it.
+/// The common part of placements around another one. Each derives from it, defines allocate(), and redefines the
+/// members that differ.
 template <placement Below>
 class placement_over {
  public:

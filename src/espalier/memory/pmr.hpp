@@ -7,7 +7,7 @@
 
 namespace espalier {
 
-/// Takes blocks from any std::pmr::memory_resource that may be called by several threads at once (such as
+/// Takes blocks from any std::pmr::memory_resource that several threads may call at once (such as
 /// std::pmr::synchronized_pool_resource; not monotonic_buffer_resource). The resource must outlive the map.
 class pmr_placement {
  public:

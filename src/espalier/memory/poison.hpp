@@ -1,7 +1,7 @@
 #pragma once
 
-// Tells AddressSanitizer which bytes of an arena are free, so that it reports accesses to freed blocks. Compiles to
-// nothing without it.
+// Tells AddressSanitizer which bytes of an arena are free, so that it reports accesses to freed blocks. Without the
+// sanitizer it compiles to nothing.
 
 #include <cstddef>
 

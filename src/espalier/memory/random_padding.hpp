@@ -13,17 +13,16 @@
 namespace espalier {
 
 /// RAND of "The Influence of Malloc Placement on TSX Hardware Transactional Memory" (Dice, Harris, Kogan and
-/// Lev, section 2): each block is asked for with a random small amount more, so that blocks of one size do
-/// not follow each other at a stride which visits a few cache sets only. A remedy by chance: it spoils bad
-/// strides as well as good ones, and leaves blocks wherever the placement below aligns them. index_aware is
-/// the one by design.
+/// Lev, section 2): each request grows by a random small amount, so that blocks of one size do not follow each
+/// other at a stride that visits only a few cache sets. A remedy by chance: it breaks bad strides as well as good
+/// ones, and leaves blocks wherever the placement below aligns them. index_aware does it by design.
 ///
-/// The amount is 1 byte and a multiple of 16 up to 112, the same in every run for each thread slot. It must
-/// be known again when the block goes back, because the placements below find a block's size class by it.
-/// The byte after the block that was asked for remembers: that place follows from the request alone, leaves
-/// the block's alignment to the placement below, and takes no table.
+/// The amount is 1 byte and a multiple of 16 up to 112, the same in every run for each thread slot. The
+/// deallocation must know it, because the placements below find a block's size class by it. The byte after the
+/// requested bytes stores it: that place follows from the request alone, leaves the block's alignment to the
+/// placement below, and takes no table.
 ///
-/// O(1) beside the placement below; as free of waiting as that is.
+/// O(1) beside the placement below, with the same progress as that.
 template <placement Below>
 class random_padding : public placement_over<Below> {
   using base = placement_over<Below>;

@@ -9,12 +9,11 @@
 
 namespace espalier {
 
-/// Another placement that knows which of its blocks are in use, for whoever inspects where they lie. The
-/// record is memory apart from the one below, which sees the same requests as without it.
+/// Another placement that knows which of its blocks are in use, for tools that inspect where they lie. The
+/// record lies in memory of its own; the placement below sees the same requests as without it.
 ///
-/// O(1) an operation, beside the placement below. Takes a lock, one of many, for a few instructions. Where
-/// there is no memory for the record, allocate() throws std::bad_alloc and has asked the placement below for
-/// nothing.
+/// O(1) per operation, beside the placement below. Takes a lock, one of many, for a few instructions. Without
+/// memory for the record, allocate() throws std::bad_alloc and asks the placement below for nothing.
 template <placement Below>
 class recorded : public placement_over<Below> {
   using base = placement_over<Below>;
@@ -34,19 +33,19 @@ class recorded : public placement_over<Below> {
   }
 
   void deallocate(void* memory, const block& b) noexcept {
-    live_.remove(memory);  // first: the placement below may give the address to another thread at once
+    live_.remove(memory);  // first: the placement below may hand the address to another thread at once
     below_.deallocate(memory, b);
   }
 
-  /// Calls visit(const live_block&) for each block in use, in no order. A block that is in use all the while
-  /// is visited once; one that comes or goes meanwhile, once or not at all. The visitor must not call this
+  /// Calls visit(const live_block&) for each block in use, in no order. It visits a block that is in use during the
+  /// whole call once; one that is allocated or freed meanwhile, once or not at all. The visitor must not call this
   /// placement.
   template <class Visitor>
   void for_each_live(Visitor&& visit) const {
     live_.for_each(visit);
   }
 
-  /// Memory that the record takes, not in usage(): that is what the placement below holds.
+  /// Memory of the record. usage() does not include it: that is what the placement below holds.
   [[nodiscard]] std::uint64_t record_bytes() const noexcept { return live_.bytes(); }
 
   [[nodiscard]] Below& below() noexcept { return below_; }

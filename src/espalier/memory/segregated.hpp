@@ -12,13 +12,13 @@ namespace espalier {
 
 /// One arena for each role of one map: no page, no line and no cache set is shared with blocks of another
 /// kind (the remedy of ATC 2018, section 4.3, as a placement of its own rather than a use of jemalloc's
-/// arenas). Blocks lie end to end in huge pages where the system gives them, and all go back to it when the
-/// map dies. Blocks above 1 KiB come from the shared heap, and are given back one by one.
+/// arenas). Blocks lie end to end, in huge pages where the system provides them, and all return to the OS when the
+/// map is destroyed. Blocks above 1 KiB come from the shared heap, and are freed one by one.
 class segregated {
  public:
-  /// True but for the blocks that come from the shared heap.
+  /// True except for the blocks that come from the shared heap.
   static constexpr bool releases_on_destruction(std::size_t bytes) noexcept {
-    return bytes <= size_class::largest / 2;  // half: whatever the alignment rounds up
+    return bytes <= size_class::largest / 2;  // half: leaves room for any rounding of the alignment
   }
   static constexpr std::string_view name = "segregated";
 

@@ -5,10 +5,10 @@
 
 namespace espalier {
 
-/// Whatever malloc the program is linked or preloaded with: nodes, descriptors and everybody else's blocks
+/// The malloc that the program is linked or preloaded with: nodes, descriptors and all blocks of other code
 /// share size classes and pages. The baseline against which the other placements are measured.
 ///
-/// What the heap below rounds up or keeps is not known here: bytes_in_use is malloc's own answer for each
+/// It does not know what the heap below rounds up or caches: bytes_in_use is malloc's own answer for each
 /// block, and bytes_reserved equals it.
 class shared_heap {
  public:

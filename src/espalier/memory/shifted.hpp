@@ -10,8 +10,8 @@
 
 namespace espalier {
 
-/// Another placement, one block out of step: the first block of each thread (slot) is preceded by one of 32
-/// bytes, which is kept. Two nodes of 32 bytes that one insert allocates then no longer share a line, as they
+/// Another placement, shifted by one block: an extra block of 32 bytes precedes the first block of each thread
+/// (slot), and is never freed. Two nodes of 32 bytes that one insert allocates then no longer share a line, as they
 /// otherwise do (ATC 2018, figure 3). For the study of that effect.
 template <heap_placement Below>
 class shifted : public placement_over<Below> {
@@ -34,7 +34,7 @@ class shifted : public placement_over<Below> {
     return below_.allocate(b, near);
   }
 
-  /// The extra blocks are reserved, but not among those handed out.
+  /// Extra blocks count as reserved, not as in use.
   [[nodiscard]] memory_usage usage() const noexcept {
     memory_usage all = below_.usage();
     all.bytes_reserved += apart_.usage().bytes_reserved;
@@ -46,7 +46,7 @@ class shifted : public placement_over<Below> {
 
   static constexpr block extra{32, 32, memory_role::other};
 
-  Below apart_;  // counts the extra blocks, which come from where those of below_ do
+  Below apart_;  // counts the extra blocks, which come from the same source as those of below_
   per_thread<void*> first_;
 };
 

@@ -5,8 +5,8 @@
 #include "espalier/hw/cache_line.hpp"
 
 // Size classes of the slab arenas: every multiple of eight bytes up to a bound. A map has few distinct block
-// sizes, so classes need not be few; they should waste little. Blocks of at least 16 bytes, because a free
-// one carries two links.
+// sizes, so there may be many classes; they should waste little. Blocks have at least 16 bytes, because a free
+// one holds two links.
 
 namespace espalier::size_class {
 
@@ -20,8 +20,8 @@ inline constexpr std::size_t count = largest / granule + 1;
 }
 
 /// Bytes held by a block: at least `smallest`, and a multiple of its alignment, so that blocks laid end to
-/// end are all aligned. A block that falls one granule short of whole cache lines gets them whole: nodes of 56
-/// bytes end to end would have three visits of eight touch a second line, to save an eighth of the memory.
+/// end are all aligned. A block that is one granule short of whole cache lines is rounded up to them: with nodes of
+/// 56 bytes end to end, three visits of eight would touch a second line, to save an eighth of the memory.
 [[nodiscard]] constexpr std::size_t bytes_for(std::size_t bytes, std::size_t align) noexcept {
   const std::size_t atleast = bytes < smallest ? smallest : bytes;
   const std::size_t held = round_up(atleast, align < granule ? granule : align);

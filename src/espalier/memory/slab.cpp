@@ -31,9 +31,10 @@ slab::slab(const split_block& shape, side_table side, std::optional<unsigned> nu
 }
 
 slab::~slab() {
+  // relaxed: no other thread uses an object that is being destroyed.
   for (std::size_t i = 0; i < span_count_.load(std::memory_order_relaxed); ++i) {
     span* const one = spans_[i].load(std::memory_order_relaxed);
-    // The address range may be mapped again by somebody else.
+    // Other code may map the address range again.
     unpoison(one->pages.data(), one->pages.size());
     delete one;
   }
@@ -41,11 +42,12 @@ slab::~slab() {
 
 void slab::refill(end_to_end_run& fresh) {
   // Runs grow with the slab: a small map does not tie up a large run in every thread.
+  // relaxed: only refill() writes it, in one thread at a time.
   const std::size_t wanted =
       std::clamp(carved_bytes_.load(std::memory_order_relaxed) / 32, smallest_run_bytes, largest_run_bytes);
   std::size_t run_bytes = std::max(wanted / block_bytes(), std::size_t{1}) * block_bytes();
   if (const std::size_t left = room(); left < run_bytes) {
-    // What is left of a group's fronts will do.
+    // The rest of a group's fronts suffices.
     if (shape_.is_split() && left != 0)
       run_bytes = left;
     else
@@ -53,10 +55,11 @@ void slab::refill(end_to_end_run& fresh) {
   }
   fresh = {span_next_, span_next_ + run_bytes, block_bytes()};
   span_next_ += run_bytes;
+  // relaxed: as above; usage() is exact at quiescence.
   carved_bytes_.store(carved_bytes_.load(std::memory_order_relaxed) + run_bytes, std::memory_order_relaxed);
 }
 
-/// Bytes of blocks that may follow span_next_, which goes on to the next group where one is full.
+/// Bytes of blocks that fit behind span_next_, which moves to the next group when one is full.
 std::size_t slab::room() noexcept {
   const auto left = static_cast<std::size_t>(span_end_ - span_next_);
   if (left == 0 || !shape_.is_split()) return left;
@@ -68,7 +71,7 @@ std::size_t slab::room() noexcept {
 
 void slab::map_span(span& fresh, std::size_t bytes) const {
   hw::page_options options;
-  // A single group is no reason to take a huge page: few of its blocks may ever be used.
+  // A single group does not justify a huge page: few of its blocks may ever be used.
   options.huge = shape_.is_split() ? bytes > huge_from_bytes : bytes >= huge_from_bytes;
   options.numa_node = numa_node_;
   const std::size_t align =
@@ -82,10 +85,11 @@ void slab::map_span(span& fresh, std::size_t bytes) const {
 }
 
 void slab::add_span(std::size_t run_bytes) {
+  // relaxed: only add_span() writes it, in one thread at a time.
   const std::size_t index = span_count_.load(std::memory_order_relaxed);
   if (index == most_spans) throw std::bad_alloc();
   auto fresh = std::make_unique<span>();
-  // Where address space is short (a limit, strict overcommit), what is needed now may still be had.
+  // Where address space is short (a limit, strict overcommit), a smaller span may still be available.
   const std::size_t least = shape_.is_split() ? split_block::group_bytes : run_bytes;
   for (std::size_t bytes = std::max(next_span_bytes_, least); fresh->pages.data() == nullptr; bytes /= 2) {
     try {
@@ -101,13 +105,14 @@ void slab::add_span(std::size_t run_bytes) {
   if (shape_.is_split())
     span_end_ -= static_cast<std::size_t>(span_end_ - span_next_) % split_block::group_bytes;
   next_span_bytes_ = std::min(static_cast<std::size_t>(span_end_ - span_next_) * 2, last_span_bytes);
-  // order: add_span (release) -> span_of (acquire)
+  // order (1): add_span, release. relaxed: the store of the number publishes the pointer.
   spans_[index].store(fresh.release(), std::memory_order_relaxed);
   span_count_.store(index + 1, std::memory_order_release);
 }
 
 const slab::span* slab::span_of(const void* address) const noexcept {
   const auto* const sought = static_cast<const std::byte*>(address);
+  // order (1): span_of, acquire. relaxed: the load of the number orders those of the pointers.
   for (std::size_t i = span_count_.load(std::memory_order_acquire); i-- > 0;) {
     const span& one = *spans_[i].load(std::memory_order_relaxed);
     if (sought >= one.begin && sought < one.end()) return &one;
@@ -125,7 +130,7 @@ std::atomic<std::uint8_t>* slab::side_byte(const void* address) const noexcept {
 }
 
 void slab::recover_in_child(const hw::fork_survivor& survivor) noexcept {
-  // The open span may be half moved on: what is left of it is lost, and the next refill adds another.
+  // The open span may be half advanced: its rest is leaked, and the next refill adds another span.
   if (blocks_.recover_in_child(survivor, [](const end_to_end_run&) {})) span_next_ = span_end_ = nullptr;
 }
 
@@ -133,7 +138,7 @@ memory_usage slab::usage() const noexcept {
   memory_usage sum;
   sum.blocks = blocks_.blocks_in_use();
   sum.bytes_in_use = sum.blocks * block_bytes();
-  sum.bytes_reserved = carved_bytes_.load(std::memory_order_relaxed);
+  sum.bytes_reserved = carved_bytes_.load(std::memory_order_relaxed);  // relaxed: exact at quiescence
   return sum;
 }
 

@@ -15,7 +15,11 @@
 
 namespace espalier {
 
-/// A run of fresh blocks that lie end to end.
+// Orderings
+//   (1) add_span (release) -> span_of (acquire): a thread that reads the number of spans sees the pointers to them and
+//       their bounds.
+
+/// A run of bump-allocated blocks that lie end to end.
 struct end_to_end_run {
   std::byte* fresh = nullptr;
   std::byte* end = nullptr;
@@ -27,26 +31,26 @@ struct end_to_end_run {
 /// Blocks of one size, laid end to end in pages of their own. Two blocks that one thread allocates in a row
 /// are neighbours while the slab grows, which puts an external tree's new router beside its new leaf.
 ///
-/// Each thread takes runs of fresh blocks and keeps some of what it frees; block_cache says how.
+/// Each thread takes runs of bump-allocated blocks and caches some of the blocks that it frees; block_cache says how.
 ///
-/// Pages come in spans that double from 64 KiB to 1 GiB, advised as huge pages from 2 MiB on; only what has
-/// been handed out is backed by memory. They go back to the system when the slab dies.
+/// Pages come in spans that double from 64 KiB to 1 GiB, advised as huge pages from 2 MiB on; only pages of
+/// blocks that were handed out are backed by memory. They return to the OS when the slab is destroyed.
 class slab {
  public:
-  /// Whether a byte is kept for each block, apart from it, for the use of a layer above.
+  /// Whether the slab has a byte for each block, apart from it, for the use of a layer above.
   enum class side_table : bool { none, one_byte };
 
-  /// block_bytes as size_class::bytes_for() gives them: a multiple of the alignment that is wanted. Every
+  /// block_bytes as returned by size_class::bytes_for(): a multiple of the alignment that is wanted. Every
   /// block is aligned to the largest power of two that divides them. With a NUMA node (the operating system's
   /// index), pages are bound to it as far as the system allows.
   explicit slab(std::size_t block_bytes, side_table side = side_table::none,
                 std::optional<unsigned> numa_node = std::nullopt)
       : slab(split_block{block_bytes, 0}, side, numa_node) {}
-  /// The blocks are fronts of split ones. Their rests are poisoned at first, and the slab leaves it at that.
+  /// The blocks are fronts of split ones. Their rests are poisoned at first, and the slab never changes that.
   slab(const split_block& shape, side_table side, std::optional<unsigned> numa_node = std::nullopt);
   slab(const slab&) = delete;
   slab& operator=(const slab&) = delete;
-  /// Gives back every page, blocks in use included.
+  /// Returns every page to the OS, blocks in use included.
   ~slab();
 
   /// Throws std::bad_alloc with nothing changed.
@@ -55,8 +59,8 @@ class slab {
   }
   void deallocate(void* memory) noexcept { blocks_.deallocate(memory); }
 
-  /// The byte kept for the block in which an address lies; zero at first, and untouched by the slab. Null for
-  /// an address that is not in this slab. Only with a side table. Looks through the spans, of which there
+  /// The byte of the block in which an address lies; zero at first, and never changed by the slab. Null for
+  /// an address that is not in this slab. Only with a side table. Searches the spans, of which there
   /// are O(log blocks), the latest and largest first.
   [[nodiscard]] std::atomic<std::uint8_t>* side_byte(const void* address) const noexcept;
 
@@ -69,7 +73,7 @@ class slab {
  private:
   struct span {
     hw::page_run pages;
-    std::byte* begin = nullptr;  // of the first block: what alignment asks for above that of a page
+    std::byte* begin = nullptr;  // of the first block, which may need more alignment than a page has
     hw::page_run side;
 
     [[nodiscard]] std::byte* end() const noexcept { return pages.data() + pages.size(); }
@@ -90,7 +94,7 @@ class slab {
   const std::optional<unsigned> numa_node_;
   block_cache<end_to_end_run> blocks_;
 
-  // Written by refill() only, which one thread at a time is in.
+  // Written by refill() only, in which there is one thread at a time.
   std::byte* span_next_ = nullptr;
   std::byte* span_end_ = nullptr;
   std::size_t next_span_bytes_;

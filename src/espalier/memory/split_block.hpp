@@ -7,19 +7,19 @@
 
 namespace espalier {
 
-/// A block of two parts that lie apart: a front, of what many operations touch, and a rest. Each address tells
-/// the other part's: blocks come in aligned groups, and all fronts of a group lie before all its rests.
+/// A block of two parts that lie apart: a front, with what many operations touch, and a rest. The address of one
+/// part gives that of the other: blocks come in aligned groups, and all fronts of a group lie before all its rests.
 struct split_block {
   std::size_t front_bytes;
   std::size_t rest_bytes;
 
-  /// A huge page: front and rest share an entry of the TLB where the system gives such pages.
+  /// A huge page: front and rest share an entry of the TLB where the system provides such pages.
   static constexpr std::size_t group_bytes = std::size_t{2} << 20U;
 
   [[nodiscard]] constexpr bool is_split() const noexcept { return rest_bytes != 0; }
 
-  /// Bytes of a group that its fronts take, from its start on. Whole pages: the fronts of a large map fill
-  /// all sets of a cache alike.
+  /// Bytes of the fronts at the start of a group. Whole pages, so that the fronts of a large map fill all sets of a
+  /// cache alike.
   [[nodiscard]] constexpr std::size_t fronts_bytes() const noexcept {
     constexpr std::size_t page = std::size_t{4} << 10U;
     return group_bytes * front_bytes / (front_bytes + rest_bytes) / page * page;

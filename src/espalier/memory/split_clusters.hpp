@@ -13,11 +13,11 @@
 
 namespace espalier {
 
-/// As clustered, for nodes of which a search reads the first Front bytes only: these are what is asked for and
-/// what lies beside its parent, two or more to a line; each has Rest bytes more, elsewhere, at rest_of(front).
-/// Blocks of other sizes or roles are laid out as by segregated.
+/// As clustered, for nodes of which a seek reads the first Front bytes only. A request is for these bytes, which
+/// lie beside the node's parent, two or more to a line. Each node has Rest bytes more, elsewhere, at rest_of(front).
+/// Blocks of other sizes or roles lie as in segregated.
 ///
-/// A block takes Front + Rest bytes, without those that rounding a whole node up to its size class would cost.
+/// A block takes Front + Rest bytes, without the rounding of a whole node to its size class.
 template <std::size_t Front, std::size_t Rest>
 class split_clusters {
   static_assert(std::has_single_bit(Front) && Front >= hw::cache_line_bytes / 4 &&
