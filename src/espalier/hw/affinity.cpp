@@ -14,7 +14,7 @@
 namespace espalier::hw {
 namespace {
 
-/// The kernel's mask layout: bit i of the sequence of words stands for PU i. A cpu_set_t is fixed at 1024
+/// The kernel's mask layout: bit i of the sequence of words stands for PU i. A cpu_set_t has a fixed size of 1024
 /// PUs, which larger machines exceed.
 using pu_mask = std::vector<unsigned long>;
 constexpr unsigned word_bits = std::numeric_limits<unsigned long>::digits;
@@ -82,7 +82,7 @@ std::vector<unsigned> pin_order(const topology& machine, pin_policy policy,
   std::ranges::sort(places, {}, [](const place& p) { return std::tuple(p.rank_in_core, p.package, p.core); });
 
   if (policy == pin_policy::scatter) {
-    // Turns are counted anew in each rank, so that a small package's siblings wait for all cores.
+    // Each rank counts its turns from 0, so that a small package's siblings wait for all cores.
     for (std::size_t i = 1; i < places.size(); ++i) {
       const bool same_run =
           places[i].rank_in_core == places[i - 1].rank_in_core && places[i].package == places[i - 1].package;

@@ -17,23 +17,23 @@ enum class pin_policy {
 };
 
 /// Operating-system indices of the PUs on which the calling thread may run, ascending. Throws
-/// std::system_error where the kernel does not tell.
+/// std::system_error if the kernel does not tell.
 std::vector<unsigned> allowed_pus();
 
 /// Operating-system indices of PUs in the order in which a policy fills them; empty for pin_policy::none.
-/// Of this machine only the PUs in allowed_pus() are listed; a machine that is merely described is listed
-/// whole. Linear in the number of PUs but for a sort.
+/// For this machine it lists only the PUs in allowed_pus(); for a machine known by its description only, all PUs.
+/// Linear in the number of PUs, except for a sort.
 std::vector<unsigned> pin_order(const topology& machine, pin_policy policy);
 
-/// The same with the allowed PUs given. What counts as the first PU of a core is the first allowed one.
+/// The same with the allowed PUs given. The first PU of a core is its first allowed one.
 std::vector<unsigned> pin_order(const topology& machine, pin_policy policy,
                                 std::span<const unsigned> allowed);
 
-/// Binds the calling thread to one PU for its lifetime, then restores the former mask. Create and destroy
-/// it on the same thread; nest in reverse order.
+/// Binds the calling thread to one PU for the object's lifetime, then restores the former mask. Create and destroy
+/// it on the same thread; destroy nested ones in reverse order.
 class [[nodiscard]] scoped_pin {
  public:
-  /// Throws std::system_error, which names the PU, where the kernel refuses.
+  /// Throws std::system_error, which names the PU, if the kernel refuses.
   explicit scoped_pin(unsigned pu);
   /// A failure to restore (the former PUs are gone) leaves the thread where the kernel puts it.
   ~scoped_pin();
@@ -46,7 +46,7 @@ class [[nodiscard]] scoped_pin {
 
 inline scoped_pin pin_current_thread(unsigned pu) { return scoped_pin(pu); }
 
-/// The PU on which the caller runs at this moment, or nullopt where the system does not tell.
+/// The PU on which the caller runs at this moment, or nullopt if the system does not tell.
 std::optional<unsigned> current_cpu() noexcept;
 
 }  // namespace espalier::hw

@@ -38,18 +38,18 @@ bool choose() noexcept {
 }  // namespace
 
 namespace detail {
-// Zero-initialised before any dynamic initialiser runs: a pin that comes earlier still uses real fences,
-// and fence_heavy() always ends with one, so the early mix is safe too.
+// Zero-initialised before any dynamic initialiser runs. A pin that comes earlier uses real fences, and
+// fence_heavy() always ends with one, so the early mix is safe too.
 const bool membarrier_works = choose();
 }  // namespace detail
 
 void fence_heavy() noexcept {
   if (detail::membarrier_works && !expedited_barrier()) {
-    // A process image made by a fork without exec may have lost the registration. Light fences are already
-    // in use, so there is no way back to real ones: register again, or stop before memory is corrupted.
+    // A child of a fork without exec may have lost the registration. Light fences are already in use, so
+    // real ones are no longer possible: register again, or stop before memory is corrupted.
     if (!register_process() || !expedited_barrier()) std::abort();
   }
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // order (1): fence_heavy, seq_cst
 }
 
 const char* asymmetric_fence_kind() noexcept { return detail::membarrier_works ? "membarrier" : "fence"; }

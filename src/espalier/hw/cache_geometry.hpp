@@ -1,7 +1,6 @@
 #pragma once
 
-// Which set of which cache a line belongs to: the shapes of this machine's caches, and of machines that papers
-// measured.
+// The set and the cache to which a line belongs: the shapes of this machine's caches, and of the machines in papers.
 
 #include <array>
 #include <cstdint>
@@ -26,9 +25,9 @@ struct cache_shape {
   bool operator==(const cache_shape&) const = default;
 };
 
-/// Intel spreads addresses over one slice of the last level for each core, or pair of them, by XOR of address
-/// bits. The masks for 2, 4 and 8 slices are published measurements (Maurice et al., RAID 2015; Yarom et al.,
-/// 2015). Other counts are a model: the masks choose within the power of two that divides the count, the line
+/// Intel's last level has one slice for each core, or pair of cores, and spreads addresses over the slices by XOR of
+/// address bits. The masks for 2, 4 and 8 slices are published measurements (Maurice et al., RAID 2015; Yarom et al.,
+/// 2015). Other counts are a model: the masks choose within the power of two that divides the count, and the line
 /// number modulo the odd rest chooses the rest.
 inline constexpr std::array<std::uint64_t, 3> slice_masks{0x1b5f575440, 0x2eb5faa880, 0x3cccc93100};
 
@@ -43,12 +42,12 @@ inline constexpr std::array<std::uint64_t, 3> slice_masks{0x1b5f575440, 0x2eb5fa
   return slice + (slices / rest) * static_cast<unsigned>((address / cache_line_bytes) % rest);
 }
 
-/// The set of an address among all_sets(), those of slice 0 first. Physical where the cache is indexed by
-/// physical addresses, as all but the first level are; within a page, and with that in an L1 of 64 sets, it
-/// makes no difference.
+/// The set of an address among all_sets(), those of slice 0 first. The address is physical if the cache is indexed by
+/// physical addresses, as all but the first level are. Within a page, and so in an L1 of 64 sets, it makes no
+/// difference.
 [[nodiscard]] constexpr std::uint64_t set_of(const cache_shape& cache, std::uint64_t address) noexcept {
   const std::uint64_t line = address / cache_line_bytes;
-  // A mask where it will do: divisions are what a simulator would spend its time on.
+  // A mask where possible: a simulator would spend its time on divisions.
   const std::uint64_t set =
       (cache.sets & (cache.sets - 1)) == 0 ? line & (cache.sets - 1) : line % cache.sets;
   return set + std::uint64_t{slice_of(address, cache.slices)} * cache.sets;
@@ -63,11 +62,11 @@ struct tlb_shape {
   bool operator==(const tlb_shape&) const = default;
 };
 
-/// What decides where data lands on its way to a core. l1 and l2 are one core's, llc is one socket's, or the
-/// part of it that shares a last level.
+/// Where data is cached on its way to a core. l1 and l2 belong to one core, llc to one socket, or to the part of it
+/// that shares a last level.
 struct cache_geometry {
   std::string name;
-  /// The machine in words, and what of this is a guess.
+  /// The machine in words, with the values that are guesses.
   std::string description;
   cache_shape l1;
   cache_shape l2;
@@ -81,12 +80,12 @@ struct cache_geometry {
 /// The machines of the papers, by name.
 [[nodiscard]] std::span<const cache_geometry> cache_geometries();
 
-/// Throws std::invalid_argument that names those there are.
+/// Throws std::invalid_argument, which lists the names.
 [[nodiscard]] const cache_geometry& cache_geometry_named(std::string_view name);
 
-/// Named "this". Caches are as the topology has them; a level that it does not tell is a guess, as the TLBs
-/// and the prefetching are, and the description says which. The last level is taken to have one slice: which
-/// hash spreads lines over several no topology tells, and a hash spreads them evenly where set bits do.
+/// Named "this". Caches are as in the topology. A level that it does not describe is a guess, like the TLBs and the
+/// prefetching, and the description says which. The last level is modelled as one slice: no topology says which hash
+/// spreads lines over several slices, and a hash spreads them evenly where set bits do.
 [[nodiscard]] cache_geometry cache_geometry_of(const topology& machine);
 
 }  // namespace espalier::hw

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-// The unit in which caches move memory, and the unit in which neighbours disturb each other.
+// The unit in which caches move memory, and the unit of false sharing.
 
 namespace espalier::hw {
 
@@ -10,8 +10,8 @@ namespace espalier::hw {
 /// that value may change with a compiler flag, and with it the layout of a public type.
 inline constexpr std::size_t cache_line_bytes = 64;
 
-/// Distance at which two written objects stop disturbing each other. Twice the line: adjacent-line
-/// prefetchers (Intel's spatial prefetcher) fetch aligned pairs of lines.
+/// Distance at which two written objects share nothing. Twice the line: adjacent-line prefetchers (Intel's
+/// spatial prefetcher) fetch aligned pairs of lines.
 inline constexpr std::size_t false_sharing_bytes = 2 * cache_line_bytes;
 
 /// A T with no neighbour inside its pair of lines. For elements of per-thread arrays.

@@ -33,7 +33,7 @@ struct instant {
   std::uint64_t ns;
 };
 
-/// An interrupt between the two reads shows as a wide bracket of ticks; the tightest of a few tries wins.
+/// An interrupt between the two reads shows as a wide bracket of ticks; the narrowest of a few attempts counts.
 instant read_both() noexcept {
   instant best{};
   auto best_width = std::numeric_limits<std::uint64_t>::max();
@@ -64,8 +64,8 @@ double measured_hertz() {
   return rounds[rounds.size() / 2];
 }
 
-/// Hertz 0 where nothing is announced. Under a hypervisor its own leaf goes first: the processor's leaves
-/// may describe the host, whose counter need not tick as the guest's does.
+/// Hertz 0 if nothing is announced. Under a hypervisor its own leaf comes first: the processor's leaves
+/// may describe the host, whose counter may tick at another rate than the guest's.
 std::array<calibration, 3> announced_rates() {
   calibration hypervisor{0, "hypervisor leaf 0x40000010"};
   calibration crystal{0, "cpuid leaf 0x15"};
@@ -93,7 +93,7 @@ std::array<calibration, 3> announced_rates() {
 
 calibration calibrate() {
   const double measured = measured_hertz();
-  // Base frequencies are announced in whole MHz and some processors' counters miss them by a quarter of a
+  // Base frequencies are announced in whole MHz. Some processors' counters differ from them by a quarter of a
   // per cent, which the measurement resolves easily.
   constexpr double tolerance = 5e-4;
   for (const auto& announced : announced_rates()) {

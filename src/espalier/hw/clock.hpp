@@ -42,11 +42,11 @@ inline std::uint64_t tsc_end() noexcept {
 }
 
 /// Ticks per second of tsc_now(). The first call calibrates, which takes about ten milliseconds; later calls
-/// return the same value. A rate that the processor or the hypervisor announces is taken only where a
-/// measurement confirms it; otherwise the measurement counts.
+/// return the same value. It uses a rate that the processor or the hypervisor announces only if a measurement
+/// confirms it; otherwise it uses the measurement.
 double tsc_hertz();
 
-/// Where tsc_hertz() has its value from, for result files: for example "hypervisor leaf 0x40000010" or
+/// The source of the value of tsc_hertz(), for result files: for example "hypervisor leaf 0x40000010" or
 /// "measured against CLOCK_MONOTONIC_RAW". Calibrates as tsc_hertz() does.
 std::string_view tsc_source();
 

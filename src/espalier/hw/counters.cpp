@@ -23,8 +23,8 @@ constexpr std::uint64_t read_misses_of(std::uint64_t cache) noexcept {
          std::uint64_t{PERF_COUNT_HW_CACHE_RESULT_MISS} << 16U;
 }
 
-/// The kernel's generic "cache misses" are last-level misses on Intel alone; AMD's are those of L2 and ARM's
-/// those of L1. Elsewhere only the event that says last level will do.
+/// The kernel's generic "cache misses" are last-level misses on Intel only; AMD's are those of L2 and ARM's
+/// those of L1. Elsewhere only the event that names the last level is right.
 event_code llc_misses_code() noexcept {
 #if defined(__x86_64__)
   if (__builtin_cpu_is("intel") != 0) return {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES};
@@ -58,7 +58,7 @@ event_code code_of(counter which) noexcept {
 
 bool is_hardware(counter which) noexcept { return which < counter::context_switches; }
 
-/// What the kernel tells about a thread without perf.
+/// What the kernel reports about a thread without perf.
 std::optional<std::uint64_t> without_perf(counter which) noexcept {
   if (which == counter::task_clock) return thread_cpu_ns();
   rusage usage{};
@@ -108,7 +108,7 @@ std::optional<std::uint64_t> scaled_count(std::uint64_t count, std::uint64_t ns_
 
 counter_set::counter_set() noexcept {
   // One group for each kind, so that its events are counted over the same time. An event that the
-  // processor cannot count beside its group is opened on its own.
+  // processor cannot count together with its group is opened alone.
   int hardware_group = no_group;
   int software_group = no_group;
   for (const counter which : all_counters) {
@@ -168,7 +168,7 @@ void counter_set::switch_groups(unsigned long request) noexcept {
 
 void counter_set::start() noexcept {
   if (phase_ == phase::running) stop();
-  // Resetting an event would leave its times, which scaling needs; hence differences.
+  // A reset of an event would keep its times, which scaling needs; hence differences.
   for (const counter which : all_counters) {
     events_[static_cast<std::size_t>(which)].at_start = sample(which);
   }

@@ -55,9 +55,9 @@ class counter_values {
   std::array<std::optional<std::uint64_t>, all_counters.size()> values_;
 };
 
-/// Counts what the thread that constructed it does between start() and stop(). All calls belong to that
-/// thread. Nothing throws: an event that cannot be opened is unavailable. Kernel events for which perf is
-/// not permitted come from getrusage and the thread's CPU clock, where these know them.
+/// Counts events of the thread that constructed it between start() and stop(). Only that thread calls it.
+/// Nothing throws: an event that cannot be opened is unavailable. Kernel events for which perf is not
+/// permitted come from getrusage and the thread's CPU clock, if these know them.
 class counter_set {
  public:
   counter_set() noexcept;
@@ -65,7 +65,7 @@ class counter_set {
   counter_set(const counter_set&) = delete;
   counter_set& operator=(const counter_set&) = delete;
 
-  /// Begins a new interval; what was counted before is forgotten.
+  /// Begins a new interval and forgets the counts of the one before.
   void start() noexcept;
   /// Ends the interval. Without a running interval it does nothing.
   void stop() noexcept;
@@ -75,7 +75,7 @@ class counter_set {
 
  private:
   enum class phase : std::uint8_t { fresh, running, stopped };
-  /// What the kernel tells of an event since it was opened.
+  /// The kernel's values of an event since it was opened.
   struct reading {
     std::uint64_t value = 0;
     std::uint64_t ns_enabled = 0;
@@ -97,7 +97,7 @@ class counter_set {
   phase phase_ = phase::fresh;
 };
 
-/// True where at least the cycles of this thread can really be counted. Tried once per process.
+/// True if at least the cycles of this thread can really be counted. Tried once per process.
 bool hardware_counters_available();
 
 }  // namespace espalier::hw

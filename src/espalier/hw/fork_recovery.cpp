@@ -8,7 +8,7 @@
 namespace espalier::hw {
 
 struct fork_registry {
-  // Constant-initialised and trivially destructible: objects in static storage come before it and go after it.
+  // Constant-initialised and trivially destructible: objects in static storage may join before it and leave after it.
   static constinit std::mutex lock;
   static constinit fork_link* first;
 
@@ -30,7 +30,7 @@ constinit fork_link* fork_registry::first = nullptr;
 void watch_forks() noexcept {
   enum class state : std::uint8_t { unknown_to_fork, being_registered, registered };
   static constinit std::atomic<state> now{state::unknown_to_fork};
-  // relaxed: a thread that finds another one registering need not wait. A fork in between is one before it.
+  // relaxed: a thread that finds another one registering need not wait. A fork in between counts as one before.
   state seen = now.load(std::memory_order_relaxed);
   if (seen != state::unknown_to_fork ||
       !now.compare_exchange_strong(seen, state::being_registered, std::memory_order_relaxed))
@@ -38,12 +38,13 @@ void watch_forks() noexcept {
   // Not under the lock: fork() may hold a lock of its own that registering takes.
   const bool done =
       pthread_atfork(fork_registry::prepare, fork_registry::in_parent, fork_registry::in_child) == 0;
+  // relaxed: as above.
   now.store(done ? state::registered : state::unknown_to_fork, std::memory_order_relaxed);
 }
 
 namespace {
 
-/// As early as can be: handlers that a program registers later lock before ours and run in the child behind it.
+/// As early as possible: handlers that a program registers later lock before ours, and run in the child after ours.
 [[maybe_unused]] const bool from_the_start = (watch_forks(), true);
 
 }  // namespace

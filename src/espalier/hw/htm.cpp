@@ -19,7 +19,7 @@ std::string describe(abort_code code) {
   return "code " + std::to_string(static_cast<unsigned>(code));
 }
 
-/// What scripted keeps of one thread.
+/// The state of one thread under `scripted`.
 struct script_state {
   scripted::cue* cue = nullptr;
   unsigned depth = 0;
@@ -68,12 +68,13 @@ std::string to_string(abort_status status) {
 rtm_support rtm::find_out() noexcept {
   const rtm_support mine = look_for_rtm();
   rtm_support first = rtm_support::unknown;
-  // The first of several threads decides for all, so that the answer never changes.
+  // The first of several threads decides for all, so that the answer never changes. relaxed: the word is all.
   return known.compare_exchange_strong(first, mine, std::memory_order_relaxed) ? mine : first;
 }
 
 rtm_availability rtm::probe() {
   const bool yes = available();
+  // relaxed: available() in this thread has read or written the word.
   switch (known.load(std::memory_order_relaxed)) {
     case rtm_support::commits:
       return {yes, rtm_is_emulated() ? "transactions are emulated by a library for tests"

@@ -9,7 +9,7 @@
 // A simulator adds its own with the same members.
 //
 // A transaction is one call, `Backend::run(body)`. The body runs inside it and says at its end whether to
-// commit. What every body keeps to:
+// commit. The rules for every body:
 //  - It writes no local of the enclosing frames but its result, and the caller reads that result only after a
 //    commit. The processor restores registers and stack at an abort; other backends cannot restore a frame,
 //    of which the compiler may hold any part in registers.
@@ -17,9 +17,9 @@
 //  - It is noexcept: no exception can carry anything out of a transaction. Under RTM a throw inside ends as an
 //    abort of cause `other`, since termination needs the system; elsewhere it terminates.
 //  - It makes no system call, touches no page for the first time and calls no cpu_relax(): RTM aborts at each.
-//  - It executes no vzeroupper, at which RTM aborts too. The compiler puts one at the end of each function that uses
+//  - It executes no vzeroupper: RTM aborts at that too. The compiler puts one at the end of each function that uses
 //    registers of 256 bits: compile for AVX (-mavx, -march=native) only with -mno-vzeroupper.
-// Any transaction may abort for ever, so every caller bounds its attempts and has another way.
+// Any transaction may abort for ever, so every caller bounds its attempts and has a fallback.
 
 #include <atomic>
 #include <concepts>
@@ -47,7 +47,7 @@ enum class abort_code : std::uint8_t {
 enum class abort_cause : std::uint8_t {
   conflict,        ///< another core touched a line of this transaction, or seemed to
   capacity,        ///< the lines touched do not fit
-  explicit_abort,  ///< asked for, see abort_status::code()
+  explicit_abort,  ///< requested, see abort_status::code()
   debug,           ///< a breakpoint
   nested,          ///< inside an inner transaction, no reason given
   other,           ///< page fault, interrupt, system call, unsupported instruction
@@ -55,7 +55,7 @@ enum class abort_cause : std::uint8_t {
 
 [[nodiscard]] std::string_view to_string(abort_cause cause) noexcept;
 
-/// Why a transaction aborted: the 32-bit word as the processor gives it.
+/// Why a transaction aborted: the processor's 32-bit word.
 class abort_status {
  public:
   static constexpr std::uint32_t explicit_bit = 1U << 0;
@@ -69,15 +69,15 @@ class abort_status {
   constexpr abort_status() = default;
   constexpr explicit abort_status(std::uint32_t word) noexcept : word_(word) {}
 
-  /// The status of a body that asked for the abort. The processor never adds the retry bit to it.
+  /// The status of an abort that the body requested. The processor never adds the retry bit to it.
   [[nodiscard]] static constexpr abort_status asked_for(abort_code code) noexcept {
     return abort_status{explicit_bit | static_cast<std::uint32_t>(code) << code_shift};
   }
 
   [[nodiscard]] constexpr std::uint32_t word() const noexcept { return word_; }
   [[nodiscard]] constexpr bool is_explicit() const noexcept { return has(explicit_bit); }
-  /// The processor's guess that another attempt may commit. It errs both ways: a transaction that never fits
-  /// may carry it for ever.
+  /// The processor's guess that another attempt may commit. It may be wrong both ways: a transaction that never
+  /// fits may always have the bit.
   [[nodiscard]] constexpr bool may_retry() const noexcept { return has(retry_bit); }
   [[nodiscard]] constexpr bool is_conflict() const noexcept { return has(conflict_bit); }
   [[nodiscard]] constexpr bool is_capacity() const noexcept { return has(capacity_bit); }
@@ -90,7 +90,7 @@ class abort_status {
     return static_cast<abort_code>(word_ >> code_shift);
   }
 
-  /// The one cause to count an abort under. Of several bits, the more persistent cause decides: capacity
+  /// The one cause under which to count an abort. Of several bits, the more persistent cause decides: capacity
   /// before conflict, and nested, which says where and not why, last.
   [[nodiscard]] constexpr abort_cause cause() const noexcept {
     if (is_explicit()) return abort_cause::explicit_abort;
@@ -114,13 +114,13 @@ class abort_status {
 
 struct transaction_outcome {
   bool committed = false;
-  /// Why not; means nothing after a commit.
+  /// Why it aborted; means nothing after a commit.
   abort_status status;
 
   friend constexpr bool operator==(transaction_outcome, transaction_outcome) = default;
 };
 
-/// What a body wants at its end.
+/// The decision of a body at its end.
 class transaction_verdict {
  public:
   [[nodiscard]] static constexpr transaction_verdict commit() noexcept { return transaction_verdict{}; }
@@ -129,7 +129,7 @@ class transaction_verdict {
     return transaction_verdict{code};
   }
 
-  /// The abort that is wanted, none for a commit.
+  /// The requested abort, none for a commit.
   [[nodiscard]] constexpr std::optional<abort_code> wants_abort() const noexcept { return code_; }
 
   friend constexpr bool operator==(transaction_verdict, transaction_verdict) = default;
@@ -173,28 +173,28 @@ concept transactional_backend =
       { Backend::run(judging) } -> std::same_as<transaction_outcome>;
     };
 
-/// Whether RTM can be relied upon, with one line that says why, for results and for messages.
+/// Whether RTM works, with one line that says why, for results and for messages.
 struct rtm_availability {
   bool available;
   std::string reason;
 };
 
-/// Intel RTM. Compiles everywhere; where it is not available, run() aborts with status 0 and the body never
+/// Intel RTM. Compiles everywhere; if it is not available, run() aborts with status 0 and the body never
 /// runs.
 class rtm {
  public:
   /// True where CPUID announces RTM and a trial transaction has committed: many processors announce it while
-  /// their microcode aborts every transaction. Decided at the first call, in microseconds; a load after that.
+  /// their microcode aborts every transaction. The first call decides, in microseconds; later calls are a load.
   [[nodiscard]] static bool available() noexcept {
-    // order: relaxed suffices, the word itself is all that is passed on
+    // relaxed: the word itself is all that is passed on.
     const rtm_support now = known.load(std::memory_order_relaxed);
     return (now == rtm_support::unknown ? find_out() : now) == rtm_support::commits;
   }
 
-  /// What available() answers, and why.
+  /// The result of available(), and the reason.
   [[nodiscard]] static rtm_availability probe();
 
-  /// True as well inside a transaction that others began, such as glibc's own lock elision.
+  /// True also inside a transaction that other code began, such as glibc's own lock elision.
   [[nodiscard]] static bool active() noexcept { return available() && rtm_instructions::inside(); }
 
   template <transaction_body Body>
@@ -254,9 +254,9 @@ class unavailable {
 /// thread without a cue commits all.
 ///
 /// A committing step runs the body as ordinary code: nothing isolates it from other threads, and nothing undoes
-/// its writes when its own verdict is an abort. Tests therefore keep other threads away from the data, and a
+/// its writes if its own verdict is an abort. Tests therefore keep other threads away from the data, and a
 /// body decides on an abort before it writes. After the abort of an inner transaction the outer body runs to
-/// its end, though no processor would continue it, and the outermost run() then reports that abort; inner
+/// its end, which no processor would let it do, and the outermost run() then reports that abort; inner
 /// transactions until then do not run their bodies.
 class scripted {
  public:

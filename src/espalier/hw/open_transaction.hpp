@@ -1,17 +1,17 @@
 #pragma once
 
-// Transactions whose begin and end are two calls, for one kind of caller alone: an interposed pthread_mutex_lock and
-// pthread_mutex_unlock, between which lies a program that knows nothing of this. Whoever can name the section as a
+// Transactions whose begin and end are two calls, for one kind of caller only: an interposed pthread_mutex_lock and
+// pthread_mutex_unlock, between which runs a program that knows nothing of this. Code that can pass the section as a
 // body uses `Backend::run` of hw/htm instead.
 //
-// WARNING. After begin() said "inside", any instruction up to end() may turn out never to have happened: control is
-// then back in begin(), in a frame that may have returned long ago, and begin() returns the status. RTM makes that
-// sound by putting registers and all memory back. What it cannot put back is what the caller told somebody outside
-// memory; and no other backend could do it, so a simulated one cannot have this interface. The caller
+// WARNING. After begin() said "inside", an abort may undo every instruction up to end(): control is then back in
+// begin(), in a frame that may have returned long ago, and begin() returns the status. RTM makes that sound by
+// restoring registers and all memory. It cannot restore effects outside memory. No other backend could do it, so a
+// simulated one cannot have this interface. The caller
 //  - begins only where look_for_rtm() has found rtm_support::commits: elsewhere the instructions are illegal;
-//  - ends each transaction that it began, once, in the same thread, and keeps account of that in memory of the
-//    thread's own, which an abort puts back with the rest;
-//  - bounds its attempts and has another way, for any transaction may abort for ever.
+//  - ends each transaction that it began, once, in the same thread, and records that in memory of the thread's own,
+//    which an abort restores with the rest;
+//  - bounds its attempts and has a fallback, for any transaction may abort for ever.
 
 #include <concepts>
 #include <cstdint>
@@ -22,9 +22,9 @@
 
 namespace espalier::hw {
 
-/// begin(): nothing when inside, or why an attempt was aborted. end(): the commit. abort<Code>(): control goes back
-/// to begin(); where the backend cannot do that the call returns, with the transaction over, and the caller acts as
-/// begin() would have it act.
+/// begin(): nothing when inside, or why an attempt was aborted. end(): the commit. abort<Code>(): control returns
+/// to begin(). If the backend cannot do that, the call returns with the transaction over, and the caller continues as
+/// after an abort that begin() reports.
 template <class Backend>
 concept open_backend = requires {
   { Backend::begin() } noexcept -> std::same_as<std::optional<abort_status>>;
@@ -32,7 +32,7 @@ concept open_backend = requires {
   { Backend::template abort<abort_code::lock_held>() } noexcept;
 };
 
-/// Intel RTM. Needs no code behind it.
+/// Intel RTM. Header only.
 class open_rtm {
  public:
   [[nodiscard]] static std::optional<abort_status> begin() noexcept {
@@ -47,8 +47,8 @@ class open_rtm {
   }
 };
 
-/// For tests, under the same cues as hw::scripted: a step is taken by begin(), and a committing one runs the section
-/// as ordinary code, isolated from nobody. An abort inside returns, and undoes nothing.
+/// For tests, under the same cues as hw::scripted: begin() takes a step, and a committing one runs the section as
+/// ordinary code, without isolation from other threads. An abort inside returns, and undoes nothing.
 class open_scripted {
  public:
   [[nodiscard]] static std::optional<abort_status> begin() noexcept { return scripted::begin(); }

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
 
-/// A descriptor of a process under a name, as /dev/stdout leads to one: what it stands for may have no name itself.
+/// Whether the name leads to a descriptor of a process, as /dev/stdout does: its file may have no name itself.
 bool names_a_descriptor(const fs::path& file) {
   std::error_code failed;
   struct statfs holding{};
@@ -54,7 +54,7 @@ output_file::output_file(std::filesystem::path target) : target_(std::move(targe
   }
   const fs::path folder = folder_of(target_);
   beside_ = (folder / ".espalier.XXXXXX").string();
-  // Without a name, where the file system can: even a killed process then leaves nothing behind.
+  // Without a name, if the file system can: then even a killed process leaves nothing behind.
   descriptor_ = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
   if (descriptor_ < 0 && errno != ENOENT) open_named();
   if (descriptor_ >= 0) return;
@@ -62,7 +62,7 @@ output_file::output_file(std::filesystem::path target) : target_(std::move(targe
   refuse(std::strerror(errno));
 }
 
-/// A link stays, and leads to the new file, which may not exist yet.
+/// A link stays, and leads to the new file. That file may not exist yet.
 void output_file::follow_links() {
   constexpr int most_links = 40;  // as many as the kernel follows
   std::error_code failed;
@@ -91,7 +91,7 @@ void output_file::open_named() {
 
 void output_file::give_name() {
   const std::string self = "/proc/self/fd/" + std::to_string(descriptor_);
-  // The pattern serves mkstemp's way of finding a free name; the file it makes only holds the place.
+  // mkostemp finds a free name by the pattern; the file that it makes is only a placeholder.
   std::string name = beside_;
   const int placeholder = mkostemp(name.data(), O_CLOEXEC);
   if (placeholder < 0) return;

@@ -6,14 +6,14 @@
 
 namespace espalier::hw {
 
-/// A file that appears whole or not at all. Opening it early tells whether it can be written before hours of
-/// measuring are spent; until commit() its content lies in a nameless or temporary file on the same file
-/// system, which is gone with the object. Only files are replaced: a character device or a pipe is written to directly,
-/// and a link stays and leads to the new file, also where there was none yet.
+/// A file that appears whole or not at all. Opening it early shows whether it can be written before hours of
+/// measuring are spent. Until commit() its content lies in a nameless or temporary file on the same file system,
+/// which disappears with the object. Only files are replaced. A character device or a pipe is written to directly; a
+/// link stays and leads to the new file, also if there was none yet.
 class output_file {
  public:
-  /// The folder must exist. Throws std::invalid_argument, which names the cause and what to do, where the file cannot
-  /// be written: what is there is a folder, a block device or a socket, or the system refuses.
+  /// The folder must exist. Throws std::invalid_argument, which names the cause and what to do, if the file cannot
+  /// be written: the name is that of a folder, a block device or a socket, or the system refuses.
   explicit output_file(std::filesystem::path target);
   /// Writes to a descriptor, which it closes. `name` stands for it in messages.
   output_file(int descriptor, std::string name);
@@ -23,10 +23,10 @@ class output_file {
   output_file& operator=(const output_file&) = delete;
   ~output_file();
 
-  /// Appends. For content that is not in memory in one piece. Throws std::runtime_error.
+  /// Appends, for content that is not in memory in one piece. Throws std::runtime_error.
   void write(std::string_view content);
 
-  /// Appends the rest, and puts the file in its place. Throws std::runtime_error; the target is then as it was.
+  /// Appends the rest, and puts the file in its place. If it throws std::runtime_error, the target is unchanged.
   void commit(std::string_view content = {});
 
   [[nodiscard]] const std::filesystem::path& target() const noexcept { return target_; }

@@ -36,7 +36,7 @@ std::byte* map_anonymous(std::size_t bytes) {
   return static_cast<std::byte*>(mapped);
 }
 
-/// mmap aligns to ordinary pages only, so map one unit more and give the ends back.
+/// mmap aligns to ordinary pages only, so map one unit more and return the ends to the OS.
 std::byte* map_aligned(std::size_t bytes, std::size_t alignment) {
   if (bytes > std::numeric_limits<std::size_t>::max() - alignment) throw std::bad_alloc();
   std::byte* mapped = map_anonymous(bytes + alignment);
@@ -54,7 +54,7 @@ std::byte* map_aligned(std::size_t bytes, std::size_t alignment) {
                               numa_folder + "has_memory");
 }
 
-/// Kernels built without NUMA have no such folder; their one node is node 0.
+/// Kernels built without NUMA do not have this folder; their one node is node 0.
 bool node_exists(unsigned numa_node) {
   std::error_code ignored;
   if (!std::filesystem::exists(numa_folder, ignored)) return numa_node == 0;
@@ -67,7 +67,7 @@ bool bind_pages(std::byte* data, std::size_t size, unsigned numa_node) {
   constexpr unsigned word_bits = std::numeric_limits<unsigned long>::digits;
   std::vector<unsigned long> nodes(numa_node / word_bits + 1);
   nodes[numa_node / word_bits] = 1UL << (numa_node % word_bits);
-  // The kernel reads one bit less than it is told.
+  // The kernel reads one bit less than this number.
   const std::size_t bits = nodes.size() * word_bits + 1;
   if (syscall(SYS_mbind, data, size, MPOL_BIND, nodes.data(), bits, 0U) == 0) return true;
   if (errno == EINVAL) refuse_node(numa_node);
@@ -82,7 +82,7 @@ void prefault_pages(std::byte* data, std::size_t size) {
     outcome = madvise(data, size, MADV_POPULATE_WRITE);
   } while (outcome != 0 && errno == EINTR);
   if (outcome == 0) return;
-  // Kernels before 5.14 do not know the advice; every other answer means that the memory is not to be had.
+  // Kernels before 5.14 do not know the advice; every other error means that there is no memory.
   if (errno != EINVAL) throw std::bad_alloc();
 #endif
   const std::size_t step = page_size();
@@ -139,7 +139,8 @@ page_run map_pages(std::size_t bytes, const page_options& options) {
 }
 
 std::size_t page_size() noexcept {
-  // Not a static with a guard, which a child of fork() would wait for if another thread was finding it out.
+  // Not a static with a guard: a child of fork() would wait for it if another thread was initialising it.
+  // relaxed: the number is all, and every thread finds the same one.
   static constinit std::atomic<std::size_t> known{0};
   std::size_t bytes = known.load(std::memory_order_relaxed);
   if (bytes == 0)
@@ -148,13 +149,13 @@ std::size_t page_size() noexcept {
 }
 
 std::size_t huge_page_size() {
-  static constinit std::atomic<std::size_t> known{0};  // as above
+  static constinit std::atomic<std::size_t> known{0};  // as above; relaxed: likewise
   std::size_t bytes = known.load(std::memory_order_relaxed);
   if (bytes != 0) return bytes;
   std::ifstream(thp_folder + std::string("hpage_pmd_size")) >> bytes;
   constexpr std::size_t usual = std::size_t{2} << 20;
   if (!std::has_single_bit(bytes) || bytes < page_size()) bytes = usual;
-  known.store(bytes, std::memory_order_relaxed);
+  known.store(bytes, std::memory_order_relaxed);  // relaxed: as in page_size()
   return bytes;
 }
 

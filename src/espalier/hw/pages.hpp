@@ -9,10 +9,10 @@
 namespace espalier::hw {
 
 struct page_options {
-  /// Align and round to huge_page_size() and advise the kernel to back the pages with huge ones. Only an
-  /// advice: see page_run::is_huge_advised().
+  /// Align and round to huge_page_size() and advise the kernel to back the pages with huge ones. The kernel may
+  /// ignore it: see page_run::is_huge_advised().
   bool huge = false;
-  /// Operating-system index of the NUMA node that shall hold the pages.
+  /// Operating-system index of the NUMA node for the pages.
   std::optional<unsigned> numa_node = std::nullopt;
   /// Back every page with memory before map_pages() returns, so that no later access faults.
   bool prefault = false;
@@ -30,10 +30,10 @@ class page_run {
   std::byte* data() const noexcept { return data_; }
   /// Bytes mapped: those asked for, rounded up to whole pages.
   std::size_t size() const noexcept { return size_; }
-  /// True where huge pages were asked for and the kernel took the advice.
+  /// True if huge pages were asked for and the kernel accepted the advice.
   bool is_huge_advised() const noexcept { return huge_advised_; }
-  /// The NUMA node to which the kernel bound the pages; nullopt where none was asked for or where the
-  /// system forbids binding, as containers often do.
+  /// The NUMA node to which the kernel bound the pages; nullopt if none was asked for or if the system
+  /// forbids binding, as containers often do.
   std::optional<unsigned> bound_numa_node() const noexcept { return bound_numa_node_; }
 
  private:
@@ -45,7 +45,7 @@ class page_run {
   std::optional<unsigned> bound_numa_node_;
 };
 
-/// Maps at least `bytes` bytes of zeroed memory. Throws std::bad_alloc where memory is refused and
+/// Maps at least `bytes` bytes of zeroed memory. Throws std::bad_alloc if the kernel refuses the memory, and
 /// std::invalid_argument for 0 bytes or for a NUMA node without memory for this process. With prefault the
 /// time is linear in the size; otherwise constant.
 page_run map_pages(std::size_t bytes, const page_options& options = {});
@@ -53,10 +53,10 @@ page_run map_pages(std::size_t bytes, const page_options& options = {});
 /// Bytes of an ordinary page.
 std::size_t page_size() noexcept;
 
-/// Bytes of a transparent huge page: the kernel's figure, or 2 MiB where it gives none.
+/// Bytes of a transparent huge page: the kernel's figure, or 2 MiB if it gives none.
 std::size_t huge_page_size();
 
-/// The kernel's mode now: "always", "madvise", "never", or "unavailable" where it has no such pages.
+/// The kernel's mode now: "always", "madvise", "never", or "unavailable" if it has no such pages.
 std::string_view transparent_huge_pages();
 
 }  // namespace espalier::hw

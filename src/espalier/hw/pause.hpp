@@ -3,15 +3,15 @@
 #include <atomic>
 #include <cstdint>
 
-// What a thread does while it waits. All are ordinary functions, defined once in the library: a program
-// that brings its own scheduler (a fiber runtime, a test that explores interleavings) links its own.
+// What a thread does while it waits. All are ordinary functions, defined once in the library. A program
+// with its own scheduler (a fiber runtime, a test that explores interleavings) links its own versions.
 
 namespace espalier::hw {
 
-/// One step of a spin loop: tells the processor, and whoever schedules, that progress depends on others.
+/// One step of a spin loop: tells the processor, and a scheduler, that progress depends on other threads.
 void cpu_relax() noexcept;
 
-/// A longer wait inside a spin loop: gives the processor to another runnable thread.
+/// A longer wait inside a spin loop: yields the processor to another runnable thread.
 void park() noexcept;
 
 /// Sleeps while the word is `seen`. Returns at once if it is not, when another thread wakes this one, or spuriously: the

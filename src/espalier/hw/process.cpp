@@ -70,8 +70,8 @@ std::optional<std::uint64_t> left_in_group(const fs::path& group, const cgroup_f
   return *limit - std::min(*limit, held);
 }
 
-/// Least of what a group and its ancestors leave. Inside a container the path may name groups that are not
-/// mounted; those are skipped, and the mount's root is the container's own group.
+/// Lowers `available` to the least that a group and its ancestors leave. Inside a container the path may name groups
+/// that are not mounted; those are skipped, and the mount's root is the container's own group.
 void lower_to_groups(std::uint64_t& available, const fs::path& mount, fs::path group,
                      const cgroup_files& files) {
   group = group.relative_path();

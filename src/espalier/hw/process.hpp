@@ -1,7 +1,7 @@
 #pragma once
 
-// Facts about the host and this process that belong beside every measured number. What the system does not
-// tell is nullopt. Functions with a `root` read below it instead of below "/", for a host's files mounted
+// Facts about the host and this process that belong beside every measured number. A fact that the system does not
+// report is nullopt. Functions with a `root` read below it instead of below "/", for a host's files mounted
 // elsewhere.
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace espalier::hw {
 
-/// The processor's name as the kernel reports it; on ARM its implementer and part numbers.
+/// The kernel's name of the processor; on ARM its implementer and part numbers.
 std::optional<std::string> cpu_model(const std::filesystem::path& root = "/");
 
 /// Mean number of runnable tasks over the last 1, 5 and 15 minutes.
@@ -21,7 +21,7 @@ std::optional<std::array<double, 3>> load_average();
 /// Bytes of memory that this process occupies now.
 std::optional<std::uint64_t> resident_bytes();
 
-/// Bytes that this process can still take without swapping: the kernel's estimate for the machine, or what
+/// Bytes that this process can still allocate without swapping: the kernel's estimate for the machine, or what
 /// the limits of the process's memory cgroup (v1 or v2) and of its ancestors leave, if that is less. File
 /// pages that a cgroup can drop count as free.
 std::optional<std::uint64_t> available_memory_bytes(const std::filesystem::path& root = "/");
@@ -36,8 +36,8 @@ std::optional<context_switch_counts> context_switches();
 
 std::optional<std::string> host_name();
 
-/// True where a CPU's frequency governor is another than "performance", so that timings may drift; nullopt
-/// where no governor is visible, as in most virtual machines.
+/// True if a CPU's frequency governor is another than "performance", so that timings may drift; nullopt
+/// if no governor is visible, as in most virtual machines.
 std::optional<bool> cpu_scaling_enabled(const std::filesystem::path& root = "/");
 
 }  // namespace espalier::hw

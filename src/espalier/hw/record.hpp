@@ -1,11 +1,11 @@
 #pragma once
 
-// Tells a simulator which bytes belong together, so that of two threads that meet on a cache line it can say
-// whether they wanted the same record (a true conflict) or only neighbours (a false one). Without
-// ThreadSanitizer's instrumentation, by which a simulator sees accesses, it compiles to nothing; with it, and
-// no simulator in the program, to a test of one address.
+// Tells a simulator which bytes belong together. When two threads access one cache line, it can then say whether
+// they accessed the same record (a true conflict) or only neighbours (a false one). A simulator sees accesses by
+// ThreadSanitizer's instrumentation. Without it the annotation compiles to nothing; with it, and no simulator in the
+// program, to a test of one address.
 //
-// An annotation holds until its bytes are annotated anew or their block is freed.
+// An annotation holds until its bytes are annotated again or their block is freed.
 
 #include <cstddef>
 #include <memory>
@@ -15,24 +15,24 @@
 
 namespace espalier::hw {
 
-/// What the bytes are; the numbers are the `kind` of espalier_annotate_record.
+/// The kind of the bytes; the numbers are the `kind` of espalier_annotate_record.
 enum class record_kind : int {
-  record = 0,    ///< an entry of the data structure: key, value and what goes with them
+  record = 0,    ///< an entry of the data structure: key, value and what belongs to them
   metadata = 1,  ///< counts, versions, locks: what operations on different entries share
 };
 
 }  // namespace espalier::hw
 
 #if defined(ESPALIER_THREAD_SANITIZER)
-/// A simulator defines it. Weak, so that a program without one links, and calls nothing.
+/// A simulator defines it. Weak, so that a program without a simulator links, and calls nothing.
 extern "C" __attribute__((weak)) void espalier_annotate_record(const void* first, std::size_t bytes,
                                                                int kind);
 #endif
 
 namespace espalier::hw {
 
-// A program may hold both instrumented and plain files. Each kind calls functions of its own name, lest the
-// linker keep one for both.
+// A program may contain both instrumented and plain files. Each kind has functions of its own names, so that the
+// linker does not merge them.
 #if defined(ESPALIER_THREAD_SANITIZER)
 inline namespace observed {
 #else
@@ -54,7 +54,7 @@ constexpr void annotate_record(const void* first, std::size_t bytes) noexcept {
   record_detail::annotate(first, bytes, record_kind::record);
 }
 
-/// This object is one record. Not for pointers, where the pointer would be meant and its target expected.
+/// This object is one record. Not for pointers: a caller might expect that it annotates the target.
 template <class T>
   requires(!std::is_pointer_v<T>)
 constexpr void annotate_record(const T& object) noexcept {

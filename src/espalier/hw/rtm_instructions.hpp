@@ -1,10 +1,10 @@
 #pragma once
 
 // The instructions of Intel's restricted transactional memory, and whether they work on this processor. For hw/htm
-// and hw/open_transaction; everybody else goes through these. Needs no code behind it and no C++ library.
+// and hw/open_transaction; all other code uses those. Header only, without the C++ library.
 //
-// Written as assembler, not with the compiler's intrinsics: those need a target attribute and are then not inlined
-// here, and a call inside a transaction could be its first through the dynamic linker, which aborts.
+// It uses assembler, not the compiler's intrinsics: those need a target attribute and are then not inlined here. A
+// call inside a transaction could be its first one through the dynamic linker, which aborts the transaction.
 //
 // Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter "Programming with Intel
 // Transactional Synchronization Extensions".
@@ -15,14 +15,14 @@
 #include <cpuid.h>
 #endif
 
-/// For tests: there where a library that carries out the instructions in the processor's place is preloaded, and says
-/// so. Nobody else defines it.
+/// For tests: a preloaded library that executes the instructions in the processor's place defines it. No other code
+/// does.
 extern "C" [[gnu::weak, gnu::visibility("default")]] bool espalier_emulates_rtm() noexcept;
 
 namespace espalier::hw {
 
 enum class rtm_support : unsigned char {
-  unknown,        ///< nobody has looked yet
+  unknown,        ///< not tested yet
   commits,        ///< a trial transaction has committed
   not_announced,  ///< by CPUID
   always_aborts,  ///< announced, and the microcode says that it aborts all
@@ -30,20 +30,20 @@ enum class rtm_support : unsigned char {
   no_x86,
 };
 
-/// An interrupt or a first-touch fault may abort a few; hundreds in a row are a verdict.
+/// An interrupt or a first-touch fault may abort a few; hundreds of aborts in a row are conclusive.
 inline constexpr unsigned rtm_trials = 256;
 
 /// Only where look_for_rtm() found `commits`: elsewhere they are illegal instructions.
 namespace rtm_instructions {
 
-/// What begin() returns inside; no abort has this status.
+/// The result of begin() inside; no abort has this status.
 inline constexpr std::uint32_t started = 0xffff'ffff;
 
 #if defined(__x86_64__)
 
-/// `started`, and again, with registers and memory as they were, the status word of the abort. For the compiler
-/// that is a call that returns once, so nothing needs to be volatile: EAX alone differs, and the fallback address
-/// is the next instruction.
+/// Returns `started`; at an abort it returns again, with registers and memory restored, the status word. To the
+/// compiler it is a call that returns once, so nothing needs to be volatile: only EAX differs, and the fallback
+/// address is the next instruction.
 inline std::uint32_t begin() noexcept {
   std::uint32_t word = started;  // NOLINT(misc-const-correctness): the instruction writes it
   __asm__ __volatile__("xbegin 1f\n1:" : "+a"(word) : : "memory");
@@ -76,7 +76,7 @@ inline void abort() noexcept {}
 
 }  // namespace rtm_instructions
 
-/// Whether transactions are carried out by software that is there for tests: what they cost means nothing then.
+/// Whether a library for tests executes the transactions in software: their cost then means nothing.
 [[nodiscard]] inline bool rtm_is_emulated() noexcept {
 #if defined(__x86_64__)
   return &espalier_emulates_rtm != nullptr && espalier_emulates_rtm();
@@ -87,7 +87,7 @@ inline void abort() noexcept {}
 
 namespace rtm_detail {
 
-/// `commits` where a trial transaction should.
+/// `commits` if a trial transaction should commit.
 [[nodiscard]] inline rtm_support as_announced() noexcept {
 #if defined(__x86_64__)
   if (rtm_is_emulated()) return rtm_support::commits;
@@ -107,7 +107,7 @@ namespace rtm_detail {
 
 }  // namespace rtm_detail
 
-/// Never `unknown`. Microseconds; to be remembered by the caller.
+/// Never `unknown`. Takes microseconds; the caller stores the result.
 [[nodiscard]] inline rtm_support look_for_rtm() noexcept {
   if (const rtm_support announced = rtm_detail::as_announced(); announced != rtm_support::commits)
     return announced;

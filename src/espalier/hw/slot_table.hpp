@@ -6,28 +6,35 @@
 
 namespace espalier::hw {
 
-/// Which thread slots are taken, and by which thread of the operating system. What hw/thread_slot is made of,
-/// without anything thread-local in it.
+// Orderings
+//   (1) release (release) -> take_from (acquire): the successor sees what the thread before it left in the per-thread
+//       arrays. For a thread that is gone without a release, the kernel orders what it wrote before the answer that it
+//       is gone.
+//   (2) count (seq_cst) <-> used (seq_cst): an epoch advance that scans too few slots comes before the pin of the new
+//       slot's thread. The fences of both in reclaim/epoch.hpp order it too.
+
+/// The taken thread slots, and the thread of the operating system that holds each. The part of hw/thread_slot that is
+/// not thread-local.
 ///
-/// A slot is one word: the thread's number, 0 for a free slot; whether the thread took it late, that is when it can
-/// no longer be told to give it back; and how often the slot has been taken. A late slot is free again once its
-/// thread is gone. The count tells a slot that another thread has reclaimed meanwhile from the one that was looked
-/// at.
+/// A slot is one word with three fields. The thread's number, 0 for a free slot. Whether the thread took it late, that
+/// is, when nothing can release it at the thread's end any more. How often the slot has been taken. A late slot is
+/// free again once its thread is gone. The count distinguishes a slot that another thread has reclaimed meanwhile from
+/// the one that was read.
 ///
-/// Constant-initialised and trivially destructible, so that threads which outlive static destruction may still give
-/// their slot back. All operations are lock-free.
+/// Constant-initialised and trivially destructible, so that threads that outlive static destruction can still release
+/// their slot. All operations are lock-free.
 template <std::uint32_t Capacity>
 class slot_table {
  public:
-  /// What take() answers where no slot is to be had.
+  /// The result of take() if there is no slot.
   static constexpr std::uint32_t none = Capacity;
 
-  /// What becomes of the slot at the end of its thread.
+  /// Whether the end of its thread releases the slot.
   enum class tenure : bool { ends_with_thread, late };
 
   /// A slot for a thread (its number is positive), or `none`. is_gone(thread) says whether a thread no longer
-  /// exists; it is asked about the holders of late slots only, and only by a late taking or one that finds no free
-  /// slot. O(slots in use).
+  /// exists. take() calls it for the holders of late slots only, and only if it takes a late slot or finds no free
+  /// one. O(slots in use).
   template <class IsGone>
   [[nodiscard]] std::uint32_t take(std::int32_t thread, tenure how, IsGone&& is_gone) noexcept {
     std::uint32_t slot = none;
@@ -38,23 +45,26 @@ class slot_table {
     return slot;
   }
 
-  /// By the holder alone.
+  /// Only by the holder.
   void release(std::uint32_t slot) noexcept {
-    // order: release (release) -> take_free (acquire)
+    // order (1): release, release. relaxed: only the holder writes the word of a live thread.
     words_[slot].store(words_[slot].load(std::memory_order_relaxed) & ~holder, std::memory_order_release);
   }
 
   /// The thread that holds a slot; 0 for none.
   [[nodiscard]] std::int32_t holder_of(std::uint32_t slot) const noexcept {
+    // relaxed: for diagnostics.
     return thread_of(words_[slot].load(std::memory_order_relaxed));
   }
 
   /// One more than the largest slot ever taken.
+  // order (2): used, seq_cst
   [[nodiscard]] std::uint32_t used() const noexcept { return used_.load(std::memory_order_seq_cst); }
 
-  /// In a child of fork(), where one thread is left: its slot, or `none`, becomes that of `thread`, which is its
-  /// number now, and all others are free.
+  /// In a child of fork(), which has one thread: its slot, if it is not `none`, now belongs to `thread`, the new number
+  /// of that thread; all others are free.
   void keep_only(std::uint32_t slot, std::int32_t thread) noexcept {
+    // relaxed: the child has one thread.
     for (std::uint32_t s = 0; s < used(); ++s) {
       const std::uint64_t before = words_[s].load(std::memory_order_relaxed);
       const std::uint64_t held = s == slot ? word_of(thread, before & late_bit) : 0;
@@ -76,18 +86,17 @@ class slot_table {
     return static_cast<std::uint64_t>(static_cast<std::uint32_t>(thread)) | late;
   }
 
-  /// Whether the slot, which held `before`, is this thread's now.
+  /// Whether this thread has taken the slot, whose word was `before`.
   bool take_from(std::uint32_t slot, std::uint64_t before, std::int32_t thread, tenure how) noexcept {
     const std::uint64_t mine =
         ((before & ~holder) + one_taking) | word_of(thread, how == tenure::late ? late_bit : 0);
-    // order: take_free (acquire) <- release (release): the successor sees what the thread before it left in the
-    // per-thread arrays. A thread that is gone has released nothing; what it wrote, the kernel has ordered before
-    // the answer that it is gone.
+    // order (1): take_from, acquire. relaxed at a failure: the caller tries another slot.
     return words_[slot].compare_exchange_strong(before, mine, std::memory_order_acquire,
                                                 std::memory_order_relaxed);
   }
 
   std::uint32_t take_free(std::int32_t thread, tenure how) noexcept {
+    // relaxed: a guess, which take_from() confirms.
     for (std::uint32_t slot = 0; slot < Capacity; ++slot) {
       const std::uint64_t word = words_[slot].load(std::memory_order_relaxed);
       if ((word & holder) == 0 && take_from(slot, word, thread, how)) return slot;
@@ -98,10 +107,11 @@ class slot_table {
   template <class IsGone>
   std::uint32_t take_abandoned(std::int32_t thread, tenure how, IsGone& is_gone) noexcept {
     const std::uint32_t last = used();
+    // relaxed: a guess, which take_from() confirms.
     for (std::uint32_t slot = 0; slot < last; ++slot) {
       const std::uint64_t word = words_[slot].load(std::memory_order_relaxed);
       if ((word & late_bit) == 0) continue;
-      // A number equal to the caller's, which holds no slot, was that of an earlier thread.
+      // The caller holds no slot, so a number equal to its own belonged to an earlier thread.
       if ((thread_of(word) == thread || is_gone(thread_of(word))) && take_from(slot, word, thread, how))
         return slot;
     }
@@ -110,8 +120,8 @@ class slot_table {
 
   /// Extends used() to the slot.
   void count(std::uint32_t slot) noexcept {
+    // relaxed: a guess, which the exchange confirms. order (2): count, seq_cst
     std::uint32_t seen = used_.load(std::memory_order_relaxed);
-    // seq_cst: an epoch advance that scans too few slots must be ordered before this thread's pin.
     while (seen <= slot && !used_.compare_exchange_weak(seen, slot + 1, std::memory_order_seq_cst)) {
     }
   }

@@ -18,9 +18,9 @@ using table = slot_table<max_thread_slots>;
 
 constinit table slots;
 
-// A plain word is what the fast path reads: it needs no guard for dynamic initialisation.
+// The fast path reads a plain word, which needs no guard for dynamic initialisation.
 thread_local constinit std::uint32_t my_slot = table::none;
-// The thread has given a slot back, or could not be told to.
+// The thread has released a slot, or nothing will call give_back() at its end.
 thread_local constinit bool is_late = false;
 
 bool is_gone(std::int32_t thread) noexcept {
@@ -34,12 +34,17 @@ void give_back(void*) noexcept {
   if (slot != table::none) slots.release(slot);  // none for a thread that was refused one
 }
 
-/// Has a thread call give_back() at its end. A key rather than a thread_local object: it is destroyed behind all of
-/// these, whose destructors may use the library; and it needs no memory, nor does it end the process where there is
-/// none. The key of a process, made once; threads that come while it is being made are late ones.
+// Orderings
+//   (1) make (release) -> announce, make (acquire): a thread that uses key_ sees it made, and a second attempt to make
+//       it comes after a failed one.
+
+/// Makes a thread call give_back() at its end. It is a pthread key, not a thread_local object. Keys are destroyed after
+/// all thread_local objects, whose destructors may use the library. And a key needs no memory, so that lack of memory
+/// does not end the process. The process makes the key once; threads that come while it is being made take late slots.
 class end_of_thread {
  public:
   [[nodiscard]] bool announce() noexcept {
+    // order (1): announce, acquire
     if (state_.load(std::memory_order_acquire) != ready) make();
     // Any value but null.
     return state_.load(std::memory_order_acquire) == ready && pthread_setspecific(key_, this) == 0;
@@ -50,6 +55,7 @@ class end_of_thread {
 
   void make() noexcept {
     step seen = unmade;
+    // order (1): make, acquire; order (1): make, release
     if (!state_.compare_exchange_strong(seen, being_made, std::memory_order_acquire)) return;
     const bool made = pthread_key_create(&key_, give_back) == 0;
     state_.store(made ? ready : unmade, std::memory_order_release);

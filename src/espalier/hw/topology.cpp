@@ -26,8 +26,8 @@ bool is_set(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
-/// hwloc falls back to the real machine without a word when such a variable holds nonsense; results that
-/// the user believes to be of another machine would follow.
+/// hwloc silently falls back to the real machine if such a variable has an invalid value. The user would take the
+/// results for those of another machine.
 void refuse_ignored_description(hwloc_topology_t raw) {
   if (hwloc_topology_is_thissystem(raw) == 0 || is_set("HWLOC_THISSYSTEM")) return;
   for (const char* variable : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC"}) {
@@ -41,7 +41,7 @@ hwloc_handle load() {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) fail("start");
   hwloc_handle handle(raw);
-  // hwloc leaves instruction caches out unless asked.
+  // hwloc omits instruction caches by default.
   hwloc_topology_set_icache_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
   if (hwloc_topology_load(raw) != 0) fail("discover the machine");
   refuse_ignored_description(raw);
@@ -56,7 +56,7 @@ std::vector<unsigned> pus_of(hwloc_const_cpuset_t set) {
   return pus;
 }
 
-/// hwloc writes 0 for a number that it does not know.
+/// hwloc gives 0 for a number that it does not know.
 template <typename Number>
 std::optional<Number> known(Number value) {
   return value != 0 ? std::optional(value) : std::nullopt;
@@ -100,7 +100,7 @@ topology topology::discover() {
   }
 
   // PUs come in logical order, so those of one core, and of one package, are neighbours. Virtual machines
-  // may describe no cores or packages: then a PU is its own core, and all lie in one package.
+  // may describe no cores or packages: then each PU counts as a core, and all PUs lie in one package.
   hwloc_obj_t last_core = nullptr;
   hwloc_obj_t last_package = nullptr;
   for (hwloc_obj_t found = nullptr;

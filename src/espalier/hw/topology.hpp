@@ -1,6 +1,6 @@
 #pragma once
 
-// What the machine is made of, copied out of hwloc into plain values.
+// The parts of the machine, copied out of hwloc into plain values.
 
 #include <cstdint>
 #include <optional>
@@ -13,8 +13,8 @@ enum class cache_type { unified, data, instruction };
 
 /// A machine's packages, cores, PUs (hardware threads), NUMA nodes and caches. A value: it can be copied,
 /// compared and shared between threads. Packages and cores are numbered from 0 in hwloc's logical order,
-/// PUs and NUMA nodes are named by the operating system's index. PUs that the process's cgroup forbids are
-/// not part of it.
+/// PUs and NUMA nodes by the operating system's index. PUs that the process's cgroup forbids are not part
+/// of it.
 class topology {
  public:
   struct package {
@@ -34,7 +34,7 @@ class topology {
     unsigned os_index;
     unsigned core;
     unsigned package;
-    /// Operating-system index of the nearest NUMA node; the first where several are equally near.
+    /// Operating-system index of the nearest NUMA node; the first if several are equally near.
     std::optional<unsigned> numa_node;
     /// Position among the PUs of its core; 0 for the first.
     unsigned smt_rank;
@@ -44,7 +44,7 @@ class topology {
   struct numa_node {
     unsigned os_index;
     std::optional<std::uint64_t> bytes;
-    /// Empty for a node of memory alone.
+    /// Empty for a node with memory only.
     std::vector<unsigned> pus;
     bool operator==(const numa_node&) const = default;
   };
@@ -55,15 +55,15 @@ class topology {
     std::optional<std::uint64_t> bytes;
     /// Line size in bytes.
     std::optional<unsigned> line;
-    /// Associativity; the number of lines where the cache is fully associative.
+    /// Associativity; the number of lines if the cache is fully associative.
     std::optional<unsigned> ways;
     /// The PUs that share this cache.
     std::vector<unsigned> pus;
     bool operator==(const cache&) const = default;
   };
 
-  /// Asks hwloc, which takes the machine from HWLOC_XMLFILE or HWLOC_SYNTHETIC where one of them is set.
-  /// Throws std::runtime_error with the cause, also where such a variable holds what hwloc cannot use.
+  /// Asks hwloc, which reads the machine from HWLOC_XMLFILE or HWLOC_SYNTHETIC if one of them is set.
+  /// Throws std::runtime_error with the cause, also if hwloc cannot use the value of such a variable.
   /// Tens of milliseconds on a large machine.
   static topology discover();
 
@@ -77,7 +77,7 @@ class topology {
   /// Ascending by level within a type.
   const std::vector<cache>& caches() const noexcept { return caches_; }
 
-  /// False where the description comes from a file or from a synthetic string: its PUs cannot be pinned to.
+  /// False if the description comes from a file or from a synthetic string: threads cannot be pinned to its PUs.
   bool is_this_machine() const noexcept { return is_this_machine_; }
 
   /// One line such as "1 package, 2 cores, 2 threads, 1 NUMA node".
