@@ -78,7 +78,7 @@ class Tag:
     kind: str
 
 
-@dataclasses.dataclass(order=True)
+@dataclasses.dataclass(order=True, frozen=True)
 class Fault:
     file: str
     line: int
@@ -209,12 +209,13 @@ def fits(code: str, named: str) -> bool:
 
 
 def names(code: str, named: str) -> bool:
-    """Whether a comment that says `named` covers an access of order `code`, such as the failure of an acq_rel one."""
-    return fits(code, named) or named in {"acq_rel", "seq_cst"} and code in {"acquire", "release"}
+    """Whether a comment that says `named` covers an access of order `code`; also the failure of an acq_rel exchange."""
+    return fits(code, named) or named in {"acq_rel", "seq_cst"} and code == "acquire"
 
 
 def check_accesses(source: Source) -> None:
-    throughout = next((line for line, comment in enumerate(source.comments, start=1) if THROUGHOUT.search(comment)), None)
+    throughout = next((line for line, comment in enumerate(source.comments, start=1) if THROUGHOUT.search(comment)),
+                      None)
     for line in range(1, len(source.code) + 1):
         window = source.window(line)
         for order in source.orders_of(line):
@@ -248,7 +249,8 @@ def check_unit(sources: list[Source]) -> None:
         for tag in source.tags:
             row = rows.get(tag.number)
             if row is None:
-                source.fault(tag.line, f"order ({tag.number}) stands in no table", "a row under 'Orderings' describes it")
+                source.fault(tag.line, f"order ({tag.number}) stands in no table",
+                             "a row under 'Orderings' describes it")
                 continue
             ends = [end for end in row.ends if end.label == tag.label and matches(end, tag.kind)]
             if not ends:
@@ -264,7 +266,8 @@ def check_unit(sources: list[Source]) -> None:
             for end in row.ends:
                 if not end.elsewhere and (row.number, end.label, end.side) not in named:
                     source.fault(row.line, f"no site is named as '{end.label} ({end.kind})' of row ({row.number})",
-                                 f"'order ({row.number}): {end.label}, {end.kind}' at its access, or its file in the row")
+                                 f"'order ({row.number}): {end.label}, {end.kind}' at its access, or its file in "
+                                 "the row")
 
 
 def matches(end: End, kind: str) -> bool:
@@ -288,7 +291,7 @@ def check(files: list[tuple[pathlib.Path, str]]) -> list[str]:
         check_defaults(source)
         if path not in header_of:
             check_unit([source] + [sources[cpp] for cpp, header in header_of.items() if header == path])
-    return [str(fault) for source in sources.values() for fault in sorted(source.faults)]
+    return [str(fault) for source in sources.values() for fault in sorted(set(source.faults))]
 
 
 def sources_of(places: list[pathlib.Path], project: pathlib.Path) -> list[tuple[pathlib.Path, str]]:

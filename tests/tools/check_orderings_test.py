@@ -63,7 +63,8 @@ class CheckOrderings(unittest.TestCase):
         self.assertIn("a.hpp:7: acquire without its row", unnamed)
 
     def test_tag_that_is_too_far_above(self) -> None:
-        away, unnamed = self.changed("  // order (1): lock, acquire\n", "  // order (1): lock, acquire\n" + 4 * "  f();\n")
+        away, unnamed = self.changed("  // order (1): lock, acquire\n",
+                                     "  // order (1): lock, acquire\n" + 4 * "  f();\n")
         self.assertIn("a.hpp:7: no acquire access within four lines", away)
         self.assertIn("a.hpp:12: acquire without its row", unnamed)
 
@@ -79,6 +80,14 @@ class CheckOrderings(unittest.TestCase):
         wrong, unnamed = self.changed("1, std::memory_order_acquire) != 0", "1, std::memory_order_release) != 0")
         self.assertIn("a.hpp:7: no acquire access within four lines", wrong)
         self.assertIn("a.hpp:8: release without its row", unnamed)
+
+    def test_acq_rel_covers_its_failure_and_no_store(self) -> None:
+        table = "// Orderings\n//   (1) f (acq_rel) -> f (acq_rel): it is published.\n"
+        exchange = ("a.compare_exchange_strong(b, c, std::memory_order_acq_rel,  // order (1): f, acq_rel\n"
+                    "                          std::memory_order_acquire);\n")
+        self.assertEqual(self.faults(a_hpp=table + exchange), [])
+        (fault,) = self.faults(a_hpp=table + exchange + "d.store(1, std::memory_order_release);\n")
+        self.assertIn("a.hpp:5: release without its row", fault)
 
     def test_label_or_kind_that_the_row_lacks(self) -> None:
         for wrong in ("take, acquire", "lock, light", "unlock, acquire"):

@@ -65,7 +65,7 @@ double measured_hertz() {
 }
 
 /// Hertz 0 if nothing is announced. Under a hypervisor its own leaf comes first: the processor's leaves
-/// may describe the host, whose counter may tick at another rate than the guest's.
+/// may describe the host, and its counter may tick at another rate than the guest's.
 std::array<calibration, 3> announced_rates() {
   calibration hypervisor{0, "hypervisor leaf 0x40000010"};
   calibration crystal{0, "cpuid leaf 0x15"};

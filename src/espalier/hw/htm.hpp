@@ -84,7 +84,7 @@ class abort_status {
   [[nodiscard]] constexpr bool is_debug() const noexcept { return has(debug_bit); }
   [[nodiscard]] constexpr bool is_nested() const noexcept { return has(nested_bit); }
 
-  /// The code of an explicit abort; none for any other, whose bits 31:24 mean nothing.
+  /// The code of an explicit abort; none for any other, where bits 31:24 mean nothing.
   [[nodiscard]] constexpr std::optional<abort_code> code() const noexcept {
     if (!is_explicit()) return std::nullopt;
     return static_cast<abort_code>(word_ >> code_shift);

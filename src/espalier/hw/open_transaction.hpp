@@ -1,6 +1,6 @@
 #pragma once
 
-// Transactions whose begin and end are two calls, for one kind of caller only: an interposed pthread_mutex_lock and
+// Transactions that begin and end in two calls, for one kind of caller only: an interposed pthread_mutex_lock and
 // pthread_mutex_unlock, between which runs a program that knows nothing of this. Code that can pass the section as a
 // body uses `Backend::run` of hw/htm instead.
 //

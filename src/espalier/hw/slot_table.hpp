@@ -86,7 +86,7 @@ class slot_table {
     return static_cast<std::uint64_t>(static_cast<std::uint32_t>(thread)) | late;
   }
 
-  /// Whether this thread has taken the slot, whose word was `before`.
+  /// Whether this thread has taken the slot, which had the word `before`.
   bool take_from(std::uint32_t slot, std::uint64_t before, std::int32_t thread, tenure how) noexcept {
     const std::uint64_t mine =
         ((before & ~holder) + one_taking) | word_of(thread, how == tenure::late ? late_bit : 0);

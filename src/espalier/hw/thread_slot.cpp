@@ -39,8 +39,8 @@ void give_back(void*) noexcept {
 //       it comes after a failed one.
 
 /// Makes a thread call give_back() at its end. It is a pthread key, not a thread_local object. Keys are destroyed after
-/// all thread_local objects, whose destructors may use the library. And a key needs no memory, so that lack of memory
-/// does not end the process. The process makes the key once; threads that come while it is being made take late slots.
+/// all thread_local objects, which may use the library in their destructors. And a key needs no memory, so that lack of
+/// memory does not end the process. The process makes the key once; threads that come while it is being made take late slots.
 class end_of_thread {
  public:
   [[nodiscard]] bool announce() noexcept {

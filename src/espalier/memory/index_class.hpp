@@ -10,7 +10,7 @@
 
 // The class table of index-aware allocation (Afek, Dice and Morrison, "Cache index-aware memory allocation",
 // ISMM 2011): the stride at which the blocks of a size follow each other, so that their starts visit every index
-// of a cache whose indices are a power of two.
+// of a cache with a power of two of indices.
 //
 // From one line on, blocks are whole lines at a stride of an odd number of them. An odd number shares no
 // factor with a power of two, so any 64 blocks in a row begin at 64 different indices of a cache of 64 sets,

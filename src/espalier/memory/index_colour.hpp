@@ -12,7 +12,7 @@
 namespace espalier {
 
 /// Where in a region a run begins: its index, and the number of pages before it. Runs that begin on different pages
-/// stay apart in caches whose indices go beyond a page.
+/// stay apart in caches with indices that go beyond a page.
 struct run_colour {
   std::size_t index;
   std::size_t page;
@@ -20,7 +20,7 @@ struct run_colour {
   static constexpr std::size_t page_bytes = index_class::indices * index_class::line;
   static constexpr std::size_t pages = 8;
 
-  /// From the beginning of the region, whose first line is in use.
+  /// From the beginning of the region. Its first line is in use.
   [[nodiscard]] constexpr std::size_t offset() const noexcept {
     const std::size_t in_page = index % index_class::indices * index_class::line;
     return page % pages * page_bytes + (in_page == 0 ? page_bytes : in_page);

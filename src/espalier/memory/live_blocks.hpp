@@ -32,8 +32,8 @@ struct live_block {
 /// The set of blocks in use, by address: a hash table with chains, in shards with a lock each. Its memory
 /// comes from pages of its own, so that it does not disturb the layout that it describes.
 ///
-/// A caller gets an entry before the block, and committing it cannot fail. A shard whose table cannot grow for
-/// lack of memory continues with longer chains.
+/// A caller gets an entry before the block, and committing it cannot fail. A shard that has no memory for a
+/// larger table continues with longer chains.
 ///
 /// A child of fork() forgets the entries of a shard if a lost thread was moving them to a larger table.
 ///

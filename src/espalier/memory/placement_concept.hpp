@@ -71,7 +71,7 @@ template <placement P>
     return b.bytes;
 }
 
-/// A placement whose blocks are malloc's own, as its `from_heap` says: all instances draw from one source, and
+/// A placement that draws its blocks from malloc, as its `from_heap` says: all instances have one source, and
 /// malloc says how many bytes a block has.
 template <class P>
 concept heap_placement = placement<P> && requires { requires P::from_heap; };

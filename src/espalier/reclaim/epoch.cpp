@@ -119,8 +119,8 @@ void epoch_domain::retire(record& r, const retired& entry) noexcept {
 }
 
 bool epoch_domain::try_advance() noexcept {
-  // E is read before the fence: a thread whose pin the scan below misses then reads an E at least as new, and is at
-  // most one epoch behind after the advance.
+  // E is read before the fence: if the scan below misses a pin, its thread then reads an E at least as new, and is
+  // at most one epoch behind after the advance.
   // order (5): advance, acquire; order (1): scan, heavy
   std::uint64_t epoch = epoch_.load(std::memory_order_acquire);
   hw::fence_heavy();

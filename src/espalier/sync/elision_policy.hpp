@@ -150,7 +150,7 @@ enum class elision_event : std::uint8_t {
   lock_held,  ///< the lock itself, or another one inside
   other,
   fallback,  ///< attempts were made, or the lock never looked free: the section took it
-  healed,    ///< a commit after a fallback whose cause was capacity or other
+  healed,    ///< a commit after a fallback that capacity or other caused
   skipped,   ///< the section took the lock without an attempt, because of its history
 };
 inline constexpr std::size_t elision_events = 8;

@@ -14,7 +14,7 @@ concept lockable = std::default_initializable<L> && requires(L& lock) {
   { lock.unlock() } noexcept;
 };
 
-/// A lock whose state a hardware transaction can read in order to subscribe to it.
+/// A lock to which a hardware transaction can subscribe by reading its state.
 template <class L>
 concept elidable = lockable<L> && requires(const L& lock) {
   { lock.is_locked() } noexcept -> std::same_as<bool>;

@@ -10,7 +10,7 @@ namespace espalier {
 //       Operations on the other half are read-modify-writes of the same word, which continue the release sequence.
 
 /// Two version locks in one 64-bit word, 32 bits each (the ticket pair of David, Guerraoui and Trigonakis,
-/// ASPLOS 2015, whose halves of 16 + 16 bits wrap after 65536 updates).
+/// ASPLOS 2015; its halves of 16 + 16 bits wrap after 65536 updates).
 ///
 /// An even version is free, an odd one is held. try_lock(side, seen) succeeds only if the side still has
 /// the version that the caller read before it read what the side protects: acquiring the lock *is* the
