@@ -1,4 +1,4 @@
-// An index of a table's rows by the value in one column, as a database keeps it. The keys are row numbers; the comparator
+// An index of a table's rows by the value in one column, as in a database. The keys are row numbers. The comparator
 // has a state, a pointer to the column, and is the first argument of the map's constructor. key_comp() returns it.
 //
 // Prints:
@@ -18,7 +18,7 @@ namespace {
 using row = std::uint32_t;
 using column = std::vector<std::uint32_t>;
 
-/// By value; rows of equal value by number. What a key compares as must not change while it is in the map.
+/// Orders rows by value, rows of equal value by number. The order of a key must not change while it is in the map.
 struct by_value {
   const column* values;
   bool operator()(row a, row b) const noexcept {

@@ -1,6 +1,6 @@
-// A structure of your own under chosen interleavings. Two stacks differ in what pop does with a node: one deletes it at
-// once, the other hands it to an epoch_domain. The explorer finds a schedule in which the first stack reads a freed node,
-// and prints how to repeat it; it finds nothing wrong with the second.
+// A structure of your own under chosen interleavings. Two stacks differ in what pop does with a node: one deletes it
+// at once, the other retires it to an epoch_domain. The explorer finds a schedule in which the first stack reads a
+// freed node, and prints how to repeat it; it finds nothing wrong with the second.
 //
 // Prints:
 //   pop that deletes: use of memory that is not allocated
@@ -36,7 +36,7 @@ class stack {
 
   /// Whether there was an element.
   bool pop() {
-    auto guard = domain_.pin();  // what the thread reaches stays allocated, if it is retired
+    auto guard = domain_.pin();  // a node that the thread reaches stays allocated after it is retired
     guard.reserve(1);
     node* taken = top_.load();
     while (taken != nullptr && !top_.compare_exchange_weak(taken, taken->below)) {

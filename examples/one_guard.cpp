@@ -1,5 +1,5 @@
-// One guard for many operations. An operation pins for itself unless it is given a guard from pin(), so a batch with a
-// guard pays for one pin. Maps that share a reclamation domain share their guards as well.
+// One guard for many operations. An operation without a guard argument pins for itself. A batch that passes a guard
+// from pin() pays for one pin. Maps that share a reclamation domain share their guards too.
 //
 // Prints:
 //   4000 orders, 38000 paid
@@ -18,7 +18,7 @@ using map = espalier::edge_ext_lf<number, number>;
 
 constexpr number orders = 4000;
 constexpr number customers = 100;
-/// A guard that is held stops reclamation, so a batch must be short.
+/// A guard stops reclamation while it is held, so a batch must be short.
 constexpr number batch = 256;
 
 }  // namespace
@@ -32,7 +32,7 @@ int main() {
 
   number paid = 0;
   for (number first = 0; first < orders; first += batch) {
-    auto guard = customer_of.pin();  // for price_for too
+    auto guard = customer_of.pin();  // protects price_for too
     for (number order = first; order < std::min(first + batch, orders); ++order) {
       const auto customer = customer_of.find(guard, order);
       if (!customer) continue;
@@ -43,7 +43,7 @@ int main() {
   std::printf("%llu orders, %llu paid\n", static_cast<unsigned long long>(orders),
               static_cast<unsigned long long>(paid));
 
-  // Reclamation goes on by itself; collect() takes it as far as it can go now.
+  // Reclamation proceeds by itself. collect() reclaims all that it can now.
   while (domain.collect() != 0) {
   }
   if (customer_of.usage().blocks == 0) std::puts("all memory of erased orders is reclaimed");

@@ -1,6 +1,6 @@
-// A map's policies are replaced by name, one at a time; the map keeps its own for the others. One tree is placed in two
-// ways here, and the inspector compares how its blocks share cache lines. recorded<P> is placement P with a record of its
-// blocks.
+// A map's policies are replaced by name, one at a time. The map keeps its own choice of the others. Here one tree has
+// two placements, and the inspector compares how its blocks share cache lines. recorded<P> is placement P with a
+// record of its blocks.
 //
 // Prints:
 //   blocks are recorded: 19999
@@ -27,7 +27,7 @@ using number = std::uint64_t;
 
 struct layout {
   std::uint64_t blocks;
-  /// Routers that have a child which is a router and lies in their own cache line.
+  /// Routers with a child router in their own cache line.
   std::uint64_t with_child_in_line;
 };
 
@@ -47,7 +47,7 @@ layout layout_of_tree_in() {
   const inspect::registered_type routers("router", blocks_of(memory_role::node), types);
   const inspect::registered_type leaves("leaf", blocks_of(memory_role::leaf), types);
 
-  // With links, pointers between blocks are searched for. No thread may change the map meanwhile.
+  // With links, the snapshot finds pointers between blocks. No thread may change the map meanwhile.
   const inspect::snapshot taken = types.take_snapshot("a tree", {.frames = false, .links = true});
   const inspect::analysis a = inspect::analyze(taken, hw::cache_geometry_named("haswell"));
   layout result{a.blocks, 0};

@@ -1,6 +1,6 @@
-// A cache of sessions that expire. One map holds when each session ends. A second map is ordered by these times: a scan
-// from its lowest key meets the expired sessions first and stops at the first live one. Other threads renew sessions
-// during the scan.
+// A cache of sessions that expire. One map holds the end time of each session. A second map is ordered by these times:
+// a scan from its lowest key meets the expired sessions first and stops at the first live one. Other threads renew
+// sessions during the scan.
 //
 // Prints:
 //   expired at 1500: 501
@@ -27,14 +27,14 @@ class session_cache {
     by_end_.insert({end, id}, 0);
   }
 
-  /// Erases the sessions that ended by `now`, and returns how many they were.
+  /// Erases the sessions that ended by `now`, and returns their number.
   std::size_t expire(number now) {
     std::size_t expired = 0;
-    // A visitor may use the map that it is called from.
+    // A visitor may use the map that calls it.
     by_end_.scan({0, 0}, [&](const entry& due, char) {
       if (due.end > now) return false;
       by_end_.erase(due);
-      // A renewed session has a later end, and an entry of its own for that.
+      // A renewed session has a later end and another entry for that end.
       const auto end = end_of_.find(due.id);
       if (end && *end <= now && end_of_.erase(due.id)) ++expired;
       return true;
@@ -51,7 +51,7 @@ class session_cache {
     auto operator<=>(const entry&) const = default;
   };
 
-  // Entries arrive in the order of their keys, which a balanced tree takes well.
+  // Entries arrive in key order. A balanced tree does not degenerate under that.
   espalier::occ_avl<number, number> end_of_;
   espalier::occ_avl<entry, char> by_end_;
 };
@@ -62,7 +62,7 @@ int main() {
   constexpr number sessions = 1000;
   constexpr number owners = 4;
   session_cache cache;
-  // Each session has one owner, a thread.
+  // One owner thread touches each session.
   const auto by_owners = [](auto touch) {
     std::vector<std::thread> threads;
     threads.reserve(owners);
@@ -78,7 +78,7 @@ int main() {
   std::vector<std::thread> opening = by_owners([&cache](number id) { cache.touch(id, id); });
   for (std::thread& t : opening) t.join();
 
-  // At time 1500 the owners renew those from number 600 on, while this thread expires what is due.
+  // At time 1500 the owners renew the sessions from number 600 on, while this thread expires those that are due.
   std::vector<std::thread> renewing = by_owners([&cache](number id) {
     if (id >= 600) cache.touch(id, 1500);
   });

@@ -1,5 +1,5 @@
-// Four threads count the words of a text in one map. A key may be any trivially copyable struct that has an order and no
-// padding. A value may be a pointer: here it leads to a counter, so that counting a known word writes to no node.
+// Four threads count the words of a text in one map. A key may be any trivially copyable struct that has an order and
+// no padding. A value may be a pointer. Here it points to a counter, so that counting a known word writes to no node.
 //
 // Prints:
 //   a 6
@@ -34,7 +34,7 @@ struct word {
 using counter = std::atomic<std::uint64_t>;
 using word_map = espalier::edge_ext_lf<word, counter*>;
 
-/// Counts the words of one part of the text. Counters that it makes lie in `mine`, which outlives the map.
+/// Counts the words of one part of the text. Stores the counters that it makes in `mine`, which outlives the map.
 void count(const std::string& part, word_map& counters, std::deque<counter>& mine) {
   std::istringstream words(part);
   for (std::string next; words >> next;) {
@@ -43,7 +43,7 @@ void count(const std::string& part, word_map& counters, std::deque<counter>& min
     counter* shared = counters.find(key).value_or(nullptr);
     if (shared == nullptr) {
       shared = &mine.emplace_back(0);
-      // False if another thread has inserted the word since: then its counter is the one to use.
+      // False if another thread has inserted the word since. Then the map has its counter.
       if (!counters.insert(key, shared)) shared = counters.find(key).value_or(shared);
     }
     shared->fetch_add(1);
