@@ -7,21 +7,22 @@
 #include "espalier/memory/index_class.hpp"
 #include "espalier/memory/index_run.hpp"
 
-// Sizes to classes by tables, and addresses to blocks without a division: memory/index_class made quick.
+// Maps sizes to classes by tables, and addresses to blocks without a division: a fast form of
+// memory/index_class.
 
 namespace espalier::preload {
 
-/// What malloc promises for every block.
+/// The alignment that malloc guarantees for every block.
 inline constexpr std::size_t least_align = 16;
 inline constexpr std::size_t region_bytes = index_region::bytes;
 
-/// Division of offsets in a region by a number that is known early.
+/// Divides offsets within a region by a divisor that is known in advance.
 struct reciprocal {
   std::uint64_t factor;
 
   static constexpr unsigned bits = 40;
-  /// Exact for dividends below 2^20 and divisors of at most that: the factor exceeds 2^40 / divisor by less than
-  /// one, so that a quotient grows by less than dividend / 2^40, and less than 1 / divisor.
+  /// Exact for dividends below 2^20 and divisors of at most 2^20: the factor exceeds 2^40 / divisor by less
+  /// than one, so a quotient grows by less than dividend / 2^40, which is less than 1 / divisor.
   [[nodiscard]] static constexpr reciprocal of(std::size_t divisor) noexcept {
     return {(std::uint64_t{1} << bits) / divisor + 1};
   }
@@ -30,7 +31,7 @@ struct reciprocal {
   }
 };
 
-/// How the blocks of a class lie behind each other: index_class::shape.
+/// The layout of a class's blocks in a run: index_class::shape.
 struct block_geometry {
   std::uint32_t stride;
   std::uint32_t group_bytes;
@@ -50,7 +51,8 @@ struct block_geometry {
             reciprocal::of(group_bytes)};
   }
 
-  /// Where the block begins in which an offset of a run lies, or which precedes the line left out.
+  /// The begin of the block that contains an offset of a run. In a line left out, that of the block before
+  /// it.
   [[nodiscard]] constexpr std::size_t start_of(std::size_t offset) const noexcept {
     const std::size_t before = punctuated ? by_group.divide(offset) * group_bytes : 0;
     const std::size_t in_group = by_stride.divide(offset - before);
@@ -64,7 +66,7 @@ inline constexpr std::array<block_geometry, index_class::count> geometries = [] 
   return all;
 }();
 
-/// Up to here a class is found by the number of 16 bytes, above by the number of lines.
+/// Up to this size a table by units of 16 bytes gives the class, above it a table by cache lines.
 inline constexpr std::size_t dense_bytes = 1024;
 inline constexpr std::size_t granules = dense_bytes / least_align + 1;
 
@@ -87,7 +89,7 @@ inline constexpr std::array<std::uint8_t, index_class::largest_bytes / index_cla
       return all;
     }();
 
-/// The class of a block that is aligned to 16 bytes; index_class::none above index_class::largest_bytes.
+/// The size class of a block aligned to 16 bytes; index_class::none above index_class::largest_bytes.
 [[nodiscard]] constexpr std::size_t class_of(std::size_t bytes) noexcept {
   if (bytes <= dense_bytes) return classes_by_granules[granules_of(bytes)];
   if (bytes > index_class::largest_bytes) return index_class::none;

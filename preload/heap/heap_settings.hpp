@@ -5,17 +5,18 @@
 
 namespace espalier::preload {
 
-/// What the environment says of the heap. preload/README.md lists the variables.
+/// Settings of the heap from the environment. preload/README.md lists the variables.
 struct heap_settings {
   bool prefault = false;
   bool huge = false;
-  std::size_t keep = std::size_t{32} << 20U;  ///< bytes of empty memory
-  std::uint64_t decay = 1000;                 ///< milliseconds that more than these stay
+  std::size_t keep = std::size_t{32} << 20U;  ///< bytes of empty memory that stay
+  std::uint64_t decay = 1000;                 ///< milliseconds that memory beyond these stays
   bool stats = false;
 };
 
-/// Reads ESPALIER_MALLOC_* from an environment, which may be null. What is wrong stays as it is without the variable,
-/// and complain(line) is called with a line, without its end, that says what would be right. Allocates nothing.
+/// Reads ESPALIER_MALLOC_* from an environment, which may be null. A setting with a wrong value keeps its
+/// default, and complain(line) is called with a line, without line end, that says what is valid. Allocates
+/// nothing.
 void read_heap_settings(char* const* environment, heap_settings& to, void (*complain)(const char*)) noexcept;
 
 }  // namespace espalier::preload

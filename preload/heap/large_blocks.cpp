@@ -13,12 +13,12 @@ namespace {
 
 constexpr std::size_t unit = address_registry::unit_bytes;
 
-/// The line in front of a huge block.
+/// The cache line in front of a huge block.
 struct huge_front {
   std::uint64_t magic;
-  std::byte* base;     // of its pages
-  std::size_t mapped;  // from the base to the end of the last
-  std::size_t bytes;   // that the block may use
+  std::byte* base;     // first byte of the mapping
+  std::size_t mapped;  // bytes from `base` to the end of the last page
+  std::size_t bytes;   // usable bytes of the block
 };
 static_assert(sizeof(huge_front) <= index_class::line);
 constexpr std::uint64_t magic = 0x65737061'6c696572;
@@ -32,13 +32,14 @@ huge_front& front_of(void* block) noexcept {
   return front;
 }
 
-/// To the end of the last page of a block that begins at such an address.
+/// Usable bytes of a block: from its begin to the end of its last page.
 std::size_t usable_from(std::uintptr_t begin, std::size_t bytes) noexcept {
   return rounded_up(begin + bytes, page_bytes) - begin;
 }
 
-/// Bytes to be mapped for a block that begins so far behind the base. As few as it takes, and the whole unit in which the
-/// block begins: of units that are mapped in part the registry knows nothing, for others may have mappings in them.
+/// Bytes to map for a block that begins `begin` bytes behind the base: as few as suffice, but the whole unit
+/// in which the block begins. A partly mapped unit is not in the registry, for it may contain foreign
+/// mappings.
 std::size_t mapped_for(std::size_t begin, std::size_t bytes) noexcept {
   return std::max(rounded_up(begin + bytes, page_bytes), rounded_up(begin + 1, unit));
 }
@@ -48,12 +49,14 @@ std::size_t regions_for(std::size_t bytes) noexcept { return (bytes + region_byt
 }  // namespace
 
 void* large_blocks::allocate(std::size_t bytes, std::size_t align, bool& zeroed) noexcept {
+  // relaxed throughout: the counters are those of large_blocks.hpp. A region's owner fields are set before
+  // the program has the block's address, and reach other threads with it.
   const std::size_t offset = index_colour::of_large(number_.fetch_add(1, std::memory_order_relaxed)).offset();
   if (bytes > most_in_span - (align > region_bytes ? most_align_in_span : 0) || align > most_align_in_span) {
     zeroed = true;
     return allocate_huge(bytes, align, offset);
   }
-  // Alignments up to a region's are found in its first one, others between regions.
+  // Alignments up to region_bytes are met within the first region, larger ones between regions.
   const std::size_t before = align <= region_bytes ? rounded_up(offset, align) : align;
   const std::size_t regions = regions_for(before + bytes);
   region* const row = spans_.take(regions, zeroed);
@@ -93,7 +96,7 @@ bool large_blocks::resize(region& of, std::size_t bytes) noexcept {
 
 void* large_blocks::allocate_huge(std::size_t bytes, std::size_t align, std::size_t offset) noexcept {
   constexpr std::size_t most = std::numeric_limits<std::ptrdiff_t>::max();
-  // The front is a line of its own.
+  // The front has a cache line of its own.
   std::size_t begin = rounded_up(offset + index_class::line, align < unit ? align : index_class::line);
   if (align >= unit) begin = align;
   if (begin > most - 2 * unit || bytes > most - 2 * unit - begin) return nullptr;
@@ -113,9 +116,9 @@ void large_blocks::give_back_huge(void* block) noexcept {
   const huge_front front = front_of(block);
   huge_count_.fetch_sub(1, std::memory_order_relaxed);
   huge_bytes_.fetch_sub(front.bytes, std::memory_order_relaxed);
-  // Before they are unmapped: others may then map something there.
+  // Before they are unmapped: another thread may then map something there.
   registry_.enter(front.base, front.mapped, address_registry::foreign);
-  // Where the kernel does not unmap them, the addresses are lost; the memory is not.
+  // Where the kernel refuses to unmap them, the addresses stay mapped, without memory.
   if (!pages_.unmap(front.base, front.mapped))
     static_cast<void>(page_source::discard(front.base, front.mapped));
 }
@@ -130,7 +133,7 @@ void* large_blocks::resize_huge(void* block, std::size_t bytes) noexcept {
   const std::size_t mapped = mapped_for(begin, bytes);
   std::byte* base = old.base;
   if (mapped < old.mapped) {
-    // As in give_back_huge(). Where the pages stay, so does the block's claim on them.
+    // As in give_back_huge(). Where the pages stay mapped, the block keeps them.
     const std::size_t whole = mapped & ~(unit - 1);
     registry_.enter(old.base + whole, old.mapped - whole, address_registry::foreign);
     if (!pages_.unmap(old.base + mapped, old.mapped - mapped)) {
@@ -143,7 +146,7 @@ void* large_blocks::resize_huge(void* block, std::size_t bytes) noexcept {
   } else if (mapped > old.mapped) {
     base = static_cast<std::byte*>(pages_.map(mapped, unit));
     if (base == nullptr) return nullptr;
-    // Before they are moved away: others may then map something there, this heap's next span too.
+    // Before they are moved away: anything may then be mapped there, this heap's next span too.
     registry_.enter(old.base, old.mapped, address_registry::foreign);
     if (!pages_.move(old.base, old.mapped, base, mapped)) {
       registry_.enter(old.base, old.mapped, address_registry::huge);

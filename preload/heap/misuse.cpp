@@ -14,7 +14,7 @@ void misused(const char* what, const void* address) noexcept {
   char line[160];
   text words(line, sizeof line);
   (words << "espalier: " << what << " ").hexadecimal(reinterpret_cast<std::uintptr_t>(address)) << "\n";
-  // Nothing is left to do where standard error is closed.
+  // Where standard error is closed the line is lost.
   write_whole(STDERR_FILENO, line, words.size());
   abort();
 }

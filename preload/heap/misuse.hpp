@@ -2,8 +2,8 @@
 
 namespace espalier::preload {
 
-/// One line on standard error, "espalier: <what> 0x<address>", and abort(): the program gave back what it did not
-/// have. glibc does the same. Allocates nothing.
+/// Writes one line to standard error, "espalier: <what> 0x<address>", and calls abort(): the program freed an
+/// invalid pointer. glibc does the same. Allocates nothing.
 [[noreturn]] void misused(const char* what, const void* address) noexcept;
 
 }  // namespace espalier::preload

@@ -28,8 +28,9 @@ void* aligned(std::size_t bytes, std::size_t align, void* near) noexcept {
   void* pages = mapped(near, bytes);
   if (pages == nullptr || is_aligned(pages, align)) return pages;
   munmap(pages, bytes);
-  // The kernel gives the highest addresses that it has: a little lower it has them too, mostly, and then no more need
-  // be had for a while than is wanted, which a limit of addresses may forbid. Below the program's libraries, that is.
+  // The kernel assigns the highest free addresses, below the program's libraries. Slightly lower ones are
+  // mostly free too. Trying them avoids a temporary mapping larger than needed, which an address-space limit
+  // may forbid.
   constexpr unsigned tries = 8;
   std::uintptr_t lower = address(pages) & ~(align - 1);
   for (unsigned i = 0; i < tries && lower >= align; ++i, lower -= align) {
@@ -48,10 +49,10 @@ void* aligned(std::size_t bytes, std::size_t align, void* near) noexcept {
   return begin;
 }
 
-/// What page_source::move() writes where it moves pages to: of no other mapping.
+/// The pattern that page_source::move() writes at its destination; no other mapping contains it.
 using mark = std::array<std::uintptr_t, 2>;
 
-/// False too where the system call is forbidden.
+/// Returns false also where the system call is forbidden.
 bool holds(const void* pages, const mark& expected) noexcept {
   mark there{};
   const iovec into{there.data(), sizeof there};
@@ -63,6 +64,7 @@ bool holds(const void* pages, const mark& expected) noexcept {
 }  // namespace
 
 bool page_source::count(std::size_t bytes) noexcept {
+  // relaxed throughout: figures and a switch that guard no data.
   const std::size_t limit = limit_.load(std::memory_order_relaxed);
   const std::size_t before = bytes_.fetch_add(bytes, std::memory_order_relaxed);
   if (bytes <= limit && before <= limit - bytes) return true;
@@ -88,8 +90,8 @@ bool page_source::grow(void* pages, std::size_t bytes, std::size_t to_bytes) noe
 
 bool page_source::move(void* from, std::size_t bytes, void* to, std::size_t to_bytes) noexcept {
   const kept_errno keep;
-  // The kernel may refuse before or behind unmapping what is at `to`. Behind that another thread may map something there,
-  // which must stay.
+  // The kernel may refuse before or after it unmaps the pages at `to`. If after, another thread may have
+  // mapped something there, which must stay.
   const mark ours{~address(to), address(from)};
   std::memcpy(to, &ours, sizeof ours);
   if (mremap(from, bytes, to_bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED) {
@@ -105,8 +107,8 @@ page_source::transferred page_source::transfer(void* from, void* to, std::size_t
 #if defined(MREMAP_DONTUNMAP)
   if (!transfers_.load(std::memory_order_relaxed)) return transferred::refused;
   const kept_errno keep;
-  // A move takes the lock from all of the mapping that the pages are in, other blocks included, and the pages are not
-  // locked where they arrive. The kernel discards no locked page.
+  // A move would unlock the whole mapping that contains the pages, other blocks included, and the pages would
+  // arrive unlocked. MADV_DONTNEED fails on locked pages and so detects them.
   if (madvise(from, page_bytes, MADV_DONTNEED) != 0 || madvise(to, page_bytes, MADV_DONTNEED) != 0) {
     transfers_.store(false, std::memory_order_relaxed);
     return transferred::refused;
@@ -114,7 +116,8 @@ page_source::transferred page_source::transfer(void* from, void* to, std::size_t
   if (mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED)
     return transferred::done;
   transfers_.store(false, std::memory_order_relaxed);
-  // Flags that are not known are refused before anything is done. Else the pages at `to` may be unmapped already.
+  // The kernel rejects unknown flags before it changes anything. After any other error the pages at `to` may
+  // be unmapped.
   if (errno == EINVAL) return transferred::refused;
   void* const again =
       mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);

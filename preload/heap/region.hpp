@@ -11,27 +11,28 @@ namespace espalier::preload {
 
 class thread_heap;
 
-/// What a block holds while it is free.
+/// The contents of a free block.
 struct free_block {
   free_block* next;
 };
 
 enum class region_use : std::uint8_t {
-  unused,   ///< in the pool, or within a large block
-  blocks,   ///< of one class
-  aligned,  ///< of one class, each with a block of stricter alignment in it
-  large,    ///< a block that has this region, and maybe others behind it, to itself
+  unused,   ///< in the pool, or another region of a large block's row
+  blocks,   ///< blocks of one class
+  aligned,  ///< blocks of one class, each containing a block of stricter alignment
+  large,    ///< the first region in which a large block lies
 };
 
 enum class region_state : std::uint8_t {
   current,    ///< its owner allocates here
   with_room,  ///< in its owner's list
-  full,       ///< in no list, and nobody's, unless somebody is about to tell of it
-  leaving,    ///< empty, but somebody is about to tell of it
+  full,       ///< in no list; abandoned, unless a notification about it is pending
+  leaving,    ///< empty, but a notification about it is pending
 };
 
-/// The blocks of a region that others gave back, newest first, in one word: where the list begins and ends and how
-/// many there are, so that whoever takes them touches none. The lowest bit says that who pushes next has to tell.
+/// The remote free list of a region in one word: the blocks that other threads freed, newest first. The word
+/// has the list's first and last block and its length, so the owner takes the list without touching a block.
+/// The lowest bit means: the next thread to push must notify the owner.
 class pushed_blocks {
  public:
   constexpr explicit pushed_blocks(std::uint64_t word) noexcept : word_(word) {}
@@ -40,11 +41,11 @@ class pushed_blocks {
 
   [[nodiscard]] constexpr bool tells() const noexcept { return (word_ & tell_bit) != 0; }
   [[nodiscard]] constexpr std::uint32_t count() const noexcept { return bits(count_at); }
-  /// Where the newest and the oldest lie in their region, if there are any.
+  /// Offsets of the newest and oldest block in their region, valid if count() is not zero.
   [[nodiscard]] constexpr std::size_t newest() const noexcept { return bits(newest_at) * unit; }
   [[nodiscard]] constexpr std::size_t oldest() const noexcept { return bits(oldest_at) * unit; }
 
-  /// The word with one more, and nobody to be told.
+  /// The word with one block more and the notify bit clear.
   [[nodiscard]] constexpr std::uint64_t with(std::size_t offset) const noexcept {
     const std::uint64_t place = offset / unit;
     const std::uint64_t last = count() == 0 ? place : bits(oldest_at);
@@ -65,38 +66,41 @@ class pushed_blocks {
   std::uint64_t word_;
 };
 
-/// What is known of 256 KiB of a span. Apart from the blocks: that of all regions of a span lies in 16 KiB, for the
-/// sake of the TLB, and empty regions have no memory. The first line is the owner's.
+/// Metadata of one region, 256 KiB of a span. It lies apart from the blocks: the metadata of all regions of a
+/// span share 16 KiB, which saves TLB entries, and empty regions need no memory. Only the owner writes
+/// the first cache line.
 ///
-/// Others who give blocks back push them onto `remote`. While the region is not current, the bit of that word is set
-/// again and again: whoever clears it, by pushing, tells the owner (thread_heap::tell()), once.
+/// Other threads push the blocks that they free onto the remote free list, `remote`. While the region is not
+/// current, its owner keeps the notify bit of that word set. The thread that clears the bit by its push
+/// notifies the owner once (thread_heap::tell()).
 ///
-/// A full region that nobody is about to tell of has no owner. Whoever gives its first block back, and so clears the
-/// bit, has it to himself: to own, or to tell `home` of.
+/// A full region without a pending notification is abandoned. The thread that frees its first block clears
+/// the bit, and has then exclusive access: it takes the region over, or notifies `home`. thread_heap.hpp has
+/// the orderings.
 struct alignas(128) region {
-  /// Who may give a block back with no further question; nobody's for aligned and large blocks. A heap alone enters
-  /// itself here, and takes itself out: whoever reads himself is the owner.
+  /// The heap that may free blocks here without further checks; null for aligned and large blocks. A heap
+  /// alone stores itself here and removes itself: a heap that reads itself is the owner.
   std::atomic<thread_heap*> quick_owner;
   free_block* free;
-  /// Blocks handed out, and one more while current. While full and owned it is 1, and the others are hidden: that the
-  /// next one comes back is then noticed by the same comparison that notices the last one.
+  /// Blocks handed out, plus one while current. While full and owned it is 1, and the others are in `hidden`
+  /// (deferred): one comparison then detects both the next free and the last one.
   std::uint32_t count;
   std::uint32_t hidden;
-  std::byte* fresh;            ///< the next block never handed out
-  std::byte* fresh_until;      ///< where a line is left out, or the run ends
-  std::uint32_t fresh_behind;  ///< blocks of the run behind that
+  std::byte* fresh;            ///< the next bump-allocated block
+  std::byte* fresh_until;      ///< where bump allocation stops: at a line left out, or the end of the run
+  std::uint32_t fresh_behind;  ///< blocks of the run behind fresh_until
   std::uint32_t stride;
-  std::byte* first;  ///< where the run, or the large block, begins
+  std::byte* first;  ///< begin of the run, or of the large block
   std::uint8_t size_class;
   region_use use;
   region_state state;
-  bool zeroed;            ///< what was never handed out is zero
-  bool told_when_pushed;  ///< the owner set the bit of `remote`
-  bool telling;           ///< somebody cleared it, and has yet to be heard
+  bool zeroed;            ///< memory that was never handed out is zero
+  bool told_when_pushed;  ///< the owner set the notify bit of `remote`
+  bool telling;           ///< another thread cleared the bit; its notification is pending
 
-  alignas(64) std::atomic<std::uint64_t> remote;  ///< pushed_blocks
-  std::atomic<thread_heap*> owner;                ///< null where there is none; written as quick_owner is
-  std::atomic<thread_heap*> home;                 ///< the last owner, of a region that has none
+  alignas(64) std::atomic<std::uint64_t> remote;  ///< remote free list: pushed_blocks
+  std::atomic<thread_heap*> owner;                ///< null where abandoned; written as quick_owner is
+  std::atomic<thread_heap*> home;                 ///< last owner of an abandoned region
   region* next_told;
   region* next;
   region* before;
@@ -107,28 +111,29 @@ struct alignas(128) region {
   [[nodiscard]] std::uint32_t live() const noexcept {
     return count + hidden - (state == region_state::current ? 1 : 0);
   }
-  /// The block in which an address of the run lies; the first one for an address before it.
+  /// The block that contains an address of the run; the first block for an address before the run.
   [[nodiscard]] std::byte* start_of(const void* address) const noexcept {
     const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(address) - first);
-    // Before the first block the offset is beyond every region.
+    // An address before the first block gives an offset beyond every region.
     return first + (offset < region_bytes ? geometries[size_class].start_of(offset) : 0);
   }
 };
 static_assert(sizeof(region) == 128 && offsetof(region, remote) == 64);
 
-/// 32 MiB at a multiple of that: what is known of its regions, in place of the first one, and the regions. Fewer where the
-/// system refuses so many addresses at once; what lies behind them in the 32 MiB is not the heap's.
+/// 32 MiB, aligned to their size: the metadata of the regions, in place of the first one, then the regions.
+/// It has fewer regions where the OS refuses so many addresses at once; the rest of the 32 MiB is not the
+/// heap's.
 struct span {
   static constexpr std::size_t bytes = address_registry::unit_bytes;
   static constexpr std::size_t slots = bytes / region_bytes;
 
-  __extension__ typedef unsigned __int128 set;  // of regions; bit 0 is never in it
+  __extension__ typedef unsigned __int128 set;  // of regions; bit 0 is always clear
 
   span* next;
   set free;
-  set dirty;           ///< of the free ones: those that may have memory and may not be zero
-  set mapping_starts;  ///< where one mapping of the kernel's ends and another begins: memory was transferred
-  std::size_t end;     ///< the number of the first region that it does not have
+  set dirty;           ///< free regions that may have memory and may not be zero
+  set mapping_starts;  ///< where a mapping of the kernel begins behind another: memory was transferred
+  std::size_t end;     ///< the number behind the last region
   alignas(128) region regions[slots - 1];
 
   [[nodiscard]] static span* of(const void* address) noexcept {
@@ -146,8 +151,8 @@ struct span {
 };
 static_assert(offsetof(span, regions) == sizeof(region) && sizeof(span) <= region_bytes);
 
-/// What is known of the region in which an address of a span lies. Of the span's first 256 KiB it is the span
-/// itself: nobody's, whatever is asked.
+/// The metadata of the region that contains an address of a span. For the span's first 256 KiB that is the
+/// span itself, whose first field is never a heap.
 [[nodiscard]] inline region* region_of(std::size_t unit, const void* address) noexcept {
   const std::size_t in_span = reinterpret_cast<std::uintptr_t>(address) & (span::bytes - 1);
   return reinterpret_cast<region*>((unit << address_registry::unit_bits) +
@@ -157,11 +162,11 @@ static_assert(offsetof(span, regions) == sizeof(region) && sizeof(span) <= regio
   return region_of(reinterpret_cast<std::uintptr_t>(address) >> address_registry::unit_bits, address);
 }
 
-/// What an address is to the heap. Behind the end of a span it is another mapping's, if any.
+/// Whether an address belongs to the heap. Addresses behind the end of a span are foreign.
 [[nodiscard]] inline address_registry::kind kind_of(const address_registry& registry,
                                                     const void* address) noexcept {
   const address_registry::kind kind = registry.of(address);
-  // What is known of a region in use is read anyway.
+  // The caller reads the metadata of a region in use anyway.
   if (kind != address_registry::span || region_of(address)->use != region_use::unused) return kind;
   const std::size_t in_span = reinterpret_cast<std::uintptr_t>(address) & (span::bytes - 1);
   return in_span < span::of(address)->mapped_bytes() ? kind : address_registry::foreign;
