@@ -31,7 +31,7 @@ constexpr std::size_t size(set of) noexcept {
   return low + static_cast<std::size_t>(std::popcount(static_cast<std::uint64_t>(of >> 64)));
 }
 
-/// Where so many in a row begin; 0 where there are none.
+/// The number at which a row of so many regions begins; 0 where there is none.
 constexpr std::size_t row_in(set of, std::size_t regions) noexcept {
   for (std::size_t have = 1; have < regions && of != 0;) {
     const std::size_t step = have < regions - have ? have : regions - have;
@@ -41,12 +41,12 @@ constexpr std::size_t row_in(set of, std::size_t regions) noexcept {
   return of == 0 ? 0 : lowest(of);
 }
 
-/// The longest row that ends with the last.
+/// The longest row that ends with the last member of a set.
 struct last_row {
   std::size_t number;
   std::size_t regions;
 
-  /// At most so many, of a set that is not empty.
+  /// At most `most` regions. `all` is not empty.
   [[nodiscard]] static constexpr last_row of(set all, std::size_t most) noexcept {
     const std::size_t last = highest(all);
     std::size_t first = last;
@@ -64,6 +64,7 @@ std::uint64_t milliseconds() noexcept {
 }  // namespace
 
 void span_pool::set_dirty(std::size_t regions) noexcept {
+  // relaxed throughout: `dirty_` as in span_pool.hpp.
   dirty_.store(regions, std::memory_order_relaxed);
   idle_ = std::min(idle_, regions);
 }
@@ -96,7 +97,7 @@ region* span_pool::take(std::size_t regions, bool& zeroed) noexcept {
   return taken;
 }
 
-/// Where the most regions have memory. `wanting` are those that have none.
+/// Chooses the row in which the most regions have memory. `wanting` becomes the set of those without.
 region* span_pool::find_long(std::size_t regions, bool& zeroed, set& wanting) noexcept {
   span* best = nullptr;
   std::size_t best_number = 0;
@@ -125,7 +126,8 @@ region* span_pool::find_long(std::size_t regions, bool& zeroed, set& wanting) no
   return take_from(*best, best_number, regions, zeroed);
 }
 
-/// So many regions with memory, or as many as there are, as rows by `next`, each in one mapping.
+/// Takes so many regions with memory, or as many as there are. They are rows linked by `next`, each within one
+/// mapping.
 region* span_pool::take_donors(std::size_t regions) noexcept {
   region* donors = nullptr;
   for (span* s = spans_; s != nullptr && regions != 0; s = s->next) {
@@ -145,8 +147,8 @@ region* span_pool::take_donors(std::size_t regions) noexcept {
   return donors;
 }
 
-/// Gives regions of a row that is taken the memory of others, which are taken too, and are free then. False where the row
-/// cannot be used: then it is free, but for regions in which another mapping may lie.
+/// Moves the memory of the donors, which are taken and become free, to the regions of a taken row. False where the
+/// row cannot be used: it is then free, except for regions in which another mapping may lie.
 bool span_pool::fill(region& first, std::size_t regions, set wanting, region* donors, bool& zeroed) noexcept {
   using transferred = page_source::transferred;
   span& s = *span::of(&first);
@@ -156,7 +158,7 @@ bool span_pool::fill(region& first, std::size_t regions, set wanting, region* do
   set starts = 0;
   set lost = 0;
   region* donor = donors;
-  std::size_t emptied = 0;  // regions of that donor
+  std::size_t emptied = 0;  // regions of `donor` without memory
   while (donor != nullptr) {
     const std::size_t number = lowest(wanting);
     const std::size_t count = std::min(lowest(~(wanting >> number)), donor->run_regions - emptied);
@@ -179,7 +181,7 @@ bool span_pool::fill(region& first, std::size_t regions, set wanting, region* do
   starts |= s.mapping_starts & ~filled;
   mapping_starts_ += size(starts) - size(s.mapping_starts);
   s.mapping_starts = starts;
-  // Up to the first one that was refused the donors have no memory any more.
+  // The donors before the first refused one have no memory any more.
   bool refused = false;
   for (region* r = donors; r != nullptr;) {
     region* const after = r->next;
@@ -209,14 +211,14 @@ region* span_pool::find(std::size_t regions, bool& zeroed) noexcept {
   return add_span(regions) ? take_from(*spans_, 1, regions, zeroed) : nullptr;
 }
 
-/// With so many regions at least.
+/// The span has at least so many regions.
 bool span_pool::add_span(std::size_t regions) noexcept {
-  // The kernel gives addresses downwards.
+  // The kernel assigns addresses downwards.
   void* const near = spans_ == nullptr ? nullptr : reinterpret_cast<std::byte*>(spans_) - span::bytes;
   const std::size_t least = (1 + regions) * region_bytes;
   std::size_t bytes = span::bytes;
   span* s = nullptr;
-  // A limit of addresses, or of memory that is locked as it is mapped, may leave room for less.
+  // A limit of addresses, or of memory that is locked when it is mapped, may leave room for less.
   while ((s = static_cast<span*>(pages_.map(bytes, span::bytes, near))) == nullptr) {
     if (bytes == least) return false;
     bytes = std::max(bytes * 3 / 4 & ~(region_bytes - 1), least);
@@ -244,10 +246,10 @@ bool span_pool::extend(region& first, std::size_t regions, std::size_t by) noexc
 void span_pool::give_back(region& first, std::size_t regions) noexcept {
   span& s = *span::of(&first);
   const std::size_t number = span::number_of(first);
-  // Before they are free, when nobody else can take them. relaxed: a bound that may be missed by a little.
+  // Before the regions are free, while no other thread can take them. relaxed: the bound may be missed by a little.
   const bool within = dirty_.load(std::memory_order_relaxed) + regions <= keep_;
   const bool keep = within || period_ != 0;
-  // What the system does not take stays, and is not zero.
+  // Regions that the OS does not take keep their memory and are not zero.
   const bool dirty = keep || !page_source::discard(s.memory(number), regions * region_bytes);
   std::size_t beyond = 0;
   {
@@ -261,7 +263,7 @@ void span_pool::give_back(region& first, std::size_t regions) noexcept {
   if (keep && !within) discard_idle();
 }
 
-/// Under the lock.
+/// The caller holds the lock.
 void span_pool::add_free(region& first, std::size_t regions, bool dirty) noexcept {
   span& s = *span::of(&first);
   const set added = row(span::number_of(first), regions);
@@ -272,8 +274,8 @@ void span_pool::add_free(region& first, std::size_t regions, bool dirty) noexcep
   set_dirty(dirty_.load(std::memory_order_relaxed) + regions);
 }
 
-/// At the end of a period, gives the system what was idle throughout, and is more than is kept. As rows that are taken
-/// meanwhile: no thread waits for the system.
+/// At the end of a period, returns to the OS the memory that was idle throughout, as far as it exceeds the bound. The
+/// regions are taken meanwhile, so that no thread waits for the OS.
 void span_pool::discard_idle() noexcept {
   const std::uint64_t now = milliseconds();
   std::size_t left = 0;
@@ -287,15 +289,15 @@ void span_pool::discard_idle() noexcept {
   discard(left);
 }
 
-/// Gives the system so many regions that have memory, or as many as there are.
+/// Returns the memory of so many empty regions to the OS, or of as many as there are.
 void span_pool::discard(std::size_t left) noexcept {
-  // Rows that the system does not take are free again at the end: before, they would be the next ones to be tried. Where
-  // it takes none of several it has no use for the others either.
+  // Rows that the OS refuses are freed at the end: earlier they would be the next ones tried. After several refusals
+  // the OS would refuse the others too.
   constexpr unsigned most_refused = 8;
   region* refused = nullptr;
   for (unsigned count = 0; left != 0 && count < most_refused;) {
     lock_.lock();
-    // The span that take() comes to last.
+    // The span that take() searches last.
     span* from = nullptr;
     for (span* s = spans_; s != nullptr; s = s->next) {
       if (s->dirty != 0) from = s;
@@ -347,8 +349,9 @@ std::size_t span_pool::discard_empty() noexcept {
   return given * region_bytes;
 }
 
-/// Under the lock; how many regions with memory were in these spans, which the caller counts anew. Nothing is read of a
-/// free region: no block is in it, and no thread is about to tell of it.
+/// The caller holds the lock, and then counts the regions with memory anew. The result is how many of these the
+/// unmapped spans had. No field of a free region is read: it contains no block, and no notification about it is
+/// pending.
 std::size_t span_pool::unmap_empty() noexcept {
   std::size_t given = 0;
   for (span** link = &spans_; *link != nullptr;) {
@@ -359,7 +362,7 @@ std::size_t span_pool::unmap_empty() noexcept {
     const std::size_t held = s->regions_held();
     bool gone = s->free == row(1, held);
     if (gone) {
-      // Before it is unmapped: others may then map something there.
+      // Before it is unmapped: another thread may then map something there.
       registry_.enter(s, span::bytes, address_registry::foreign);
       gone = pages_.unmap(s, s->mapped_bytes());
       if (!gone) registry_.enter(s, span::bytes, address_registry::span);

@@ -11,14 +11,17 @@
 
 namespace espalier::preload {
 
-/// Regions, by themselves and in rows, out of spans. Empty regions keep their memory up to a bound, and beyond it for
-/// a while: what no thread asked for in a whole period goes back to the system with the next call. They are taken again
-/// first; empty spans keep their addresses until discard_empty(). Any thread; a lock and a search of the spans' sets for
-/// each.
+/// Regions from spans: single ones, and rows of consecutive ones. Empty regions keep their memory up to a bound, and
+/// beyond it for a while: memory that no thread needed for a whole period is returned to the OS by the next call.
+/// Regions with memory are taken first. Empty spans keep their addresses until discard_empty(). Any thread; each call
+/// takes a lock and searches the spans' sets.
 ///
-/// Long rows seldom lie where there is memory in all of their regions. Those that have none get that of other empty
-/// regions, by moving pages: some 30 times as fast as having the system zero new ones. When a long
-/// row is freed, empty memory beyond the bound and most_behind_rows is returned to the system at once.
+/// A long row seldom has memory in all of its regions. Those without memory get that of other empty regions, by
+/// moving pages: some 30 times as fast as having the OS zero new ones. When a long row is freed, empty memory beyond
+/// the bound and most_behind_rows is returned to the OS at once.
+///
+/// relaxed throughout: `dirty_` is written under the lock. A read without the lock compares it with a bound that may
+/// be missed by a little.
 class span_pool {
  public:
   constexpr span_pool(address_registry& registry, page_source& pages) noexcept
@@ -27,36 +30,36 @@ class span_pool {
   span_pool& operator=(const span_pool&) = delete;
 
   static constexpr std::size_t most_regions = span::slots - 1;
-  /// Rows of so many regions are long.
+  /// Rows of at least so many regions are long.
   static constexpr std::size_t long_row = 8;
 
-  /// Bytes of empty regions that keep their memory for ever.
+  /// Bytes of empty regions that keep their memory indefinitely.
   void set_keep(std::size_t bytes) noexcept { keep_ = bytes / region_bytes; }
-  /// For how long others do. 0: not at all.
+  /// How long further empty regions keep their memory; 0: not at all.
   void set_period(std::uint64_t milliseconds) noexcept { period_ = milliseconds; }
   void set_huge(bool wanted) noexcept { huge_ = wanted; }
 
-  /// So many regions in a row, at most most_regions; null where there is no memory. `zeroed` says whether all bytes
-  /// are zero.
+  /// A row of so many regions, at most most_regions; null where there is no memory. `zeroed` becomes true where all
+  /// bytes are zero.
   [[nodiscard]] region* take(std::size_t regions, bool& zeroed) noexcept;
-  /// Adds the regions behind a row to it if they are free.
+  /// Extends a row by the regions behind it if they are free.
   [[nodiscard]] bool extend(region& first, std::size_t regions, std::size_t by) noexcept;
   void give_back(region& first, std::size_t regions) noexcept;
 
-  /// Returns the addresses of empty spans to the system, and the memory of all other empty regions; bytes of the regions
-  /// that had memory. What the system refuses to take, such as locked memory, stays.
+  /// Returns to the OS the addresses of empty spans and the memory of all other empty regions. The result is the
+  /// bytes of regions that had memory. Memory that the OS does not take, such as locked memory, stays.
   std::size_t discard_empty() noexcept;
 
   struct figures {
     std::size_t spans = 0;
     std::size_t free_regions = 0;
-    std::size_t kept_regions = 0;  ///< free, with memory
+    std::size_t kept_regions = 0;  ///< free regions with memory
   };
   [[nodiscard]] figures count() noexcept;
-  /// The caller has the lock.
+  /// The caller holds the lock.
   [[nodiscard]] figures count_locked() const noexcept;
 
-  /// All regions in use. The caller has the lock: nothing may be taken or given back.
+  /// Visits all regions in use. The caller holds the lock, so that none is taken or freed meanwhile.
   template <class Visitor>
   void for_each_locked(Visitor&& visitor) noexcept {
     for (span* s = spans_; s != nullptr; s = s->next) {
@@ -67,7 +70,7 @@ class span_pool {
     }
   }
 
-  /// For tests: nothing of it may be used any more.
+  /// For tests: unmaps all spans; none may be used afterwards.
   void unmap_all() noexcept;
 
   [[nodiscard]] futex_lock& lock() noexcept { return lock_; }
@@ -75,7 +78,7 @@ class span_pool {
  private:
   static constexpr std::size_t bounding_row = (std::size_t{4} << 20U) / region_bytes;
   static constexpr std::size_t most_behind_rows = (std::size_t{16} << 20U) / region_bytes;
-  // Of all spans. The kernel has room for 65530 mappings of a process.
+  // The sum over all spans. The kernel allows 65530 mappings for a process.
   static constexpr std::size_t most_mapping_starts = 8192;
 
   region* find(std::size_t regions, bool& zeroed) noexcept;
@@ -101,7 +104,7 @@ class span_pool {
   std::size_t free_ = 0;
   std::size_t mapping_starts_ = 0;
   std::atomic<std::size_t> dirty_{0};  // written under the lock
-  // So many regions had memory all the time since then.
+  // The fewest regions that had memory at any time since idle_since_.
   std::size_t idle_ = 0;
   std::uint64_t idle_since_ = 0;
 };

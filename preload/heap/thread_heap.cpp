@@ -15,7 +15,7 @@
 namespace espalier::preload {
 namespace {
 
-/// How many blocks of a class are kept aside: so few that their memory does not count.
+/// The most blocks of a class in the cache: so few that their memory is negligible.
 constexpr auto most_aside = [] {
   constexpr std::size_t most_blocks = 32;
   constexpr std::size_t most_bytes = std::size_t{64} << 10U;
@@ -35,7 +35,7 @@ void* aligned_up(void* block, std::size_t align) noexcept {
   return static_cast<std::byte*>(block) + (-address(block) & (align - 1));
 }
 
-/// The region of an address of a span, which must be one with blocks in it.
+/// The region of an address in a span. It must be one with blocks.
 region& region_with(void* block, const char* otherwise) noexcept {
   const std::size_t number = (address(block) & (span::bytes - 1)) / region_bytes;
   region* const r = region_of(block);
@@ -43,30 +43,31 @@ region& region_with(void* block, const char* otherwise) noexcept {
   return *r;
 }
 
-/// Where the block of a class begins that a program has this address of.
+/// The begin of the block to which a program's pointer leads.
 std::byte* start_in(const region& r, void* block) noexcept {
   std::byte* const start = r.start_of(block);
   if (start > block || (r.use == region_use::blocks && start != block)) misused(no_pointer, block);
   return start;
 }
 
-/// Copies what can be read of so many bytes: nobody knows where another allocator's block ends.
+/// Copies as many of the bytes as are readable: the size of another allocator's block is unknown.
 void copy_readable(void* to, const void* from, std::size_t bytes) noexcept {
   const kept_errno keep;
   const iovec into{to, bytes};
   const iovec out_of{const_cast<void*>(from), bytes};
-  // Where the system call is forbidden, to the end of the page, which is there.
+  // Where the system call is forbidden, copies to the end of the page, which is mapped.
   if (process_vm_readv(getpid(), &into, 1, &out_of, 1, 0) < 0) {
     const std::size_t in_page = page_bytes - (address(from) & (page_bytes - 1));
     std::memcpy(to, from, bytes < in_page ? bytes : in_page);
   }
 }
 
-/// True where somebody is to be told.
+/// True if the owner must be notified.
 [[nodiscard]] bool give_back_remotely(region& r, void* block) noexcept {
   auto* const pushed = static_cast<free_block*>(block);
   const std::size_t offset = address(block) & (region_bytes - 1);
   std::byte* const memory = static_cast<std::byte*>(block) - offset;
+  // relaxed: the compare-exchange checks the value.
   std::uint64_t before = r.remote.load(std::memory_order_relaxed);
   std::uint64_t after = 0;
   do {
@@ -74,23 +75,26 @@ void copy_readable(void* to, const void* from, std::size_t bytes) noexcept {
     if (list.count() != 0 && list.newest() == offset) misused(given_twice, block);
     pushed->next = list.count() == 0 ? nullptr : reinterpret_cast<free_block*>(memory + list.newest());
     after = list.with(offset);
-    // order: give_back_remotely (release) -> refill, heard_of, collect_untold (acquire), and back
+    // order (1): give_back_remotely, release; order (2): give_back_remotely, acquire. relaxed: a failure only
+    // retries.
   } while (
       !r.remote.compare_exchange_weak(before, after, std::memory_order_acq_rel, std::memory_order_relaxed));
-  // Unless it stays as it is until somebody is told, the region may be another's by now.
+  // Unless the bit was set, the region may belong to another owner by now.
   return pushed_blocks(before).tells();
 }
 
 }  // namespace
 
-/// A copy of the process that is made meanwhile leaves the heap alone.
+/// A copy of the process that is made during this object's life leaves the heap alone.
 class thread_heap::at_work {
  public:
   explicit at_work(thread_heap& heap) noexcept : heap_(heap), nested_(heap.busy()) {
+    // order (5): at_work, seq_cst. relaxed: the fences order `busy_` with the changes between them.
     heap_.busy_.store(true, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   ~at_work() {
+    // order (5): at_work, seq_cst. relaxed: as in the constructor.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     heap_.busy_.store(nested_, std::memory_order_relaxed);
   }
@@ -117,8 +121,8 @@ void* thread_heap::allocate(std::size_t bytes, bool& zeroed) noexcept {
 
 void* thread_heap::allocate_plain(std::size_t size_class, bool& zeroed) noexcept {
   void* block = allocate_of(plain_[size_class], size_class, region_use::blocks, zeroed);
-  // Where there is no memory for another region, one that is empty will do, and then larger blocks. Few regions may be all
-  // that there are: of memory that is locked, a program may have as little as a megabyte.
+  // Where no region can be had, frees an empty one, and then uses larger blocks. There may be few regions: of memory
+  // that is locked, a program may have as little as a megabyte.
   if (block == nullptr && give_back_empty() != 0)
     block = allocate_of(plain_[size_class], size_class, region_use::blocks, zeroed);
   for (std::size_t larger = size_class + 1; block == nullptr && larger < index_class::count; ++larger) {
@@ -140,7 +144,7 @@ void* thread_heap::allocate_of(class_regions& of, std::size_t size_class, region
 void* thread_heap::allocate_aligned(std::size_t bytes, std::size_t align) noexcept {
   if (align <= least_align) return allocate(bytes);
   bool zeroed = false;
-  // The end of a block is not in it.
+  // An address behind a block's last byte is not in the block.
   if (bytes == 0) bytes = 1;
   if (bytes <= index_class::largest_bytes && align <= index_class::largest_bytes) {
     const std::size_t size_class = index_class::of(index_class::bytes_within(bytes, align), align);
@@ -163,7 +167,7 @@ void* thread_heap::allocate_zeroed(std::size_t bytes) noexcept {
   return block;
 }
 
-/// Has the current region a block at hand. False where there is no memory; nothing has changed then.
+/// Ensures that the current region has a block to hand out. False with nothing changed where there is no memory.
 bool thread_heap::refill(class_regions& of, std::size_t size_class, region_use use, bool grows) noexcept {
   const at_work now(*this);
   for (;;) {
@@ -171,7 +175,7 @@ bool thread_heap::refill(class_regions& of, std::size_t size_class, region_use u
     if (r.fresh_behind != 0 && r.free == nullptr && r.fresh == r.fresh_until) begin_group(r);
     if (r.free != nullptr || r.fresh != r.fresh_until) return true;
     if (&r != &no_region) {
-      // order: refill (acquire) -> give_back_remotely (release)
+      // order (1): refill, acquire
       splice(r, pushed_blocks(r.remote.exchange(0, std::memory_order_acquire)));
       if (r.free != nullptr) return true;
     }
@@ -187,7 +191,7 @@ bool thread_heap::refill(class_regions& of, std::size_t size_class, region_use u
   }
 }
 
-/// Goes on behind the line left out.
+/// Continues behind the line left out.
 void thread_heap::begin_group(region& r) noexcept {
   const std::uint32_t group = geometries[r.size_class].group;
   const std::uint32_t blocks = r.fresh_behind < group ? r.fresh_behind : group;
@@ -223,6 +227,7 @@ region* thread_heap::new_region(class_regions& of, std::size_t size_class, regio
   r->zeroed = zeroed;
   r->told_when_pushed = false;
   r->telling = false;
+  // relaxed: no other thread has a block of the region yet.
   r->remote.store(0, std::memory_order_relaxed);
   own(*r);
   if (commons_.prefault) {
@@ -233,7 +238,7 @@ region* thread_heap::new_region(class_regions& of, std::size_t size_class, regio
 }
 
 void thread_heap::make_current(class_regions& of, region& r) noexcept {
-  // What others push from now on is looked for when it is used up.
+  // From now on, what others push is collected when the region is used up.
   collect_untold(r);
   r.state = region_state::current;
   ++r.count;
@@ -247,28 +252,28 @@ void thread_heap::set_granules(const class_regions& of, std::size_t size_class) 
   }
 }
 
-/// Takes over what others pushed.
+/// Adds a remote free list to the region's own free list.
 void thread_heap::splice(region& r, pushed_blocks list) noexcept {
   if (list.count() == 0) return;
   std::byte* const memory = span::of(&r)->memory(span::number_of(r));
   if (list.count() > r.live() || memory + list.newest() >= r.fresh)
     misused(given_twice, memory + list.newest());
-  // The oldest has nothing behind it.
+  // The oldest block is the last of the list.
   if (r.free != nullptr) reinterpret_cast<free_block*>(memory + list.oldest())->next = r.free;
   r.free = reinterpret_cast<free_block*>(memory + list.newest());
   r.count -= list.count();
 }
 
-/// Takes over what others pushed, and asks for no word of what they will.
+/// Collects the remote free list and clears the notify bit: later pushes notify no heap.
 void thread_heap::collect_untold(region& r) noexcept {
-  // order: collect_untold (acquire) -> give_back_remotely (release)
+  // order (1): collect_untold, acquire
   const pushed_blocks list(r.remote.exchange(0, std::memory_order_acquire));
   if (r.told_when_pushed && !list.tells()) r.telling = true;
   r.told_when_pushed = false;
   splice(r, list);
 }
 
-/// A current region that is used up.
+/// The current region is used up.
 void thread_heap::used_up(region& r) noexcept {
   --r.count;
   r.state = region_state::full;
@@ -278,34 +283,37 @@ void thread_heap::used_up(region& r) noexcept {
 }
 
 void thread_heap::own(region& r) noexcept {
-  // relaxed: what orders is how the region came here
+  // relaxed: (2) or (3) orders the fields of a region that comes from another heap, the pool's lock those of a new
+  // one.
   r.owner.store(this, std::memory_order_relaxed);
   r.quick_owner.store(r.use == region_use::blocks ? this : nullptr, std::memory_order_relaxed);
 }
 
-/// Leaves a full region to whoever gives back a block of it.
+/// Abandons a full region: the next thread that frees a block of it clears the notify bit.
 void thread_heap::offer(region& r) noexcept {
+  // relaxed: the exchange below publishes `home` and the owner.
   r.home.store(this, std::memory_order_relaxed);
   r.told_when_pushed = true;
   r.quick_owner.store(nullptr, std::memory_order_relaxed);
   r.owner.store(nullptr, std::memory_order_relaxed);
   std::uint64_t nothing = 0;
-  // order: offer (release) -> give_back_remotely (acquire)
+  // order (2): offer, release. relaxed: after a failure heard_of() acquires.
   if (r.remote.compare_exchange_strong(nothing, pushed_blocks::tell_bit, std::memory_order_release,
                                        std::memory_order_relaxed))
     return;
-  // Somebody has, meanwhile.
+  // Another thread pushed a block meanwhile.
   own(r);
   heard_of(r);
 }
 
-/// Of a region whose bit this thread has cleared by pushing.
+/// For a region of which this thread cleared the notify bit by a push.
 void thread_heap::pushed_first(region& r) noexcept {
+  // relaxed: (2) orders `owner` and `home`. `unheard_` only decides which thread takes the region over.
   if (thread_heap* const owner = r.owner.load(std::memory_order_relaxed); owner != nullptr)
     return owner->tell(r);
   const at_work now(*this);
   thread_heap* const home = r.home.load(std::memory_order_relaxed);
-  // Who allocates none of these would only keep them.
+  // A thread that allocates no blocks of the class would only hold the region's. relaxed: as above.
   const bool wanted =
       home->unheard_.load(std::memory_order_relaxed) >= commons_.patience && list_of(r).current != &no_region;
   if (home != this && !wanted) return home->tell(r);
@@ -313,14 +321,14 @@ void thread_heap::pushed_first(region& r) noexcept {
   heard_of(r);
 }
 
-/// Of a full region that this heap was the last to own.
+/// For a full region of which this heap was the last owner.
 void thread_heap::keep_aside(region& r, void* block) noexcept {
   class_regions& of = list_of(r);
   auto* const freed = static_cast<free_block*>(block);
-  // Nobody writes `fresh` any more: all of the run was handed out.
+  // `fresh` does not change any more: the whole run was handed out.
   if (freed == of.aside || block >= r.fresh) came_twice(block);
   freed->next = of.aside;
-  // As in push().
+  // order (4): keep_aside, release
   std::atomic_signal_fence(std::memory_order_release);
   of.aside = freed;
   if (++of.aside_count > most_aside[r.size_class]) give_back_aside(of);
@@ -335,12 +343,13 @@ void* thread_heap::taken_from_aside(class_regions& of) noexcept {
 
 void thread_heap::give_back_aside(class_regions& of) noexcept {
   const at_work now(*this);
-  // As many as were counted: a block that was given back twice makes a ring.
+  // As many as were counted: a double free makes the list circular.
   std::uint32_t left = std::exchange(of.aside_count, 0);
   free_block* block = std::exchange(of.aside, nullptr);
   for (; block != nullptr && left != 0; --left) {
     free_block* const after = block->next;
     region& r = *region_of(block);
+    // relaxed: as in deallocate().
     if (r.owner.load(std::memory_order_relaxed) == this)
       push(r, block);
     else if (give_back_remotely(r, block))
@@ -361,33 +370,37 @@ thread_heap::kept thread_heap::count_aside() const noexcept {
 }
 
 void thread_heap::tell(region& of) noexcept {
+  // relaxed: a count that orders nothing, and a list head that the compare-exchange checks.
   unheard_.fetch_add(1, std::memory_order_relaxed);
   region* first = told_.load(std::memory_order_relaxed);
   do {
     of.next_told = first;
-    // order: tell (release) -> listen (acquire)
+    // order (3): tell, release. relaxed: a failure only retries.
   } while (!told_.compare_exchange_weak(first, &of, std::memory_order_release, std::memory_order_relaxed));
 }
 
 void thread_heap::listen() noexcept {
+  // relaxed: a region missed here is found by the next call, and `unheard_` is approximate.
   if (told_.load(std::memory_order_relaxed) == nullptr) return;
+  // order (3): listen, acquire
   region* r = told_.exchange(nullptr, std::memory_order_acquire);
   unheard_.store(0, std::memory_order_relaxed);
   while (r != nullptr) {
     region* const after = r->next_told;
     r->telling = false;
     r->told_when_pushed = false;
+    // relaxed: (3) orders it.
     if (r->owner.load(std::memory_order_relaxed) == nullptr) own(*r);
     heard_of(*r);
     r = after;
   }
 }
 
-/// Of a region that nobody is about to tell of: takes over what others pushed.
+/// For a region without a pending notification: collects the remote free list.
 void thread_heap::heard_of(region& r) noexcept {
   if (r.state == region_state::current) return;
   if (r.state == region_state::leaving) return release(r);
-  // order: heard_of (acquire) -> give_back_remotely (release), and that (acquire), which asks for the owner, -> here
+  // order (1): heard_of, acquire; order (2): heard_of, release
   const pushed_blocks list(r.remote.exchange(pushed_blocks::tell_bit, std::memory_order_acq_rel));
   r.told_when_pushed = true;
   if (r.state == region_state::full) {
@@ -407,7 +420,7 @@ void thread_heap::came_twice(const void* block) noexcept { misused(given_twice, 
 
 void thread_heap::counted_down(region& r) noexcept {
   const at_work now(*this);
-  // A current region is counted itself: only a block that came back twice takes that away.
+  // A current region counts itself: only a double free removes that count.
   if (r.state == region_state::current) came_twice(r.free);
   if (r.state == region_state::full) {
     r.count = r.hidden;
@@ -433,17 +446,19 @@ void thread_heap::unlink(region& r) noexcept {
   if (r.next != nullptr) r.next->before = r.before;
 }
 
-/// A region without blocks, in no list. Nobody has one to push; but who pushed one may still be on its way here.
+/// For an empty region in no list. No thread has a block of it, but one that pushed a block may not have notified
+/// yet.
 void thread_heap::release(region& r) noexcept {
   if (r.telling) {
     r.state = region_state::leaving;
     return;
   }
   class_regions& of = list_of(r);
+  // relaxed: no block of the region is left, so no other thread reads the owner before the region's next use.
   r.quick_owner.store(nullptr, std::memory_order_relaxed);
   r.use = region_use::unused;
   commons_.spans.give_back(r, 1);
-  // What shrinks shall not be held up by blocks that nobody wants.
+  // A program that shrinks does not keep regions for cached blocks.
   if (of.aside != nullptr) give_back_aside(of);
 }
 
@@ -457,6 +472,7 @@ std::size_t thread_heap::give_back_empty() noexcept {
   const auto look_at = [&](class_regions& of, std::size_t size_class) {
     region& r = *of.current;
     if (&r == &no_region) return;
+    // order (1): give_back_empty, acquire
     splice(r, pushed_blocks(r.remote.exchange(0, std::memory_order_acquire)));
     if (r.count != 1) return;
     of.current = &no_region;
@@ -487,6 +503,8 @@ void thread_heap::deallocate(void* block) noexcept {
     return commons_.large.give_back(r);
   }
   std::byte* const start = start_in(r, block);
+  // relaxed: a heap that reads itself reads its own latest store. A stale other value leads to a push, which is right
+  // under any owner, or, where `home` is this heap, to the cache, whose blocks keep the region in use.
   thread_heap* const owner = r.owner.load(std::memory_order_relaxed);
   if (owner != this) {
     if (owner == nullptr && r.home.load(std::memory_order_relaxed) == this) return keep_aside(r, start);
@@ -501,7 +519,7 @@ void* thread_heap::resize(void* old, std::size_t bytes) noexcept {
   if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) return nullptr;
   const address_registry::kind kind = kind_of(commons_.registry, old);
   const std::size_t before = usable_bytes(commons_.registry, old);
-  // What is too large by less than half is left: the next size may be the old one.
+  // A block that is too large by less than half stays: the next size may be the old one.
   if (bytes <= before && bytes > before / 2) return old;
   if (kind == address_registry::huge) {
     if (void* const block = commons_.large.resize_huge(old, bytes)) return block;
@@ -513,7 +531,7 @@ void* thread_heap::resize(void* old, std::size_t bytes) noexcept {
   }
   void* block = allocate_quickly(bytes);
   if (block == nullptr) block = allocate(bytes);
-  // What only shrinks may stay.
+  // A block that only shrinks may stay.
   if (block == nullptr) return bytes <= before ? old : nullptr;
   if (kind == address_registry::foreign)
     copy_readable(block, old, bytes);

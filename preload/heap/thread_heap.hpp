@@ -13,7 +13,7 @@
 
 namespace espalier::preload {
 
-/// A thread as the kernel numbers it, in its process; zeros are none.
+/// A thread's process and thread number in the kernel; zeros are no thread.
 struct kernel_thread {
   std::int32_t process = 0;
   std::int32_t thread = 0;
@@ -21,26 +21,39 @@ struct kernel_thread {
   [[nodiscard]] bool operator==(const kernel_thread&) const = default;
 };
 
-/// What regions are current before there is one: nothing is free in it.
+/// The current region of a class that has none: it has no free block.
 inline constinit region no_region{};
 
-/// A thread's blocks, placed so that they use every index of a cache alike (Afek, Dice and Morrison, "Cache
-/// index-aware memory allocation", ISMM 2011, in the variant of "The Influence of Malloc Placement on TSX Hardware
-/// Transactional Memory", section 2): the classes of memory/index_class, a run of one class in each region, runs
-/// that go on at the index where the one before ended. Of N blocks of a class from a fresh heap, no index has more
-/// than N / 64 rounded up begin in it. Blocks that come back are given out again in the reverse order, wherever
-/// they lie, so that nothing is promised once blocks of a class were given back in another order.
+/// A thread's heap, which spreads blocks over all indices of a cache (Afek, Dice and Morrison, "Cache index-aware
+/// memory allocation", ISMM 2011, in the variant of "The Influence of Malloc Placement on TSX Hardware Transactional
+/// Memory", section 2). It uses the size classes of memory/index_class. Each region has a run of one class; a run
+/// begins at the index where the one before ended. Of N blocks of a class from a new heap, at most N / 64 rounded up
+/// begin at any one index. Freed blocks are reused in reverse order, wherever they lie, so this bound ends when
+/// blocks of a class are freed in another order.
 ///
-/// The owner allocates and gives back without a locked instruction, in constant time, amortised, but for the system
-/// calls that get memory. Others push what they give back onto the block's region: lock-free. Memory that they gave
-/// back is the owner's to find, at the latest when its current region of the class is used up. Of an owner that does
-/// not look, a thread that has filled memory which others work on, they take over regions that were full, as long as
-/// they allocate blocks of the class themselves.
+/// The owner allocates and frees without a locked instruction, in amortised constant time except for system calls
+/// that get memory. Other threads push the blocks that they free onto the region's remote free list, lock-free. The
+/// owner collects them at the latest when its current region of the class is used up. An owner may stop looking, such
+/// as a thread that fills memory on which others then work. Other threads then take over its abandoned regions, as
+/// long as they allocate blocks of the class themselves.
 ///
-/// Blocks of full regions that come back to who filled them are kept aside, a few of each class, and handed out next:
-/// else a heap that is used to the last block would change regions with every one.
+/// A heap caches blocks of abandoned regions that its own thread filled and frees, a few of each class, and hands
+/// them out next. Otherwise a heap used to the last block would change regions with every block.
 ///
-/// The owner alone calls what follows, but for tell().
+/// Orderings
+///   (1) give_back_remotely (release) -> refill, collect_untold, heard_of, give_back_empty (acquire): the links of
+///       the remote free list, and the program's last accesses to its blocks, precede their reuse.
+///   (2) offer, heard_of (release) -> give_back_remotely (acquire): the thread that clears the notify bit sees the
+///       region's owner, or its home and all that its last owner wrote.
+///   (3) tell (release) -> listen (acquire): the owner sees the links of the list of notified regions, and the
+///       notifying threads no longer use these regions.
+///   (4) push, keep_aside (release) -> after_fork_in_child (fork) in thread_heaps.cpp: the copy of a free list is
+///       whole, because a block is linked before the head points to it. A compiler fence suffices: the copy has a
+///       thread's stores in program order, up to some instruction.
+///   (5) at_work (seq_cst) -> after_fork_in_child (fork) in thread_heaps.cpp: a heap that is copied during a change
+///       has busy_ set. A compiler fence suffices as in (4).
+///
+/// Only the owner calls what follows, except tell().
 class thread_heap {
  public:
   explicit constexpr thread_heap(heap_commons& commons) noexcept : commons_(commons) {
@@ -51,7 +64,7 @@ class thread_heap {
   thread_heap(const thread_heap&) = delete;
   thread_heap& operator=(const thread_heap&) = delete;
 
-  /// Aligned to 16 bytes. Null where allocate() is to be asked.
+  /// Aligned to 16 bytes. Null where the caller must use allocate().
   [[nodiscard]] __attribute__((always_inline)) void* allocate_quickly(std::size_t bytes) noexcept {
     bool zeroed = false;
     return allocate_quickly(bytes, zeroed);
@@ -68,52 +81,55 @@ class thread_heap {
     return taken(*by_granules_[granules_of(bytes)], zeroed);
   }
 
-  /// Gives a block back if it is of one of this heap's plain regions; false where deallocate() is to be asked.
+  /// Frees a block of this heap's plain regions; false where the caller must use deallocate().
   [[nodiscard]] __attribute__((always_inline)) bool deallocate_quickly(const address_registry& registry,
                                                                        void* block) noexcept {
     const std::size_t unit = address_registry::unit_of(block);
     if (registry.of_unit(unit) != address_registry::span) [[unlikely]]
       return false;
     region& r = *region_of(unit, block);
+    // relaxed: only this heap's thread stores this heap here or removes it, so it reads its own latest store.
     if (r.quick_owner.load(std::memory_order_relaxed) != this) [[unlikely]]
       return false;
     push(r, block);
     return true;
   }
 
-  /// Null where there is no memory; nothing has changed then.
+  /// Null with nothing changed where there is no memory.
   [[nodiscard]] void* allocate(std::size_t bytes) noexcept;
   /// `align` is a power of two.
   [[nodiscard]] void* allocate_aligned(std::size_t bytes, std::size_t align) noexcept;
   [[nodiscard]] void* allocate_zeroed(std::size_t bytes) noexcept;
 
-  /// Any block of any heap with these commons. Null, and what another allocator handed out, is ignored. What is
-  /// recognised as no block ends the program (misused()): of blocks given back twice, those that come twice running, and
-  /// those that leave more given back than were handed out.
+  /// Frees a block of any heap with these commons. Null and blocks of other allocators are ignored. A pointer that is
+  /// recognised as invalid ends the program (misused()). Of double frees, it detects two in direct succession, and
+  /// those by which more blocks are freed than were handed out.
   void deallocate(void* block) noexcept;
 
-  /// The block with its contents, grown or shrunk, maybe elsewhere. Null with nothing changed. Neither `old` is null
-  /// nor `bytes` zero.
+  /// The block with its contents, grown or shrunk, possibly moved. Null with nothing changed. `old` is not null, and
+  /// `bytes` is not zero.
   [[nodiscard]] void* resize(void* old, std::size_t bytes) noexcept;
 
-  /// Gives the regions back in which nothing is left. Bytes of them.
+  /// Frees the regions that contain no block; the result is their bytes.
   std::size_t give_back_empty() noexcept;
 
-  /// Somebody gave back a block of a region of this heap's that was not current, or of one without owner whose home it
-  /// is.
+  /// Notifies this heap: another thread freed a block of one of its regions that is not current, or of an abandoned
+  /// one with this home.
   void tell(region& of) noexcept;
 
-  /// Blocks that were given back and are kept aside. For figures; exact while the owner does nothing.
+  /// Freed blocks in the cache. For figures; exact while the owner is idle.
   struct kept {
     std::size_t blocks = 0;
     std::size_t bytes = 0;
   };
   [[nodiscard]] kept count_aside() const noexcept;
 
-  /// True while regions change hands: a copy of the process made then has a heap that nobody can use.
+  /// True while the heap changes its regions: a copy of the process made then cannot use its copy of the heap.
+  /// relaxed: row (5) orders it for a forked child; take_back() leaves out heaps of threads that ended during a
+  /// change.
   [[nodiscard]] bool busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
 
-  // For the list of heaps, which alone uses them.
+  // Only the list of heaps uses these.
   thread_heap* next = nullptr;
   kernel_thread owned_by;
 
@@ -121,19 +137,19 @@ class thread_heap {
   struct class_regions {
     region* current;
     region* with_room;  // doubly linked
-    free_block* aside;  // of full regions
+    free_block* aside;  // cache: blocks of full regions
     std::uint32_t aside_count;
     std::uint32_t next_index;
     bool begun;
   };
   class at_work;
 
-  /// A block that was given back, or the next that was never handed out. Null where the region has none at hand.
+  /// A freed block, or the next one by bump allocation. Null where the region has neither.
   [[nodiscard]] __attribute__((always_inline)) static void* taken(region& from, bool& zeroed) noexcept {
     free_block* const block = from.free;
     if (block != nullptr) [[likely]] {
       from.free = block->next;
-      // Its link is read next time: from memory that was used last by somebody else, maybe.
+      // The link is read by the next allocation, possibly from memory that another thread used last.
       __builtin_prefetch(from.free, 1);
       ++from.count;
       return block;
@@ -149,11 +165,11 @@ class thread_heap {
   __attribute__((always_inline)) void push(region& r, void* block) noexcept {
     auto* const freed = static_cast<free_block*>(block);
     free_block* const before = r.free;
-    // The one that came last, again. Others that are free would have to be looked for.
+    // A double free in direct succession. To detect others, the free list would have to be searched.
     if (freed == before) [[unlikely]]
       came_twice(block);
     freed->next = before;
-    // A copy of the process may be made between any two instructions: the list is whole at each.
+    // order (4): push, release. A copy of the process may be made between any two instructions.
     std::atomic_signal_fence(std::memory_order_release);
     r.free = freed;
     if (--r.count == 0) [[unlikely]]
@@ -195,12 +211,12 @@ class thread_heap {
   std::array<class_regions, index_class::count> aligned_{};
   heap_commons& commons_;
   std::atomic<bool> busy_{false};
-  // Others write these.
+  // Other threads write these.
   alignas(128) std::atomic<region*> told_{nullptr};
-  std::atomic<std::uint32_t> unheard_{0};  // regions in that, about
+  std::atomic<std::uint32_t> unheard_{0};  // length of that list, approximately
 };
 
-/// Bytes of a block that may be used, at least those asked for; 0 for null, and for blocks of other allocators.
+/// The usable bytes of a block, at least the requested ones; 0 for null and for blocks of other allocators.
 [[nodiscard]] std::size_t usable_bytes(const address_registry& registry, void* block) noexcept;
 
 }  // namespace espalier::preload

@@ -30,7 +30,7 @@ kernel_thread this_thread() noexcept {
   return {static_cast<std::int32_t>(getpid()), static_cast<std::int32_t>(syscall(SYS_gettid))};
 }
 
-/// Of this process. False too where the system call is forbidden.
+/// A thread of this process. False also where the system call is forbidden.
 bool has_ended(kernel_thread which) noexcept {
   return syscall(SYS_tgkill, which.process, which.thread, 0) != 0 && errno == ESRCH;
 }
@@ -59,7 +59,7 @@ thread_heap* thread_heaps::adopt() noexcept {
   return fresh;
 }
 
-/// Under the lock.
+/// The caller holds the lock.
 thread_heap* thread_heaps::first_free() noexcept {
   for (thread_heap* h = heaps_; h != nullptr; h = h->next) {
     if (h->owned_by == kernel_thread{}) return h;
@@ -67,14 +67,14 @@ thread_heap* thread_heaps::first_free() noexcept {
   return nullptr;
 }
 
-/// Under the lock: frees the heaps whose owners have ended. The caller has none; one with its number is of a thread before
-/// it. Left alone are heaps of other processes, such as the parent of a copy that was made without fork()'s handlers: what
-/// owns them here has another number.
+/// The caller holds the lock. Frees the heaps whose owners have ended. The calling thread has no heap: one with its
+/// number is of an earlier thread. Heaps of other processes stay, such as those of the parent after a copy without
+/// fork()'s handlers: their owners have other numbers here.
 void thread_heaps::take_back(kernel_thread caller) noexcept {
   const kept_errno keep;
   std::size_t owned = 0;
   for (thread_heap* h = heaps_; h != nullptr; h = h->next) {
-    // One that was just changing stays as it is.
+    // A heap that was changing stays as it is.
     const bool ours = h->owned_by.process == caller.process && !h->busy();
     if (ours && (h->owned_by == caller || has_ended(h->owned_by)))
       h->owned_by = {};
@@ -93,7 +93,7 @@ void thread_heaps::leave(thread_heap& mine) noexcept {
 bool thread_heaps::trim(thread_heap* mine) noexcept {
   std::size_t given = mine == nullptr ? 0 : mine->give_back_empty();
   {
-    // No heap is adopted meanwhile.
+    // Under the lock no heap is adopted meanwhile.
     const futex_guard guard(lock_);
     for (thread_heap* h = heaps_; h != nullptr; h = h->next) {
       if (h->owned_by == kernel_thread{}) given += h->give_back_empty();
@@ -118,6 +118,7 @@ void thread_heaps::after_fork_in_parent() noexcept {
 
 void thread_heaps::after_fork_in_child(const thread_heap* mine) noexcept {
   const kernel_thread caller = this_thread();
+  // order (1), (2): after_fork_in_child, fork
   for (thread_heap* h = heaps_; h != nullptr; h = h->next) {
     if (h == mine)
       h->owned_by = caller;
