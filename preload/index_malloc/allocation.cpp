@@ -1,4 +1,4 @@
-// malloc and its kin, with glibc's answers to what the standards leave open.
+// The malloc family, with glibc's behaviour where the standards leave it open.
 
 #include <malloc.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ void* or_enomem(void* block) noexcept {
   return block;
 }
 
-/// By itself, so that malloc needs no frame.
+/// A function of its own, so that malloc needs no stack frame.
 __attribute__((noinline)) void* slowly_or_enomem(std::size_t bytes) noexcept {
   return or_enomem(allocate_slowly(bytes));
 }
@@ -45,7 +45,7 @@ __attribute__((noinline)) void* slowly_zeroed_or_enomem(std::size_t bytes) noexc
   return or_enomem(block_of_heap([=](thread_heap& heap) { return heap.allocate_zeroed(bytes); }));
 }
 
-/// Without a word on errno.
+/// Does not set errno.
 void* aligned(std::size_t bytes, std::size_t align) noexcept {
   return block_of_heap([=](thread_heap& heap) { return heap.allocate_aligned(bytes, align); });
 }
@@ -59,7 +59,7 @@ void* resized(void* old, std::size_t bytes) noexcept {
   return or_enomem(block_of_heap([=](thread_heap& heap) { return heap.resize(old, bytes); }));
 }
 
-/// Of the narrower structure, whose numbers are as wide as they can be.
+/// The values saturate: the fields of the narrower structure (mallinfo) are int.
 template <class Info>
 Info info_of(const thread_heaps::figures& f) noexcept {
   using number = decltype(Info::arena);
@@ -133,7 +133,7 @@ void* valloc(std::size_t bytes) noexcept { return or_enomem(aligned(bytes, page_
 
 void* pvalloc(std::size_t bytes) noexcept {
   if (bytes > most_bytes - page_bytes) return or_enomem(nullptr);
-  // As glibc: of no bytes, a page.
+  // As glibc: a request of zero bytes gets a page.
   return or_enomem(aligned(bytes == 0 ? page_bytes : rounded_up(bytes, page_bytes), page_bytes));
 }
 

@@ -1,5 +1,5 @@
-// dlopen() without RTLD_DEEPBIND. A library that is opened with it finds the C library's free() before this one's, and
-// would hand it blocks of this heap.
+// dlopen() without RTLD_DEEPBIND. A library opened with that flag finds the C library's free() before this one's, and
+// would pass it blocks of this heap.
 
 #include <dlfcn.h>
 
@@ -11,7 +11,7 @@ static_assert(RTLD_DEEPBIND == 8, "the number stands in the assembly below");
 
 extern "C" {
 
-/// The C library's. relaxed: each thread that finds none looks it up.
+/// The C library's dlopen. relaxed: each thread that reads null looks it up.
 __attribute__((visibility("hidden"))) constinit std::atomic<void*> espalier_next_dlopen{nullptr};
 
 __attribute__((visibility("hidden"))) void* espalier_find_dlopen() noexcept {
@@ -21,8 +21,8 @@ __attribute__((visibility("hidden"))) void* espalier_find_dlopen() noexcept {
 }
 }
 
-// A jump, not a call: where the C library looks for the file depends on who calls it, which it sees by the return
-// address.
+// A jump, not a call: the directories in which the C library searches for the file depend on the caller, which it
+// identifies by the return address.
 __asm__(R"(
   .text
   .globl dlopen

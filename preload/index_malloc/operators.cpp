@@ -1,6 +1,6 @@
-// operator new and delete of C++: of the same heap as malloc, in programs too whose allocator library has operators
-// of its own. What to do without memory, new-handlers and exceptions, is the C++ library's business: its operator is
-// asked, which asks malloc again. Nothing here needs that library: in a program without it nobody calls these.
+// operator new and delete of C++, on the same heap as malloc, also in programs whose allocator library has its own
+// operators. Without memory, new-handlers and exceptions are the C++ library's task: its operator is called, which
+// calls malloc again. Nothing here needs that library: a program without it does not call these.
 
 #include <cstddef>
 
@@ -19,13 +19,13 @@ void* taken_aligned(std::size_t bytes, std::size_t align) noexcept {
   return block_of_heap([=](thread_heap& heap) { return heap.allocate_aligned(bytes, align); });
 }
 
-// As the ABI has them: std::align_val_t is a number, std::nothrow_t const& an address.
+// The ABI's forms: std::align_val_t is a number, std::nothrow_t const& an address.
 using alignment = std::size_t;
 using nothrow = const void*;
 
 }  // namespace
 
-// The names are the mangled ones. Declared with the compiler's own operators they would need its library.
+// The names are the mangled ones. Declarations with the compiler's own operators would need the C++ library.
 #pragma GCC visibility push(default)
 extern "C" {
 

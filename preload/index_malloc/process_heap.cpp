@@ -1,4 +1,4 @@
-// The process's heap from its first block to its last, its threads and its copies.
+// The process's heap from its first block to its last: its threads and its forked copies.
 
 #include "preload/index_malloc/process_heap.hpp"
 
@@ -25,7 +25,7 @@ thread_local constinit thread_heap* this_heap = &no_heap;
 
 namespace {
 
-/// Of a thread that ends.
+/// State of a thread that ends.
 thread_local constinit unsigned rounds_of_destructors = 0;
 thread_local constinit bool ended = false;
 
@@ -38,7 +38,7 @@ constinit heap_settings settings;
 constinit last_words words_at_end;
 constinit said_once figures_at_end;
 
-/// Destructors of other keys allocate, and come in any order: the heap goes in the last round of them.
+/// Destructors of other keys allocate, in any order: the thread leaves its heap in the last round of destructors.
 void thread_ends(void* heap) {
   if (++rounds_of_destructors < PTHREAD_DESTRUCTOR_ITERATIONS) {
     pthread_setspecific(key, heap);
@@ -49,7 +49,7 @@ void thread_ends(void* heap) {
   process_heaps.leave(*static_cast<thread_heap*>(heap));
 }
 
-/// With the first block that finds an environment, or by the constructor, which is given one.
+/// Called with the first block for which an environment exists, and by the constructor, which gets the environment.
 void start(char* const* environment) noexcept {
   if (started.load(std::memory_order_acquire)) return;
   const futex_guard guard(start_lock);
@@ -69,8 +69,8 @@ void start(char* const* environment) noexcept {
   started.store(true, std::memory_order_release);
 }
 
-/// Before those of all other libraries (-z initfirst), so that what these register for fork() runs outside of ours: it
-/// may allocate.
+/// This constructor is the first of all libraries (-z initfirst). So fork() calls the handlers that others register
+/// outside of ours, and they may allocate.
 __attribute__((constructor)) void begin_with_library(int, char**, char** environment) {
   start(environment);
   pthread_atfork([] { process_heaps.before_fork(); }, [] { process_heaps.after_fork_in_parent(); },
@@ -121,7 +121,7 @@ thread_heap* begin_thread() noexcept {
   thread_heap* const mine = process_heaps.adopt();
   if (mine == nullptr) return nullptr;
   this_heap = mine;
-  // Behind the first keys libc allocates for the value: with the heap that the thread now has.
+  // After the first keys, libc allocates memory for the value, from the heap that the thread now has.
   if (key_made) pthread_setspecific(key, mine);
   return mine;
 }
@@ -139,7 +139,7 @@ void write_figures(int to) noexcept {
   text out(whole, sizeof whole);
   put_figures(out, process_heaps.count());
   const kept_errno keep;
-  // Nothing is left to do where the file is closed.
+  // Where the file is closed the figures are lost.
   static_cast<void>(!write(to, out.c_str(), out.size()));
 }
 

@@ -8,22 +8,22 @@
 
 namespace espalier::preload {
 
-/// The heap of this process. There is one, as there is one malloc: there before the first constructor, and never
-/// destroyed.
+/// The heap of this process. There is one, as there is one malloc. It exists before the first constructor and is
+/// never destroyed.
 extern constinit address_registry process_registry;
 extern constinit thread_heaps process_heaps;
 
-/// What a thread has before its first block and behind its last destructor.
+/// A thread's heap before its first block and after its last destructor.
 extern constinit thread_heap no_heap;
 extern thread_local constinit thread_heap* this_heap;
 
-/// Gets this thread a heap; null where it ends, or there is no memory.
+/// Gets this thread a heap. Null where the thread is ending or there is no memory.
 thread_heap* begin_thread() noexcept;
 
-/// Returns the empty memory of this thread's heap and of those without a thread to the system. True where there was any.
+/// Returns to the OS the empty memory of this thread's heap and of those without a thread. True where there was any.
 bool return_empty_memory() noexcept;
 
-/// Calls work(heap) with this thread's heap, or with the one that threads without share.
+/// Calls work(heap) with this thread's heap, or with the shared heap of threads that have none.
 template <class Work>
 auto with_heap(Work&& work) noexcept {
   thread_heap* mine = this_heap;
@@ -32,8 +32,8 @@ auto with_heap(Work&& work) noexcept {
   return mine != nullptr ? work(*mine) : process_heaps.with_shared(work);
 }
 
-/// The same for work that gives a block. Where there is none, it is called once more when empty memory and addresses have
-/// been returned to the system.
+/// The same for work that returns a block. If that is null, empty memory and addresses are returned to the OS, and
+/// work is called once more.
 template <class Work>
 void* block_of_heap(Work&& work) noexcept {
   void* const block = with_heap(work);
@@ -43,7 +43,7 @@ void* block_of_heap(Work&& work) noexcept {
   return with_heap(work);
 }
 
-/// Null where there is no memory; errno is kept.
+/// Null where there is no memory; errno is preserved.
 void* allocate_slowly(std::size_t bytes) noexcept;
 
 [[nodiscard]] __attribute__((always_inline)) inline void* allocate(std::size_t bytes) noexcept {
@@ -59,7 +59,7 @@ __attribute__((always_inline)) inline void give_back(void* block) noexcept {
     mine.deallocate(block);
 }
 
-/// Figures of the heap, in lines to an open file.
+/// Writes the heap's figures as lines to an open file.
 void write_figures(int to) noexcept;
 
 }  // namespace espalier::preload

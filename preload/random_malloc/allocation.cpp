@@ -1,5 +1,5 @@
-// malloc and its kin, which ask the next allocator for a little more than they are asked for. What is behind that
-// allocator's names, operator new of jemalloc say, gets what it asks for.
+// The malloc family, which requests slightly more from the next allocator than the program asks for. Requests that do
+// not use the malloc family's names, such as operator new of jemalloc, get what they ask for.
 
 #include <errno.h>
 #include <malloc.h>
@@ -50,14 +50,15 @@ struct counts {
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> added{0};
 
-  /// In a child of fork(): it tells what it does itself. relaxed: one thread.
+  /// For a child of fork(), which reports its own counts. relaxed: the child has one thread.
   void clear() noexcept {
     for (auto* const count : {&blocks, &bytes, &added}) count->store(0, std::memory_order_relaxed);
   }
 };
 constinit counts told;
 
-/// Threads are numbered as they first allocate: a program that starts them in one order repeats itself.
+/// Threads are numbered in the order of their first allocation: a program that starts them in one order repeats
+/// itself.
 constinit std::atomic<std::uint64_t> threads{0};
 
 struct thread_random {
@@ -84,14 +85,14 @@ __attribute__((noinline)) void begin(char** environment) noexcept {
   begun.store(beginning::done, std::memory_order_release);
 }
 
-/// What to ask for. Until the C library has its environment, that is what we are asked for.
+/// The size to request. Until the C library has its environment, that is the program's own.
 std::size_t request(std::size_t bytes, std::size_t align = 1) noexcept {
   if (begun.load(std::memory_order_acquire) != beginning::done) [[unlikely]] {
     if (environ != nullptr) begin(environ);
     if (begun.load(std::memory_order_acquire) != beginning::done) return bytes;
   }
   if (!random_of_thread.started) [[unlikely]] {
-    // relaxed: only to be told apart.
+    // relaxed: the numbers only have to differ.
     const std::uint64_t number = threads.fetch_add(1, std::memory_order_relaxed);
     random_of_thread = {true, espalier::workload::random_generator(settings.seed, number)};
   }
@@ -111,7 +112,7 @@ void* resized(void* old, std::size_t bytes) noexcept {
   if (old != nullptr && bootstrap.contains(old))
     return moved_from_bootstrap(to, old, to == nullptr ? bytes : request(bytes));
   if (to == nullptr) return out_of_memory();
-  // Of no bytes, a block is given back.
+  // realloc to zero bytes frees the block.
   return to->realloc(old, old != nullptr && bytes == 0 ? 0 : request(bytes));
 }
 
@@ -135,7 +136,7 @@ __attribute__((destructor)) void end_with_library() { say_counts(); }
 
 namespace espalier::preload {
 
-/// Children that were made for another program and did not become it have counted nothing, and say nothing.
+/// A child that was made for another program and did not become it has counted nothing, and reports nothing.
 void process_ends(const char*) noexcept {
   if (told.blocks.load(std::memory_order_relaxed) != 0) say_counts();
 }
@@ -154,7 +155,7 @@ void* calloc(std::size_t count, std::size_t size) noexcept {
   const next_malloc* const to = next();
   if (to == nullptr) return array_from_bootstrap(count, size);
   std::size_t bytes = 0;
-  // What a failure looks like is the allocator's doing.
+  // The result of a failure is left to the next allocator.
   if (__builtin_mul_overflow(count, size, &bytes)) return to->calloc(count, size);
   return to->calloc(1, request(bytes));
 }
@@ -187,7 +188,7 @@ void* memalign(std::size_t align, std::size_t bytes) noexcept {
   return to == nullptr ? from_bootstrap(bytes, align) : to->memalign(align, request(bytes, align));
 }
 
-// Blocks that begin a page begin in one set of the cache, whatever is added.
+// Blocks that begin a page begin in one cache set, whatever is added.
 
 void* valloc(std::size_t bytes) noexcept {
   const next_malloc* const to = next();
@@ -205,7 +206,7 @@ std::size_t malloc_usable_size(void* block) noexcept {
   return to == nullptr || to->malloc_usable_size == nullptr ? 0 : to->malloc_usable_size(block);
 }
 
-// The next allocator would take the sizes for those that it was asked for: C23's, and jemalloc's.
+// The next allocator was asked for other sizes than these functions of C23 and jemalloc would pass on.
 
 void free_sized(void* block, std::size_t) noexcept { free(block); }
 void free_aligned_sized(void* block, std::size_t, std::size_t) noexcept { free(block); }

@@ -8,13 +8,14 @@
 
 namespace espalier::preload {
 
-/// Blocks are aligned to that; less would be rounded up by the allocator.
+/// The alignment of all blocks; the allocator would round smaller amounts up.
 inline constexpr std::size_t padding_step = 16;
 
-/// What RAND of "The Influence of Malloc Placement on TSX Hardware Transactional Memory" (Dice, Harris, Kogan and
-/// Lev, section 2) asks the next allocator for in place of `bytes`: as many, or up to `largest` more, but never more
-/// than twice as many; each multiple of the step equally often. Of the alignment it is a multiple, so that a request
-/// that was one stays one; where that is too much, and where the request is hopeless, nothing is added. O(1).
+/// The size that RAND of "The Influence of Malloc Placement on TSX Hardware Transactional Memory" (Dice, Harris,
+/// Kogan and Lev, section 2) requests from the next allocator in place of `bytes`. It is `bytes` or up to `largest`
+/// more, at most twice `bytes`; each multiple of the step is equally likely. The amount is a multiple of the
+/// alignment, so that a size that was a multiple stays one. Nothing is added where that would be too much, or where
+/// the request must fail. O(1).
 [[nodiscard]] constexpr std::size_t padded(std::size_t bytes, std::size_t align, std::size_t largest,
                                            workload::random_generator& random) noexcept {
   const std::size_t step = std::max(align, padding_step);
