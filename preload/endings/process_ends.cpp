@@ -1,4 +1,4 @@
-// The ways to end a process that run no destructors.
+// The functions that end a process without running destructors.
 
 #include "preload/endings/process_ends.hpp"
 
@@ -11,8 +11,8 @@
 namespace espalier::preload {
 namespace {
 
-/// The next definition does what is left, another preloaded library's say. It is looked up here, so that programs which
-/// end otherwise pay nothing for it. Without one the process ends all the same.
+/// The next definition does the rest, for example another preloaded library's. It is looked up here, so that programs
+/// that end otherwise do not pay for it. Without one the process ends all the same.
 __attribute__((noreturn)) void end(const char* by, const char* moment, int status) noexcept {
   process_ends(moment);
   if (void* const next = later_definition(by)) reinterpret_cast<void (*)(int)>(next)(status);

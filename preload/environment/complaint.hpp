@@ -10,7 +10,7 @@
 
 namespace espalier::preload {
 
-/// One line of these texts on standard error, in one piece. Nothing is left to do where that is closed.
+/// Writes one line of these texts to standard error, in one piece. Where that is closed the line is lost.
 template <class... Texts>
 void say_line(Texts... texts) noexcept {
   const quiet_writing quiet;
@@ -19,7 +19,7 @@ void say_line(Texts... texts) noexcept {
   if (writev(STDERR_FILENO, line.data(), line.size()) < 0) return;
 }
 
-/// What a library is wrongly told, and in which respect it goes on without.
+/// Reports the consequence of a wrong setting, `about`, and the error, `what`.
 inline void complain(const char* about, const char* what) noexcept { say_line("espalier: ", about, what); }
 
 }  // namespace espalier::preload

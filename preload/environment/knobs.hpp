@@ -6,16 +6,16 @@
 
 namespace espalier::preload {
 
-/// A variable of a library's, by its name behind the library's prefix.
+/// A variable of a library, named without the library's prefix.
 template <class Settings>
 struct knob {
   const char* name;
-  /// Null, or a line without its end that says what is wrong with the value and what would be right.
+  /// Null, or a line without line end that says what is wrong with the value and what is valid.
   const char* (*read)(const char* value, Settings& to) noexcept;
 };
 
-/// Reads what an environment says with one prefix. Calls wrong(line) with what a wrong variable is told, `unknown` where
-/// no knob has its name, and goes on where that gives true. Allocates nothing.
+/// Reads the variables with one prefix. For a wrong variable it calls wrong(line) with the reader's line, or with
+/// `unknown` where no knob has its name; it continues if that returns true. Allocates nothing.
 template <class Settings, std::size_t Count, class Wrong>
 void read_knobs(char* const* environment, const char* prefix, const std::array<knob<Settings>, Count>& knobs,
                 const char* unknown, Settings& to, Wrong&& wrong) noexcept {
@@ -35,7 +35,7 @@ void read_knobs(char* const* environment, const char* prefix, const std::array<k
   }
 }
 
-/// The same up to the first wrong one: null, or what that is told.
+/// The same up to the first wrong variable: null, or the line for it.
 template <class Settings, std::size_t Count>
 [[nodiscard]] const char* read_knobs(char* const* environment, const char* prefix,
                                      const std::array<knob<Settings>, Count>& knobs, const char* unknown,

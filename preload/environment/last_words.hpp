@@ -11,7 +11,7 @@
 
 namespace espalier::preload {
 
-/// Writes all of it, and ends nothing by it: false, with errno as write() left it, where that cannot be.
+/// Writes the whole text without raising a signal. False where that is impossible, with errno as write() set it.
 inline bool write_whole(int descriptor, const char* text, std::size_t size) noexcept {
   const quiet_writing quiet;
   while (size > 0) {
@@ -24,21 +24,21 @@ inline bool write_whole(int descriptor, const char* text, std::size_t size) noex
   return true;
 }
 
-/// Standard error for what is told when everything else has ended: many programs close theirs before, and some have
-/// opened a file of their own in its place.
+/// Standard error for messages after all else has ended. Many programs close theirs before, and some have then opened
+/// a file of their own under its number.
 class last_words {
  public:
-  /// Keeps a descriptor of standard error's, far from those that programs count on.
+  /// Duplicates standard error's descriptor to a number far from those that programs expect.
   void keep() noexcept {
     constexpr int far = 500;
-    constexpr int behind_those_of_scripts = 10;  // where there may be but few
+    constexpr int behind_those_of_scripts = 10;  // where few numbers are allowed
     descriptor_ = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, far);
     if (descriptor_ < 0) descriptor_ = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, behind_those_of_scripts);
     if (descriptor_ < 0) descriptor_ = STDERR_FILENO;
     known_ = fstat(descriptor_, &kept_) == 0;
   }
 
-  /// Where they go; -1 where that is standard error no longer, for then it is the program's.
+  /// The descriptor for messages; -1 where it no longer is standard error's file, for then it is the program's.
   [[nodiscard]] int descriptor() const noexcept {
     struct stat now{};
     const bool same =

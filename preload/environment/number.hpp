@@ -4,7 +4,7 @@
 
 namespace espalier::preload {
 
-/// A whole decimal number up to `most`, and nothing else. Where it is none, `to` means nothing.
+/// Reads a whole decimal number up to `most`, and nothing else. On failure `to` is unspecified.
 [[nodiscard]] inline bool read_number(const char* text, std::uint64_t most, std::uint64_t& to) noexcept {
   if (*text == 0) return false;
   std::uint64_t value = 0;

@@ -10,8 +10,8 @@
 
 namespace espalier::preload {
 
-/// While it lives, this thread may write where nobody reads any more, or where a file may not grow, and no signal comes
-/// of it: SIGPIPE for a line of ours would end a program that had written nothing. errno is the writer's.
+/// During its life this thread may write to a pipe without reader or a file that may not grow, without a signal.
+/// SIGPIPE for a line of this library would end a program that had written nothing. errno is the write's.
 class quiet_writing {
  public:
   quiet_writing() noexcept {
@@ -19,7 +19,7 @@ class quiet_writing {
     sigaddset(&raised_, SIGPIPE);
     sigaddset(&raised_, SIGXFSZ);
     pthread_sigmask(SIG_BLOCK, &raised_, &before_);
-    // What is pending already is the program's.
+    // A signal that is pending already is the program's.
     sigset_t pending;
     sigemptyset(&pending);
     sigpending(&pending);

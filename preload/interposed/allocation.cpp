@@ -1,6 +1,6 @@
-// malloc and its kin. Each calls the next definition of its own name with its own arguments, so that where a
-// block lies and what a failure looks like are the allocator's doing. operator new is not here: libstdc++'s
-// calls malloc, and a program's own calls what it likes.
+// The malloc family. Each function calls the next definition of its own name with its own arguments, so the allocator
+// decides where a block lies and how a failure looks. operator new is elsewhere: libstdc++'s calls malloc, and a
+// program's own may call anything.
 
 #include <malloc.h>
 #include <stdlib.h>
@@ -36,11 +36,11 @@ using espalier::preload::this_thread;
 namespace espalier::preload {
 
 void record_block(const next_malloc& of, void* block, std::size_t asked, const caller_state& by) noexcept {
-  // operator new may have had it from malloc when there was nothing else yet.
+  // operator new may have called malloc before the next allocator was known.
   if (bootstrap.contains(block)) return;
   std::size_t held = asked;
   if (of.malloc_usable_size != nullptr) {
-    // tcmalloc's allocates.
+    // tcmalloc's malloc_usable_size allocates.
     const inside_scope scope;
     held = of.malloc_usable_size(block);
   }
@@ -60,9 +60,9 @@ __attribute__((always_inline)) inline void* resized(const next_malloc& of, void*
   const bool known = old != nullptr && process_recorder.listens() && process_recorder.freeing(old, &before);
   this_thread.latest_block = nullptr;
   void* const block = call(of, old, count, size);
-  // reallocarray may have asked realloc.
+  // reallocarray may have called realloc.
   if (block != nullptr) return recorded_unless_passed_on(block, bytes);
-  // Of no bytes, the old block was given back; otherwise it is as it was.
+  // realloc to zero bytes freed the old block; after a failure it is unchanged.
   if (known && bytes != 0) process_recorder.still_there(before);
   return nullptr;
 }
@@ -88,7 +88,7 @@ void free(void* block) noexcept {
   if (block == nullptr || bootstrap.contains(block)) return;
   const next_malloc* const to = next();
   if (to == nullptr) return;
-  // operator delete has taken it out already.
+  // operator delete has removed the block from the record already.
   if (block != this_thread.going_block && process_recorder.listens()) process_recorder.freeing(block);
   to->free(block);
 }

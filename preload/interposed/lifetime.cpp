@@ -1,5 +1,5 @@
-// The beginning and the ways to end of the program, its copies, and modules that go. A snapshot at the end is
-// taken where the program decides to end: before handlers of atexit() and destructors take apart what it built.
+// The start of the program, the ways in which it ends, its copies, and modules that are unloaded. The snapshot at the
+// end is taken where the program begins to end: before handlers of atexit() and destructors free its data.
 
 #include <dlfcn.h>
 #include <link.h>
@@ -45,7 +45,7 @@ void listen_to(int number) noexcept {
   sigaction(number, &action, nullptr);
 }
 
-/// The executable's own malloc serves its libraries too.
+/// An executable's own malloc also serves its libraries.
 void look_who_comes_first(std::uintptr_t own_begin, std::uintptr_t own_end) noexcept {
   const void* const first = dlsym(RTLD_DEFAULT, "malloc");
   const auto address = reinterpret_cast<std::uintptr_t>(first);
@@ -53,7 +53,7 @@ void look_who_comes_first(std::uintptr_t own_begin, std::uintptr_t own_end) noex
   Dl_info info{};
   void* symbol = nullptr;
   if (dladdr1(first, &info, &symbol, RTLD_DL_SYMENT) == 0 || symbol == nullptr) return;
-  // A program at a fixed address has an entry of its linkage table stand for malloc wherever its address is taken.
+  // In a program at a fixed address, malloc's address is that of an entry in its linkage table.
   if (static_cast<const ElfW(Sym)*>(symbol)->st_shndx != SHN_UNDEF)
     process_recorder.passed_by(info.dli_fname);
 }
@@ -62,7 +62,7 @@ __attribute__((constructor)) void begin_with_library(int, char**, char** environ
   begin_recording(environment);
 }
 
-/// Reached where the program ends by a way that is not interposed.
+/// Reached where the program ends in a way that is not interposed.
 __attribute__((destructor)) void end_with_library() { process_recorder.finish("end"); }
 
 int main_with_end(int count, char** arguments, char** environment) {

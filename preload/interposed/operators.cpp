@@ -1,6 +1,6 @@
-// operator new and delete of C++. libstdc++'s call malloc and free, which record; those of allocator libraries,
-// such as jemalloc and tcmalloc, do not call their own. What the next definition took or gave back without passing
-// malloc or free is recorded here. Nothing needs the C++ library: in a program without it nobody calls these.
+// operator new and delete of C++. libstdc++'s call malloc and free, which record. Those of allocator libraries, such
+// as jemalloc and tcmalloc, do not call their own malloc. A block that the next definition allocates or frees without
+// malloc or free is recorded here. Nothing needs the C++ library: a program without it does not call these.
 
 #include <atomic>
 #include <cstddef>
@@ -15,14 +15,14 @@ using espalier::preload::process_recorder;
 using espalier::preload::recorded_unless_passed_on;
 using espalier::preload::this_thread;
 
-/// The next definition of an operator, looked up when it is first called.
+/// The next definition of an operator, looked up by the first call.
 template <class Function>
 class next_operator {
  public:
   explicit constexpr next_operator(const char* name) noexcept : name_(name) {}
 
   Function* get() noexcept {
-    // relaxed: whoever looks it up finds the same.
+    // relaxed: each thread that looks it up finds the same.
     Function* const known = function_.load(std::memory_order_relaxed);
     return known != nullptr ? known : look_up();
   }
@@ -41,7 +41,7 @@ class next_operator {
   std::atomic<Function*> function_{nullptr};
 };
 
-/// Not noexcept: bad_alloc passes through, and leaves nothing behind that would have to be undone.
+/// Not noexcept: bad_alloc passes through, and nothing has to be undone then.
 template <class Function, class... More>
 __attribute__((always_inline)) inline void* taken(next_operator<Function>& next, std::size_t bytes,
                                                   More... more) {
@@ -60,13 +60,13 @@ __attribute__((always_inline)) inline void given_back(next_operator<Function>& n
   this_thread.going_block = nullptr;
 }
 
-// As the ABI has them: std::align_val_t is a number, std::nothrow_t const& an address.
+// The ABI's forms: std::align_val_t is a number, std::nothrow_t const& an address.
 using alignment = std::size_t;
 using nothrow = const void*;
 
 }  // namespace
 
-// The names are the mangled ones. Declared with the compiler's own operators they would need its library.
+// The names are the mangled ones. Declarations with the compiler's own operators would need the C++ library.
 #pragma GCC visibility push(default)
 extern "C" {
 

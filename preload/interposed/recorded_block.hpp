@@ -8,18 +8,18 @@
 
 namespace espalier::preload {
 
-/// Enters a block that the program is given.
+/// Records a block that the program gets.
 __attribute__((noinline)) void record_block(const next_malloc& of, void* block, std::size_t asked,
                                             const caller_state& by) noexcept;
 
-/// The block that an allocating function was given, recorded as of the caller of the function in which this stands.
+/// Records the block that an allocating function got, for the caller of the function that contains this call.
 __attribute__((always_inline)) inline void* recorded(const next_malloc& of, void* block,
                                                      std::size_t asked) noexcept {
   if (block != nullptr && recorder_listens()) record_block(of, block, asked, caller_of_this());
   return block;
 }
 
-/// The same where the block may have come by way of malloc, which then has recorded it.
+/// The same where the block may come through malloc, which then has recorded it.
 __attribute__((always_inline)) inline void* recorded_unless_passed_on(void* block,
                                                                       std::size_t asked) noexcept {
   if (block == this_thread.latest_block) return block;

@@ -4,7 +4,7 @@
 
 namespace espalier::preload {
 
-/// While it lives, errno may change: the program finds its own again.
+/// Saves errno and restores it at the end of its life.
 class kept_errno {
  public:
   kept_errno() noexcept : before_(errno) {}

@@ -4,7 +4,7 @@
 
 namespace espalier::preload {
 
-/// Bytes of a page of x86-64, which is all that preload/ is for.
+/// The size of a page on x86-64, the only architecture of preload/.
 inline constexpr std::size_t page_bytes = 4096;
 
 [[nodiscard]] constexpr std::size_t rounded_up(std::size_t bytes, std::size_t power_of_two) noexcept {

@@ -8,11 +8,11 @@
 #include "preload/next/bootstrap_arena.hpp"
 #include "preload/next/next_malloc.hpp"
 
-// What malloc's kin give while the next allocator is not known yet, and what becomes of such blocks.
+// The malloc family's behaviour while the next allocator is unknown, and the treatment of blocks from that time.
 
 namespace espalier::preload {
 
-/// One for each library.
+/// Each library has its own.
 inline constinit bootstrap_arena bootstrap;
 
 inline void* out_of_memory() noexcept {
@@ -41,7 +41,7 @@ inline void* pages_from_bootstrap(std::size_t bytes) noexcept {
              : from_bootstrap(rounded_up(bytes, page_bytes), page_bytes);
 }
 
-/// A block of the bootstrap arena moves to the allocator, or within the arena while there is none.
+/// Moves a block of the bootstrap arena to the allocator, or within the arena while there is none.
 inline void* moved_from_bootstrap(const next_malloc* to, void* old, std::size_t bytes) noexcept {
   const std::size_t before = bootstrap.bytes(old);
   void* const block = to != nullptr ? to->malloc(bytes) : from_bootstrap(bytes);

@@ -7,16 +7,16 @@
 
 namespace espalier::preload {
 
-/// A little memory for what is allocated before the next allocator is known: looking it up may allocate.
-/// Nothing is given back. Any thread; wait-free. Never destroyed.
+/// A small arena for allocations before the next allocator is known: the search for it may allocate. Blocks are never
+/// freed. Any thread; wait-free. Never destroyed.
 class bootstrap_arena {
  public:
-  /// Zeroed; null where the arena is used up, or the alignment is not a power of two.
+  /// Zeroed. Null where the arena is used up, or the alignment is not a power of two.
   [[nodiscard]] void* allocate(std::size_t bytes, std::size_t align = header) noexcept {
     if (align == 0 || (align & (align - 1)) != 0 || bytes > room || align > room) return nullptr;
     if (align < header) align = header;
     const std::size_t reserved = (bytes + header - 1) / header * header + header + align;
-    // relaxed: bytes of their own for everybody.
+    // relaxed: each caller only needs bytes of its own.
     const std::size_t from = used_.fetch_add(reserved, std::memory_order_relaxed);
     if (from > room || reserved > room - from) return nullptr;
     const auto base = reinterpret_cast<std::size_t>(memory_.data());
@@ -28,7 +28,7 @@ class bootstrap_arena {
   [[nodiscard]] bool contains(const void* block) const noexcept {
     return static_cast<std::size_t>(static_cast<const std::byte*>(block) - memory_.data()) < room;
   }
-  /// Bytes that a block of the arena was allocated with.
+  /// The number of bytes with which a block of the arena was allocated.
   [[nodiscard]] std::size_t bytes(const void* block) const noexcept {
     std::size_t stored = 0;
     std::memcpy(&stored, static_cast<const std::byte*>(block) - sizeof stored, sizeof stored);

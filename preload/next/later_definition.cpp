@@ -1,4 +1,4 @@
-// What the dynamic linker wrote of the objects that the program started with: these stay as they are until it ends.
+// Reads the dynamic linker's data of the objects with which the program started: they stay unchanged until it ends.
 
 #include "preload/next/later_definition.hpp"
 
@@ -11,7 +11,7 @@
 namespace espalier::preload {
 namespace {
 
-/// strcmp() would cost each program that starts a search for it.
+/// strcmp() would cost each program a symbol search at its start.
 bool same(const char* a, const char* b) noexcept {
   for (; *a == *b; ++a, ++b) {
     if (*a == 0) return true;
@@ -19,7 +19,7 @@ bool same(const char* a, const char* b) noexcept {
   return false;
 }
 
-/// The functions that an object shows to others.
+/// The functions that an object exports.
 class shown_functions {
  public:
   explicit shown_functions(const link_map& object) noexcept : base_(object.l_addr) {
@@ -49,7 +49,7 @@ class shown_functions {
   [[nodiscard]] void* find(const char* name) const noexcept {
     if (by_gnu_hash_ != nullptr) return find_by_gnu_hash(name);
     if (by_hash_ == nullptr) return nullptr;
-    // Old tables say how many symbols there are, and are rare.
+    // A DT_HASH table contains the number of symbols. Such tables are rare, so a linear search suffices.
     for (std::uint32_t i = 0; i < by_hash_[1]; ++i) {
       if (is(i, name)) return address(i);
     }
@@ -57,7 +57,7 @@ class shown_functions {
   }
 
  private:
-  /// glibc adds the base in place, but where the section cannot be written.
+  /// glibc adds the base in place, except where the section is read-only.
   template <class Entry>
   void set(const Entry*& to, const ElfW(Dyn) & entry) noexcept {
     const ElfW(Addr) at = entry.d_un.d_ptr;
@@ -75,7 +75,7 @@ class shown_functions {
     if (buckets == 0) return nullptr;
     std::uint32_t i = bucket[hash % buckets];
     if (i < first_hashed) return nullptr;
-    // The lowest bit marks the last of a bucket.
+    // The lowest bit marks the last symbol of a bucket.
     for (;; ++i) {
       const std::uint32_t of_symbol = hashes[i - first_hashed];
       if ((of_symbol | 1U) == (hash | 1U) && is(i, name)) return address(i);

@@ -5,8 +5,8 @@
 
 namespace espalier::preload {
 
-/// The allocator that the program would have without us: the next definition of each function in the order of
-/// the dynamic linker. Function pointers, null where that allocator has no such function.
+/// The allocator that the program would have without this library: the next definition of each function in the
+/// dynamic linker's order. A function pointer is null where that allocator has no such function.
 struct next_malloc {
   void* (*malloc)(std::size_t);
   void* (*calloc)(std::size_t, std::size_t);
@@ -21,14 +21,14 @@ struct next_malloc {
   std::size_t (*malloc_usable_size)(void*);
 };
 
-/// The definition of a function after ours; null where there is none.
+/// The definition of a function behind this library's; null where there is none.
 void* next_definition(const char* name) noexcept;
 
 extern constinit std::atomic<const next_malloc*> known_next;
 [[nodiscard]] const next_malloc* look_up_next() noexcept;
 
-/// Null while they are being looked up, by this thread or, in its first instants, by another: allocations are
-/// then the bootstrap arena's.
+/// Null while the functions are being looked up, by this thread or, in its first instants, by another. The bootstrap
+/// arena then serves allocations.
 [[nodiscard]] inline const next_malloc* next() noexcept {
   // order: next (acquire) -> look_up_next (release)
   const next_malloc* const known = known_next.load(std::memory_order_acquire);

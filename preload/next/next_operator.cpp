@@ -10,10 +10,10 @@
 namespace espalier::preload {
 namespace {
 
-/// A program may have got its C++ library with a plug-in, out of sight of RTLD_NEXT, and still find our operators.
+/// Where a plug-in brought the C++ library, RTLD_NEXT does not see it, but calls still reach the operators here.
 void* found_beside(const char* name) noexcept {
   for (const char* const library : {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"}) {
-    // Kept open: it must not go while its functions are called from here.
+    // The handle stays open: the library must stay loaded while its functions are called from here.
     void* const handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
     if (handle == nullptr) continue;
     if (void* const function = dlsym(handle, name)) return function;
