@@ -9,12 +9,12 @@
 
 namespace espalier::preload {
 
-/// Sorts blocks by their addresses, with room for as many at `spare`; gives where they are then, which is one of the
-/// two. Radix sort from the least digit on, a quarter of what comparing takes where there are a million; digits that all
-/// have in common are left out. Under the snapshot lock.
+/// Sorts blocks by their addresses, with room for as many at `spare`; returns where they then are, which is one of
+/// the two. A radix sort from the lowest digit, in a quarter of the time of a comparison sort for a million blocks.
+/// It skips digits that are equal in all addresses. The caller holds the snapshot lock.
 inline inspect::live_block* in_address_order(inspect::live_block* blocks, inspect::live_block* spare,
                                              std::size_t count) noexcept {
-  constexpr unsigned digit_bits = 12;  // of 48 that an address has
+  constexpr unsigned digit_bits = 12;  // of the 48 bits of an address
   constexpr std::size_t values = std::size_t{1} << digit_bits;
   static constinit std::array<std::size_t, values> begins{};
   std::uint64_t differing = 0;

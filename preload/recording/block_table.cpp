@@ -7,16 +7,18 @@ namespace {
 
 constexpr unsigned address_bits = 48;
 constexpr unsigned asked_bits = 40;
-// What lies together, and is often allocated together, is looked up together: the blocks of 256 bytes have their
-// homes in 128. With scattered homes a recorded program ran half as long again; with a kibibyte's side by side small
-// blocks make long runs of entries, to whose end each removal must look, and python3 ran a fifth longer.
+// Blocks that lie together, which are often allocated together, have neighbouring entries: the blocks of 256 bytes
+// have their homes among 128. With scattered homes a recorded program took 1.5 times as long. With neighbouring homes
+// for a kibibyte, small blocks form long runs of entries, which each removal must search to the end; python3 took 1.2
+// times as long.
 constexpr unsigned region_bits = 8;
 constexpr unsigned least_block_bits = 5;
 constexpr std::uint64_t blocks_a_region = 1U << (region_bits - least_block_bits);
 
 constexpr std::uint64_t slack_unit = 4096;
 
-// Slack above exact_slack counts units; what even these cannot say is far beyond what an allocator rounds by.
+// Slack of exact_slack and more is stored in units. Slack beyond the largest code is far more than any allocator
+// rounds.
 constexpr std::uint64_t slack_code(std::uint64_t slack) noexcept {
   if (slack < block_table::exact_slack) return slack;
   const std::uint64_t units = (slack + slack_unit - 1) / slack_unit;
@@ -45,12 +47,12 @@ block_record block_table::unpacked(const entry& packed) noexcept {
 }
 
 std::uint64_t block_table::hash_of(std::uint64_t key) noexcept {
-  // Fibonacci hashing of regions.
+  // Fibonacci hashing of 256-byte regions.
   return (address_of(key) >> region_bits) * 0x9e37'79b9'7f4a'7c15U;
 }
 
 std::size_t block_table::home_of(const entry& of, std::size_t mask) noexcept {
-  // The topmost bits chose the shard.
+  // The topmost bits select the shard.
   return ((hash_of(of.key) << shard_bits >> 24U) + (of.key >> least_block_bits) % blocks_a_region) & mask;
 }
 
@@ -108,7 +110,7 @@ bool block_table::erase(std::uintptr_t address, block_record* removed) noexcept 
     hole = (hole + 1) & mask;
   }
   if (removed != nullptr) *removed = unpacked(part.entries[hole]);
-  // Entries behind the hole move up unless that would take them before their home.
+  // Entries behind the hole move up, unless they would then lie before their home.
   for (std::size_t next = (hole + 1) & mask; part.entries[next].key != 0; next = (next + 1) & mask) {
     const std::size_t home = home_of(part.entries[next], mask);
     if (((next - home) & mask) >= ((next - hole) & mask)) {

@@ -13,19 +13,18 @@ namespace espalier::preload {
 struct block_record {
   std::uintptr_t address;
   std::uint64_t asked;  ///< bytes
-  std::uint64_t held;   ///< bytes that the program may use: malloc_usable_size()
+  std::uint64_t held;   ///< usable bytes: malloc_usable_size()
   std::uint32_t site;
 
   friend bool operator==(const block_record&, const block_record&) = default;
 };
 
-/// The live blocks by address, beside the heap and never in it. 16 bytes an entry, at most five eighths of
-/// the entries in use; removal shifts entries back, so that no tombstones gather.
+/// The live blocks by address, stored outside the program's heap. An entry has 16 bytes; at most five eighths of the
+/// entries are in use. Removal shifts entries back, so there are no tombstones.
 ///
-/// Any thread may insert and erase; a block may be erased by another thread than the one that inserted it.
-/// insert, erase: constant expected time but for the growth of a shard, under the shard's lock.
-/// Constant-initialised and never destroyed: the program may allocate before its first constructor and after
-/// its last destructor.
+/// Any thread may insert and erase; a block may be erased by another thread than the one that inserted it. insert,
+/// erase: constant expected time except for the growth of a shard, under the shard's lock. Constant-initialised and
+/// never destroyed: the program may allocate before its first constructor and after its last destructor.
 class block_table {
  public:
   static constexpr std::uintptr_t address_limit = std::uintptr_t{1} << 48U;
@@ -36,38 +35,38 @@ class block_table {
   block_table(const block_table&) = delete;
   block_table& operator=(const block_table&) = delete;
 
-  /// Takes the place of an entry with the same address: a block whose end nobody saw. False where memory for
-  /// growing is refused, the address is null or beyond address_limit, or the site beyond site_limit. Sizes
-  /// beyond asked_limit are remembered as asked_limit. `held` is exact where it exceeds `asked` by less than
-  /// exact_slack, and else rounded up to whole pages' worth of slack. Adds to `*replaced`, if not null, the bytes that
-  /// the entry had asked for whose place it took.
+  /// Replaces an entry with the same address: the free of that block was not seen. False where memory for growth is
+  /// refused, the address is null or beyond address_limit, or the site beyond site_limit. Sizes beyond asked_limit
+  /// are stored as asked_limit. `held` is exact where it exceeds `asked` by less than exact_slack; otherwise the
+  /// excess is rounded up to multiples of a page. Adds to `*replaced`, if not null, the requested bytes of the entry
+  /// that was replaced.
   [[nodiscard]] bool insert(const block_record& block, std::uint64_t* replaced = nullptr) noexcept;
   static constexpr std::uint64_t exact_slack = 0xf000;
 
-  /// True where the address was in the table; `*removed`, if not null, is then what is no longer there.
+  /// True where the address was in the table; `*removed`, if not null, then gets the removed entry.
   bool erase(std::uintptr_t address, block_record* removed = nullptr) noexcept;
 
-  /// Between these two the table changes only through the caller, who must neither insert nor erase.
+  /// Between these two only the caller may use the table, and must neither insert nor erase.
   void lock_all() noexcept;
   void unlock_all() noexcept;
 
-  /// Enters a block again that was just erased and is not gone yet: it counts once.
+  /// Inserts a block again that was just erased and is not freed yet: it counts once.
   [[nodiscard]] bool put_back(const block_record& block) noexcept;
 
   struct counts {
     std::uint64_t used = 0;
     std::uint64_t inserted = 0;
   };
-  /// Entries, and blocks ever entered, while other threads go on.
+  /// Entries, and blocks ever inserted, while other threads continue.
   [[nodiscard]] counts counted() noexcept;
 
-  /// Entries. Between lock_all() and unlock_all(), or while no other thread uses the table.
+  /// The number of entries. Between lock_all() and unlock_all(), or while no other thread uses the table.
   [[nodiscard]] std::size_t size() const noexcept;
 
-  /// Blocks ever entered. As size().
+  /// Blocks ever inserted. Conditions as for size().
   [[nodiscard]] std::uint64_t inserted() const noexcept;
 
-  /// Calls visitor(const block_record&) for each entry, in no order. As size().
+  /// Calls visitor(const block_record&) for each entry, in no order. Conditions as for size().
   template <class Visitor>
   void visit(Visitor&& visitor) const {
     for (const shard& part : shards_) {
@@ -77,12 +76,12 @@ class block_table {
     }
   }
 
-  /// Forgets all. As size().
+  /// Removes all entries. Conditions as for size().
   void clear() noexcept;
 
  private:
-  /// Address in the low 48 bits of the key, slack above it; bytes asked in the low 40 of the value, site
-  /// above.
+  /// The low 48 bits of the key are the address, those above the slack. The low 40 bits of the value are the
+  /// requested bytes, those above the site.
   struct entry {
     std::uint64_t key;
     std::uint64_t value;

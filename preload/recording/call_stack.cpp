@@ -16,8 +16,8 @@ std::uintptr_t thread_pointer() noexcept {
   return self;
 }
 
-/// A bound for what may be read of the stack that `sp` points into. glibc keeps a thread's own data at the
-/// upper end of its stack; on stacks of the program's own making the bound is loose.
+/// A bound for reads of the stack that contains `sp`. glibc keeps a thread's own data at the upper end of its stack.
+/// On stacks that the program made itself the bound is loose.
 std::uintptr_t end_of_stack(std::uintptr_t sp) noexcept {
   constexpr std::uintptr_t unknown_stack = std::uintptr_t{1} << 16U;
   constexpr std::uintptr_t plausible = std::uintptr_t{1} << 30U;
@@ -33,8 +33,8 @@ class stack_words {
   stack_words(std::uintptr_t begin, words_read* read) noexcept
       : begin_(begin), end_(end_of_stack(begin)), read_(read) {}
 
-  // Most programs keep other things than frame pointers in that register: its values decide nothing until one is
-  // used.
+  // Most programs use that register for other values than frame pointers: its values do not affect the walk until one
+  // is used.
   bool read_frame_pointer(std::uintptr_t at, std::uintptr_t& word) noexcept {
     if (!holds(at)) return false;
     word = *reinterpret_cast<const std::uintptr_t*>(at);
@@ -72,7 +72,7 @@ std::uintptr_t plus(std::uintptr_t base, std::int32_t offset) noexcept {
   return base + static_cast<std::uintptr_t>(std::intptr_t{offset});
 }
 
-/// Makes `state` that of its caller.
+/// Replaces `state` by that of its caller.
 bool step(const frame_rule& rule, stack_words& stack, caller_state& state) noexcept {
   std::uintptr_t cfa = 0;
   switch (rule.cfa) {
@@ -93,7 +93,7 @@ bool step(const frame_rule& rule, stack_words& stack, caller_state& state) noexc
       if (!stack.read(plus(state.fp, rule.cfa_offset), cfa)) return false;
       break;
   }
-  // Stacks grow downwards; the return address is part of the frame that returns.
+  // Stacks grow downwards, and the return address belongs to the frame that returns.
   if (cfa <= state.sp || !stack.read(cfa - sizeof(std::uintptr_t), state.pc)) return false;
   switch (rule.fp) {
     case frame_rule::fp_from::unchanged:
@@ -125,7 +125,7 @@ frame_rule call_stack::rule_of(std::uintptr_t return_address) noexcept {
   std::size_t at = (return_address * 0x9e37'79b9'7f4a'7c15U) >> (64U - slot_bits);
   for (;; at = (at + 1) % slots) {
     slot& here = slots_[at];
-    // relaxed: a rule is one word, and valid wherever it is seen.
+    // relaxed: a rule is one word and does not depend on other memory.
     std::uintptr_t address = here.address.load(std::memory_order_relaxed);
     if (address == 0) {
       if (used_.load(std::memory_order_relaxed) >= most_rules) return frame_rule_at(return_address);
@@ -152,7 +152,7 @@ unsigned call_stack::walk(const caller_state& from, std::uintptr_t* frames, unsi
     if (state.pc - hidden_begin_ >= hidden_bytes_) frames[count++] = state.pc;
     if (count == wanted || !step(rule_of(state.pc), stack, state)) break;
   }
-  // A stack of hidden frames alone is better than none.
+  // If all frames are left out, the first one is better than none.
   if (count == 0) frames[count++] = from.pc;
   return count;
 }

@@ -10,18 +10,18 @@
 
 namespace espalier::preload {
 
-/// The deepest stack that is followed.
+/// The greatest depth that is followed.
 inline constexpr unsigned most_frames = 16;
 
-/// What a frame looks like to the function that it called.
+/// The state of a frame as the function that it called sees it.
 struct caller_state {
   std::uintptr_t pc;  ///< the return address
   std::uintptr_t sp;  ///< the stack pointer after the return
   std::uintptr_t fp;  ///< the frame-pointer register after the return
 };
 
-/// What decided how a stack was followed: whether its first frame pointer was used, and the words of the stack that
-/// were read, in their order.
+/// The inputs that determine the result of a walk: whether the caller's frame pointer was used, and the words of the
+/// stack that were read, in order.
 class words_read {
  public:
   void clear() noexcept {
@@ -30,7 +30,7 @@ class words_read {
   }
   void use_frame_pointer() noexcept { frame_pointer_used_ = true; }
   [[nodiscard]] bool frame_pointer_used() const noexcept { return frame_pointer_used_; }
-  /// `at` is above `sp`, the stack pointer of the caller that the walk began with.
+  /// `at` is above `sp`, the stack pointer of the caller with which the walk began.
   void add(std::uintptr_t sp, std::uintptr_t at, std::uintptr_t word) noexcept {
     if (count_ >= most || at - sp > ~std::uint32_t{0}) {
       count_ = most + 1;
@@ -39,10 +39,10 @@ class words_read {
     distances_[count_] = static_cast<std::uint32_t>(at - sp);
     words_[count_++] = word;
   }
-  /// False where there were too many to remember.
+  /// False where there were too many words to store.
   [[nodiscard]] bool whole() const noexcept { return count_ <= most; }
 
-  /// Whether the same words lie there now. Reads as the walk did: none beyond the first that differs.
+  /// Whether the same words are there now. It reads as the walk did: none beyond the first that differs.
   [[nodiscard]] bool same(std::uintptr_t sp) const noexcept {
     for (unsigned i = 0; i < count_; ++i) {
       if (*reinterpret_cast<const std::uintptr_t*>(sp + distances_[i]) != words_[i]) return false;
@@ -59,18 +59,18 @@ class words_read {
   std::array<std::uintptr_t, most> words_;
 };
 
-/// State of the caller of the function in which this stands, which must keep a frame pointer.
+/// The state of the caller of the function that contains this call, which must keep a frame pointer.
 __attribute__((always_inline)) inline caller_state caller_of_this() noexcept {
   const auto* const frame = static_cast<const std::uintptr_t*>(__builtin_frame_address(0));
   return {frame[1], reinterpret_cast<std::uintptr_t>(frame + 2), frame[0]};
 }
 
-/// The return addresses of a call stack. The rule of each return address is looked up in the unwinding
-/// information once and then remembered: a frame costs a hash table's hit, where an unwinder interprets the
-/// information again and restores every register. Nothing is guessed; a frame that has no rule ends the stack.
+/// Walks call stacks: gives the return addresses. The rule of each return address is read from the unwinding
+/// information once and then cached. So a frame costs one hash table hit, where an unwinder interprets the
+/// information again and restores every register. Nothing is guessed; a frame without a rule ends the stack.
 ///
-/// Any thread, signal handlers included; wait-free but for the first sight of a return address, which takes
-/// no lock either. Reads no memory beyond the thread's stack, even where unwinding information is wrong.
+/// Any thread, signal handlers included. Wait-free except for the first visit of a return address, which takes no
+/// lock either. Reads no memory beyond the thread's stack, even where unwinding information is wrong.
 /// Constant-initialised, never destroyed.
 class call_stack {
  public:
@@ -78,34 +78,34 @@ class call_stack {
   call_stack(const call_stack&) = delete;
   call_stack& operator=(const call_stack&) = delete;
 
-  /// Maps the memory for rules; false where it is refused. Once, before walk().
+  /// Maps the memory for rules; false where it is refused. Called once, before walk().
   [[nodiscard]] bool start() noexcept;
 
-  /// Code whose frames are passed over, as if it were not there: ours. Once, before walk().
+  /// Frames of this code, the library's own, are skipped. Called once, before walk().
   void leave_out(std::uintptr_t begin, std::uintptr_t end) noexcept {
     hidden_begin_ = begin;
     hidden_bytes_ = end - begin;
   }
 
-  /// Writes up to `wanted` return addresses to `frames`, innermost first, beginning with that of `from`;
-  /// returns how many. Where `read` is not null, puts there what was read of the stack.
+  /// Writes up to `wanted` return addresses to `frames`, innermost first, from that of `from` on, and returns their
+  /// number. Where `read` is not null, it gets the words that were read from the stack.
   unsigned walk(const caller_state& from, std::uintptr_t* frames, unsigned wanted,
                 words_read* read = nullptr) noexcept;
 
-  /// Forgets all rules: a module is gone, and another may come to lie at its addresses.
+  /// Discards all rules: a module was unloaded, and another may be loaded at its addresses.
   void forget() noexcept;
 
-  /// Return addresses whose rules are remembered.
+  /// The number of return addresses with a cached rule.
   [[nodiscard]] std::size_t rules() const noexcept { return used_.load(std::memory_order_relaxed); }
 
  private:
   struct slot {
-    std::atomic<std::uintptr_t> address;  // 0 while free; never changes after that
+    std::atomic<std::uintptr_t> address;  // 0 while free; then it never changes
     std::atomic<std::uint64_t> rule;      // 0 while unknown
   };
   static constexpr unsigned slot_bits = 17;
   static constexpr std::size_t slots = std::size_t{1} << slot_bits;
-  // A program with more call sites than this looks some of them up each time.
+  // For a program with more call sites, some rules are looked up each time.
   static constexpr std::size_t most_rules = slots / 4 * 3;
 
   frame_rule rule_of(std::uintptr_t return_address) noexcept;

@@ -13,7 +13,7 @@ constexpr std::uint64_t rbp = 6;
 constexpr std::uint64_t rsp = 7;
 constexpr std::uint64_t return_column = 16;
 
-// Encodings of pointers: a format in the low half, what it is relative to in the high one.
+// Pointer encodings: the low half is the format, the high half the base of a relative pointer.
 constexpr unsigned format_mask = 0x0f;
 constexpr unsigned relative_mask = 0x70;
 constexpr unsigned relative_to_itself = 0x10;
@@ -21,7 +21,7 @@ constexpr unsigned relative_to_data = 0x30;
 constexpr unsigned signed_4_bytes = 0x0b;
 constexpr unsigned omitted = 0xff;
 
-/// Reads forward and never past the end: what is missing reads as 0 and the cursor fails.
+/// Reads forward and never past the end: missing bytes read as 0, and the cursor fails.
 class cursor {
  public:
   cursor(const std::byte* begin, const std::byte* end) noexcept : at_(begin), end_(end) {}
@@ -64,7 +64,7 @@ class cursor {
     return failed_ ? cursor(end_, end_) : cursor(begin, at_);
   }
 
-  /// A pointer as in .eh_frame, where the base of data is unused.
+  /// A pointer as .eh_frame encodes it; relative to data does not occur there.
   std::uintptr_t pointer(unsigned encoding, bool relative = true) noexcept {
     const auto self = reinterpret_cast<std::uintptr_t>(at_);
     std::uint64_t value = 0;
@@ -124,7 +124,7 @@ class cursor {
   bool failed_ = false;
 };
 
-/// Where a register is, or how it is computed. Of expressions only those that a rule can hold are known.
+/// Where a register's value is, or how it is computed. Only expressions that a rule can hold are supported.
 struct place {
   enum class kind : std::uint8_t { same, at_cfa, at_register, other };
   kind how = kind::same;
@@ -146,7 +146,7 @@ struct row {
   }
 };
 
-/// "register + offset", and whether the word there is meant.
+/// "register + offset", and whether it is dereferenced.
 struct register_expression {
   bool known = false;
   bool dereferenced = false;
@@ -179,7 +179,7 @@ struct common_entry {
   cursor instructions{nullptr, nullptr};
 };
 
-/// What follows an entry's length; an entry of length 0 or with a 64-bit length has nothing.
+/// The contents of an entry behind its length; empty for an entry of length 0 or with a 64-bit length.
 cursor entry_at(const std::byte* at) noexcept {
   std::uint32_t bytes = 0;
   std::memcpy(&bytes, at, sizeof(bytes));
@@ -221,7 +221,7 @@ common_entry read_common_entry(const std::byte* at) noexcept {
   return common;
 }
 
-/// Runs call frame instructions up to the row that holds at a place in the code.
+/// Executes call frame instructions up to the row that is valid at an address of the code.
 class row_machine {
  public:
   row_machine(const common_entry& common, std::uintptr_t begin, std::uintptr_t wanted) noexcept
@@ -251,7 +251,7 @@ class row_machine {
   void set_saved(std::uint64_t reg, std::int64_t factored) noexcept {
     set(reg, {place::kind::at_cfa, 0, scaled(factored)});
   }
-  /// Wraps around rather than overflow: damaged numbers may be of any size.
+  /// Wraps around and does not overflow: damaged numbers may have any size.
   [[nodiscard]] std::int64_t scaled(std::int64_t factored) const noexcept {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(factored) *
                                      static_cast<std::uint64_t>(common_.data_factor));
@@ -398,10 +398,10 @@ class row_machine {
   std::size_t depth_ = 0;
 };
 
-/// The entry of the table's last function that begins at or before an address; null where none does.
+/// The entry of the last function in the table that begins at or before an address; null where there is none.
 const std::byte* find_function(const std::byte* header, std::uintptr_t address) noexcept {
   const auto byte = [header](int i) { return std::to_integer<unsigned>(header[i]); };
-  // Every linker writes the table so; anything else is no table to search.
+  // All linkers write the table in this encoding; any other is not searched.
   if (byte(0) != 1 || byte(1) == omitted || byte(2) != 0x03 || byte(3) != (relative_to_data | signed_4_bytes))
     return nullptr;
   cursor in(header + 4, header + 4 + 16);
@@ -467,7 +467,7 @@ frame_rule rule_of(const row& found) noexcept {
 }  // namespace
 
 frame_rule frame_rule_in(const std::byte* eh_frame_header, std::uintptr_t return_address) noexcept {
-  // The call may be the last instruction of its function: the row is that of the call.
+  // The call may be the last instruction of its function: the row of the call is wanted.
   const std::uintptr_t wanted = return_address - 1;
   const std::byte* const entry = find_function(eh_frame_header, wanted);
   if (entry == nullptr) return {};
@@ -504,7 +504,7 @@ std::uint64_t packed(const frame_rule& rule) noexcept {
 }
 
 frame_rule unpacked_frame_rule(std::uint64_t word) noexcept {
-  // Shifted to the top and back, the sign comes along.
+  // The shifts to the top and back extend the sign.
   const auto offset = [word](unsigned lowest) {
     return static_cast<std::int32_t>(static_cast<std::uint32_t>(word >> lowest << 8U)) >> 8U;
   };

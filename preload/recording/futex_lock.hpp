@@ -11,7 +11,8 @@
 
 namespace espalier::preload {
 
-/// True while nobody but the caller can take a lock. libc says so: it makes a process's second thread.
+/// True while no thread but the caller can take a lock. The C library knows, because it creates a process's second
+/// thread.
 inline bool alone_in_process() noexcept {
 #if __has_include(<sys/single_threaded.h>)
   return __libc_single_threaded != 0;
@@ -20,22 +21,22 @@ inline bool alone_in_process() noexcept {
 #endif
 }
 
-/// A lock that needs nothing but the kernel: no thread slot, no allocation, no start-up. pthread's would do
-/// but for other preloaded libraries, which interpose its functions and may allocate there. errno is kept.
-/// Not recursive; a child of fork() resets what the forking thread held.
+/// A lock that needs only the kernel: no thread slot, no allocation, no start-up. pthread's mutexes would suffice,
+/// but other preloaded libraries interpose their functions and may allocate there. errno is preserved. Not recursive;
+/// a child of fork() resets what the forking thread held.
 ///
-/// In a process of one thread it costs no locked instruction. What was taken so may be given back beside other
-/// threads: the word says the same.
+/// In a process of one thread it costs no locked instruction. A lock taken in that state may be released beside other
+/// threads: the word has the same values.
 class futex_lock {
  public:
   void lock() noexcept {
-    // relaxed: a signal handler that comes between finds the thread inside, and takes no lock.
+    // relaxed: a signal handler that interrupts here sees the thread inside, and takes no lock.
     if (alone_in_process() && word_.load(std::memory_order_relaxed) == open) [[likely]] {
       word_.store(taken, std::memory_order_relaxed);
       return;
     }
     std::uint32_t expected = open;
-    // order: acquire -> release in unlock()
+    // order: lock (acquire) <- unlock (release)
     if (!word_.compare_exchange_strong(expected, taken, std::memory_order_acquire, std::memory_order_relaxed))
       wait_and_lock();
   }
@@ -51,7 +52,7 @@ class futex_lock {
       word_.store(open, std::memory_order_release);
       return;
     }
-    // order: release -> acquire in lock()
+    // order: unlock (release) -> lock (acquire)
     if (word_.exchange(open, std::memory_order_release) == awaited) wake_one();
   }
 

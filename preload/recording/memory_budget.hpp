@@ -6,14 +6,14 @@
 
 namespace espalier::preload {
 
-/// Memory for what is remembered about a program's blocks: straight from the kernel, so that the program's
-/// allocator never notices, and bounded. Any thread, any time, signal handlers included. errno is kept.
+/// Bounded memory for the data about a program's blocks. It comes directly from the kernel, so the program's
+/// allocator is not affected. Any thread, any time, signal handlers included. errno is preserved.
 class memory_budget {
  public:
   constexpr memory_budget() noexcept = default;
   explicit constexpr memory_budget(std::size_t limit) noexcept : limit_(limit) {}
 
-  /// Bytes that may be mapped at once. What is mapped already stays.
+  /// The most bytes that may be mapped at once; what is mapped already stays.
   void set_limit(std::size_t bytes) noexcept { limit_.store(bytes, std::memory_order_relaxed); }
 
   /// Zeroed pages, or null where the kernel or the limit refuses.

@@ -15,7 +15,7 @@ namespace {
 
 static_assert(sizeof(code_module) == 536);
 
-/// The note of a loaded module that names its build; the program headers say where.
+/// Reads the build id from a loaded module's note, which the program headers locate.
 void read_build_id(const link_map& map, const void* mapping, code_module& module) noexcept {
   const auto* const header = static_cast<const ElfW(Ehdr)*>(mapping);
   if (std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return;
@@ -42,7 +42,7 @@ void read_build_id(const link_map& map, const void* mapping, code_module& module
 
 void read_path(const link_map& map, code_module& module) noexcept {
   const std::size_t room = module.path.size() - 1;
-  // The executable's own name is empty there. Of a process whose first thread has ended, others know.
+  // The executable's own name is empty there. thread-self also works when the process's first thread has ended.
   if (map.l_name == nullptr || map.l_name[0] == 0) {
     const kept_errno keep;
     const ssize_t length = readlink("/proc/thread-self/exe", module.path.data(), room);

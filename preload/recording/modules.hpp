@@ -8,19 +8,19 @@
 
 namespace espalier::preload {
 
-/// An executable or shared library that a program's code came from.
+/// An executable or shared library with code of the program.
 struct code_module {
   std::uintptr_t begin;  ///< of its mapping
   std::uintptr_t end;
-  std::uintptr_t bias;  ///< what its addresses differ by from those in its file
+  std::uintptr_t bias;  ///< the difference between an address in memory and in the file
   bool loaded;
   std::uint8_t build_id_bytes;  ///< 0 where it has none
   std::array<std::uint8_t, 32> build_id;
   std::array<char, 471> path;  ///< null-terminated
 };
 
-/// The modules seen so far, found when code in them allocates: without a lock of the dynamic linker, which a
-/// thread that waits for the allocating one may hold. Not thread-safe. Constant-initialised, never destroyed.
+/// The modules seen so far. A module is found when its code allocates, without a lock of the dynamic linker: a thread
+/// that waits for the allocating one may hold that. Not thread-safe. Constant-initialised, never destroyed.
 class module_list {
  public:
   static constexpr std::size_t most = 4096;
@@ -30,12 +30,12 @@ class module_list {
   module_list(const module_list&) = delete;
   module_list& operator=(const module_list&) = delete;
 
-  /// Index of the module whose code a call from `return_address` is in; `none` for code that was made at run
-  /// time, and where memory is refused or more than `most` modules came. Linear in the modules known. May run
-  /// in a signal handler; errno is kept.
+  /// The index of the module whose code calls from `return_address`. `none` for code made at run time, and where
+  /// memory is refused or there were more than `most` modules. Linear in the known modules. May run in a signal
+  /// handler; errno is preserved.
   [[nodiscard]] std::uint32_t find(std::uintptr_t return_address) noexcept;
 
-  /// Looks which modules are still there; those that are gone are found no more. True where one went.
+  /// Checks which modules are still loaded; find() ignores the others. True where one was unloaded.
   bool refresh() noexcept;
 
   [[nodiscard]] std::size_t size() const noexcept { return count_; }

@@ -12,23 +12,23 @@ using std::uint64_t;
 
 constexpr auto relaxed = std::memory_order_relaxed;
 
-/// Where nothing is watched: no drift comes that far.
+/// For the case that nothing is watched: no drift becomes so large.
 constexpr int64_t no_limit = int64_t{1} << 60U;
 
 /// A crest is over when a 64th of it is gone.
 constexpr int64_t over = 64;
-/// A snapshot has to show a 50th more than the one before.
+/// A snapshot must show at least a 50th more than the one before.
 constexpr int64_t gain = 50;
 
-/// A snapshot costs some 100 ns a block, and as much as so many blocks besides. Copied are at most a quarter of the
-/// blocks that were recorded, and so many at first.
+/// A snapshot costs some 100 ns a block, plus a fixed cost of so many blocks. At most a quarter of the recorded
+/// blocks are copied, plus so many at first.
 constexpr uint64_t blocks_a_snapshot = 1000;
 constexpr uint64_t copied_at_first = 16'000;
 constexpr uint64_t recorded_a_copy = 4;
-/// Or less than a 16th of the time is spent on it.
+/// Alternatively, less than a 16th of the time is spent on snapshots.
 constexpr uint64_t share_of_time = 16;
 constexpr uint64_t ns_a_block = 200;
-/// What was not affordable is looked at again when threads have told so often.
+/// After a snapshot was not affordable, the next check follows so many reports later.
 constexpr std::uint32_t patience = 64;
 
 void raise(std::atomic<int64_t>& to, int64_t bytes) noexcept {
@@ -51,15 +51,15 @@ int64_t peak_watch::change(int64_t bytes) noexcept {
   return sum;
 }
 
-// All threads together have a 256th of the heap untold. Where they are many and the heap is small it is more, so that
-// they do not meet over one word with every block.
+// The unreported drift of all threads together is at most a 256th of the heap. It is more for many threads and a
+// small heap, so that the threads do not contend for one word with every block.
 int64_t peak_watch::least_slack(int64_t bytes) const noexcept {
   const int64_t threads = threads_.load(relaxed);
   if (threads <= 1) return std::max<int64_t>(bytes / 256, 16);
   return std::max(bytes / (256 * threads), 64 * threads);
 }
 
-// A thread that fills and frees in turn is given room for both.
+// For a thread that allocates and frees in turn.
 int64_t peak_watch::most_slack(int64_t bytes) const noexcept {
   const int64_t threads = threads_.load(relaxed);
   if (threads <= 1) return std::max<int64_t>(bytes / 64, 64);
@@ -97,8 +97,8 @@ peak_watch::verdict peak_watch::judge(int64_t bytes) noexcept {
   const int64_t latest = latest_.load(relaxed);
   const int64_t fall = crest - bytes;
   if (fall < crest / over || crest <= latest + latest / gain) return verdict::none;
-  // At any price, the higher the crest is above the last snapshot the sooner: a heap that falls a little each time that
-  // it grows is not copied each time.
+  // Due at any cost, and the sooner the higher the crest is above the last snapshot. So a heap that falls a little
+  // each time that it grows is not copied each time.
   if (crest >= 4 * latest) return verdict::due;
   if (crest >= 2 * latest && fall >= crest / (over / 2)) return verdict::due;
   if (crest >= latest + latest / 2 && fall >= crest / (over / 4)) return verdict::due;
