@@ -20,7 +20,7 @@ thread_local constinit thread_state this_thread;
 
 namespace {
 
-/// The clock is read once in so many calls of a thread.
+/// A thread reads the clock once in so many calls.
 constexpr std::uint32_t calls_between_clocks = 256;
 
 std::uint64_t now_ms() noexcept {
@@ -37,11 +37,12 @@ std::uint64_t now_ns() noexcept {
 
 std::uintptr_t address_of(const void* block) noexcept { return reinterpret_cast<std::uintptr_t>(block); }
 
-/// Under the snapshot lock. Not on the stack, which a signal handler has little of.
+/// Under the snapshot lock. Not on the stack, of which a signal handler may have little.
 constinit std::array<char, 4096> name_of_snapshot{};
 
-/// While it lives nothing of the program's runs in this thread: a handler might leave our code by longjmp(), and a
-/// cancelled thread would end there, where free() is no place for either. What goes wrong in our code still ends it.
+/// During its life no code of the program runs in this thread. Otherwise a handler might leave the library by
+/// longjmp(), and a cancelled thread would end in it; neither may happen in free(). A fault in the library still ends
+/// the program.
 class uninterrupted {
  public:
   uninterrupted() noexcept {
@@ -118,7 +119,7 @@ void recorder::judge_quick() noexcept {
     return state_.load() == state::on && settings_.sample.how == sampling::kind::all &&
            settings_.every_ms == 0 && !requested_.load();
   };
-  // A signal between judging and storing judges too, and its judgement must last.
+  // A signal between judging and storing judges too, and its result must stay.
   bool stored = false;
   do {
     stored = judged();
@@ -144,7 +145,7 @@ void recorder::allocated_slowly(void* block, std::size_t asked, std::size_t held
 void recorder::pass_over() noexcept {
   thread_record* const mine = record_of_this_thread();
   if (mine == nullptr) return count(passed_over_);
-  // relaxed: the owner alone counts.
+  // relaxed: only the owner counts.
   mine->passed_over.store(mine->passed_over.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
@@ -168,7 +169,7 @@ void recorder::enter_by_stack(void* block, std::size_t asked, std::size_t held,
   thread_record* const mine = record_of_this_thread();
   std::uint32_t site = site_table::unknown;
   if (mine != nullptr) {
-    // order: generation (acquire) -> modules_changed (release)
+    // order: allocated_slowly (acquire) <- modules_changed (release)
     const std::uint32_t generation = generation_.load(std::memory_order_acquire);
     site = mine->stacks.find(by, generation);
     if (site == site_table::unknown)
@@ -179,8 +180,8 @@ void recorder::enter_by_stack(void* block, std::size_t asked, std::size_t held,
   }
   if (site == site_table::unknown) return stop("the memory for another call site was refused");
   held = std::max(asked, held);
-  // With samples by chance most frees are of blocks that are nowhere, for which every thread's young ones would
-  // have to be looked at.
+  // With samples by chance, most frees are of blocks that are not recorded, and each would search all threads' young
+  // blocks.
   if (mine == nullptr || settings_.sample.needs_chance())
     return insert({address_of(block), asked, held, site});
   enter(*mine, address_of(block), asked, held, site);
@@ -188,7 +189,7 @@ void recorder::enter_by_stack(void* block, std::size_t asked, std::size_t held,
 
 void recorder::enter(thread_record& mine, std::uintptr_t address, std::size_t asked, std::size_t held,
                      std::uint32_t site) noexcept {
-  // relaxed: any thread's word on how this one's blocks fare is as good as another's.
+  // relaxed: a hint, which any thread may give.
   if (const std::uint32_t left = mine.no_young.load(std::memory_order_relaxed); left != 0) {
     mine.no_young.store(left - 1, std::memory_order_relaxed);
     return insert({address, asked, held, site});
@@ -236,11 +237,11 @@ bool recorder::freeing_old(std::uintptr_t address, block_record* removed) noexce
 void recorder::fell_by(const block_record& gone, bool moves) noexcept {
   thread_record* const mine = this_thread.record;
   if (mine == nullptr) watch_.change(-static_cast<std::int64_t>(gone.asked));
-  // Of a block that moves the fall is told with the next one: it is about to grow again.
+  // The fall by a block that moves is reported with the next one: the heap is about to grow again.
   if (moves) return;
   const peak_watch::verdict judged =
       watch_.judge(mine == nullptr ? watch_.change(0) : watch_.tell(mine->drift));
-  // The snapshot is to have it.
+  // The snapshot must contain the block.
   if (judged == peak_watch::verdict::none || !blocks_.put_back(gone)) return;
   take_peak(judged);
   blocks_.erase(gone.address);
@@ -253,7 +254,7 @@ void recorder::take_peak(peak_watch::verdict judged) noexcept {
   if (finished_.load(std::memory_order_relaxed) || getpid() != process_) return;
   const kept_errno keep;
   const uninterrupted alone;
-  // A snapshot that another thread is writing is not waited for.
+  // Does not wait for a snapshot that another thread is writing.
   if (!snapshot_lock_.try_lock()) return;
   const block_table::counts now = blocks_.counted();
   if (judged == peak_watch::verdict::due || watch_.affordable(now.used, now.inserted, now_ns())) write_peak();
@@ -267,7 +268,7 @@ void recorder::write_peak() noexcept {
   const bool written =
       peak_file_name(settings_, process_, of_child_, name_of_snapshot.data(), name_of_snapshot.size()) &&
       writer.write(name_of_snapshot.data());
-  // What could not be written is not tried again for less.
+  // After a failed write, a lower peak is not tried again.
   const auto bytes = static_cast<std::int64_t>(writer.bytes_asked());
   watch_.taken(written ? bytes : watch_.highest(), writer.blocks(), from, now_ns());
 }
@@ -280,15 +281,15 @@ bool recorder::erase(std::uintptr_t address, block_record* removed) noexcept {
   threads_.for_each([&](thread_record& of) {
     if (found || !of.young.take_of_other(address, removed)) return;
     found = true;
-    // What one thread makes for others is entered where they look first.
+    // Blocks that one thread allocates for others go directly to the table, which is searched first.
     of.no_young.store(blocks_without, std::memory_order_relaxed);
   });
-  // It may have moved from there to the table meanwhile.
+  // The block may have moved to the table meanwhile.
   return found || blocks_.erase(address, removed);
 }
 
 void recorder::thread_ends(thread_record& record) noexcept {
-  // Blocks of what runs behind this in the thread enter the table at once.
+  // Blocks allocated later in this thread go directly to the table.
   this_thread.ended = true;
   this_thread.record = nullptr;
   const bool before = this_thread.inside;
@@ -341,7 +342,7 @@ void recorder::take_snapshot(const char* moment) noexcept {
 }
 
 void recorder::finish(const char* moment) noexcept {
-  // A child that shares our memory, as vfork() makes them, must not end its parent's recording.
+  // A child that shares the parent's memory, as after vfork(), must not end its parent's recording.
   if (state_.load(std::memory_order_relaxed) == state::off || getpid() != process_) return;
   if (this_thread.inside || finished_.exchange(true)) return;
   write_snapshot(moment);
@@ -386,7 +387,7 @@ std::uint64_t recorder::entered() noexcept {
 }
 
 void recorder::before_fork() noexcept {
-  // A signal handler that forks may have interrupted what holds the locks: its child is not recorded.
+  // A signal handler that forks may have interrupted a holder of the locks: its child is not recorded.
   if (this_thread.inside) return;
   this_thread.inside = this_thread.forking = true;
   snapshot_lock_.lock();
@@ -411,7 +412,7 @@ void recorder::after_fork_in_child() noexcept {
     watch_.begin_anew(now_ns());
     threads_.forget_other_threads(this_thread.record);
   }
-  // Threads that waited for the locks are not in this process; to wake nobody is harmless.
+  // Threads that waited for the locks do not exist in this process; a wake-up without a waiter is harmless.
   after_fork_in_parent();
   if (!goes_on) state_.store(state::off, std::memory_order_relaxed);
   process_ = getpid();

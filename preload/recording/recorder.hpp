@@ -19,14 +19,14 @@
 
 namespace espalier::preload {
 
-/// Remembers the blocks of a process and where they were allocated.
+/// Records the blocks of a process and where they were allocated.
 ///
 /// Any thread may call any member at any time. allocated(): constant expected time, without a locked instruction for
-/// a block that its own thread gives back before it was given many others; a call stack that is new costs a few
-/// microseconds. errno is kept. Where memory for the record is refused it stops taking blocks in, and goes on taking
-/// blocks out, so that what it holds stays true.
+/// a block that its own thread frees before it gets many others; a new call stack costs a few microseconds. errno is
+/// preserved. Where memory for the record is refused, it stops inserting blocks but continues to remove them, so that
+/// its contents stay true.
 ///
-/// Where the peak is watched, a thread that is about to give a block back may write a snapshot first.
+/// Where the peak is watched, a thread that is about to free a block may write a snapshot first.
 ///
 /// Constant-initialised and never destroyed.
 class recorder {
@@ -35,32 +35,32 @@ class recorder {
   recorder(const recorder&) = delete;
   recorder& operator=(const recorder&) = delete;
 
-  /// Begins to record. Once. `thread_ended` is called in each thread that ends, and is to call thread_ends() with
-  /// what it is given; frames of the code between `own_begin` and `own_end` are in no call stack.
+  /// Starts the recording. Called once. `thread_ended` is called in each thread that ends, and must pass its argument
+  /// to thread_ends(). Frames of the code between `own_begin` and `own_end` are left out of call stacks.
   void start(const settings& how, void (*thread_ended)(void*), std::uintptr_t own_begin,
              std::uintptr_t own_end) noexcept;
   void thread_ends(thread_record& record) noexcept;
-  /// A module's malloc comes before ours, so that nothing can be recorded; its file name is copied.
+  /// A module's malloc comes before this library's, so nothing can be recorded; its file name is copied.
   void passed_by(const char* module) noexcept;
 
-  /// True where this thread's blocks concern the record.
+  /// True where this thread's blocks are recorded.
   [[nodiscard]] bool listens() noexcept {
-    // order: listens (acquire) -> start (release)
+    // order: listens (acquire) <- start (release)
     if (state_.load(std::memory_order_acquire) == state::off) return false;
     if (!this_thread.inside) return true;
     count(unseen_);
     return false;
   }
 
-  /// After the program was given a block. Only where listens().
+  /// Called after the program got a block. Only where listens().
   void allocated(void* block, std::size_t asked, std::size_t held, const caller_state& by) noexcept {
     thread_record* const mine = this_thread.record;
     const auto address = reinterpret_cast<std::uintptr_t>(block);
-    // What is remembered of this stack was remembered when all was well with the recording, and a young block that
-    // dies young concerns nobody else.
+    // A stack in the cache was recorded while the recording was in order, and a young block that dies young concerns
+    // no other thread. So relaxed suffices.
     if (mine != nullptr && quick_.load(std::memory_order_relaxed)) [[likely]] {
       const inside_scope scope;
-      // order: generation (acquire) -> modules_changed (release)
+      // order: allocated (acquire) <- modules_changed (release)
       const std::uint32_t site = mine->stacks.find(by, generation_.load(std::memory_order_acquire));
       if (site != site_table::unknown) [[likely]] {
         if (mine->no_young.load(std::memory_order_relaxed) != 0 || !mine->young.has_room(address))
@@ -75,9 +75,8 @@ class recorder {
     }
     allocated_slowly(block, asked, held, by);
   }
-  /// Before a block is given back: another thread may be given it at once. True where it was in the record;
-  /// `*removed`, if not null, is then what was known, and another block is about to take its place. Only where
-  /// listens().
+  /// Called before a block is freed: another thread may get it at once. True where it was in the record; `*removed`,
+  /// if not null, then gets its entry, and another block is about to replace it. Only where listens().
   bool freeing(void* block, block_record* removed = nullptr) noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(block);
     if (thread_record* const mine = this_thread.record) {
@@ -93,52 +92,53 @@ class recorder {
     }
     return freeing_old(address, removed);
   }
-  /// A block that was not given back after all.
+  /// For a block that was not freed after all.
   void still_there(const block_record& block) noexcept;
 
-  /// After a module was unloaded.
+  /// Called after a module was unloaded.
   void modules_changed() noexcept;
 
-  /// Writes a snapshot; `moment` says when it is taken. Nothing where the process is not the recorded one, or
-  /// the thread is in our code already. Writes to no stream of the program's; a snapshot that cannot be
+  /// Writes a snapshot; `moment` says when it is taken. Does nothing where the process is not the recorded one, or
+  /// the thread is inside the library already. Writes to no stream of the program's. A snapshot that cannot be
   /// written is left out.
   void take_snapshot(const char* moment) noexcept;
-  /// The last snapshot, after which nothing is recorded. At once in the first call, nothing in others.
+  /// Takes the last snapshot, after which nothing is recorded. Only the first call has an effect, at once.
   void finish(const char* moment) noexcept;
-  /// From a signal handler: a snapshot now, or where that must not be or the thread is in our code, with the
-  /// next block that any thread is given.
+  /// Called from a signal handler: takes a snapshot now. Where that is not allowed, or the thread is inside the
+  /// library, it is taken with the next block that any thread gets.
   void signalled(bool now) noexcept;
 
-  /// Between these two no thread's blocks enter or leave the record. Under the snapshot lock.
+  /// Between these two no thread's blocks enter or leave the record. The caller holds the snapshot lock.
   void hold_blocks() noexcept;
   void let_blocks_go() noexcept;
-  /// Blocks of the record, young ones included. Held.
+  /// Visits the blocks of the record, young ones included, while held.
   template <class Visitor>
   void visit_blocks(Visitor&& visitor) noexcept {
     blocks_.visit(visitor);
     threads_.for_each([&](thread_record& each) { each.young.visit(visitor); });
   }
-  /// No less than there are. Held.
+  /// An upper bound for the number of blocks. While held.
   [[nodiscard]] std::size_t most_blocks() noexcept;
-  /// Blocks ever entered. Held.
+  /// Blocks ever entered. While held.
   [[nodiscard]] std::uint64_t entered() noexcept;
 
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;
   void after_fork_in_child() noexcept;
 
-  /// Blocks that the program was given and the sample left out.
+  /// Blocks that the program got and the sample left out.
   [[nodiscard]] std::uint64_t passed_over() noexcept;
-  /// The most bytes that were asked for at once; an estimate, and 0 where it is not watched.
+  /// The most requested bytes at once; an estimate, and 0 where it is not watched.
   [[nodiscard]] std::uint64_t most_bytes() const noexcept {
     return static_cast<std::uint64_t>(watch_.highest());
   }
-  /// Blocks given or taken while the thread was in our code: those of a signal handler, and our own.
+  /// Blocks allocated or freed while the thread was inside the library: those of a signal handler, and the library's
+  /// own.
   [[nodiscard]] std::uint64_t unseen() const noexcept { return unseen_.load(std::memory_order_relaxed); }
-  /// Why blocks are no longer taken in; null while they are.
+  /// Why blocks are no longer inserted; null while they are.
   [[nodiscard]] const char* stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 
-  /// Whose malloc comes before ours; empty where nobody's does.
+  /// The file name of the module with a malloc before this library's; empty where there is none.
   [[nodiscard]] const char* passed_by() const noexcept { return passed_by_.data(); }
 
   [[nodiscard]] std::uint64_t recorded_ms() const noexcept;
@@ -153,7 +153,7 @@ class recorder {
  private:
   enum class state : std::uint8_t {
     off,
-    draining,  ///< blocks are taken out only
+    draining,  ///< blocks are only removed
     on,
   };
   static void count(std::atomic<std::uint64_t>& what) noexcept {
@@ -203,7 +203,7 @@ class recorder {
   std::uint64_t started_ms_ = 0;
   std::atomic<std::uint64_t> random_threads_{0};
   std::atomic<std::uint32_t> generation_{0};  // of the rules and sites
-  /// Every block is recorded, and no snapshot may be due.
+  /// Every block is recorded, and no snapshot can be due.
   std::atomic<bool> quick_{false};
   std::atomic<std::uint64_t> passed_over_{0};
   std::atomic<std::uint64_t> unseen_{0};

@@ -6,8 +6,8 @@
 
 namespace espalier::preload {
 
-/// Which blocks are recorded. Each choice is independent of what the program does with the block, so that
-/// dividing by the share that it states gives unbiased figures.
+/// Which blocks are recorded. Each choice is independent of the program's use of the block, so that dividing by the
+/// recorded share gives unbiased figures.
 struct sampling {
   enum class kind : std::uint8_t {
     all,
@@ -21,7 +21,7 @@ struct sampling {
   kind how = kind::all;
   std::uint64_t every = 1;
 
-  /// True where frees of blocks at this address can concern the record.
+  /// True where frees of blocks at this address can affect the record.
   [[nodiscard]] bool may_hold(std::uintptr_t address) const noexcept {
     return how != kind::regions || scaled(workload::mix64((address >> region_bits) + 1)) == 0;
   }

@@ -23,7 +23,7 @@ const char* read_file(const char* value, settings& to) noexcept {
   if (*value == 0) return "ESPALIER_INSPECT_FILE is empty; name a file, such as espalier-inspect.%p";
   if (value[0] != '/') {
     std::array<char, 4096> folder{};
-    // The program may go elsewhere before it ends.
+    // The program may change its folder before it ends.
     if (getcwd(folder.data(), folder.size()) == nullptr)
       return "ESPALIER_INSPECT_FILE is relative to a folder that is gone; name an absolute path";
     path << folder.data() << "/";
@@ -145,7 +145,7 @@ constexpr std::array<knob<settings>, 10> knobs{{
 
 bool is_ours(const char* variable) noexcept { return std::strncmp(variable, prefix, prefix_size) == 0; }
 
-/// Takes the entries that name the library out of "LD_PRELOAD=one:two"; true where others are left.
+/// Removes the entries for the library from "LD_PRELOAD=one:two"; true where others are left.
 bool remove_library(char* list, const char* library) noexcept {
   char* to = list;
   for (const char* at = list; *at != 0;) {
@@ -195,7 +195,7 @@ void remove_from_environment(char** environment, const char* library) noexcept {
 
 namespace {
 
-/// With `number` null for the peak's.
+/// `number` is null for the peak's file.
 bool named(const settings& of, long process, const unsigned* number, bool of_child, char* to,
            std::size_t room) noexcept {
   text name(to, room);

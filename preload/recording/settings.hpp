@@ -9,16 +9,17 @@
 
 namespace espalier::preload {
 
-/// Which children of the program are recorded too, each in a file of its own.
+/// Which children of the program are recorded too, each with a file of its own.
 enum class followed : std::uint8_t {
-  none,   ///< what it starts sees an environment without the preload
+  none,   ///< programs that it starts get an environment without the preload
   forks,  ///< copies of the program by fork()
-  all,    ///< these, and programs that it or they start
+  all,    ///< copies, and programs that it or they start
 };
 
-/// What the environment says of a recording. preload/README.md lists the variables.
+/// Settings of a recording from the environment. preload/README.md lists the variables.
 struct settings {
-  /// Where snapshots go: an absolute path in which %p stands for the process and %n for how many came before.
+  /// The file of snapshots: an absolute path in which %p stands for the process and %n for the number of earlier
+  /// snapshots.
   std::array<char, 4096> file{};
   unsigned frames = 12;
   sampling sample;
@@ -31,22 +32,22 @@ struct settings {
   std::uint64_t seed = 0;
 };
 
-/// Reads ESPALIER_INSPECT_* from an environment. Null, or a line without its end that says which variable is
-/// wrong and what would be right. Allocates nothing.
+/// Reads ESPALIER_INSPECT_* from an environment. Null, or a line without line end that says which variable is wrong
+/// and what is valid. Allocates nothing.
 [[nodiscard]] const char* read_settings(char* const* environment, settings& to) noexcept;
 
-/// Takes ESPALIER_INSPECT_* and, out of LD_PRELOAD, the library with this file name: what the program hands
-/// on is what it would have been given without us. In place; other variables keep their order.
+/// Removes ESPALIER_INSPECT_* and, from LD_PRELOAD, the library with this file name: the program passes on what it
+/// would have without this library. In place; other variables keep their order.
 void remove_from_environment(char** environment, const char* library) noexcept;
 
-/// Writes the file that snapshot `number` of a process goes to; false where there is no room. A pattern
-/// without %p gets ".<process>" appended where `of_child`.
+/// Writes the name of the file for snapshot `number` of a process; false where there is no room. A pattern without %p
+/// gets ".<process>" appended where `of_child`.
 [[nodiscard]] bool file_name(const settings& of, long process, unsigned number, bool of_child, char* to,
                              std::size_t room) noexcept;
 
-/// The same for the snapshot of the peak, of which a process has one: "peak" is in the place of the number, or
-/// behind the pattern as ".peak". Programs that a followed one starts have the same pattern: there ".<process>" is
-/// appended too.
+/// The same for the snapshot of the peak, of which a process has one: "peak" replaces the number, or ".peak" is
+/// appended to the pattern. Programs that a followed one starts have the same pattern: there ".<process>" is appended
+/// too.
 [[nodiscard]] bool peak_file_name(const settings& of, long process, bool of_child, char* to,
                                   std::size_t room) noexcept;
 

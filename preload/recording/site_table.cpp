@@ -23,7 +23,7 @@ std::uint32_t site_table::find(index* in, std::uint64_t hash, const std::uintptr
                                unsigned depth) const noexcept {
   if (in == nullptr) return unknown;
   for (std::size_t at = hash;; ++at) {
-    // order: find (acquire) -> enter (release)
+    // order: find (acquire) <- enter (release)
     const std::uint32_t site = in->numbers()[at & (in->capacity - 1)].load(std::memory_order_acquire);
     if (site == unknown) return unknown;
     const stored_site& known = stored(site);
@@ -52,7 +52,8 @@ bool site_table::make_room() noexcept {
     const std::uint32_t site = old->numbers()[i].load(std::memory_order_relaxed);
     if (site != unknown) enter(larger, site);
   }
-  // The smaller one stays mapped: others may be looking in it. Together they are no larger than the new one.
+  // The smaller table stays mapped: other threads may be reading it. All of them together are no larger than the new
+  // one.
   index_.store(larger, std::memory_order_release);
   return true;
 }
@@ -83,7 +84,7 @@ std::uint32_t site_table::add(std::uint64_t hash, const std::uintptr_t* frames, 
 std::uint32_t site_table::intern(const std::uintptr_t* frames, unsigned depth) noexcept {
   if (depth == 0 || depth > most_frames) return unknown;
   const std::uint64_t hash = hash_of(frames, depth);
-  // order: intern (acquire) -> make_room (release)
+  // order: intern (acquire) <- make_room (release)
   if (const std::uint32_t site = find(index_.load(std::memory_order_acquire), hash, frames, depth);
       site != unknown)
     return site;
@@ -105,7 +106,7 @@ bool site_table::modules_changed() noexcept {
   const futex_guard guard(lock_);
   if (!modules_.refresh()) return false;
   index* const in = index_.load(std::memory_order_relaxed);
-  // Whoever looks meanwhile finds a stack or not; who does not looks again under the lock.
+  // A concurrent search finds a stack or not; if not, it searches again under the lock.
   for (std::size_t i = 0; in != nullptr && i < in->capacity; ++i)
     in->numbers()[i].store(unknown, std::memory_order_relaxed);
   indexed_ = 0;

@@ -12,20 +12,20 @@
 
 namespace espalier::preload {
 
-/// A frame as its module's file knows it.
+/// A frame in terms of its module's file.
 struct site_frame {
   std::uint32_t module;   ///< index in the list of modules, or module_list::none
   std::uint64_t address;  ///< return address in the module's file; in the process where there is no module
 };
 
-/// The call stacks that allocated, each with a number from 1 on. The modules of a stack's frames are looked
-/// up when it is first seen, so that it keeps its meaning when a module goes.
+/// The call stacks that allocate, numbered from 1. The modules of a stack's frames are found when the stack is first
+/// seen, so that it stays valid when a module is unloaded.
 ///
-/// Any thread, signal handlers of other threads' included. Of a stack that was seen: lock-free, a hash
-/// table's hit. Constant-initialised, never destroyed.
+/// Any thread, signal handlers of other threads included. For a known stack: lock-free, one hash table hit.
+/// Constant-initialised, never destroyed.
 class site_table {
  public:
-  /// Stands for "no site": the memory for another was refused.
+  /// Means "no site": the memory for another one was refused.
   static constexpr std::uint32_t unknown = 0;
   static constexpr std::uint32_t most = (std::uint32_t{1} << 24U) - 1;
 
@@ -37,16 +37,15 @@ class site_table {
   /// The number of a stack of 1 to most_frames return addresses.
   [[nodiscard]] std::uint32_t intern(const std::uintptr_t* frames, unsigned depth) noexcept;
 
-  /// Sites numbered so far; their numbers are 1 to size().
+  /// The number of sites; their numbers are 1 to size().
   [[nodiscard]] std::uint32_t size() const noexcept { return count_.load(std::memory_order_acquire); }
   [[nodiscard]] unsigned depth(std::uint32_t site) const noexcept;
   [[nodiscard]] site_frame frame(std::uint32_t site, unsigned i) const noexcept;
 
-  /// To be called when modules may have gone; true where one did. Stacks seen again get numbers of their own
-  /// then.
+  /// Called when modules may have been unloaded; true where one was. Stacks seen afterwards get numbers of their own.
   bool modules_changed() noexcept;
 
-  /// Held while a process is copied by fork() and while the modules are read.
+  /// Held while fork() copies the process and while the modules are read.
   futex_lock& lock() noexcept { return lock_; }
 
  private:
@@ -56,7 +55,7 @@ class site_table {
     std::array<std::uint16_t, most_frames> modules;
     std::array<std::uintptr_t, most_frames> frames;
   };
-  /// A hash table of site numbers; the numbers follow this header.
+  /// The header of a hash table of site numbers, which follow it.
   struct index {
     std::size_t capacity;
     std::atomic<std::uint32_t>* numbers() noexcept {

@@ -8,18 +8,18 @@
 
 namespace espalier::preload {
 
-/// Writes the file of a snapshot section by section, with write(2) and a buffer of its own, so that it may be
-/// used in a signal handler. One at a time in a process.
+/// Writes the file of a snapshot section by section, with write(2) and a buffer of its own, so that a signal handler
+/// may use it. One at a time in a process.
 class snapshot_file {
  public:
-  /// The file will have so many sections.
+  /// `sections` is the number of sections that the file will have.
   snapshot_file(const char* name, std::size_t sections) noexcept;
   snapshot_file(const snapshot_file&) = delete;
   snapshot_file& operator=(const snapshot_file&) = delete;
-  /// What was not committed is removed.
+  /// Removes a file that was not committed.
   ~snapshot_file();
 
-  /// False once anything went wrong; what is put then goes nowhere.
+  /// False after a failure; later output is discarded.
   [[nodiscard]] bool good() const noexcept { return !failed_; }
 
   void begin(std::uint32_t tag, std::uint32_t flags = 0) noexcept;
@@ -30,7 +30,7 @@ class snapshot_file {
   void put_number(std::uint32_t number) noexcept { put_bytes(&number, sizeof number); }
   void put_text(const char* text) noexcept;
 
-  /// Puts the file in its place; false where anything went wrong, the target then being as it was.
+  /// Moves the file to its name; false after a failure, which leaves the target unchanged.
   bool commit() noexcept;
 
  private:

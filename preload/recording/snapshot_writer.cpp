@@ -40,7 +40,7 @@ const char* name_of(sampling::kind how) noexcept {
   return "";
 }
 
-/// Facts are counted before they are written: each is a name and a text or number.
+/// A fact is a name with a text or number. Facts are counted before they are written.
 class fact_list {
  public:
   void add(const char* name, const char* value) noexcept {
@@ -82,8 +82,8 @@ class fact_list {
 
 live_block* snapshot_writer::room_for(std::size_t blocks) noexcept {
   auto* const room = memory_.map_array<live_block>(blocks);
-  // A page fault for every 170 blocks would take as long as to copy them. Where the kernel knows no huge pages it
-  // says so, and nothing is lost.
+  // A page fault for every 170 blocks would take as long as the copy itself. A kernel without huge pages returns an
+  // error, which does no harm.
   constexpr std::size_t many = 100'000;
   if (room != nullptr && blocks >= many) madvise(room, blocks * sizeof(live_block), MADV_HUGEPAGE);
   return room;
@@ -123,7 +123,7 @@ void snapshot_writer::sort_blocks() noexcept {
 }
 
 void snapshot_writer::leave_out_overlapping() noexcept {
-  // A block of which a free was not seen, in a signal handler say; nothing says which of the two it is.
+  // Two blocks overlap where a free was not seen, such as one in a signal handler; which of them is live is unknown.
   std::size_t kept = 0;
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < count_; ++i) {
@@ -159,7 +159,7 @@ void snapshot_writer::put_links(snapshot_file& to) noexcept {
         const std::size_t bytes = std::min<std::uint64_t>(sizeof words, end - at);
         const iovec ours{words.data(), bytes};
         const iovec theirs{reinterpret_cast<void*>(at), bytes};
-        // Unlike a plain read it fails where the block is not what it was.
+        // Unlike a plain read, this fails where the block is not as it was.
         if (process_vm_readv(getpid(), &ours, 1, &theirs, 1, 0) != static_cast<ssize_t>(bytes)) {
           links_unknown_ = "some blocks could not be read";
           break;
@@ -247,7 +247,7 @@ void snapshot_writer::put_types(snapshot_file& to) const noexcept {
     std::array<char, 32> name{};
     text(name.data(), name.size()) << "call site " << site;
     to.put_text(name.data());
-    // Not known to be written by several threads; what searches read is not known either.
+    // Whether several threads write them is unknown, and so is what searches read.
     for (unsigned nothing = 0; nothing < 3; ++nothing) to.put_number(0);
   }
   to.end();
@@ -292,7 +292,7 @@ bool snapshot_writer::write(const char* name) noexcept {
   put_about(to);
   put_facts(to);
   put_types(to);
-  // The sites first: by then every module that they name is in the list.
+  // The sites first: then the list contains every module that they name.
   put_sites(to);
   put_modules(to);
   memory_.unmap_array(blocks_, capacity_);

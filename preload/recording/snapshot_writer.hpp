@@ -11,9 +11,9 @@ namespace espalier::preload {
 
 class recorder;
 
-/// Writes what a recorder holds. The blocks are copied while allocations wait, and sorted and written when
-/// they go on again; where pointers are sought, allocations wait for that too, for no block must go meanwhile.
-/// 24 bytes a block, twice while they are sorted, not counted against the recorder's limit.
+/// Writes the contents of a recorder. The blocks are copied while allocations wait, and are sorted and written after
+/// these continue. Where pointers are sought, allocations wait for that too, because no block may be freed meanwhile.
+/// It uses 24 bytes a block, twice that while sorting, which do not count against the recorder's limit.
 ///
 /// Under the recorder's snapshot lock, in a thread that is inside.
 class snapshot_writer {
@@ -21,10 +21,10 @@ class snapshot_writer {
   snapshot_writer(recorder& of, const char* moment, std::uint32_t number) noexcept
       : recorder_(of), moment_(moment), number_(number) {}
 
-  /// True where the file is in its place.
+  /// True where the file is complete and in its place.
   bool write(const char* name) noexcept;
 
-  // What was copied; none of both where the file could not be opened.
+  // What was copied; both 0 where the file could not be opened.
   [[nodiscard]] std::size_t blocks() const noexcept { return count_; }
   [[nodiscard]] std::uint64_t bytes_asked() const noexcept { return bytes_; }
 

@@ -8,13 +8,13 @@
 
 namespace espalier::preload {
 
-/// The stacks that a thread walked lately, and the words of its stack that each walk read. A walk is decided by its
-/// caller's state and by these words: while they are the same, so is the stack, and following it anew would find
-/// the same frames. Comparing a dozen words costs a tenth of walking. A stack has two places: programs that interpret
-/// others call malloc from one place with many stacks. One thread's own.
+/// Caches the stacks that a thread walked last, with the words of its stack that each walk read. The caller's state
+/// and these words determine a walk: while they are equal, a new walk would find the same frames. Comparing a dozen
+/// words costs a tenth of a walk. A stack has two places: interpreters call malloc from one place with many stacks.
+/// For one thread only.
 class stack_memo {
  public:
-  /// The number that a stack was given; 0 where it is not remembered, or of another generation.
+  /// The number of a stack; 0 where it is not in the cache, or is of another generation.
   [[nodiscard]] std::uint32_t find(const caller_state& from, std::uint32_t generation) const noexcept {
     const std::size_t at = index_of(from);
     if (holds(entries_[at], from, generation)) [[likely]]
@@ -22,7 +22,7 @@ class stack_memo {
     return find_in(entries_[at ^ 1U], from, generation);
   }
 
-  /// Follows a stack, has it numbered by `intern(frames, depth)`, and remembers it unless the number is 0.
+  /// Walks a stack, gets its number by `intern(frames, depth)`, and caches it unless the number is 0.
   template <class Intern>
   std::uint32_t walk(call_stack& stacks, const caller_state& from, unsigned wanted, std::uint32_t generation,
                      Intern&& intern) noexcept {
@@ -56,7 +56,7 @@ class stack_memo {
   struct entry {
     caller_state from;
     std::uint32_t generation;
-    std::uint32_t site;  // 0: nothing is remembered
+    std::uint32_t site;  // 0: the entry is empty
     words_read read;
   };
 
@@ -70,7 +70,7 @@ class stack_memo {
   }
 
   std::array<entry, entries> entries_;
-  std::uint32_t turn_;  // which of a stack's two places is next taken
+  std::uint32_t turn_;  // which of a stack's two places is next replaced
 };
 
 }  // namespace espalier::preload

@@ -6,8 +6,8 @@
 
 namespace espalier::preload {
 
-/// Text in a buffer of somebody else's, always terminated; what does not fit is left out and noticed. printf
-/// would do but for signal handlers.
+/// Text in a caller's buffer, always terminated; what does not fit is left out and recorded. It replaces printf,
+/// which signal handlers must not use.
 class text {
  public:
   text(char* to, std::size_t room) noexcept : to_(to), room_(room) { to_[0] = 0; }
@@ -22,7 +22,7 @@ class text {
     } while (number != 0);
     return append(digits + at, sizeof digits - at);
   }
-  /// As 0x and digits.
+  /// Appends 0x and digits.
   text& hexadecimal(std::uint64_t number) noexcept {
     char digits[16];
     std::size_t at = sizeof digits;

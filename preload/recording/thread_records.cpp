@@ -19,7 +19,7 @@ bool barrier(int command) noexcept {
 }  // namespace
 
 bool thread_records::start(void (*ended)(void*)) noexcept {
-  // glibc keeps the values of the first 32 keys in the thread itself; others would be allocated.
+  // glibc stores the values of the first 32 keys in the thread itself; it would allocate others.
   constexpr pthread_key_t keys_in_place = 32;
   pthread_key_t key = 0;
   if (!barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) || pthread_key_create(&key, ended) != 0)
@@ -34,11 +34,11 @@ bool thread_records::start(void (*ended)(void*)) noexcept {
 
 thread_record* thread_records::acquire() noexcept {
   if (!started_) return nullptr;
-  // Who holds all records must not miss one.
+  // A thread that holds all records must not miss a new one.
   const futex_guard guard(gate_);
   thread_record* mine = nullptr;
   for_each([&](thread_record& each) {
-    // order: acquire -> release()
+    // order: acquire() (acquire) <- release() (release)
     if (mine == nullptr && !each.owned.load(std::memory_order_acquire)) mine = &each;
   });
   if (mine == nullptr) {
@@ -67,7 +67,7 @@ void thread_records::freeze() noexcept {
   frozen_.store(true);
   barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
   for_each([&](thread_record& each) {
-    // order: freeze (acquire) -> ~working (release)
+    // order: freeze (acquire) <- ~working (release)
     while (each.busy.load(std::memory_order_acquire)) nanosleep(&moment, nullptr);
   });
 }
@@ -94,7 +94,7 @@ void thread_records::forget_other_threads(const thread_record* mine) noexcept {
     each.busy.store(false, std::memory_order_relaxed);
     release(each);
   });
-  // The registration is the process's that made it.
+  // The registration belongs to the process that made it.
   if (started_) barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }
 

@@ -8,29 +8,29 @@ namespace espalier::preload {
 
 struct thread_record;
 
-/// What a thread keeps between its calls. No constructor and no destructor: it is there from the thread's first
+/// A thread's state between its calls. It has no constructor and no destructor, so it exists from the thread's first
 /// instruction to its last.
 struct thread_state {
-  /// The thread is in our code, or in what we call: blocks that come and go are not the program's, and locks of
-  /// ours may be held.
+  /// The thread is inside the library, or in a function that it called: its blocks are not the program's, and it may
+  /// hold locks of the library.
   bool inside = false;
-  /// The thread copies the process, and holds our locks for it.
+  /// The thread is copying the process, and holds the library's locks meanwhile.
   bool forking = false;
   bool random_started = false;
-  /// The thread has had its record and given it back, for it ends.
+  /// The thread ends and has released its record.
   bool ended = false;
   std::uint32_t calls = 0;
   thread_record* record = nullptr;
-  /// The block that the thread was given last, for operator new to see whether malloc was asked.
+  /// The last block that the thread got: tells operator new whether malloc was called.
   const void* latest_block = nullptr;
-  /// What operator delete is giving back, already out of the record.
+  /// The block that operator delete is freeing, already removed from the record.
   const void* going_block = nullptr;
   workload::splitmix64 random{0};
 };
 
 extern thread_local constinit thread_state this_thread;
 
-/// Marks the thread as inside for as long as it lives. To be made only where it is not.
+/// Marks the thread as inside during its life. Only where it is not inside yet.
 class inside_scope {
  public:
   inside_scope() noexcept { this_thread.inside = true; }

@@ -10,25 +10,25 @@
 
 namespace espalier::preload {
 
-/// The blocks that a thread was given last and still holds, before they enter the table that all share: most
-/// blocks die young, and one that dies here costs no locked instruction.
+/// The last blocks that a thread got and still holds, before they enter the table that all threads share. Most blocks
+/// die young, and one that dies here costs no locked instruction.
 ///
-/// put(), take(): the owner's only, wait-free. moved() and take_of_other() exclude each other by the lock. A block
-/// is in the hands of one thread when it is given back, so that take() and take_of_other() never meet over one.
+/// put(), take(): only for the owner, wait-free. moved() and take_of_other() exclude each other by the lock. One
+/// thread frees a block, so take() and take_of_other() never compete for one.
 class young_blocks {
  public:
   static constexpr std::size_t places = 64;
 
-  /// True where the place of a block is free; otherwise moved() frees it. A block of the same address, whose end
-  /// nobody saw, may be replaced.
+  /// True where the place of a block is free; otherwise moved() frees it. put() may also replace a block of the same
+  /// address: its free was not seen.
   [[nodiscard]] bool has_room(std::uintptr_t address) const noexcept {
     return place_of(address).address.load(std::memory_order_relaxed) == 0;
   }
-  /// For the owner.
+  /// Only for the owner.
   [[nodiscard]] bool holds(std::uintptr_t address) const noexcept {
     return place_of(address).address.load(std::memory_order_relaxed) == address;
   }
-  /// Bytes that a block which it holds had asked for.
+  /// The requested bytes of a block that it holds.
   [[nodiscard]] std::uint64_t asked_for(std::uintptr_t address) const noexcept {
     return place_of(address).asked.load(std::memory_order_relaxed);
   }
@@ -40,7 +40,7 @@ class young_blocks {
     to.site.store(block.site, std::memory_order_relaxed);
     // order: put (release) -> look (acquire)
     to.address.store(block.address, std::memory_order_release);
-    // relaxed: the owner alone counts.
+    // relaxed: only the owner counts.
     put_.store(put_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   bool take(std::uintptr_t address, block_record* taken) noexcept {
@@ -48,14 +48,14 @@ class young_blocks {
     take_held(address, taken);
     return true;
   }
-  /// The same for a block that it holds.
+  /// The same for a block that it is known to hold.
   void take_held(std::uintptr_t address, block_record* taken) noexcept {
     place& at = place_of(address);
     if (taken != nullptr) *taken = look(at);
     at.address.store(0, std::memory_order_release);
   }
 
-  /// The same for a block that another thread gives back.
+  /// The same for a block that another thread frees.
   bool take_of_other(std::uintptr_t address, block_record* taken) noexcept {
     place& at = place_of(address);
     if (at.address.load(std::memory_order_acquire) != address) return false;
@@ -66,8 +66,8 @@ class young_blocks {
     return true;
   }
 
-  /// Moves what stands in a block's place to the table; false where the table refuses it, which is then lost.
-  /// `replaced` as block_table::insert() has it.
+  /// Moves the block in an address's place to the table. False where the table refuses it: then it is lost.
+  /// `replaced` as in block_table::insert().
   [[nodiscard]] bool moved(std::uintptr_t address, block_table& to,
                            std::uint64_t* replaced = nullptr) noexcept {
     const futex_guard guard(lock_);
@@ -116,7 +116,7 @@ class young_blocks {
   bool moved(place& from, block_table& to, std::uint64_t* replaced) noexcept {
     const block_record block = look(from);
     if (block.address == 0) return true;
-    // The table first: who finds the place free finds the block there.
+    // The table first: a thread that finds the place empty then finds the block in the table.
     const bool entered = to.insert(block, replaced);
     from.address.store(0, std::memory_order_release);
     moved_.store(moved_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
