@@ -14,18 +14,18 @@
 namespace espalier::preload {
 namespace {
 
-/// Pauses that double: some 500 turns of a spin loop in all.
+/// Pauses that double: some 500 turns of a spin loop in total.
 constexpr unsigned most_spins = 9;
 
 bool take_if_free(std::atomic_ref<int> word) noexcept {
   if (word.load(std::memory_order_relaxed) != mutex_free) return false;
-  // relaxed: nobody else is there.
+  // relaxed: there is no other thread.
   if (alone_in_process()) {
     word.store(mutex_taken, std::memory_order_relaxed);
     return true;
   }
   int expected = mutex_free;
-  // order: acquire -> release in release()
+  // order: take_if_free (acquire) <- release (release)
   return word.compare_exchange_strong(expected, mutex_taken, std::memory_order_acquire,
                                       std::memory_order_relaxed);
 }
@@ -37,13 +37,13 @@ bool take_spinning(mutex_words mutex) noexcept {
   for (unsigned spins = 0; spins < most_spins; ++spins) {
     pause.wait();
     if (take_if_free(word)) return true;
-    // Those who sleep come first: spinning past them would be all there is to see of their turn.
+    // Sleeping threads come first: a spinning thread would take the mutex before each of them.
     if (mutex.looks_awaited()) return false;
   }
   return false;
 }
 
-/// Sleeps while the word says that somebody waits. 0, or the error of the call.
+/// Sleeps while the word says that a thread may wait. 0, or the error of the call.
 int sleep_on(std::atomic_ref<int> word, int* address, clockid_t clock, const timespec* moment) noexcept {
   if (word.load(std::memory_order_relaxed) != mutex_awaited) return 0;
   const int operation =
@@ -76,7 +76,7 @@ int acquire_until(mutex_words mutex, int owner, clockid_t clock, const timespec&
   const std::atomic_ref<int> word = mutex.lock_word();
   if (!take_spinning(mutex)) {
     if (moment.tv_nsec < 0 || moment.tv_nsec >= 1'000'000'000) return EINVAL;
-    // The kernel calls it invalid.
+    // The kernel rejects such a moment as invalid.
     if (moment.tv_sec < 0) return ETIMEDOUT;
     const kept_errno keep;
     int failed = 0;
@@ -85,7 +85,7 @@ int acquire_until(mutex_words mutex, int owner, clockid_t clock, const timespec&
       if (failed == ETIMEDOUT) break;
       failed = 0;
     }
-    // Awaited it stays: at worst somebody is woken for nothing.
+    // The word stays "awaited": at worst a later release makes a wake-up call for no thread.
     if (failed != 0) return failed;
   }
   mutex.enter(owner);
@@ -100,7 +100,8 @@ void release(mutex_words mutex) noexcept {
     word.store(mutex_free, std::memory_order_release);
     return;
   }
-  // order: release -> acquire of whoever takes it next, who may also destroy it: it is not touched any more.
+  // order: release (release) -> take_if_free, acquire, acquire_until (acquire). The next holder may destroy the
+  // mutex, so it is not accessed any more.
   if (word.exchange(mutex_free, std::memory_order_release) != mutex_awaited) return;
   const kept_errno keep;
   syscall(SYS_futex, address, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, nullptr, nullptr, 0);

@@ -12,15 +12,15 @@
 
 namespace espalier::preload {
 
-/// A number for what a mutex and a place that locks it are together. Never 0.
+/// A number for the pair of a mutex and a place that locks it. Never 0.
 [[nodiscard]] constexpr std::uint64_t section_key(std::uintptr_t mutex, std::uintptr_t site) noexcept {
   return workload::mix64(workload::mix64(mutex) + site) | 1U;
 }
 
-/// What the sections of each mutex and call site have come to, in a table of fixed size by their keys. Two that
-/// meet in one place learn from each other, which costs attempts or chances and nothing else; updates that meet
-/// may be lost. Each place is a line of its own, read before each transaction of its sections; commits write it only
-/// until it is back at its first state. Constant-initialised, never destroyed.
+/// The history of the sections of each mutex and call site, in a table of fixed size, indexed by their keys. Two
+/// sections with the same place share a history, which costs only attempts or missed chances; concurrent updates may
+/// be lost. Each place has a cache line of its own, which is read before each transaction of its sections. Commits
+/// write it only until it is back in its initial state. Constant-initialised, never destroyed.
 class learned_sites {
  public:
   static constexpr std::size_t places = 1024;
@@ -40,7 +40,7 @@ class learned_sites {
   };
 
   [[nodiscard]] place& of(std::uint64_t key) noexcept {
-    // The upper bits, which every bit of the addresses has reached; the lowest is a constant.
+    // The upper bits depend on every bit of the addresses; the lowest bit is constant.
     return places_[key >> (64 - std::bit_width(places - 1))];
   }
 

@@ -5,7 +5,7 @@
 
 namespace espalier::preload {
 
-/// The transactions that a program's sections are elided by. Tests build the library with another file of this name.
+/// The transactions that elide a program's sections. Tests build the library with another file of this name.
 using mutex_backend = hw::open_rtm;
 
 [[nodiscard]] inline bool transactions_work() noexcept {

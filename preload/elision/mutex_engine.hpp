@@ -1,18 +1,20 @@
 #pragma once
 
-// Transactional lock elision for mutexes whose sections lie between two calls of a program that knows nothing of it.
-// The rules are those of espalier/sync/elided_lock.hpp: the mutex is read first, inside; no attempt begins while it is
-// held; attempts are bounded by cause; a place that keeps falling back is left alone for a while. Sources there.
+// Transactional lock elision for mutexes with sections that lie between two calls of a program, which is not aware of
+// it. The rules are those of espalier/sync/elided_lock.hpp, which names the sources. The transaction reads the mutex
+// first; no attempt begins while it is held; attempts are bounded by cause; a place that keeps falling back is
+// skipped for a while.
 //
-// What is different here
+// Differences:
 //  1. A transaction begins in lock() and ends in unlock(), through hw/open_transaction.
 //  2. Sections of several mutexes nest in one transaction: the inner ones only read their mutex, and the transaction
-//     ends with the last of them, in whatever order they end. Beyond thread_sections::most_nested, and where an inner
-//     mutex is not to be elided, it is taken by its words inside the transaction, which is as good.
-//  3. The program's wait for a condition, its output, its page faults abort. It then goes on at lock(), which takes
-//     the mutex. glibc's condition variables find the words as they know them (elision/mutex_words.hpp).
-//  4. A mutex word that is not free while this thread elides the mutex means that somebody else's code locked it inside
-//     our transaction: that is never committed.
+//     ends with the last of them, in whatever order they end. Beyond thread_sections::most_nested, and for an inner
+//     mutex that must not be elided, the transaction takes the mutex by its words, which is equally correct.
+//  3. A transaction aborts where the program waits for a condition, writes output, or has a page fault. Execution
+//     then resumes in lock(), which takes the mutex. glibc's condition variables find the words that they expect
+//     (elision/mutex_words.hpp).
+//  4. If a mutex word is not free while this thread elides the mutex, other code locked it inside the transaction:
+//     that is never committed.
 
 #include <pthread.h>
 #include <time.h>
@@ -32,14 +34,14 @@
 
 namespace espalier::preload {
 
-/// Plain mutexes (mutex_words::is_plain()) as the policies `tts` and `tle` have them. Functions return what pthread's
-/// of the same name return, and keep errno. `site` is the return address of the program's call. Any thread, any time.
-/// Constant-initialised, never destroyed.
+/// Plain mutexes (mutex_words::is_plain()) under the policies `tts` and `tle`. Functions return what pthread's
+/// functions of the same names return, and preserve errno. `site` is the return address of the program's call. Any
+/// thread, any time. Constant-initialised, never destroyed.
 template <hw::open_backend Htm>
 class mutex_engine {
  public:
-  /// Looks for a free mutex that one section makes before it queues, as in `elided`; fewer, since behind these mutexes
-  /// threads may sleep.
+  /// How often a section checks for a free mutex before it queues. It is less than in `elided`, since threads may
+  /// sleep on these mutexes.
   static constexpr unsigned most_looks = 64;
 
   explicit constexpr mutex_engine(section_counts& counts) noexcept : counts_(counts) {}
@@ -48,11 +50,11 @@ class mutex_engine {
 
   struct manner {
     elision_budgets budgets{};
-    bool learns = true;       ///< sections that keep falling back are passed over
-    bool even_alone = false;  ///< where there is one thread, too, which gains nothing by it: for tests
+    bool learns = true;       ///< sections that keep falling back are skipped
+    bool even_alone = false;  ///< also where there is one thread, which gains nothing by it: for tests
   };
 
-  /// Sections are elided from now on: whoever says so knows that transactions work.
+  /// From now on sections are elided. The caller has checked that transactions work.
   void start_eliding(const manner& how) noexcept {
     how_ = how;
     eliding_ = true;
@@ -66,7 +68,7 @@ class mutex_engine {
       acquire(words, mine.id());
       return 0;
     }
-    // Before any transaction: asking aborts.
+    // Before any transaction: the system call for the id would abort it.
     const int owner = mine.id();
     const section_place at = place_of(mutex, site);
     if (worth_eliding(words) && elide(mine, mutex, at, most_looks)) return 0;
@@ -103,7 +105,7 @@ class mutex_engine {
     }
     const int owner = mine.id();
     const section_place at = place_of(mutex, site);
-    // Waiting for a moment is not for the way to an attempt.
+    // A wait with a time limit does not wait for an attempt.
     if (worth_eliding(words) && elide(mine, mutex, at, 0)) return 0;
     count_taking(mine, at, words);
     return acquire_until(words, owner, clock, moment);
@@ -128,7 +130,7 @@ class mutex_engine {
     return 0;
   }
 
-  /// Before a mutex is destroyed: if it is held it must look so to the C library, which then refuses.
+  /// Called before a mutex is destroyed: a held mutex must look held to the C library, which then refuses.
   void before_destroy(const pthread_mutex_t& mutex) noexcept {
     thread_sections& mine = sections_of_thread;
     if (!mine.eliding() || !mine.elides(mutex)) return;
@@ -136,7 +138,7 @@ class mutex_engine {
     mine.clear();
   }
 
-  /// In a child of fork(): what was learnt of the mutexes still holds.
+  /// In a child of fork(). The histories of the mutexes stay valid.
   void after_fork_in_child() noexcept {
     sections_of_thread.forget_id();
     counts_.clear();
@@ -160,11 +162,11 @@ class mutex_engine {
     if (!words.looks_free()) counts_.add(at.counted, mine.stripe(), section_counts::waited);
   }
 
-  /// In a transaction: whether the mutex is elided in it too. If not, it is for the caller to take.
+  /// In a transaction: elides the mutex in it too. If false, the caller must take it.
   bool join(thread_sections& mine, pthread_mutex_t& mutex) noexcept {
     const mutex_words words(mutex);
     if (mine.elides(mutex)) {
-      // Locked again by its holder. Without the transaction the program shows what it does then.
+      // The holder locks the mutex again. Without the transaction the program shows its own behaviour.
       Htm::template abort<not_elidable>();
       mine.clear();
       return false;
@@ -179,9 +181,8 @@ class mutex_engine {
     return true;
   }
 
-  /// Whether the thread is now in a transaction that elides the mutex. `looks` are those that it may make for the mutex
-  /// to become free; none at all for those who have something better to do than wait, and who then learn nothing
-  /// from finding it held.
+  /// Whether the thread is now in a transaction that elides the mutex. `looks` is how often it may check for the
+  /// mutex to become free. A caller that must not wait passes 0; then a held mutex does not change the history.
   bool elide(thread_sections& mine, pthread_mutex_t& mutex, section_place at, unsigned looks) noexcept {
     const unsigned stripe = mine.stripe();
     const elision_history history = at.learned->read();
@@ -219,8 +220,8 @@ class mutex_engine {
     return false;
   }
 
-  /// Not past those who sleep, who come first, as in acquire(): a thread that stayed awake would be there before them
-  /// again and again, where a condition variable wakes one thread at a time to take the mutex.
+  /// Stops where threads sleep for the mutex, as acquire() does: they come first. A thread that stayed awake would
+  /// overtake them again and again where a condition variable wakes one thread at a time to take the mutex.
   static bool seen_free(mutex_words words, unsigned& looks) noexcept {
     for (backoff pause; !words.looks_free(); pause.wait()) {
       if (looks == 0 || words.looks_awaited()) return false;

@@ -1,16 +1,16 @@
 #pragma once
 
-// glibc's pthread_mutex_t as its condition variables know it: they unlock and lock the mutex inside the C library,
-// past any interposition. Whoever takes and gives back mutexes by these words, and in this protocol, needs to
-// interpose no condition variable.
+// glibc's pthread_mutex_t in the form that its condition variables use: they unlock and lock the mutex inside the C
+// library, where no call is interposed. Code that takes and releases mutexes by these words and this protocol need
+// not interpose condition variables.
 //
-//   __lock    0 free, 1 taken, 2 taken and somebody may wait; who finds 2 when giving back wakes one waiter
-//   __owner   the thread that has it, 0 while it is free or elided
-//   __nusers  threads that have it or wait on a condition with it; pthread_mutex_destroy refuses unless it is 0
-//   __kind    what the initialiser and the attributes said
+//   __lock    0 free, 1 taken, 2 taken and a thread may wait; a release that finds 2 wakes one waiter
+//   __owner   the thread that holds it, 0 while it is free or elided
+//   __nusers  threads that hold it or wait on a condition with it; pthread_mutex_destroy refuses unless it is 0
+//   __kind    set by the initialiser and the attributes
 //
-// Source: glibc 2.36, sysdeps/nptl/bits/thread-shared-types.h and nptl/pthread_mutex_lock.c. elision/layout_probe looks
-// at run time whether it is so.
+// Source: glibc 2.36, sysdeps/nptl/bits/thread-shared-types.h and nptl/pthread_mutex_lock.c. keeps_known_words()
+// (elision/next_mutex.hpp) checks it at run time.
 
 #include <pthread.h>
 
@@ -42,15 +42,16 @@ class mutex_words {
   /// Its address, for the kernel.
   [[nodiscard]] int* futex() const noexcept { return &mutex_.__data.__lock; }
   [[nodiscard]] bool looks_free() const noexcept {
-    // relaxed: whoever takes it looks again; inside a transaction nothing is ordered but by the commit.
+    // relaxed: the thread that takes it checks again; inside a transaction only the commit orders.
     return lock_word().load(std::memory_order_relaxed) == mutex_free;
   }
-  /// Whether somebody may sleep until it is free.
+  /// Whether a thread may sleep until it is free.
   [[nodiscard]] bool looks_awaited() const noexcept {
     return lock_word().load(std::memory_order_relaxed) == mutex_awaited;
   }
 
-  /// After the lock word was taken, and before it is given back. Plain words for everybody but the holder.
+  /// enter() is called after the lock word was taken, leave() before it is released. The words are plain: only the
+  /// holder writes them.
   void enter(int owner) const noexcept {
     mutex_.__data.__owner = owner;
     ++mutex_.__data.__nusers;
@@ -60,26 +61,26 @@ class mutex_words {
     --mutex_.__data.__nusers;
   }
 
-  /// Whether it is a mutex of the kind described above: default, normal or adaptive, and neither shared between
-  /// processes nor robust nor with a protocol. Others have an order of operations of their own.
+  /// Whether it is a mutex of the kind described above: default, normal or adaptive, neither shared between processes
+  /// nor robust nor with a priority protocol. Other kinds have a different order of operations.
   [[nodiscard]] bool is_plain() const noexcept {
     const int kind = this->kind() & ~(eliding_kind | not_eliding_kind);
     return kind == PTHREAD_MUTEX_TIMED_NP || kind == PTHREAD_MUTEX_ADAPTIVE_NP;
   }
-  /// Whether sections of a plain mutex may be elided: not where the program asked for PTHREAD_MUTEX_NORMAL, which
-  /// deadlocks when its holder locks it again; nor where glibc elides it, whose condition variables then end the
-  /// transaction in which they find it free.
+  /// Whether sections of a plain mutex may be elided. They may not where the program asked for PTHREAD_MUTEX_NORMAL,
+  /// which deadlocks when its holder locks it again. Nor may they where glibc elides the mutex: its condition
+  /// variables then end the transaction in which they find it free.
   [[nodiscard]] bool may_be_elided() const noexcept {
     return (kind() & (eliding_kind | not_eliding_kind)) == 0;
   }
 
  private:
-  // Set by glibc: that it elides this mutex itself (tunable glibc.elision.enable), and that it is not to be elided.
+  // Set by glibc: it elides this mutex itself (tunable glibc.elision.enable), or it must not be elided.
   static constexpr int eliding_kind = 256;
   static constexpr int not_eliding_kind = 512;
 
   [[nodiscard]] int kind() const noexcept {
-    // relaxed: changes only while nobody uses the mutex, or by glibc's own eliding_kind.
+    // relaxed: it changes only while the mutex is unused, or by glibc's own eliding_kind.
     return std::atomic_ref<int>(mutex_.__data.__kind).load(std::memory_order_relaxed);
   }
 

@@ -31,7 +31,7 @@ bool has(const pthread_mutex_t& mutex, words expected) noexcept {
 
 constexpr words free_words{mutex_free, 0, 0};
 
-/// The library takes it and gives it back; what it finds taken by us, it leaves alone.
+/// The C library takes and releases the mutex, and respects a mutex that this library took.
 bool locks_as_known(const next_mutex& functions, pthread_mutex_t& mutex, words held) noexcept {
   if (!has(mutex, free_words) || functions.lock(&mutex) != 0) return false;
   const bool locked = has(mutex, held) && functions.trylock(&mutex) == EBUSY && has(mutex, held);
@@ -42,7 +42,7 @@ bool locks_as_known(const next_mutex& functions, pthread_mutex_t& mutex, words h
   return locked && seen && has(mutex, free_words);
 }
 
-/// What a condition variable leaves of a mutex that we took: awaited, for it cannot know.
+/// A wait on a condition leaves a mutex of this library "awaited", because it cannot know whether there is a waiter.
 bool waits_as_known(pthread_mutex_t& mutex, words held) noexcept {
   pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
   constexpr timespec long_ago{1, 0};
@@ -70,7 +70,7 @@ bool look_up(next_mutex& to) noexcept {
 bool keeps_known_words(const next_mutex& functions) noexcept {
   const kept_errno keep;
   const words held{mutex_taken, static_cast<int>(gettid()), 1};
-  // Normal by attribute: the library may elide others itself, and their words then say nothing.
+  // Normal by attribute: the C library may elide other mutexes itself, and then their words show nothing.
   pthread_mutexattr_t normal{};
   pthread_mutex_t mutex{};
   bool known = pthread_mutexattr_init(&normal) == 0 &&

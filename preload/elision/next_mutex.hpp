@@ -5,8 +5,8 @@
 
 namespace espalier::preload {
 
-/// The functions that the program would have without us: the next definition of each in the order of the dynamic
-/// linker.
+/// The functions that the program would have without this library: the next definition of each in the dynamic
+/// linker's order.
 struct next_mutex {
   int (*lock)(pthread_mutex_t*);
   int (*trylock)(pthread_mutex_t*);
@@ -17,11 +17,11 @@ struct next_mutex {
   int (*destroy)(pthread_mutex_t*);
 };
 
-/// Looks them up. False where one is missing.
+/// Finds the functions. False where one is missing.
 [[nodiscard]] bool look_up(next_mutex& to) noexcept;
 
-/// Whether these functions, and the condition variables of this process, leave the words of a mutex as
-/// elision/mutex_words.hpp has them. Takes a few mutexes of its own; nobody waits.
+/// Whether these functions, and the condition variables of this process, use the words of a mutex as described in
+/// elision/mutex_words.hpp. It takes a few mutexes of its own; no thread waits.
 [[nodiscard]] bool keeps_known_words(const next_mutex& functions) noexcept;
 
 }  // namespace espalier::preload

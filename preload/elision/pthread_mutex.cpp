@@ -1,5 +1,5 @@
-// What the program calls instead of its C library's pthread_mutex functions. Mutexes of other kinds than
-// mutex_words::is_plain() go on to the next definition, as does everything where the C library is not as known.
+// The interposed pthread_mutex functions. Mutexes for which mutex_words::is_plain() is false are forwarded to the
+// next definition. All are where the C library differs from the known one.
 
 #include <pthread.h>
 #include <time.h>
@@ -28,8 +28,8 @@ namespace {
 enum class stage : std::uint8_t {
   unknown,
   starting,
-  forwarding,  ///< all mutexes
-  running,     ///< plain mutexes are ours
+  forwarding,  ///< all mutexes are forwarded
+  running,     ///< plain mutexes are the engine's
 };
 
 constinit std::atomic<stage> now{stage::unknown};
@@ -45,7 +45,7 @@ thread_local constinit bool starts = false;
 
 void say(const char* what) noexcept { say_line("espalier elide: ", what); }
 
-/// What the policy comes to on this processor.
+/// Applies the policy, as far as this processor allows.
 void follow_policy() noexcept {
   if (settings.policy == elision_policy::tts) {
     policy_followed = "tts";
@@ -67,7 +67,7 @@ stage start() noexcept {
   read_elision_settings(environ, settings, say);
   next_mutex found{};
   const bool all = look_up(found);
-  // At once: what looking up locks by one of them it unlocks by another.
+  // All at once: a lock that a search takes by one of these functions is released by another.
   following = found;
   if (!all || !keeps_known_words(following)) {
     say("the mutexes of this C library are not as known; they are left as they are");
@@ -88,8 +88,7 @@ stage start() noexcept {
   return next;
 }
 
-/// Before there is an environment, in what an executable runs first of all: the functions are known, and no more.
-/// One thread.
+/// Without an environment, in the first code that an executable runs: only finds the functions. There is one thread.
 void look_up_early() noexcept {
   if (following.lock != nullptr) return;
   const kept_errno keep;
@@ -99,9 +98,9 @@ void look_up_early() noexcept {
   starts = false;
 }
 
-/// The first mutex of a process begins it: constructors of other libraries lock before ours runs.
+/// The first mutex of a process starts the library: constructors of other libraries lock before this library's runs.
 [[gnu::noinline]] stage find_stage() noexcept {
-  // Looking up took a mutex: of malloc, most likely, which is plain.
+  // The search for functions took a mutex: most likely malloc's, which is plain.
   if (starts) return stage::starting;
   if (environ == nullptr) {
     look_up_early();
@@ -110,7 +109,7 @@ void look_up_early() noexcept {
   stage seen = stage::unknown;
   // order: find_stage (acquire) <- the store below (release)
   if (!now.compare_exchange_strong(seen, stage::starting, std::memory_order_acquire)) {
-    // Another thread starts, and needs no mutex that this one may have.
+    // Another thread starts the library, and needs no mutex that this one may hold.
     while ((seen = now.load(std::memory_order_acquire)) == stage::starting) hw::park();
     return seen;
   }
@@ -126,19 +125,20 @@ void look_up_early() noexcept {
   return seen >= stage::forwarding ? seen : find_stage();
 }
 
-/// Whether a mutex is the engine's. While the library starts a plain one is, too: the words are the same.
+/// Whether a mutex is the engine's. While the library starts, a plain one is too: the words are the same.
 [[nodiscard]] inline bool is_ours(pthread_mutex_t* mutex) noexcept {
   return current_stage() != stage::forwarding && mutex_words(*mutex).is_plain();
 }
 
-/// The next definition, for what is not ours. While the library looks it up there is none, and one thread, which
-/// needs no lock.
+/// Calls the next definition, for mutexes that are not the engine's. While it is being looked up there is none; then
+/// there is one thread, which needs no lock.
 template <class Function, class... Arguments>
 int forward(Function* function, Arguments... arguments) noexcept {
   return function == nullptr ? 0 : function(arguments...);
 }
 
-/// pthread_mutex_init without the C library's. Only types matter to what malloc may have of mutexes.
+/// Replaces the C library's pthread_mutex_init. Of the attributes only the type matters for mutexes that malloc may
+/// have.
 int initialise(pthread_mutex_t& mutex, const pthread_mutexattr_t* attributes) noexcept {
   int type = PTHREAD_MUTEX_TIMED_NP;
   mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -158,14 +158,14 @@ void report() noexcept {
     say("the counts could not be written where ESPALIER_ELIDE_STATS says");
 }
 
-/// Handlers and destructors that come later are not in the counts.
+/// Sections in later handlers and destructors are not counted.
 __attribute__((destructor)) void end_with_library() {
   if (counts.counting() && report_at_end.is_due()) report();
 }
 
 }  // namespace
 
-/// Children that were made for another program and did not become it have counted nothing, and say nothing.
+/// A child that was made for another program and did not become it has counted nothing, and reports nothing.
 void process_ends(const char*) noexcept {
   if (counts.counted() && report_at_end.is_due()) report();
 }
@@ -217,7 +217,7 @@ int pthread_mutex_destroy(pthread_mutex_t* mutex) noexcept {
   return forward(following.destroy, mutex);
 }
 
-// As libraries built against old versions of glibc call them.
+// The names that libraries built against old versions of glibc call.
 int __pthread_mutex_lock(pthread_mutex_t*) noexcept __attribute__((nonnull, alias("pthread_mutex_lock")));
 int __pthread_mutex_trylock(pthread_mutex_t*) noexcept
     __attribute__((nonnull, alias("pthread_mutex_trylock")));

@@ -26,7 +26,7 @@ constexpr std::array columns{elision_event::commit,    elision_event::conflict, 
 constexpr const char header[] =
     "mutex site commits conflict capacity lock-held other fallbacks healed skipped taken waited\n";
 
-/// As "path+offset", the offset being that of the return address in the file; an address where code belongs to none.
+/// Appends "path+offset" with the return address's offset in the file; an address where the code belongs to no file.
 void put_site(text& line, module_list& modules, std::uintptr_t site) noexcept {
   const std::uint32_t found = modules.find(site);
   if (found == module_list::none) {
@@ -46,7 +46,7 @@ std::uint64_t times_run(const counted_section& of) noexcept {
   return of.elided.of(elision_event::commit) + of.taken;
 }
 
-/// The sections that ran most often, the first one most, and the sum of all others.
+/// The sections that ran most often, in descending order, and the sum of all others.
 class busiest_sections {
  public:
   explicit busiest_sections(const section_counts& counts) noexcept {
@@ -82,7 +82,7 @@ class report_lines {
  public:
   explicit report_lines(int descriptor) noexcept : descriptor_(descriptor) {}
 
-  /// `shown` are those sections that have lines.
+  /// `shown` are the sections that get a line of their own.
   template <class Sections>
   bool put(const section_counts& counts, const Sections& shown, const char* how) noexcept {
     counted_section all{};

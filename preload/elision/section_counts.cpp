@@ -16,7 +16,7 @@ bool section_counts::start() noexcept {
 void section_counts::wipe_in_children() noexcept {
 #if defined(MADV_WIPEONFORK)
   const kept_errno keep;
-  // Where the kernel has no such thing, clear() finds the table as it was.
+  // Where the kernel does not support it, clear() resets the table.
   if (counting()) static_cast<void>(madvise(table_, sizeof *table_, MADV_WIPEONFORK));
 #endif
 }
@@ -38,7 +38,7 @@ section_counts::index section_counts::find(std::uint64_t key, std::uintptr_t mut
   return most_sections;
 }
 
-/// The first count of an event: the stripe is one to be summed up, and so is the place, if it was not.
+/// The first count of an event: marks the stripe as used, and adds the place to the list if it is not in it.
 void section_counts::enlist(index at, std::size_t stripe) noexcept {
   name& named = table_->names[at];
   if (named.stripes.fetch_or(1U << stripe, std::memory_order_relaxed) != 0) return;

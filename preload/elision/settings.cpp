@@ -20,7 +20,7 @@ const char* read_policy(const char* value, elision_settings& to) noexcept {
   return nullptr;
 }
 
-/// False, and nothing is changed, where the value is neither.
+/// False with nothing changed where the value is neither.
 bool read_off_or_auto(const char* value, bool& on) noexcept {
   const bool off = is(value, "off");
   if (!off && !is(value, "auto")) return false;
@@ -46,7 +46,7 @@ const char* read_counts(const char* value, elision_settings& to) noexcept {
   text path(to.counts.data(), to.counts.size());
   if (value[0] != '/' && !is(value, "stderr")) {
     std::array<char, 4096> folder{};
-    // The program may go elsewhere before it ends.
+    // The program may change its folder before it ends.
     if (getcwd(folder.data(), folder.size()) == nullptr) {
       return "ESPALIER_ELIDE_STATS is relative to a folder that is gone; name an absolute path; nothing is "
              "counted";

@@ -10,7 +10,7 @@ int thread_sections::ask_id() noexcept { return id_ = static_cast<int>(gettid())
 
 unsigned thread_sections::ask_stripe() noexcept {
   static constinit std::atomic<unsigned> given{0};
-  // relaxed: which one it is does not matter.
+  // relaxed: any number will do.
   return stripe_ = given.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 

@@ -12,20 +12,20 @@
 
 namespace espalier::preload {
 
-/// Where a section is learnt about and counted.
+/// The places for a section's history and counts.
 struct section_place {
   learned_sites::place* learned = nullptr;
   section_counts::index counted = section_counts::nowhere;
 };
 
-/// What a thread keeps between its calls. It is there from the thread's first instruction to its last; an abort puts
-/// it back with all other memory, so that it never speaks of sections that did not happen.
+/// A thread's state between its calls. It exists from the thread's first instruction to its last. An abort restores
+/// it with all other memory, so it never contains sections that did not happen.
 class thread_sections {
  public:
-  /// Mutexes elided at a time by one thread, all in one transaction.
+  /// The most mutexes that one thread elides at once, all in one transaction.
   static constexpr std::size_t most_nested = 8;
 
-  /// True in a transaction of ours.
+  /// True in a transaction of this library.
   [[nodiscard]] bool eliding() const noexcept { return nested_ != 0; }
   [[nodiscard]] bool full() const noexcept { return nested_ == most_nested; }
   [[nodiscard]] bool elides(const pthread_mutex_t& mutex) const noexcept {
@@ -34,7 +34,7 @@ class thread_sections {
 
   /// Not where full().
   void push(const pthread_mutex_t& mutex) noexcept { elided_[nested_++] = &mutex; }
-  /// Sections may end in another order than that of their beginning.
+  /// Sections may end in any order.
   void drop(const pthread_mutex_t& mutex) noexcept {
     *std::find(elided_.begin(), elided_.begin() + nested_, &mutex) = elided_[nested_ - 1];
     --nested_;
@@ -44,11 +44,12 @@ class thread_sections {
   /// The outermost section.
   section_place outermost;
 
-  /// As the kernel numbers it; asked once in a thread, and not in a transaction, where the question aborts.
+  /// The thread's number in the kernel. It is asked once per thread, and not in a transaction, which the question
+  /// aborts.
   [[nodiscard]] int id() noexcept { return id_ != 0 ? id_ : ask_id(); }
   /// For striped counts.
   [[nodiscard]] unsigned stripe() noexcept { return stripe_ != 0 ? stripe_ : ask_stripe(); }
-  /// In a child of fork(), whose one thread has a number of its own.
+  /// In a child of fork(): its thread has another number.
   void forget_id() noexcept { id_ = 0; }
 
  private:
