@@ -21,8 +21,8 @@ struct address_registry {
     return unit < units ? of_unit(unit) : foreign;
   }
   [[nodiscard]] kind of_unit(std::size_t unit) const noexcept {
-    // relaxed: a block's address reaches the freeing thread behind the entry, by the program's own
-    // synchronisation.
+    // relaxed: a block's address reaches the freeing thread after the entry is written, by the
+    // program's own synchronisation.
     return static_cast<kind>(
         std::atomic_ref(const_cast<std::uint8_t&>(kinds[unit])).load(std::memory_order_relaxed));
   }
@@ -31,7 +31,7 @@ struct address_registry {
   /// these. For the fast path, which checks further: it is one instruction shorter than a comparison.
   [[nodiscard]] static std::size_t unit_of(const void* address) noexcept {
     std::size_t unit = (reinterpret_cast<std::uintptr_t>(address) >> unit_bits) % units;
-    // The compiler then computes the unit's begin by a shift, without a second mask.
+    // The compiler then computes the unit's start by a shift, without a second mask.
     asm("" : "+r"(unit));
     return unit;
   }
@@ -39,8 +39,8 @@ struct address_registry {
   /// `begin` and `bytes` are whole units.
   void enter(const void* begin, std::size_t bytes, kind as) noexcept {
     const std::size_t first = reinterpret_cast<std::uintptr_t>(begin) >> unit_bits;
-    // relaxed: an address that is mapped reaches its user behind the entry. One that is unmapped reaches the
-    // next mapping behind the entry, ordered by the kernel's lock.
+    // relaxed: an address that is mapped reaches its user after the entry is written. One that is unmapped reaches
+    // the next mapping after that, ordered by the kernel's lock.
     for (std::size_t unit = first; unit < first + bytes / unit_bytes; ++unit)
       std::atomic_ref(kinds[unit]).store(as, std::memory_order_relaxed);
   }

@@ -51,7 +51,7 @@ struct block_geometry {
             reciprocal::of(group_bytes)};
   }
 
-  /// The begin of the block that contains an offset of a run. In a line left out, that of the block before
+  /// The start of the block that contains an offset of a run. In a line left out, that of the block before
   /// it.
   [[nodiscard]] constexpr std::size_t start_of(std::size_t offset) const noexcept {
     const std::size_t before = punctuated ? by_group.divide(offset) * group_bytes : 0;

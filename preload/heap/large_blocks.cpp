@@ -32,12 +32,12 @@ huge_front& front_of(void* block) noexcept {
   return front;
 }
 
-/// Usable bytes of a block: from its begin to the end of its last page.
+/// Usable bytes of a block: from its start to the end of its last page.
 std::size_t usable_from(std::uintptr_t begin, std::size_t bytes) noexcept {
   return rounded_up(begin + bytes, page_bytes) - begin;
 }
 
-/// Bytes to map for a block that begins `begin` bytes behind the base: as few as suffice, but the whole unit
+/// Bytes to map for a block that begins `begin` bytes after the base: as few as suffice, but the whole unit
 /// in which the block begins. A partly mapped unit is not in the registry, for it may contain foreign
 /// mappings.
 std::size_t mapped_for(std::size_t begin, std::size_t bytes) noexcept {

@@ -20,7 +20,7 @@ class page_source {
 
   /// Zeroed pages, at `near` if that is free; `near` may be null. Null where the kernel or the limit refuses.
   [[nodiscard]] void* map(std::size_t bytes, std::size_t align, void* near = nullptr) noexcept;
-  /// Extends mapped pages in place by zeroed ones, if the addresses behind them are free. False with nothing
+  /// Extends mapped pages in place by zeroed ones, if the addresses after them are free. False with nothing
   /// changed.
   [[nodiscard]] bool grow(void* pages, std::size_t bytes, std::size_t to_bytes) noexcept;
   /// Moves pages with their contents to `to`, where at least as many are mapped and unused; the rest of those

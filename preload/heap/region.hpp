@@ -88,9 +88,9 @@ struct alignas(128) region {
   std::uint32_t hidden;
   std::byte* fresh;            ///< the next bump-allocated block
   std::byte* fresh_until;      ///< where bump allocation stops: at a line left out, or the end of the run
-  std::uint32_t fresh_behind;  ///< blocks of the run behind fresh_until
+  std::uint32_t fresh_behind;  ///< blocks of the run after fresh_until
   std::uint32_t stride;
-  std::byte* first;  ///< begin of the run, or of the large block
+  std::byte* first;  ///< start of the run, or of the large block
   std::uint8_t size_class;
   region_use use;
   region_state state;
@@ -132,8 +132,8 @@ struct span {
   span* next;
   set free;
   set dirty;           ///< free regions that may have memory and may not be zero
-  set mapping_starts;  ///< where a mapping of the kernel begins behind another: memory was transferred
-  std::size_t end;     ///< the number behind the last region
+  set mapping_starts;  ///< where a mapping of the kernel ends and another begins: memory was transferred
+  std::size_t end;     ///< the last region's number plus one
   alignas(128) region regions[slots - 1];
 
   [[nodiscard]] static span* of(const void* address) noexcept {
@@ -162,7 +162,7 @@ static_assert(offsetof(span, regions) == sizeof(region) && sizeof(span) <= regio
   return region_of(reinterpret_cast<std::uintptr_t>(address) >> address_registry::unit_bits, address);
 }
 
-/// Whether an address belongs to the heap. Addresses behind the end of a span are foreign.
+/// Whether an address belongs to the heap. Addresses beyond the end of a span are foreign.
 [[nodiscard]] inline address_registry::kind kind_of(const address_registry& registry,
                                                     const void* address) noexcept {
   const address_registry::kind kind = registry.of(address);

@@ -42,7 +42,7 @@ class span_pool {
   /// A row of so many regions, at most most_regions; null where there is no memory. `zeroed` becomes true where all
   /// bytes are zero.
   [[nodiscard]] region* take(std::size_t regions, bool& zeroed) noexcept;
-  /// Extends a row by the regions behind it if they are free.
+  /// Extends a row by the regions after it if they are free.
   [[nodiscard]] bool extend(region& first, std::size_t regions, std::size_t by) noexcept;
   void give_back(region& first, std::size_t regions) noexcept;
 

@@ -43,7 +43,7 @@ region& region_with(void* block, const char* otherwise) noexcept {
   return *r;
 }
 
-/// The begin of the block to which a program's pointer leads.
+/// The start of the block to which a program's pointer leads.
 std::byte* start_in(const region& r, void* block) noexcept {
   std::byte* const start = r.start_of(block);
   if (start > block || (r.use == region_use::blocks && start != block)) misused(no_pointer, block);
@@ -144,7 +144,7 @@ void* thread_heap::allocate_of(class_regions& of, std::size_t size_class, region
 void* thread_heap::allocate_aligned(std::size_t bytes, std::size_t align) noexcept {
   if (align <= least_align) return allocate(bytes);
   bool zeroed = false;
-  // An address behind a block's last byte is not in the block.
+  // The address after a block's last byte is not in the block.
   if (bytes == 0) bytes = 1;
   if (bytes <= index_class::largest_bytes && align <= index_class::largest_bytes) {
     const std::size_t size_class = index_class::of(index_class::bytes_within(bytes, align), align);
@@ -191,7 +191,7 @@ bool thread_heap::refill(class_regions& of, std::size_t size_class, region_use u
   }
 }
 
-/// Continues behind the line left out.
+/// Continues bump allocation after the line left out.
 void thread_heap::begin_group(region& r) noexcept {
   const std::uint32_t group = geometries[r.size_class].group;
   const std::uint32_t blocks = r.fresh_behind < group ? r.fresh_behind : group;

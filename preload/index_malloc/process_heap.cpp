@@ -69,8 +69,8 @@ void start(char* const* environment) noexcept {
   started.store(true, std::memory_order_release);
 }
 
-/// This constructor is the first of all libraries (-z initfirst). So fork() calls the handlers that others register
-/// outside of ours, and they may allocate.
+/// This constructor runs before those of all other libraries (-z initfirst). So the handlers that they register for
+/// fork() run before this library's first and after its last, and may allocate.
 __attribute__((constructor)) void begin_with_library(int, char**, char** environment) {
   start(environment);
   pthread_atfork([] { process_heaps.before_fork(); }, [] { process_heaps.after_fork_in_parent(); },

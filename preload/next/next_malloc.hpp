@@ -21,7 +21,7 @@ struct next_malloc {
   std::size_t (*malloc_usable_size)(void*);
 };
 
-/// The definition of a function behind this library's; null where there is none.
+/// The definition of a function after this library's; null where there is none.
 void* next_definition(const char* name) noexcept;
 
 extern constinit std::atomic<const next_malloc*> known_next;

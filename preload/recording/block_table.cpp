@@ -110,7 +110,7 @@ bool block_table::erase(std::uintptr_t address, block_record* removed) noexcept 
     hole = (hole + 1) & mask;
   }
   if (removed != nullptr) *removed = unpacked(part.entries[hole]);
-  // Entries behind the hole move up, unless they would then lie before their home.
+  // Entries after the hole move up, unless they would then lie before their home.
   for (std::size_t next = (hole + 1) & mask; part.entries[next].key != 0; next = (next + 1) & mask) {
     const std::size_t home = home_of(part.entries[next], mask);
     if (((next - home) & mask) >= ((next - hole) & mask)) {

@@ -179,7 +179,7 @@ struct common_entry {
   cursor instructions{nullptr, nullptr};
 };
 
-/// The contents of an entry behind its length; empty for an entry of length 0 or with a 64-bit length.
+/// The contents of an entry after its length; empty for an entry of length 0 or with a 64-bit length.
 cursor entry_at(const std::byte* at) noexcept {
   std::uint32_t bytes = 0;
   std::memcpy(&bytes, at, sizeof(bytes));

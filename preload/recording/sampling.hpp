@@ -11,10 +11,10 @@ namespace espalier::preload {
 struct sampling {
   enum class kind : std::uint8_t {
     all,
-    blocks,  ///< each block with the chance 1 / every
-    bytes,   ///< a block of s bytes with the chance min(1, s / every): one for each `every` bytes
-    regions,  ///< every block that begins in a chosen 64 KiB of addresses, of which one in `every` is: what lies
-              ///< beside a recorded block is recorded too
+    blocks,   ///< each block with the chance 1 / every
+    bytes,    ///< a block of s bytes with the chance min(1, s / every): one for each `every` bytes
+    regions,  ///< every block that begins in a chosen 64 KiB of addresses; one in `every` is chosen, so that
+              ///< the neighbours of a recorded block are recorded too
   };
   static constexpr unsigned region_bits = 16;
 
