@@ -503,8 +503,8 @@ void thread_heap::deallocate(void* block) noexcept {
     return commons_.large.give_back(r);
   }
   std::byte* const start = start_in(r, block);
-  // relaxed: a heap that reads itself reads its own latest store. A stale other value leads to a push, which is right
-  // under any owner, or, where `home` is this heap, to the cache, whose blocks keep the region in use.
+  // relaxed: a heap that reads itself reads its own latest store. With a stale other value the block is pushed, which
+  // is right under any owner. Where `home` is this heap, the block goes to the cache and keeps the region in use.
   thread_heap* const owner = r.owner.load(std::memory_order_relaxed);
   if (owner != this) {
     if (owner == nullptr && r.home.load(std::memory_order_relaxed) == this) return keep_aside(r, start);

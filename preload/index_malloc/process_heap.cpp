@@ -70,7 +70,7 @@ void start(char* const* environment) noexcept {
 }
 
 /// This constructor runs before those of all other libraries (-z initfirst). So the handlers that they register for
-/// fork() run before this library's first and after its last, and may allocate.
+/// fork() run while this library does not hold its locks, and may allocate.
 __attribute__((constructor)) void begin_with_library(int, char**, char** environment) {
   start(environment);
   pthread_atfork([] { process_heaps.before_fork(); }, [] { process_heaps.after_fork_in_parent(); },
