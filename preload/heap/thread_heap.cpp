@@ -291,7 +291,7 @@ void thread_heap::own(region& r) noexcept {
 
 /// Abandons a full region: the next thread that frees a block of it clears the notify bit.
 void thread_heap::offer(region& r) noexcept {
-  // relaxed: the exchange below publishes `home` and the owner.
+  // relaxed: the compare-exchange below publishes `home` and the owner.
   r.home.store(this, std::memory_order_relaxed);
   r.told_when_pushed = true;
   r.quick_owner.store(nullptr, std::memory_order_relaxed);
