@@ -37,7 +37,7 @@ const tree& tree_of(const std::string& name) {
   return trees().front();
 }
 
-/// Trees by two and three, so that not all of them are in memory at once.
+/// Trees in groups of two and three, so that not all of them are in memory at once.
 std::vector<std::vector<subject>> both_nodes() {
   std::vector<std::vector<subject>> groups;
   for (const auto& names : std::vector<std::vector<std::string>>{{"occ_avl", "occ_avl_2"},

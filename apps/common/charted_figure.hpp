@@ -10,11 +10,11 @@
 #include "apps/common/study_claims.hpp"
 #include "apps/common/study_output.hpp"
 
-// A figure of a study that brings charts of its own: what the report makes a page of. docs/studies.md has the form.
+// A figure of a study with charts of its own, from which the report makes a page. docs/studies.md defines the form.
 
 namespace espalier::app {
 
-/// What curves or bars are held against.
+/// A limit with which curves or bars are compared.
 struct chart_limit {
   double y;
   std::string name;
@@ -25,7 +25,7 @@ struct chart_curve {
   std::vector<std::pair<std::uint64_t, double>> points;  ///< by ascending x
 };
 
-/// The least and the most of several rounds, where there were some.
+/// The minimum and the maximum of several rounds, if there were several.
 struct chart_bar {
   std::string name;
   double value;

@@ -27,8 +27,8 @@ void hand_on(int signal) {
   errno = kept;
 }
 
-/// While a child runs, interrupts from the keyboard pass this process by, as in system(3), and requests to end are
-/// handed on to it. The child has signals as this process had them.
+/// While a child runs, this process ignores interrupts from the keyboard, as in system(3), and forwards requests to end
+/// to the child. The child starts with the signal settings that this process had.
 class signals_for_child {
  public:
   signals_for_child() {
@@ -41,7 +41,7 @@ class signals_for_child {
       sigaction(interrupts[i], &ignore, &before_[i]);
       if (before_[i].sa_handler != SIG_IGN) sigaddset(&restored, interrupts[i]);
     }
-    // Until there is a child, requests wait.
+    // Requests stay blocked until there is a child.
     sigset_t held;
     sigemptyset(&held);
     for (const int request : requests) sigaddset(&held, request);
@@ -67,7 +67,7 @@ class signals_for_child {
   }
   [[nodiscard]] const posix_spawnattr_t* for_child() const noexcept { return &for_child_; }
 
-  /// Its status, as waitpid() gives it, when it has ended.
+  /// The child's status, as waitpid() returns it, when the child has ended.
   [[nodiscard]] int status_of(pid_t child) const {
     running_child = child;
     sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
@@ -91,7 +91,7 @@ std::optional<int> run_child(const std::vector<std::string>& command, child_outp
                              const std::vector<std::string>* environment, pid_t* process) {
   child_descriptors descriptors;
   if (output == child_output::dropped) descriptors.open(STDOUT_FILENO, "/dev/null", O_WRONLY);
-  std::fflush(stdout);  // what was said before comes before what the child says
+  std::fflush(stdout);  // this process's earlier output precedes the child's
   const signals_for_child signals;
   const auto child = spawn(
       command, {.descriptors = &descriptors, .environment = environment, .attributes = signals.for_child()});

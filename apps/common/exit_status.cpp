@@ -20,7 +20,7 @@ int complain(const std::string& name, const std::string& what, int status) {
   return status;
 }
 
-/// CLI11 passes over empty items of a list, such as a number that is missing between two commas.
+/// CLI11 ignores empty items of a list, such as a missing number between two commas.
 void refuse_empty_items(const CLI::App& parser, int argc, const char* const* argv) {
   const CLI::App* verb = &parser;
   const CLI::Option* option = nullptr;
@@ -46,12 +46,12 @@ void refuse_empty_items(const CLI::App& parser, int argc, const char* const* arg
   }
 }
 
-/// A failure where standard output was lost.
+/// Returns a failure if standard output was lost.
 int status_with_output(const std::string& name, int status) {
-  // That something failed is kept by the stream, why is not; what is still buffered tells it again.
+  // The stream records that an error occurred, but not which. Flushing what is still buffered reports it again.
   errno = 0;
   const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
-  // Its reader has closed the pipe, and wants no more.
+  // The pipe's reader has closed it and wants no more output: this is no failure.
   if (!lost || errno == EPIPE || met_closed_pipe()) return status;
   const std::string why = errno != 0 ? fmt::format(": {}", std::strerror(errno)) : "";
   return complain(name, "writing to standard output failed" + why,
@@ -68,7 +68,7 @@ int run_reporting(const std::string& name, const std::function<int()>& code) {
   } catch (const std::invalid_argument& error) {
     return complain(name, error.what(), exit_usage);
   } catch (const std::system_error& error) {
-    // A file that the user named and that cannot be read; what cannot be written is found out before.
+    // A file that the user named cannot be read. Files that cannot be written are detected earlier.
     return complain(name, error.what(), exit_usage);
   } catch (const std::exception& error) {
     return complain(name, error.what(), exit_failure);

@@ -32,7 +32,7 @@ interruption::interruption() {
   once.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
   for (std::size_t i = 0; i < signals.size(); ++i) {
     sigaction(signals[i], nullptr, &before_[i]);
-    // What a caller such as nohup has the program ignore stays so.
+    // Signals that a caller such as nohup has set to be ignored stay ignored.
     if (before_[i].sa_handler != SIG_IGN) sigaction(signals[i], &once, nullptr);
   }
 }
@@ -46,7 +46,7 @@ const std::atomic<bool>& interruption::requested() noexcept { return is_requeste
 int interruption::status() noexcept { return is_requested ? 128 + by_signal : 0; }
 
 void outlive_closed_pipes() noexcept {
-  // A handler, for exec() undoes it.
+  // A handler rather than SIG_IGN, because exec() resets handlers.
   struct sigaction noted{};
   noted.sa_handler = [](int) { closed_pipe = true; };
   noted.sa_flags = SA_RESTART;

@@ -7,8 +7,8 @@
 
 namespace espalier::app {
 
-/// While one exists, the first SIGINT or SIGTERM only makes requested() true, and says on standard error that results so
-/// far will be written; the next one ends the program. One at a time.
+/// During its lifetime, the first SIGINT or SIGTERM only makes requested() true, and reports on standard error that the
+/// results so far will be written. The next one ends the program. One object at a time.
 class interruption {
  public:
   interruption();
@@ -18,8 +18,8 @@ class interruption {
 
   [[nodiscard]] static const std::atomic<bool>& requested() noexcept;
 
-  /// The exit status of a program that was interrupted and has written what it had, as a shell gives one that the signal
-  /// ended; 0 where it was not.
+  /// The exit status of a program that was interrupted and has written its results: that which a shell reports for a
+  /// program ended by the signal. 0 if it was not interrupted.
   [[nodiscard]] static int status() noexcept;
 
  private:
@@ -27,10 +27,10 @@ class interruption {
   std::array<struct sigaction, signals.size()> before_{};
 };
 
-/// For work whose results go to files: from now on a closed pipe ends what is printed, not the program. Programs that this
-/// one starts have the signal as before.
+/// For work that writes its results to files: from now on a closed pipe ends the printing, not the program. Programs
+/// that this one starts have the signal as before.
 void outlive_closed_pipes() noexcept;
-/// Whether one was met since.
+/// Whether a closed pipe was encountered since.
 [[nodiscard]] bool met_closed_pipe() noexcept;
 
 }  // namespace espalier::app

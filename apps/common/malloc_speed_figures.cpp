@@ -14,7 +14,7 @@ namespace {
 
 const std::string geometric_mean = "Geometric mean of all benchmarks";
 
-/// Bars of one chart, as value(malloc) has them: a bar, or nothing.
+/// The bars of one chart; value(malloc) returns a bar or nothing.
 template <class Value>
 std::vector<chart_bar> bars_of(const cost_readings& measured, std::span<const std::string_view> ours,
                                Value&& value) {

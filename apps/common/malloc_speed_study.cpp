@@ -18,7 +18,7 @@ void add_once(std::vector<std::string>& names, const std::string& name) {
   if (std::ranges::find(names, name) == names.end()) names.push_back(name);
 }
 
-/// The geometric mean of what `ratio` gives. Nothing where one is missing.
+/// The geometric mean of what `ratio` returns. nullopt if one is missing.
 template <class Ratio>
 std::optional<double> mean_over(const std::vector<std::string>& benchmarks, Ratio&& ratio) {
   std::vector<double> ratios;

@@ -11,8 +11,8 @@
 
 #include "apps/common/study_claims.hpp"
 
-// What an index-aware malloc costs beside others: what is measured, and what is asked of it. Nothing here knows how it
-// was measured.
+// The costs of an index-aware malloc compared with others: what is measured, and which limits it must meet. This file
+// is independent of how it was measured.
 
 namespace espalier::app::malloc_speed {
 
@@ -24,13 +24,13 @@ inline constexpr std::string_view sources =
 
 /// A benchmark under one malloc.
 struct cost_reading {
-  /// Processor time of the process for each operation or run; those of one benchmark were taken in turns.
+  /// Processor time of the process for each operation or run. The rounds of one benchmark were taken in turns.
   std::vector<double> rounds;
-  /// Resident memory at its most.
+  /// Peak resident memory.
   std::uint64_t peak_kib = 0;
 };
 
-/// All benchmarks under all mallocs, in the order in which they came.
+/// All benchmarks under all mallocs, in the order of their addition.
 class cost_readings {
  public:
   void add(const std::string& benchmark, const std::string& malloc, cost_reading r);
@@ -38,18 +38,18 @@ class cost_readings {
   [[nodiscard]] const std::vector<std::string>& benchmarks() const noexcept { return benchmarks_; }
   [[nodiscard]] const std::vector<std::string>& mallocs() const noexcept { return mallocs_; }
 
-  /// Time over time: the median of the rounds' ratios. Nothing where one is missing.
+  /// Time divided by time: the median of the rounds' ratios. nullopt if one is missing.
   [[nodiscard]] std::optional<double> ratio(const std::string& benchmark, const std::string& malloc,
                                             const std::string& other) const;
-  /// The rounds' ratios. None where one is missing.
+  /// The rounds' ratios. Empty if one is missing.
   [[nodiscard]] std::vector<double> ratios(const std::string& benchmark, const std::string& malloc,
                                            const std::string& other) const;
-  /// Memory over memory, likewise.
+  /// Memory divided by memory, likewise.
   [[nodiscard]] std::optional<double> memory_ratio(const std::string& benchmark, const std::string& malloc,
                                                    const std::string& other) const;
-  /// The geometric mean of ratio() over all benchmarks. Nothing where one of them is missing.
+  /// The geometric mean of ratio() over all benchmarks. nullopt if one of them is missing.
   [[nodiscard]] std::optional<double> mean_ratio(const std::string& malloc, const std::string& other) const;
-  /// Of memory_ratio(), likewise.
+  /// The mean of memory_ratio(), likewise.
   [[nodiscard]] std::optional<double> mean_memory_ratio(const std::string& malloc,
                                                         const std::string& other) const;
 
@@ -59,12 +59,12 @@ class cost_readings {
   std::vector<std::string> mallocs_;
 };
 
-/// What index-aware classes may cost: no more than that many times mimalloc's time in the geometric mean, and jemalloc's
-/// memory in each benchmark.
+/// The cost limits of index-aware classes: at most this factor times mimalloc's time in the geometric mean, and times
+/// jemalloc's memory in each benchmark.
 inline constexpr double most_time = 1.15;
 inline constexpr double most_memory = 1.3;
 
-/// Time beside mimalloc, time beside glibc, memory beside jemalloc.
+/// Time compared with mimalloc, time compared with glibc, memory compared with jemalloc.
 [[nodiscard]] std::array<judged_claim, 3> judge(const cost_readings& measured);
 
 }  // namespace espalier::app::malloc_speed

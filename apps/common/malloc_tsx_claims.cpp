@@ -14,20 +14,20 @@ namespace {
 
 /// The paper names multiples of this as the bad strides.
 constexpr std::uint64_t bad_stride = 512;
-/// About where the paper finds elision slower than the best of the locks.
+/// The approximate size at which the paper finds elision slower than the best of the locks.
 constexpr std::uint64_t size_worse_than_serial = 2032;
 
-// What makes a difference, and what none; the paper gives no numbers. Rounds in turns agree within a few per cent, and
-// under a plain lock a whole ring that misses is slower by more than that.
+// When two values differ, and when they are alike; the paper gives no numbers. Rounds in turns agree within a few per
+// cent. Under a plain lock a whole ring of misses is slower by more than that.
 constexpr double told_apart = 1.1;
 constexpr double margin = 1.02;
 constexpr double alike = 1.1;
-/// Of sections, those that are to commit where nothing is in their way, and those that may where something is.
+/// Shares of sections: of those that must commit without an obstacle, and of those that may commit despite one.
 constexpr double nearly_all = 0.98;
 constexpr double nearly_none = 0.01;
-/// Where all ways are taken there is none for what a section needs beside the nodes.
+/// If all ways are taken, none is left for what a section needs besides the nodes.
 constexpr double most_of_full = 0.9;
-/// Of operations, what is worth a word.
+/// The share of operations from which an effect is reported.
 constexpr double noticeable = 0.001;
 
 const std::string without_transactions = "this processor has no transactions";
@@ -55,7 +55,7 @@ struct curve {
 
 point at(const curve& c, std::uint64_t size) { return {std::string(c.malloc), std::string(c.locks), size}; }
 
-/// The readings of a figure, with its sizes told apart.
+/// The readings of a figure, with its sizes classified.
 struct view {
   view(const placed_readings& measured, const setting& where) : all(measured), in(where) {
     for (const std::uint64_t size : all.sizes())
@@ -103,7 +103,7 @@ struct view {
 
 enum class need : unsigned char { transactions, bad_sizes, good_sizes };
 
-/// What a claim needs and lacks, in words; empty if it lacks nothing.
+/// The readings that a claim needs and that are missing, in words; empty if none is.
 std::string lacking(const view& v, std::initializer_list<need> needs,
                     std::initializer_list<std::string_view> mallocs) {
   for (const need one : needs) {
@@ -130,7 +130,7 @@ judgement bad_sizes_are_slow(const view& v) {
   const auto there = v.mean_ratio(v.bad, {index_aware, tts}, {v.in.glibc, tts});
   const auto elsewhere = v.mean_ratio(v.good, {index_aware, tts}, {v.in.glibc, tts});
   if (!there || !elsewhere) return too_little();
-  // A size that is slow for another reason would say nothing of strides.
+  // A size that is slow for another reason would tell nothing about strides.
   const sizes overloaded = v.all.overloaded(v.in.glibc, v.in.ways);
   sizes roomy;
   std::ranges::set_difference(v.bad, overloaded, std::back_inserter(roomy));

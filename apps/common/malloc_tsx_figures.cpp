@@ -8,7 +8,7 @@
 namespace espalier::app::malloc_tsx {
 namespace {
 
-/// Curves from a value that a reading may have: value(point, reading) gives a number, or nothing.
+/// Curves of a value that a reading may have: value(point, reading) returns a number, or nothing.
 template <class Value>
 std::vector<chart_curve> curves_from(const placed_readings& readings, const std::set<std::string_view>& locks,
                                      bool name_locks, Value&& value) {

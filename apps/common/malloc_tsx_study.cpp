@@ -9,7 +9,7 @@ namespace espalier::app::malloc_tsx {
 std::vector<std::uint64_t> node_sizes() {
   std::vector<std::uint64_t> sizes;
   for (std::uint64_t size = 64; size <= 4096; size += 64) {
-    // Smaller ones have no room for a node of the tree.
+    // Smaller ones cannot hold a node of the tree.
     if (size - 16 >= 48) sizes.push_back(size - 16);
     sizes.push_back(size);
   }

@@ -8,7 +8,8 @@
 #include <string_view>
 #include <vector>
 
-// "The Influence of Malloc Placement on TSX Hardware Transactional Memory": what is measured. Nothing here knows how.
+// "The Influence of Malloc Placement on TSX Hardware Transactional Memory": what is measured. This file is independent
+// of how.
 
 namespace espalier::app::malloc_tsx {
 
@@ -18,16 +19,16 @@ inline constexpr std::string_view paper =
     "Dice, Harris, Kogan and Lev: The Influence of Malloc Placement on TSX Hardware Transactional Memory "
     "(2015)";
 
-/// Sizes of nodes, in bytes, in ascending order: every 64 from 64 to 4096, and 16 less than each, where glibc's blocks
-/// with their heads are multiples of 64.
+/// Sizes of nodes, in bytes, in ascending order: every 64 from 64 to 4096, and 16 less than each. At the latter glibc's
+/// blocks with their headers are multiples of 64.
 [[nodiscard]] std::vector<std::uint64_t> node_sizes();
 
-/// Of the ring of figure 1.
+/// For the ring of figure 1.
 inline constexpr std::uint64_t paper_nodes = 128;
 
 inline constexpr std::string_view index_aware = "index-aware";
 inline constexpr std::string_view random_padding = "random";
-/// Mutexes that are taken; such as are elided, each section attempted; and such as are elided unless that kept failing.
+/// Kinds of mutexes: taken; elided with every section attempted; elided unless that kept failing.
 inline constexpr std::string_view tts = "tts";
 inline constexpr std::string_view tle = "tle";
 inline constexpr std::string_view tle_learnt = "tle-learnt";
@@ -36,7 +37,7 @@ inline constexpr std::string_view tle_learnt = "tle-learnt";
 struct setting {
   /// Lines of one index that a transaction may write: the ways of the L1 cache.
   unsigned ways = 0;
-  /// What stands for the C library's malloc: itself, or a model of it.
+  /// The name of what represents the C library's malloc: itself, or a model of it.
   std::string glibc = "glibc";
   bool simulated = false;
 };
@@ -50,13 +51,13 @@ struct point {
 };
 
 struct placed_reading {
-  /// Operations per second in each round; rounds of one size were taken in turns. One where it was simulated.
+  /// Operations per second in each round; rounds of one size were taken in turns. One value if it was simulated.
   std::vector<double> rounds;
-  /// Blocks at the index of the L1 cache that has the most of them; simulated, lines that have some.
+  /// Blocks at the fullest index of the L1 cache; simulated: lines with such blocks.
   std::uint64_t largest_load = 0;
-  /// Of the critical sections, those that were elided; none where there are no transactions.
+  /// The share of critical sections that were elided; nullopt if there are no transactions.
   std::optional<double> committed;
-  /// Attempts to elide that did not fit, for an operation.
+  /// Attempts to elide that did not fit, per operation.
   std::optional<double> capacity_aborts;
 };
 
@@ -72,7 +73,7 @@ class placed_readings {
   [[nodiscard]] std::vector<std::string> mallocs() const;
   [[nodiscard]] const std::map<point, placed_reading>& all() const noexcept { return all_; }
 
-  /// Throughput over throughput at one size: the median of the rounds' ratios. Nothing where one is missing.
+  /// Throughput divided by throughput at one size: the median of the rounds' ratios. nullopt if one is missing.
   [[nodiscard]] std::optional<double> ratio(const point& one, const point& other) const;
 
   /// Sizes at which more blocks begin at one index than the cache has ways.

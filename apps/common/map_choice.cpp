@@ -36,7 +36,7 @@ bool stands_for(const std::string& name, const subject_facts& facts) {
          (name == "all" && ours(facts) && facts.variant.empty());
 }
 
-/// With the names that all-bst stands for, those that there are, in its place.
+/// Replaces all-bst by those of its names that exist.
 std::vector<std::string> expanded(const std::vector<std::string>& names,
                                   const std::vector<std::string>& catalog) {
   std::vector<std::string> all;

@@ -5,22 +5,22 @@
 
 #include "espalier/workload/subject.hpp"
 
-// Which maps a user means. A program's list of maps may hold anything with a member `facts`.
+// Which maps a user means. A program's list of maps may have any element type with a member `facts`.
 
 namespace espalier::app {
 
 using facts_list = std::vector<const workload::subject_facts*>;
 
-/// Positions of the maps that a list of names stands for, in the order of the catalogue, each once. A name is
-/// an entry ("ticket", "ticket/shared_heap"), "all" (every algorithm at its default), "every" (every entry,
-/// peers aside) or "all-bst" (the ten trees of the ATC 2018 study, each at its default and with its published
-/// node; standard error tells which of them this build has not). With placements, each algorithm named is taken
-/// with those instead of its default's. Throws usage_error with what there is to choose from.
+/// Positions of the maps that a list of names denotes, in the order of the catalogue, each once. A name is an entry
+/// ("ticket", "ticket/shared_heap"), "all" (every algorithm at its default), "every" (every entry except the peers) or
+/// "all-bst" (the ten trees of the ATC 2018 study, each at its default and with its published node; standard error
+/// reports those that this build lacks). With placements, each named algorithm is taken with those instead of its
+/// default's. Throws usage_error that lists the choices.
 [[nodiscard]] std::vector<std::size_t> positions_of(const facts_list& among,
                                                     const std::vector<std::string>& names,
                                                     const std::vector<std::string>& placements);
 
-/// True for an entry that is its algorithm's default but for its placement, and for the default.
+/// True for an entry that differs from its algorithm's default at most in its placement.
 [[nodiscard]] bool differs_in_placement_only(const workload::subject_facts& facts);
 
 /// Positions of all maps of a kind, in the order of the catalogue.

@@ -1,6 +1,7 @@
 #pragma once
 
-/// CLI11's, by name: most of a file's compilation is its headers, which only those need who declare options or read them.
+/// Declares CLI11's classes by name. Its headers dominate the compilation of a file, and only files that declare or
+/// read options need them.
 // NOLINTBEGIN(readability-identifier-naming)
 namespace CLI {
 class App;

@@ -5,15 +5,15 @@
 
 namespace espalier::app {
 
-/// Says on standard error how far a long job is: on a terminal in a line that is overwritten, elsewhere in a
-/// plain line now and then, or nothing.
+/// Reports the progress of a long job on standard error: on a terminal in a line that is overwritten, elsewhere in an
+/// occasional plain line, or not at all.
 class progress_line {
  public:
   enum class elsewhere : unsigned char { lines, nothing };
   explicit progress_line(elsewhere where = elsewhere::lines);
-  /// `done` of `total` steps are behind; `what` comes next.
+  /// `done` of `total` steps are complete; `what` comes next.
   void step(std::size_t done, std::size_t total, const std::string& what);
-  /// Makes room for other output.
+  /// Clears the line for other output.
   void clear();
 
  private:

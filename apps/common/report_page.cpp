@@ -23,7 +23,7 @@ fs::path report_tool() {
                   ESPALIER_REPORT_INSTALLED));
 }
 
-/// The distribution's interpreter first: its packages bring the plots.
+/// The distribution's interpreter comes first, because the distribution's packages provide the plots.
 std::string interpreter() {
   if (const char* named = std::getenv("ESPALIER_PYTHON")) return named;
   return access("/usr/bin/python3", X_OK) == 0 ? "/usr/bin/python3" : "python3";

@@ -5,10 +5,10 @@
 
 namespace espalier::app {
 
-/// A new folder among the temporary files, which is gone with the object and so is what lies in it.
+/// A new folder for temporary files. The destructor removes it with its contents.
 class scratch_folder {
  public:
-  /// The folder's name begins with that. Throws std::system_error where it cannot be made.
+  /// The folder's name begins with `name`. Throws std::system_error if it cannot be created.
   explicit scratch_folder(std::string_view name);
   scratch_folder(const scratch_folder&) = delete;
   scratch_folder& operator=(const scratch_folder&) = delete;

@@ -32,7 +32,7 @@ const CLI::Validator not_negative{
     [](const std::string& typed) { return typed.starts_with('-') ? typed + " is negative" : std::string(); },
     ""};
 
-/// Standard output becomes what standard error is.
+/// Redirects standard output to standard error.
 hw::output_file take_standard_output() {
   static bool taken = false;
   if (taken) throw usage_error("only one of the results can go to standard output");

@@ -12,7 +12,7 @@
 #include "espalier/hw/output_file.hpp"
 #include "espalier/workload/plan.hpp"
 
-// Options that several verbs have and mean the same by, as text and numbers not yet checked.
+// Options that several verbs share with the same meaning, as unchecked text and numbers.
 
 namespace espalier::app {
 
@@ -20,7 +20,7 @@ struct map_options {
   std::vector<std::string> maps;
   std::vector<std::string> placements;
 
-  /// What was named; all where nothing was.
+  /// The named maps; all if none is named.
   [[nodiscard]] std::vector<std::string> map_names() const {
     return maps.empty() ? std::vector<std::string>{"all"} : maps;
   }
@@ -41,7 +41,7 @@ struct result_options {
   std::string csv;
   std::string report;
 
-  /// Names the files that --out stands for, and refuses a report without results.
+  /// Sets the names of the files that --out implies, and rejects a report without results.
   void complete();
 };
 
@@ -55,43 +55,43 @@ void declare_load(CLI::App& verb, load_options& options);
 void declare_seed(CLI::App& verb, load_options& options);
 void declare_results(CLI::App& verb, result_options& options);
 
-/// All but the mix and the keys from a file. Throws std::invalid_argument.
+/// All except the mix and the keys from a file. Throws std::invalid_argument.
 [[nodiscard]] workload::plan_request common_plan(const load_options& options);
 
-/// With the keys from a file, where there is one; says on standard error what was dropped.
+/// Includes the keys from a file, if there is one; reports dropped keys on standard error.
 [[nodiscard]] workload::plan_request plan_with_keys(const load_options& options);
 
 /// A plan for each mix. Throws std::invalid_argument.
 [[nodiscard]] std::vector<std::shared_ptr<const workload::workload_plan>> plans_of_mixes(
     workload::plan_request request, const std::vector<std::string>& mixes);
 
-/// A file for results, or nothing for an empty path. "-" and /dev/stdout are standard output: what would be printed there
-/// goes to standard error from now on. A closed pipe no longer ends the program. Throws std::invalid_argument where the
-/// file cannot be written, usage_error where standard output is taken already.
+/// A file for results, or nothing for an empty path. "-" and /dev/stdout are standard output: normal output then goes
+/// to standard error. A closed pipe no longer ends the program. Throws std::invalid_argument if the file cannot be
+/// written, usage_error if standard output is taken already.
 [[nodiscard]] std::optional<hw::output_file> open_output(const std::string& path);
 
-/// Makes the folder where there is none; its parent must exist. Nothing for an empty path. Throws usage_error.
+/// Creates the folder if it does not exist; its parent must exist. Does nothing for an empty path. Throws usage_error.
 void make_folder(const std::filesystem::path& folder);
 
-/// Results and table of a run, open since before it began.
+/// Results and table of a run; the files are opened before the run begins.
 struct result_files {
   std::optional<hw::output_file> json;
   std::optional<hw::output_file> csv;
 };
 
-/// Makes the folder and opens the files that the options name, and finds out whether the page can be written.
+/// Creates the folder, opens the files that the options name, and checks whether the page can be written.
 [[nodiscard]] result_files open_results(const result_options& options);
 
-/// "wrote FILE" on standard output for each that is named and is no standard output.
+/// Prints "wrote FILE" on standard output for each file that is named and is not standard output.
 void tell_written(std::initializer_list<std::string> files);
 
 /// Whether the command line has the option.
 [[nodiscard]] bool is_given(const CLI::App& verb, const char* option);
 
-/// Throws usage_error, which begins with `who`, where the command line has an option that is not among those.
+/// Throws usage_error, which begins with `who`, if the command line has an option that is not in the list.
 void only_options(const CLI::App& verb, const std::string& who, const std::vector<std::string>& taken);
 
-/// Throws usage_error where a number is less than it may be.
+/// Throws usage_error if the value is below `least`.
 void at_least(std::int64_t value, std::int64_t least, const char* option);
 
 }  // namespace espalier::app

@@ -2,7 +2,7 @@
 
 #include "apps/common/shared_options.hpp"
 
-// Declared for both: `espalier`, which lists and completes them, and the simulator, which obeys them.
+// Declared for both: `espalier`, which lists and completes them, and the simulator, which uses them.
 
 namespace espalier::app {
 

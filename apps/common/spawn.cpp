@@ -11,7 +11,7 @@ extern char** environ;  // NOLINT(readability-redundant-declaration)
 namespace espalier::app {
 namespace {
 
-/// As exec() takes words, though it changes none of them. They must outlive it.
+/// exec() takes words in this form, though it changes none of them. They must outlive the result.
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
   pointers.reserve(words.size() + 1);
@@ -40,7 +40,7 @@ std::optional<pid_t> spawn(const std::vector<std::string>& command, const spawn_
   posix_spawnattr_t apart;
   posix_spawnattr_init(&apart);
   posix_spawnattr_setflags(&apart, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  // What comes for our group before the child has left it would end the child later.
+  // A signal sent to this process's group before the child has left the group would end the child later.
   sigset_t interrupts;
   sigemptyset(&interrupts);
   sigaddset(&interrupts, SIGINT);

@@ -10,7 +10,7 @@
 
 namespace espalier::app {
 
-/// What a program's descriptors are when it begins, where they are not this process's.
+/// A program's file descriptors at its start, where they differ from this process's.
 class child_descriptors {
  public:
   child_descriptors();
@@ -18,9 +18,9 @@ class child_descriptors {
   child_descriptors& operator=(const child_descriptors&) = delete;
   ~child_descriptors();
 
-  /// Opened in the child, which cannot be started where that fails.
+  /// Opened in the child; the start fails if this fails.
   void open(int descriptor, const std::string& path, int flags);
-  /// One of this process's, whatever that has said of exec().
+  /// Takes one of this process's descriptors, even if it is set to close at exec().
   void take(int descriptor, int from);
 
   [[nodiscard]] const posix_spawn_file_actions_t* get() const noexcept { return &actions_; }
@@ -29,26 +29,26 @@ class child_descriptors {
   posix_spawn_file_actions_t actions_{};
 };
 
-/// Where null, as this process has it.
+/// Null members: inherited from this process.
 struct spawn_how {
   const child_descriptors* descriptors = nullptr;
   const std::vector<std::string>* environment = nullptr;  ///< NAME=VALUE, each name once
   const posix_spawnattr_t* attributes = nullptr;
-  /// In a process group of its own, with SIGINT and SIGTERM blocked: what the terminal interrupts does not reach it. Not
-  /// with attributes.
+  /// In a separate process group, with SIGINT and SIGTERM blocked: interrupts from the terminal do not reach it. Cannot
+  /// be combined with attributes.
   bool apart = false;
 };
 
-/// Starts a program; nothing where it cannot be. The first word is looked for as the shell would, in this process's
-/// PATH; there are at least that word. Who starts it waits for it.
+/// Starts a program; nullopt if it cannot be started. The first word, which must be present, is searched as the shell
+/// would, in this process's PATH. The caller must wait for the program.
 [[nodiscard]] std::optional<pid_t> spawn(const std::vector<std::string>& command, const spawn_how& how);
 
 struct ended_child {
-  int status;   ///< as waitpid() gives it
-  rusage used;  ///< by it and by those that it waited for
+  int status;   ///< as waitpid() returns it
+  rusage used;  ///< by it and by the children for which it waited
 };
 
-/// When it has ended; signals that come meanwhile are handled and forgotten.
+/// Waits for the child's end. Signals that arrive meanwhile are handled, and the wait continues.
 [[nodiscard]] ended_child wait_for(pid_t child) noexcept;
 
 }  // namespace espalier::app

@@ -11,11 +11,11 @@
 namespace espalier::app {
 namespace {
 
-constexpr double order_margin = 1.02;  // a difference, where the paper gives no number
-constexpr double tolerance = 1.1;      // of what is called alike
+constexpr double order_margin = 1.02;  // for a difference, if the paper gives no number
+constexpr double tolerance = 1.1;      // for what the paper calls alike
 constexpr std::size_t line_bytes = 64;
 
-/// A quotient, between the least and the greatest that the runs allow.
+/// A quotient, between the minimum and the maximum that the runs permit.
 struct quotient {
   double middle;
   double low;
@@ -48,7 +48,7 @@ std::string millions(const reading& r) { return fmt::format("{:.2f} Mop/s", r.me
 
 std::string times(double ratio) { return fmt::format("{:.2f} times", ratio); }
 
-/// "161 accesses, 5.6 lines from memory, nodes of 56 bytes": means over the maps, of what is known of all.
+/// "161 accesses, 5.6 lines from memory, nodes of 56 bytes": means over the maps, of the costs known for all.
 std::string costs_of(const std::vector<const reading*>& maps) {
   std::vector<std::string> parts;
   if (std::ranges::all_of(maps, [](const reading* r) { return r->costs.has_value(); })) {
@@ -70,7 +70,7 @@ std::string costs_of(const std::vector<const reading*>& maps) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-/// Why the first may not be faster than the second; empty where nothing is known.
+/// A possible reason why the first is not faster than the second; empty if none is known.
 std::string reason(const std::string& fast, const std::vector<const reading*>& fast_maps,
                    const std::string& slow, const std::vector<const reading*>& slow_maps) {
   const std::string ours = costs_of(fast_maps);
@@ -85,7 +85,7 @@ judgement undecided(const std::string& sentence, const quotient& ratio) {
           agreement::not_measurable};
 }
 
-/// The verdict on a ratio that is to be at least `least`.
+/// The verdict on a ratio that must be at least `least`.
 judgement decide(const std::string& sentence, const quotient& ratio, double least) {
   if (ratio.low >= least) return {sentence + '.', agreement::agrees};
   if (ratio.high < least) return {sentence + '.', agreement::differs};
@@ -103,14 +103,14 @@ judgement with_reason(judgement j, const std::string& why) {
   return j;
 }
 
-/// Of two maps that were measured.
+/// Compares two measured maps.
 comparison compare(const std::string& a, const std::string& b, const readings& measured, std::uint64_t keys) {
   const reading& ours = *measured.find(a, keys);
   const reading& theirs = *measured.find(b, keys);
   const quotient q = over(ours, theirs);
   const std::string of_medians = times(ours.median / theirs.median);
   const std::string of_rounds = times(q.middle);
-  // The median of the rounds' ratios is not the ratio of the medians.
+  // The median of the rounds' ratios differs from the ratio of the medians.
   std::string sentence =
       of_rounds == of_medians
           ? fmt::format("{} does {}, {} the {} of {}", a, millions(ours), of_medians, millions(theirs), b)
@@ -119,7 +119,7 @@ comparison compare(const std::string& a, const std::string& b, const readings& m
   return {std::move(sentence), q, reason(a, {&ours}, b, {&theirs})};
 }
 
-/// The verdict on a ratio for which the paper has a number above 1; half of its effect is enough.
+/// The verdict on a ratio for which the paper reports a number above 1. Half of its effect suffices.
 judgement decide_size(const std::string& sentence, const quotient& ratio, double papers) {
   judgement j = decide(sentence, ratio, 1 + (papers - 1) / 2);
   if (j.verdict == agreement::differs && ratio.low >= order_margin)
@@ -178,7 +178,7 @@ quotient mean_of(const std::vector<pair_ratio>& ratios) {
   return geometric_mean(all);
 }
 
-/// The pairs whose second map has nodes that may straddle lines, and a word on the others.
+/// The pairs whose second map has nodes that may straddle lines, and a sentence on the others.
 std::pair<std::vector<map_pair>, std::string> straddling(const readings& measured, std::uint64_t keys,
                                                          const std::vector<map_pair>& pairs) {
   std::vector<map_pair> kept;
@@ -198,10 +198,10 @@ std::pair<std::vector<map_pair>, std::string> straddling(const readings& measure
 struct measured_tier {
   std::string name;
   std::vector<const reading*> maps;
-  reading mean;  // geometric
+  reading mean;  // geometric mean
 };
 
-/// The mean of each round, where all maps were measured in the same ones.
+/// The mean of each round, if all maps were measured in the same rounds.
 std::vector<double> rounds_of(const std::vector<const reading*>& maps) {
   if (!std::ranges::all_of(maps, [&](const reading* r) { return share_rounds(*r, *maps.front()); }))
     return {};
@@ -330,7 +330,7 @@ judge no_crossing_cost(std::vector<map_pair> pairs) {
     if (auto absent = missing_of(measured, keys, maps_of(kept)); !absent.empty()) return missing(absent);
     const auto ratios = ratios_of(measured, keys, kept);
     const quotient mean = mean_of(ratios);
-    // Turned round: the small nodes are to be no slower, within the margin of an order.
+    // The inverse condition: the small nodes must be no slower, within the margin of a difference.
     judgement j = decide(fmt::format("Throughput of the large nodes over that of the small: {}; no more than "
                                      "1.00 in the paper",
                                      ratio_list(ratios)),

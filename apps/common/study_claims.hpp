@@ -10,35 +10,35 @@
 #include <utility>
 #include <vector>
 
-// What a paper found, as claims that measurements can bear out or not. Nothing here knows how throughput was
-// obtained: on a machine, or on a simulated one.
+// The findings of a paper as claims that measurements can confirm or not. This file is independent of how throughput
+// was obtained: on a machine, or on a simulated one.
 
 namespace espalier::app {
 
-/// What an operation costs, on average, where it is counted.
+/// The average costs of an operation, where they are counted.
 struct operation_costs {
   double accesses;
   double memory_lines;  // fetched from memory, not from any cache
   double page_walks;
 };
 
-/// Operations per second of one map; the least and the most of its runs.
+/// Operations per second of one map; the minimum and the maximum of its runs.
 struct reading {
   double median;
   double least;
   double most;
   std::optional<std::size_t> node_bytes;
   std::optional<operation_costs> costs{};  // NOLINT(readability-redundant-member-init): as below
-  /// Round by round, where maps were measured in turns: what slows the machine for a while slows all maps of a
-  /// round, so that a ratio within a round says more than one of medians. Comparable in one session only.
+  /// Round by round, if maps were measured in turns. A temporary slowdown of the machine affects all maps of a round,
+  /// so that a ratio within a round says more than one of medians. Comparable within one session only.
   std::vector<double> rounds{};  // NOLINT(readability-redundant-member-init)
   std::size_t session = 0;
 };
 
-/// What was measured in one place.
+/// The measurements of one machine.
 class readings {
  public:
-  /// The machine of the paper's that was measured, or simulated; empty for any other.
+  /// The machine from the paper that was measured or simulated; empty for any other.
   explicit readings(std::string machine = {}) : machine_(std::move(machine)) {}
 
   void add(const std::string& map, std::uint64_t keys, const reading& r) { all_[{map, keys}] = r; }
@@ -61,7 +61,7 @@ enum class agreement : unsigned char { agrees, differs, not_measurable };
                                          : "not measurable here";
 }
 
-/// A sentence with the numbers, and what they say of the paper's.
+/// A sentence with the numbers, and the resulting verdict on the paper's claim.
 struct judgement {
   std::string sentence;
   agreement verdict;
@@ -72,23 +72,23 @@ using judge = std::function<judgement(const readings&, std::uint64_t keys)>;
 struct judged_claim {
   std::string claim;
   judgement ours;
-  /// Whether it is the paper's claim, or what follows from it.
+  /// Whether it is the paper's claim, or a consequence of it.
   bool of_paper = true;
 
-  /// With where it is from, for texts that have no place for that.
+  /// States the source, for texts that have no other place for it.
   [[nodiscard]] std::string source() const { return of_paper ? "The paper" : "Beyond the paper"; }
 };
 
-/// Something that the paper says.
+/// A statement of the paper.
 struct claim {
-  /// In our words, with the place in the paper.
+  /// Paraphrased, with the place in the paper.
   std::string paper;
-  /// Numbers of keys at which the paper has it; empty for any.
+  /// Numbers of keys for which the paper makes it; empty for any.
   std::vector<std::uint64_t> keys;
   judge holds;
-  /// The machine on which the paper has it; empty for all of its machines.
+  /// The machine for which the paper makes it; empty for all of its machines.
   std::string machine{};  // NOLINT(readability-redundant-member-init): g++ wants it where it is left out
-  /// Whether the paper gives reason to expect it of other machines as well.
+  /// Whether the paper gives reason to expect it on other machines as well.
   bool elsewhere = true;
 };
 
@@ -98,22 +98,22 @@ struct finding {
   judgement ours;
 };
 
-/// Each claim at each number of keys at which the paper has it; where none of those was measured, at all that
-/// were, and then undecided. Claims about another machine of the paper's are left out.
+/// Judges each claim at each number of keys for which the paper makes it. If none of those was measured, at all that
+/// were, and then as undecided. Claims about another machine of the paper are left out.
 [[nodiscard]] std::vector<finding> judge_all(const std::vector<claim>& claims, const readings& measured,
                                              const std::vector<std::uint64_t>& keys);
 
-// What a claim may say. It holds where the difference has the paper's direction and at least half its size; it
-// is undecided where a map is missing, or where the runs do not tell. Where it does not hold, the sentence says
-// what an operation of either side costs, and how large its nodes are, so far as that is known.
+// The forms of a claim. A claim holds if the difference has the paper's direction and at least half its size. It is
+// undecided if a map is missing, or if the runs vary too much. If it does not hold, the sentence states the costs of an
+// operation on either side, and the sizes of the nodes, as far as they are known.
 
-/// `fast` has `ratio` times the throughput of `slow`; without a ratio, more of it.
+/// `fast` has `ratio` times the throughput of `slow`; without a ratio, more throughput.
 [[nodiscard]] judge faster(std::string fast, std::string slow, std::optional<double> ratio = std::nullopt);
 
-/// `fast` has twice the throughput of `slow`, or far more: the paper says no number.
+/// `fast` has twice the throughput of `slow`, or far more: the paper gives no number.
 [[nodiscard]] judge far_faster(std::string fast, std::string slow);
 
-/// The two differ by a tenth at most.
+/// The two differ by at most a tenth.
 [[nodiscard]] judge alike(std::string one, std::string other);
 
 struct map_pair {
@@ -123,25 +123,25 @@ struct map_pair {
 /// The geometric mean of the pairs' ratios is `ratio`.
 [[nodiscard]] judge mean_ratio(std::vector<map_pair> pairs, double ratio);
 
-/// As mean_ratio, for what nodes that straddle two lines cost: pairs whose second map has nodes that never do
-/// are named, and left out.
+/// As mean_ratio, for the cost of nodes that straddle two lines. Pairs whose second map has no such nodes are named and
+/// left out.
 [[nodiscard]] judge crossing_cost(std::vector<map_pair> pairs, double ratio);
 
-/// As above, and the paper has no such loss.
+/// As above, where the paper reports no such loss.
 [[nodiscard]] judge no_crossing_cost(std::vector<map_pair> pairs);
 
 struct tier {
   std::string name;
   std::vector<std::string> maps;
 };
-/// Tiers from fast to slow, by the geometric means of their maps. Each is apart from the next.
+/// Tiers from fast to slow, by the geometric means of their maps. Each differs from the next.
 [[nodiscard]] judge ordered(std::vector<tier> tiers);
 
 /// None of the maps is the fastest of the field.
 [[nodiscard]] judge none_is_best(std::vector<std::string> maps, std::vector<std::string> field);
 
-/// Of measurements in turns, one number a round: the rounds' ratios, without those over 0; and their median, nothing
-/// where there is none.
+/// For measurements in turns, one number per round: the ratios of the rounds, without those with a zero denominator;
+/// and their median, nullopt if there is none.
 [[nodiscard]] std::vector<double> ratios_of_rounds(const std::vector<double>& rounds,
                                                    const std::vector<double>& other_rounds);
 [[nodiscard]] std::optional<double> median_of_ratios(const std::vector<double>& rounds,

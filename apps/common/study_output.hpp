@@ -12,11 +12,11 @@
 #include "apps/common/atc18_study.hpp"
 #include "espalier/hw/output_file.hpp"
 
-// What a run of the study leaves: words on the terminal, a result file, and pages.
+// The output of a study: words on the terminal, a result file, and pages.
 
 namespace espalier::app {
 
-/// A workload of a figure: `workload` is its name in the result file.
+/// A workload of a figure. `workload` is its name in the result file.
 struct study_panel {
   std::string workload;
   std::uint64_t keys;
@@ -44,32 +44,32 @@ struct figure_outcome {
   std::vector<missing_map> missing;
   std::vector<placed_finding> findings;
 
-  /// Each once.
+  /// Each map is recorded once.
   void miss(const std::string& map, const std::string& why);
   void judge(const readings& measured, const std::vector<std::uint64_t>& keys, const std::string& machine);
 };
 
-/// "figure-2, 1,000,000 keys", and the machine where it is simulated.
+/// "figure-2, 1,000,000 keys", and the machine if it is simulated.
 [[nodiscard]] std::string workload_name(const atc18::figure& f, std::uint64_t keys,
                                         const std::string& machine = {});
 
-/// The figure's own, or the only one that was asked for.
+/// The figure's own numbers of keys, or only the requested one.
 [[nodiscard]] std::vector<std::uint64_t> keys_of(const atc18::figure& f, std::optional<std::uint64_t> only);
 
-/// What the paper found and what was found here, with what is missing.
+/// The paper's findings and those made here, with what is missing.
 [[nodiscard]] std::string findings_text(const figure_outcome& outcome, bool simulated, bool colour);
 
-/// "The paper: ..." or what the source is, and below it what was found, which begins with "[verdict]".
+/// "The paper: ..." or the name of another source, and below it the finding, which begins with "[verdict]".
 [[nodiscard]] std::string finding_text(const std::string& source, const std::string& claim,
                                        const judgement& ours, const std::string& where);
 
 /// The member `study` of a result file.
 [[nodiscard]] nlohmann::ordered_json study_json(const std::vector<figure_outcome>& outcomes);
 
-/// <study>.json, index.html and a page for each figure, in a folder; nothing where none was named.
+/// <study>.json, index.html and a page for each figure, in a folder; nothing if no folder was named.
 class study_files {
  public:
-  /// Finds out now whether they can be written. Throws std::invalid_argument.
+  /// Checks at once whether they can be written. Throws std::invalid_argument.
   study_files(const std::string& folder, std::string_view study);
   void write(const nlohmann::ordered_json& results);
 

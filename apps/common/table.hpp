@@ -7,7 +7,7 @@
 
 namespace espalier::app {
 
-/// Rows of text, set in columns. A head may have several lines; they stand on the first row.
+/// Rows of text, aligned in columns. A head may have several lines; they end at the first row.
 class table {
  public:
   enum class align : unsigned char { left, right };
@@ -30,10 +30,10 @@ class table {
 /// Whether a stream is a terminal on which colour is welcome (NO_COLOR is honoured).
 [[nodiscard]] bool wants_colour(int descriptor);
 
-/// Columns of the terminal that a stream is, or else those that COLUMNS promises; nothing where neither says.
+/// The width of the terminal behind a stream, or else the value of COLUMNS; nullopt if neither is known.
 [[nodiscard]] std::optional<std::size_t> terminal_width(int descriptor);
 
-/// At most `most` bytes, at least 8: what is too much is left out in the middle, for which "..." stands.
+/// At most `most` bytes, at least 8: "..." replaces the excess in the middle.
 [[nodiscard]] std::string shortened(const std::string& name, std::size_t most);
 
 [[nodiscard]] std::string bold(std::string_view text, bool colour);

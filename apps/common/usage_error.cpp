@@ -11,7 +11,7 @@ char folded(char c) {
   return c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
 }
 
-/// How many letters have to be added, left out, replaced, or exchanged with the next.
+/// How many letters must be inserted, deleted, replaced, or exchanged with the next.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> to(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) to[i][0] = i;

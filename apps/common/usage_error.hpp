@@ -13,7 +13,7 @@ class usage_error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// "; did you mean 'ticket'?" where one of the names that there are is close to what was typed, else nothing.
+/// "; did you mean 'ticket'?" if a known name is close to what was typed, else empty.
 [[nodiscard]] std::string did_you_mean(std::string_view typed, const std::vector<std::string>& known);
 
 }  // namespace espalier::app
