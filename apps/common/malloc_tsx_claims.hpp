@@ -28,7 +28,7 @@ namespace espalier::app::malloc_tsx {
 [[nodiscard]] judged_claim judge_late_tree(const placed_readings& measured, const placed_readings& figure_2,
                                            const setting& in);
 
-/// A claim about bump-allocated blocks in a section: which allocator touched its pages before.
+/// Judges sections that allocate bump-allocated blocks: they can be elided if the allocator had its pages before.
 [[nodiscard]] judged_claim judge_fresh(const placed_readings& measured);
 
 /// The fullest index determines what fits a transaction: with more lines there than ways no section commits; with

@@ -27,7 +27,7 @@ namespace espalier::app::malloc_tsx {
 /// Charts over the sizes of nodes. Loads are shown for a ring, where they may be compared with the ways.
 [[nodiscard]] std::vector<chart> charts_of(const placed_readings& readings, bool ring, const setting& in);
 
-/// What it is a multiple of.
+/// Charts show throughput as a multiple of the throughput under these.
 inline constexpr std::string_view reference_malloc = index_aware;
 inline constexpr std::string_view reference_locks = tts;
 

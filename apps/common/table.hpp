@@ -7,7 +7,7 @@
 
 namespace espalier::app {
 
-/// Rows of text, aligned in columns. A head may have several lines; they end at the first row.
+/// Rows of text, aligned in columns. A head may have several lines; the last one stands directly above the first row.
 class table {
  public:
   enum class align : unsigned char { left, right };

@@ -29,7 +29,7 @@ struct part {
   workload::session_request session;
 };
 
-/// Shows a session as `progress` does, and how far all of them are.
+/// Shows a session as `progress` does, and the progress of all sessions.
 class study_progress final : public workload::session_observer {
  public:
   explicit study_progress(std::size_t sessions) : sessions_(sessions) {}
@@ -53,7 +53,7 @@ class study_progress final : public workload::session_observer {
 
 workload::session_request common_session(bench_options o, const CLI::App& verb) {
   if (!is_given(verb, "--threads")) {
-    // As many as the machine runs at once, as in the paper.
+    // As many threads as the machine runs at once, as in the paper.
     const std::size_t all = hw::topology::system().pus().size();
     o.threads = {static_cast<std::int64_t>(std::max<std::size_t>(all, 1))};
   }

@@ -115,7 +115,7 @@ void run_bench(bench_options o, const CLI::App& verb) {
   if (o.quick) apply_quick_defaults(o, verb);
   o.complete();
 
-  // Everything that can be refused is refused before the first measurement.
+  // All invalid requests are detected before the first measurement.
   workload::session_request session = session_of(o, verb);
   result_files files = open_results(o);
   make_folder(o.hgrm);

@@ -23,7 +23,7 @@ std::vector<unsigned> checked_threads(const std::vector<std::int64_t>& asked) {
   }
   std::vector<unsigned> threads;
   for (const std::int64_t n : asked) {
-    const std::int64_t most = hw::max_thread_slots - 16;  // some are the program's own
+    const std::int64_t most = hw::max_thread_slots - 16;  // some belong to the program itself
     if (n < 1 || n > most)
       throw usage_error(fmt::format("--threads {} is out of range; from 1 to {} is possible", n, most));
     threads.push_back(static_cast<unsigned>(n));

@@ -5,7 +5,7 @@
 
 namespace espalier::app {
 
-/// What `espalier bench` was told, as text and numbers not yet checked.
+/// The arguments of `espalier bench`, as unchecked text and numbers.
 struct bench_options : map_options, load_options, result_options {
   bool quick = false;
   bool peers = false;
@@ -26,7 +26,7 @@ struct bench_options : map_options, load_options, result_options {
 
 void declare(CLI::App& verb, bench_options& options);
 
-/// How to measure: all of a request but its maps and plans. Throws usage_error.
+/// The parameters of the measurement: all of a request except its maps and plans. Throws usage_error.
 [[nodiscard]] workload::session_request measurement_of(const bench_options& options);
 
 }  // namespace espalier::app

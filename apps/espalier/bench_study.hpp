@@ -4,8 +4,7 @@
 
 namespace espalier::app {
 
-/// `espalier bench --study`. Throws usage_error for a study that there is not, and for options that a study
-/// does not take.
+/// `espalier bench --study`. Throws usage_error for an unknown study, and for options that the study does not accept.
 void run_bench_study(const bench_options& options, const CLI::App& verb);
 
 // One file each.

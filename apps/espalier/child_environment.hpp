@@ -8,7 +8,7 @@
 
 namespace espalier::app {
 
-/// This process's environment, with some variables as given and libraries preloaded, for a program that it starts.
+/// This process's environment, with the given variables set and libraries preloaded, for a program that it starts.
 [[nodiscard]] std::vector<std::string> child_environment(variables set,
                                                          const std::vector<std::filesystem::path>& libraries);
 

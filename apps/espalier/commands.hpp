@@ -2,8 +2,8 @@
 
 #include "apps/common/parser_forward.hpp"
 
-// The verbs. Each adds its subcommand to the parser and runs from the parser's callback; it throws
-// usage_error or std::invalid_argument for what the user can mend, anything else for what he cannot.
+// The verbs. Each adds its subcommand to the parser and runs from the parser's callback. It throws usage_error or
+// std::invalid_argument for errors that the user can correct, anything else for others.
 
 namespace espalier::app {
 
@@ -16,7 +16,7 @@ void add_simulate_command(CLI::App& parser);
 void add_completion_command(CLI::App& parser);
 void add_man_command(CLI::App& parser);
 
-/// Becomes the simulator, which speaks for the verb from here on. Throws usage_error where this build has none.
+/// Replaces this process by the simulator, which handles the verb. Throws usage_error if this build has none.
 [[noreturn]] void become_simulator(char** arguments);
 
 }  // namespace espalier::app

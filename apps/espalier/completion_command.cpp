@@ -32,7 +32,7 @@ std::string names_of(const Named& all) {
   return fmt::format("{}", fmt::join(names, " "));
 }
 
-// Made from the parser itself, so that it cannot fall behind.
+// Generated from the parser itself, so that it is always up to date.
 std::string bash_script(const CLI::App& parser) {
   std::vector<std::string> verbs;
   std::string options;

@@ -44,7 +44,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t text_width = 110;
 constexpr std::uint64_t model_rounds = 1'000'000;
-/// Of a map, of the record of its blocks and of the snapshot: no map takes more.
+/// For a map, the record of its blocks and the snapshot: no map needs more.
 constexpr double most_inspected_bytes_per_key = 1024;
 
 struct inspect_options : load_options {
@@ -62,7 +62,7 @@ struct inspect_options : load_options {
   recording_options program;
 };
 
-/// The snapshot that the options ask for.
+/// Takes the snapshot that the options request.
 inspect::snapshot map_layout(const inspect_options& o) {
   at_least(o.threads, 1, "--threads");
   const workload::registration map = recorded_map(o.map, o.placement);
@@ -104,10 +104,10 @@ hw::cache_geometry geometry_of(const inspect_options& o) {
   return hw::cache_geometry_named(o.machine);
 }
 
-/// What becomes of a snapshot. Everything that can be refused is refused before one is taken.
+/// Processes a snapshot. All invalid requests are detected before one is taken.
 class examination {
  public:
-  /// A program's output is its own: beside one, what is to be said goes to standard error.
+  /// An inspected program owns standard output: then messages go to standard error.
   explicit examination(const inspect_options& o)
       : out_(o.program.command.empty() ? stdout : stderr),
         geometry_(geometry_of(o)),
@@ -120,8 +120,7 @@ class examination {
     if (!report_.empty()) const hw::output_file probe{report_};
   }
 
-  /// Throws std::runtime_error where a condition does not hold. Where there were earlier looks, what became of them
-  /// is shown too.
+  /// Throws std::runtime_error if a condition does not hold. With earlier looks, also shows how the types developed.
   void of(const inspect::snapshot& s, const std::vector<look>& looks = {}) {
     if (save_) inspect::write_snapshot(s, *save_);
     progress_line shown(progress_line::elsewhere::nothing);
@@ -189,7 +188,7 @@ void inspect_models(const inspect_options& o, examination& examine) {
   for (const inspect::allocation_pattern& p : inspect::allocation_patterns()) examine.of(model_layout(o, p));
 }
 
-/// Ends with the program's status, unless that is 0 and a condition does not hold.
+/// Exits with the program's status, unless that is 0 and a condition does not hold.
 void inspect_program(const inspect_options& o, examination& examine) {
   progress_line shown(progress_line::elsewhere::nothing);
   const recorded_program done = run_recorded(o.program, shown);
@@ -220,8 +219,8 @@ void run_inspect(const inspect_options& o) {
   inspect_models(o, examine);
 }
 
-/// A program is not started with settings that its recorder would refuse: what an option becomes is read as that reads
-/// its variable, and told what that would tell it.
+/// Prevents the start of a program with settings that its recorder would reject. An option's value is parsed as the
+/// recorder parses its variable, and an error is reported in the recorder's words.
 CLI::Validator read_as(const std::string& variable) {
   return {[variable](const std::string& given) {
             std::string word = fmt::format("{}={}", variable, given);

@@ -28,7 +28,7 @@ std::string percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? "" : percent(static_cast<double>(part) / static_cast<double>(whole));
 }
 
-/// "64", or "48 (71 %)" where there are others.
+/// "64", or "48 (71 %)" if there are other values.
 std::string most_frequent(const inspect::frequencies& f) {
   if (f.most.empty()) return "";
   if (f.distinct == 1) return fmt::format("{}", f.most.front().value);
@@ -54,7 +54,7 @@ std::string rest_text(const analysis& a, const std::vector<std::size_t>& shown) 
   return blocks == 0 ? "" : fmt::format("and {} blocks of other types, {}\n", blocks, bytes_text(bytes));
 }
 
-/// How long names may be; the table with whole names comes first.
+/// Limits on the length of names; the table with whole names is tried first.
 constexpr std::array<std::size_t, 7> name_lengths{1000, 80, 64, 48, 40, 32, 24};
 
 std::size_t widest_line(const std::string& text) {
@@ -71,7 +71,7 @@ bool fits(const table& t, std::optional<std::size_t> width) {
   return !width || widest_line(t.text(false)) <= *width;
 }
 
-/// The first table that fits, or the narrowest; build(length) makes one.
+/// The first table that fits, or the narrowest. build(length) makes one.
 template <class Build>
 std::string fitted(std::optional<std::size_t> width, bool colour, Build&& build) {
   for (const std::size_t length : name_lengths) {
@@ -158,7 +158,7 @@ std::string neighbours_table(const analysis& a, std::size_t most, bool colour,
     }
     return t;
   };
-  // Where the shortest names do not make it fit, the types with the fewest bytes are left out as columns.
+  // If it does not fit with the shortest names, the columns of the types with the fewest bytes are omitted.
   while (columns > 1 && !fits(build(name_lengths.back()), width)) --columns;
   return fitted(width, colour, build);
 }

@@ -84,7 +84,7 @@ node_lines lines_of(const workload::subject_facts& f) {
   return node;
 }
 
-/// Each algorithm's default, and beside it its published node where there is one.
+/// Each algorithm's default, and beside it its published node if there is one.
 void print_nodes(const std::vector<workload::registration>& all) {
   using enum table::align;
   const bool colour = wants_colour(STDOUT_FILENO);

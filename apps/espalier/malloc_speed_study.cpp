@@ -33,7 +33,7 @@ constexpr std::size_t work_rounds = 31;
 constexpr std::size_t program_rounds = 7;
 constexpr unsigned usual_threads = 2;
 
-/// What espalier-measured-work does; a round of a thread is some milliseconds.
+/// The work of espalier-measured-work; a round of a thread takes some milliseconds.
 struct work {
   std::string name;
   std::vector<std::string> arguments;
@@ -49,7 +49,7 @@ struct study_setting {
   std::optional<std::size_t> rounds;
 };
 
-/// What is measured, as it goes into the result file.
+/// The measurements, as they go into the result file.
 struct measured_study {
   cost_readings readings;
   ordered_json entries = ordered_json::array();
@@ -103,7 +103,7 @@ void measure(const study_setting& s, const timed_program& program, measured_stud
   const std::size_t rounds = s.rounds.value_or(program_rounds);
   std::vector<std::vector<double>> cpu(mallocs.size());
   std::vector<std::vector<double>> peaks(mallocs.size());
-  // One run more, so that its files are in memory.
+  // One extra run, so that its files are in memory.
   static_cast<void>(run_under(program, input, mallocs.front()));
   for (std::size_t round = 0; round < rounds; ++round) {
     for (std::size_t turn = 0; turn < mallocs.size(); ++turn) {
@@ -120,7 +120,8 @@ void measure(const study_setting& s, const timed_program& program, measured_stud
 
 const std::string reference{system_malloc};
 
-/// A row a benchmark, a column a malloc; what a cell says is ratio(benchmark, malloc), what the last row says mean(malloc).
+/// One row per benchmark, one column per malloc. A cell shows ratio(benchmark, malloc), the last row shows
+/// mean(malloc).
 template <class Ratio, class Mean>
 std::string ratio_table(const cost_readings& readings, const std::string& head, bool colour, Ratio&& ratio,
                         Mean&& mean) {

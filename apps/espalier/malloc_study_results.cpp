@@ -34,7 +34,7 @@ nlohmann::ordered_json malloc_study_document(const bench_options& options, std::
   auto results = nlohmann::ordered_json::parse(
       workload::to_json(workload::gather_context(options.seed, options.pin, interruption::requested()), {}));
   results["context"]["study"] = name;
-  // That of the command, which measures nothing itself.
+  // The command's own malloc is irrelevant: it measures nothing itself.
   results["context"].erase("malloc");
   results["study"] = {{"name", name}, {"title", title}, {"paper", sources}};
   return results;

@@ -9,20 +9,20 @@
 #include "bench_options.hpp"
 #include "measured_turns.hpp"
 
-// What the result files of studies of mallocs have in common.
+// Common parts of the result files of malloc studies.
 
 namespace espalier::app {
 
-/// A number a round.
+/// One number per round.
 struct measured_times {
   std::uint64_t operations = 0;  ///< of all rounds
-  std::vector<double> wall_ns;   ///< an operation
-  std::vector<double> cpu_ns;    ///< an operation, of the process
+  std::vector<double> wall_ns;   ///< per operation
+  std::vector<double> cpu_ns;    ///< per operation, of the process
 };
 
 [[nodiscard]] measured_times times_of(const measured_outcome& outcome);
 
-/// An entry, to be completed by what the study counts.
+/// An entry; the study adds its own counts.
 [[nodiscard]] nlohmann::ordered_json malloc_study_entry(const std::string& name, unsigned threads,
                                                         const std::string& malloc,
                                                         const measured_times& times);

@@ -36,7 +36,7 @@ constexpr std::array<std::uint64_t, 3> ring_nodes{128, 512, 640};
 constexpr std::uint64_t tree_keys = 65536;
 constexpr std::size_t warm_up = 2;
 
-// Of a ring all rounds visit as many nodes; a round is some milliseconds.
+// In every ring, a round visits the same number of nodes; a round takes some milliseconds.
 constexpr std::uint64_t ring_visits = 1U << 19U;
 constexpr std::uint64_t tree_operations = 10'000;
 constexpr std::uint64_t fresh_operations = 2'000;
@@ -56,7 +56,7 @@ struct study_setting {
 
 enum class panel_kind : unsigned char { ring, tree, fresh };
 
-/// A ring of some nodes, a tree under some threads, or fresh blocks: what one figure shows.
+/// What one figure shows: a ring of nodes, a tree under several threads, or bump-allocated blocks.
 struct study_panel_of_sizes {
   panel_kind kind;
   charted_figure figure;
@@ -104,7 +104,8 @@ std::vector<measured_request> requests_of(const study_setting& s, const study_pa
   for (const mutex_policy policy : s.policies) {
     for (const preloaded_malloc& m : s.mallocs.found) {
       measured_request& r = requests.emplace_back(measured_request{arguments, m, policy});
-      // A transaction cannot have a page: so has every placement of ours, to be alike in all else.
+      // A transaction cannot map a page. Prefaulting is set for every placement of index-aware, so that all else is
+      // equal.
       if (m.name == index_aware_malloc) r.malloc.set.emplace_back("ESPALIER_MALLOC_PREFAULT", "1");
     }
   }
@@ -120,7 +121,7 @@ placed_reading reading_of(const measured_outcome& outcome, bool elided, bool by_
                           std::uint64_t operations) {
   placed_reading r;
   for (const auto& round : outcome.rounds) {
-    // What one thread does costs its own time; what several do at once shows in the time of all.
+    // The work of one thread costs its own processor time; concurrent work shows in the wall time.
     const std::uint64_t ns = std::max<std::uint64_t>(by_wall ? round.wall_ns : round.cpu_ns, 1);
     r.rounds.push_back(static_cast<double>(round.operations) * 1e9 / static_cast<double>(ns));
   }
@@ -175,7 +176,7 @@ void measure(const study_setting& s, study_panel_of_sizes& panel, std::uint64_t 
   }
 }
 
-// What is shown ------------------------------------------------------------------------------------------------------
+// Output -------------------------------------------------------------------------------------------------------------
 
 const std::string reference_malloc{malloc_tsx::reference_malloc};
 const std::string reference_locks{malloc_tsx::reference_locks};
@@ -215,7 +216,7 @@ std::string panel_table(const study_panel_of_sizes& panel, unsigned ways, bool c
   return t.text(colour);
 }
 
-/// What one malloc's bad strides cost: the requests whose blocks follow each other at such powers of two.
+/// The cost of one malloc's bad strides: requests with blocks that follow each other at such powers of two.
 std::string stride_table(const study_panel_of_sizes& panel, bool colour) {
   const auto right = table::align::right;
   table t({"stride", "malloc", "request", "load", "index-aware over it\ntts", "\ntle", "committed",
@@ -249,7 +250,7 @@ std::vector<judged_claim> findings_of(const study_panel_of_sizes& panel, const m
       return malloc_tsx::judge_ring(panel.readings, panel.nodes, in);
     case panel_kind::tree: {
       std::vector<judged_claim> found = malloc_tsx::judge_tree(panel.readings, in);
-      // With one thread there is another figure for those.
+      // The claims about one thread belong to the figure with one thread.
       if (panel.threads > 1)
         for (judged_claim& f : malloc_tsx::judge_concurrent_tree(panel.readings, panel.threads, in))
           found.push_back(std::move(f));

@@ -19,7 +19,7 @@ enum class kept : unsigned char { by_the_system, here };
 
 struct known_malloc {
   std::string_view name;
-  std::string_view library;  // of ours, what stands between libespalier- and .so
+  std::string_view library;  // of Espalier's mallocs, the part between libespalier- and .so
   kept where;
   std::string_view package;
 };

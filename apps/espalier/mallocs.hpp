@@ -7,11 +7,11 @@
 
 #include "preloaded_program.hpp"
 
-// The mallocs that programs can be measured under, ours and others.
+// The mallocs under which programs can be measured, Espalier's and others.
 
 namespace espalier::app {
 
-/// A malloc, and how a program is given it.
+/// A malloc, and how it is preloaded into a program.
 struct preloaded_malloc {
   std::string name;
   std::vector<std::filesystem::path> libraries;  ///< none for the C library's own
@@ -32,15 +32,15 @@ inline constexpr std::string_view system_malloc = "glibc";
 inline constexpr std::string_view index_aware_malloc = "index-aware";
 inline constexpr std::string_view random_malloc = "random";
 
-/// Those of these names, or all where there are none; glibc first, then other libraries', then ours. Others are looked
-/// for where the system keeps its libraries. Throws usage_error at a name that is none, and where one of ours was not
-/// built.
+/// The mallocs with these names, or all if there are none; glibc first, then other libraries', then Espalier's. Others
+/// are searched where the system keeps its libraries. Throws usage_error for an unknown name, and if one of Espalier's
+/// was not built.
 [[nodiscard]] malloc_choice choose_mallocs(const std::vector<std::string>& names);
 
-/// A line on standard error for each that is missing.
+/// Prints a line on standard error for each that is missing.
 void tell_missing(const malloc_choice& choice);
 
-/// What choose_mallocs() takes.
+/// The names that choose_mallocs() accepts.
 [[nodiscard]] std::vector<std::string> malloc_names();
 
 }  // namespace espalier::app

@@ -18,8 +18,8 @@
 #include "commands.hpp"
 #include "espalier/hw/output_file.hpp"
 
-// Manual pages, made from the parser that prints --help, so that the two cannot differ. Each is in roff with the macros
-// of man(7).
+// Manual pages, generated from the parser that prints --help, so that the two cannot differ. Each is in roff with the
+// macros of man(7).
 
 namespace espalier::app {
 namespace {
@@ -30,7 +30,7 @@ std::vector<const CLI::App*> verbs_of(const CLI::App& parser) {
   return parser.get_subcommands([](const CLI::App*) { return true; });
 }
 
-/// Text as roff prints it: no character of it is a request or an escape.
+/// Text escaped for roff: no character of it is a request or an escape.
 std::string escaped(std::string_view text) {
   using escape = std::pair<char, std::string_view>;
   static constexpr std::array<escape, 7> escapes{{{'\\', "\\e"},
@@ -62,7 +62,7 @@ std::vector<std::string> split_lines(const std::string& text) {
   return lines;
 }
 
-/// Each line a paragraph; a single one becomes a sentence.
+/// Each line becomes a paragraph; a single line becomes a sentence.
 std::string paragraphs(const std::string& text) {
   const std::vector<std::string> lines = split_lines(text);
   std::string out;
@@ -73,7 +73,7 @@ std::string paragraphs(const std::string& text) {
   return out;
 }
 
-/// A description's first line as the line NAME wants it, which apropos searches.
+/// A description's first line in the form for the section NAME, which apropos searches.
 std::string summary_of(const CLI::App& app) {
   std::string line = split_lines(app.get_description()).front();
   line.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(line.front())));
@@ -90,7 +90,7 @@ std::string synopsis(const CLI::App& app, const std::string& command) {
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_positional()) continue;
     std::string word = in_italic(option->get_name(true)) + (takes_many(*option) ? " ..." : "");
-    // The words of a program, of which those with a dash are not this command's.
+    // The words of a program; those that begin with a dash are not options of this command.
     if (!option->get_required() && takes_many(*option)) word.insert(0, in_bold("--") + ' ');
     out += option->get_required() ? ' ' + word : " [" + word + ']';
   }
@@ -125,7 +125,7 @@ std::string options_of(const CLI::App& app) {
   return out;
 }
 
-/// The examples of a help's footer, as they stand there, and the sentences after them.
+/// The examples of a help's footer, unchanged, and the sentences after them.
 std::string examples_of(const CLI::App& app) {
   std::vector<std::string> lines = split_lines(app.get_footer());
   if (lines.empty() || !lines.front().starts_with("Examples")) return "";

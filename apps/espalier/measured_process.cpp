@@ -64,7 +64,7 @@ measured_process::measured_process(const std::vector<std::string>& arguments,
   try {
     malloc_file_ = answer().at("malloc").get<std::string>();
   } catch (...) {
-    // No destructor follows.
+    // A constructor that throws runs no destructor.
     static_cast<void>(wait());
     throw;
   }
@@ -122,7 +122,7 @@ nlohmann::json measured_process::answer() {
 }
 
 void measured_process::fail(const std::string& what) {
-  // At the end of its requests it ends, if it has not.
+  // wait() closes the channel, and the process ends when its requests end.
   const int status = wait();
   throw std::runtime_error(fmt::format("{} {}; it {}", described_, what, status_in_words(status)));
 }

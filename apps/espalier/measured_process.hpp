@@ -12,8 +12,8 @@
 
 namespace espalier::app {
 
-/// espalier-measured-work (bench/programs), running with libraries preloaded, and waiting to be asked. What goes wrong
-/// with it is a std::runtime_error with its last words.
+/// A running espalier-measured-work (bench/programs) with libraries preloaded, which waits for requests. Errors are
+/// reported as std::runtime_error with its last words.
 class measured_process {
  public:
   struct round_cost {
@@ -22,24 +22,24 @@ class measured_process {
     std::uint64_t cpu_ns;  ///< of the process
   };
 
-  /// It has made its work when this returns.
+  /// When this returns, the process has prepared its work.
   measured_process(const std::vector<std::string>& arguments,
                    const std::vector<std::filesystem::path>& libraries, const variables& set);
   measured_process(measured_process&& other) noexcept;
   measured_process& operator=(measured_process&&) = delete;
-  /// A process that was not finished is killed.
+  /// Kills a process that was not finished.
   ~measured_process();
 
-  /// The file that malloc is in.
+  /// The file that contains malloc.
   [[nodiscard]] const std::string& malloc_file() const noexcept { return malloc_file_; }
 
-  /// Each thread does so many operations.
+  /// Each thread performs this many operations.
   round_cost round(std::uint64_t operations);
 
-  /// Where blocks lie, and what there is of memory.
+  /// The addresses of blocks, and the process's memory.
   [[nodiscard]] nlohmann::json facts();
 
-  /// Lets it end. What its libraries have to tell then is told.
+  /// Ends the process. Its libraries then print their reports.
   void finish();
 
  private:

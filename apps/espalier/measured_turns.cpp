@@ -22,7 +22,7 @@ class running {
       : report_(std::move(report)),
         eliding_(request.locks != mutex_policy::system),
         process_(start(request, more)) {
-    // The C library's is where the linker found it, whatever its path.
+    // The C library's malloc needs no check: it is where the linker found it, whatever its path.
     if (request.malloc.libraries.empty()) return;
     const fs::path& wanted = request.malloc.libraries.back();
     std::error_code none;
@@ -111,7 +111,7 @@ std::vector<measured_outcome> measure_in_turns(const std::vector<measured_reques
 elision_sums parse_elision_report(const std::string& report) {
   std::istringstream lines(report);
   std::string line;
-  // "espalier elide: process 1: ...", then heads, then a line for each mutex and site, which begin with those two.
+  // "espalier elide: process 1: ...", then heads, then a line for each mutex and site, which begins with those two.
   if (!std::getline(lines, line) || !line.starts_with("espalier elide: "))
     throw std::runtime_error("libespalier-elide.so left no report");
   elision_sums sums;

@@ -56,7 +56,7 @@ registration placed(const registration& map, std::string_view placement,
           {}};
 }
 
-/// An entry that differs from this default in nothing but that placement, or is it.
+/// An entry that is this default, or differs from it only in having that placement.
 const registration* compiled(const registration& map, std::string_view placement) {
   if (!map.facts.variant.empty()) return nullptr;
   const auto& all = workload::registry();

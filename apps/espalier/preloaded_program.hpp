@@ -10,20 +10,20 @@
 
 namespace espalier::app {
 
-/// Variables of the environment, for a program alone.
+/// Variables of the environment, for a started program only.
 using variables = std::vector<std::pair<std::string, std::string>>;
 
-/// The library libespalier-<name>.so, installed with this executable or built with it. Throws usage_error where there
-/// is none, or where its path is none that the dynamic linker would take.
+/// The library libespalier-<name>.so, installed with this executable or built with it. Throws usage_error if there is
+/// none, or if the dynamic linker would not accept its path.
 [[nodiscard]] std::filesystem::path find_preload_library(std::string_view name);
 
-/// What LD_PRELOAD is to be for these libraries, before those that it names already.
+/// The value of LD_PRELOAD for these libraries, placed before those that it already names.
 [[nodiscard]] std::string preload_list(const std::vector<std::filesystem::path>& libraries);
 
-/// Runs a program to its end with libraries preloaded, in their order and before those that LD_PRELOAD names already;
-/// its input and output are untouched. Gives its status as a shell would: 128 and the signal's number where one ended
-/// it; its process id is left in `process`, if given. Throws usage_error where nothing can be preloaded into the
-/// program, before it is started, or where there is no such program.
+/// Runs a program to its end with libraries preloaded, in their order and before those that LD_PRELOAD already names.
+/// Its input and output are unchanged. Returns its status as a shell would: 128 plus the signal's number if one ended
+/// it. Its process id is stored in `process`, if given. Throws usage_error, before the start, if nothing can be
+/// preloaded into the program, or if there is no such program.
 [[nodiscard]] int run_preloaded(const std::vector<std::string>& command,
                                 const std::vector<std::filesystem::path>& libraries, const variables& set,
                                 pid_t* process = nullptr);

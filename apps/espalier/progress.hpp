@@ -8,7 +8,7 @@
 
 namespace espalier::app {
 
-/// Shows a session as it goes, and the table of each group of measurements as soon as it is there.
+/// Shows the progress of a session, and the table of each group of measurements as soon as it is complete.
 class progress final : public workload::session_observer {
  public:
   void step(std::size_t done, std::size_t total, const std::string& what) override;

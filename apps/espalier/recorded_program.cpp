@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Those of one process, in their order. Snapshots are called by the process and their number.
+/// The snapshots of one process, in their order. Their file names contain the process and a number.
 std::vector<fs::path> snapshots_of(pid_t process, const fs::path& folder) {
   const std::string begin = fmt::format("{}.", process);
   std::map<unsigned, fs::path> found;
@@ -48,7 +48,7 @@ std::string fact_of(const inspect::snapshot& s, std::string_view name) {
   return found == s.facts.end() ? "" : found->value;
 }
 
-/// Bytes by the way of naming, all ways in every case: for programs to read too.
+/// Bytes by the way of naming. Always lists all ways, so that programs can read it too.
 std::string shares_of(const programs::naming& named) {
   const auto all = static_cast<double>(std::max<std::uint64_t>(named.all(), 1));
   const auto share = [all](std::uint64_t bytes, const char* by) {
@@ -66,7 +66,7 @@ std::uint64_t number_of(const inspect::snapshot& s, std::string_view fact) {
   return number;
 }
 
-/// What recording costs is a matter of how many blocks there were and of how many were recorded.
+/// The cost of recording depends on how many blocks there were and on how many were recorded.
 std::string share_recorded(const inspect::snapshot& s) {
   const std::uint64_t recorded = number_of(s, "allocations recorded");
   const std::uint64_t all = recorded + number_of(s, "allocations passed over");
@@ -78,7 +78,7 @@ std::string share_recorded(const inspect::snapshot& s) {
   return text;
 }
 
-/// A table has room for so many.
+/// As many files as fit a table.
 std::vector<fs::path> some_of(const std::vector<fs::path>& files) {
   constexpr std::size_t most = 8;
   if (files.size() <= most) return files;
@@ -88,15 +88,15 @@ std::vector<fs::path> some_of(const std::vector<fs::path>& files) {
   return some;
 }
 
-/// Names the types of snapshots of one process by the call sites in the file of the last; each is told what was
-/// recorded until then, and what share of it got which names. Does nothing where there are no call sites.
+/// Names the types of snapshots of one process by the call sites in the file of the last. Adds facts to each: what was
+/// recorded until then, and what share of it got which names. Does nothing if there are no call sites.
 void name_snapshots(std::span<inspect::snapshot* const> all, const fs::path& from, progress_line& shown) {
   const programs::call_sites sites = programs::read_call_sites(from);
   if (sites.sites.empty()) return;
   programs::code_names names(sites.modules);
   std::size_t percent = 100;
   const auto progress = [&](std::size_t done, std::size_t count) {
-    // Of a percent the first.
+    // Only the first step of each percent is shown.
     if (percent == 100 * done / count) return;
     percent = 100 * done / count;
     shown.step(done, count, fmt::format("name {} call sites", count));
@@ -128,7 +128,7 @@ bool is_of_the_end(const inspect::snapshot& s) {
   return moment != "signal" && moment != "interval" && moment != "peak";
 }
 
-/// "31.0 MB in 81000 blocks, 10.1 % of the 800000 allocations recorded", and how much that is of the most at once.
+/// "31.0 MB in 81000 blocks, 10.1 % of the 800000 allocations recorded", and its share of the peak.
 std::string extent_of(const inspect::snapshot& s, const inspect::snapshot& last) {
   constexpr double all = 99.5;
   const std::uint64_t bytes = bytes_asked(s);
@@ -213,9 +213,9 @@ recorded_program run_recorded(const recording_options& how, progress_line& shown
   snapshots.reserve(chosen.size());
   shown.step(0, 1, fmt::format("read {} snapshots", chosen.size()));
   for (const fs::path& file : chosen) all.push_back(&snapshots.emplace_back(inspect::read_snapshot(file)));
-  // The peak of what it was before it became another program is not its own.
+  // A peak from before the process executed another program does not belong to that program.
   if (peak && peak->subject != snapshots.back().subject) peak.reset();
-  // Sites keep their numbers, and the last snapshot has them all.
+  // Sites keep their numbers, and the last snapshot contains all of them.
   if (peak) all.insert(all.end() - 1, &*peak);
   name_snapshots(all, files.back(), shown);
   shown.clear();

@@ -42,8 +42,8 @@ int run_program(const run_options& o) {
     const bool random = o.malloc == "random";
     libraries.push_back(find_preload_library(random ? "random" : "malloc"));
     if (o.stats) set.emplace_back(random ? "ESPALIER_RANDOM_STATS" : "ESPALIER_MALLOC_STATS", "1");
-    // A page that was not touched yet ends the transaction that touches it. Where there are none it is memory wasted: a
-    // region for each size in each thread.
+    // The first touch of a page ends a transaction, so pages are prefaulted. Without transactions that would waste
+    // memory: a region for each size in each thread.
     if (!random && transactions && getenv("ESPALIER_MALLOC_PREFAULT") == nullptr)
       set.emplace_back("ESPALIER_MALLOC_PREFAULT", "1");
   }
@@ -51,7 +51,7 @@ int run_program(const run_options& o) {
     libraries.push_back(find_preload_library("elide"));
     set.emplace_back("ESPALIER_ELIDE_POLICY", o.locks);
     if (o.locks == "tle" && rtm == nullptr) {
-      // Said here, once: of the programs that this one starts each would, to whoever reads what they say.
+      // Reported here once. Otherwise each program that this one starts would report it to the reader of its output.
       set.emplace_back("ESPALIER_ELIDE_RTM", "auto");
       if (!transactions && !programs::preload_obstacle(o.command.front()))
         preload::say_line("espalier: this processor has no transactions; mutexes are taken, none is elided");

@@ -29,7 +29,7 @@ void become_simulator(char** arguments) {
   throw std::runtime_error(fmt::format("cannot start {}: {}", program->string(), std::strerror(errno)));
 }
 
-// Only for --help and for completion: the verb itself is taken before the parser sees it.
+// Only for --help and for completion: the verb itself is handled before the parser sees it.
 void add_simulate_command(CLI::App& parser) {
   const auto options = std::make_shared<simulate_options>();
   CLI::App* const verb = parser.add_subcommand("simulate", simulate_description);

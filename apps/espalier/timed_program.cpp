@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A statement a row, for what is allocated is what statements are made of; then what needs memory for results.
+/// One statement per row, because statements are what causes allocations; then queries that need memory for results.
 std::string statements() {
   std::string sql =
       "create table a(id integer primary key, name text, v real);create table b(aid int, note text);begin;\n";
@@ -72,7 +72,7 @@ std::uint64_t nanoseconds(const timeval& time) {
 }  // namespace
 
 timed_programs programs_that_allocate() {
-  // Where systems have them: what is found first by name may be a script that finds another.
+  // An absolute path, because a name found in PATH may be a script that starts another program.
   const fs::path folder = "/usr/bin";
   timed_programs all;
   const auto add = [&](timed_program one) {
@@ -83,7 +83,7 @@ timed_programs programs_that_allocate() {
       all.missing.push_back(fmt::format("{} is left out: there is no {}", one.name, one.command.front()));
   };
   add({"sqlite3", {folder / "sqlite3", "-batch", ":memory:"}, statements(), {}});
-  // Its own allocator would hide the malloc; the order of its sets would change the work.
+  // Its own allocator would hide the malloc, and a random order of its sets would change the work.
   add({"python3",
        {folder / "python3", "-I", "-S", "-"},
        script,

@@ -14,14 +14,15 @@
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/sync/per_thread.hpp"
 
-// Models of how common allocators lay blocks out: placements of our own writing that put blocks where those would, at
-// the same stride and from the same kind of beginning, and reuse them as their thread caches do. Nothing of the
-// allocators is in them: no coalescing, no return of memory, no arenas that threads share. They stand where a real
-// malloc cannot, in a simulation whose transactions undo what an allocation wrote. Instrumented there.
+// Models of how common allocators lay blocks out. They are placements of our own that put blocks where those allocators
+// would, at the same stride and from the same kind of beginning, and reuse them as their thread caches do. Other
+// features of the allocators are omitted: no coalescing, no return of memory, no arenas that threads share. A
+// simulation uses them instead of a real malloc, because its transactions undo what an allocation wrote. Instrumented
+// there.
 //
-// Both: blocks of at most largest_bytes, aligned to 16; others are refused with std::bad_alloc, as for want of memory. A
-// block that comes back is the next of its size for the thread that freed it. O(1); pages come 64 MiB at a time, so
-// that an allocation maps some only where its thread has used all of those, and go back with the model.
+// Both: blocks of at most largest_bytes, aligned to 16; other requests throw std::bad_alloc, as if memory were
+// exhausted. A freed block is the next of its size for the thread that freed it. O(1). Pages are mapped 64 MiB at a
+// time, so that an allocation maps memory only if its thread has used all of those, and are unmapped with the model.
 
 namespace espalier::simulate {
 
@@ -33,7 +34,7 @@ inline constexpr std::size_t largest_bytes = std::size_t{20} << 10U;
 /// Memory of one thread, handed out from the front; begins on a page.
 class growing_memory {
  public:
-  /// So many bytes, with as many as are to be spared behind them. Throws std::bad_alloc with nothing changed.
+  /// Takes `bytes`, such that `spared` more remain after them. Throws std::bad_alloc with nothing changed.
   [[nodiscard]] std::byte* take(std::size_t bytes, std::size_t spared = 0) {
     if (left() < bytes + spared) grow();
     taken_ += bytes;
@@ -61,11 +62,11 @@ class growing_memory {
   std::uint64_t taken_ = 0;
 };
 
-/// Freed blocks of one size, the last one first.
+/// Freed blocks of one size, last in, first out.
 class free_blocks {
  public:
   void push(void* memory) noexcept { first_ = ::new (memory) link{first_}; }
-  /// Null where there is none.
+  /// Null if there is none.
   void* pop() noexcept {
     link* const top = first_;
     if (top != nullptr) first_ = top->next;
@@ -79,8 +80,8 @@ class free_blocks {
   link* first_ = nullptr;
 };
 
-/// The books of a model: each thread's memory and free blocks. A Layout says how large blocks are held (stride, and
-/// held_by of one that comes back), numbers those sizes (place_of, below places) and cuts fresh ones from a thread's
+/// The bookkeeping of a model: each thread's memory and free blocks. A Layout defines the held size of blocks (stride,
+/// and held_by for a freed one), numbers these sizes (place_of, below places) and cuts new blocks from a thread's
 /// memory (cut, on a thread's own Layout).
 template <class Layout>
 class modelled_malloc {
@@ -89,7 +90,7 @@ class modelled_malloc {
   static constexpr std::string_view name = Layout::name;
   static constexpr std::size_t largest_bytes = model_detail::largest_bytes;
 
-  /// From one block to the next.
+  /// The distance between consecutive blocks.
   [[nodiscard]] static constexpr std::size_t stride(std::size_t bytes) noexcept {
     return Layout::stride(bytes);
   }
@@ -131,7 +132,7 @@ class modelled_malloc {
   struct part {
     growing_memory memory;
     std::array<free_blocks, Layout::places> free;
-    // Of this thread alone: less than nothing where it frees what others allocated.
+    // Of this thread alone: negative if it frees what other threads allocated.
     std::int64_t blocks = 0;
     std::int64_t bytes = 0;
     [[no_unique_address]] Layout layout;
@@ -150,7 +151,7 @@ class glibc_layout {
   static std::size_t held_by(void* memory, const block& /*b*/) noexcept { return size_before(memory); }
 
   static void* cut(growing_memory& arena, std::size_t chunk) {
-    // The last 8 bytes of a block are the next header's first: there always is one.
+    // The last 8 bytes of a block are the first 8 of the next header, which always exists.
     std::byte* const memory = arena.take(chunk, header_bytes) + header_bytes;
     size_before(memory) = chunk;
     size_before(arena.next() + header_bytes) = arena.left();
@@ -170,7 +171,7 @@ class size_class_layout {
   static constexpr std::size_t stride(std::size_t bytes) noexcept { return app::size_class_stride(bytes); }
   static constexpr std::size_t held_by(void* /*memory*/, const block& b) noexcept { return stride(b.bytes); }
 
-  /// The number of a class, by the bytes that its blocks are held in.
+  /// The number of a class, by the held size of its blocks.
   static constexpr std::size_t place_of(std::size_t held) noexcept {
     using namespace app;
     if (held <= fine_class_bytes) return held / granule - 1;
@@ -205,16 +206,16 @@ static_assert(size_class_layout::places == size_class_layout::place_of(largest_b
 
 }  // namespace model_detail
 
-/// As glibc's malloc: chunks end to end, each with a header of 16 bytes before the block, of which the first 8 are still
-/// the block's before it. So blocks asked for with 64 k - 16 bytes follow one another at 64 k, and begin 16 bytes into
-/// a line. A fresh chunk is cut from what is left of the thread's arena, and the sizes of both are written into their
-/// headers, where a free reads them. Chunks that come back are kept by size, like those of the thread cache, which
-/// is taken to hold any number of any size.
+/// Modelled on glibc's malloc: contiguous chunks, each with a header of 16 bytes before the block. The first 8 bytes of
+/// a header belong to the previous block. So blocks requested with 64 k - 16 bytes follow one another at 64 k, and
+/// begin 16 bytes into a line. A new chunk is cut from the remainder of the thread's arena, and the sizes of both are
+/// written into their headers, where a free reads them. Freed chunks are kept by size, like those of the thread cache;
+/// the model assumes that the cache holds any number of any size.
 using glibc_model = model_detail::modelled_malloc<model_detail::glibc_layout>;
 static_assert(placement<glibc_model>);
 
-/// As jemalloc, tcmalloc and mimalloc: multiples of 16 bytes up to 128, then four classes to each doubling; blocks of a
-/// class end to end in slabs that begin on a page and hold at least 64, with what is to be known of them elsewhere.
+/// Modelled on jemalloc, tcmalloc and mimalloc: multiples of 16 bytes up to 128, then four classes per doubling. Blocks
+/// of a class are contiguous in slabs that begin on a page and hold at least 64; metadata lies elsewhere.
 using size_class_model = model_detail::modelled_malloc<model_detail::size_class_layout>;
 static_assert(placement<size_class_model>);
 

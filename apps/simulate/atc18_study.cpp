@@ -24,8 +24,8 @@
 #include "apps/simulate/study.hpp"
 #include "apps/simulate/tables.hpp"
 
-// The study of ATC 2018 on the machines that it was made on. Counts are exact, so each map is measured once for
-// a machine and a number of keys, whatever number of figures shows it.
+// The study of ATC 2018 on the machines of the paper. Counts are exact, so each map is measured once for a machine and
+// a number of keys, however many figures show it.
 
 namespace espalier::simulate {
 namespace {
@@ -67,7 +67,7 @@ app::operation_costs costs_of(const simulated_measurement& m) {
           .page_walks = m.per_operation(m.total.page_walks)};
 }
 
-/// Why it cannot be measured there, or empty.
+/// Why it cannot be measured there; empty if it can.
 std::string obstacle(const subject& s, const place& p) {
   if (entry_of(s) == nullptr) return "not in this build";
   if (!s.prefetching && !p.machine.adjacent_line_prefetch)
@@ -154,7 +154,7 @@ class simulated_study {
     const bool papers = std::ranges::find(papers_machines, machine) != papers_machines.end();
     app::readings measured(papers ? machine : "");
     for (const std::uint64_t keys : app::keys_of(f, only_)) {
-      // The plan under the panel's name.
+      // A copy of the plan with the panel's name.
       const auto plan = std::make_shared<workload::workload_plan>(*plans_.at(keys));
       plan->name = app::workload_name(f, keys, machine);
       std::vector<simulated_measurement> panel;
@@ -187,7 +187,7 @@ class simulated_study {
     for (const simulated_measurement& m : shown_)
       all["benchmarks"].push_back(entry_json(m, all["benchmarks"].size()));
     all["study"] = study_json(outcomes);
-    // Those of all machines: the one above is the first's.
+    // The contexts of all machines: the one above is that of the first.
     all["study"]["contexts"] = nlohmann::ordered_json::array();
     for (const place& p : places_)
       all["study"]["contexts"].push_back(study_document(o_, p.machine, app::atc18::study_name)["context"]);

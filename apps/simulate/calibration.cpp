@@ -83,7 +83,7 @@ std::vector<calibrated_ratio> calibrate(const app::simulate_options& options,
   std::vector<calibrated_ratio> ratios;
   const simulated_measurement* reference = nullptr;
   for (const simulated_measurement& m : simulated) {
-    // Maps come together, the same one first under each plan and number of threads.
+    // Measurements are grouped by plan and number of threads, each group beginning with the same map.
     if (reference == nullptr || reference->plan != m.plan || reference->threads != m.threads) reference = &m;
     ratios.push_back({m.plan->name, m.threads, m.facts.name, reference->facts.name,
                       native.at(key(m)) / native.at(key(*reference)),

@@ -5,7 +5,7 @@
 
 namespace espalier::simulate {
 
-/// Instrumented: what this does to memory is what the machine sees.
+/// Instrumented: its accesses to memory are what the machine sees.
 template <class Map>
 class simulated_map_of final : public simulated_map {
  public:

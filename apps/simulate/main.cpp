@@ -30,7 +30,7 @@ namespace {
 using app::simulate_options;
 using app::usage_error;
 
-/// Of a map and of what the machine knows of its lines: no map takes more.
+/// For a map and the machine's data on its lines: no map needs more.
 constexpr double most_simulated_bytes_per_key = 1024;
 
 sim::machine_spec chosen_machine(const std::string& name) {
@@ -75,7 +75,7 @@ void check_calibration(const simulate_options& o, const CLI::App& parser) {
   if (o.pin != "cores") throw usage_error("--calibrate pins to cores; leave out --pin");
 }
 
-/// Those that can do what the plan asks for; says why of the others.
+/// The maps that can run the plan; reports the reason for the others.
 std::vector<simulated_entry> able_maps(const std::vector<simulated_entry>& maps,
                                        const workload::workload_plan& plan, app::progress_line& line) {
   std::vector<simulated_entry> able;
@@ -147,7 +147,7 @@ int run(simulate_options o, const CLI::App& parser) {
     std::fputs(machine_list().c_str(), stdout);
     return app::exit_done;
   }
-  // Everything that can be refused is refused before the first operation.
+  // All invalid requests are detected before the first operation.
   app::at_least(o.operations, 1, "--operations");
   if (o.calibrate) check_calibration(o, parser);
   if (!o.study.empty()) return run_study(o, parser);

@@ -14,9 +14,9 @@
 namespace espalier::simulate {
 namespace {
 
-/// Nodes of which each thread has the memory beforehand. Threads do not insert and erase quite as much as each other.
+/// The number of nodes for which each thread has memory beforehand. Threads do not insert and erase equally often.
 constexpr std::size_t reserved_nodes = 256;
-/// Two keys for each are drawn from, in 32 bits.
+/// Keys are 32-bit numbers, drawn from twice as many as there are nodes.
 constexpr std::uint64_t most_nodes = 1U << 30U;
 
 void check(const malloc_tsx_request& request) {
@@ -32,7 +32,7 @@ void check(const malloc_tsx_request& request) {
                                 std::to_string(least_node_bytes) + " is the least");
 }
 
-/// 0 to n - 1 in any order (Fisher and Yates).
+/// 0 to n - 1 in random order (Fisher and Yates).
 std::vector<std::uint32_t> shuffled(std::size_t n, workload::random_generator random) {
   std::vector<std::uint32_t> order(n);
   std::iota(order.begin(), order.end(), 0U);
@@ -40,11 +40,11 @@ std::vector<std::uint32_t> shuffled(std::size_t n, workload::random_generator ra
   return order;
 }
 
-/// `count` is of the program's nodes, or more.
+/// `count` is at least the number of the program's nodes.
 template <class Program>
 std::vector<std::uint64_t> loads_of(sim::simulation& simulated, const Program& program, std::size_t count) {
   std::vector<std::uintptr_t> lines;
-  // What is allocated while the program is visited would be the program's.
+  // An allocation during the visit would come from the program's heap.
   lines.reserve(count);
   simulated.outside_time([&] {
     program.visit([&](std::uintptr_t address) {
@@ -90,7 +90,7 @@ malloc_tsx_measurement measure_ring(const malloc_tsx_request& request) {
   sim::simulation simulated(request.machine, 1);
   simulated.give_huge_pages(false);
   std::unique_ptr<ring_program> program;
-  // On a thread, so that its are the blocks.
+  // On a thread, so that the blocks belong to it.
   simulated.without_time(
       [&](unsigned) { program = make_ring(what.from, what.policy, what.node_bytes, order); });
   malloc_tsx_measurement m = measured(simulated, *program, (request.operations + what.nodes - 1) / what.nodes,

@@ -19,8 +19,8 @@ namespace espalier::simulate {
 
 enum class benchmark : std::uint8_t {
   ring,
-  tree,      ///< whose sections make a node before they search
-  late_tree  ///< whose sections make one once they know that they need it
+  tree,      ///< its sections make a node before they search
+  late_tree  ///< its sections make a node once they know that they need it
 };
 
 [[nodiscard]] constexpr std::string_view to_string(benchmark b) noexcept {
@@ -28,10 +28,10 @@ enum class benchmark : std::uint8_t {
   return names[static_cast<std::size_t>(b)];
 }
 
-/// What is simulated, but for how long and where.
+/// What is simulated, without its duration and its machine.
 struct configuration {
   benchmark program = benchmark::ring;
-  /// In the ring, or in the tree at first, whose keys are drawn from twice as many and two.
+  /// In the ring, or initially in the tree. The tree's keys are drawn from twice as many plus two.
   std::uint64_t nodes = 128;
   std::size_t node_bytes = 64;
   allocation from = allocation::glibc;
@@ -43,24 +43,24 @@ struct configuration {
 struct malloc_tsx_request {
   sim::machine_spec machine;
   configuration what;
-  /// Of the trees; the ring has one.
+  /// For the trees; the ring has one.
   unsigned threads = 4;
   sim::pinning pinning = sim::pinning::smt_last;
-  /// Nodes of the ring visited at least, in whole traversals; operations on the tree, of all threads. A fifth as many
-  /// before them warm the caches and the lock up.
+  /// Minimum of visited nodes of the ring, in whole traversals; operations on the tree, of all threads. A fifth as many
+  /// before them warm up the caches and the lock.
   std::uint64_t operations = 20'000;
   std::uint64_t seed = 42;
 };
 
 struct malloc_tsx_measurement {
-  /// Critical sections counted.
+  /// The counted critical sections.
   std::uint64_t sections = 0;
   unsigned threads = 1;
   section_counts ends;
   sim::transaction_counts transactions;
   sim::counts total;
   std::uint64_t cycles = 0;
-  /// How the lines of the nodes lie: how many there are at each of the indices at which transactions keep what they
+  /// The distribution of the nodes' lines: how many lie at each of the indices at which transactions keep what they
   /// write.
   std::vector<std::uint64_t> loads;
 
@@ -77,9 +77,9 @@ struct malloc_tsx_measurement {
   }
 };
 
-/// All memory is in pages of 4 KiB, as in the paper. The first thread fills the tree, and each has some memory to
-/// spare. Throws std::invalid_argument for a machine without transactions, nodes too small, too many or none,
-/// std::logic_error should the ring or the tree come out wrong.
+/// All memory is in pages of 4 KiB, as in the paper. The first thread fills the tree, and each has some spare memory.
+/// Throws std::invalid_argument for a machine without transactions, nodes that are too small, too many or none, and
+/// std::logic_error if the ring or the tree is wrong at the end.
 [[nodiscard]] malloc_tsx_measurement measure(const malloc_tsx_request& request);
 
 }  // namespace espalier::simulate

@@ -19,7 +19,7 @@
 namespace espalier::simulate {
 namespace {
 
-/// The one lock of a program.
+/// The single lock of a program.
 class section_lock {
  public:
   explicit section_lock(section_policy policy) : policy_(policy) {
@@ -201,7 +201,7 @@ class tree final : public tree_program {
   avl_tree<tree_node, &tree_node::key> tree_;
 };
 
-/// A program of this kind over that allocation.
+/// A program of this kind with that allocation.
 template <template <class> class Program, class Interface, class... Arguments>
 std::unique_ptr<Interface> over(allocation from, Arguments... arguments) {
   switch (from) {

@@ -35,14 +35,14 @@ using nlohmann::ordered_json;
 
 constexpr std::uint64_t default_operations = 20'000;
 constexpr std::uint64_t default_keys = 32'767;
-/// Two keys for each are drawn from, in 32 bits.
+/// Keys are 32-bit numbers, drawn from twice as many as there are nodes.
 constexpr std::uint64_t most_keys = 1U << 30U;
 constexpr unsigned papers_threads = 4;
 constexpr std::uint64_t rings[] = {app::malloc_tsx::paper_nodes, 512};
 constexpr benchmark trees[] = {benchmark::tree, benchmark::late_tree};
 constexpr std::size_t largest_node_bytes = 16'384;
 
-/// Of the trees: powers of two, their neighbours, and those with which glibc's strides are round.
+/// Sizes of the trees: powers of two, their neighbours, and those with which glibc's strides are round.
 std::vector<std::uint64_t> tree_sizes() {
   return {64,   112,  128,  192,  240,  256,  320,  448,  496,  512,  576,  960,
           1008, 1024, 1088, 1520, 1984, 2032, 2048, 2112, 3056, 4032, 4080, 4096};
@@ -70,14 +70,14 @@ unsigned chosen_threads(const study_options& o) {
   return place.threads.front();
 }
 
-/// How figures differ in what is measured.
+/// The differences between figures in what is measured.
 struct shown_figure {
   benchmark program;
   std::uint64_t nodes;
   app::charted_figure figure;
 };
 
-/// What is not the thing itself, for those who look at the figures.
+/// Names what is a model and not the original, for readers of the figures.
 ordered_json models_json() {
   return {
       {to_string(allocation::glibc),
@@ -118,7 +118,7 @@ class malloc_tsx_study {
     measure();
     std::vector<shown_figure> figures = begun_figures();
     app::malloc_tsx::capacity_law law;
-    // Of an interrupted study no table would be whole.
+    // The tables of an interrupted study would be incomplete.
     if (!app::interruption::requested()) {
       print_tables();
       law = law_of_rings();
@@ -178,7 +178,7 @@ class malloc_tsx_study {
       std::printf("%s\n", tree_table(s, tree, keys_, threads_, tree_sizes_).c_str());
   }
 
-  /// Those of the command line; else those at which glibc's nodes overload an index in the paper's ring.
+  /// The sizes from the command line; else those at which glibc's nodes overload an index in the paper's ring.
   [[nodiscard]] std::vector<std::uint64_t> shown_ring_sizes() const {
     if (o_.given("--sizes")) return ring_sizes_;
     return results_.readings(benchmark::ring, rings[0]).overloaded(in_.glibc, in_.ways);
@@ -194,7 +194,7 @@ class malloc_tsx_study {
     return app::malloc_tsx::law_of(all, in_.ways);
   }
 
-  /// Those of which something was measured.
+  /// The figures of which something was measured.
   [[nodiscard]] std::vector<shown_figure> begun_figures() const {
     namespace common = app::malloc_tsx;
     std::vector<shown_figure> figures;

@@ -11,7 +11,7 @@
 namespace espalier::simulate {
 namespace {
 
-/// What the feeds of all threads share.
+/// State shared by the feeds of all threads.
 struct operations_left {
   std::uint64_t left;
   unsigned ended = 0;

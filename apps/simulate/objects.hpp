@@ -17,8 +17,8 @@ struct objects_request {
   /// Of all threads together; a fifth as many before them warm up.
   std::uint64_t operations = 20'000;
   std::uint64_t seed = 42;
-  /// Messages in flight from a thread to each locality, one a socket, where the operations are done; 0 for
-  /// operations that are done by the thread itself, wherever it is.
+  /// Messages in flight from a thread to each locality, where the operations are done; each socket is a locality. 0 for
+  /// operations that the thread does itself, wherever the object is.
   unsigned in_flight = 0;
 };
 
@@ -32,8 +32,7 @@ struct objects_measurement {
   }
 };
 
-/// Throws std::invalid_argument for a request that makes no sense, std::logic_error should an operation have
-/// been lost.
+/// Throws std::invalid_argument for an invalid request, std::logic_error if an operation was lost.
 [[nodiscard]] objects_measurement measure_objects(const objects_request& request);
 
 }  // namespace espalier::simulate

@@ -23,8 +23,7 @@ struct alignas(line_bytes) object_lock {
   mcs_lock lock;
 };
 
-/// Objects one behind the other in pages of their own, so that each lies on the NUMA node that touches it
-/// first.
+/// Contiguous objects in separate pages, so that each lies on the NUMA node that touches it first.
 class object_array {
  public:
   explicit object_array(const objects_shape& shape)
@@ -37,7 +36,7 @@ class object_array {
     for (std::uint64_t i = 0; i < shape_.lines; ++i) new (&at(object, i)) line;
   }
 
-  /// The operation: every line is read and written.
+  /// The operation: reads and writes every line.
   void operate(std::uint64_t object) {
     mcs_lock::queue_node mine;
     lock_[object].lock.lock(mine);
@@ -97,7 +96,7 @@ class delegated_objects final : public objects_program {
   void settle(unsigned thread, unsigned locality) override {
     rank_[thread] = members_[locality]++;
     if (rank_[thread] != 0) return;
-    // The first of a locality touches for all of it.
+    // The first thread of a locality touches the memory for all of it.
     for (unsigned sender = 0; sender < shape().threads; ++sender) {
       for (unsigned i = 0; i < shape().in_flight; ++i) new (&slot(locality, sender, i)) message;
     }
@@ -126,7 +125,7 @@ class delegated_objects final : public objects_program {
       for (unsigned i = 0; i < shape().in_flight; ++i) mine.wait_for(slot(home, thread, i));
     }
     feed.ended();
-    // Others may still wait for this locality.
+    // Other threads may still wait for this locality.
     while (!feed.all_ended()) {
       mine.serve();
       hw::cpu_relax();
@@ -143,14 +142,14 @@ class delegated_objects final : public objects_program {
     std::uint64_t object = 0;
   };
 
-  /// One thread's part in the work of its locality.
+  /// One thread's share of its locality's work.
   class server {
    public:
     server(delegated_objects& program, unsigned thread, unsigned locality)
         : program_(program), rank_(program.rank_[thread]), locality_(locality), help_(rank_) {}
 
-    /// Each member has a share of the senders. Where it has found nothing for some time it looks at another's
-    /// share: that one may be at a long operation.
+    /// Each member has a share of the senders. If it has found nothing for some time, it serves another member's share,
+    /// because that member may be in a long operation.
     void serve() {
       if (program_.serve_share(rank_, locality_)) {
         fruitless_ = 0;

@@ -3,21 +3,21 @@
 #include <cstdint>
 #include <memory>
 
-// The atomic read-write objects by which the authors of DPS measure delegation (Middleware 2019, section 5.1):
-// each is some cache lines long, and an operation reads and writes every line of one of them. Instrumented.
+// The atomic read-write objects with which the authors of DPS measure delegation (Middleware 2019, section 5.1): each
+// is several cache lines long, and an operation reads and writes every line of one of them. Instrumented.
 
 namespace espalier::simulate {
 
-/// Says which object is next. Implemented outside the simulated program.
+/// Provides the next object. Implemented outside the simulated program.
 class object_feed {
  public:
   object_feed() = default;
   object_feed(const object_feed&) = delete;
   object_feed& operator=(const object_feed&) = delete;
   virtual ~object_feed() = default;
-  /// False where there are no more.
+  /// False if there are no more.
   virtual bool next(std::uint64_t& object) = 0;
-  /// This thread has come to its end, and its operations are done. Whether that is so of all threads.
+  /// This thread has ended, and its operations are done. all_ended(): whether that is true of all threads.
   virtual void ended() = 0;
   virtual bool all_ended() = 0;
 };
@@ -27,7 +27,7 @@ struct objects_shape {
   std::uint64_t lines;
   unsigned threads;
   unsigned localities;
-  /// Messages that a thread may have on their way to one locality.
+  /// Messages from one thread that may be in flight to one locality.
   unsigned in_flight;
 };
 
@@ -39,22 +39,22 @@ class objects_program {
   objects_program& operator=(const objects_program&) = delete;
   virtual ~objects_program() = default;
 
-  /// Each thread once, before time begins: touches what shall lie near it.
+  /// Called once by each thread, before time begins: touches memory that must lie near it.
   virtual void settle(unsigned thread, unsigned locality) = 0;
   virtual void operate(unsigned thread, unsigned locality, object_feed& feed) = 0;
 
-  /// Writes that all operations together have done, for a check.
+  /// Writes of all operations together, for a check.
   [[nodiscard]] virtual std::uint64_t writes() const = 0;
 };
 
-/// Every thread locks the object, by an MCS lock of its own, and works on it where it is.
+/// Every thread locks the object, with the object's MCS lock, and works on it where it is.
 [[nodiscard]] std::unique_ptr<objects_program> make_locked_objects(const objects_shape& shape);
 
-/// Objects are spread over localities; an operation is done by a thread of the object's locality, under the
-/// object's lock. A thread sends messages of one line each, through a ring for each pair of sender and
-/// locality, and serves the requests for its own locality while it waits: for the answer where one message is
-/// in flight (DPS's synchronous mode), else for a place in the ring (its asynchronous mode, section 4.4, for
-/// operations that return nothing). What a delegation runtime does, without its conveniences.
+/// Objects are spread over localities. A thread of the object's locality performs an operation, under the object's
+/// lock. A thread sends messages of one line each, through a ring for each pair of sender and locality, and serves the
+/// requests for its own locality while it waits. It waits for the answer if one message is in flight (DPS's synchronous
+/// mode), else for a place in the ring (its asynchronous mode, section 4.4, for operations that return nothing). This
+/// is the core of a delegation runtime, without its conveniences.
 [[nodiscard]] std::unique_ptr<objects_program> make_delegated_objects(const objects_shape& shape);
 
 }  // namespace espalier::simulate

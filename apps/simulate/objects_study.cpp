@@ -38,7 +38,7 @@ struct row {
   shape objects;
   std::string_view program;
   objects_measurement measured;
-  double speed_up;  // against locks
+  double speed_up;  // relative to locks
 };
 
 std::vector<row> measure_all(const study_options& o) {

@@ -9,8 +9,8 @@
 
 namespace espalier::simulate {
 
-/// Lock elision as papers measure it: every section is attempted anew, with the library's budgets, whatever became of
-/// those before. sync/elided_lock learns, and passes sections over; a study of aborts wants to see them all. Returns
+/// Lock elision as papers measure it: every section is attempted anew, with the library's budgets, regardless of
+/// earlier outcomes. sync/elided_lock learns and skips attempts, but a study of aborts needs all of them. Returns
 /// whether the section ran under the lock. Instrumented.
 template <elidable Lock, class Section>
 bool elide_plainly(Lock& lock, Section&& section) {

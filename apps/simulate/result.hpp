@@ -12,8 +12,8 @@
 
 namespace espalier::simulate {
 
-/// Everything that may differ between two runs, the build and the whole machine simulated. Processors, clock
-/// and caches are those of that machine.
+/// Everything that may differ between two runs, the build and the whole simulated machine. Processors, clock and caches
+/// are those of that machine.
 [[nodiscard]] nlohmann::ordered_json context_json(const workload::run_context& host,
                                                   const sim::machine_spec& machine);
 
@@ -23,20 +23,20 @@ namespace espalier::simulate {
 [[nodiscard]] std::string counts_csv(const sim::counts& total, std::uint64_t operations);
 [[nodiscard]] std::string counts_csv_head(std::string_view suffix);
 
-/// The result file of a study: its context, and no entry yet.
+/// The result file of a study: its context, and no entries yet.
 [[nodiscard]] nlohmann::ordered_json study_document(const study_options& o, const sim::machine_spec& machine,
                                                     std::string_view study);
-/// An entry of it: so many operations in so many cycles. To be completed by what the study counts.
+/// An entry of it: a number of operations and their cycles. The study adds its own counts.
 [[nodiscard]] nlohmann::ordered_json study_entry(const std::string& name, unsigned threads,
                                                  std::uint64_t operations, std::uint64_t cycles, double ghz);
 
 /// An entry for a map.
 [[nodiscard]] nlohmann::ordered_json entry_json(const simulated_measurement& m, std::size_t family);
 
-/// Results in the JSON shape of Google Benchmark: `context`, and `benchmarks` with one entry for each
-/// measurement, which is the same to the last byte in every run. real_time is the simulated time, cpu_time that
-/// of all threads together, in nanoseconds per operation; `counts` has every count per operation.
-/// `calibration` is there where there was one.
+/// Results in the JSON shape of Google Benchmark: `context`, and `benchmarks` with one entry for each measurement,
+/// which is the same to the last byte in every run. real_time is the simulated time, cpu_time that of all threads
+/// together, in nanoseconds per operation; `counts` has every count per operation. `calibration` is present if there
+/// was one.
 [[nodiscard]] std::string to_json(const workload::run_context& host, const sim::machine_spec& machine,
                                   const std::vector<simulated_measurement>& all,
                                   const std::vector<calibrated_ratio>& calibration);

@@ -31,8 +31,7 @@ class fill_feed final : public step_feed {
   workload::index_range left_;
 };
 
-/// Operations of all threads that are still to be done: whoever is next takes the next one, so that all
-/// threads are at work until the end.
+/// The remaining operations of all threads: each takes the next one, so that all threads work until the end.
 class drawn_feed final : public step_feed {
  public:
   drawn_feed(const workload::run_request& request, unsigned thread, std::atomic<std::uint64_t>& new_keys,

@@ -23,7 +23,7 @@ struct simulation_request {
   sim::pinning pinning = sim::pinning::smt_last;
   /// Of all threads together.
   std::uint64_t operations = 100'000;
-  /// Operations before them, which warm the caches up; a fifth as many where nothing is said.
+  /// Operations before them, which warm up the caches; a fifth as many if unset.
   std::optional<std::uint64_t> warm_up{};
   std::uint64_t seed = 42;
   /// Once it is true the rest is left out; null for never.
@@ -40,7 +40,7 @@ struct simulated_measurement {
   std::uint64_t cycles = 0;
   double ghz = 1;
 
-  /// On the simulated machine, which is not this one.
+  /// On the simulated machine, not on this one.
   [[nodiscard]] double operations_per_second() const noexcept {
     return static_cast<double>(operations) / static_cast<double>(cycles) * ghz * 1e9;
   }
@@ -49,7 +49,7 @@ struct simulated_measurement {
   }
 };
 
-/// Is told what comes next, of how many.
+/// Receives what comes next, and the numbers of done and of total steps.
 using simulation_observer = std::function<void(std::size_t done, std::size_t total, const std::string& what)>;
 
 /// In order: plans, numbers of threads, maps.

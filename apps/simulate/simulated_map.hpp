@@ -6,23 +6,23 @@
 #include "espalier/workload/step.hpp"
 #include "espalier/workload/subject.hpp"
 
-// Where instrumented maps and the simulator's own code meet: types are erased per run, not per operation.
+// The interface between instrumented maps and the simulator's own code: types are erased per run, not per operation.
 
 namespace espalier::simulate {
 
-/// Gives a simulated thread its operations. Implemented outside the simulated program: drawing costs it
-/// nothing.
+/// Gives a simulated thread its operations. Implemented outside the simulated program: drawing them costs no simulated
+/// time.
 class step_feed {
  public:
   step_feed() = default;
   step_feed(const step_feed&) = delete;
   step_feed& operator=(const step_feed&) = delete;
   virtual ~step_feed() = default;
-  /// False where there are no more.
+  /// False if there are no more.
   virtual bool next(workload::step& s) = 0;
 };
 
-/// A map of the catalogue inside a simulated program, where it is made, used and destroyed.
+/// A map of the catalogue inside a simulated program, which constructs, uses and destroys it.
 class simulated_map {
  public:
   simulated_map() = default;

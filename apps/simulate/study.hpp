@@ -8,8 +8,8 @@
 #include "sim/machine/machine_spec.hpp"
 #include "sim/machine/thread_order.hpp"
 
-// Studies: what is simulated under a name, maps in a given order or programs other than maps. One is one file,
-// <name>_study.cpp, which holds a variable of the type `registered_study`.
+// Studies: simulations with a name, of maps in a given order or of programs other than maps. Each is one file,
+// <name>_study.cpp, with a variable of the type `registered_study`.
 
 namespace espalier::simulate {
 
@@ -18,38 +18,38 @@ struct study_place {
   std::vector<unsigned> threads;
 };
 
-/// What the command line said, checked.
+/// The checked options of the command line.
 struct study_options {
-  /// One, but for studies with machines of their own where the command line names none.
+  /// One place, unless the study has machines of its own and the command line names none.
   std::vector<study_place> places;
   sim::pinning pinning = sim::pinning::smt_last;
   /// Its name on the command line.
   std::string pin;
   std::uint64_t operations = 0;
   std::uint64_t keys = 0;
-  /// Of nodes; empty for those of the study.
+  /// Sizes of nodes; empty for those of the study.
   std::vector<std::int64_t> sizes;
   std::uint64_t seed = 0;
   /// Files to write, and a folder, empty for none.
   std::string json;
   std::string csv;
   std::string out;
-  /// Whether the command line had the option, so that a default of the study's own does not apply.
+  /// Whether the command line had the option, so that the study's own default does not apply.
   std::function<bool(const char* option)> given;
 };
 
 struct study {
   std::string name;
   std::string description;
-  /// Options beside --study that mean something to it; the others are refused.
+  /// Options that the study accepts besides --study; others are rejected.
   std::vector<std::string> options;
-  /// Where it runs unless the command line says where; empty for the command's default.
+  /// The machines on which it runs unless the command line names some; empty for the command's default.
   std::vector<std::string> machines;
-  /// Gives the exit status.
+  /// Returns the exit status.
   std::function<int(const study_options&)> run;
 };
 
-/// By name. Throws usage_error with the names there are.
+/// By name. Throws usage_error with the available names.
 [[nodiscard]] const study& find_study(const std::string& name);
 
 struct registered_study {

@@ -14,7 +14,7 @@ namespace {
 
 using app::table;
 
-/// Three digits, and no more than five characters below 100000.
+/// Three digits, and at most five characters below 100000.
 std::string short_number(double value) {
   if (value == 0) return "0";
   return fmt::format(fmt::runtime(value < 9.995 ? "{:.2f}" : value < 99.95 ? "{:.1f}" : "{:.0f}"), value);
@@ -71,7 +71,7 @@ std::string measurement_table(const sim::machine_spec& machine,
   aligns.front() = table::align::left;
   table t(std::move(heads), std::move(aligns), wide ? 2 : 1);
 
-  // Measured thread count by thread count, shown map by map: a map's rows are to be read together.
+  // Measured by thread count, but shown by map: the rows of a map are read together.
   std::vector<std::string> order;
   std::map<std::string, std::vector<const simulated_measurement*>> by_map;
   for (const simulated_measurement& m : group) {

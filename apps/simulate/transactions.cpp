@@ -20,8 +20,7 @@ void check_machine(const sim::machine_spec& machine) {
                                 " has no transactional memory; i7_4770, e5_2650_htm and emerald_rapids have");
 }
 
-/// The largest n in [1, most] for which fits(n) holds; it does for 1, and for no n above one for which it
-/// does not.
+/// The largest n in [1, most] for which fits(n) holds. fits(1) must hold, and fits must be monotonic.
 template <class Fits>
 std::uint64_t largest(std::uint64_t most, Fits&& fits) {
   std::uint64_t low = 1;

@@ -27,18 +27,18 @@ struct transactional_request {
   std::uint64_t seed = 0;
 };
 
-/// Throws std::invalid_argument for a machine without transactions, std::logic_error should the structure
-/// come out wrong.
+/// Throws std::invalid_argument for a machine without transactions, std::logic_error if the structure is wrong at the
+/// end.
 [[nodiscard]] transactional_measurement measure_transactions(const transactional_request& request);
 
-/// How much fits one transaction, found by trying, and what its end says where it does not.
+/// How much fits one transaction, found by trials, and the abort status if it does not fit.
 struct transactional_limits {
-  std::uint64_t written_lines;  // one behind the other
+  std::uint64_t written_lines;  // consecutive
   std::uint64_t written_in_one_set;
-  std::uint64_t read_lines;  // up to what was tried
+  std::uint64_t read_lines;  // up to the number tried
   std::uint64_t read_lines_tried;
   hw::abort_status beyond;  // of the smallest write set that does not fit
-  bool leaves_no_trace;     // all of those that aborted
+  bool leaves_no_trace;     // true of all that aborted
 };
 [[nodiscard]] transactional_limits probe_limits(const sim::machine_spec& machine);
 

@@ -79,7 +79,7 @@ class list final : public transactional_program {
   [[nodiscard]] std::uint64_t expected() const override {
     return static_cast<std::uint64_t>(balance_.value.load());
   }
-  /// Nodes in the list, which must be in order, and be those that say they are in it.
+  /// The number of nodes in the list. 0 unless the list is in order and consists of the nodes marked as linked.
   [[nodiscard]] std::uint64_t found() const override {
     std::uint64_t length = 0;
     std::uint64_t linked = 0;
@@ -107,13 +107,13 @@ class list final : public transactional_program {
 class lines final : public transactional_lines {
  public:
   explicit lines(std::uint64_t most) : most_(most), memory_(hw::map_pages(most * hw::cache_line_bytes)) {
-    // A transaction maps no page: they are all touched before.
+    // A transaction maps no page, so all pages are touched before.
     for (std::uint64_t i = 0; i < most_; ++i) at(i) = 0;
   }
 
   hw::transaction_outcome write(std::uint64_t count, std::uint64_t stride) override {
     const hw::transaction_outcome outcome = htm::run([&]() noexcept {
-      // In registers: a line that the loop read again and again would keep its way from those that it writes.
+      // Kept in registers: a line that the loop read repeatedly would occupy a way in its set.
       std::byte* const begin = memory_.data();
       const std::uint64_t step = stride * hw::cache_line_bytes;
       const std::uint64_t n = count;
