@@ -2,7 +2,7 @@
 
 #include "espalier/workload/driver.hpp"
 
-/// Enters an algorithm of the catalogue into the command.
+/// Registers an algorithm of the catalogue with the command.
 #define ESPALIER_CATALOG_UNIT(algorithm)                                   \
   namespace {                                                              \
   [[maybe_unused]] const bool registered =                                 \

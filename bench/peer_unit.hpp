@@ -2,7 +2,7 @@
 
 #include "espalier/workload/driver.hpp"
 
-/// Enters a map of another library into the command.
+/// Registers a map of another library with the command.
 #define ESPALIER_CATALOG_UNIT(algorithm)                                   \
   namespace {                                                              \
   [[maybe_unused]] const bool registered =                                 \

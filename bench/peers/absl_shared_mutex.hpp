@@ -8,7 +8,7 @@
 
 namespace espalier::peers {
 
-/// What most programs have before they look for something better.
+/// The baseline: what most programs use.
 struct absl_shared_mutex_description {
   using mutex = std::shared_mutex;
   using reader = std::shared_lock<mutex>;

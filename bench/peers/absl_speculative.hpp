@@ -10,14 +10,14 @@
 
 namespace espalier::peers {
 
-/// Elided by hardware transactions where the processor has them, otherwise a spin lock. One lock for readers
-/// and writers: transactions that only read do not conflict anyway.
+/// Elided by hardware transactions if the processor has them, otherwise a spin lock. One lock for readers and writers:
+/// transactions that only read do not conflict anyway.
 struct absl_speculative_description {
   using mutex = ::tbb::speculative_spin_mutex;
   using reader = mutex::scoped_lock;
   using writer = mutex::scoped_lock;
 
-  // Without the compiler's RTM intrinsics the library's name stands for a lock that never speculates.
+  // Without the compiler's RTM intrinsics the library's lock never speculates.
 #if defined(__x86_64__)
   static_assert(!std::is_same_v<mutex, ::tbb::spin_mutex>, "compile this file with -mrtm");
 #endif

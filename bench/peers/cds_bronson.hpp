@@ -1,7 +1,7 @@
 #pragma once
 
 #include "bench/peers/support/libcds.hpp"
-// The container's header wants the reclamation above first.
+// The container's header requires that the reclamation above is included first.
 #include <cds/container/bronson_avltree_map_rcu.h>
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace espalier::peers {
 
-/// libcds's AVL tree after Bronson and others. Values lie behind a pointer in both of its forms; this is the
-/// one that owns them. Visitors run under the node's lock (a find that hits takes it), so a value needs no
-/// atomic, and update sets a new node's value before it links the node. The library's default traits: neither
-/// relaxed_insert nor the other form made a difference beyond the spread.
+/// libcds's AVL tree after Bronson and others. Values lie behind a pointer in both of its forms; this is the one that
+/// owns them. Visitors run under the node's lock (a find that hits takes it), so that a value needs no atomic, and
+/// update sets a new node's value before it links the node. Uses the library's default traits: neither relaxed_insert
+/// nor the other form made a difference beyond the spread.
 class bronson_tree {
   struct traits : cds::container::bronson_avltree::traits {
     using less = std::less<std::uint64_t>;

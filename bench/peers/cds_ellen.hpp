@@ -1,7 +1,7 @@
 #pragma once
 
 #include "bench/peers/support/libcds.hpp"
-// The container's header wants the reclamation above first.
+// The container's header requires that the reclamation above is included first.
 #include <cds/container/ellen_bintree_map_rcu.h>
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace espalier::peers {
 
-/// libcds's external tree after Ellen and others. The library does not help: an operation that meets a
-/// half-done erase, find included, waits for it.
+/// libcds's external tree after Ellen and others. The library does not help: an operation that meets a half-done erase,
+/// find included, waits for it.
 struct cds_ellen_description {
   struct traits : cds::container::ellen_bintree::traits {
     using less = std::less<std::uint64_t>;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "bench/peers/support/libcds.hpp"
-// The container's header wants the reclamation above first.
+// The container's header requires that the reclamation above is included first.
 #include <cds/container/skip_list_map_rcu.h>
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace espalier::peers {
 
-/// libcds's lock-free skip list. Its iterators start at the least key only, hence no scan from a key on.
+/// libcds's lock-free skip list. Its iterators start only at the least key, so there is no scan from a key on.
 struct cds_skip_list_description {
   struct traits : cds::container::skip_list::traits {
     using less = std::less<std::uint64_t>;

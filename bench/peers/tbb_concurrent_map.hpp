@@ -16,9 +16,9 @@
 
 namespace espalier::peers {
 
-/// oneTBB's skip list. It erases only while no other thread uses the map, so there is no erase here; nodes
-/// then stay until the map dies and readers need no protection. The allocator is named, as the default one
-/// would load tbbmalloc where that is installed. Present values are overwritten through find: the library's
+/// oneTBB's skip list. It erases only while no other thread uses the map, so there is no erase here. Nodes then stay
+/// until the map is destroyed, and readers need no protection. The allocator is given explicitly, because the default
+/// one would load tbbmalloc where that is installed. Present values are overwritten through find, because the library's
 /// emplace allocates a node on every call.
 class tbb_skip_list {
  public:

@@ -1,8 +1,8 @@
 // Blocks of several threads in one line, after E. Berger, K. McKinley, R. Blumofe and P. Wilson, "Hoard: a scalable
-// memory allocator for multithreaded applications", ASPLOS 2000. The first thread allocates blocks one behind the other
-// and hands them to the others in turn. An operation gives one back, allocates another and writes to it often. A malloc
-// that hands a thread the block again which it gave back leaves the threads in each other's lines (passive false
-// sharing), and so does one that has blocks of one line for several threads (active).
+// memory allocator for multithreaded applications", ASPLOS 2000. The first thread allocates blocks one after the other
+// and passes them to the others in turn. An operation frees one, allocates another and writes to it often. A malloc
+// that returns the freed block to the same thread leaves the threads in each other's lines (passive false sharing). A
+// malloc that gives blocks of one line to several threads does so too (active).
 //
 // threads=N; blocks=N of each; size=BYTES; writes=N to every byte.
 
@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint64_t most_threads = 256;
 constexpr std::uint64_t most_blocks = std::uint64_t{1} << 16;
 
-/// What a thread keeps from round to round.
+/// A thread's data from round to round.
 struct scratcher {
   std::span<unsigned char*> blocks;
   std::size_t next = 0;
@@ -87,7 +87,7 @@ class cache_scratch final : public measured_work {
   }
 
  private:
-  /// What a thread's blocks hold between operations.
+  /// The contents of a thread's blocks between operations.
   [[nodiscard]] static unsigned char of(unsigned thread) noexcept {
     return static_cast<unsigned char>(thread + 1);
   }

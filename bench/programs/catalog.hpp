@@ -3,7 +3,7 @@
 #include "arguments.hpp"
 #include "measured_work.hpp"
 
-// The kinds of work there are. Each is one file, says what its arguments are, and is made once in a process.
+// The available kinds of work. Each is one file, which documents its arguments, and is constructed once in a process.
 
 namespace espalier::bench {
 

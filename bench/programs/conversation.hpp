@@ -14,7 +14,7 @@
 
 namespace espalier::bench {
 
-/// What is put behind the end is left out.
+/// Text beyond its capacity is dropped.
 class answer {
  public:
   template <class... Values>
@@ -23,7 +23,7 @@ class answer {
     if (wanted > 0) size_ = std::min(size_ + static_cast<std::size_t>(wanted), text_.size() - 1);
     return *this;
   }
-  /// Ends the program where nobody listens.
+  /// Ends the program if there is no reader.
   void send() noexcept {
     put("\n");
     for (std::size_t sent = 0; sent < size_;) {
@@ -39,10 +39,10 @@ class answer {
   std::size_t size_ = 0;
 };
 
-/// A request at a time, from standard input.
+/// Reads requests one by one from standard input.
 class requests {
  public:
-  /// Empty at the end, and where a line is longer than any request.
+  /// Empty at the end, and if a line is longer than any request.
   std::string_view next() noexcept {
     std::memmove(text_.data(), text_.data() + used_, filled_ - used_);
     filled_ -= used_;

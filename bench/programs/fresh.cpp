@@ -1,7 +1,7 @@
-// Blocks that were never used before, allocated under a mutex: the sections of a program that grows. A transaction has
-// to do without a page that is not there yet.
+// Blocks that were never used before, allocated under a mutex: the sections of a program that grows. A transaction
+// cannot map a page that is not present yet.
 //
-// size=BYTES of a block. Nothing is given back before the end.
+// size=BYTES of a block. Nothing is freed before the end.
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 // Large blocks, as in a program that works on images or matrices: one thread holds a few live blocks of many MiB. An
-// operation allocates a block of random size, fills it with zeros, and frees a live block at random, which it replaces.
+// operation allocates a block of random size, fills it with zeros, and replaces a random live block, which it frees.
 //
 // blocks=N live; least=BYTES and most=BYTES of a block; seed=N.
 
@@ -23,7 +23,7 @@ struct large_block {
   std::uint64_t bytes = 0;
   unsigned char mark = 0;
 
-  /// The first and the last byte say whose it is; the rest is as it was filled.
+  /// The first and the last byte identify the block; the rest is unchanged since it was filled.
   [[nodiscard]] bool is_whole() const noexcept {
     return memory == nullptr || (memory[0] == mark && memory[bytes - 1] == mark && memory[bytes / 2] == 0);
   }
@@ -50,7 +50,7 @@ class large final : public measured_work {
         wrong_ = "malloc had no memory";
         return;
       }
-      // Or the compiler makes calloc() of both, which touches nothing where pages are new.
+      // Keeps the compiler from merging both into calloc(), which does not touch new pages.
       asm volatile("" : "+r"(fresh.memory));
       std::memset(fresh.memory, 0, fresh.bytes);
       fresh.mark = static_cast<unsigned char>(++marks_);

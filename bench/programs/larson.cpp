@@ -1,7 +1,7 @@
-// A server's heap, after P. Larson and M. Krishnan, "Memory allocation for long-running server applications", ISMM 1998.
-// Each thread has an array of blocks of random sizes, which the first thread allocated in random order. An operation
-// gives one at random back and allocates another. After so many the thread ends, and a fresh one goes on with the array:
-// most of what a thread gives back was allocated by threads that are gone.
+// A server's heap, after P. Larson and M. Krishnan, "Memory allocation for long-running server applications", ISMM
+// 1998. Each thread has an array of blocks of random sizes, which the first thread allocated in random order. An
+// operation frees a random one and allocates another. After a given number of operations the thread ends, and a new one
+// continues with the array: most of the blocks that a thread frees were allocated by threads that have ended.
 //
 // threads=N at once; blocks=N of each; least=BYTES and most=BYTES of a block; generation=N operations of a thread's
 // life; seed=N.
@@ -25,7 +25,7 @@ namespace {
 constexpr std::uint64_t most_threads = 256;
 constexpr std::uint64_t most_blocks = std::uint64_t{1} << 24;
 
-/// The array, and what the next thread needs beside it.
+/// The array, and what else the next thread needs.
 struct client {
   std::span<marked_block> blocks;
   workload::random_generator random{0};
@@ -116,7 +116,7 @@ class larson final : public measured_work {
   }
 
  private:
-  /// The arrays lie one behind the other.
+  /// The arrays are contiguous.
   [[nodiscard]] std::span<const marked_block> all() const noexcept {
     const std::span<const marked_block> first = clients_[0].value.blocks;
     return {first.data(), first.size() * threads_};

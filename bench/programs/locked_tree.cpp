@@ -1,10 +1,10 @@
 // Figure 2 of "The Influence of Malloc Placement on TSX Hardware Transactional Memory" (Dice, Harris, Kogan and Lev,
-// section 2): an AVL tree under one mutex, whose sections allocate and free the nodes. Of a hundred operations 30
-// insert or overwrite a key, 30 erase one, 40 look one up. At the start it has half of the keys. A node is allocated
-// before the search, so that a transaction has to keep what it wrote to it while the search reads its path.
+// section 2): an AVL tree under one mutex, with sections that allocate and free the nodes. Of a hundred operations 30
+// insert or overwrite a key, 30 erase one, 40 look one up. Initially it has half of the keys. A node is allocated
+// before the search, so that a transaction has to keep its writes to the node while the search reads its path.
 //
-// threads=N; keys=N that are drawn from; size=BYTES of a node; seed=N. Those threads fill the tree, each its part; with
-// filled=1 another one does, which only waits for them afterwards.
+// threads=N; keys=N that are drawn from; size=BYTES of a node; seed=N. These threads fill the tree, each its part; with
+// filled=1 one additional thread does, which only waits for them afterwards.
 
 #include <pthread.h>
 
@@ -28,7 +28,7 @@ struct node : avl_hook {
   std::uint32_t value;
 };
 
-/// What a thread keeps from round to round.
+/// A thread's data from round to round.
 struct thread_part {
   workload::random_generator random{0};
   std::uint64_t found = 0;

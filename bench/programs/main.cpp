@@ -1,14 +1,15 @@
 // espalier-measured-work WORK [NAME=NUMBER ...]
 //
-// What `espalier bench` measures with a malloc or mutexes of its choice preloaded. It answers requests, a line each, on
-// standard output, as JSON: so that several of these processes, each with another malloc, take turns in one session.
+// The program that `espalier bench` measures with a malloc or mutexes of its choice preloaded. It answers requests, one
+// per line, on standard output, as JSON. So several of these processes, each with another malloc, take turns in one
+// session.
 //
-//   (nothing)  at the start: which malloc lies under the program
-//   round N    each thread does N operations: what that took
-//   facts      where the blocks begin, by index of a cache; what the process has of memory
+//   (nothing)  at the start: which malloc the program uses
+//   round N    each thread does N operations; answers with their cost
+//   facts      where the blocks begin, by index of a cache; the memory of the process
 //
-// It ends with its input: status 0, or 1 and a line where the work came out wrong. Beside the arguments of the work:
-// sets=N, the indices of that cache; processors=N with processor0=N and so on, where threads are pinned.
+// It ends with its input: status 0, or 1 and a message if the work's result was wrong. Besides the arguments of the
+// work: sets=N, the indices of that cache; processors=N with processor0=N and so on, to which threads are pinned.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -41,7 +42,7 @@ constexpr std::array kinds{
     kind_of_work{"xmalloc", make_xmalloc}, kind_of_work{"cache-scratch", make_cache_scratch},
     kind_of_work{"large", make_large}};
 
-/// KiB that the kernel says of this process under a name in its status; 0 where it does not.
+/// The KiB of a field in the kernel's status of this process; 0 if there is no such field.
 std::uint64_t status_kib(std::string_view name) noexcept {
   std::array<char, 8192> text{};
   const int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);

@@ -3,15 +3,15 @@
 #include <cstdint>
 #include <span>
 
-// Work that is measured in a program of its own, so that any malloc and any mutexes can be preloaded under it.
+// Work that is measured in a separate program, so that any malloc and any mutexes can be preloaded under it.
 
 namespace espalier::bench {
 
-/// How many blocks begin at each index of a cache: one element an index.
+/// The number of blocks that begin at each index of a cache, one element per index.
 using index_loads = std::span<std::uint64_t>;
 
-/// Lives in a process that does nothing else. What is part of the work comes from malloc, all else from elsewhere, so
-/// that blocks lie as they would without it.
+/// Lives in a process that does nothing else. Memory of the work comes from malloc, all other memory from elsewhere, so
+/// that the latter does not affect where blocks lie.
 class measured_work {
  public:
   measured_work() = default;
@@ -21,21 +21,22 @@ class measured_work {
 
   [[nodiscard]] virtual unsigned threads() const noexcept = 0;
 
-  /// What a thread does before the first round: in each once, one behind the other, by ascending numbers. Whoever works
-  /// on memory has it from a malloc's own place for his thread then, as in a program that has run for long.
+  /// A thread's preparation before the first round: called once in each thread, one after the other, by ascending
+  /// numbers. Memory that a thread will work on then comes from malloc's per-thread state for it, as in a program that
+  /// has run for long.
   virtual void prepare(unsigned /*thread*/) {}
 
-  /// The part of a round that one thread does, so many operations. Always in the same thread for one number, and in
-  /// all at once.
+  /// One thread's part of a round, with this many operations. A number always has the same thread, and all threads run
+  /// at once.
   virtual void work(unsigned thread, std::uint64_t operations) = 0;
 
-  /// What came out wrong so far, or null. Between rounds, as is count_blocks().
+  /// The first error so far, or null. Called between rounds, as is count_blocks().
   [[nodiscard]] virtual const char* check() const { return nullptr; }
 
   /// Adds the blocks that the work visits.
   virtual void count_blocks(index_loads) const {}
 
-  /// Bytes that the program asked for and has not given back; 0 where nobody asks.
+  /// Bytes that the program requested and has not freed; 0 if they are not counted.
   [[nodiscard]] virtual std::uint64_t live_bytes() const { return 0; }
 
  protected:

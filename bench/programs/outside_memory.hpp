@@ -10,7 +10,7 @@
 
 namespace espalier::bench {
 
-/// So many zeroed elements that do not come from malloc, for good. Ends the program where there is no memory.
+/// `count` zeroed elements that do not come from malloc and are never freed. Ends the program if there is no memory.
 template <class T>
   requires std::is_trivially_destructible_v<T>
 [[nodiscard]] std::span<T> outside_malloc(std::size_t count) noexcept {

@@ -1,6 +1,6 @@
 // Figure 1 of "The Influence of Malloc Placement on TSX Hardware Transactional Memory" (Dice, Harris, Kogan and Lev,
-// section 2): nodes that were allocated one by one, in a ring in random order. An operation goes round it under a
-// mutex and writes each node. Nothing is allocated then: what differs is where the nodes lie.
+// section 2): nodes that were allocated one by one, in a ring in random order. An operation traverses it under a mutex
+// and writes each node. It allocates nothing: only the addresses of the nodes differ.
 //
 // nodes=N, up to 4096; size=BYTES of each, from 16; seed=N of the order.
 

@@ -46,7 +46,7 @@ void round_team::live(unsigned thread, int processor) {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(processor, &one);
-    // Where the processor is gone the thread runs where it may.
+    // If the processor is not available the thread stays unpinned.
     static_cast<void>(pthread_setaffinity_np(pthread_self(), sizeof one, &one));
   }
   work_.prepare(thread);

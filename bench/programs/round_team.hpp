@@ -10,25 +10,24 @@
 
 namespace espalier::bench {
 
-/// What a round took of the whole process.
+/// The cost of a round for the whole process.
 struct round_cost {
   std::uint64_t wall_ns;
   std::uint64_t cpu_ns;
 };
 
-/// Threads that live as long as the process and work when they are told to. They wait without mutexes, so that the
-/// mutexes of a program are those of its work; and the process always has more than one thread, as a program must
-/// in which locks are worth eliding.
+/// Threads that live as long as the process and work on request. They wait without mutexes, so that the only mutexes of
+/// a program are those of its work. The process always has several threads, like any program with locks worth eliding.
 class round_team {
  public:
-  /// One thread on each processor given, round and round; anywhere where none is. They are prepared once it is made.
-  /// The work outlives the team.
+  /// One thread on each given processor, in rotation; unpinned if there are none. The constructor prepares them. The
+  /// work must outlive the team.
   round_team(measured_work& work, std::span<const unsigned> processors);
   round_team(const round_team&) = delete;
   round_team& operator=(const round_team&) = delete;
   ~round_team();
 
-  /// Has each thread do so many operations, and waits for the last.
+  /// Makes each thread do this many operations, and waits for the last.
   round_cost round(std::uint64_t operations);
 
  private:

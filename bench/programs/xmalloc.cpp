@@ -1,7 +1,7 @@
-// Blocks that one thread allocates and another gives back, after C. Lever and D. Boreham, "malloc() performance in a
-// multithreaded Linux environment", USENIX 2000. Of each pair of threads one allocates blocks of random sizes and sends
-// them in batches; the other gives them back. An operation is a block allocated, or one given back. Who has nothing to do
-// sleeps until half of the queue is full, or empty: processor time counts, not whose thread waited.
+// Blocks that one thread allocates and another frees, after C. Lever and D. Boreham, "malloc() performance in a
+// multithreaded Linux environment", USENIX 2000. In each pair of threads one allocates blocks of random sizes and sends
+// them in batches; the other frees them. An operation is a block allocated, or one freed. A thread without work sleeps
+// until half of the queue is full, or empty: processor time is measured, not which thread waited.
 //
 // pairs=N; batch=N blocks; least=BYTES and most=BYTES of a block; seed=N.
 
@@ -23,8 +23,8 @@ namespace {
 constexpr std::uint64_t most_pairs = 128;
 constexpr std::uint64_t most_batch = 4096;
 
-/// One end of a queue, asleep or not. seq_cst throughout: who falls asleep says so and then looks at the queue again,
-/// who wakes changes the queue and then looks whether somebody sleeps.
+/// One end of a queue, asleep or not. seq_cst throughout: a thread that falls asleep announces it and then checks the
+/// queue again; a waking thread changes the queue and then checks whether the other one sleeps.
 class sleeper {
  public:
   template <class Condition>
@@ -45,7 +45,7 @@ class sleeper {
   std::atomic<bool> asleep_{false};
 };
 
-/// Batches on their way. The two threads touch each other's lines once a batch.
+/// Batches in transit. The two threads touch each other's lines once per batch.
 class batch_queue {
  public:
   static constexpr std::uint64_t places = 64;
@@ -55,7 +55,7 @@ class batch_queue {
     blocks_ = outside_malloc<marked_block>(places * batch);
   }
 
-  /// Where the sender puts its next batch.
+  /// The place for the sender's next batch.
   [[nodiscard]] std::span<marked_block> vacant() noexcept {
     sender_.sleep_until([this] { return sent_ - received_ < places; });
     return batch(sent_);
@@ -64,7 +64,7 @@ class batch_queue {
     ++sent_;
     if (sent_ - received_ >= places / 2) receiver_.wake();
   }
-  /// Nothing more is sent for a while.
+  /// No more batches are sent for a while.
   void finish() noexcept { receiver_.wake(); }
 
   /// The oldest batch.
@@ -90,7 +90,7 @@ class batch_queue {
   sleeper sender_;
 };
 
-/// Two threads.
+/// A pair of threads.
 struct pair {
   batch_queue queue;
   workload::random_generator random{0};
@@ -133,7 +133,7 @@ class xmalloc final : public measured_work {
     workload::random_generator random = mine.random;
     while (operations > 0) {
       const std::span<marked_block> batch = mine.queue.vacant();
-      // The last batch of a round may have fewer.
+      // The last batch of a round may be smaller.
       const std::size_t blocks = std::min(operations, batch_);
       for (marked_block& block : batch.first(blocks)) {
         block = marked_block::make(least_ + random.below(most_ - least_ + 1), mine.marks++);

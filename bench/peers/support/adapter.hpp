@@ -13,30 +13,30 @@
 #include "espalier/map/map_facade.hpp"
 #include "espalier/reclaim/no_guard.hpp"
 
-// What the adapters of other libraries' maps have in common. An adapter is a class with
+// Common parts of the adapters for other libraries' maps. An adapter is a class with
 //
-//   properties        as map_concept.hpp has them
-//   thread_scope      each thread that touches the map holds one of these meanwhile
+//   properties        as in map_concept.hpp
+//   thread_scope      a thread holds one of these while it uses the map
 //   find, contains, insert, insert_or_assign
 //   erase, scan       unless the library has no such operation that may run beside the others
 //
-// with the meaning of concurrent_ordered_map and no guard: either there is nothing to protect, or the library protects
-// each operation by itself. peer_map makes a concurrent_ordered_map of it.
+// with the semantics of concurrent_ordered_map and no guard: either there is nothing to protect, or the library
+// protects each operation by itself. peer_map turns it into a concurrent_ordered_map.
 //
-// An adapter shall neither flatter nor slow down its library: it calls the operation that a careful user
-// would, with the library's own defaults, and allocates from the malloc that is linked, as our maps do.
+// An adapter must neither flatter nor slow down its library: it calls the operation that a careful user would, with the
+// library's own defaults, and allocates from the linked malloc, as Espalier's maps do.
 
 namespace espalier::peers {
 
-/// For libraries to which a thread need not be made known.
+/// For libraries that need not be told of a thread.
 struct no_thread_scope {
   no_thread_scope() noexcept {}  // user-provided, so that an unused variable gives no warning
   no_thread_scope(const no_thread_scope&) = delete;
   no_thread_scope& operator=(const no_thread_scope&) = delete;
 };
 
-/// A value that readers copy while others overwrite it. Copies only where the library builds its nodes, when
-/// no other thread sees the cell.
+/// A value that readers copy while others overwrite it. It is copied only while the library builds a node, when no
+/// other thread sees the cell.
 class value_cell {
  public:
   value_cell() noexcept = default;
@@ -44,7 +44,7 @@ class value_cell {
   value_cell(const value_cell& other) noexcept : value_(other.value_.load(std::memory_order_relaxed)) {}
   value_cell& operator=(const value_cell&) = delete;
 
-  // order: write (release) -> read (acquire): what the writer did before is seen with its value.
+  // order: write (release) -> read (acquire): the writer's earlier actions are visible with its value.
   [[nodiscard]] std::uint64_t read() const noexcept { return value_.load(std::memory_order_acquire); }
   void write(std::uint64_t value) noexcept { value_.store(value, std::memory_order_release); }
 
@@ -61,7 +61,7 @@ class value_cell {
                              .append(" first"));
 }
 
-/// supports_erase and supports_scan are false where the adapter lacks the operation, which then throws std::logic_error.
+/// supports_erase and supports_scan are false if the adapter lacks the operation, which then throws std::logic_error.
 template <class Adapter>
 class peer_map : public map_facade<peer_map<Adapter>, std::uint64_t, std::uint64_t, std::less<>> {
   using facade = map_facade<peer_map, std::uint64_t, std::uint64_t, std::less<>>;
@@ -118,7 +118,7 @@ class peer_map : public map_facade<peer_map<Adapter>, std::uint64_t, std::uint64
   }
 
  private:
-  mutable Adapter adapter_;  // whose reads are not const
+  mutable Adapter adapter_;  // mutable because its reads are not const
 };
 
 }  // namespace espalier::peers

@@ -12,25 +12,25 @@
 
 #include "bench/peers/support/adapter.hpp"
 
-// libcds: the process-wide state that its containers need, and what their adapters share.
+// libcds: the process-wide state that its containers need, and common parts of their adapters.
 //
-// Reclamation is general_buffered RCU with the library's defaults. An erase that fills the buffer waits for
-// all readers, so updates block whatever the algorithm promises. The guard is empty: the library enters a
+// Reclamation is general_buffered RCU with the library's defaults. An erase that fills the buffer waits for all
+// readers, so that updates block whatever the algorithm's progress guarantee. The guard is empty: the library enters a
 // read-side section in each operation by itself, and its updates must not be called from within one.
 //
-// Chosen by trial, about a million keys, two threads, medians of interleaved runs. For the Ellen tree
-// buffered RCU was 1.3 to 1.4 times as fast as dynamic hazard pointers in every mix; plain hazard pointers
-// were no faster than those. For the skip list it was 1.1 to 1.4 times as fast as either where lookups or
-// assignments prevail; with a quarter each of inserts and erases they were level within the spread.
-// general_threaded RCU frees on a thread of its own, whose time a comparison per CPU second would not see,
-// and signal_buffered RCU, no faster beyond the spread, takes a signal of the process.
+// Chosen by trial, with about a million keys and two threads, as medians of interleaved runs. For the Ellen tree
+// buffered RCU was 1.3 to 1.4 times as fast as dynamic hazard pointers in every mix; plain hazard pointers were no
+// faster than those. For the skip list it was 1.1 to 1.4 times as fast as either where lookups or assignments dominate;
+// with a quarter each of inserts and erases they were level within the spread. general_threaded RCU frees on a separate
+// thread, so that a comparison per CPU second would miss that time. signal_buffered RCU, no faster beyond the spread,
+// occupies a signal of the process.
 
 namespace espalier::peers {
 
 using libcds_rcu = cds::urcu::gc<cds::urcu::general_buffered<>>;
 
-/// The library and its reclamation singleton, made at first use and ended with the process. A thread
-/// attached before a singleton exists would be unknown to it: they are made here, before any attachment.
+/// The library and its reclamation singleton, created at first use and destroyed with the process. A singleton does not
+/// know threads that were attached before it existed, so both are created here, before any attachment.
 class libcds_runtime {
  public:
   static void start() { static const libcds_runtime runtime; }
@@ -61,7 +61,7 @@ class libcds_thread_scope {
   libcds_thread_scope& operator=(const libcds_thread_scope&) = delete;
 };
 
-/// A container of the library, whose construction and destruction need an attached thread too.
+/// A container of the library. Its construction and destruction need an attached thread too.
 template <class Container>
 class libcds_container {
  public:
@@ -83,11 +83,11 @@ class libcds_container {
   std::optional<Container> container_;
 };
 
-/// Adapts the maps whose nodes hold a pair of key and value. Description gives container and properties.
+/// Adapts the maps with nodes that hold a pair of key and value. Description gives container and properties.
 ///
-/// Present values are overwritten through find, for two reasons: the library's update allocates a node on
-/// every call, and publishes it before the caller can set its value, so that readers could see a zero that
-/// nobody wrote.
+/// Present values are overwritten through find, for two reasons: the library's update allocates a node on every call,
+/// and it publishes the node before the caller can set its value, so that readers could see a zero that no thread
+/// wrote.
 template <class Description>
 class libcds_pairs {
  public:

@@ -20,9 +20,9 @@
 
 namespace espalier::peers {
 
-/// absl::btree_map under one lock. Description gives the properties, the mutex, and the locks that readers
-/// and writers take. A scan holds the lock while it visits: its visitor must
-/// not call the map. Without a guard it lets the lock go every few hundred keys, hence no snapshot.
+/// absl::btree_map under one lock. Description gives the properties, the mutex, and the locks that readers and writers
+/// take. A scan holds the lock while it visits, so its visitor must not call the map. Without a guard it releases the
+/// lock every few hundred keys, so it is not a snapshot.
 template <class Description>
 class btree_under_lock {
   using reader = typename Description::reader;
