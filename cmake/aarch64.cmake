@@ -1,5 +1,5 @@
-# The toolchain of the preset aarch64: a cross compiler, and the emulator that runs its programs. What they are linked
-# with lies in build/aarch64-root (tools/aarch64_root.sh).
+# The toolchain of the preset aarch64: a cross compiler, and the emulator that runs its programs. The libraries that
+# they are linked with lie in build/aarch64-root (tools/aarch64_root.sh).
 
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

@@ -1,14 +1,14 @@
-# One translation unit for each algorithm of a catalogue folder, compiled into a target. Each unit includes
-# the algorithm's catalogue file and the header given, which defines ESPALIER_CATALOG_UNIT(algorithm).
+# One translation unit for each algorithm of a catalogue folder, compiled into a target. Each unit includes the
+# algorithm's catalogue file and the given header, which defines ESPALIER_CATALOG_UNIT(algorithm).
 #
-#   espalier_catalog_units(<target> <header>                   our own catalogue
+#   espalier_catalog_units(<target> <header>                   Espalier's catalogue
 #     [FOLDER <folder> PREFIX <include prefix>]                another one
-#     [ONLY <algorithm>...])                                   not all of it
+#     [ONLY <algorithm>...])                                   a part of it
 
 set(ESPALIER_ALGORITHMS "" CACHE STRING
   "Algorithms of the catalogue to build, separated by semicolons; empty for all (for work on one of them)")
 
-# The algorithms of our own catalogue that this build has.
+# The algorithms of Espalier's catalogue that this build has.
 function(espalier_algorithms result)
   file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/espalier/map/catalog/*.hpp")
   set(names "")

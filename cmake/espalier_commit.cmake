@@ -1,4 +1,4 @@
-# Run at every build: writes OUTPUT with the commit that SOURCE stands at, touching it only on a change.
+# Run at every build: writes OUTPUT with SOURCE's current commit, and touches it only on a change.
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND git -C "${SOURCE}" describe --always --dirty --abbrev=12
   OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)

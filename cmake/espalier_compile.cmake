@@ -25,7 +25,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(espalier_private INTERFACE -Wno-restrict)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # It collects its garbage from 128 MiB on, and most of these units need three times that: a tenth of the compilation.
+  # g++ collects garbage from 128 MiB on, and most of these units need three times that. This saves a tenth of the
+  # compilation.
   target_compile_options(espalier_private INTERFACE "SHELL:--param ggc-min-heapsize=524288")
 endif()
 if(ESPALIER_NATIVE)
@@ -36,26 +37,26 @@ if(ESPALIER_SANITIZE)
     -fsanitize=${ESPALIER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(espalier_private INTERFACE -fsanitize=${ESPALIER_SANITIZE})
   if(ESPALIER_SANITIZE MATCHES "address,undefined")
-    # AddressSanitizer stops at null pointers too, and the suite layout looks at alignments: a quarter of the
+    # AddressSanitizer detects null pointers too, and the suite layout checks alignments. This saves a quarter of the
     # compilation.
     target_compile_options(espalier_private INTERFACE -fno-sanitize=null,alignment)
   endif()
   if(ESPALIER_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # g++ cannot model fences and says so at each; the orderings that a test relies on stand on atomics.
+    # g++ cannot model fences and warns at each; the orderings that a test relies on are carried by atomics.
     target_compile_options(espalier_private INTERFACE -Wno-tsan)
   endif()
 endif()
 
-# Most of a test build takes longer to compile than to run, and at -Og a fifth less of that than at -O1. For what runs
-# longer:
+# Most of a test build takes longer to compile than to run, and -Og takes a fifth less of that than -O1. This is for
+# code that runs longer:
 set(espalier_optimised "")
 if(CMAKE_CXX_FLAGS_DEBUG MATCHES "-Og")
   set(espalier_optimised $<$<CONFIG:Debug>:-O1>)
 endif()
 
-# For what runs inside transactions, or inside programs that were not compiled with it. Code that used registers of 256
-# bits has to clear their upper halves (vzeroupper), which aborts a transaction, or leaves the program's SSE
-# instructions slower than it found them. To be linked after espalier_private: -march=native would undo it.
+# For code that runs inside transactions, or inside programs that were not compiled with it. Code that used 256-bit
+# registers must clear their upper halves (vzeroupper), which aborts a transaction; otherwise it slows down the
+# program's SSE instructions. Link it after espalier_private, because -march=native would undo it.
 add_library(espalier_no_avx INTERFACE)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   target_compile_options(espalier_no_avx INTERFACE -mno-avx)

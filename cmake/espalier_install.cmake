@@ -1,5 +1,5 @@
-# What `cmake --install` gives: headers, libraries, the command with its report tool and manual pages, a CMake package
-# and a pkg-config file; with the simulator, that as the package's component "sim".
+# What `cmake --install` installs: headers, libraries, the command with its report tool and manual pages, a CMake
+# package and a pkg-config file; with the simulator, that as the package's component "sim".
 
 include(CMakePackageConfigHelpers)
 
@@ -23,7 +23,7 @@ install(TARGETS ${installed_libraries} EXPORT espalier_targets
 install(EXPORT espalier_targets NAMESPACE espalier:: DESTINATION "${package_folder}")
 
 if(TARGET espalier_sim)
-  # Beside the library's headers and libraries: it is linked by name only through the package.
+  # Separate from the library's headers and libraries, because it is found only through the package.
   install(DIRECTORY sim/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/espalier-sim/sim" FILES_MATCHING PATTERN "*.hpp")
   install(TARGETS espalier_sim espalier_sim_library espalier_sim_program EXPORT espalier_sim_targets
     ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}/espalier"
@@ -42,7 +42,7 @@ install(FILES
   "${PROJECT_BINARY_DIR}/espalier-config.cmake" "${PROJECT_BINARY_DIR}/espalier-config-version.cmake"
   DESTINATION "${package_folder}")
 
-# Relative to the file itself: `cmake --install --prefix` may put it anywhere.
+# Relative to the file itself, because `cmake --install --prefix` may put it anywhere.
 file(RELATIVE_PATH ESPALIER_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 foreach(module IN ITEMS espalier espalier-map)
   configure_file(cmake/${module}.pc.in "${PROJECT_BINARY_DIR}/${module}.pc" @ONLY)
@@ -52,7 +52,7 @@ endforeach()
 if(ESPALIER_BUILD_APPS)
   install(TARGETS espalier_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   if(TARGET espalier_simulate)
-    # Only the command starts it, so it is out of the way of PATH.
+    # Only the command starts it, so it need not be in PATH.
     install(TARGETS espalier_simulate RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/espalier")
   endif()
   install(DIRECTORY report/espalier_report DESTINATION "${CMAKE_INSTALL_DATADIR}/espalier/report"

@@ -1,10 +1,9 @@
-# Other libraries' maps, to be measured in the same driver as ours: bench/peers/<peer>.hpp for each. All are
-# optional. A peer is built where its libraries are found; espalier/peers_config.hpp says which are and what
-# would bring the others.
+# Other libraries' maps, measured with the same driver as Espalier's: bench/peers/<peer>.hpp for each. All are optional.
+# A peer is built if its libraries are found; espalier/peers_config.hpp lists these, and the packages for the others.
 #
 #   espalier_link_peers(<target> <header>)   adds a unit for each peer found, as espalier_catalog_units does
-#                                            for our own maps, its libraries, and that header. Call it in the
-#                                            folder that made the target.
+#                                            for Espalier's maps, its libraries, and that header. Call it in
+#                                            the folder that created the target.
 
 include(CheckCXXCompilerFlag)
 
@@ -14,7 +13,7 @@ set(espalier_peers_missing_count 0)
 
 # espalier_declare_peer(<peer> LIBRARIES <target>... PACKAGES <Debian package>...
 #                       [OPTIONS <compile option>...])
-# The libraries are CMake targets, one for each package in the same order; those absent at this point are
+# The libraries are CMake targets, one for each package in the same order. A library without a target at this point is
 # missing.
 function(espalier_declare_peer peer)
   cmake_parse_arguments(arg "" "" "LIBRARIES;PACKAGES;OPTIONS" ${ARGN})
@@ -41,8 +40,8 @@ if(ESPALIER_PEERS)
   find_package(TBB QUIET CONFIG)
   find_package(absl QUIET CONFIG)
 
-  # Not find_package(LibCDS): Debian's file names a folder that its library is not in, which ends the
-  # configuration, and it would put -std=c++11 on every consumer.
+  # Not find_package(LibCDS): Debian's file names a folder that does not contain its library, which ends the
+  # configuration, and it would add -std=c++11 to every consumer.
   find_path(ESPALIER_LIBCDS_INCLUDE cds/container/bronson_avltree_map_rcu.h)
   find_library(ESPALIER_LIBCDS_LIBRARY cds)
   mark_as_advanced(ESPALIER_LIBCDS_INCLUDE ESPALIER_LIBCDS_LIBRARY)
@@ -53,12 +52,12 @@ if(ESPALIER_PEERS)
       INTERFACE_INCLUDE_DIRECTORIES "${ESPALIER_LIBCDS_INCLUDE}"
       INTERFACE_LINK_LIBRARIES Threads::Threads)
   endif()
-  # Whether 16-byte atomics are in use changes libcds's types. The packaged library is built by g++, which
-  # never uses them there; clang would, given -mcx16 or -march=native.
+  # The use of 16-byte atomics changes libcds's types. The packaged library is built by g++, which never uses them
+  # there; clang would, given -mcx16 or -march=native.
   set(libcds_options -DCDS_DISABLE_128BIT_ATOMIC)
 
-  # oneTBB compiles its speculative lock in only where the compiler may emit RTM instructions. Nothing else
-  # in that unit is affected: compilers emit them for intrinsics alone.
+  # oneTBB compiles its speculative lock only if the compiler may emit RTM instructions. Nothing else in that unit is
+  # affected, because compilers emit them only for intrinsics.
   check_cxx_compiler_flag(-mrtm ESPALIER_HAS_MRTM)
   set(speculative_options "")
   if(ESPALIER_HAS_MRTM)
@@ -99,7 +98,7 @@ function(espalier_link_peers target header)
       FOLDER "${PROJECT_SOURCE_DIR}/bench/peers" PREFIX bench/peers ONLY ${espalier_peers_found})
   endif()
   foreach(peer IN LISTS espalier_peers_found)
-    # Imported targets: their headers count as system headers, whose warnings nobody here can mend.
+    # Imported targets: their headers count as system headers, so that their warnings are suppressed.
     target_link_libraries(${target} PRIVATE ${espalier_peer_${peer}_libraries})
     set_source_files_properties("${CMAKE_CURRENT_BINARY_DIR}/${target}.units/${peer}.cpp"
       PROPERTIES COMPILE_OPTIONS "${espalier_peer_${peer}_options}")

@@ -1,10 +1,10 @@
-# Makes programs simulated ones: compiled so that each access to memory is announced, and linked with the
-# simulator and the instrumented library. The same in this build and in projects that find_package() it.
+# Makes programs simulated ones: compiled so that each access to memory is announced, and linked with the simulator and
+# the instrumented library. Works in this build and in projects that find_package() it.
 #
 #   espalier_simulated(<target>...)   executables, or libraries of parts of them
 #
-# The simulator stands in for what is below the maps, so a simulated program is not linked with
-# espalier::espalier as well; headers of the library come along.
+# The simulator replaces the layers below the maps, so a simulated program is not linked with espalier::espalier as
+# well. The library's headers are available.
 
 function(espalier_simulated)
   foreach(target IN LISTS ARGN)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs a cross compiler and an emulator for ARM64, and unpacks what the library and its tests are linked with on an
-# ARM64 Debian 12 below a folder; the packages of this machine stay those of its own architecture.
+# Installs a cross compiler and an emulator for ARM64, and unpacks the libraries for the project and its tests on an
+# ARM64 Debian 12 below a folder. The packages of this machine keep their own architecture.
 #   tools/aarch64_root.sh FOLDER
 set -euo pipefail
 
@@ -23,7 +23,7 @@ for command in aarch64-linux-gnu-g++ qemu-aarch64-static; do
   fi
 done
 
-# As if nothing were installed: so all that these need is fetched, too.
+# As if nothing were installed, so that all dependencies are fetched, too.
 mkdir -p "$folder"/{lists/partial,cache/archives/partial,root}
 : >"$folder/status"
 apt=(apt-get -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User=

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs clang-tidy over the library's headers, every map's among them; with the argument 1 over every source file but
-# the tests' too. Needs build/dev, with its generated headers.
+# Runs clang-tidy over the library's headers, including those of every map; with the argument 1 also over every source
+# file except the tests'. Needs build/dev, with its generated headers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 all_headers=build/dev/all_headers.cpp
 find src/espalier -name '*.hpp' -printf '#include "espalier/%P"\n' | sort >"$all_headers"
-# As long as most of the others together: beside them.
+# This takes as long as most of the others together, so it runs beside them.
 clang-tidy-19 -quiet --header-filter='.*/src/espalier/.*' "$all_headers" -- -std=c++20 -Isrc -Ibuild/dev/src/espalier/generated &
 headers=$!
 status=0

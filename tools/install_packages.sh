@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are still missing. Arguments: the sets wanted.
+# Installs the Debian packages that are still missing. Arguments: the requested sets.
 #   build  what the library, the command and its report need
 #   peers  the libraries that `espalier bench` compares with: maps and mallocs
-#   test   what ./check needs besides
+#   test   what ./check needs in addition
 #   long   the programs that ./check --long runs on the preloaded libraries
 set -euo pipefail
 
@@ -32,7 +32,7 @@ done
 as_root=()
 if [[ $(id -u) != 0 ]] && command -v sudo >/dev/null; then as_root=(sudo); fi
 
-# The tests drive a browser by this name, which a bare root does not know.
+# The tests open a browser with this name, which a minimal root does not know.
 if [[ " $* " == *' test '* ]] && ! getent ahosts localhost >/dev/null; then
   echo "adding localhost to /etc/hosts"
   echo '127.0.0.1 localhost' | "${as_root[@]}" tee -a /etc/hosts >/dev/null
@@ -54,7 +54,7 @@ if [[ $(id -u) != 0 && ${#as_root[@]} == 0 ]]; then
 fi
 echo "installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
-# Servers are for the tests to start, so none is started when its package is installed.
+# The tests start servers themselves, so none is started when its package is installed.
 policy=/usr/sbin/policy-rc.d
 if [[ ! -e $policy ]]; then
   trap '"${as_root[@]}" rm -f "$policy"' EXIT
@@ -62,7 +62,7 @@ if [[ ! -e $policy ]]; then
   "${as_root[@]}" chmod 755 "$policy"
 fi
 
-# patiently COMMAND...: once more after a while, three times at most. A mirror may be away for a moment.
+# patiently COMMAND...: repeats a failed command after a while, up to three times. A mirror may be away for a moment.
 patiently() {
   local pause
   for pause in 5 20 60; do

@@ -1,17 +1,17 @@
 # shellcheck shell=bash
-# Sourced by ./quickstart and ./check: saying what is done, and stopping at the first failure with its cause.
+# Sourced by ./quickstart and ./check: reports each step, and stops at the first failure with its cause.
 
 logs=build/logs
 mkdir -p "$logs"
 
-# How far a build or a test run is, from the end of its log: "[12/340]" of ninja, "12/340 Test" of ctest.
+# The progress of a build or a test run, from the end of its log: "[12/340]" of ninja, "12/340 Test" of ctest.
 progress_in() { tail -c 4096 "$1" 2>/dev/null | tr '\r' '\n' | grep -oE '^(\[[0-9]+/[0-9]+\]| *[0-9]+/[0-9]+ Test)' | tail -n 1 | grep -oE '[0-9]+/[0-9]+'; }
 
-# Says it now and then, until it is ended: on a terminal in place, elsewhere every half minute in a new word.
+# Shows it repeatedly, until it is ended: on a terminal in place, elsewhere every half minute in a new word.
 show_progress() {
   local name=$1 log=$2 at shown='' pause=30
   [[ ! -t 1 ]] || pause=1
-  while sleep "$pause" >/dev/null 2>&1; do  # which may outlive this, and hold no pipe of it
+  while sleep "$pause" >/dev/null 2>&1; do  # which may outlive this function, and holds no pipe of it
     at=$(progress_in "$log") || continue
     [[ $at != "$shown" ]] || continue
     shown=$at
@@ -19,8 +19,8 @@ show_progress() {
   done
 }
 
-# step NAME COMMAND...: runs the command with its output in a log and says how far it is; shows the end of the log if it
-# fails.
+# step NAME COMMAND...: runs the command with its output in a log and shows its progress; prints the end of the log if
+# it fails.
 step() {
   local name=$1 begin=$SECONDS log progress failed=0
   shift
