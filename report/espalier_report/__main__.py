@@ -3,7 +3,7 @@
 import pathlib
 import sys
 
-# Run as a folder, python puts the folder itself on the path; the package is found from its parent.
+# When run as a folder, python puts the folder itself on the path; the package is found from its parent.
 sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
 
 from espalier_report.cli import main  # noqa: E402

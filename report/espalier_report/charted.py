@@ -1,4 +1,4 @@
-"""A study's figures that bring charts of their own: of mallocs, where they put nodes, and what that costs."""
+"""A study's figures with charts of their own: of mallocs, where they put nodes, and the cost of that."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COST_READING = (
 
 @dataclass(frozen=True)
 class Ways:
-    """The ways of the cache, and what is counted against them: nodes, or lines."""
+    """The ways of the cache, and what is compared with them: nodes, or lines."""
     count: float
     noun: str
 
@@ -88,12 +88,12 @@ def reading(results: Results, study: Study) -> tuple[str, ...]:
 
 
 def said_of(study: Study) -> str:
-    """Behind every title."""
+    """Appended to every title."""
     return f" (simulated on {study.place.partition(',')[0]})" if study.simulated else ""
 
 
 def where_of(study: Study, placed: Sequence[Placed], mallocs: Iterable[str]) -> str:
-    """Behind every caption: the machine, and what of the figure is a model."""
+    """Appended to every caption: the machine, and the parts of the figure that are models."""
     if not study.simulated:
         return ""
     threads = f", {text.plural(placed[0].threads, 'thread')}" if placed else ""
@@ -105,13 +105,13 @@ def where_of(study: Study, placed: Sequence[Placed], mallocs: Iterable[str]) -> 
 
 
 def colours_of(study: Study) -> dict[str, str]:
-    """A malloc has one colour in all figures."""
+    """A malloc has the same colour in all figures."""
     mallocs = sorted({one.malloc for figure in study.figures for chart in figure.charts for one in chart.series})
     return {malloc: f"series{index % COLOURS}" for index, malloc in enumerate(mallocs)}
 
 
 def drawing(id_: str, chart: Chart, colours: dict[str, str], said: str, where: str) -> Figure:
-    """Lines; or bars where there is no x, or where all points are of one size with nothing to hold them against."""
+    """Lines; or bars if there is no x, or if all points are of one size without a limit."""
     of_one_size = bool(chart.bars) or len(sizes_of(chart)) == 1 and chart.limit is None
     view = bars(chart, said) if of_one_size else lines(chart, colours, said)
     return Figure(id_, f"{chart.title}{said}", f"{chart.title}{said}", f"{chart.caption}{where}", [view],
@@ -137,7 +137,7 @@ def bar_row(name: str, role: Role, value: Spread) -> figures.Row:
 
 
 def lines(chart: Chart, colours: dict[str, str], said: str) -> View:
-    """Of many curves those of the paper's locks are drawn at first."""
+    """Of many curves those of the paper's locks are drawn initially."""
     sizes = sizes_of(chart)
     few = len(chart.series) <= figures.SHOWN_AT_FIRST
     traces = [curve(chart, series.name, sizes, dict(series.points), few or series.locks in LOCKS_DASHES, {
@@ -154,7 +154,7 @@ def sizes_of(chart: Chart) -> list[float]:
 
 def curve(chart: Chart, name: str, sizes: Sequence[float], values: dict[float, float], visible: bool,
           line: Json) -> Json:
-    """With a gap where a size is missing."""
+    """Has a gap where a size is missing."""
     return {"type": "scatter", "mode": "lines+markers", "name": text.plotly_text(name), "label": name,
             "visible": visible, "line": line, "marker": {"color": line["color"], "size": 4},
             "x": list(sizes), "y": [values.get(size) for size in sizes],
@@ -171,7 +171,7 @@ def limit_line(limit: Limit, x: Sequence[float], y: Sequence[float]) -> Json:
 
 
 def size_axis(title: str, sizes: Sequence[float]) -> Json:
-    """Ticks at multiples of 512, where strides go wrong; fewer where those would be too many."""
+    """Ticks at multiples of 512, where strides go wrong; fewer if those would be too many."""
     step = TICK_BYTES
     while sizes[-1] > step * TICKS:
         step *= 2
@@ -189,7 +189,8 @@ def axis_end(sizes: Sequence[float]) -> float:
 
 
 def value_axis(chart: Chart, title: str) -> Json:
-    """A limit tells what is below it from what is above: logarithmic, or it would lie on the axis."""
+    """Logarithmic if there is a limit, because the limit separates low values from high ones and would lie on a linear
+    axis."""
     values = [y for series in chart.series for _, y in series.points]
     if chart.limit and min(*values, chart.limit.y) > 0:
         return figures.logarithmic_axis(f"{text.plotly_text(title)} (logarithmic)", [*values, chart.limit.y],
@@ -201,13 +202,13 @@ def value_axis(chart: Chart, title: str) -> Json:
 
 
 def ways_of(figure: StudyFigure) -> Ways | None:
-    """Where a chart of curves is held against them."""
+    """The limit of the first chart of curves that has one."""
     return next((Ways(chart.limit.y, chart.y.removesuffix("s")) for chart in figure.charts
                  if chart.series and chart.limit and chart.limit.y > 0), None)
 
 
 def layouts(placed: Sequence[Placed], ways: Ways, said: str) -> list[tuple[Grid, list[Placed]]]:
-    """What each malloc does at strides that are powers of two, or where one of them does worst."""
+    """The result of each malloc at strides that are powers of two, or else at the size where one of them is worst."""
     known = [one for one in placed if one.loads]
     if not known:
         return []
@@ -221,7 +222,7 @@ def layouts(placed: Sequence[Placed], ways: Ways, said: str) -> list[tuple[Grid,
 
 
 def worst(known: Sequence[Placed]) -> list[Placed]:
-    """Of each malloc that with the fullest index, and of those that are alike the largest, by tts if there is that."""
+    """For each malloc the one with the fullest index; among equals the largest, under tts if that was measured."""
     rows: dict[str, Placed] = {}
     for one in known:
         best = rows.get(one.malloc)
@@ -238,7 +239,7 @@ def grid(id_: str, title: str, rows: Sequence[Placed], ways: Ways) -> Grid:
 
 
 def cell(index: int, load: int, ways: Ways) -> Cell:
-    """Filled as far as the ways of the set are taken."""
+    """Filled by the share of the set's ways that are used."""
     if load == 0:
         return Cell(f"index {index}: no {ways.noun}")
     over = load > ways.count
@@ -289,7 +290,7 @@ def placement_table(rows: Sequence[Placed], ways: Ways, said: str) -> Markup:
 
 
 def numbers(figure: StudyFigure, placed: Sequence[Placed], simulated: bool, said: str) -> list[Content]:
-    """A table for each chart, mallocs side by side; and what was measured, one by one."""
+    """A table for each chart, mallocs side by side; and the single measurements."""
     found = [folded(f"{chart.title}{said}", chart_table(f"table-chart-{index}", chart, said))
              for index, chart in enumerate(figure.charts)]
     if placed:

@@ -1,4 +1,4 @@
-"""The command line: reads, renders, and writes the page whole or not at all."""
+"""The command line: reads, renders, and writes the page as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAILED = 2
 
 
 class OutputError(RuntimeError):
-    """One line: why the page cannot be written where it was asked for."""
+    """One line: why the page cannot be written at the requested place."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -81,7 +81,7 @@ def write_layout(target: pathlib.Path, inspected: Object, sources: Sequence[path
 
 def write_pages(target: pathlib.Path, loaded: results.Results,
                 sources: Sequence[pathlib.Path]) -> int:
-    """One page, or those of a study beside their index. The bytes written."""
+    """One page, or those of a study beside their index. Returns the number of bytes written."""
     plotly = plotly_bundle.load()
     files = study.files(loaded, target.name, plotly) if loaded.study else \
         [study.File(target.name, page.render(loaded, plotly))]
@@ -92,7 +92,7 @@ def write_pages(target: pathlib.Path, loaded: results.Results,
 
 
 def write_whole(target: pathlib.Path, content: bytes, sources: Sequence[pathlib.Path]) -> int:
-    """Writes beside the target and renames, so that a reader never meets half a page."""
+    """Writes beside the target and renames, so that a reader never sees an incomplete page."""
     final = pathlib.Path(os.path.realpath(target))
     draft = final.with_name(f".{final.name[:100]}.{os.getpid()}.tmp")
     try:

@@ -14,10 +14,10 @@ Json = dict[str, Any]
 
 COLOURS = 10
 SHOWN_AT_FIRST = 10
-# From as many curves on each has a small chart at first.
+# With at least this many curves, each initially has a small chart.
 PANELS_FROM = 4
 BAR_WIDTH = 0.65
-# A bar's fill tells its role without its colour too.
+# A bar's fill shows its role independently of its colour.
 PATTERNS = {Role.BASELINE: "/", Role.PEER: "."}
 SYMBOLS = {Role.OURS: "circle", Role.BASELINE: "square-open", Role.PEER: "diamond-open"}
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -25,7 +25,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 @dataclass
 class View:
-    """One choice of a figure: what is drawn, how high, and what could not be drawn."""
+    """One choice of a figure: what is drawn, its height, and what could not be drawn."""
     label: str
     traces: list[Json]
     layout: Json
@@ -48,7 +48,7 @@ class Figure:
     series: bool = False
     # What the workload does.
     about: str | None = None
-    # Whether curves can be drawn in small charts, one each; that needs logarithmic axes with ranges.
+    # Whether curves can be drawn in small charts, one each, which needs logarithmic axes with ranges.
     panels: bool = False
 
     def json(self) -> Json:
@@ -56,12 +56,12 @@ class Figure:
 
 
 class Palette:
-    """A map has the same colour and dash in every chart, and no two maps have both alike."""
+    """A map has the same colour and dash in every chart, and no two maps share both."""
 
     def __init__(self, results: Results) -> None:
         self._roles = {entry.label: entry.role for entry in results.latencies}
         self._roles |= {m.label: m.role for m in results.measurements}
-        # The best first, which are those drawn at first: few of them share a colour.
+        # The best come first and are drawn initially: few of them share a colour.
         best = [row.label for row in summary.rows(results)]
         labels = best + sorted(set(self._roles) - set(best))
         dashes = [dash(index) for index in range(max(len(DASHES), math.ceil(len(labels) / COLOURS)))]
@@ -78,13 +78,13 @@ class Palette:
         return {"color": self._styles[label][0], "size": 8, "symbol": SYMBOLS[self._roles[label]]}
 
     def named(self, label: str) -> Json:
-        """What a trace of the map is called: on its button, and to Plotly."""
+        """The name of the map's trace, on its button and for Plotly."""
         role = self._roles[label]
         return {"name": text.plotly_text(label) + role.mark, "label": label, "mark": role.mark}
 
 
 def dash(index: int) -> str:
-    """Plotly's own ones, then ever longer ones."""
+    """Plotly's own dashes, then longer and longer ones."""
     return DASHES[index] if index < len(DASHES) else f"{2 * index}px,{index}px"
 
 
@@ -181,7 +181,7 @@ class Row:
 
 
 def bars(view: str, rows: Iterable[Row], unit: str, best_is_greatest: bool) -> View:
-    """Horizontal bars, the best on top; a row without a value is a word and no bar."""
+    """Horizontal bars, the best on top; a row without a value is a word without a bar."""
     sign = -1 if best_is_greatest else 1
     ordered = sorted(rows, key=lambda row: (row.value is None,
                                             sign * row.value.median if row.value else 0,
@@ -210,7 +210,7 @@ def bar_trace(ordered: Sequence[Row], role: Role) -> Json:
     if role in PATTERNS:
         marker |= {"pattern": {"shape": PATTERNS[role], "size": 7, "solidity": 0.5},
                    "line": {"color": colour, "width": 1.5}}
-    # Without a width of their own the bars of a trace are as wide as its rows lie apart.
+    # Without an explicit width the bars of a trace are as wide as the distance of its rows.
     trace: Json = {
         "type": "bar", "orientation": "h", "name": role, "width": BAR_WIDTH,
         "y": [position for position, _ in mine],
@@ -230,7 +230,7 @@ def whiskers(spreads: Sequence[Spread]) -> Json:
 
 
 def row_texts(ordered: Sequence[Row]) -> Json:
-    """The value beyond the whisker's end, where neither bar nor whisker crosses it."""
+    """The value beyond the whisker's end, where it overlaps neither bar nor whisker."""
     return {"type": "scatter", "mode": "text", "cliponaxis": False, "hoverinfo": "skip",
             "y": list(range(len(ordered))),
             "x": [bar_end(row.value) if row.value else 0 for row in ordered],
@@ -315,8 +315,8 @@ def latency_trace(entry: Latency, palette: Palette, visible: bool) -> Json:
 
 
 def points(entry: Latency) -> list[tuple[float, float, str]]:
-    """(1/(1-p), ns, percentile in words). A logarithmic axis has no place for 0 ns, and the
-    slowest of n operations stands at n, where 1/(1-p) of the last rank but one would be."""
+    """(1/(1-p), ns, percentile in words). A logarithmic axis cannot show 0 ns. The slowest of n operations is placed at
+    n, as if it were the last rank but one, for which 1/(1-p) is n."""
     finite = [(1 / (1 - p), y, text.percentile(p)) for p, y in entry.curve if p < 1 and y > 0]
     slowest = [y for p, y in entry.curve if p == 1 and y > 0]
     if slowest:
@@ -351,7 +351,7 @@ def duration_axis(traces: Sequence[Json]) -> Json:
 
 
 def logarithmic_axis(title: str, values: Iterable[float], shown: Callable[[float], str], decades: float) -> Json:
-    """Over fewer decades than those, ticks stand between the powers of ten too."""
+    """Below this number of decades, there are ticks between the powers of ten too."""
     logarithms = [math.log10(value) for value in values]
     low, high = min(logarithms), max(logarithms)
     powers = range(math.floor(low), math.ceil(high) + 1)

@@ -1,4 +1,4 @@
-"""The findings of a study as tables. What several could not be judged for is said once, with their number."""
+"""The findings of a study as tables. A reason that makes several undecided is stated once, with their number."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from espalier_report.results import Finding, Study
 from espalier_report.tables import Column
 
 BADGES = {"agrees": "agrees", "differs": "differs", "not measurable here": "undecided"}
-# Of what was found here, the sentence that says why it decides nothing, in words for several findings. Before the first
-# three of these stands what was found all the same; any other sentence is the cause as a whole.
+# The sentence of a finding that states why it is undecided, reworded for several findings. For these three, the text
+# before the sentence is what was found nevertheless. Any other text is the cause as a whole.
 CAUSES = ((r"The paper has it (at [\d,]+(?: and [\d,]+)* keys)\.$", r"the paper has them \1"),
           (r"The paper has it (on .+, which this machine is not)\.$", r"the paper has them \1"),
           (r"Not measured: ([^.]+)\.$", r"there are no measurements of \1"))
@@ -23,7 +23,7 @@ Causes = dict[str, list[Finding]]
 
 
 def cause_of(finding: Finding) -> tuple[str, str]:
-    """Why a finding decides nothing, and what was found all the same."""
+    """Why a finding is undecided, and what was found nevertheless."""
     for pattern, words in CAUSES:
         found = re.search(pattern, finding.ours)
         if found:
@@ -34,7 +34,7 @@ def cause_of(finding: Finding) -> tuple[str, str]:
 
 
 def shared_causes(findings: Sequence[Finding]) -> Causes:
-    """The undecided findings by cause, where at least two have it."""
+    """The undecided findings by cause, if at least two share it."""
     found: Causes = {}
     for finding in findings:
         if BADGES[finding.verdict] == "undecided":
@@ -51,7 +51,7 @@ def sentences(causes: Causes) -> list[str]:
 
 
 def on_page(study: Study, findings: Sequence[Finding], id_: str) -> list[Content]:
-    """A table of what can be told one by one; what shares a cause is folded below its sentence."""
+    """A table of single findings. Those that share a cause are folded below its sentence."""
     causes = shared_causes(findings)
     return [table(study, others(findings, causes), id_), [
         element("details", element("summary", sentence(cause, len(group))),
@@ -60,7 +60,7 @@ def on_page(study: Study, findings: Sequence[Finding], id_: str) -> list[Content
 
 
 def on_index(study: Study, findings: Sequence[Finding], causes: Causes, id_: str) -> list[Content]:
-    """The causes stand at the top of the index, the findings that share them on the figure's page."""
+    """The causes are at the top of the index, the findings that share them on the figure's page."""
     told = others(findings, causes)
     rest = len(findings) - len(told)
     more = "" if not told else "more "
@@ -73,7 +73,7 @@ def others(findings: Sequence[Finding], causes: Causes) -> list[Finding]:
 
 
 def table(study: Study, findings: Sequence[Finding], id_: str) -> Markup | None:
-    """None where nothing is to be told."""
+    """None if there is nothing to tell."""
     if not findings:
         return None
     columns = [*places(study, findings), Column(claim_head(study), lambda f: claim(study, f), numeric=False),

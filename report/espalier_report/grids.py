@@ -1,8 +1,8 @@
 """Figures of many cells: which types lie where in memory, and how full the sets of a cache are.
 
-A cell is filled from its bottom, by shares of what it stands for; what stays open is unused. So nothing
-depends on telling colours apart: heights show use, one kind at a time can be picked out, every cell says its
-numbers, and tables hold them by type.
+A cell is filled from its bottom, by the shares of its contents; the open part is unused. So nothing depends on
+distinguishing colours: heights show use, one kind at a time can be selected, every cell states its numbers, and
+tables hold them by type.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAP_COLUMNS, MAP_CELLS = 64, 6000
 GAPS = (64, 32, 16, 8, 4, 2, 1)
 HEAT_COLUMNS = 128
 GAP = -1
-# Lines in a used set, over those that each set would have if all had equally many.
+# Lines in a used set, relative to an equal share for each set.
 LOADS = ((0.75, "load0", "below ¾ of an even share"), (1.5, "load1", "¾ to 1½ times an even share"),
          (3.0, "load2", "1½ to 3 times an even share"), (None, "load3", "3 times an even share and more"))
 TOO_FEW = ("few", "too few lines to judge")
@@ -36,7 +36,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Cell:
-    """Parts are places of keys with shares of the height, from the bottom; or a GAP of any length."""
+    """Parts are indices of keys with shares of the height, from the bottom; or a GAP of any length."""
     text: str
     parts: tuple[tuple[int, float], ...] = ()
 
@@ -88,7 +88,7 @@ def chart(grid: Grid) -> Markup:
 
 
 def page_map(layout: Object, shown: Sequence[int]) -> Grid | None:
-    """Cells in address order, those without blocks between; `shown` are types in order of their colours."""
+    """Cells in address order, with the empty ones between them; `shown` are types in order of their colours."""
     given = layout["page_map"]
     if not given["first_page"]:
         return None
@@ -109,13 +109,13 @@ def page_map(layout: Object, shown: Sequence[int]) -> Grid | None:
 
 
 def gaps(given: Object) -> list[int]:
-    """Cells without blocks, before each cell but the first."""
+    """The number of cells without blocks before each cell but the first."""
     numbers = [first // given["pages_per_cell"] for first in given["first_page"]]
     return [after - before - 1 for before, after in zip(numbers, numbers[1:])]
 
 
 def longest_gap(given: Object) -> int:
-    """The longest gap that is drawn cell by cell; to fold one of a single cell would win nothing."""
+    """The longest gap that is drawn cell by cell. Folding a gap of one cell would save nothing."""
     lengths = gaps(given)
 
     def cells(limit: int) -> int:
@@ -185,13 +185,13 @@ def address(page: int) -> str:
 
 
 def best(type_: Object, level: str) -> Object:
-    """By physical addresses where they are known."""
+    """By physical addresses if they are known."""
     cache = type_["caches"][level]
     return cache["physical"] or cache["virtual"]
 
 
 def is_judged(sets: Object) -> bool:
-    """Whether there are lines enough that a good layout would use every set."""
+    """Whether there are enough lines that a good layout would use every set."""
     return sets["sets"] > 0 and sets["lines"] >= 2 * sets["sets"]
 
 
@@ -252,5 +252,5 @@ def heat_text(first: int, count: int, used: int, lines: int, most: int) -> str:
 
 
 def shaded(value: float) -> Content:
-    """A share as text on a ground that is as dark as it is large."""
+    """A share as text on a background that is darker for larger shares."""
     return element("span", text.share(value), class_="shade", style=f"--share:{value:.3f}")

@@ -1,4 +1,4 @@
-"""The page of a layout: where blocks of memory lie by type, what that does, and what would mend it."""
+"""The page of a layout: where blocks of memory lie by type, the effects, and the remedies."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def tlb(entries: Object) -> str:
 
 def listed(id_: str, caption: str, first: str, rows: Sequence[Any], columns: Sequence[Column],
            name: Callable[[Any], str] = lambda type_: type_["name"]) -> list[Content]:
-    """A table of at most LISTED rows, which says how many it leaves out."""
+    """A table of at most LISTED rows, which states how many it omits."""
     rest = len(rows) - LISTED
     return [tables.table(id_, caption, first, rows[:LISTED], columns, name),
             page.absent(f"And {text.plural(rest, 'more row')}, which the JSON holds.") if rest > 0 else None]
@@ -155,7 +155,7 @@ def of_blocks(part: int, type_: Object) -> str:
 
 
 def most_frequent(frequencies: Object) -> str:
-    """64, or 48 (71 %) where there are others; nothing is the most frequent of none."""
+    """64, or 48 (71 %) if there are other values; "none" for no values."""
     if not frequencies["most"]:
         return "none"
     first = frequencies["most"][0]
@@ -181,7 +181,7 @@ def types_table(layout: Object, types: Sequence[Object]) -> list[Content]:
 
 
 def pages_table(layout: Object, types: Sequence[Object]) -> list[Content]:
-    """With all types together last."""
+    """All types together come last."""
     together = {"name": "all together", "pages": layout["pages"]}
     columns = [
         column("Pages", lambda t: text.count(t["pages"]["pages"])),
@@ -218,7 +218,7 @@ def sets_part(types: Sequence[Object], level: str, heat: Grid | None) -> Content
 
 
 def of_sets(type_: Object, level: str, key: str) -> str:
-    """A cache without sets has nothing unused: it is not known."""
+    """A cache without sets has no unused ones: its sets are not known."""
     sets = grids.best(type_, level)
     return text.count(sets[key] if sets["sets"] else None)
 
@@ -240,7 +240,7 @@ def addresses(type_: Object, level: str) -> str:
 
 
 def sets_caption(layout: Object, types: Sequence[Object], level: str) -> str:
-    """By which addresses sets are told, and whether the hardware would agree."""
+    """By which addresses sets are determined, and whether the hardware would agree."""
     guessed = [type_["name"] for type_ in types if not type_["caches"][level]["physical"]]
     shape_ = layout["geometry"][level]
     if level == "l1" and shape_["sets"] <= LINES_IN_PAGE and shape_["slices"] <= 1:

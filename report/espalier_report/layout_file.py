@@ -1,4 +1,4 @@
-"""Reads and checks what `espalier inspect --json` writes: where blocks of memory lie, by type."""
+"""Reads and checks the output of `espalier inspect --json`: where blocks of memory lie, by type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OrNull:
     shape: Any
 
 
-# What the page reads: a type, a list of one shape, the members of an object, or a shape that may be null.
+# The shapes that the page reads: a type, a list of one shape, the members of an object, or a shape that may be null.
 COUNT, FIGURE = int, float
 FREQUENCIES = {"distinct": COUNT, "total": COUNT, "most": [{"value": COUNT, "count": COUNT}]}
 SHAPE = {"sets": COUNT, "ways": COUNT, "slices": COUNT}
@@ -55,7 +55,7 @@ CALLED = {str: "a text", bool: "true or false", COUNT: "a whole number, not nega
 
 
 def load(paths: Sequence[pathlib.Path]) -> Object | None:
-    """The layout that the file holds; None where the files are results. Throws ResultsError."""
+    """The layout in the file; None if the files are results. Throws ResultsError."""
     documents = [results.read(path) for path in paths]
     layouts = [path for path, document in zip(paths, documents) if _has_schema(document)]
     if not layouts:
@@ -70,7 +70,7 @@ def _has_schema(document: Object) -> bool:
 
 
 class _Checker:
-    """Every complaint names the file and the place in it."""
+    """Every message names the file and the place in it."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""HTML elements whose text is escaped unless it already is markup."""
+"""HTML elements. Text in them is escaped unless it is already markup."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
 
 Content = str | Iterable["Content"] | None
@@ -25,7 +25,7 @@ def markup(content: Content) -> Markup:
 
 
 def breakable(name: str) -> Markup:
-    """A name that a narrow cell breaks after a separator, and elsewhere only in need."""
+    """A name that a narrow cell breaks after a separator, and elsewhere only if necessary."""
     return Markup("<wbr>".join(markup(part) for part in re.split(r"(?<=[/_])(?=[^/_])", name)))
 
 

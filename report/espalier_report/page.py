@@ -1,4 +1,4 @@
-"""Puts the page together: one file; or one of a folder that shares a file. Nothing else is loaded from anywhere."""
+"""Assembles the page: one file, or one of a folder with a shared file. Nothing else is loaded from anywhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Drawn(Protocol):
-    """Whatever a script draws from the page's block of data."""
+    """An object that a script draws from the page's block of data."""
 
     @property
     def id(self) -> str: ...
@@ -28,7 +28,7 @@ class Drawn(Protocol):
 
 
 class Comparable(Protocol):
-    """What has a role in a comparison."""
+    """An object with a role in a comparison."""
 
     @property
     def role(self) -> Role: ...
@@ -40,7 +40,7 @@ class Beside:
     name: str
 
 
-# A script's text, or where it lies.
+# A script's text, or its place.
 Script = str | Beside
 
 
@@ -122,9 +122,9 @@ def script(name: str) -> str:
 
 def head(title: str, scripts: Sequence[Script]) -> Markup:
     style = (HERE / "page.css").read_text(encoding="utf-8")
-    # The policy lets the page run its own scripts only and load nothing else, whatever a name in the
-    # results may hold. Plotly writes style attributes, hence the exception for styles. Browsers check no
-    # integrity of files beside a page that is opened from a disk, so these are allowed by their place.
+    # The policy permits the page only its own scripts and no other loading, whatever a name in the results contains.
+    # Plotly writes style attributes, hence the exception for styles. Browsers check no integrity of files beside a page
+    # that is opened from a disk, so these are permitted by their place.
     allowed = ["'self'" if isinstance(one, Beside) else f"'sha256-{digest(one)}'" for one in scripts] or ["'none'"]
     policy = f"default-src 'none'; script-src {' '.join(allowed)}; style-src 'unsafe-inline'; img-src data: blob:"
     return Markup(
@@ -146,7 +146,7 @@ def digest(script: str) -> str:
 
 
 def header(title: str, made: Content, sentences: Sequence[Content], warnings: Sequence[str], first: Content) -> Markup:
-    """What comes first qualifies the rest; cautions follow at once, however many sentences there are."""
+    """The first content qualifies the rest; cautions follow directly, however many sentences there are."""
     said = element("ul", [element("li", sentence) for sentence in sentences], class_="verdicts")
     warned = element("ul", [element("li", warning) for warning in warnings], class_="cautions",
                      aria_label="Cautions") if warnings else None
@@ -171,7 +171,7 @@ def key(shown: Iterable[Comparable]) -> Markup | None:
 
 
 def keyed(shown: Results, group: Sequence[Figure]) -> Content:
-    """Charts, with a key where some are bars; curves have names."""
+    """Charts, with a key if some are bars; curves have names."""
     return [None if all(figure.series for figure in group) else key(shown.measurements), charts(group)]
 
 
@@ -197,7 +197,7 @@ def chart(figure: Figure) -> Markup:
 
 
 def choice(figure: Figure) -> Markup | None:
-    """Of views, and of how curves are drawn."""
+    """Controls that choose views, and how curves are drawn."""
     id_ = f"{figure.id}-view"
     options = [element("option", view.label, value=str(index))
                for index, view in enumerate(figure.views)]
@@ -230,7 +230,7 @@ def counts_tables(results: Results) -> list[Content]:
 def data_block(drawn: Sequence[Drawn]) -> Markup:
     data = json.dumps(shortened({figure.id: figure.json() for figure in drawn}), allow_nan=False,
                       ensure_ascii=False, separators=(",", ":"))
-    # In a script element only "<" can do harm, and JSON can spell it otherwise.
+    # In a script element only "<" is dangerous, and JSON can write it differently.
     return Markup('\n<script type="application/json" id="figures">'
                   + data.replace("<", "\\u003c") + "</script>")
 
@@ -245,7 +245,7 @@ def shortened(drawn: Any) -> Any:
 
 
 def interruptions(results: Results) -> list[str]:
-    """First of all cautions: what is missing."""
+    """What is missing comes first among the cautions."""
     return [f"{name} is incomplete: the run was interrupted, and holds what was measured until then."
             for name, context in zip(results.files, results.contexts) if context.get("incomplete") is True]
 

@@ -1,10 +1,9 @@
-"""Finds plotly.js on this machine and cuts out of it what bars and lines need.
+"""Finds plotly.js on this machine and extracts the parts for bars and lines.
 
-Debian's python3-plotly carries the whole library as readable source, 8.6 MB: far too much for a
-page that one mails around. That source is a table of numbered modules, each with the list of the
-modules that it requires, so the part that a bar and a line chart reach can be taken over as it
-is: about a fifth of the text. Where the table does not look as expected (PyPI's plotly carries a
-minified file), the library is used whole.
+Debian's python3-plotly carries the whole library as readable source, 8.6 MB: too much for a page that is sent by
+mail. That source is a table of numbered modules, each with the list of the modules that it requires. The part that
+a bar and a line chart reach can be taken unchanged: about a fifth of the text. If the table does not look as
+expected (PyPI's plotly carries a minified file), the library is used as a whole.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def load() -> str:
 
 
 def file_name(source: str) -> str:
-    """Of the file that several pages share. Pages of another version in the same folder keep theirs."""
+    """The name of the file that several pages share. Pages of another version in the same folder keep theirs."""
     version = VERSION.search(source)
     return f"plotly-{version[1]}.js" if version else "plotly.js"
 
@@ -108,10 +107,10 @@ def _reachable(modules: dict[int, Module], entry: int) -> set[int]:
 
 
 def _stripped(source: str) -> str:
-    """Drops indentation and comments that fill whole lines, except notices of licences.
+    """Removes indentation and comments that fill whole lines, except notices of licences.
 
-    A template literal or a continued string could hold such a line as text; a source that may
-    have either is left as it is.
+    A template literal or a continued string could contain such a line as text. A source that may have either is
+    left unchanged.
     """
     kept: list[str] = []
     comment: list[str] = []

@@ -21,7 +21,7 @@ NANOSECONDS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 EXPECTED = "a results file is the JSON that `espalier bench`, `espalier simulate` or `espalier inspect` writes"
 SETTINGS = ("mix", "distribution", "keys", "placement")
 VERDICTS = ("agrees", "differs", "not measurable here")
-# What a simulated entry says of each operation; the first seven places served all accesses.
+# The counts of a simulated entry, per operation; the seven places from l1_hits on served all accesses.
 COUNTS = ("accesses", "l1_hits", "l2_hits", "llc_hits", "local_transfers", "remote_transfers",
           "local_dram", "remote_dram", "reads", "writes", "atomics", "fences", "upgrades",
           "local_invalidations", "remote_invalidations", "back_invalidations", "writebacks",
@@ -34,14 +34,14 @@ BASELINE_PREFIX = "locked_"
 
 
 class Role(StrEnum):
-    """What a map is in the comparison: a contender of this library, a baseline of it, or another library's."""
+    """The role of a map in the comparison: a contender of this library, a baseline of it, or another library's."""
     OURS = "Espalier"
     BASELINE = "baseline"
     PEER = "peer"
 
     @property
     def mark(self) -> str:
-        """Behind a name; contenders need none."""
+        """Appended to a name; contenders need none."""
         return "" if self is Role.OURS else f" ({self})"
 
 
@@ -58,7 +58,7 @@ class ResultsError(ValueError):
 
 @dataclass(frozen=True)
 class Spread:
-    """A median; low and high only where there were repetitions to take them from."""
+    """A median; low and high are known only with repetitions."""
     median: float
     low: float | None = None
     high: float | None = None
@@ -122,7 +122,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A map's throughput over that of the reference, measured and simulated."""
+    """A map's throughput relative to the reference, measured and simulated."""
     workload: str
     threads: int
     map: str
@@ -137,7 +137,7 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a paper found, and what was found here."""
+    """A paper's finding, and the finding here."""
     paper: str
     ours: str
     verdict: str
@@ -163,7 +163,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Limit:
-    """What curves are held against."""
+    """A limit with which curves are compared."""
     y: float
     name: str
 
@@ -189,7 +189,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Placed:
-    """What came of one malloc, under one kind of locks, with nodes of one size."""
+    """The result of one malloc, under one kind of locks, with nodes of one size."""
     figure: str
     malloc: str
     locks: str
@@ -211,7 +211,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a benchmark took under one malloc."""
+    """The cost of a benchmark under one malloc."""
     benchmark: str
     malloc: str
     threads: int
@@ -227,7 +227,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class StudyFigure:
-    """A figure of a paper; its measurements are those of the workloads, or it has charts of its own."""
+    """A figure of a paper. Its measurements are those of the workloads, or it has charts of its own."""
     id: str
     title: str
     summary: str
@@ -246,7 +246,7 @@ class Study:
     figures: list[StudyFigure]
     contexts: list[Object]
     charted: bool = False
-    # Of a simulation: where, in words; and what is no more than a model of what it is called after.
+    # For a simulation: its place in words, and the parts that are only models of what their names say.
     place: str = ""
     models: dict[str, str] = field(default_factory=dict)
 
@@ -270,7 +270,7 @@ class Results:
 
     @property
     def timed(self) -> list[Placed | Cost]:
-        """What was measured of mallocs."""
+        """The measurements of mallocs."""
         return [*self.placed, *self.costs]
 
     @property
@@ -289,7 +289,7 @@ class Results:
         return sorted({m.threads for m in self.of(workload)})
 
     def at_most_threads(self, workload: str) -> list[Measurement]:
-        """The measurements at the workload's greatest thread count."""
+        """The measurements at the workload's largest thread count."""
         greatest = max(self.thread_counts(workload), default=0)
         return [m for m in self.of(workload) if m.threads == greatest]
 
@@ -321,7 +321,7 @@ def _file_labels(paths: list[pathlib.Path]) -> list[str]:
 
 
 def read(path: pathlib.Path) -> Object:
-    """Whatever object of JSON the file holds."""
+    """Any JSON object in the file."""
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -339,7 +339,7 @@ def read(path: pathlib.Path) -> Object:
 
 
 class _Reader:
-    """Takes one document apart; every complaint names the file and the place in it."""
+    """Parses one document; every message names the file and the place in it."""
 
     def __init__(self, path: str, file: int) -> None:
         self.path = path
@@ -627,7 +627,7 @@ class _Reader:
                     self.over_rounds(entry, "cpu_time", cpu, where), self.number(entry, "peak_kib", where))
 
     def both_rounds(self, entry: Object, where: str) -> tuple[list[float], list[float]]:
-        """Of the clock, and of the processors."""
+        """Wall times and processor times."""
         return self.rounds(entry, "rounds_wall_ns", where), self.rounds(entry, "rounds_cpu_ns", where)
 
     def rounds(self, entry: Object, key: str, where: str) -> list[float]:
@@ -637,7 +637,7 @@ class _Reader:
         return [float(one) for one in value]
 
     def over_rounds(self, entry: Object, key: str, rounds: list[float], where: str) -> Spread | None:
-        """What was stated, where no rounds were."""
+        """The stated value, if there were no rounds."""
         if len(rounds) > 1:
             return Spread(statistics.median(rounds), min(rounds), max(rounds))
         stated = self.time(entry, key, where)
@@ -664,7 +664,7 @@ class _Reader:
             return None
         if low is None or high is None or max(len(values), *self._stated(aggregates)) < 2:
             return Spread(median)
-        # A hair of tolerance: the three may have been rounded separately when they were written.
+        # A small tolerance: the three may have been rounded separately when they were written.
         if not low * (1 - 1e-6) <= median <= high * (1 + 1e-6):
             self.fail(next(iter(aggregates.values()), runs[0] if runs else ("", {}))[0],
                       f"must have a {key} whose median lies between its min and max")
@@ -724,7 +724,7 @@ def is_count(value: Any) -> bool:
 
 
 def _is_charted(study: Any) -> bool:
-    """Whether figures bring charts of their own, over measurements of another shape than those of maps."""
+    """Whether figures have charts of their own, with measurements of another shape than those of maps."""
     figures = study.get("figures") if isinstance(study, dict) else None
     return isinstance(figures, list) and any(isinstance(one, dict) and "charts" in one for one in figures)
 
@@ -750,7 +750,7 @@ def _plain(value: Any) -> str:
 
 
 def _label(results: Results) -> None:
-    """A map is called by its name; only where that is ambiguous, by what tells it apart too."""
+    """A map is called by its name; if that is ambiguous, by what distinguishes it too."""
     for workload in results.workloads:
         for map_ in {m.map for m in results.of(workload)}:
             group = [m for m in results.of(workload) if m.map == map_]

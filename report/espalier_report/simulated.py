@@ -1,4 +1,4 @@
-"""What a page of simulated results shows: every title, axis and sentence says that it is simulated."""
+"""The contents of a page of simulated results: every title, axis and sentence says that it is simulated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from espalier_report.markup import Markup, element
 from espalier_report.results import COUNTS, Calibrated, Measurement, Results, Spread
 from espalier_report.tables import Column, named, shared_settings, table, value
 
-# Where an access is served that misses a core's own caches, from near to far.
+# Where an access that misses a core's own caches is served, from near to far.
 PLACES = {"llc_hits": "last-level cache", "local_transfers": "local transfer",
           "remote_transfers": "remote transfer", "local_dram": "local DRAM",
           "remote_dram": "remote DRAM"}

@@ -1,4 +1,5 @@
-"""The pages of a study: one for each figure of the paper, an index that leads to them, the library that they share."""
+"""The pages of a study: one for each figure of the paper, an index that links to them, and the library that they
+share."""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ READING = (
 
 @dataclass(frozen=True)
 class File:
-    """A page, or what pages load, with its name beside the index."""
+    """A page, or a file that pages load, with its name beside the index."""
     name: str
     content: str
 
 
 def files(results: Results, index: str, plotly: str) -> list[File]:
-    """The library first, if a page draws with it, and the index last: none needs what is not yet there."""
+    """The library comes first, if a page draws with it, and the index last: each file needs only earlier ones."""
     study = results.study
     assert study is not None
     library = File(plotly_bundle.file_name(plotly), plotly)
@@ -93,10 +94,10 @@ def simulated_parts(shown: Results, drawn: list[Figure]) -> tuple[list[Part | No
 
 
 def part_of(results: Results, study: Study, figure: StudyFigure) -> Results:
-    """The measurements of one figure, each map called with the size of its node."""
+    """The measurements of one figure; each map's name includes the size of its node."""
     measurements = [replace(m, label=called(m, figure)) for m in results.measurements
                     if m.workload in figure.workloads]
-    # Without contexts of its own the study was run in the file's one place.
+    # Without contexts of its own the study was run on the machine of the file's context.
     files, contexts = results.files, results.contexts
     if study.contexts:
         files = [simulated.machine_name(context) for context in study.contexts]
@@ -111,7 +112,7 @@ def called(m: Measurement, figure: StudyFigure) -> str:
 
 
 def pairs(shown: Results, figure: StudyFigure) -> list[Figure]:
-    """Published beside compact nodes, for the trees of which a figure has both."""
+    """Published nodes beside compact ones, for the trees for which a figure has both."""
     drawn = []
     for index, workload in enumerate(shown.workloads):
         group = {m.map: m for m in shown.of(workload) if m.throughput}
@@ -197,7 +198,7 @@ def where(shown: Results, study: Study) -> str:
 
 
 def scores(study: Study, found: Sequence[Finding]) -> list[str]:
-    """Of the paper's findings, and of those that go beyond it."""
+    """Counts the paper's findings, and those that go beyond it."""
     how = "simulated here" if study.simulated else "measured here"
     ours = [finding for finding in found if not finding.of_paper]
     papers = [finding for finding in found if finding.of_paper]

@@ -1,4 +1,5 @@
-"""The first screen: where and how maps were compared, and each map's throughput over the best of each workload."""
+"""The first screen: where and how maps were compared, and each map's throughput relative to the best of each
+workload."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from espalier_report.markup import Content, Markup, element
 from espalier_report.results import Object, Results, Role, is_count, place_of
 from espalier_report.tables import Column
 
-# Further maps are folded, so that the sentences below stay near.
+# Further maps are folded, so that the sentences below remain visible.
 SHOWN = 12
 UNMEASURED = "-"
 LISTED = 6
@@ -20,7 +21,7 @@ LISTED = 6
 
 @dataclass(frozen=True)
 class Row:
-    """A map, and its throughput over the best by workload, where it was measured."""
+    """A map, and its throughput relative to the best by workload, where it was measured."""
     label: str
     role: Role
     ratios: dict[str, float]
@@ -39,7 +40,7 @@ def conditions(results: Results) -> str:
 
 
 def machine(context: Object) -> str:
-    """The processor, with its cores and threads as the topology names them."""
+    """The processor, with its cores and threads according to the topology."""
     model, topology = context.get("cpu_model"), context.get("topology")
     name = model if isinstance(model, str) and model != text.UNAVAILABLE else "unknown processor"
     counts = re.findall(r"\d+ (?:cores?|threads?)\b", topology) if isinstance(topology, str) else []
@@ -53,7 +54,7 @@ def simulated_machine(context: Object) -> str:
 
 
 def numbers(found: Iterable[int], noun: str) -> str:
-    """Each of a few; of many the least and the greatest."""
+    """All values if there are few, else the least and the greatest."""
     ordered = sorted(found)
     if not ordered:
         return ""
@@ -66,13 +67,13 @@ def numbers(found: Iterable[int], noun: str) -> str:
 
 
 def compared(results: Results) -> list[str]:
-    """The workloads in which a throughput is known."""
+    """The workloads with a known throughput."""
     return [workload for workload in results.workloads
             if any(m.throughput for m in results.at_most_threads(workload))]
 
 
 def rows(results: Results) -> list[Row]:
-    """By the geometric mean of the ratios; maps that lack a workload have none, and stand last."""
+    """By the geometric mean of the ratios; maps that lack a workload have none, and come last."""
     found = {m.label: Row(m.label, m.role, {}) for m in results.measurements}
     for workload in compared(results):
         medians = {m.label: m.throughput.median for m in results.at_most_threads(workload) if m.throughput}
@@ -87,7 +88,7 @@ def mean(row: Row) -> float:
 
 
 def matrix(results: Results) -> Content:
-    """None where nothing is to be compared."""
+    """None if there is nothing to compare."""
     shown, ordered = compared(results), rows(results)
     if not shown or len(ordered) < 2:
         return None
@@ -108,7 +109,7 @@ def table(id_: str, caption: str, shown: list[Row], columns: list[Column]) -> Ma
 
 
 def head(results: Results, workload: str) -> Markup:
-    """Leads to the workload's chart."""
+    """Links to the workload's chart."""
     return element("a", workload, href=f"#throughput-{results.workloads.index(workload)}-title",
                    title=workloads.explained(results.of(workload)))
 
@@ -129,7 +130,7 @@ def of_all(row: Row, shown: list[str]) -> Content:
 
 
 def two_digits(ratio: float) -> str:
-    """What is little is not nothing, and what is nearly the best is not the best."""
+    """A small ratio is not shown as 0, and a ratio just below 1 is not shown as 1."""
     return "<0.01" if ratio < 0.005 else f"{min(ratio, 0.99) if ratio < 1 else ratio:.2f}"
 
 

@@ -1,4 +1,4 @@
-"""The tables: every median with its spread, the latencies, and where all that was measured."""
+"""The tables: every median with its spread, the latencies, and the machine of the measurements."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def measurement_table(results: Results, workload: str, id_: str) -> Markup:
 
 
 def named(one: Any) -> Content:
-    """A map's name, marked where it is no contender."""
+    """A map's name, marked if it is no contender."""
     role: Role = one.role
     mark = None if role is Role.OURS else [" ", element("span", role, class_=f"role {role.name.lower()}")]
     return [breakable(one.label), mark]

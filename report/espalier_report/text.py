@@ -1,4 +1,4 @@
-"""Numbers and labels as a reader wants them."""
+"""Numbers and labels in a readable form."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def size(bytes_: float) -> str:
 
 
 def share(value: float | None) -> str:
-    """A fraction in percent; what is little is not nothing, and what is nearly all is not all."""
+    """A fraction in percent; a small one is not shown as 0, and one just below 1 is not shown as 100."""
     if value is None:
         return UNAVAILABLE
     if 0 < value < 0.001:
@@ -75,7 +75,7 @@ def percentile(p: float) -> str:
 
 
 def wrapped(label: str, width: int = 18, lines: int = 3) -> list[str]:
-    """The label in a few short lines, cut after a separator where one is near the edge."""
+    """The label in a few short lines, split after a separator if one is near the edge."""
     rest = " ".join(label.split())
     result: list[str] = []
     while len(rest) > width and len(result) < lines - 1:
@@ -88,7 +88,7 @@ def wrapped(label: str, width: int = 18, lines: int = 3) -> list[str]:
 
 
 def plotly_label(label: str) -> str:
-    """Plotly reads a few tags and entities in its texts; a name must never become one."""
+    """Plotly interprets a few tags and entities in its texts; a name must never become one."""
     return "<br>".join(_plotly_escaped(line) for line in wrapped(label))
 
 
@@ -101,7 +101,7 @@ def _plotly_escaped(text: str) -> str:
 
 
 class Scale:
-    """The unit in which a group of throughputs reads well."""
+    """The unit in which a group of throughputs is readable."""
 
     def __init__(self, largest: float) -> None:
         self.divisor, self.short, self.unit = next(

@@ -1,4 +1,4 @@
-"""Says which map won which workload, and says so when none did."""
+"""States which map won which workload, or that none did."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def headline(found: list[Verdict]) -> str:
     if not wins:
         return f"No clear winner in any of {len(found)} workloads"
     ranked = sorted(wins.items(), key=lambda item: (-item[1], item[0]))
-    # Only the first clause says "of how many workloads"; the rest would repeat it.
+    # Only the first clause states the number of workloads; the rest would repeat it.
     clauses = [f"{name} {wins_}" for name, wins_ in ranked]
     clauses[0] = f"{ranked[0][0]} won {ranked[0][1]} of {len(found)} workloads"
     if len(clauses) > 4:
@@ -43,7 +43,7 @@ def headline(found: list[Verdict]) -> str:
 
 
 def _upper_first(text: str) -> str:
-    # A map's own name keeps its spelling; only words of ours are capitalised.
+    # A map's own name keeps its spelling; only the project's words are capitalised.
     return text[:1].upper() + text[1:] if text.startswith(("no clear", "only ", "the peer ", "the baseline ",
                                                             "nothing ")) else text
 
@@ -114,7 +114,7 @@ def _overlap(best: Measurement, other: Measurement) -> bool:
 
 def _overlap_reason(best: Measurement, overlapping: list[Measurement], scale: Scale) -> str:
     first = overlapping[0]
-    # Named are few: a list of twenty rivals says less than their number.
+    # Few are named: a list of twenty rivals says less than their number.
     others = [_called(m) for m in overlapping[1:4]]
     if len(overlapping) > 4:
         others[2:] = [f"{len(overlapping) - 3} more"]

@@ -1,4 +1,5 @@
-"""Explains a workload in one sentence: its operations, how keys are drawn, how many are in the map at the start."""
+"""Explains a workload in one sentence: its operations, the distribution of keys, how many are in the map at the
+start."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ DIFFERENT = "The settings of these maps differ; the table has those of each."
 
 
 def explained(group: Sequence[Measurement]) -> str | None:
-    """None where the results do not say what the workload does."""
+    """None if the results do not say what the workload does."""
     settings = {tuple(m.settings[SETTINGS.index(name)] for name in ("mix", "distribution", "keys")) for m in group}
     if len(settings) > 1:
         return DIFFERENT
@@ -35,7 +36,7 @@ def sentence(mix: str, distribution: str, keys: str) -> str | None:
     operations = operations_of(mix)
     if operations is None:
         return None
-    # Of the keys that a plain mix names every second one is loaded; YCSB loads all.
+    # Half of the keys that a plain mix uses are loaded; YCSB loads all.
     universe, share = (loaded, "all") if mix in YCSB else (loaded and 2 * loaded, "half of the")
     drawn = drawn_of(distribution, "" if universe is None else f" from {universe:,}")
     start = "" if universe is None else f"; {share} keys are in the map at the start"
@@ -47,7 +48,7 @@ def keys_of(m: Measurement) -> int | None:
 
 
 def key_count(keys: str) -> int | None:
-    """Results hold it as a number, settings as text."""
+    """Results contain it as a number, settings as text."""
     return int(keys.replace(",", "")) if re.fullmatch(r"\d{1,3}(,\d{3})*", keys) else None
 
 
