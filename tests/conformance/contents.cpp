@@ -1,4 +1,4 @@
-// What a map holds, one thread: every operation against std::map.
+// The contents of a map, one thread: every operation compared with std::map.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace espalier::test {
 namespace {
 
-/// Inserts in the order given, then erases in the order given.
+/// Inserts in the given order, then erases in the given order.
 void fill_and_empty(const subject_type& type, std::span<const key> order_in, std::span<const key> order_out) {
   const auto map = make(type);
   operations& plain = map->plain();
@@ -100,7 +100,7 @@ ESPALIER_CHECK(conformance, whole_key_domain) {
   const auto keys = boundary_keys(type);
   ASSERT_EQ(keys.front(), 0U);
   ASSERT_EQ(keys.back(), type.largest_key);
-  // Each alone, so that no neighbour helps.
+  // Each key alone, so that no neighbour affects the result.
   for (const key k : keys) {
     const auto map = make(type);
     for (const value v : boundary_values()) {
@@ -129,8 +129,8 @@ ESPALIER_CHECK(conformance, whole_key_domain) {
 }
 
 ESPALIER_CHECK(conformance, keys_far_apart) {
-  // Alternately from both ends of the domain: every comparison is between keys that differ by more than half
-  // of a 32-bit, and where the domain allows of a 64-bit, number.
+  // Alternates between both ends of the domain: every comparison is between keys that differ by more than half of a
+  // 32-bit number, and of a 64-bit number if the domain allows.
   std::vector<key> keys;
   for (key i = 0; i < 200; ++i) {
     keys.push_back(i * 3);
@@ -211,7 +211,7 @@ ESPALIER_CHECK(conformance, nested_guards) {
         some(map->plain());
         map->with_guard(some);
       });
-      some(outer);  // the inner guard's end must not have ended the outer one's protection
+      some(outer);  // the end of the inner guard must not have ended the outer one's protection
     });
   }
   if (::testing::Test::HasFailure()) return;

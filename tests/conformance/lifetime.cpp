@@ -1,4 +1,4 @@
-// Maps that die, threads that end, memory that comes back, and trees as deep as they are large.
+// Destruction of maps, threads that end, reclaimed memory, and trees as deep as they are large.
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 namespace espalier::test {
 namespace {
 
-/// Runs body in a thread with so small a stack that recursion as deep as a degenerate tree overflows it.
+/// Runs body in a thread with a stack so small that recursion as deep as a degenerate tree overflows it.
 void with_small_stack(function_ref<void()> body) {
   constexpr std::size_t stack_bytes = std::size_t{instrumented ? 2048U : 128U} << 10U;
   pthread_attr_t attributes;
@@ -83,7 +83,7 @@ ESPALIER_CHECK(conformance, maps_share_a_domain) {
         [&](operations&) { run_against_model(first->plain(), in_first, random, keys, {}, 100); });
   }
   ASSERT_NO_FATAL_FAILURE(expect_equal(first->plain(), in_first, keys));
-  // What the first one retired must go with it: its memory may not be touched afterwards.
+  // What the first map retired must be reclaimed with it: its memory may not be touched afterwards.
   first.reset();
   ASSERT_NO_FATAL_FAILURE(expect_equal(second->plain(), in_second, keys));
   for (int round = 0; round < 20; ++round)
@@ -117,8 +117,8 @@ ESPALIER_CHECK(conformance, maps_are_independent) {
 }
 
 ESPALIER_CHECK(conformance, as_deep_as_large) {
-  // Ascending keys make a path of an unbalanced tree. Quadratic work: the whole of it for an algorithm's
-  // default only.
+  // Ascending keys make an unbalanced tree a path. The work is quadratic, so only an algorithm's default does all of
+  // it.
   const bool is_default = type.name == type.algorithm;
   const key count = is_default && !instrumented ? 20000 : 4000;
   with_small_stack([&] {
@@ -138,7 +138,7 @@ ESPALIER_CHECK(conformance, as_deep_as_large) {
     for (key k = count - 1; k > count - 100; --k) EXPECT_TRUE(map->plain().erase(k));
     for (key k = 0; k < count / 2; ++k) EXPECT_TRUE(map->plain().erase(k));
     expect_sound_at_rest(*map, type);
-    // Dies with the rest in it.
+    // The map is destroyed with the rest in it.
   });
 }
 

@@ -1,4 +1,4 @@
-// scan: bounds, ends, what a visitor may do, and what it sees while others write.
+// scan: bounds, ends, what a visitor may do, and what it sees while other threads write.
 
 #include <gtest/gtest.h>
 
@@ -82,7 +82,7 @@ ESPALIER_CHECK(conformance, scan_stops_where_told) {
 }
 
 ESPALIER_CHECK(conformance, long_scans) {
-  // Maps hand over between batches and between pins: at 64, 512, 1024 and around.
+  // Maps switch between batches and between pins: at 64, 512, 1024 and around.
   const auto map = make(type);
   std::vector<key> keys = key_range(0, 2200, 2);
   random_source random(31);
@@ -123,8 +123,8 @@ ESPALIER_CHECK(conformance, visitor_may_use_the_map) {
   with_and_without_guard(*map, [&](operations& with) {
     model expected = filled(with, key_range(0, 400, 4));
     std::vector<key> seen;
-    // Behind it the visitor takes keys away, one of them the one it is at; ahead it adds some, takes one of
-    // those away again and assigns to others. The multiples of 4 ahead stay, so each must be seen.
+    // Behind it the visitor erases keys, among them the current one. Ahead it inserts some, erases one of those again
+    // and assigns to others. The multiples of 4 ahead stay, so each must be seen.
     with.scan_to_end(0, [&](key k, value) {
       dog.begin(0, operation::scan, k);
       if (k % 4 == 0) seen.push_back(k);
@@ -155,7 +155,7 @@ ESPALIER_CHECK(conformance, visitor_may_use_the_map) {
     EXPECT_EQ(outer, expected.size());
     EXPECT_EQ(pairs, outer * (outer + 1) / 2);
 
-    // Emptied from within.
+    // The visitor empties the map.
     with.scan_to_end(0, [&](key k, value) { EXPECT_TRUE(with.erase(k)) << k; });
     expect_equal(with, {}, key_range(0, 420));
   });
@@ -164,8 +164,8 @@ ESPALIER_CHECK(conformance, visitor_may_use_the_map) {
 
 ESPALIER_CHECK(conformance, scan_beside_writers) {
   if (!type.properties.reads_beside_writers) GTEST_SKIP() << "its reads are right only while nobody writes";
-  // The odd keys stay throughout: every scan sees each of them once, in order, with its value. The even ones
-  // come and go.
+  // The odd keys stay throughout: every scan sees each of them once, in order, with its value. The even ones are
+  // inserted and erased.
   constexpr key stable = 150;
   constexpr std::uint64_t writes = 4000;
   constexpr std::uint64_t wanted_scans = 40;
@@ -184,7 +184,7 @@ ESPALIER_CHECK(conformance, scan_beside_writers) {
   for (std::size_t t = 0; t < 2; ++t) {
     threads.emplace_back([&, t] {
       random_source random(42, t);
-      // Until the scanners have done some at least, however the threads are scheduled.
+      // Continues until the scanners have done a minimum, however the threads are scheduled.
       for (std::uint64_t i = 0; i < writes || scans.load(std::memory_order_relaxed) < wanted_scans; ++i) {
         const key k = 2 * random.below(stable);
         dog.begin(t, operation::erase, k);
@@ -221,7 +221,7 @@ ESPALIER_CHECK(conformance, scan_beside_writers) {
         scan_once(map->plain());
         map->with_guard(scan_once);
       }
-      scans.fetch_add(wanted_scans);  // lets the writers go where this thread gave up
+      scans.fetch_add(wanted_scans);  // releases the writers if this thread gave up
       dog.done(t);
     });
   }

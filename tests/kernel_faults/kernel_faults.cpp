@@ -1,21 +1,22 @@
-// Kernel calls that fail, or take long, on purpose: what a malloc does where the system refuses, and between two calls.
+// Makes kernel calls fail, or take long, on purpose: to test what a malloc does when the system refuses, and between
+// two calls.
 //
 //   LD_PRELOAD=libespalier-malloc.so:libespalier-kernel-faults.so ESPALIER_KERNEL_FAULTS=RULES program
 //   RULES   RULE[,RULE...]
 //   RULE    CALL:ACTION@WHICH
-//   CALL    mmap, munmap, mremap, madvise, mprotect; membarrier, futex and tgkill, by way of syscall()
+//   CALL    mmap, munmap, mremap, madvise, mprotect; membarrier, futex and tgkill, through syscall()
 //   ACTION  fail=ERRNO           the call is not made; ERRNO is a name such as ENOMEM, or a number
 //           delay_us=N           the thread sleeps before the call
-//           delay_after_us=N     the thread sleeps behind the call
-//   WHICH   N, the Nth call of the kind; N+, that and all behind it; *, all
+//           delay_after_us=N     the thread sleeps after the call
+//   WHICH   N, the Nth call of the kind; N+, that and all later ones; *, all
 //
-// Wrong rules end the process with a line and status 2. With ESPALIER_KERNEL_FAULTS_COUNTS=1 a line at the end of the
-// process, behind main(), says how many calls of each kind there were. The functions below are what other objects find by their procedure
-// linkage tables; what the C library calls within itself is left alone. Nothing here allocates.
+// Invalid rules end the process with a message and status 2. With ESPALIER_KERNEL_FAULTS_COUNTS=1 a line at the end of
+// the process, after main(), states the number of calls of each kind. Other objects find the functions below through
+// their procedure linkage tables; calls within the C library are not intercepted. Nothing here allocates.
 //
-// There are two forms of this object. The library has the functions by their own names, and the kernel behind them.
-// Linked into a test with -Wl,--wrap (espalier_kernel_faults_linked) it stands between the test's objects and whatever
-// has the functions otherwise, such as a sanitizer; kernel_faults.hpp says what a test can do with it.
+// There are two forms of this object. The library has the functions by their own names, and calls the kernel. Linked
+// into a test with -Wl,--wrap (espalier_kernel_faults_linked) it stands between the test's objects and the other
+// definitions of the functions, such as a sanitizer's. kernel_faults.hpp describes what a test can do with it.
 
 #include "kernel_faults.hpp"
 
@@ -64,13 +65,13 @@ struct rule {
   kernel_call kind;
   std::uint64_t first;
   std::uint64_t last;
-  int fails_with;  // 0: it does not
+  int fails_with;  // 0: it does not fail
   std::uint64_t delay_us;
   std::uint64_t delay_behind_us;
 };
 constexpr std::size_t most_rules = 32;
 
-// Written while no other thread makes such calls.
+// Written only while no other thread makes such calls.
 constinit std::array<rule, most_rules> rules{};
 constinit std::size_t rule_count = 0;
 constinit kernel_hook hook = nullptr;
@@ -111,7 +112,7 @@ void sleep_us(std::uint64_t us) noexcept {
   }
 }
 
-/// Reads text from its beginning on.
+/// Reads text from its beginning.
 class reader {
  public:
   explicit reader(const char* text) noexcept : at_(text) {}
@@ -149,11 +150,11 @@ bool take_error(reader& from, int& to) noexcept {
   return true;
 }
 
-/// Null, or what is wrong.
+/// Null, or a description of the error.
 const char* take_rule(reader& from, rule& to) noexcept {
   to = {};
   std::size_t kind = 0;
-  // Each ends with the colon: no name is the beginning of another.
+  // Each ends with the colon, so that no name is the beginning of another.
   for (; kind < names.size(); ++kind) {
     reader ahead = from;
     if (!ahead.take(names[kind]) || !ahead.take(":")) continue;
@@ -199,7 +200,7 @@ const char* read_rules(const char* text) noexcept {
   return nullptr;
 }
 
-/// One call: its windows, and what the rules say of it.
+/// One call: its windows, and the effect of the rules on it.
 class intercepted {
  public:
   intercepted(kernel_call kind, void* pages, std::size_t bytes) noexcept
@@ -217,7 +218,7 @@ class intercepted {
     call_hook();
   }
 
-  /// What make() gives, or `failed` with errno.
+  /// The result of make(), or `failed` with errno.
   template <class Result, class Make>
   Result result(Result failed, Make&& make) noexcept {
     if (fails_with_ != 0) {
@@ -297,7 +298,7 @@ __attribute__((destructor)) void end() {
 __attribute__((constructor)) void begin(int, char**, char** environment) { read_environment(environment); }
 #endif
 
-/// Before each call: what allocates first does so before this library's constructor.
+/// Called before each call, because code that allocates first does so before this library's constructor.
 void prepare() noexcept {
 #if !defined(ESPALIER_KERNEL_FAULTS_LINKED)
   if (!environment_read.load(std::memory_order_relaxed)) [[unlikely]]

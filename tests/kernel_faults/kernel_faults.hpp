@@ -9,17 +9,17 @@ namespace espalier::test {
 enum class kernel_call : std::uint8_t { mmap, munmap, mremap, madvise, mprotect, membarrier, futex, tgkill };
 inline constexpr std::size_t kernel_call_kinds = 8;
 
-/// Replaces all rules, and counts calls from zero. Null, or what is wrong with the text; no rule holds then. Not beside
-/// threads that make such calls. Null or empty: no rules.
+/// Replaces all rules, and counts calls from zero. Returns null, or the error in the text; then there are no rules. Not
+/// concurrent with threads that make such calls. Null or empty text: no rules.
 const char* set_kernel_faults(const char* rules) noexcept;
 
-/// Calls of a kind since the rules were set, those that failed by a rule included.
+/// Calls of a kind since the rules were set, including those that failed by a rule.
 [[nodiscard]] std::uint64_t kernel_calls(kernel_call kind) noexcept;
 
-/// The window before or behind a call. The calls that a hook makes itself are neither counted nor changed.
+/// The window before or after a call. The calls that a hook makes itself are neither counted nor changed.
 struct kernel_window {
   kernel_call kind;
-  bool behind;  ///< the call is over, and did what it was asked for
+  bool behind;  ///< the call is complete and succeeded
   void* pages;  ///< the first argument
   std::size_t bytes;
 };
@@ -27,7 +27,7 @@ using kernel_hook = void (*)(const kernel_window&, void* context);
 /// Called in each window, in the thread that makes the call. Null: no hook.
 void set_kernel_hook(kernel_hook hook, void* context) noexcept;
 
-/// Rules and a hook for a scope.
+/// Sets rules and a hook for a scope.
 class kernel_faults {
  public:
   explicit kernel_faults(const char* rules) noexcept : wrong_(set_kernel_faults(rules)) {}

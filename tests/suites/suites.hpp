@@ -3,11 +3,11 @@
 #include "support/sanitizers.hpp"
 #include "support/subject_of.hpp"
 
-// What the suites conformance, stress, layout and soak run on besides every entry of the catalogue: the defaults,
-// since nothing else of an entry bears on values and order, with values too large for a word, with signed keys
-// under std::greater, and under an order that takes different keys for equivalent. The orders, which bear on no
-// memory and on no ordering of accesses, are left out under sanitizers. One program for all of them; a suite says
-// which subjects it takes.
+// The additional subjects of the suites conformance, stress, layout and soak, besides every entry of the catalogue.
+// They are the defaults, since nothing else of an entry affects values and order: with values larger than a word, with
+// signed keys under std::greater, and under an order that treats different keys as equivalent. The orders affect
+// neither memory nor the ordering of accesses, and are left out under sanitizers. One program serves all suites; a
+// suite states which subjects it takes.
 
 namespace espalier::test {
 

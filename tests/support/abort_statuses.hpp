@@ -2,7 +2,7 @@
 
 #include "espalier/hw/htm.hpp"
 
-// What transactions abort with in tests.
+// The statuses with which transactions abort in tests.
 
 namespace espalier::test::abort_statuses {
 

@@ -4,19 +4,19 @@
 
 namespace espalier::test {
 
-/// Which of a thread's allocations is to fail, and how many there have been. Allocations are seen in an
-/// executable that replaces operator new (tests/fault) and in a failing_placement.
+/// Which of a thread's allocations must fail, and the number of allocations so far. They are counted in an executable
+/// that replaces operator new (tests/fault) and in a failing_placement.
 struct failure_plan {
   /// Counted from 1; 0 for none.
   std::uint64_t nth = 0;
   std::uint64_t seen = 0;
-  /// The later ones fail too.
+  /// Whether the later ones fail too.
   bool and_later = false;
 
   [[nodiscard]] bool has_failed() const noexcept { return nth != 0 && seen >= nth; }
 };
 
-/// While it lives, the allocations of this thread follow the plan.
+/// During its lifetime, the allocations of this thread follow the plan.
 class [[nodiscard]] armed {
  public:
   explicit armed(failure_plan& plan) noexcept;
@@ -25,10 +25,10 @@ class [[nodiscard]] armed {
   ~armed();
 };
 
-/// Asked once by each allocation; true where it must fail.
+/// Called once by each allocation; true if it must fail.
 [[nodiscard]] bool allocation_must_fail() noexcept;
 
-/// Allocations by operator new, all threads', less deallocations. 0 where operator new is not replaced.
+/// Allocations by operator new minus deallocations, of all threads. 0 if operator new is not replaced.
 [[nodiscard]] std::int64_t live_allocations() noexcept;
 void count_live_allocations(std::int64_t change) noexcept;
 

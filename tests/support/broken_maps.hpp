@@ -19,9 +19,8 @@
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/ttas_lock.hpp"
 
-// A map with one thing wrong, of the tester's choice: the suites must find it. With nothing wrong it must
-// pass. All are free of data races and touch no memory that is not theirs, so that what finds them is a check
-// and not a crash.
+// A map with one selected fault, which the suites must detect. Without a fault it must pass. All variants are free of
+// data races and touch only their own memory, so that a check detects the fault and not a crash.
 
 namespace espalier::test {
 
@@ -52,8 +51,7 @@ struct nodes_unaligned             { static constexpr std::string_view name = "n
 
 }  // namespace defect
 
-/// std::map under a lock, its entries' cells in a node_store. Scans lock for each entry anew and go on by
-/// key.
+/// std::map under a lock, with its entries' cells in a node_store. Scans lock for each entry anew and continue by key.
 template <class Key, class Value, class Traits = plain_traits, class Compare = std::less<Key>,
           class Defect = defect::none>
 class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Defect>, Key, Value, Compare> {
@@ -164,7 +162,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     if constexpr (has<defect::erase_takes_neighbour>) {
       erasing_.fetch_add(1);
       std::this_thread::yield();
-      contended = erasing_.fetch_sub(1) > 1;  // somebody else is in here
+      contended = erasing_.fetch_sub(1) > 1;  // another erase runs now
     }
     const lock_guard hold(lock_);
     const auto at = tree_.find(key);
@@ -216,7 +214,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     Value value;
   };
 
-  /// With the lock held. True if the key was absent.
+  /// Called with the lock held. True if the key was absent.
   bool set(const Key& key, const Value& value) {
     auto at = tree_.find(key);
     if (at != tree_.end()) {

@@ -2,8 +2,8 @@
 
 #include "support/subject_of.hpp"
 
-// Every entry of the catalogue as a subject, with the catalogue's own keys and values, but for those that leak from
-// the heap. Compiled once for all programs that run the suites.
+// Every entry of the catalogue as a subject, with the catalogue's own keys and values, except those that leak from the
+// heap. Compiled once for all programs that run the suites.
 
 namespace espalier::test {
 

@@ -7,8 +7,8 @@
 
 #include "espalier/workload/random.hpp"
 
-// Translations between the 64-bit keys and values of the suites and those of a map type. A codec keeps the
-// order: ascending keys of the suite are ascending under its comparator, which order() makes.
+// Translations between the 64-bit keys and values of the suites and those of a map type. A codec keeps the order:
+// ascending keys of the suite are ascending under its comparator, which order() makes.
 
 namespace espalier::test {
 
@@ -26,8 +26,8 @@ struct plain_codec {
   static std::uint64_t decode_value(value_type v) noexcept { return v; }
 };
 
-/// Values of 24 bytes, too large for a word: each part can be computed from the first, which shows whether a
-/// reader got one value or parts of two, or memory that was given back.
+/// Values of 24 bytes, larger than a word. Each part can be computed from the first, which shows whether a reader got
+/// one value, parts of two, or reclaimed memory.
 struct wide_codec : plain_codec {
   static constexpr std::string_view suffix = "+wide_value";
   struct value_type {
@@ -55,9 +55,9 @@ struct descending_codec : plain_codec {
   }
 };
 
-/// An order under which different keys are equivalent: the lowest bit does not count, and the suite's keys
-/// meet the map with either. A map that compares with == anywhere loses keys here, as does one that compares with
-/// another comparator than its own: that this bit does not count is a state.
+/// An order under which different keys are equivalent: the lowest bit does not count, and the suite's keys reach the
+/// map with either. A map that compares with == anywhere loses keys here, and so does one that compares with another
+/// comparator than its own, because the comparator's state determines that this bit does not count.
 struct folded_codec : plain_codec {
   static constexpr std::string_view suffix = "+folded_order";
   struct compare {

@@ -5,17 +5,17 @@
 #include <cstdlib>
 #include <new>
 
-// Replaces the program's operator new by one that counts, and that refuses on demand. For exactly one
-// translation unit of a test program.
+// Replaces the program's operator new by one that counts, and that fails on demand. For exactly one translation unit of
+// a test program.
 
 namespace espalier::test {
 
 /// Allocations of the calling thread so far.
 inline thread_local std::uint64_t allocations = 0;
-/// Of the calling thread, once the countdown (0 means now) has run out; negative for never.
+/// For the calling thread: fails when the countdown has run out (0 means now); negative for never.
 inline thread_local std::int64_t allocations_before_refusal = -1;
 
-/// Refuses every allocation of this thread, after a number that pass, until the scope is left.
+/// Fails every allocation of this thread after a given number of successes, until the scope ends.
 class refuse_memory {
  public:
   explicit refuse_memory(std::int64_t after = 0) noexcept { allocations_before_refusal = after; }
@@ -53,7 +53,7 @@ inline void* counted_new_or_null(std::size_t bytes, std::size_t align) noexcept 
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t align) {
   return espalier::test::counted_new(bytes, static_cast<std::size_t>(align));
 }
-// The library's own would do, but sanitizers bring others.
+// The library's own would suffice, but sanitizers replace it.
 [[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   return espalier::test::counted_new_or_null(bytes, 1);
 }

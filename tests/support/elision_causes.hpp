@@ -6,7 +6,7 @@
 #include "espalier/sync/elision_policy.hpp"
 #include "support/abort_statuses.hpp"
 
-// For everybody who elides a lock: how often each cause is attempted before the lock is taken.
+// For all users of lock elision: how often each cause is attempted before the lock is taken.
 
 namespace espalier::test {
 

@@ -4,10 +4,10 @@
 
 namespace espalier::test {
 
-/// A positive number from the environment; the fallback where the variable is absent or is none.
+/// A positive number from the environment; the fallback if the variable is absent or is not such a number.
 [[nodiscard]] double environment_number(const char* variable, double fallback);
 
-/// Several times as slow as a plain build, with stack frames several times as large.
+/// Such a build is several times slower than a plain one, with stack frames several times as large.
 inline constexpr bool instrumented = address_sanitizer || thread_sanitizer;
 
 }  // namespace espalier::test

@@ -7,8 +7,8 @@
 
 namespace espalier::test {
 
-/// A placement that has no memory when the failure_plan of the thread says so: what the placements which map
-/// pages for themselves do when the system gives them none.
+/// A placement that has no memory when the thread's failure_plan says so. It simulates placements which map pages
+/// themselves when the system refuses.
 template <placement Placement>
 class failing_placement {
  public:

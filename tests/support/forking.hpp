@@ -5,8 +5,8 @@
 
 namespace espalier::test {
 
-/// Runs an action in a copy of this process, whose other threads may be running, and returns its answer; minus the
-/// signal that ended the copy where one did, SIGALRM where it hangs.
+/// Runs an action in a copy of this process, which may have other running threads, and returns its answer. If a signal
+/// ended the copy, returns minus the signal; SIGALRM if it hangs.
 template <class Action>
 int in_forked_copy(Action&& action) {
   constexpr unsigned watchdog_seconds = 60;

@@ -9,8 +9,8 @@ namespace espalier::test {
 template <class Signature>
 class function_ref;
 
-/// A callable of the caller, for the length of one call. Unlike std::function it never allocates, so that it
-/// can stand inside a region where allocations are made to fail.
+/// A reference to a callable of the caller, for the length of one call. Unlike std::function it never allocates, so
+/// that it can be used in a region where allocations are made to fail.
 template <class Result, class... Arguments>
 class function_ref<Result(Arguments...)> {
  public:

@@ -6,11 +6,11 @@
 
 namespace espalier::test {
 
-/// Stops threads for a moment, again and again, wherever they are: with few processors a schedule in which one
-/// thread stands in the middle of an operation while others go on is otherwise rare. By signals, whose
-/// handler sleeps. ThreadSanitizer delivers signals at system calls only, so there it does little.
+/// Stops threads for a moment, repeatedly, at any point. With few processors a schedule in which one thread stops in
+/// the middle of an operation while others continue is otherwise rare. It uses signals with a handler that sleeps.
+/// ThreadSanitizer delivers signals only at system calls, so there it has little effect.
 ///
-/// Ends before the threads are joined; the threads may have ended by then.
+/// Destroy it before the threads are joined; the threads may have ended by then.
 class interruptions {
  public:
   explicit interruptions(std::span<std::thread> threads);

@@ -4,9 +4,9 @@
 
 #include "support/suite.hpp"
 
-/// Read by ThreadSanitizer's runtime where it is linked. Its search for deadlocks knows a mutex by its address
-/// alone: nodes with mutexes, whose memory is used again at another place of a tree, look to it as if locked in
-/// either order. The stress suite's watchdog and the explored schedules see real ones.
+/// Read by ThreadSanitizer's runtime where it is linked. Its deadlock detection identifies a mutex only by its address.
+/// Nodes with mutexes whose memory is reused at another place of a tree look to it as if locked in either order. The
+/// stress suite's watchdog and the explored schedules detect real deadlocks.
 extern "C" const char* __tsan_default_options();  // NOLINT(bugprone-reserved-identifier)
 extern "C" const char* __tsan_default_options() { return "detect_deadlocks=0"; }  // NOLINT
 

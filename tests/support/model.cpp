@@ -74,9 +74,9 @@ void expect_sound_at_rest(subject& map, const subject_type& type) {
   std::uint64_t bytes = 0;
   map.visit_blocks([&](const void* memory, std::size_t size, memory_role role) {
     ++blocks;
-    // What is visited is the front.
+    // The visited part is the front.
     if (splits_nodes(type) && role == memory_role::node) bytes += *type.node_bytes - size;
-    // A heap says itself how large it made a block; the arenas round up as size_class does.
+    // A heap reports the size of a block itself; the arenas round up as size_class does.
     bytes += type.from_heap ? malloc_usable_size(const_cast<void*>(memory))
                             : size_class::bytes_for(size, size_class::granule);
   });

@@ -6,7 +6,7 @@
 
 namespace espalier::test {
 
-/// Calls work(0) to work(n - 1), each on a thread of its own, and waits for all.
+/// Calls work(0) to work(n - 1), each on a separate thread, and waits for all.
 template <class Work>
 void on_threads(int n, Work&& work) {
   std::vector<std::thread> threads;

@@ -8,9 +8,9 @@
 
 namespace espalier::test {
 
-/// Runs the tests that match a filter, disabled ones included, in a fresh process of this executable, with one more
-/// variable in its environment: for choices that a process makes before main. Returns its exit status, -1 where it
-/// did not exit by itself.
+/// Runs the tests that match a filter, disabled ones included, in a new process of this executable, with an additional
+/// variable in its environment: for choices that a process makes before main. Returns its exit status, -1 if it did not
+/// exit by itself.
 inline int reexecute(const std::string& filter, const char* variable, const char* value) {
   const std::string argument = "--gtest_filter=" + filter;
   const pid_t child = fork();
@@ -25,8 +25,8 @@ inline int reexecute(const std::string& filter, const char* variable, const char
   return WEXITSTATUS(status);
 }
 
-/// Runs an action in a forked copy of this process and returns its answer, -1 where the copy crashed. Only
-/// while no other thread runs.
+/// Runs an action in a forked copy of this process and returns its answer, -1 if the copy crashed. Only while no other
+/// thread runs.
 template <class Action>
 int in_forked_child(Action&& action) {
   const pid_t child = fork();

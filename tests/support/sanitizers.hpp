@@ -1,6 +1,6 @@
 #pragma once
 
-// Which sanitizers this build has, for tests that these cannot run.
+// The sanitizers of this build, for tests that cannot run under them.
 
 #if defined(__SANITIZE_ADDRESS__)
 #define ESPALIER_TEST_ADDRESS_SANITIZER 1

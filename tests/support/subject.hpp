@@ -13,16 +13,16 @@
 #include "espalier/memory/placement_concept.hpp"
 #include "support/function_ref.hpp"
 
-// A map as the suites see it: behind virtual functions, so that a test body is compiled once and not once
-// for each of some dozens of map types. Keys and values are 64-bit here, in ascending order; a codec
-// (subject_of.hpp) translates for maps of other types.
+// A map as the suites see it: behind virtual functions, so that a test body is compiled once and not once for each of
+// dozens of map types. Keys and values are 64-bit here, in ascending order; a codec (subject_of.hpp) translates for
+// maps of other types.
 
 namespace espalier::test {
 
 using key = std::uint64_t;
 using value = std::uint64_t;
 
-/// The contract, in one of its two forms: every call pins for itself, or all share one guard.
+/// The contract in one of its two forms: every call pins by itself, or all share one guard.
 class operations {
  public:
   virtual std::optional<value> find(key k) = 0;
@@ -31,20 +31,20 @@ class operations {
   virtual bool insert_or_assign(key k, value v) = 0;
   virtual bool erase(key k) = 0;
   virtual std::size_t scan(key from, function_ref<bool(key, value)> visit) = 0;
-  /// The map is given a visitor that returns void.
+  /// The map receives a visitor that returns void.
   virtual std::size_t scan_to_end(key from, function_ref<void(key, value)> visit) = 0;
 
  protected:
   ~operations() = default;
 };
 
-/// Of a reclaimer, a recent state; exact at quiescence.
+/// A recent state of a reclaimer; exact at quiescence.
 struct reclaimer_figures {
   std::uint64_t retired;
   std::uint64_t reclaimed;
-  /// hw::thread_slot() of the pinned thread that is furthest behind; nothing where none is pinned.
+  /// hw::thread_slot() of the pinned thread that is furthest behind; nullopt if none is pinned.
   std::optional<std::uint32_t> oldest_slot;
-  /// Attempts to go on that it has refused since the last one that succeeded.
+  /// Attempts to advance that failed since the last one that succeeded.
   std::uint64_t refusals;
 };
 
@@ -57,19 +57,19 @@ class subject {
   virtual ~subject() = default;
 
   [[nodiscard]] virtual operations& plain() = 0;
-  /// Calls body with the operations of one guard, which lives that long.
+  /// Calls body with the operations of one guard, which lives for that call.
   virtual void with_guard(function_ref<void(operations&)> body) = 0;
 
   // Quiescent only.
   virtual void visit_blocks(function_ref<void(const void*, std::size_t, memory_role)> visit) = 0;
   [[nodiscard]] virtual const char* check_invariants() = 0;
   [[nodiscard]] virtual memory_usage usage() = 0;
-  /// Gives back what was retired; returns what still waits.
+  /// Reclaims what was retired; returns the number of entries that still wait.
   virtual std::size_t collect() = 0;
 
-  /// What its reclaimer says about itself; any time.
+  /// The reclaimer's description of its state; callable at any time.
   [[nodiscard]] virtual std::string reclaimer_state() = 0;
-  /// The same in figures; nothing where it keeps none.
+  /// The same in figures; nullopt if it keeps none.
   [[nodiscard]] virtual std::optional<reclaimer_figures> reclaimed() = 0;
 };
 
@@ -82,19 +82,19 @@ struct subject_type {
   std::string_view codec;
   map_properties properties;
   key largest_key;
-  /// Retired memory is given back (the reclaimer is not leaky).
+  /// Retired memory is reclaimed (the reclaimer is not leaky).
   bool gives_back;
   std::string_view placement;
-  /// Its blocks are malloc's own.
+  /// Its blocks come directly from malloc.
   bool from_heap;
   std::string_view layout;
   std::optional<std::size_t> node_bytes;
-  /// In the order of their offsets; empty where the map does not say.
+  /// In the order of their offsets; empty if the map does not state them.
   std::span<const node_member> node_members;
 
   /// With a domain from make_domain(), or null for a map with a reclaimer of its own.
   std::unique_ptr<subject> (*make)(const std::shared_ptr<void>& domain);
-  /// A reclaimer that maps of this type can share; null where they cannot.
+  /// A reclaimer that maps of this type can share; null if they cannot.
   std::shared_ptr<void> (*make_domain)();
   /// Constructs and destroys a map in place and allocates nothing else, for the fault suite.
   void (*construct_only)();

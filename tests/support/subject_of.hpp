@@ -19,7 +19,7 @@ template <class Map, class Codec>
 using rebind_to_codec = typename Map::template rebind<typename Codec::key_type, typename Codec::value_type,
                                                       decltype(Codec::order())>;
 
-/// The operations of a map, with no guard or with one.
+/// The operations of a map, without a guard or with one.
 template <class Map, class Codec, class... Guard>
 class operations_of final : public operations {
  public:
@@ -163,7 +163,7 @@ template <class Entry, class Codec, class Map>
   return type;
 }
 
-/// Reproduces code that leaks, and from the heap: leak detectors object, and rightly.
+/// Reproduces code that leaks, and from the heap: leak detectors rightly report it.
 template <class Map>
 concept loses_heap_memory =
     heap_placement<typename Map::traits_type::placement_type> && !Map::reclaimer_type::gives_back;

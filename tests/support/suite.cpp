@@ -12,7 +12,7 @@
 namespace espalier::test {
 namespace {
 
-// Functions, because other files' initialisers come first in an order that nobody chose.
+// Functions, because initialisers of other files may run first, in an unspecified order.
 std::vector<check>& all_checks() {
   static std::vector<check> all;
   return all;

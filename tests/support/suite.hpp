@@ -5,9 +5,9 @@
 
 #include "support/subject.hpp"
 
-// The suites are GoogleTest suites made at run time: every check of the executable times every subject of
-// it, each a test <check's suite>/<subject>.<check>. Registering them so, rather than by TYPED_TEST_P, lets a
-// check be compiled once instead of once for each map type, and be written in one place.
+// The suites are GoogleTest suites created at run time: every check of the executable is combined with every subject of
+// it, as a test <check's suite>/<subject>.<check>. Unlike TYPED_TEST_P, this registration compiles a check once instead
+// of once for each map type, and a check is written in one place.
 
 namespace espalier::test {
 
@@ -20,12 +20,12 @@ struct check {
 };
 
 bool add_check(check c);
-/// A suite for which this is not called takes every subject.
+/// A suite without a filter takes every subject.
 bool add_filter(std::string suite, bool (*takes)(const subject_type&));
 bool add_subject(subject_type type);
 [[nodiscard]] const std::vector<subject_type>& subjects();
 
-/// Called by main, once static initialisation has gathered checks and subjects. False where there are none.
+/// Called by main, after static initialisation has gathered checks and subjects. False if there are none.
 [[nodiscard]] bool register_tests();
 
 }  // namespace espalier::test
@@ -36,7 +36,7 @@ bool add_subject(subject_type type);
   [[maybe_unused]] static const bool suite##_filtered = ::espalier::test::add_filter(#suite, suite##_takes); \
   static bool suite##_takes([[maybe_unused]] const ::espalier::test::subject_type& type)
 
-/// Defines a check; the body sees `type`, the subject_type that it is run for.
+/// Defines a check; the body sees `type`, the subject_type for which it runs.
 #define ESPALIER_CHECK(suite, name)                                                     \
   static void suite##_##name(const ::espalier::test::subject_type& type);               \
   [[maybe_unused]] static const bool suite##_##name##_added =                           \

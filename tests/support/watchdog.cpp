@@ -33,7 +33,7 @@ std::uint64_t watchdog::begun_by_all() const noexcept {
 
 void watchdog::watch() {
   using clock = std::chrono::steady_clock;
-  // Looks often and counts quiet looks: a machine that was asleep for the limit is no stall.
+  // Checks often and counts checks without progress: a machine that was suspended for the limit is no stall.
   const auto step = std::max(limit_ / 64, std::chrono::milliseconds(1));
   std::chrono::milliseconds quiet{0};
   std::uint64_t before = begun_by_all();
