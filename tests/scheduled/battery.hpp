@@ -15,33 +15,33 @@
 #include "sim/memory/split_traced_heap.hpp"
 #include "sim/memory/traced_heap.hpp"
 
-// The scheduled scenarios for maps (battery/scenarios.cpp, battery/random_programs.cpp), to be run against
-// any type that keeps the contract of espalier/map/map_concept.hpp. Needs no test framework:
+// The scheduled scenarios for maps (battery/scenarios.cpp, battery/random_programs.cpp), to be run against any type
+// that fulfils the contract of espalier/map/map_concept.hpp. Needs no test framework:
 //
 //     using namespace espalier::sim;
 //     const battery::result r = battery::run<battery::simulated_map<espalier::ticket<key, value>>>({});
 //     return r.passed ? 0 : 1;
 //
-// The scenarios themselves are compiled once, into the library espalier_battery; a simulated program
+// The scenarios themselves are compiled once, into the library espalier_battery. A simulated program
 // (espalier_simulated() in sim/CMakeLists.txt) instantiates the map and links with it.
 
 namespace espalier::sim::battery {
 
 struct options {
-  /// Of a scenario of the usual size; scenarios with long runs make fewer.
+  /// For a scenario of the usual size; scenarios with long runs make fewer.
   std::uint64_t schedules_per_scenario = 200;
   std::uint64_t seed = 1;
   /// One scenario; empty: all.
   std::string only;
-  /// Names the map in reports, and in what ESPALIER_SCHEDULE repeats.
+  /// The map's name in reports, and in the ESPALIER_SCHEDULE that repeats a run.
   std::string map = "map";
 };
 
 struct result {
   bool passed = true;
-  /// The one that failed; empty where all passed.
+  /// The one that failed; empty if all passed.
   std::string scenario;
-  /// Of all scenarios run.
+  /// Of all scenarios that ran.
   std::uint64_t schedules = 0;
   std::uint64_t steps = 0;
   /// The kind of the failure and the explorer's report.
@@ -50,13 +50,12 @@ struct result {
 
 [[nodiscard]] std::vector<std::string> scenario_names();
 
-/// Runs the scenarios in order, up to the first that fails. What the map promises to get done beside a thread
-/// that has stopped is checked too, by further schedules under the strategy "stalled". Throws
-/// std::invalid_argument where `only` names none.
+/// Runs the scenarios in order, up to the first that fails. Further schedules under the strategy "stalled" check the
+/// map's progress guarantee beside a stopped thread. Throws std::invalid_argument if `only` names no scenario.
 [[nodiscard]] result run(const subject_type& type, const options& o);
 
-/// A map as it is, its traits included. Scenarios with values larger than a word are left out for a type
-/// whose template does not begin with key, value, traits and order.
+/// A map unchanged, including its traits. Scenarios with values larger than a word are left out for a type if its
+/// template does not begin with key, value, traits and order.
 template <class Map>
 [[nodiscard]] result run(const options& o) {
   return run(subject_type_of<Map>(), o);
@@ -87,9 +86,9 @@ struct simulated {
 };
 }  // namespace detail
 
-/// The same map with the placement that watches every block and the reclaimer that gives back at once, in one
-/// layout of its node's shape, split where that is: nodes that merely lie otherwise take the same steps. Maps that put a
-/// reclaimer of their own in place of their traits' keep it.
+/// The same map with the placement that checks every block and the reclaimer that reclaims at once. Each shape of node
+/// has one layout, split if the map's is: nodes that differ only in their addresses take the same steps. Maps that
+/// replace their traits' reclaimer by their own keep it.
 template <class Map>
 using simulated_map = typename detail::simulated<Map>::type;
 

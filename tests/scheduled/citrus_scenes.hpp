@@ -10,13 +10,13 @@
 #include "sim/explore.hpp"
 #include "sim/recorded_map.hpp"
 
-// Schedules for citrus that the battery hardly meets, as scenes for explore(). In most of them one thread
-// stops before it takes a lock, and goes on when another has done its part: they have one schedule that
-// matters, and always run it.
+// Schedules for citrus that the battery rarely reaches, as scenes for explore(). In most of them one thread stops
+// before it takes a lock, and continues when another has done its part. These have a single relevant schedule, and
+// always run it.
 
 namespace espalier::sim {
 
-/// Where a thread stops for others.
+/// A point where a thread stops for others.
 class stop {
  public:
   void reach() {
@@ -24,7 +24,7 @@ class stop {
     while (!open_.load()) wait_for_others();
   }
   void pass() { reached_ = true; }
-  /// Until somebody has come here.
+  /// Waits until a thread has arrived here.
   void await() const {
     while (!reached_.load()) wait_for_others();
   }
@@ -35,7 +35,7 @@ class stop {
   std::atomic<bool> open_{false};
 };
 
-/// A lock before which the thread that takes it next, or after a few others were taken, stops.
+/// A lock before which a thread stops: the next one that takes it, or one after a number of acquisitions.
 struct stopping_lock : ttas_lock {
   void lock() noexcept {
     if (at != nullptr && locks_before-- == 0) std::exchange(at, nullptr)->reach();
@@ -58,7 +58,7 @@ Map& map_of(scene& s, Keys... keys) {
   return map;
 }
 
-/// One thread does `first` up to a lock, another does `then` meanwhile.
+/// One thread does `first` up to a lock; then another does `then`.
 template <class First, class Then>
 void stopped(scene& s, int locks_before, First first, Then then) {
   auto& here = s.make<stop>();
@@ -67,7 +67,7 @@ void stopped(scene& s, int locks_before, First first, Then then) {
     stopping_lock::locks_before = locks_before;
     stopping_lock::at = &here;
     first();
-    // It took fewer locks: the other goes on, too.
+    // It took fewer locks: release the other thread anyway.
     if (std::exchange(stopping_lock::at, nullptr) != nullptr) here.pass();
   });
   s.thread("meanwhile", [&here, then] {
@@ -77,8 +77,8 @@ void stopped(scene& s, int locks_before, First first, Then then) {
   });
 }
 
-/// 52 finds the left edge of 80 empty. It is empty again when 52 links there; but 55, which came there
-/// meanwhile and moved to the place of 50, leads away from it.
+/// The insert of 52 finds the left edge of 80 empty. When it links there, the edge is empty again. But 55, which was
+/// inserted there and has moved to the place of 50, now leads searches for 52 away from it.
 inline void insert_at_an_edge_that_is_empty_again(scene& s) {
   auto& map = map_of<stopping_citrus>(s, 50, 20, 80);
   stopped(
@@ -89,7 +89,7 @@ inline void insert_at_an_edge_that_is_empty_again(scene& s) {
       });
 }
 
-/// The same, where the edge does not become empty by the move, but by the erase of what took 55's place.
+/// The same, but the edge becomes empty by the erase of the node that replaced 55 there, not by the move.
 inline void insert_at_an_edge_that_is_empty_later(scene& s) {
   auto& map = map_of<stopping_citrus>(s, 50, 20, 80);
   stopped(
@@ -102,20 +102,20 @@ inline void insert_at_an_edge_that_is_empty_later(scene& s) {
       });
 }
 
-/// The node below which an insert stands is the successor that moves.
+/// The node below which an insert is about to link is the successor that moves.
 inline void insert_below_the_successor(scene& s) {
   auto& map = map_of<stopping_citrus>(s, 50, 20, 80);
   stopped(s, 0, [&map] { map.insert(52, 1); }, [&map] { map.erase(50); });
 }
 
-/// An erase holds the locks of 50, of the node above and of the copy, and has found the successor, 60. Before
-/// it locks that, a smaller one comes.
+/// An erase holds the locks of 50, of the node above and of the copy, and has found the successor, 60. Before it locks
+/// 60, a smaller key is inserted.
 inline void successor_gets_a_left_child(scene& s) {
   auto& map = map_of<stopping_citrus>(s, 50, 20, 80, 60);
   stopped(s, 3, [&map] { map.erase(50); }, [&map] { map.insert(55, 1); });
 }
 
-/// As above, and the successor goes.
+/// As above, but the successor is erased.
 inline void successor_goes(scene& s) {
   auto& map = map_of<stopping_citrus>(s, 50, 20, 80, 60);
   stopped(
@@ -126,7 +126,7 @@ inline void successor_goes(scene& s) {
       });
 }
 
-/// A writer stops with four locks held; readers do not notice.
+/// A writer stops with four locks held; readers are not delayed.
 inline void readers_beside_a_stopped_erase(scene& s) {
   auto& map = map_of<stopping_citrus>(s, 50, 20, 80, 60, 70);
   stopped(
@@ -147,7 +147,7 @@ inline void insert_beside_a_move(scene& s) {
   });
 }
 
-/// While 80 stands twice, the copy loses its left child and is itself erased.
+/// While 80 is linked twice, the copy loses its left child and is itself erased.
 inline void copy_is_erased_during_the_move(scene& s) {
   auto& map = map_of<citrus_map>(s, 50, 20, 80);
   s.thread("moves", [&map] { map.erase(50); });
@@ -159,7 +159,7 @@ inline void copy_is_erased_during_the_move(scene& s) {
   s.thread("reads", [&map] { map.find(80); });
 }
 
-/// Searches that pass 50 before the move, and meet 60 and what lies below it after.
+/// Searches pass 50 before the move, and reach 60 and the nodes below it after the move.
 inline void searches_are_overtaken(scene& s) {
   auto& map = map_of<citrus_map>(s, 50, 20, 80, 60, 70);
   s.thread("moves", [&map] { map.erase(50); });
@@ -170,7 +170,7 @@ inline void searches_are_overtaken(scene& s) {
   s.thread("scans", [&map] { map.scan(60); });
 }
 
-/// Each takes locks that the other waits for, if they are taken in no order.
+/// If they take locks without a common order, each takes locks for which another waits.
 inline void moves_that_share_nodes(scene& s) {
   auto& map = map_of<citrus_map>(s, 50, 20, 80, 60, 70, 90);
   s.thread("moves 60", [&map] { map.erase(50); });

@@ -1,4 +1,4 @@
-// Programs that are wrong in well-known ways. A tool that finds nothing here finds nothing.
+// Programs that are wrong in well-known ways. A tool must find these faults, or its other results mean nothing.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ using namespace espalier;
 using sim::failure_kind;
 using sim::scene;
 
-// Maps: a locked std::map, right but for what a flaw makes of it.
+// Maps: a locked std::map, correct except for the selected flaw.
 
 enum class flaw : std::uint8_t {
   none,
@@ -132,7 +132,7 @@ sim::battery::options small_options() {
   return o;
 }
 
-/// Without scan_over_several_guards, and keys at the end of the domain, which the map above does not know.
+/// Without scan_over_several_guards, and without keys at the end of the domain, which the map above does not support.
 template <class Map>
 sim::battery::result run_all(const char* leave_out) {
   sim::battery::result sum;
@@ -161,12 +161,12 @@ void expect_not_linearizable() {
 
 TEST(flawed_maps, insert_in_two_steps) { expect_not_linearizable<flaw::insert_in_two_steps>(); }
 TEST(flawed_maps, assign_by_erase_and_insert) { expect_not_linearizable<flaw::assign_by_erase_and_insert>(); }
-// Here the operations do not overlap where the error is: their intervals must be no longer than they are.
+// Here the operations do not overlap where the fault is, so their recorded intervals must not be too long.
 TEST(flawed_maps, find_remembers) { expect_not_linearizable<flaw::find_remembers>(); }
 TEST(flawed_maps, erase_reports_true) { expect_not_linearizable<flaw::erase_reports_true>(); }
 TEST(flawed_maps, scan_by_position) { expect_not_linearizable<flaw::scan_by_position>(); }
 
-/// The map without a flaw, but for what it says of itself: it holds a lock while it works.
+/// The map without a flaw, except for a false claim: it holds a lock while it works.
 template <progress Finds, progress Updates>
 struct boastful_map : flawed_map<flaw::none> {
   static constexpr map_properties properties{"boastful_map",          Finds, Updates, balance::strict,
@@ -236,7 +236,7 @@ TEST(flawed_locks, load_then_store) {
   expect_found(explore("load_then_store", scene, sim::memory_model::weak), failure_kind::data_race);
 }
 
-/// Dekker's entry protocol: each says that it wants to enter, then looks whether the other does.
+/// Dekker's entry protocol: each thread announces that it wants to enter, then checks whether the other does.
 template <std::memory_order Order>
 void dekker(scene& s) {
   struct entry {
@@ -279,7 +279,7 @@ TEST(flawed_locks, locks_in_two_orders) {
                failure_kind::livelock);
 }
 
-// Reclamation: one cell that a reader reaches and a writer takes out.
+// Reclamation: one cell that a reader reaches and a writer unlinks.
 
 struct cell {
   sim::eager_reclaimer reclaimer;
@@ -365,7 +365,7 @@ TEST(flawed_reclamation, lost_when_two_write) {
                              guard.reserve(1);
                              int* seen = shared.current.load();
                              int* const fresh = new int(1);
-                             // Who loses forgets its own.
+                             // The loser drops its own cell.
                              if (!shared.current.compare_exchange_strong(seen, fresh)) return;
                              guard.retire(cell::entry_of(seen));
                            });

@@ -9,7 +9,7 @@
 #include "sim/explore.hpp"
 #include "sim/transactions/simulated_htm.hpp"
 
-// What an elided lock must keep, as scenes for explore().
+// What an elided lock must guarantee, as scenes for explore().
 
 namespace espalier::sim {
 
@@ -28,7 +28,7 @@ struct elided_words {
   alignas(64) int y = 0;
 };
 
-/// Threads whose sections are elided beside one that takes the lock.
+/// Threads with elided sections beside one that takes the lock.
 template <class Lock>
 void elided_and_plain_sections(scene& s) {
   auto& all = s.make<elided_words<Lock>>();
@@ -69,7 +69,7 @@ void elided_reader_of_a_pair(scene& s) {
   });
 }
 
-/// A transaction that runs on half of a section may overwrite whatever that half points at.
+/// A transaction that sees a half-executed section may write to any address to which that state points.
 template <class Lock>
 void elided_writer_through_an_index(scene& s) {
   struct guarded {
@@ -96,7 +96,7 @@ void elided_writer_through_an_index(scene& s) {
   s.at_end([&all] { require(all.cells[0] == 1 && all.cells[1] == 0, "a write is lost or misplaced"); });
 }
 
-/// One lock inside another, beside holders of the inner one.
+/// A lock inside another one, beside holders of the inner one.
 template <class Lock>
 void nested_elided_sections(scene& s) {
   auto& outer = s.make<elided_words<Lock>>();
@@ -126,8 +126,8 @@ void nested_elided_sections(scene& s) {
   });
 }
 
-/// Fetch-and-increment: linearizable if and only if each number is drawn once, and none that was drawn after a
-/// smaller one was returned is smaller still.
+/// Fetch-and-increment: linearizable if and only if each number is drawn once, and a number drawn after another was
+/// returned is larger than that one.
 template <class Lock>
 void linearizable_elided_counter(scene& s) {
   struct draw {

@@ -148,7 +148,7 @@ TEST(epoch, nested_guards_protect_until_the_last) {
   });
 }
 
-/// A thread that unpins and pins again between: its later pins must not hide an earlier reader.
+/// A thread that unpins and pins again in between: its later pins must not hide an earlier reader.
 TEST(epoch, pinning_again_is_no_pin_of_long_ago) {
   expect_kept("pinning_again_is_no_pin_of_long_ago", 5000, [](scene& s) {
     auto& shared = s.make<shared_object>();
@@ -166,7 +166,7 @@ TEST(epoch, pinning_again_is_no_pin_of_long_ago) {
   });
 }
 
-/// What a thread retired and never collected is given back by others, though it has ended.
+/// Other threads reclaim what an ended thread retired and never collected.
 TEST(epoch, bags_of_ended_threads) {
   expect_kept("bags_of_ended_threads", 3000, [](scene& s) {
     auto& shared = s.make<shared_object>();
@@ -186,7 +186,7 @@ TEST(epoch, bags_of_ended_threads) {
   });
 }
 
-/// More than two bags, so that retiring advances and gives back by itself, while a reader comes and goes.
+/// More than two bags, so that retiring advances and reclaims by itself, while a reader pins and unpins.
 TEST(epoch, full_bags) {
   expect_kept("full_bags", 150, [](scene& s) {
     auto& shared = s.make<shared_object>();
@@ -205,8 +205,8 @@ TEST(epoch, full_bags) {
 
 using shipped_map = ticket<std::uint64_t, std::uint64_t>;
 
-/// A map dies beside another one on the same domain, whose thread collects what both have retired. What is
-/// given back after the purge would go to the dead map's placement, whose memory is gone.
+/// A map is destroyed beside another one on the same domain. The other map's thread collects what both have retired.
+/// Entries reclaimed after the purge would go to the destroyed map's placement, which no longer has memory.
 TEST(epoch, purge_of_a_dying_map) {
   expect_kept("purge_of_a_dying_map", 1000, [](scene& s) {
     auto& domain = s.make<epoch_domain>();

@@ -1,4 +1,4 @@
-// What helpers of ext_lf can do too late: the battery comes there rarely.
+// Late actions of helpers in ext_lf, which the battery rarely reaches.
 
 #include "espalier/map/bst/ext_lf.hpp"
 
@@ -27,7 +27,7 @@ map_type& map_of(scene& s, std::initializer_list<key> keys) {
   return map;
 }
 
-/// With addresses that come back, and with those that do not.
+/// With addresses that are reused, and with addresses that are not.
 void expect_kept(const char* name, const std::function<void(scene&)>& build) {
   for (const auto memory : {sim::freed_memory::quarantined, sim::freed_memory::reused}) {
     sim::exploration_options o;
@@ -38,8 +38,8 @@ void expect_kept(const char* name, const std::function<void(scene&)>& build) {
   }
 }
 
-/// The helper of an insert comes when the new leaf has gone again. Were the old leaf back at its edge, the
-/// helper would link the detached router.
+/// The helper of an insert arrives when the new leaf has been erased again. If the old leaf were back at its edge, the
+/// helper would link the unlinked router.
 TEST(ext_lf, an_insert_is_helped_after_its_leaf_was_erased) {
   expect_kept("an_insert_is_helped_after_its_leaf_was_erased", [](scene& s) {
     auto& map = map_of(s, {10, 30});
@@ -51,7 +51,7 @@ TEST(ext_lf, an_insert_is_helped_after_its_leaf_was_erased) {
   });
 }
 
-/// The same where the key stays and its value is assigned: each assignment is a leaf of its own.
+/// The same, but the key stays and its value is assigned: each assignment is a separate leaf.
 TEST(ext_lf, an_assignment_is_helped_after_the_next) {
   expect_kept("an_assignment_is_helped_after_the_next", [](scene& s) {
     auto& map = map_of(s, {10, 30});
@@ -67,8 +67,8 @@ TEST(ext_lf, an_assignment_is_helped_after_the_next) {
   });
 }
 
-/// An erase of 20 has flagged the grandparent when an insert flags the parent. It backs out, with its helper
-/// or before it, and both come to the same outcome.
+/// An erase of 20 has flagged the grandparent when an insert flags the parent. The erase backs out, after its helper or
+/// before it, and both reach the same outcome.
 TEST(ext_lf, an_erase_backs_out_beside_its_helper) {
   expect_kept("an_erase_backs_out_beside_its_helper", [](scene& s) {
     auto& map = map_of(s, {10, 20, 30});
@@ -78,8 +78,8 @@ TEST(ext_lf, an_erase_backs_out_beside_its_helper) {
   });
 }
 
-/// An erase of 20 has seen the word of its parent, flags the grandparent, is met there by a helper, and backs
-/// out. The helper marks when records of the parent have gone and their addresses have come back.
+/// An erase of 20 has read the word of its parent, flags the grandparent, where a helper finds it, and backs out. The
+/// helper marks when records of the parent have been reclaimed and their addresses reused.
 TEST(ext_lf, records_come_back_at_their_addresses) {
   expect_kept("records_come_back_at_their_addresses", [](scene& s) {
     auto& map = map_of(s, {10, 20, 30});

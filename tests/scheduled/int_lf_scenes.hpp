@@ -8,14 +8,14 @@
 #include "sim/explore.hpp"
 #include "sim/recorded_map.hpp"
 
-// Relocations of int_lf that others meet half done, as scenes for explore().
+// Relocations of int_lf that other threads find half done, as scenes for explore().
 
 namespace espalier::sim {
 
 using recorded_int_lf = recorded<battery::simulated_map<int_lf<std::uint64_t, std::uint64_t>>>;
 
-/// The target loses its left child, so that it can be marked, while its successor waits for the decision. Who
-/// helps there pins only when the target has been retired.
+/// The target loses its left child, so that it can be marked, while its successor waits for the decision. The helper
+/// there pins only after the target has been retired.
 inline void target_goes_otherwise(scene& s) {
   auto& map = s.make<recorded_int_lf>();
   auto& gone = s.make<std::atomic<bool>>(false);
@@ -33,7 +33,7 @@ inline void target_goes_otherwise(scene& s) {
   s.at_end([&] { map.check(); });
 }
 
-/// The node by which a helper came is erased, and what was below it becomes a successor.
+/// The node through which a helper came is erased, and a node below it becomes a successor.
 inline void path_goes(scene& s) {
   auto& map = s.make<recorded_int_lf>();
   for (const std::uint64_t k : {50, 20, 60, 80}) map.start_with(k, k);
@@ -63,7 +63,7 @@ inline void target_twice(scene& s) {
   s.at_end([&] { map.check(); });
 }
 
-/// A value that recurs while its key moves and a helper may come late.
+/// A value that recurs while its key moves and a helper may arrive late.
 inline void value_recurs(scene& s) {
   auto& map = s.make<recorded_int_lf>();
   for (const std::uint64_t k : {50, 20, 80}) map.start_with(k, 1);

@@ -4,7 +4,7 @@
 #include "scheduled/schedules.hpp"
 #include "sim/explore.hpp"
 
-// What the battery does not reach: helpers that meet relocations late, or on a path that is no more.
+// Situations that the battery does not reach: helpers that find relocations late, or on a path that no longer exists.
 
 namespace {
 

@@ -1,5 +1,5 @@
-// Functions of the C library that touch memory: what they do is seen, also where sizes are constant and
-// compilers know better than to call them.
+// Functions of the C library that access memory: their accesses are seen, even if sizes are constant and compilers
+// would not call them.
 
 #include <gtest/gtest.h>
 
@@ -77,7 +77,7 @@ TEST(library_calls, memcmp_with_a_freed_block) {
   });
 }
 
-/// A copy may be interrupted between its parts' writers: two halves of two values meet.
+/// A copy may be interrupted between the writes of its parts: halves of two values meet.
 TEST(library_calls, copies_are_steps_of_their_own) {
   expect_found(explore("copies",
                        [](scene& s) {

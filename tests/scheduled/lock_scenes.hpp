@@ -7,11 +7,11 @@
 #include "espalier/sync/lock_concept.hpp"
 #include "sim/explore.hpp"
 
-// What every lock must keep, as scenes for explore(). A deadlock shows as a livelock: nobody goes on.
+// What every lock must guarantee, as scenes for explore(). A deadlock is reported as a livelock: no thread continues.
 
 namespace espalier::sim {
 
-/// A lock of either kind, taken by threads that bring the queue node where it needs one.
+/// A lock of either kind; its threads supply the queue node if it needs one.
 template <class Lock>
 class lock_user {
  public:
@@ -51,7 +51,7 @@ class lock_user {
   [[no_unique_address]] node_of<Lock> node_;
 };
 
-/// What a lock protects: nothing here is atomic.
+/// Data that a lock protects: nothing here is atomic.
 struct protected_data {
   int inside = 0;
   int entered = 0;
@@ -94,7 +94,7 @@ void mutual_exclusion(scene& s) {
   });
 }
 
-/// Threads that try, beside one that insists.
+/// Threads that only try, beside one that waits for the lock.
 template <class Lock, int Rounds>
 void tries_beside_lock(scene& s) {
   auto& shared = s.make<locked_data<Lock>>();

@@ -46,8 +46,7 @@ TYPED_TEST(locks, exclude_four_threads) {
 TYPED_TEST(locks, are_tried) { this->expect_kept("are_tried", sim::tries_beside_lock<TypeParam, 2>); }
 TYPED_TEST(locks, nest) { this->expect_kept("nest", sim::nested_locks<TypeParam>); }
 
-/// What one thread did before it unlocked, the next one sees; a plain store is not held back by anything but
-/// the lock.
+/// The next thread sees what one thread did before it unlocked. Nothing but the lock orders a plain store.
 TYPED_TEST(locks, hand_on_what_was_written) {
   this->expect_kept("hand_on_what_was_written", [](scene& s) {
     struct list {

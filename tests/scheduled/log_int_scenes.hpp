@@ -8,13 +8,13 @@
 #include "sim/explore.hpp"
 #include "sim/recorded_map.hpp"
 
-// Where published code of log_int goes wrong, as scenes for explore(): the shortest that show it.
+// Errors of published log_int code, as scenes for explore(): the shortest ones that show them.
 
 namespace espalier::sim::log_int_scenes {
 
 using map_type = recorded<battery::simulated_map<log_int<std::uint64_t, std::uint64_t>>>;
 
-/// With these keys in this order, each its own value.
+/// A map with these keys, inserted in this order, each with itself as its value.
 inline map_type& map_with(scene& s, std::initializer_list<std::uint64_t> keys) {
   auto& map = s.make<map_type>();
   for (const std::uint64_t key : keys) map.start_with(key, key);
@@ -22,8 +22,8 @@ inline map_type& map_with(scene& s, std::initializer_list<std::uint64_t> keys) {
   return map;
 }
 
-/// The first search ends at 20, above the key's place; the erase then hangs 20 over 5, so that the second one
-/// ends at 5, below it. If 20 names the new node before 5 does, only the first finds it.
+/// The first search ends at 20, above the key's place. The erase then links 20 above 5, so that the second one ends at
+/// 5, below it. If 20 names the new node before 5 does, only the first search finds it.
 inline void search_from_above_then_from_below(scene& s) {
   auto& map = map_with(s, {10, 5, 20});
   s.thread("searches", [&map] {
@@ -36,9 +36,9 @@ inline void search_from_above_then_from_below(scene& s) {
   });
 }
 
-/// 40, on the left of 90 and with 60 on its right, is marked and out of the list, and still in the tree when
-/// its erase stops. If the gap before it is free, 10 goes and 30 comes, left of 60: a search for 30 ends at
-/// 40, whose links lead by 10 to 60, past 30. With one guard, which keeps 10 from being given back.
+/// 40, on the left of 90 and with 60 on its right, is marked and out of the list, but still in the tree when its erase
+/// stops. If the gap before it is unlocked, 10 is erased and 30 inserted, left of 60. A search for 30 then ends at 40,
+/// and its links lead by 10 to 60, past 30. With one guard, so that 10 is not reclaimed.
 inline void key_comes_beside_a_node_that_goes(scene& s) {
   auto& map = map_with(s, {10, 90, 40, 60});
   s.thread("erases", [&map] { map.erase(40); });
@@ -50,8 +50,8 @@ inline void key_comes_beside_a_node_that_goes(scene& s) {
   });
 }
 
-/// The mirror image: the search leaves 60 by its succ, which leads to 90. Without a guard over all, that has
-/// been given back by then.
+/// The mirror image: the search leaves 60 by its succ, which leads to 90. Without a guard over all operations, so that
+/// 90 may have been reclaimed by then.
 inline void key_comes_beside_a_node_that_goes_mirrored(scene& s) {
   auto& map = map_with(s, {90, 10, 60, 40});
   s.thread("erases", [&map] { map.erase(60); });
@@ -62,8 +62,8 @@ inline void key_comes_beside_a_node_that_goes_mirrored(scene& s) {
   });
 }
 
-/// 30 hangs on 20 and is no neighbour of it. An erase of 30 that locks 20 when that has gone, and then goes
-/// on at 10, meets the erase of 10 there.
+/// 30 is a child of 20 but not its neighbour in order. An erase of 30 that locks 20 after 20 was unlinked, and then
+/// continues at 10, meets the erase of 10 there.
 inline void parents_go_beside_the_erase_of_a_child(scene& s) {
   auto& map = map_with(s, {10, 20, 30, 25});
   s.thread("erases the child", [&map] { map.erase(30); });
@@ -73,8 +73,8 @@ inline void parents_go_beside_the_erase_of_a_child(scene& s) {
   });
 }
 
-/// As key_comes_beside_a_node_that_goes, in the tree where that was found first: 40 has been moved up in 20's
-/// place meanwhile, and the insert may stand at 60 from before.
+/// As key_comes_beside_a_node_that_goes, in the tree where that was first found: 40 has been moved to 20's place
+/// meanwhile, and the insert may already be at 60.
 inline void key_comes_beside_a_node_that_was_moved(scene& s) {
   auto& map = map_with(s, {10, 90, 20, 15, 80, 60});
   s.thread("moves in", [&map] { map.insert(30, 1); });

@@ -1,4 +1,4 @@
-// Allocation inside transactions that abort, in the models of allocators and in the library's own.
+// Allocation inside transactions that abort, in the models of allocators and in the library's own placement.
 
 #include <gtest/gtest.h>
 
@@ -25,10 +25,10 @@ using placements = testing::Types<simulate::glibc_model, random_padding<simulate
                                   simulate::size_class_model, index_aware>;
 TYPED_TEST_SUITE(allocation_in_transactions, placements);
 
-/// Each of a few transactions takes blocks and gives some back; every second one aborts at its end.
+/// Each of a few transactions allocates blocks and frees some; every second one aborts at its end.
 TYPED_TEST(allocation_in_transactions, an_abort_leaves_nothing) {
   simulation s(sim::preset("i7_4770"), 1);
-  TypeParam* from = nullptr;  // in the simulation's memory: what lies elsewhere is not put back
+  TypeParam* from = nullptr;  // in the simulation's memory: other memory is not restored
   std::vector<void*> kept(64);
   std::uint64_t blocks_before = 0;
   std::uint64_t blocks_after = 0;
@@ -54,7 +54,7 @@ TYPED_TEST(allocation_in_transactions, an_abort_leaves_nothing) {
           return hw::transaction_verdict::commit();
         });
       };
-      // Locals of the caller are not put back.
+      // Locals of the caller are not restored.
       void* aborted = nullptr;
       void* committed = nullptr;
       const bool first = attempt(false, aborted).committed;
@@ -74,11 +74,11 @@ TYPED_TEST(allocation_in_transactions, an_abort_leaves_nothing) {
   EXPECT_EQ(r.transactions.begun, 16U);
 }
 
-/// A transaction can map no page, nor write as much as a thread's first allocation does: the attempt fails, and what
-/// follows it does not suffer.
+/// A transaction can neither map a page nor write as much as a thread's first allocation does. The attempt fails, and
+/// later ones are unaffected.
 TYPED_TEST(allocation_in_transactions, first_allocations_abort) {
   simulation s(sim::preset("i7_4770"), 1);
-  TypeParam* from = nullptr;  // in the simulation's memory: what lies elsewhere is not put back
+  TypeParam* from = nullptr;  // in the simulation's memory: other memory is not restored
   s.without_time([&](unsigned) { from = new TypeParam; });
   hw::transaction_outcome first{true, {}};
   hw::transaction_outcome second{false, {}};

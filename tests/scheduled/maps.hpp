@@ -7,14 +7,14 @@
 #include "espalier/map/catalog.hpp"
 #include "scheduled/battery.hpp"
 
-// The battery as tests <map>/<scenario>, for the entries of one algorithm of the catalogue: each type that is
-// left when placement and reclaimer are the simulator's, and the algorithm's default with the traits that
-// ship. The default has the usual number of schedules, the others a quarter of it. Maps whose reads suffer no
-// writers are left out.
+// The battery as tests <map>/<scenario>, for the entries of one algorithm of the catalogue: each distinct type that
+// remains when placement and reclaimer are the simulator's, and the algorithm's default with the traits that ship. The
+// default has the usual number of schedules, the others a quarter of it. Maps whose reads must not run beside writers
+// are left out.
 
 namespace espalier::sim::battery {
 
-/// Makes one test of each scenario for this map. `share` is its part of the usual number of schedules.
+/// Makes one test of each scenario for this map. `share` is its share of the usual number of schedules.
 bool add_tests(const std::string& map, const subject_type& type, double share);
 
 template <class... Maps>
@@ -49,7 +49,7 @@ bool add_algorithm() {
   Entries::for_each([]<class Entry>() {
     if constexpr (Entry::variant.empty()) {
       subject_type shipped = subject_type_of<typename Entry::map_type>();
-      // A map promises what its algorithm does; the placements that ship take locks for whoever allocates.
+      // A map guarantees what its algorithm does, but the placements that ship take locks when they allocate.
       shipped.update_progress = progress::blocking;
       add_tests(Entry::name() + "/as_shipped", shipped, 0.25);
     }

@@ -37,7 +37,7 @@ void expect_kept(const char* name, double schedules, const std::function<void(sc
   }
 }
 
-/// A block in use carries its owner's mark in all its words. Handed out twice, it carries somebody else's.
+/// A block in use has its owner's mark in all its words. If it is handed out twice, it has another owner's.
 struct marked_block {
   std::uint64_t words[block_bytes / sizeof(std::uint64_t)];
 
@@ -50,7 +50,7 @@ struct marked_block {
   }
 };
 
-/// The placements behind one face.
+/// A common interface of the placements.
 class slab_source {
  public:
   void* take(const void* = nullptr) { return memory_.allocate(); }
@@ -107,7 +107,7 @@ class chosen_source {
   any_placement memory_{"clustered", any_placement::recording::on};
 };
 
-/// Blocks in the hands of one thread, with its mark.
+/// The blocks of one thread, with its mark.
 template <class Source, std::size_t Most>
 class holder {
  public:
@@ -162,7 +162,7 @@ TYPED_TEST(placements, hand_out_no_block_twice) {
   });
 }
 
-/// All ask for room beside one block, which stays; and each beside its own.
+/// All request memory near one block, which stays; and each near its own.
 TYPED_TEST(placements, share_the_room_beside_a_block) {
   expect_kept("share_the_room_beside_a_block", 3000, [](scene& s) {
     auto& source = s.make<TypeParam>();
@@ -184,8 +184,7 @@ TYPED_TEST(placements, share_the_room_beside_a_block) {
   });
 }
 
-/// Blocks that lie side by side are given back by two threads, while a third takes: the last one out hands
-/// the whole cluster on.
+/// Two threads free adjacent blocks while a third allocates: the last free releases the whole cluster.
 TYPED_TEST(placements, neighbours_given_back_by_two_threads) {
   expect_kept("neighbours_given_back_by_two_threads", 3000, [](scene& s) {
     auto& source = s.make<TypeParam>();
@@ -213,7 +212,7 @@ TYPED_TEST(placements, neighbours_given_back_by_two_threads) {
   });
 }
 
-/// Enough blocks for the batches by which one thread's memory comes to serve another.
+/// Enough blocks for the batches that move one thread's memory to another.
 TYPED_TEST(placements, batches_from_thread_to_thread) {
   expect_kept("batches_from_thread_to_thread", 60, [](scene& s) {
     constexpr std::size_t many = 270;
@@ -252,14 +251,14 @@ TYPED_TEST(placements, batches_from_thread_to_thread) {
   });
 }
 
-/// Also those that an exploration before this one has used.
+/// Includes pages that a previous exploration has used.
 TEST(pages, are_zero) {
   for (int exploration = 0; exploration < 2; ++exploration) {
     expect_kept("are_zero", 10, [](scene& s) {
       auto& kept = s.make<hw::page_run>(hw::map_pages(1));
       sim::require(kept.data()[10] == std::byte{}, "a mapped page is zero");
       s.thread("writes", [&kept] { kept.data()[10] = std::byte{1}; });
-      // Pages that go back out of turn are left for later to clear.
+      // Pages that are freed out of order are cleared later.
       s.make<hw::page_run>(hw::map_pages(1));
       s.at_end([&kept] { kept = {}; });
     });

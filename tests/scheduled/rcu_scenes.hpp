@@ -5,11 +5,11 @@
 #include "espalier/reclaim/rcu.hpp"
 #include "sim/explore.hpp"
 
-// What a grace period must keep, as scenes for explore().
+// What a grace period must guarantee, as scenes for explore().
 
 namespace espalier::sim {
 
-/// Readers reach a thing in read sections; a writer replaces it, waits for a grace period and frees it.
+/// Readers reach an object in read sections; a writer replaces it, waits for a grace period and frees it.
 class replaced_thing {
  public:
   replaced_thing() = default;
@@ -28,7 +28,7 @@ class replaced_thing {
     domain_.synchronize();
     delete old;
   }
-  /// Stores, where the other one exchanges: the store may wait in a buffer.
+  /// Stores, where the other function exchanges: the store may wait in a buffer.
   void replace_alone() {
     const thing* const old = current_.load(std::memory_order_relaxed);
     current_.store(new thing, std::memory_order_release);

@@ -31,7 +31,7 @@ TEST(rcu, all_sections_are_waited_for) {
 
 TEST(rcu, two_wait_at_once) { expect_kept("two_wait_at_once", sim::two_wait_at_once); }
 
-/// A thread that has ended, or waits for the caller outside of sections, holds nobody up.
+/// A thread that has ended, or that waits for the caller outside of sections, delays no grace period.
 TEST(rcu, threads_outside_are_not_waited_for) {
   expect_kept("threads_outside_are_not_waited_for", [](sim::scene& s) {
     auto& domain = s.make<rcu_domain>();

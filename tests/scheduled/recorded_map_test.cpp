@@ -26,7 +26,7 @@ void updates(scene& s) {
   });
   s.thread("b", [&map] {
     map.insert_or_assign(2, 20);
-    // Used, so that no read behind it is left out.
+    // Used, so that the compiler does not remove a read behind it.
     [[maybe_unused]] volatile bool seen = map.find(1).has_value();
     seen = map.contains(2);
   });
@@ -71,7 +71,7 @@ TEST(recorded_map, a_whole_test) {
   EXPECT_TRUE(report.passed()) << report;
 }
 
-/// What check() says about contents that do not follow from the history: an operation past the recorder.
+/// The report of check() on contents that do not follow from the history: an operation that bypassed the recorder.
 TEST(recorded_map, an_operation_that_was_not_recorded_is_missed) {
   sim::exploration_options o;
   o.schedules = 1;

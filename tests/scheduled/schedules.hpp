@@ -4,8 +4,8 @@
 
 namespace espalier::sim {
 
-/// So many schedules, times ESPALIER_SCHEDULES of the environment; at least one. Throws
-/// std::invalid_argument where that is no positive number.
+/// `usual` times ESPALIER_SCHEDULES of the environment; at least one. Throws std::invalid_argument if that is not a
+/// positive number.
 [[nodiscard]] std::uint64_t scaled_schedules(double usual);
 
 }  // namespace espalier::sim

@@ -1,4 +1,4 @@
-// Threads on a simulated machine: who goes on, where pages lie, what waiting costs, how programs end.
+// Threads on a simulated machine: which one continues, where pages lie, the cost of waiting, how programs end.
 
 #include "sim/simulation/simulation.hpp"
 
@@ -42,7 +42,7 @@ struct alignas(sim::line_bytes) padded_word {
   std::atomic<std::uint64_t> value{0};
 };
 
-/// Made and destroyed in the simulation's memory.
+/// Constructed and destroyed in the simulation's memory.
 template <class T>
 class in_simulation {
  public:
@@ -66,9 +66,9 @@ std::uint64_t simulated(const void* address) {
   return sim::arena::simulated(reinterpret_cast<std::uintptr_t>(address)).value();
 }
 
-// The same counts every time.
+// The same counts in every run.
 
-/// A map under updates by many, and all that was counted, as text.
+/// A map under updates by many threads, and all counts, as text.
 std::string counts_of_a_map() {
   simulation s(sim::preset("e7_4850"), 30);
   in_simulation<ticket<std::uint64_t, std::uint64_t>> map(s);
@@ -143,12 +143,12 @@ TEST(simulation, a_line_that_two_sockets_hand_back_and_forth) {
   const sim::counts all = warm.total();
   EXPECT_EQ(turn->value, 0U);
   EXPECT_EQ(all.writes, 2 * turns);
-  // Each store takes the line from the one who waits for it, and he fetches it back.
+  // Each store takes the line from the waiting thread, which fetches it back.
   EXPECT_NEAR(static_cast<double>(all.remote_transfers), 2 * turns, 2);
   EXPECT_NEAR(static_cast<double>(all.upgrades), 2 * turns, 2);
   EXPECT_NEAR(static_cast<double>(all.remote_invalidations), 2 * turns, 2);
   EXPECT_EQ(all.local_transfers + all.local_dram + all.remote_dram, 0U);
-  // Whoever waits sleeps: few reads in vain.
+  // A waiting thread sleeps: few reads are in vain.
   EXPECT_LE(all.reads, 8 * turns);
   EXPECT_GE(warm.cycles, 2 * turns * (tiny_spec().latency.remote_transfer));
 }
@@ -196,7 +196,7 @@ TEST(simulation, pages_lie_where_they_are_touched_first_without_time) {
   EXPECT_EQ(other.remote_dram, 2 * pages);
   EXPECT_LT(other.local_dram, pages);  // the threads' stacks
 
-  // New pages at the same addresses lie elsewhere.
+  // New pages at the same addresses lie on another node.
   const std::byte* const address = memory[1]->data();
   s.outside_time([&] {
     memory[1].reset();
@@ -236,7 +236,7 @@ TEST(simulation, huge_pages_are_walked_once) {
 
 // The simulator's own code.
 
-/// In whatever executable or library it is: main() measures and collects results inside of threads.
+/// In any executable or library: main() measures and collects results inside threads.
 TEST(simulation, own_code_of_a_program_is_not_simulated) {
   simulation s(tiny_spec(), 1);
   in_simulation<padded_word> word(s);
@@ -275,7 +275,7 @@ struct alignas(sim::line_bytes) two_records {
   }
 };
 
-/// What the program said before it ran still holds in its second phase.
+/// Annotations made before the first phase still hold in the second.
 TEST(simulation, records_are_records_in_every_phase) {
   simulation s(sim::preset("i7_4770"), 2);
   in_simulation<two_records> words(s);
@@ -303,14 +303,14 @@ struct alignas(4096) cache_lines {
   std::array<std::array<line, 64>, rows> all{};
 };
 
-/// A set that a thread's own variables do not lie in: half the cache away from them.
+/// A set that contains none of a thread's own variables: half the cache away from them.
 std::size_t quiet_set() {
   const volatile char local = 0;
   return (simulated(const_cast<const char*>(&local)) / sim::line_bytes + 32) % 64;
 }
 
-/// One transaction of one thread in a full cache: writes the first line of a set and reads `others` more of the set,
-/// the second one before and after each of them where `hot`, and the written one where `touched`.
+/// One transaction of one thread in a full cache. It writes the first line of a set and reads `others` more of the set.
+/// If `hot`, it reads the second line before and after each of them; if `touched`, it also reads the written one.
 struct transactional_reads {
   unsigned others = 0;
   bool hot = false;
@@ -325,7 +325,8 @@ hw::transaction_outcome outcome_of(const sim::machine_spec& spec, const transact
   s.run([&, all = &lines->all](unsigned) {
     const std::size_t set = quiet_set();
     const std::size_t other = (set + reads.other_set) % 64;
-    // Where one line is written and another read next depends on the order of those before: all misses, here.
+    // The effect of a write to one line and a read of another depends on the order of earlier accesses: here, all
+    // misses.
     for (std::size_t i = cache_lines::rows - 16; i < cache_lines::rows; ++i) {
       static_cast<void>((*all)[i][set].word);
       if (other != set) static_cast<void>((*all)[i][other].word);
@@ -364,8 +365,8 @@ TEST(simulation_transactions, reads_of_its_set_displace_what_one_has_written) {
     const char* machine;
     unsigned tree_ways, alone, beside_a_hot_line;
   };
-  // In a tree the hot line keeps the bits at its root turned away from it, so that all others go where the written
-  // line is: its half of one tree, or its tree and a third one.
+  // In a tree the hot line keeps the bits at its root turned away from it. So all other lines go where the written line
+  // is: to its half of one tree, or to its tree and a third one.
   constexpr rule rules[] = {
       {"i7_4770", 1, 7, 6},
       {"i7_4770", 8, 7, 3},
@@ -415,7 +416,7 @@ TEST(simulation_transactions, lines_of_ended_ones_are_lines_like_any_other) {
                                  : hw::transaction_verdict::abort(hw::abort_code::user_1);
                 }).committed,
                 commits);
-      // The next one pushes it out, and has a line of its own to keep.
+      // The next transaction evicts it, and has a line of its own to keep.
       EXPECT_TRUE(sim::simulated_htm::run([=]() noexcept {
                     for (std::size_t i = 1; i < 20; ++i) static_cast<void>((*all)[i][set].word);
                     (*all)[1][set].word = 1;
@@ -426,7 +427,7 @@ TEST(simulation_transactions, lines_of_ended_ones_are_lines_like_any_other) {
   }
 }
 
-/// Hardware threads of one core share its L1, those of two cores do not.
+/// Hardware threads of one core share its L1; those of two cores do not.
 TEST(simulation_transactions, a_thread_of_the_same_core_displaces_too) {
   for (const auto& [order, aborts] : {std::pair{pinning::compact, 1U}, std::pair{pinning::smt_last, 0U}}) {
     simulation s(sim::preset("i7_4770"), 2, order);
@@ -471,7 +472,7 @@ TEST(simulation, a_waiting_thread_wakes_after_the_store_that_it_waits_for) {
   std::array<std::uint64_t, 3> clock{};
   const phase_result r = s.run([&](unsigned me) {
     if (me == 2) {
-      // Long enough for many thousand turns of the others' loops.
+      // Long enough for many thousand iterations of the others' loops.
       for (unsigned round = 0; round < 2000; ++round) {
         for (padded_word& w : shared->work) w.value.fetch_add(1);
       }
@@ -491,11 +492,11 @@ TEST(simulation, a_waiting_thread_wakes_after_the_store_that_it_waits_for) {
   }
 }
 
-/// Loops that wait for something that no access shows, and so would never be woken by one.
+/// Loops that wait for a condition that no access shows, so that no access would wake them.
 TEST(simulation, threads_that_all_sleep_are_woken) {
   simulation s(tiny_spec(), 2);
   in_simulation<padded_word> line(s);
-  std::array<unsigned, 2> turns{};  // on main's stack: no part of the simulated memory
+  std::array<unsigned, 2> turns{};  // on main's stack: not in the simulated memory
   s.run([&](unsigned me) {
     while (turns[0] + turns[1] < 200) {
       ++turns[me];
@@ -505,7 +506,7 @@ TEST(simulation, threads_that_all_sleep_are_woken) {
   });
   EXPECT_GE(turns[0] + turns[1], 200U);
 
-  // And where the last one that was awake has ended.
+  // The same, after the last thread that was awake has ended.
   bool over = false;
   s.run([&](unsigned me) {
     if (me == 1) {
@@ -595,7 +596,7 @@ TEST(simulation, a_wrong_free_is_an_exception) {
   } catch (const std::runtime_error& e) {
     EXPECT_STREQ(e.what(), "the simulated program: an address that no allocation returned is freed");
   }
-  // The next phase is not disturbed.
+  // The next phase is unaffected.
   std::array<bool, 2> ran{};
   s.run([&](unsigned me) { ran[me] = true; });
   EXPECT_TRUE(ran[0] && ran[1]);

@@ -1,4 +1,4 @@
-// Programs with hardware transactions under many schedules: right ones, whatever aborts them, and wrong ones,
+// Programs with hardware transactions under many schedules: correct ones, with all causes of aborts, and wrong ones,
 // which must be found.
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ sim::exploration_options schedules(std::uint64_t n, bool spurious_aborts = true)
   sim::exploration_options options;
   options.schedules = n;
   options.spurious_aborts = spurious_aborts;
-  // Under the weak model there are no transactions.
+  // The weak model has no transactions.
   options.model = sim::memory_model::buffered;
   return options;
 }
@@ -53,7 +53,7 @@ sim::exploration_report once(const char* name, Body body,
   return sim::explore(name, options, [body](sim::scene& s) { s.thread("only", [body] { body(); }); });
 }
 
-/// When a transaction looks at the fallback lock.
+/// When a transaction reads the fallback lock.
 enum class subscription { first, last, never };
 
 /// Transactions, and a lock for those that do not commit.
@@ -171,9 +171,9 @@ TEST(transactions, control_lazy_subscription_sees_half_sections) {
   EXPECT_NE(report.failure->text.find("half of a section"), std::string::npos) << report;
 }
 
-/// The index is 0 outside critical sections; inside one it may point at the lock. A transaction that sees it
-/// so, and looks at the lock last, finds the lock as it has left it itself (Dice, Harris, Kogan, Lev and Moir,
-/// "Hardware extensions to make lazy subscription safe", WTTM 2014).
+/// The index is 0 outside critical sections; inside one it may point at the lock. A transaction that sees it then, and
+/// reads the lock last, finds the lock as its own write left it (Dice, Harris, Kogan, Lev and Moir, "Hardware
+/// extensions to make lazy subscription safe", WTTM 2014).
 struct guarded_index {
   elided_lock lock;
   alignas(64) std::atomic<int> index{0};
@@ -372,7 +372,7 @@ TEST(transactions, an_abort_leaves_no_trace_in_memory) {
     all->old = new int(5);
     all->fresh = nullptr;
     const state before = *all;
-    // Not known to the compiler, which would write out a loop that nothing announces.
+    // Unknown to the compiler, which would otherwise emit an inline loop that is not announced.
     const std::size_t volatile sizes[] = {100, 9};
     const std::size_t many = sizes[0];
     const std::size_t few = sizes[1];
@@ -473,7 +473,7 @@ TEST(transactions, reads_are_bounded_by_lines) {
             }
           });
         };
-        // Beside them it reads the pointer to them.
+        // Besides these lines it reads the pointer to them.
         sim::require(sum(90).committed, "they fit");
         sim::require(sum(101) == transaction_outcome{false, capacity}, "they do not");
       },
@@ -546,7 +546,7 @@ TEST(transactions, an_abort_may_come_between_the_last_access_and_the_commit) {
   cpu_relax();
 }
 
-// Neither calls last, which would leave it no frame.
+// The tail is no call that the compiler could turn into a jump, so that each function keeps its frame.
 [[gnu::noinline]] void fail_now() {
   sim::fail("the end");
   cpu_relax();
@@ -648,7 +648,7 @@ TEST(transactions, stores_inside_are_seen_with_the_commit) {
   EXPECT_GT(report.transactions.committed, 0U);
 }
 
-/// Treiber's stack with a transaction in each operation, reclaimers and placements inside it.
+/// Treiber's stack with a transaction in each operation, and reclaimers and placements inside it.
 class transactional_stack {
  public:
   ~transactional_stack() {
@@ -724,7 +724,7 @@ TEST(transactions, reclaimers_and_placements_inside) {
   EXPECT_GT(report.transactions.of(abort_cause::conflict), 0U);
 }
 
-/// A program that knows no fallback.
+/// A program without a fallback.
 void no_fallback(sim::scene& s) {
   auto& word = s.make<int>(0);
   for (const char* name : {"a", "b"}) {

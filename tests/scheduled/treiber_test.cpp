@@ -1,4 +1,4 @@
-// A stack that is wrong in a well-known way, and what it takes to be found: the explorer's own control.
+// A stack that is wrong in a well-known way, and the number of schedules that finds it: the explorer's own control.
 
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ struct shared_stack {
   }
 };
 
-/// Three threads, each four times: two nodes off, two back.
+/// Three threads, each four times: pops two nodes, pushes two.
 void rounds(espalier::sim::scene& s) {
   auto& all = s.make<shared_stack>();
   for (const char* name : {"a", "b", "c"}) {
@@ -79,7 +79,7 @@ espalier::sim::exploration_report explore_with(const char* strategy, std::uint64
   options.schedules = schedules;
   options.seed = seed;
   options.strategies = {strategy};
-  // It is there under any.
+  // The fault exists under every model.
   options.model = espalier::sim::memory_model::sequential;
   return espalier::sim::explore("treiber", options, rounds);
 }

@@ -24,7 +24,7 @@ struct guarded_pair {
 
   std::atomic<int>& of(side s) { return s == side::left ? left : right; }
 
-  /// Adds one to what was read without the lock: only right if locking at the version is validation.
+  /// Adds one to what was read without the lock. This is correct only if locking at the version validates the read.
   bool try_add(side s) {
     const version seen = lock.read(s);
     const int before = of(s).load(std::memory_order_acquire);
@@ -102,7 +102,7 @@ TEST(version_lock, what_is_reverted_has_not_happened) {
       const auto mine = p.lock.read(side::left);
       if (p.lock.try_lock(side::left, mine)) p.lock.revert(side::left, mine);
     });
-    // Fails while the other one holds it, and never after.
+    // Fails while the other thread holds it, and never after.
     s.thread("keeps its version", [&p, seen] {
       while (!p.lock.try_lock(side::left, seen)) sim::wait_for_others();
       p.lock.unlock(side::left, seen);
@@ -144,8 +144,8 @@ TEST(version_lock, never_unlocked_means_removed) {
   EXPECT_TRUE(report.passed()) << report;
 }
 
-/// The control: with two bits the versions come round after two updates, and an attempt that slept so long
-/// gets the lock though all has changed.
+/// The control: with two bits the versions wrap after two updates, and an attempt that slept that long gets the lock
+/// although all has changed.
 TEST(version_lock, few_bits_wrap_and_lose_an_addition) {
   using narrow = guarded_pair<basic_version_lock_pair<2>>;
   const auto report = explore("few_bits_wrap", [](scene& s) {

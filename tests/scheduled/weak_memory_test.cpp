@@ -1,4 +1,5 @@
-// The weak memory model, by the litmus tests of the literature: what C++ forbids is never seen, what it permits is found.
+// The weak memory model, by the litmus tests of the literature: what C++ forbids is never seen, what it permits is
+// found.
 
 #include <gtest/gtest.h>
 
@@ -45,7 +46,7 @@ struct two_words {
   std::atomic<int> y{0};
 };
 
-/// Message passing: y says that x was written.
+/// Message passing: y announces that x was written.
 template <order Store, order Load>
 void message_passing(scene& s) {
   auto& w = s.make<two_words>();
@@ -67,7 +68,7 @@ TEST(weak_memory, message_passing_takes_release_and_acquire) {
   expect_allowed("release, relaxed", message_passing<release, relaxed>);
 }
 
-/// The same by fences.
+/// The same with fences.
 template <order Before, order Behind>
 void message_passing_by_fences(scene& s) {
   auto& w = s.make<two_words>();
@@ -165,7 +166,7 @@ TEST(weak_memory, independent_reads_agree_under_seq_cst_only) {
   expect_allowed("release and acquire", independent_reads<release, acquire>);
 }
 
-/// The same with stores that are not seq_cst: what a seq_cst load has read, later ones do not unsee.
+/// The same with stores that are not seq_cst: a later seq_cst load reads nothing older than an earlier one did.
 TEST(weak_memory, seq_cst_loads_have_one_order_whatever_the_stores_are) {
   expect_forbidden("relaxed stores", independent_reads<relaxed, seq_cst>);
   expect_forbidden("release stores", independent_reads<release, seq_cst>);
@@ -202,8 +203,8 @@ TEST(weak_memory, shared_owners_are_counted_by_atomics) {
   });
 }
 
-/// A third thread changes y between writer and reader: by a read-modify-write, which goes on with the release sequence,
-/// or by a store, which does not.
+/// A third thread changes y between writer and reader: by a read-modify-write, which continues the release sequence, or
+/// by a store, which does not.
 template <bool Modify>
 void release_sequence(scene& s) {
   auto& w = s.make<two_words>();
@@ -314,7 +315,7 @@ TEST(weak_memory, plain_accesses_race_unless_a_lock_orders_them) {
   expect_allowed("unlocked", two_writers(false), failure_kind::data_race);
 }
 
-/// A reader tells that it is done; then the block is freed.
+/// A reader announces that it is done; then the block is freed.
 template <order Store, order Load>
 void last_use(scene& s) {
   auto& done = s.make<std::atomic<bool>>(false);

@@ -11,7 +11,7 @@
 namespace espalier::sim::battery {
 namespace {
 
-/// A thread's body. Small enough for std::function to hold in place.
+/// A thread's body. Small enough for std::function to store in place.
 struct player {
   subject* map;
   const thread_program* mine;
@@ -63,16 +63,16 @@ bool writes(const thread_program& t) {
   });
 }
 
-/// Whether all others must come to their ends where any thread of the program stops for good. Where updates
-/// take locks and reads do not, that is so for a single writer: nobody waits for what it may hold. It is not
-/// where that writer waits for readers, who may be the ones that stop.
+/// Whether all other threads must finish when any thread of the program stops for good. If updates take locks and reads
+/// do not, that holds for a single writer: no thread waits for its locks. It does not hold if that writer waits for
+/// readers, because a reader may be the stopped thread.
 bool survives_a_stop(const subject_type& type, const program& p) {
   if (type.find_progress == progress::blocking || type.updates_await_reads) return false;
   return type.update_progress != progress::blocking ||
          std::count_if(p.threads.begin(), p.threads.end(), writes) <= 1;
 }
 
-/// False where it fails.
+/// False if it fails.
 bool run_scenario(const subject_type& type, const scenario& from, const options& o, result& all) {
   const auto total =
       static_cast<std::uint64_t>(std::ceil(static_cast<double>(o.schedules_per_scenario) * from.weight));

@@ -14,7 +14,7 @@ constexpr std::uint64_t keys[] = {10, 20, 30, 40};
 
 step random_step(random_generator& random, std::uint64_t key_count, std::uint64_t& next_value) {
   const std::uint64_t key = keys[random.below(key_count)];
-  // Updates mostly: reads alone cannot go wrong.
+  // Mostly updates: reads alone cannot fail.
   switch (random.below(16)) {
     case 0:
     case 1:

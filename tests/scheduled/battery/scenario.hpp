@@ -10,11 +10,11 @@ namespace espalier::sim::battery {
 
 struct thread_program {
   std::vector<step> steps;
-  /// All of them under one guard, instead of one each.
+  /// All steps under one guard, instead of one each.
   bool one_guard = false;
 };
 
-/// What a map holds, in the order in which the keys were inserted, and what threads do to it.
+/// The contents of a map, in the order of insertion, and the operations of the threads.
 struct program {
   std::vector<map_entry> initial;
   std::vector<thread_program> threads;
@@ -22,17 +22,17 @@ struct program {
 
 struct scenario {
   std::string name;
-  /// More than one: each gets an equal share of the schedules.
+  /// If there are several, each gets an equal share of the schedules.
   std::vector<program> programs;
   /// Values of 24 bytes instead of a word.
   bool wide = false;
-  /// Makes so many times the schedules of others.
+  /// Factor for the number of schedules.
   double weight = 1;
-  /// Steps after which a run is called a livelock.
+  /// A run with more steps counts as a livelock.
   std::uint64_t step_budget = 50'000;
 };
 
-/// Those thought out by hand, each for what is delicate in some map.
+/// Scenarios written by hand, each for a delicate situation in some map.
 [[nodiscard]] std::vector<scenario> written_scenarios();
 
 /// Small programs over few keys, drawn from a seed.

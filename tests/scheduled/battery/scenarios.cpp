@@ -8,7 +8,7 @@ namespace espalier::sim::battery {
 namespace {
 
 constexpr std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
-/// Replaced by one that nobody else writes.
+/// Replaced by a value that no other step writes.
 constexpr std::uint64_t some_value = 0;
 
 using steps = std::vector<step>;
@@ -56,7 +56,7 @@ class collection {
   std::vector<scenario> all_;
 };
 
-/// Few keys, and the empty map: where a tree hangs on its root alone.
+/// Few keys, and the empty map: the tree is linked only by its root.
 void add_small_maps(collection& c) {
   c.add("empty_map",
         {of({}, {{insert(1)}, {erase(1)}, {find(1), scan()}}),
@@ -102,7 +102,7 @@ void add_neighbours(collection& c) {
          of({10, 20, 30}, {{erase(20)}, {erase(30)}, {find(10), scan()}}),
          of({30, 20, 10}, {{erase(10)}, {erase(20)}, {contains(30), scan()}}),
          of({20, 10, 30, 25}, {{erase(25)}, {erase(30)}, {insert(27)}})});
-  // Where several flagged leaves hang on one path, one swing of an edge can remove them all.
+  // If several flagged leaves lie on one path, a single swing of an edge can remove them all.
   c.add("adjacent_leaves_go",
         {of({10, 20, 30, 40}, {{erase(10)}, {erase(20)}, {erase(30)}}),
          of({40, 30, 20, 10}, {{erase(10)}, {erase(20)}, {erase(30)}}),
@@ -122,8 +122,7 @@ void add_neighbours(collection& c) {
          of({30, 20, 10}, {{erase(10), erase(20)}, {erase(20), erase(10)}, {find(30)}})});
 }
 
-/// Readers beside one writer, who may stop wherever it is (battery.cpp): they come to their ends where reads
-/// take no lock.
+/// Readers beside one writer, which may stop at any point (battery.cpp). The readers finish if reads take no lock.
 void add_one_writer(collection& c) {
   c.add("one_writer_beside_readers",
         {of({10, 20, 30}, {{erase(20), insert(20)}, {find(20), contains(30)}, {scan(), find(10)}}),
@@ -133,7 +132,7 @@ void add_one_writer(collection& c) {
          of({50, 20, 80, 60, 70}, {{erase(50), erase(80)}, {find(60), find(80)}, {scan(), scan()}})});
 }
 
-/// Overwriting a value, beside everything that may happen to its key.
+/// Overwrites a value, beside everything that may happen to its key.
 std::vector<program> assignments() {
   return {of({10, 20}, {{assign(10), assign(10)}, {erase(10)}, {find(10), find(10)}}),
           of({10}, {{assign(10)}, {erase(10), insert(10)}, {find(10), find(10)}}),
@@ -159,7 +158,7 @@ void add_values(collection& c) {
        guarded(0, of({10, 20}, {{find(20), find(20), find(20)}, {assign(20), assign(20)}, {erase(20)}}))});
 }
 
-/// A key that goes and comes again, for readers and for updates that noted something of its first life.
+/// A key that is erased and inserted again, for readers and for updates that hold state from its first life.
 void add_returning_keys(collection& c) {
   c.add("erase_insert_and_find_of_one_key",
         {of({10, 20}, {{erase(20), insert(20)}, {find(20), find(20)}, {find(10)}}),
@@ -199,7 +198,7 @@ void add_scans(collection& c) {
         {of({10, 20}, {{scan(), scan()}, {erase(10), erase(20)}, {insert(30)}}),
          of({10, 20, 30}, {{scan()}, {erase(10), erase(30)}, {erase(20)}}),
          of({10, 20, 30}, {{scan()}, {erase(10), insert(10), erase(10)}, {erase(30), insert(30)}})});
-  // More keys than a scan visits under one guard or one lock, with changes where it takes its breath.
+  // More keys than a scan visits under one guard or one lock, with changes where it switches guards.
   std::vector<std::uint64_t> many;
   constexpr std::uint64_t count = 521;
   many.reserve(count);
@@ -212,8 +211,8 @@ void add_scans(collection& c) {
   breath.step_budget = 1'000'000;
 }
 
-/// Internal trees move the successor of a key that has two children, or link it elsewhere; external ones
-/// replace routers there.
+/// Internal trees move the successor of a key that has two children, or link it elsewhere; external ones replace
+/// routers there.
 void add_two_children(collection& c) {
   c.add("the_successor_is_the_right_child",
         {of({50, 20, 80}, {{erase(50)}, {find(80), find(80)}, {scan()}}),
@@ -227,7 +226,7 @@ void add_two_children(collection& c) {
          of({50, 20, 80, 60, 70, 90}, {{erase(50)}, {erase(80)}, {find(60), scan()}}),
          of({50, 20, 90, 80, 70, 60}, {{erase(50)}, {erase(70), insert(70)}, {find(60), find(80)}}),
          of({50, 20, 80, 60}, {{erase(50), erase(60)}, {assign(60)}, {find(60), find(60)}})});
-  // An insert notes an empty edge, whose range of keys has changed when it links there.
+  // An insert finds an empty edge; the range of keys of that edge has changed when it links there.
   c.add("insert_below_a_successor_that_moves",
         {of({50, 20, 80}, {{insert(52)}, {insert(55), erase(50)}, {contains(52), contains(55)}}),
          of({50, 20, 80, 60}, {{insert(55)}, {erase(50)}, {contains(55), contains(60)}}),
@@ -246,7 +245,7 @@ void add_two_children(collection& c) {
                       of({50, 20}, {{erase(50)}, {find(20), scan()}, {insert(70)}}),
                       of({50, 80}, {{erase(50)}, {find(80), scan()}, {insert(20)}}),
                       of({50, 20, 80}, {{erase(50)}, {erase(50)}, {erase(20), find(80)}})});
-  // Keys 10, 90, 20, 15, 80, 60: a relocated key whose neighbours go one after the other.
+  // Keys 10, 90, 20, 15, 80, 60: a relocated key with neighbours that are erased one after the other.
   c.add("relocation_beside_erase_of_the_neighbours",
         {of({10, 90, 20, 15, 80, 60}, {{insert(30), contains(30)},
                                        {insert(40), erase(20), erase(15), erase(40)},

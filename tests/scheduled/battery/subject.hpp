@@ -7,8 +7,8 @@
 #include "sim/explore.hpp"
 #include "sim/history/history.hpp"
 
-// A map as the scenarios see it: behind virtual functions, so that they are compiled once and not once for
-// each map type.
+// A map as the scenarios see it: behind virtual functions, so that they are compiled once and not once for each map
+// type.
 
 namespace espalier::sim::battery {
 
@@ -16,11 +16,11 @@ namespace espalier::sim::battery {
 struct step {
   operation_kind kind;
   std::uint64_t key;
-  /// insert, insert_or_assign: the argument. scan: the most entries to visit.
+  /// insert, insert_or_assign: the argument. scan: the maximal number of entries to visit.
   std::uint64_t value;
 };
 
-/// A map in a scene, all of whose operations are recorded.
+/// A map in a scene; all its operations are recorded.
 class subject {
  public:
   subject() = default;
@@ -29,20 +29,20 @@ class subject {
   virtual ~subject() = default;
 
   virtual void start_with(const map_entry& e) = 0;
-  /// Each step with a guard of its own.
+  /// Each step with a separate guard.
   virtual void play(const step* first, const step* last) = 0;
   /// All steps under one guard.
   virtual void play_guarded(const step* first, const step* last) = 0;
-  /// At the end of the run: fails it where the map did not keep its promises.
+  /// Called at the end of the run: fails it if the map has violated its guarantees.
   virtual void check() = 0;
 };
 
-/// How to make one of a type of map, in a scene.
+/// How to make a map of a type, in a scene.
 struct subject_type {
   subject& (*make)(scene& s);
-  /// With values of 24 bytes; null where the type cannot be given other values.
+  /// With values of 24 bytes; null if the type cannot be given other values.
   subject& (*make_wide)(scene& s);
-  /// What the map promises.
+  /// The map's guarantees.
   progress find_progress = progress::blocking;
   progress update_progress = progress::blocking;
   bool updates_await_reads = false;

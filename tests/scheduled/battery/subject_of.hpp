@@ -9,8 +9,8 @@
 
 namespace espalier::sim::battery {
 
-/// Too large for a word. Each part follows from the first, which shows whether a reader got one value, or
-/// parts of two, or memory that was given back.
+/// Larger than a word. Each part follows from the first, which shows whether a reader got one value, parts of two, or
+/// reclaimed memory.
 struct wide_value {
   std::uint64_t first, second, third;
 };
@@ -35,7 +35,7 @@ struct recorded_value<battery::wide_value> {
 
 namespace espalier::sim::battery {
 
-/// None of its own doing is a step of the run.
+/// Its own code adds no steps to the run.
 template <class Map>
 class subject_of final : public subject {
  public:
