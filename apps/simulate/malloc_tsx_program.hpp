@@ -76,7 +76,7 @@ enum class node_made : std::uint8_t {
   after_search    ///< only if the key is absent
 };
 
-/// Figure 2: an AVL tree under one lock, whose critical sections allocate and free its nodes.
+/// Figure 2: an AVL tree under one lock, with critical sections that allocate and free its nodes.
 class tree_program {
  public:
   tree_program() = default;
