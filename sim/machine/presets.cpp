@@ -229,7 +229,7 @@ machine_spec emerald_rapids() {
   // of 100; outside of transactions twelve reads evict it.
   m.transactions = {
       .write_sets = 64, .write_ways = 12, .read_set_lines = m.l2.lines(), .keeps_written = true};
-  m.l1_tree_ways = 4;  // [nano20] LRU3PLRU4 of an Ice Lake, whose L1 has this shape; an estimate here
+  m.l1_tree_ways = 4;  // [nano20] LRU3PLRU4 of an Ice Lake, which has an L1 of this shape; an estimate here
   return m;
 }
 

@@ -16,7 +16,7 @@ class tlb {
 
   explicit tlb(const hw::tlb_shape& spec);
 
-  /// Translates an address below 2^41 whose page has this size; afterwards the page is in the L1 array.
+  /// Translates an address below 2^41 in a page of this size; afterwards the page is in the L1 array.
   outcome translate(std::uint64_t address, bool huge) noexcept {
     const auto page =
         static_cast<std::uint32_t>(huge ? huge_key + address / huge_page_bytes : address / page_bytes);

@@ -28,7 +28,7 @@ struct elided_words {
   alignas(64) int y = 0;
 };
 
-/// Threads with elided sections beside one that takes the lock.
+/// Threads with elided sections, concurrent with one that takes the lock.
 template <class Lock>
 void elided_and_plain_sections(scene& s) {
   auto& all = s.make<elided_words<Lock>>();
@@ -96,7 +96,7 @@ void elided_writer_through_an_index(scene& s) {
   s.at_end([&all] { require(all.cells[0] == 1 && all.cells[1] == 0, "a write is lost or misplaced"); });
 }
 
-/// A lock inside another one, beside holders of the inner one.
+/// A lock inside another one, concurrent with holders of the inner one.
 template <class Lock>
 void nested_elided_sections(scene& s) {
   auto& outer = s.make<elided_words<Lock>>();

@@ -78,7 +78,7 @@ struct cache_use {
   /// Present if the frames of all of the type's pages are known.
   std::optional<set_use> by_physical;
 
-  /// By the addresses with which the hardware indexes the cache: physical ones where they are known. In an L1 whose
+  /// By the addresses with which the hardware indexes the cache: physical ones where they are known. In an L1 with
   /// ways are no larger than a page the two agree.
   [[nodiscard]] const set_use& best() const noexcept { return by_physical ? *by_physical : by_virtual; }
 };
@@ -151,7 +151,7 @@ struct type_analysis {
 
   /// Blocks that lie in more lines than their size requires.
   std::uint64_t straddling = 0;
-  /// Blocks whose searched bytes lie in more lines than they require.
+  /// Blocks with searched bytes in more lines than these bytes require.
   std::optional<std::uint64_t> searched_straddling;
   /// Share of visits by searches that touch more than one line, and the lines that a visit touches. Every block is
   /// visited equally often. Like searched_straddling, known only for types that say what searches read.

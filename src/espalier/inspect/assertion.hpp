@@ -37,8 +37,8 @@ enum class verdict : std::uint8_t { holds, fails, unavailable };
 
 struct assertion_outcome {
   verdict result = verdict::unavailable;
-  /// The value for the type that comes nearest to breaking the condition, or breaks it most. Types whose figure is not
-  /// known are left out. If it is not known for any type, the outcome is unavailable.
+  /// The value for the type that comes nearest to breaking the condition, or breaks it most. Types without a known
+  /// value are left out. If no type has one, the outcome is unavailable.
   std::optional<double> figure;
   std::optional<type_index> type;
   /// Such as "node.unused_l2<5%: fails, 50.8 %".

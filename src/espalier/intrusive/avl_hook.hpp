@@ -178,7 +178,7 @@ class avl_links {
     }
   }
 
-  /// Rebalances a hook whose subtree at `heavy` is higher by two. Returns the hook that is now on top.
+  /// Rebalances a hook with a subtree at `heavy` that is higher by two. Returns the hook that is now on top.
   static avl_hook* rotate(avl_hook*& top, avl_hook* old, std::size_t heavy) noexcept {
     const std::size_t light = 1 - heavy;
     const int lean = heavy == right ? 1 : -1;

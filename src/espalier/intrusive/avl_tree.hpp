@@ -177,7 +177,7 @@ class avl_tree {
     std::size_t nodes;
   };
 
-  /// The height of a subtree whose keys must lie between those of two nodes. Meaningful only while no fault is found.
+  /// The height of a subtree. Its keys must lie between those of two nodes. Meaningful only while no fault is found.
   int height_of(const avl_hook* at, const avl_hook* low, const avl_hook* high, int depth,
                 examination& found) const {
     // Bounds the recursion if the links form a cycle.

@@ -153,7 +153,7 @@ class site_namer {
 naming rename_types(inspect::snapshot& s, const site_namer& namer) {
   std::map<std::string, inspect::type_index> indices;
   std::vector<inspect::block_type> types;
-  // Sites whose blocks have all been freed are not types.
+  // Sites without live blocks are not types.
   struct numbered {
     inspect::type_index type;
     std::uint64_t naming::* share;

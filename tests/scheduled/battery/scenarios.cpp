@@ -122,7 +122,7 @@ void add_neighbours(collection& c) {
          of({30, 20, 10}, {{erase(10), erase(20)}, {erase(20), erase(10)}, {find(30)}})});
 }
 
-/// Readers beside one writer, which may stop at any point (battery.cpp). The readers finish if reads take no lock.
+/// Readers concurrent with one writer, which may stop at any point (battery.cpp). The readers finish if reads take no lock.
 void add_one_writer(collection& c) {
   c.add("one_writer_beside_readers",
         {of({10, 20, 30}, {{erase(20), insert(20)}, {find(20), contains(30)}, {scan(), find(10)}}),
@@ -132,7 +132,7 @@ void add_one_writer(collection& c) {
          of({50, 20, 80, 60, 70}, {{erase(50), erase(80)}, {find(60), find(80)}, {scan(), scan()}})});
 }
 
-/// Overwrites a value, beside everything that may happen to its key.
+/// Overwrites a value, concurrently with every other operation on its key.
 std::vector<program> assignments() {
   return {of({10, 20}, {{assign(10), assign(10)}, {erase(10)}, {find(10), find(10)}}),
           of({10}, {{assign(10)}, {erase(10), insert(10)}, {find(10), find(10)}}),
