@@ -49,7 +49,7 @@
 //   (1) release (release) -> read (acquire): a section that begins at a version sees all that its writer stored.
 //   (2) store (release) -> load (acquire): a reader that loads a field of a writer also sees that the writer took the
 //       lock, so its validate(), which reads the version after the load, fails.
-//   (3) release (release) -> upgrade, lock (acquire): a holder sees all that earlier holders did, those too that released
+//   (3) release (release) -> upgrade (acquire): a holder sees all that earlier holders did, those too that released
 //       the lock unchanged.
 
 namespace espalier {
@@ -146,7 +146,7 @@ class [[nodiscard]] optimistic_lock::write_guard {
 
   void leave(version next) noexcept {
     assert(of_ != nullptr && "an empty guard releases nothing");
-    // order (1), (3): release
+    // order (1), (3): release, release
     std::exchange(of_, nullptr)->word_.store(next, std::memory_order_release);
   }
 
@@ -163,7 +163,7 @@ inline optimistic_lock::read_section optimistic_lock::read() noexcept {
 
 inline optimistic_lock::write_guard optimistic_lock::read_section::upgrade() const noexcept {
   version expected = seen_;
-  // order (3): upgrade, acquire. relaxed where it fails: the caller begins again.
+  // order (3): upgrade, acquire. relaxed where it fails: the caller starts again.
   if (obsolete() || !of_->word_.compare_exchange_strong(expected, seen_ | held_bit, std::memory_order_acquire,
                                                         std::memory_order_relaxed))
     return {};
