@@ -365,7 +365,7 @@ TEST(flawed_reclamation, lost_when_two_write) {
                              guard.reserve(1);
                              int* seen = shared.current.load();
                              int* const fresh = new int(1);
-                             // The loser drops its own cell.
+                             // The loser leaks its own object.
                              if (!shared.current.compare_exchange_strong(seen, fresh)) return;
                              guard.retire(cell::entry_of(seen));
                            });

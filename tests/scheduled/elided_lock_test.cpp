@@ -1,5 +1,5 @@
-// Elided locks in the simulator's transactions, under many schedules: with all causes of aborts, and beside sections
-// that take the lock.
+// Elided locks in the simulator's transactions, under many schedules: with all causes of aborts, and concurrent with
+// sections that take the lock.
 
 #include "espalier/sync/elided_lock.hpp"
 

@@ -94,7 +94,7 @@ void mutual_exclusion(scene& s) {
   });
 }
 
-/// Threads that only try, beside one that waits for the lock.
+/// Threads that only try, concurrent with one that waits for the lock.
 template <class Lock, int Rounds>
 void tries_beside_lock(scene& s) {
   auto& shared = s.make<locked_data<Lock>>();

@@ -546,7 +546,7 @@ TEST(transactions, an_abort_may_come_between_the_last_access_and_the_commit) {
   cpu_relax();
 }
 
-// The tail is no call that the compiler could turn into a jump, so that each function keeps its frame.
+// In neither function is the failing call the last one: as a tail call it would leave the function no frame.
 [[gnu::noinline]] void fail_now() {
   sim::fail("the end");
   cpu_relax();

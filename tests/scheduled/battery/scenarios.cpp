@@ -122,7 +122,8 @@ void add_neighbours(collection& c) {
          of({30, 20, 10}, {{erase(10), erase(20)}, {erase(20), erase(10)}, {find(30)}})});
 }
 
-/// Readers concurrent with one writer, which may stop at any point (battery.cpp). The readers finish if reads take no lock.
+/// Readers concurrent with one writer, which may stop at any point (battery.cpp). The readers finish if reads take no
+/// lock.
 void add_one_writer(collection& c) {
   c.add("one_writer_beside_readers",
         {of({10, 20, 30}, {{erase(20), insert(20)}, {find(20), contains(30)}, {scan(), find(10)}}),
