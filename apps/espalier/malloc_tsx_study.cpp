@@ -104,8 +104,7 @@ std::vector<measured_request> requests_of(const study_setting& s, const study_pa
   for (const mutex_policy policy : s.policies) {
     for (const preloaded_malloc& m : s.mallocs.found) {
       measured_request& r = requests.emplace_back(measured_request{arguments, m, policy});
-      // A transaction cannot map a page. Prefaulting is set for every placement of index-aware, so that all else is
-      // equal.
+      // A transaction cannot map a page. Prefaulting is set under every lock policy, so that all else is equal.
       if (m.name == index_aware_malloc) r.malloc.set.emplace_back("ESPALIER_MALLOC_PREFAULT", "1");
     }
   }

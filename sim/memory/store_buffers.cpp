@@ -33,8 +33,7 @@ void store_buffers::flush_oldest(unsigned fiber) {
   const entry oldest = waiting_[fiber].front();
   waiting_[fiber].pop_front();
   if (visible_) visible_(fiber, reinterpret_cast<std::uintptr_t>(oldest.address), oldest.bytes);
-  std::memcpy(oldest.address, &oldest.value,
-              oldest.bytes);  // little-endian, like every machine supported here
+  std::memcpy(oldest.address, &oldest.value, oldest.bytes);  // little-endian, like every machine here
 }
 
 void store_buffers::drain(unsigned fiber) {

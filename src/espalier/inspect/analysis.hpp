@@ -79,7 +79,7 @@ struct cache_use {
   std::optional<set_use> by_physical;
 
   /// By the addresses with which the hardware indexes the cache: physical ones where they are known. In an L1 with
-  /// ways are no larger than a page the two agree.
+  /// ways no larger than a page the two agree.
   [[nodiscard]] const set_use& best() const noexcept { return by_physical ? *by_physical : by_virtual; }
 };
 
