@@ -29,9 +29,9 @@
 // same name, options and program give the same runs. The source file is compiled with the thread sanitizer's
 // instrumentation and linked without its runtime (cmake/espalier_simulated.cmake does both).
 //
-// The explorer always detects: accesses to memory that is freed or was never allocated; blocks freed or retired twice;
-// blocks never freed; data races; threads that never end; exceptions and signals. A failing schedule is shrunk and
-// printed with the command that repeats it.
+// Without a check in the test, the explorer detects: accesses to memory that is freed or was never allocated; blocks
+// freed or retired twice; blocks never freed; data races; threads that never end; exceptions and signals. A failing
+// schedule is shrunk and printed with the command that repeats it.
 
 namespace espalier::sim {
 

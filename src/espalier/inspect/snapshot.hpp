@@ -1,11 +1,11 @@
 #pragma once
 
-// The addresses of a program's blocks at one moment, by type. This is the data that the tools need for which
-// Arbel-Raviv, Brown and Morrison wish (ATC 2018, section 6). A type is any property that tells blocks apart: the role
-// in a map, the place in the program that allocates them, their pool.
+// The addresses of a program's blocks at one moment, by type. Arbel-Raviv, Brown and Morrison wish for tools that need
+// this data (ATC 2018, section 6). A type is any property that tells blocks apart: the role in a map, the place in the
+// program that allocates them, their pool.
 //
 // A snapshot is plain data of 24 bytes per block, 16 per page and 8 per pointer, so that tens of millions of blocks fit
-// beside the program that they belong to.
+// in memory beside the program to which they belong.
 
 #include <cstddef>
 #include <cstdint>
