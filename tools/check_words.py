@@ -20,8 +20,8 @@ PLACES = ("*.md", "docs", "preload", "sim", "apps", "report/README.md", "src/esp
           *(f"src/espalier/{layer}" for layer in
             ("hw", "inspect", "intrusive", "memory", "programs", "reclaim", "sync", "workload")))
 
-# "Who" and "whose" of persons. A reader is not one of them: it may be a thread.
-PERSONS = re.compile(r"\b(?:authors?|engineers?|persons?|people|users?)(?: of [\w, ]+?)? who(?:m|se)?\b", re.IGNORECASE)
+# "Who" of persons. A reader is not one of them: it may be a thread. "Whose" is of things too.
+PERSONS = re.compile(r"\b(?:authors?|engineers?|persons?|people|users?)(?: of [\w, ]+?)? whom?\b", re.IGNORECASE)
 
 
 @dataclasses.dataclass
@@ -38,7 +38,7 @@ def rule(pattern: str, advice: str) -> Rule:
 RULES = (
     rule(r"whoever|whomever", "say the thread that, the caller that, or whatever it is"),
     rule(r"nobody|somebody", "say no thread, a thread, the owner, or whatever it is"),
-    rule(r"who(?:m|se)?", "say that, which or its; only a person is a who"),
+    rule(r"whom?", "say that, which or its; only a person is a who"),
     rule(r"mallocs?,? and (?:its|their) kin", "say the malloc family"),
     rule(r"the house|'s house", "say the layers, the modules or the headers"),
     rule(r"rooms|(?:an?|each|every|one|another|which|own) room|room by room", "say layer, module or header"),
