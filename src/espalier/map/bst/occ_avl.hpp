@@ -25,94 +25,101 @@
 // occ_avl: internal AVL tree with optimistic readers and a lock in each node.
 // Bronson, Casper, Chafi and Olukotun, "A Practical Concurrent Binary Search Tree", PPoPP 2010.
 //
-// Essence. A descent takes no locks. It goes hand over hand by versions: it reads an edge, the version of the
-// child, the edge again, and then that the node it leaves still has the version with which it was entered. A
-// version changes only when its node *shrinks*: when a rotation moves it down, and part of its range of keys
-// away. Growing hurts nobody. Updates lock the few nodes that they change, from the top down. A key whose
-// node has two children is erased by calling the node absent: it stays and routes. A node with fewer is
-// spliced out. Who changes the tree repairs heights, balance, and routing nodes that are left with one child.
+// Essence. A seek takes no locks. It goes down hand over hand, by versions. At each step it reads an edge, the
+// version of the child, and the edge again. Then it checks that the node that it leaves still has the version
+// with which it was entered. A version changes only when its node *shrinks*: a rotation moves the node down,
+// and the node loses part of its range of keys. A growing range needs no new version. Updates lock the few
+// nodes that they change, from the top down. An erase of a key whose node has two children marks the key as
+// absent; the node stays and routes. A node with fewer children is unlinked. The thread that changes the tree
+// repairs heights and balance, and unlinks routing nodes that are left with one child.
 //
 // Deviations from the paper, from the authors' code (SnapTree), and from its descendants in C:
 //  1. Keys are compared by Compare; ASCYLIB subtracts them into an int.
-//  2. Whether a key is present is said by a counter, odd or even, not by a reserved value. A find reads the
-//     counter, the value, the counter: what it returns was the value at a moment at which the key was there.
-//     Values are assigned under the lock: beside erase and insert in one node no other way is linearizable.
-//  3. A spliced node stays as it was but for its version. Who stands on it finds what was true when it was
-//     spliced out. (Where the value is cleared before it is certain that the node can go, an erase that must
-//     try again finds nothing to erase.)
-//  4. A descent waits for a shrinking child until it has shrunk; ASCYLIB stops after 100 looks.
-//  5. An update that finds things changed, once it has its locks, descends again from the top.
-//  6. A repair examines a node under its lock only, and the parent of a changed node once that is locked and
-//     still the parent. SnapTree looks first without: one thread may then store a height computed from a
-//     child's old one just after the thread which changed the child has looked and found nothing to do.
-//  7. After a rotation a repair goes up to the node above it at least. SnapTree's goes on while heights change;
-//     where another thread repairs the lowest damaged node meanwhile, those above it stay damaged.
-//  8. Where a double rotation would leave two damaged nodes side by side only its first half is made.
-//     SnapTree leaves it to the child's own repair, which may find nothing to do there.
-//  9. Memory is given back (below).
+//  2. A counter, odd or even, says whether a key is present; no value is reserved for this. A find reads the
+//     counter, the value, and the counter again: it returns a value that the node had while the key was
+//     present. Values are assigned under the lock: erase and insert work on the same node, and no other way is
+//     linearizable beside them.
+//  3. An unlinked node keeps everything but its version. A reader on the node sees what was true when it was
+//     unlinked. (Some code clears the value before it is certain that the node can go. An erase that must try
+//     again then finds nothing to erase.)
+//  4. A seek waits for a shrinking child until it has shrunk; ASCYLIB stops after 100 reads.
+//  5. An update that finds things changed once it has its locks seeks again from the top.
+//  6. A repair examines a node only under its lock. It examines the parent of a changed node once that is
+//     locked and still the parent. SnapTree first looks without the lock: a thread may then store a height
+//     that it computed from a child's old one, just after the thread that changed the child has looked and
+//     found nothing to do.
+//  7. After a rotation a repair goes up at least to the node above it. SnapTree's repair goes on while heights
+//     change; if another thread repairs the lowest damaged node meanwhile, those above it stay damaged.
+//  8. Where a double rotation would leave two damaged nodes side by side, only its first half is made.
+//     SnapTree leaves the second node to the child's own repair, which may find nothing to do there.
+//  9. Memory is reclaimed (below).
 // With 6 to 8 the balance at rest is that of an AVL tree: check_invariants() verifies it.
 //
-// The Design (occ_avl_node.hpp) says where a descent goes on that has met a change, whether reads validate at
-// all, and which node the published layout is.
+// The Design (occ_avl_node.hpp) says where a seek continues after a change, whether reads validate at all, and
+// which node the published layout is.
 //
 // Invariants
 //   - A node's key never changes. Its edges, version, state (presence, height) and value are written under its
-//     lock; its parent under the locks of the old parent and of the new one.
-//   - Locks are taken downwards only: a node's with its parent's held, or with none.
-//   - A linked node is the child of its parent, which is linked. A spliced node has the version `unlinked` for
-//     ever; its edges, state and value stay.
+//     lock; its parent is written under the locks of the old parent and of the new one.
+//   - Locks are taken downwards only: a thread that locks a node holds its parent's lock, or none.
+//   - A linked node is the child of its parent, which is linked. An unlinked node has the version `unlinked`
+//     for ever; its edges, state and value stay.
 //   - A node's range of keys only grows, until its version changes.
-//   - Who changes an edge or the state of a node, or the height of its child, examines the node under its lock
-//     afterwards. So the last one to change something about it sees what there is to repair.
+//   - A thread that changes an edge or the state of a node, or the height of its child, examines the node
+//     under its lock afterwards. So the last thread to change one of these sees what there is to repair.
 //   - At rest heights are exact, those of siblings differ by one at most, and routing nodes have two children.
-//     But for this: where several routing nodes are to go in one repair and there is no memory to retire them
-//     with, they stay, and damage above them waits for another repair there.
+//     There is one exception: if several routing nodes are to go in one repair, and there is no memory to
+//     retire them with, they stay, and damage above them waits for another repair there.
 //
 // Progress. Updates block one another. find, contains and scan write nothing and take no lock, yet block:
 // they wait while a node on their path shrinks, which takes a rotation some ten stores. They go back only
 // over nodes that have shrunk.
 //
-// Scan: a validated descent for each entry, to the node at which it turned left last. Let x be a key beyond
-// the bound that is present throughout. The range of the node where the descent stands contains x until the
-// descent turns left at a node whose key is not larger; where it turns left below that, keys are smaller
-// still. So no such x lies before the node found. Where that is absent the scan goes on behind it.
+// Scan: a validated seek for each entry. Its answer is the node at which it turned left last. Let x be a key
+// beyond the bound that is present throughout. The range of the node where the seek stands contains x until
+// the seek turns left at a node whose key is not larger than x; the nodes where it turns left below that one
+// have smaller keys still. So the key found is not larger than x. If that key is absent, the scan seeks the
+// next one.
 //
-// Placement. With one that splits nodes, as the default does for keys of a word (memory/split_clusters.hpp), what a
-// descent reads of a node lies beside its parent where there was room, and the rest elsewhere: a descent that ends at
-// an empty edge reads nothing else, one that finds its key reads one rest. Rotations part neighbours. The head is
-// then a block too, so that making a map takes memory.
+// Placement. A placement that splits nodes, as the default does for keys of a word (memory/split_clusters.hpp),
+// puts what a seek reads of a node beside the node's parent where there is room, and the rest elsewhere. A seek
+// that ends at an empty edge reads nothing else; one that finds its key reads one rest. Rotations separate
+// neighbours. The head is then a block too, so making a map allocates memory.
 //
-// Reclamation. splice() detaches a node; its caller alone retires it, when the locks are released. (I1) The
-// node hung on one edge, of its parent, which was locked and linked. (I2) Whether a node is spliced is read
-// and written under its lock. (I3) Rotations and splices hang only nodes that are linked: each is reached by
-// edges from a locked node that is not spliced. Who waits for the lock of a spliced node is pinned. Cells, of
-// values that are no words: an assignment retires the one that it replaces, and the erase that makes a node
-// route retires that node's, whose address nobody follows while the key is absent. A spliced node takes its
-// cell along.
+// Reclamation. splice() unlinks a node; only its caller retires the node, after it has released the locks.
+// (I1) The node was reachable by one edge, that of its parent, which was locked and linked. (I2) Whether a node
+// is unlinked is read and written under its lock. (I3) Rotations and splice() store edges to linked nodes only:
+// edges lead to each of these from a locked node that is not unlinked. A thread that waits for the lock of an
+// unlinked node is pinned. Values that are no words lie in cells. An assignment retires the cell that it
+// replaces. The erase that makes a node route retires the node's cell: no thread follows its address while the
+// key is absent. An unlinked node is retired together with its cell.
 //
 // Linearization points
 //   insert, insert_or_assign -> true     link: the store of the edge; put: the store of the state
 //   insert -> false                      the read of the state
 //   insert_or_assign -> false            put: the store of the value
-//   erase -> true                        hide: the store of the state; splice: the store of the parent's edge
+//   erase -> true                        hide: the store of the state; splice(): the store of the parent's edge
 //   erase -> false, find, contains       at the key's node: the read of the state, or of the value if present;
 //                                        without one: the read of the empty edge, confirmed by the version
-//   What is read of a node that is spliced out meanwhile counts immediately before its splice. That lies
-//   within the operation, which could not have come to the node otherwise.
+//   A read of a node that is unlinked meanwhile counts immediately before splice() unlinks it. That moment lies
+//   within the operation, which could not have reached the node otherwise.
 //
 // Orderings
-//   hang, link (release)             -> read_edge (acquire)     nodes are seen constructed; who sees an edge of
-//                                                               a rotation sees the versions that it has opened
-//   close, splice (release)          -> read_version (acquire)  who sees the version sees the edges changed
-//                                                               before it, the one to the node among them
-//   turn_life, correct_height (release) -> read_life (acquire)  with the state comes the value
-//   put: the value (release)         -> read_value (acquire)    who sees the value of a revival sees at his next
-//                                                               look that the key had been absent
-//   all else: the locks
+//   (1) hang (release) in occ_avl_node.hpp, link (release) -> read_edge (acquire): nodes are seen constructed;
+//       a seek that sees an edge of a rotation sees the versions that the rotation has opened.
+//   (2) close (release) in occ_avl_node.hpp, unlink (release) -> read_version (acquire): a seek that sees the
+//       version sees the edges changed before it, the one to the node among them.
+//   (3) turn_life, correct_height (release) in occ_avl_node.hpp -> read_life (acquire): the value is seen that
+//       belongs to the state.
+//   (4) hang (release) in occ_avl_node.hpp -> parent_now (acquire) in occ_avl_node.hpp: the parent, whose lock is
+//       taken next, is seen constructed.
+//   (5) put (release) -> read_value (acquire): a cell is seen constructed. A find that sees the value of a revived
+//       key sees in its second read of the state that the key had been absent.
+// The nodes' locks order all other accesses.
 
 namespace espalier {
 
-/// The default policies: nodes in two places, where what a descent reads of one takes half a line.
+/// The default policies: nodes in two places. What a seek reads of a node takes half a line.
 template <class Key>
 using occ_avl_traits = std::conditional_t<sizeof(Key) <= sizeof(void*) && alignof(Key) <= alignof(void*),
                                           plain_traits::with_placement<split_clusters<32, 24>>, plain_traits>;
@@ -193,7 +200,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   // Quiescent only, for tests and inspection.
 
-  /// As the base has it; where nodes are split the head is one of them, and fronts are what is visited.
+  /// As in the base. Where nodes are split, the head is visited too, and only the fronts are visited.
   template <class Visitor>
   void visit_nodes(Visitor&& visitor) const {
     if constexpr (parts::split) visitor(static_cast<const void*>(&*above_), sizeof(node), memory_role::node);
@@ -207,6 +214,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     return internal_tree::check(
         base::key_comp(), static_cast<const node*>(top()), [](const node& n) -> const char* {
           if (n.is_held()) return "a reachable node is locked";
+          // order (2): read_version, acquire
           if ((n.ovl.load(std::memory_order_acquire) & (parts::shrinking | parts::unlinked)) != 0)
             return "a reachable node shrinks or is unlinked";
           for (const std::size_t side : {left, right}) {
@@ -231,10 +239,10 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   using bound_type = scan_bound<Key, Compare>;
 
   /// Retirements reserved before the first change: of the operation's own node and cell, and of the routing
-  /// nodes that its repairs unlink while nobody else is there.
+  /// nodes that its repairs unlink while no other thread works there.
   static constexpr unsigned retirements = 4;
 
-  // Descents.
+  // Seeks.
 
   static constexpr std::size_t left = 0;
   static constexpr std::size_t right = 1;
@@ -247,11 +255,11 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     [[nodiscard]] std::size_t at(const node& n) const {
       const bool smaller = less(*key, n.key);
       const bool larger = less(n.key, *key);
-      // Only this is worth a branch: whether it goes left or right no processor can predict.
+      // Only this is worth a branch: no processor can predict whether it goes left or right.
       if (!(smaller | larger)) return here;
       return larger ? right : left;
     }
-    /// What a descent has found that ends at an empty edge of this node.
+    /// The result of a seek that ends at an empty edge of this node.
     [[nodiscard]] node* end(node* last) const noexcept { return last; }
   };
 
@@ -269,14 +277,14 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   enum class arrival : std::uint8_t { found, absent, lost };
 
-  /// Where a descent ended.
+  /// Where a seek ended.
   struct place {
-    node* where = nullptr;    // the node with the key; else what the way's end() says
+    node* where = nullptr;    // the node with the key; else what the way's end() returns
     std::size_t side = left;  // of the empty edge
     version seen = 0;         // of the node that has it
   };
 
-  /// True if it found the key's node, be the key present or not.
+  /// True if it found the key's node, whether the key is present or not.
   template <bool Validate, class Way>
   bool seek(const Way& way, place& to) const {
     arrival how;
@@ -289,30 +297,30 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   template <bool Validate, class Way>
   [[nodiscard]] static arrival descend(Way way, node* n, std::size_t side, version seen, place& to) {
     while (true) {
-      // order: read_edge (acquire) <- hang, link
+      // order (1): read_edge, acquire
       node* const child = n->child[side].load(std::memory_order_acquire);
       if (child == nullptr) {
-        // LP: the read of the edge, where the key is absent. relaxed: the acquire orders this after it.
+        // LP: the read of the edge, where the key is absent. relaxed: the acquire above orders this load after it.
         if (Validate && n->ovl.load(std::memory_order_relaxed) != seen) return arrival::lost;
         to = {way.end(n), side, seen};
         return arrival::absent;
       }
       Way onwards = way;
       const std::size_t next = onwards.at(*child);
-      if (next == here) {  // however the descent came here
+      if (next == here) {  // on whatever path the seek came here
         to.where = child;
         return arrival::found;
       }
-      // order: read_version (acquire) <- close, splice
+      // order (2): read_version, acquire
       const version below = Validate ? child->ovl.load(std::memory_order_acquire) : 0;
       if constexpr (Validate) {
         if ((below & parts::shrinking) != 0) [[unlikely]]
           wait_for(*child, below);
-        // The edge after the version: that is one which the child had while it hung there. acquire: the
-        // version of n is read last.
+        // The edge is read after the version: the child had this version while it was linked there.
+        // order (1): read_edge, acquire: the version of n is read last.
         const bool there = (below & (parts::shrinking | parts::unlinked)) == 0 &&
                            n->child[side].load(std::memory_order_acquire) == child;
-        // relaxed: ordered by the acquire before it. If n has not changed the way was right up to the child
+        // relaxed: the acquire above orders it. If n has not changed, the way down to the child was right
         // when the edge was read; from now on the child's version stands for it.
         if (n->ovl.load(std::memory_order_relaxed) != seen) [[unlikely]]
           return arrival::lost;
@@ -331,7 +339,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     }
   }
 
-  /// Until the rotation is over that moves the node down.
+  /// Waits until the rotation that moves the node down is over.
   [[gnu::cold]] static void wait_for(const node& n, version seen) noexcept {
     // relaxed: the caller reads again what it needs.
     for (backoff pause; n.ovl.load(std::memory_order_relaxed) == seen; pause.wait()) {
@@ -341,12 +349,12 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   /// The value at a moment at which the key was present, or nothing.
   [[nodiscard]] static std::optional<Value> read(const node& n) noexcept {
     while (true) {
-      // LP: where the key is absent. order: read_life (acquire) <- turn_life (release)
+      // LP: where the key is absent. order (3): read_life, acquire
       const state before = n.rest().life.load(std::memory_order_acquire);
       if (!parts::is_present(before)) return std::nullopt;
-      // LP: where it is present. order: read_value (acquire) <- put
+      // LP: where it is present. order (5): read_value, acquire
       const value_word word = n.rest().value.load(std::memory_order_acquire);
-      // relaxed: ordered by the acquire before it.
+      // relaxed: the acquire above orders it.
       if (parts::same_life(n.rest().life.load(std::memory_order_relaxed), before)) return holder::read(word);
     }
   }
@@ -363,10 +371,10 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     }
   }
 
-  // Updates. Each of these locks, looks whether what the descent saw still holds, and only then writes.
+  // Updates. Each of these locks, checks that what the seek saw still holds, and only then writes.
 
   enum class outcome : std::uint8_t { changed, unchanged, lost };
-  /// What a node needs, in the order in which it is looked for.
+  /// What a node needs, in the order in which condition() checks for it.
   enum class repair : std::uint8_t { none, unlink, rotation, height };
 
   template <bool Assign>
@@ -391,17 +399,17 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     }
   }
 
-  /// Hangs a fresh node on the empty edge where a descent ended.
+  /// Links a new node at the empty edge where a seek ended.
   bool link(guard_type& guard, const place& at, node& fresh) {
     node& n = *at.where;
     repair needed;
     {
       const lock_guard hold(n.rest().lock);
-      // relaxed, both: written under the lock only.
+      // relaxed: both are written under the lock only.
       if (n.ovl.load(std::memory_order_relaxed) != at.seen) return false;
       if (n.child[at.side].load(std::memory_order_relaxed) != nullptr) return false;
-      fresh.rest().parent.store(&n, std::memory_order_relaxed);  // published with the node
-      // LP: insert(true). order: link (release) -> read_edge (acquire)
+      fresh.rest().parent.store(&n, std::memory_order_relaxed);  // relaxed: published by the edge
+      // LP: insert(true). order (1): link, release
       n.child[at.side].store(&fresh, std::memory_order_release);
       needed = examine(n);
     }
@@ -409,7 +417,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     return true;
   }
 
-  /// Gives a value to the node that has the key. Changed: the key was absent.
+  /// Stores a value in the node that has the key. `changed`: the key was absent.
   template <bool Assign>
   outcome put(guard_type& guard, node& n, value_word word) {
     value_word old;
@@ -417,21 +425,21 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       const lock_guard hold(n.rest().lock);
       if (n.is_unlinked()) return outcome::lost;
       if (!is_present(n)) {
-        // order: put (release) -> read_value (acquire)
+        // order (5): put, release
         n.rest().value.store(word, std::memory_order_release);
         n.turn_life();  // LP: insert(true)
         return outcome::changed;
       }
       if (!Assign) return outcome::unchanged;
-      old = n.rest().value.load(std::memory_order_relaxed);  // written under the lock only
-      // LP: insert_or_assign(false). order: put (release) -> read_value (acquire)
+      old = n.rest().value.load(std::memory_order_relaxed);  // relaxed: written under the lock only
+      // LP: insert_or_assign(false). order (5): put, release
       n.rest().value.store(word, std::memory_order_release);
     }
     holder::retire(store_, guard, old);
     return outcome::unchanged;
   }
 
-  /// Erases a key whose node has two children: it is a routing node from now on.
+  /// Erases a key whose node has two children: the node only routes from now on.
   outcome hide(guard_type& guard, node& n) {
     value_word old;
     {
@@ -439,14 +447,14 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       if (n.is_unlinked()) return outcome::lost;
       if (!is_present(n)) return outcome::unchanged;
       if (!n.has_two_children()) return outcome::lost;
-      old = n.rest().value.load(std::memory_order_relaxed);
-      n.turn_life();  // LP: erase(true)
+      old = n.rest().value.load(std::memory_order_relaxed);  // relaxed: written under the lock only
+      n.turn_life();                                         // LP: erase(true)
     }
     holder::retire(store_, guard, old);
     return outcome::changed;
   }
 
-  /// Erases a key whose node has at most one child, and the node.
+  /// Erases a key whose node has at most one child, and unlinks the node.
   outcome take_out(guard_type& guard, node& n) {
     node& parent = *n.parent_now();
     repair needed;
@@ -465,25 +473,25 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     return outcome::changed;
   }
 
-  /// Takes a node with at most one child out of the tree. It and its parent are locked.
+  /// Unlinks a node with at most one child. The node and its parent are locked.
   static void splice(node& parent, node& n) noexcept {
     parent.hang(parent.side_of(n), n.child_on(n.child_on(left) != nullptr ? left : right));
-    // After the edge: who finds the version `unlinked` reads the edge again and goes on. order: splice
-    // (release) -> read_version (acquire)
+    // After the edge: a seek that finds the version `unlinked` reads the edge again and goes on.
+    // order (2): unlink, release
     n.ovl.store(parts::unlinked, std::memory_order_release);
   }
 
   // Repairs.
 
-  /// A node that this thread has damaged and examined, its height being right by now.
+  /// A node that this thread has damaged and examined. Its height is right by now.
   struct damage {
     node* at;
     repair needed;
-    node* top;  // the repair goes up to this node at least; null: as far as heights change
+    node* top;  // the repair goes up at least to this node; null: as far as heights change
   };
 
-  /// Of a node that is locked. Heights of children are read without their locks: who changes one examines
-  /// this node afterwards.
+  /// For a locked node. The heights of its children are read without their locks: a thread that changes one
+  /// examines this node afterwards.
   [[nodiscard]] static repair condition(const node& n) noexcept {
     if (!n.has_two_children() && !is_present(n)) return repair::unlink;
     const unsigned l = parts::height_of(n.child_on(left));
@@ -492,8 +500,8 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     return parts::height_of(&n) == parts::height_over(l, r) ? repair::none : repair::height;
   }
 
-  /// Sees to the height of a locked node, and says what else it needs; `height`: that was changed, which
-  /// damages the parent.
+  /// Corrects the height of a locked node, and returns what else it needs. `height`: the height was changed,
+  /// which damages the parent.
   [[nodiscard]] repair examine(node& n) noexcept {
     if (&n == &*above_ || n.is_unlinked()) return repair::none;
     const repair needed = condition(n);
@@ -501,7 +509,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     return needed;
   }
 
-  /// The parent of a node that has changed, once it is locked and still the parent.
+  /// Examines the parent of a node that has changed, once it is locked and still the parent.
   [[nodiscard]] damage examine_parent(const node& n, node* top) noexcept {
     while (true) {
       node& parent = *n.parent_now();
@@ -511,7 +519,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     }
   }
 
-  /// Until nothing is damaged that this thread is to blame for.
+  /// Repairs until all damage by this thread is repaired.
   void repair_from(guard_type& guard, damage d) noexcept {
     while (d.at != &*above_) {
       if (d.needed == repair::unlink && !can_retire(guard)) d.needed = repair::none;
@@ -525,7 +533,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     }
   }
 
-  /// Unlinks or rotates the node, if it still needs it once it is locked with its parent.
+  /// Locks the node and its parent. Unlinks or rotates the node if it still needs that.
   [[nodiscard]] damage restructure(guard_type& guard, const damage& d) noexcept {
     node& n = *d.at;
     damage rest = d;
@@ -535,12 +543,12 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       const lock_guard hold_parent(parent.rest().lock);
       if (!is_parent(parent, n)) {
         if (n.is_unlinked()) rest.needed = repair::none;
-        return rest;  // to be tried again
+        return rest;  // the caller tries again
       }
       const lock_guard hold(n.rest().lock);
       rest.needed = examine(n);
       if (rest.needed == repair::rotation) return rotate(parent, n, d.top);
-      // An unlinking that no retirement was reserved for is left to the next round.
+      // If no retirement is reserved, the next round unlinks.
       unlinks = rest.needed == repair::unlink && d.needed == repair::unlink;
       if (unlinks) {
         splice(parent, n);
@@ -551,24 +559,24 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     return rest;
   }
 
-  /// Brings a node into balance: its higher child moves up, or the inner child of that one. The node and its
-  /// parent are locked.
+  /// Balances a node: its higher child moves up, or the inner child of that one. The node and its parent are
+  /// locked.
   [[nodiscard]] damage rotate(node& parent, node& n, node* top) noexcept {
     const std::size_t high =
         parts::height_of(n.child_on(left)) > parts::height_of(n.child_on(right)) ? left : right;
     const std::size_t low = 1 - high;
     node& child = *n.child_on(high);
     const lock_guard hold_child(child.rest().lock);
-    // The child's height stays now. There may be nothing left to do.
+    // The child's height is stable now. There may be nothing left to do.
     if (parts::height_of(&child) <= parts::height_of(n.child_on(low)) + 1) return {&n, examine(n), top};
     node* const outer = child.child_on(high);
     node* const inner = child.child_on(low);
     if (parts::height_of(inner) <= parts::height_of(outer)) return rotate_once(parent, n, child, high, top);
     const lock_guard hold_inner(inner->rest().lock);
     if (parts::height_of(inner) <= parts::height_of(outer)) return rotate_once(parent, n, child, high, top);
-    // A double rotation hands the inner child's own inner side to the child. It must not leave that one
-    // damaged beside n: a repair goes on upwards, from one node. Otherwise the first half of it will do, and
-    // n's turn comes again when the child is repaired.
+    // A double rotation moves the inner child's own inner side to the child. It must not leave the child
+    // damaged beside n: a repair goes on upwards, from one node. Where it would, only its first half is made,
+    // and n is repaired after the child.
     node* const moves = inner->child_on(high);
     const bool routes = !is_present(child);
     if (!parts::balanced(parts::height_of(outer), parts::height_of(moves)) ||
@@ -612,8 +620,8 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     return lowest(parent, inner, n, top);
   }
 
-  /// After a rotation that has moved `down` below `up`, while all are locked: where the repair goes on. Up to
-  /// the parent, whatever others repair on the way.
+  /// Where the repair goes on after a rotation that has moved `down` below `up`, all still locked. It goes up
+  /// to the parent, whatever other threads repair on the way.
   [[nodiscard]] damage lowest(node& parent, node& up, node& down, node* top) noexcept {
     if (top == nullptr || top == &down) top = &parent;
     if (const repair needed = examine(down); needed != repair::none) return {&down, needed, top};
@@ -623,7 +631,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   // Parts.
 
-  // LP: contains, insert(false), erase(false). order: read_life (acquire) <- turn_life (release)
+  // LP: contains, insert(false), erase(false). order (3): read_life, acquire
   [[nodiscard]] static bool is_present(const node& n) noexcept {
     return parts::is_present(n.rest().life.load(std::memory_order_acquire));
   }
@@ -632,6 +640,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     return n.parent_now() == &parent && !parent.is_unlinked();
   }
 
+  // order (1): read_edge, acquire
   [[nodiscard]] node* top() const noexcept { return (*above_).child[right].load(std::memory_order_acquire); }
 
   // Memory.
@@ -645,7 +654,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     }
   }
 
-  /// A routing node has no value any more. relaxed: at rest, or out of reach.
+  /// A routing node has no value any more. relaxed: the node is at rest, or out of reach.
   static const Value* cell_of(const node& n) noexcept {
     return is_present(n) ? n.rest().value.load(std::memory_order_relaxed) : nullptr;
   }

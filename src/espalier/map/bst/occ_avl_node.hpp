@@ -16,15 +16,25 @@
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/std_mutex.hpp"
 
-// The node of occ_avl (occ_avl.hpp), in the layouts that it has, and what can be said and done about one node.
+// The node of occ_avl (occ_avl.hpp), its layouts, and the operations on a single node.
+//
+// Orderings
+//   (1) hang (release) -> read_edge (acquire) in occ_avl.hpp: nodes are seen constructed; a seek that sees an edge
+//       of a rotation sees the versions that the rotation has opened.
+//   (2) close (release) -> read_version (acquire) in occ_avl.hpp: a seek that sees the version sees the edges
+//       changed before it.
+//   (3) turn_life, correct_height (release) -> read_life (acquire) in occ_avl.hpp: the value is seen that belongs
+//       to the state.
+//   (4) hang (release) -> parent_now (acquire): the parent, whose lock is taken next, is seen constructed.
+// The numbers are those of occ_avl.hpp, which has (5) besides.
 
 namespace espalier {
 
-/// Where a descent goes on that finds a node on its path changed.
+/// Where a seek continues that finds a node on its path changed.
 enum class retry_from : std::uint8_t {
-  /// At the deepest node that has not: the descent is a recursion, whose frames keep the path.
+  /// At the deepest unchanged node: the seek is a recursion, whose frames keep the path.
   ancestor,
-  /// At the top: the descent is a loop, which keeps one node and its version.
+  /// At the top: the seek is a loop, which keeps one node and its version.
   root
 };
 
@@ -50,13 +60,13 @@ struct occ_avl_by_ascylib : occ_avl_by_synchrobench {
 struct occ_avl_from_root : occ_avl_by_ascylib {
   static constexpr retry_from retry = retry_from::root;
 };
-/// The study's "-unsafe": what validation costs, while nobody writes.
+/// The study's "-unsafe": it shows what validation costs while no thread writes.
 struct occ_avl_unsafe : occ_avl_from_root {
   static constexpr bool reads_validate = false;
 };
 
-/// A placement for nodes of which it keeps the first front_bytes apart from rest_bytes more, which lie at
-/// rest_of(node), as split_clusters does.
+/// A placement that splits nodes, as split_clusters does: the first front_bytes of a node lie apart from its
+/// other rest_bytes, which lie at rest_of(node).
 template <class P>
 concept splitting_placement = placement<P> && requires(const void* front) {
   { P::rest_of(front) } noexcept -> std::same_as<void*>;
@@ -64,15 +74,15 @@ concept splitting_placement = placement<P> && requires(const void* front) {
   { P::rest_bytes } -> std::convertible_to<std::size_t>;
 };
 
-/// Fields that are written under the node's lock are read relaxed by its holder. Without the lock such a read
-/// is a guess, unless its order is said.
+/// The holder of a node's lock reads relaxed what is written under it. A relaxed read without the lock is a
+/// guess, unless its comment says otherwise.
 template <class Key, class Word, class Traits, class Design>
 class occ_avl_node {
   static constexpr bool compact = Traits::layout_type::shape == node_shape::compact;
   static constexpr bool scattered = !compact && Design::published == occ_avl_published::scattered;
 
  public:
-  /// Whether a node lies in two places: what searches read, and the rest.
+  /// Whether a node lies in two places: what seeks read, and the rest.
   static constexpr bool split = compact && splitting_placement<typename Traits::placement_type>;
 
   using placement_type = typename Traits::placement_type;
@@ -84,8 +94,8 @@ class occ_avl_node {
   static constexpr version shrinking = 1;
   static constexpr version unlinked = 2;
 
-  // Bits 0 to 7: the height. Above: a count, odd while the key is present. In 24 bits: two lives of a key are
-  // taken for one only if 2^23 of them end between two loads of one find.
+  // Bits 0 to 7: the height. Above: a count of 24 bits, odd while the key is present. A find takes two lives of
+  // a key for one only if 2^23 of them end between two of its loads.
   using state = std::uint32_t;
   static constexpr state height_bits = 0xff;
   static constexpr state one_change = height_bits + 1;
@@ -94,13 +104,13 @@ class occ_avl_node {
   struct node;
   using edge = std::atomic<node*>;
 
-  // The fields that a search reads of each node that it comes by.
+  // The fields that a seek reads of each node on its path.
   struct front_fields {
     Key key;
     std::array<edge, 2> child;
     std::atomic<version> ovl{0};
   };
-  // Those of the node that it looks for, and those of updates.
+  // The fields that it reads of the node with its key, and those of updates.
   struct rest_fields {
     std::atomic<Word> value;
     std::atomic<state> life;
@@ -116,7 +126,7 @@ class occ_avl_node {
     }
   };
 
-  // Search fields first: 32 of 56 bytes.
+  // Fields of seeks first: 32 of 56 bytes.
   struct compact_fields {
     Key key;
     std::array<edge, 2> child;
@@ -172,6 +182,7 @@ class occ_avl_node {
     [[nodiscard]] const auto& rest() const noexcept { return const_cast<node*>(this)->rest(); }
 
     [[nodiscard]] node* child_on(std::size_t side) const noexcept {
+      // relaxed: written under the node's lock; a guess without it.
       return this->child[side].load(std::memory_order_relaxed);
     }
     [[nodiscard]] bool has_two_children() const noexcept {
@@ -179,42 +190,45 @@ class occ_avl_node {
     }
     [[nodiscard]] std::size_t side_of(const node& of) const noexcept { return child_on(0) == &of ? 0 : 1; }
 
-    /// Changes under the lock of the node that it names; to others it names one to lock, and then to ask again.
+    /// Changes only under the lock of the node that it returns. A caller without that lock takes it, and then
+    /// reads again.
     [[nodiscard]] node* parent_now() const noexcept {
-      // order: parent_now (acquire) <- hang (release)
+      // order (4): parent_now, acquire
       return rest().parent.load(std::memory_order_acquire);
     }
 
     void hang(std::size_t side, node* below) noexcept {
-      // order: hang (release) -> read_edge (acquire)
+      // order (1), (4): hang, release
       this->child[side].store(below, std::memory_order_release);
       if (below != nullptr) below->rest().parent.store(this, std::memory_order_release);
     }
 
-    /// Without the lock true is no guess: it is so for ever.
+    /// Without the lock, true is no guess: an unlinked node stays unlinked.
     [[nodiscard]] bool is_unlinked() const noexcept {
+      // relaxed: written under the node's lock.
       return (this->ovl.load(std::memory_order_relaxed) & unlinked) != 0;
     }
 
-    /// Before the first change of edges by which the node loses keys. Relaxed: those are stored with release.
+    /// Before the first change of edges by which the node loses keys. relaxed: those are stored with release.
     version open() noexcept {
       const version before = this->ovl.load(std::memory_order_relaxed);
       this->ovl.store(before | shrinking, std::memory_order_relaxed);
       return before;
     }
-    /// After the last one. order: close (release) -> read_version (acquire)
+    /// After the last such change. order (2): close, release
     void close(version before) noexcept {
       this->ovl.store((before | shrinking | unlinked) + 1, std::memory_order_release);
     }
 
+    /// relaxed: written under the node's lock. The height of a child may be read without it.
     [[nodiscard]] state life_now() const noexcept { return rest().life.load(std::memory_order_relaxed); }
 
-    /// From absent to present, or back. order: turn_life (release) -> read_life (acquire)
+    /// From absent to present, or back. order (3): turn_life, release
     void turn_life() noexcept { rest().life.store(life_now() + one_change, std::memory_order_release); }
 
     void correct_height() noexcept {
       const state height = height_over(height_of(child_on(0)), height_of(child_on(1)));
-      // release: a find that reads this state sees the value that came with it.
+      // order (3): correct_height, release: this store begins a release sequence of its own.
       rest().life.store((life_now() & ~height_bits) | height, std::memory_order_release);
     }
 
@@ -230,7 +244,7 @@ class occ_avl_node {
   [[nodiscard]] static unsigned height_of(const node* n) noexcept {
     return n == nullptr ? 0 : n->life_now() & height_bits;
   }
-  /// Bounded, should hundreds of threads stop before they repair one path.
+  /// Bounded, in case hundreds of threads stop before they repair one path.
   [[nodiscard]] static unsigned height_over(unsigned a, unsigned b) noexcept {
     return std::min(1 + std::max(a, b), unsigned{height_bits});
   }
@@ -246,8 +260,8 @@ class occ_avl_node {
       "the placement splits nodes of other sizes");
   static constexpr std::size_t bytes = sizeof(node) + (split ? sizeof(rest_fields) : 0);
 
-  /// The node above the top. It has no key and never shrinks; its right edge leads to the tree. In the map,
-  /// unless nodes are split: it must then lie where its rest can be found.
+  /// The node above the top. It has no key and never shrinks; its right edge leads to the tree. It lies in the
+  /// map, unless nodes are split: it must then lie where its rest can be found.
   template <class Store>
   class inner_head {
    public:
