@@ -25,95 +25,101 @@
 // citrus: internal binary search tree with a lock in each node, searched in RCU read sections.
 // Arbel and Attiya, "Concurrent Updates with RCU: Search Tree as an Example", PODC 2014.
 //
-// Essence. A search takes no lock and runs in a read section. An update searches likewise, leaves the
-// section, locks the two nodes at which it arrived and validates: the upper one is not removed, and its edge
-// is still the one that the search read. An empty edge looks like any other empty edge, so each edge has a
-// tag that changes whenever it becomes empty. An erase of a node with two children puts a copy of its
-// successor in the node's place, waits for a grace period, so that every search that may still need the
-// successor where it was has ended, and only then takes the successor out.
+// Essence. A seek takes no lock and runs in a read section. An update seeks likewise, leaves the section, locks
+// the two nodes at which it arrived, and validates: the upper node is not removed, and its edge is still the
+// one that the seek read. An empty edge looks like any other empty edge, so each edge has a tag that changes
+// whenever the edge becomes empty. An erase of a node with two children puts a copy of its successor in the
+// node's place. It waits for a grace period: every seek that may still need the successor in its old place has
+// then ended. Only then does it unlink the successor.
 //
 // Deviations from the paper and from the authors' code:
-//  1. No sentinel keys: the tree hangs on the left edge of head_, a node of the map itself which has no key
-//     and is never removed.
-//  2. The edge above the successor is its parent's left one, or the copy's right one where the successor is
-//     the erased node's child. It is the tag of that edge that changes when the edge becomes empty. Published
-//     code tests and changes the right one in both cases: an insert that noted the left edge as empty, before
-//     the successor came there and moved up, links its key where no search will look.
-//  3. The tag is read inside the read section. The grace period then orders the reading before the change.
-//  4. synchronize() begins with a fence (reclaim/rcu.hpp); published code reads the readers' counts without
-//     one, and misses those that have just begun.
-//  5. Values; the paper has none, and published code with values loses that of the successor. The copy takes
-//     it while the successor is locked; assigning takes the node's lock, so no value changes between.
-//  6. Memory is given back (below). That needs a second, outer protection, since the update reaches nodes
-//     outside its read section: the guard. Guard and section are of different domains, or synchronize() would
-//     wait for threads that wait for its caller's locks.
+//  1. No sentinel keys: the tree hangs on the left edge of head_, a node of the map itself that has no key and
+//     is never removed.
+//  2. The edge above the successor is its parent's left one, or the copy's right one if the successor is the
+//     erased node's child. The tag of that edge changes when the edge becomes empty. Published code tests and
+//     changes the right one in both cases: an insert that noted the left edge as empty, before the successor
+//     came there and moved up, then links its key where no seek will look.
+//  3. The tag is read inside the read section. The grace period then orders the read before the change.
+//  4. synchronize() begins with a fence (reclaim/rcu.hpp). Published code reads the readers' counts without
+//     one, and misses readers that have just begun.
+//  5. Values. The paper has none, and published code with values loses that of the successor. The copy takes
+//     the value while the successor is locked; an assignment takes the node's lock, so no value changes
+//     between.
+//  6. Memory is reclaimed (below). That needs a second, outer protection, the guard, because an update reaches
+//     nodes outside its read section. Guard and section are of different domains. Otherwise synchronize()
+//     would wait for threads that wait for its caller's locks.
 //  7. The copy is allocated before any lock is taken.
-//  8. The tag changes before the edge is stored, not after: who reads the empty edge reads its tag.
-//  9. Validation does not look at the mark of the lower node: it is marked and loses its edge under the lock
-//     of the upper one.
+//  8. The tag changes before the edge is stored, not after: a seek that reads the empty edge reads its tag.
+//  9. Validation does not read the mark of the lower node: a node is marked, and unlinked from its edge, under
+//     the lock of the upper node.
 //
 // Invariants. An edge, its tag and `removed` change only while the node's lock is held, and not after the
 // node was marked as removed. A node and the one above it are locked when it is removed. Keys do not change
-// once a node is linked. Keys left of a node are smaller than its key, keys right of it larger, but for the
-// time between copy and removal of a successor: its key is then in the copy, and again, unchanged and locked,
-// leftmost in the right subtree of the copy, which is locked too.
+// once a node is linked. Keys left of a node are smaller than its key, keys right of it larger, except between
+// copy and removal of a successor. Its key is then in two nodes: in the copy, and leftmost in the right subtree
+// of the copy. Both nodes are locked, and the latter is unchanged.
 //
-// Why a validated empty edge is the place of the key x that was searched. The range of keys below an edge
-// only grows, except when a successor s moves up: keys between the erased one and s then lie to the left of
-// the copy, while they lay at the left edge of s. Let x be such a key, and the search pass the erased node
-// before the copy was there (else it was led right). Then it read its tag before the grace period ended. If
-// the edge that it found empty is that of s, s is marked as removed. If not, s came to lie below that edge
-// later; the edge has become empty again since, by the removal of s or after it, and its tag has changed.
-// Tags have 32 bits: to be deceived a thread must sleep between its search and its lock while one edge becomes
-// empty 2^32 times.
+// Why a validated empty edge is the place of the key x that the seek looked for. The range of keys below an
+// edge only grows, except when a successor s moves up: keys between the erased one and s then lie to the left
+// of the copy, while they lay at the left edge of s. Let x be such a key, and let the seek pass the erased node
+// before the copy was there (otherwise it was led right). Then it read its tag before the grace period ended.
+// If the edge that it found empty is that of s, s is marked as removed. If not, s came to lie below that edge
+// later; the edge has become empty again since, by the removal of s or after it, and its tag has changed. Tags
+// have 32 bits: validation fails to notice only if the thread sleeps between its seek and its lock while one
+// edge becomes empty 2^32 times.
 //
 // Why the successor found is the right one. The walk to it goes left only, without a section, from the right
-// child of a locked node; nodes change their places only upwards, past removed ones, and a copy takes the
+// child of a locked node. Nodes change their places only upwards, past removed ones, and a copy takes the
 // place of what it replaces. So each node that the walk meets is on the left spine of that subtree or is
-// removed. One that is found not removed, with no left child, and locked, is the spine's end.
+// removed. A node that is not removed and has no left child, once it is locked, is the spine's end.
 //
-// Order of locks. Think of all nodes that ever were in one line: a new leaf goes to its end, a copy behind
-// the node that it replaces. Then each edge that ever was leads forwards. Locks are waited for along edges
-// only, parent, node, copy, the successor's parent, successor, hence forwards: no circle of waiting threads.
-// synchronize() is called with up to five locks held, and waits for read sections only; those take no lock.
+// Order of locks. Put all nodes that ever existed in one line: a new leaf at its end, a copy just behind the
+// node that it replaces. Then each edge that ever existed leads forwards. A thread waits for locks along edges
+// only, in the order parent, node, copy, the successor's parent, successor, hence forwards: waiting threads
+// form no circle. synchronize() is called with up to five locks held. It waits for read sections only, and
+// those take no lock.
 //
 // Progress. find and contains take no lock and never retry; they write nothing but their thread's own count
-// of sections. They are lock-free, not wait-free: inserts may go on extending the path right ahead of a
-// descent. A scan is one descent for each entry. Updates block one another: a holder that is descheduled stops
-// updates of its nodes, and a reader that is descheduled inside its section stops the erases of nodes with
-// two children, and who waits for their locks. Visitors of scans run outside of sections.
+// of sections. They are lock-free, not wait-free: inserts may go on extending the path right ahead of a seek.
+// A scan is one seek for each entry. Updates block one another. A lock holder that is descheduled stops updates
+// of its nodes. A reader that is descheduled inside its section stops the erases of nodes with two children,
+// and the threads that wait for their locks. Visitors of scans run outside of sections.
 //
-// Scans. A step of a scan is a search for the place just behind the last key, and its answer is the key at
-// which it turned left last. Were a larger key, present throughout, smaller than the answer, or were there no
-// answer, then the search for that key, which takes the same edges, would miss it too. During a move the
-// successor's key stands in the copy and below it on the right; who asks for what lies behind that key passes
-// both, and answers increase strictly, so no key comes twice.
+// Scans. Each step of a scan seeks the place just behind the last key; its answer is the key at which it turned
+// left last. Suppose that a larger key, present throughout, is smaller than the answer, or that there is no
+// answer. Then the seek for that key, which takes the same edges, would miss it too. During a move the
+// successor's key is in the copy and below it on the right. A step that looks for what lies behind that key
+// passes both, and answers increase strictly, so no key comes twice.
 //
-// Reclamation. The erase that marks a node retires it, after it has let all locks go: the erased node with
-// its value's cell, the successor without it, since the cell has moved to the copy. (I1) The erased node is
-// out of reach when its edge is overwritten, the successor when its own is, behind the grace period; only
-// then are they retired. (I2) Who holds the lock of a node that is not marked marks it, and nobody else will.
-// (I3) Edges are written with fresh nodes, or with children of a locked node that is not marked; these stay
-// linked, since their removal needs that lock. The grace period frees nothing: threads hold nodes outside
+// Reclamation. The erase that marks a node retires it, after it has released all locks. It retires the erased
+// node with its value's cell, and the successor without its cell, which has moved to the copy. (I1) The erased
+// node is out of reach when its edge is overwritten, the successor when its own edge is, behind the grace
+// period; only then are they retired. (I2) Only the holder of a node's lock marks the node, and only if it is
+// not marked. (I3) Edges are written with new nodes, or with children of a locked node that is not marked; these
+// stay linked, because their removal needs that lock. The grace period frees nothing: threads hold nodes outside
 // their sections.
 //
 // Linearization points
 //   insert, insert_or_assign -> true   link: the store of the edge
 //   insert_or_assign -> false          assign: the store of the value
 //   erase -> true                      unlink, or swing: the store of the edge to the erased node
-//   present: find, contains, insert    the read of the edge to the node; where the node above it was removed
+//   present: find, contains, insert    the read of the edge to the node; if the node above it was removed
 //                                      before, the moment of that removal, when the key was there
-//   absent: find, contains, erase      the read of the empty edge; where the node that has it was removed, or
-//                                      the search was overtaken by a move, the moment of that removal or of
-//                                      that swing, when the key was not there
+//   absent: find, contains, erase      the read of the empty edge; if the node that has it was removed, or a
+//                                      move overtook the seek, the moment of that removal or of that swing,
+//                                      when the key was not there
 //
 // Orderings
-//   link, unlink, swing (release)  -> read_edge (acquire)    nodes are seen constructed
-//   publish_value (release)        -> read_value (acquire)
-//   unlock                         -> lock                   `removed`; tags and edges when validated
-//   leaving a section              -> synchronize()          a tag read in a section is older than its change
-//                                                            behind the grace period
-//   swing, synchronize()           -> entering a section     later sections find the copy
+//   (1) link, unlink, swing (release) -> read_edge (acquire): nodes are seen constructed; a seek that reads an empty
+//       edge reads a tag at least as new.
+//   (2) publish_value (release) -> read_value (acquire): a cell is seen constructed, and what its writer did before
+//       is visible.
+//   (3) unlock (lock) in sync/lock_concept.hpp -> lock (lock) in sync/lock_concept.hpp: `removed` is current, and so
+//       are edges, tags and values that are read under the lock.
+//   (4) leave (release) in reclaim/rcu.hpp -> look (acquire) in reclaim/rcu.cpp: a section that the grace period
+//       waits for reads edges and tags as they were before the removal of the successor.
+//   (5) synchronize (heavy) in reclaim/rcu.cpp <-> enter (light) in reclaim/rcu.hpp: the grace period waits for the
+//       section, or the section finds the copy.
 
 namespace espalier {
 
@@ -132,7 +138,7 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   struct node;
   using edge = std::atomic<node*>;
 
-  // Search fields first: 24 of 48 bytes.
+  // Fields of seeks first: 24 of 48 bytes.
   struct compact_fields {
     using lock_type = typename traits::lock_type;
 
@@ -231,8 +237,8 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     const rcu_domain::read_section inside(readers_);
     const node* const n = descend(key);
     if (n == nullptr) return std::nullopt;
-    // order: read_value (acquire) <- publish_value (release). Inside the section: while the successor's key
-    // stands twice, no value changes.
+    // order (2): read_value, acquire. Inside the section: while the successor's key is in two nodes, no value
+    // changes.
     return holder::read(n->value.load(std::memory_order_acquire));
   }
 
@@ -271,6 +277,7 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
     if (is_seen_held(head_.lock)) return "the head is locked";
+    // order (1): read_edge, acquire
     if (head_.child[1].load(std::memory_order_acquire) != nullptr) return "the head has a right child";
     return internal_tree::check(base::key_comp(), static_cast<const node*>(top()),
                                 [](const node& n) -> const char* {
@@ -283,12 +290,12 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   using entry = scan_entry<Key, Value>;
   using pending_word = typename holder::pending;
 
-  /// Where a search ended: the edge, and what it led to.
+  /// Where a seek ended: the edge, and what it led to.
   struct seek_record {
     node* parent;
     std::size_t side;
     node* target;  // null where the key would be
-    tag_type tag;  // of the edge; says something only where it was empty
+    tag_type tag;  // of the edge; of use only where the edge was empty
   };
 
   // Both comparisons, with no branch between them: at most nodes the key is neither.
@@ -300,13 +307,13 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     return base::less(n.key, key) ? 1 : 0;
   }
 
-  // order: read_edge (acquire) <- link, unlink, swing (release)
+  // order (1): read_edge, acquire
   static node* child(const node& n, std::size_t s) noexcept {
     return n.child[s].load(std::memory_order_acquire);
   }
   [[nodiscard]] node* top() const noexcept { return child(head_, 0); }
 
-  /// Beside what a new node would best lie; head_ is no block of the placement.
+  /// What a new node should lie beside; head_ is no block of the placement.
   [[nodiscard]] const void* near(const seek_record& at) const noexcept {
     return at.parent == &head_ ? nullptr : at.parent;
   }
@@ -315,7 +322,7 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     return child(n, 0) != nullptr && child(n, 1) != nullptr;
   }
 
-  // Searches. The first and the last are called in a read section, seek has its own.
+  // Seeks. descend() is called in a read section; the others have their own.
 
   /// The node with the key, or null.
   [[nodiscard]] const node* descend(const Key& key) const {
@@ -347,30 +354,32 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
       n = child(*n, in_range ? 0 : 1);
     }
     if (best == nullptr) return std::nullopt;
+    // order (2): read_value, acquire
     return entry{best->key, holder::read(best->value.load(std::memory_order_acquire))};
   }
 
-  // Updates. All but `add` and `assign` are called with the nodes locked that they change or validate, and so
-  // read with relaxed order what changes under these locks alone.
+  // Updates. Except for `add`, `assign`, `detach` and `replace`, they are called with all nodes locked that they
+  // change or validate. Reads under a lock are relaxed where only its holders write.
 
-  /// Whether the edge is still as the search found it. A target that was removed has lost its edge.
+  /// Whether the edge is still as the seek found it. A target that was removed has lost its edge.
+  /// relaxed: the parent is locked.
   [[nodiscard]] static bool is_valid(const seek_record& at) noexcept {
     return !at.parent->removed && at.parent->child[at.side].load(std::memory_order_relaxed) == at.target &&
            (at.target != nullptr || at.parent->tag[at.side].load(std::memory_order_relaxed) == at.tag);
   }
 
-  /// Takes what an edge leads to out of the tree; `rest`, if any, takes its place.
+  /// Unlinks the node to which an edge leads; `rest`, if any, takes its place.
   static void unlink(node& parent, std::size_t side, node* rest) noexcept {
     if (rest == nullptr) {
       // relaxed: published by the edge.
       const tag_type before = parent.tag[side].load(std::memory_order_relaxed);
       parent.tag[side].store(before + 1, std::memory_order_relaxed);
     }
-    // LP: erase(true) where the node has one child at most. order: unlink (release) -> read_edge (acquire)
+    // LP: erase(true) where the node has one child at most. order (1): unlink, release
     parent.child[side].store(rest, std::memory_order_release);
   }
 
-  /// `present` is given a node that has the key; false where it was removed meanwhile.
+  /// Calls `present` with a node that has the key; it returns false if that was removed meanwhile.
   template <class Present>
   bool add(const Key& key, const Value& value, Present&& present) {
     pending_word word(store_);
@@ -384,7 +393,7 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
       if (fresh.get() == nullptr) fresh.emplace(near(at), key, word.get(value));
       const lock_guard hold(at.parent->lock);
       if (!is_valid(at)) continue;
-      // LP: insert(true). order: link (release) -> read_edge (acquire)
+      // LP: insert(true). order (1): link, release
       at.parent->child[at.side].store(fresh.get(), std::memory_order_release);
       fresh.release();
       word.release();
@@ -398,8 +407,8 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     {
       const lock_guard hold(n.lock);
       if (n.removed) return false;
-      old = n.value.load(std::memory_order_relaxed);
-      // LP: insert_or_assign(false). order: publish_value (release) -> read_value (acquire)
+      old = n.value.load(std::memory_order_relaxed);  // relaxed: written under the lock only
+      // LP: insert_or_assign(false). order (2): publish_value, release
       n.value.store(word, std::memory_order_release);
     }
     fresh.release();
@@ -407,16 +416,17 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     return true;
   }
 
-  /// Takes the target out of the tree. False where the search must be repeated: nothing has changed then.
-  /// `moved` is the node that was the successor's, if a copy has taken its place.
+  /// Unlinks the target. False if the caller must seek again; nothing has changed then. `moved` is the
+  /// successor's old node, if a copy has taken its place.
   [[nodiscard]] bool detach(const seek_record& at, unpublished<store, node>& copy, node*& moved) {
     const lock_guard above(at.parent->lock);
     const lock_guard on(at.target->lock);
     if (!is_valid(at)) return false;
+    // relaxed: the target is locked.
     node* const left = at.target->child[0].load(std::memory_order_relaxed);
     node* const right = at.target->child[1].load(std::memory_order_relaxed);
     if (left != nullptr && right != nullptr) {
-      // Without a copy where the second child has just come.
+      // There is no copy if the second child has just come.
       if (copy.get() == nullptr) return false;
       moved = replace(at, copy, left, right);
       return moved != nullptr;
@@ -427,17 +437,18 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   }
 
   /// Puts a copy of the successor in the place of the target, which is locked and has these two children.
-  /// Returns the successor, removed, or null where nothing has changed.
+  /// Returns the successor, removed, or null if nothing has changed.
   [[nodiscard]] node* replace(const seek_record& at, unpublished<store, node>& copy, node* left,
                               node* right) {
     node& fresh = *copy.get();
-    const lock_guard on_copy(fresh.lock);  // now: in the order of locks it comes before the nodes below
+    const lock_guard on_copy(fresh.lock);  // here: in the order of locks it comes before the nodes below
     seek_record last{at.target, 1, right, 0};
     while (node* const next = child(*last.target, 0)) last = {last.target, 0, next, 0};
     node& successor = *last.target;
     std::optional<lock_guard<lock_type>> above;  // the target's is held
     if (last.parent != at.target) above.emplace(last.parent->lock);
     const lock_guard on(successor.lock);
+    // relaxed: the successor is locked.
     if (!is_valid(last) || successor.child[0].load(std::memory_order_relaxed) != nullptr) return nullptr;
 
     // relaxed: published by the swing. The value cannot change while the successor is locked.
@@ -446,20 +457,21 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     fresh.child[0].store(left, std::memory_order_relaxed);
     fresh.child[1].store(right, std::memory_order_relaxed);
     at.target->removed = true;
-    // LP: erase(true). order: swing (release) -> read_edge (acquire)
+    // LP: erase(true). order (1): swing, release
     at.parent->child[at.side].store(copy.release(), std::memory_order_release);
     readers_.synchronize();
     successor.removed = true;
     node& parent = last.parent == at.target ? fresh : *last.parent;
+    // relaxed: the successor is locked.
     unlink(parent, last.side, successor.child[1].load(std::memory_order_relaxed));
     return &successor;
   }
 
-  // relaxed: at rest, or out of reach.
+  // relaxed: the node is at rest, or out of reach.
   static const Value* cell_of(const node& n) noexcept { return n.value.load(std::memory_order_relaxed); }
 
-  // What every operation reads, and an update of the tree's top writes; apart from the readers' table, which
-  // nobody writes after the first threads.
+  // Every operation reads it, and an update of the tree's top writes it. It lies apart from the readers' table,
+  // to which only a thread's first section adds.
   alignas(hw::false_sharing_bytes) mutable node head_{Key{}, value_word{}};
   alignas(hw::false_sharing_bytes) mutable rcu_domain readers_;
 };
