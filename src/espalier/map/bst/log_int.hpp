@@ -26,30 +26,30 @@
 // Drachsler, Vechev and Yahav, "Practical Concurrent Binary Search Trees via Logical Ordering", PPoPP 2014;
 // the unbalanced one of its trees.
 //
-// Essence. All nodes are linked in the order of their keys, besides being in the tree. A search descends
-// without locks or validation; wherever it ends, it walks along the list to the place of its key. The tree is
-// thus a hint of where to enter the list, and may change in any way under a descent. A node's succ_lock
-// guards the gap between it and its successor; its tree_lock guards its two edges. An insert locks the gap,
-// then the node with the free edge there. An erase locks the gaps on both sides of its node, then in the tree
-// what its removal changes; a node with two children is replaced by its successor, which is linked elsewhere
-// but never copied, so that entries do not move.
+// Essence. All nodes are linked in the order of their keys, besides being in the tree. A seek goes down the tree
+// without locks or validation. Wherever it ends, it walks along the list to the place of its key. The tree is
+// thus a hint of where to enter the list, and may change in any way under a seek. A node's succ_lock guards the
+// gap between it and its successor; its tree_lock guards its two edges. An insert locks the gap, then the node
+// with the free edge there. An erase locks the gaps on both sides of its node, then in the tree what its
+// removal changes. A node with two children is replaced by its successor. The successor is linked elsewhere but
+// never copied, so entries do not move.
 //
 // Deviations from the paper and from its implementations (the authors' in Java, ASCYLIB's in C):
-//  1. An insert links itself behind its predecessor before it becomes the predecessor of its successor. The
-//     other way round, a search from above finds the key and a later one from below does not.
-//  2. Both gaps stay locked until the erased node is out of the tree. Unlocked earlier, its neighbour can go
-//     and a key come while searches still enter the list at the erased node. Its links follow neither: the
-//     searches miss the key, and are led to memory that was given back. An insert, too, keeps its gap locked
-//     until its node is in the tree.
-//  3. Updates look first, as find does: an insert of a present key and an erase of an absent one lock
-//     nothing.
-//  4. A parent is locked and looked up again until both agree. Its mark is not tested besides: when the
-//     tree_lock of an erased node comes free, the node is nobody's parent.
-//  5. Who fails to get a lock that it may only try lets go of all its tree locks and backs off. Locks are
-//     held by objects, and trying one has one meaning of its result; the kinds of lock in ASCYLIB have two.
-//  6. The sentinels are nodes of the map itself, told by address, and have no key. The mark is a bit of succ.
+//  1. An insert links its node behind the predecessor first, and before the successor second. In the other
+//     order, a seek from above finds the key and a later seek from below does not.
+//  2. Both gaps stay locked until the erased node is out of the tree. If they were unlocked earlier, its
+//     neighbour could go and a key come while seeks still enter the list at the erased node. The links of the
+//     erased node follow neither change: the seeks would miss the key, and would reach memory that was
+//     reclaimed. An insert, too, keeps its gap locked until its node is in the tree.
+//  3. Updates seek first, as find does: an insert of a present key and an erase of an absent one lock nothing.
+//  4. A parent is read, locked and read again until both reads agree. Its mark is not tested besides: when the
+//     tree_lock of an erased node becomes free, the node is no node's parent.
+//  5. A thread that fails to get a lock that it may only try releases all its tree locks and backs off. Objects
+//     hold the locks, and the result of try_lock() has one meaning; the kinds of lock in ASCYLIB have two.
+//  6. The sentinels are nodes of the map itself, recognized by address, and have no key. The mark is a bit of
+//     succ.
 //  7. Values, overwritten in place without a lock (value_holder.hpp has the argument).
-//  8. Memory is given back (below).
+//  8. Memory is reclaimed (below).
 //
 // Invariants. first() and last() enclose the list; the tree hangs on last()'s left edge.
 //   - succ is written under the node's succ_lock, pred under the predecessor's, edges under the node's
@@ -58,36 +58,36 @@
 //   - succ is exact: what it reaches from first() is the list. A node is present while it is in the list
 //     without a mark. pred lags behind by at most one change, while that gap is locked.
 //   - A node in the tree is in the list, or its erase holds the gaps around it. Call either "in place". A key
-//     that lies strictly in such gaps is absent, the erased one too; both ends are in the list.
+//     that lies strictly in such gaps is absent, and so is the erased key; both ends are in the list.
 //   - Between two neighbours in the tree one edge is free: right of the lower or left of the upper.
 //
-// Why a search is right. (a) Each node that it stands on was in place at some time t of the search. The top
-// of the tree is; an edge or link read from a node in place leads to one in place; and a node that has left
+// Why a seek is right. (a) Each node on its path was in place at some time t of the seek. The top of the tree
+// is in place; an edge or link read from a node in place leads to a node in place; and a node that has left
 // since t keeps the edges and links with which it left. (b) Let the walk go by succ from z, smaller than the
-// key, to y, not smaller. When it read this, or when z was marked if that was after t, or else at t, no key
-// between z and y was present. (c) If y has the key and no mark, the key is present when the mark is read. If
-// it has one, the key was absent once it was marked, if that was after t, or else at t: while the gaps are
-// locked no other node with this key comes.
-//   A scan goes along succ and visits what has no mark. By (b) it passes no key that is present throughout,
-// also when it stands on erased nodes; and keys increase along succ, in these too.
+// key, to y, not smaller. No key between z and y was present at one of these moments: when the walk read this
+// link; when z was marked, if that was after t; or else t. (c) If y has the key and no mark, the key is present
+// when the mark is read. If y has a mark, the key was absent once y was marked, if that was after t, or else
+// at t: while the gaps are locked no other node with this key comes.
+//   A scan goes along succ and visits the nodes without a mark. By (b) it passes no key that is present
+// throughout, also while it stands on erased nodes. Keys increase along succ, in these too.
 //
-// Order of locks. succ_locks come first, by increasing keys; who holds a tree_lock waits for no succ_lock. An
-// insert takes one tree_lock. An erase waits for its node's, then for the parent's; the successor and the
-// parent of that, which lie below, it only tries. So whoever waits while it holds a tree_lock waits for the
-// parent of its own unmarked node. In a cycle of such waits each node would lie below the next: it did when
-// its parent was read; a locked node is not moved and an unmarked one not removed; and who else moves goes
-// up, staying above all that it was above.
+// Order of locks. succ_locks come first, by increasing keys; a thread that holds a tree_lock waits for no
+// succ_lock. An insert takes one tree_lock. An erase waits for its node's, then for the parent's. It only tries
+// those of the successor and of its parent, which lie below. So a thread that waits while it holds a tree_lock
+// waits for the parent of its own unmarked node. In a cycle of such waits each node would lie below the next.
+// It did when its parent was read; a locked node is not moved, and an unmarked one is not removed. Any other
+// node that moves goes up, and stays above all that it was above.
 //
 // Progress. find, contains and scan take no lock, write nothing shared and never retry. They are lock-free,
-// not wait-free: updates may go on extending the way ahead. In a tree that nobody changes every walk ends,
-// also beside an erase that has stopped: it cuts the successor off before it gives it new edges, so that
-// edges form no cycle at any time. Updates block one another: a holder that is descheduled stops updates of
-// its gaps and of the edges that it has locked.
+// not wait-free: updates may go on extending the way ahead. In a tree that no thread changes every walk ends,
+// also beside an erase that has stopped: an erase unlinks the successor before it gives it new edges, so that
+// edges form no cycle at any time. Updates block one another: a lock holder that is descheduled stops updates
+// of its gaps and of the edges that it has locked.
 //
 // Reclamation. The erase that marked a node retires it, when all is unlinked. (I1) The links of both
-// neighbours, the edge of the parent and the parents of its children have been replaced; a node erased
-// earlier may still lead there, but only searches that were under way then stand on it. (I2) The mark is set
-// once, under the lock of the gap before the node. (I3) Links, edges and parents are written with a fresh
+// neighbours, the edge of the parent and the parents of its children have been replaced. A node erased
+// earlier may still lead there, but only seeks that were under way then stand on that one. (I2) The mark is
+// set once, under the lock of the gap before the node. (I3) Links, edges and parents are written with a new
 // node, or with nodes that a lock of the writer keeps from being erased.
 //
 // Linearization points
@@ -98,11 +98,14 @@
 //   erase -> false, find, contains       as (b) and (c) say: the read of succ, or another erase's mark
 //
 // Orderings
-//   link (release), mark (release)       -> read_link (acquire)   nodes are seen constructed, links in order
-//   attach, unlink (release)             -> read_edge (acquire)   the same for edges
-//   adopt (release)                      -> read_parent (acquire) the parent is seen constructed
-//   accesses under locks: relaxed, where only holders of that lock write
-//   value: see value_holder.hpp
+//   (1) link, mark (release) -> read_link (acquire): nodes are seen constructed. A seek that sees a link or a mark
+//       sees those stored before it: an erased node's mark with the link that passes it.
+//   (2) attach, unlink (release) -> read_edge (acquire): nodes are seen constructed. A seek that sees an edge sees
+//       the links and marks stored before it: it enters the list at a node that is linked there.
+//   (3) adopt (release) -> read_parent (acquire): the parent, whose lock is taken next, is seen constructed.
+//   (4) assign (release) in map/value_holder.hpp -> read_value (acquire): a cell is seen constructed, and what its
+//       writer did before is visible.
+// Accesses under a lock are relaxed where only its holders write.
 
 namespace espalier {
 
@@ -126,7 +129,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   using edge = std::atomic<node*>;
   using link = tagged_ptr<node, 1>;
 
-  // Search fields first; all of it is one line.
+  // Fields of seeks first; the node is one cache line.
   struct compact_fields {
     Key key;
     std::array<edge, 2> child;
@@ -141,8 +144,8 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
         : key(k), child{}, succ{}, pred{}, value(v), parent{}, tree_lock{}, succ_lock{} {}
   };
 
-  // As in ASCYLIB, with the mutexes that the study found there: they tear edges, key and value apart into the
-  // three lines that a node then fills. (The mark, a byte behind the value there, is a bit of succ here too.)
+  // As in ASCYLIB, with the mutexes that the study found there: a node then fills three lines, and edges, key and
+  // value lie in different ones. (The mark, a byte behind the value there, is a bit of succ here too.)
   struct published_fields {
     std::array<edge, 2> child;
     edge parent;
@@ -226,6 +229,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
     const node* const n = locate(key);
     if (!is_present(*n, key)) return std::nullopt;
+    // order (4): read_value, acquire
     return holder::read(n->value.load(std::memory_order_acquire));
   }
 
@@ -257,9 +261,10 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
     std::size_t visits = 0;
     for (const node* n = locate(from); n != &last();) {
-      const link next = n->succ.load(std::memory_order_acquire);
+      const link next = n->succ.load(std::memory_order_acquire);  // order (1): read_link, acquire
       if (!next.has(mark)) {
         ++visits;
+        // order (4): read_value, acquire
         if (!visit_entry(visitor, n->key, holder::read(n->value.load(std::memory_order_acquire)))) break;
       }
       n = next.get();
@@ -277,6 +282,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
           ++in_tree;
           if (is_marked(n)) return "an erased node is in the tree";
           if (is_seen_held(n.tree_lock) || is_seen_held(n.succ_lock)) return "a reachable node is locked";
+          // order (3): read_parent, acquire; order (2): read_edge, acquire
           const node* const parent = n.parent.load(std::memory_order_acquire);
           if (parent->child[0].load(std::memory_order_acquire) != &n &&
               parent->child[1].load(std::memory_order_acquire) != &n)
@@ -287,12 +293,15 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     if (is_seen_held(first().succ_lock) || is_seen_held(last().tree_lock)) return "a sentinel is locked";
     std::size_t in_list = 0;
     const node* before = &first();
+    // order (1): read_link, acquire
     const node* n = before->succ.load(std::memory_order_acquire).get();
     for (; n != &last(); before = n, n = n->succ.load(std::memory_order_acquire).get()) {
       if (++in_list > in_tree) return "a node of the list is not in the tree";
+      // order (1): read_link, acquire
       if (n->pred.load(std::memory_order_acquire) != before) return "pred is not the reverse of succ";
       if (before != &first() && !base::less(before->key, n->key)) return "the list is not in order";
     }
+    // order (1): read_link, acquire
     if (last().pred.load(std::memory_order_acquire) != before) return "pred is not the reverse of succ";
     return in_list == in_tree ? nullptr : "a node of the tree is not in the list";
   }
@@ -317,13 +326,13 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     node* above = nullptr;  // the successor's parent; null where the node has a free edge
   };
 
-  // relaxed: at rest, or out of reach.
+  // relaxed: the node is at rest, or out of reach.
   static const Value* cell_of(const node& n) noexcept { return n.value.load(std::memory_order_relaxed); }
 
   node& first() const noexcept { return ends_.first; }
   node& last() const noexcept { return ends_.last; }
 
-  // order: read_edge (acquire) <- attach, unlink (release)
+  // order (2): read_edge, acquire
   [[nodiscard]] node* top() const noexcept { return last().child[0].load(std::memory_order_acquire); }
 
   bool is_smaller(const node& n, const Key& key) const {
@@ -333,22 +342,24 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     return &n != &first() && (&n == &last() || base::less(key, n.key));
   }
   static bool is_marked(const node& n) noexcept {
-    // order: read_link (acquire) <- mark (release)
+    // order (1): read_link, acquire
     return n.succ.load(std::memory_order_acquire).has(mark);
   }
   /// For a node that locate() found.
   bool is_present(const node& n, const Key& key) const { return !is_larger(n, key) && !is_marked(n); }
 
-  /// The node with the key, present or not; where there is none the first one behind it, at worst last().
+  /// The seek. Returns the node with the key, present or not; if there is none, the first one behind the key,
+  /// which may be last().
   [[nodiscard]] node* locate(const Key& key) const {
     node* n = &last();
     for (node* next = top(); next != nullptr;) {
       n = next;
       const bool right = base::less(n->key, key);
       if (!right && !base::less(key, n->key)) return n;
+      // order (2): read_edge, acquire
       next = n->child[right ? 1 : 0].load(std::memory_order_acquire);
     }
-    // order: read_link (acquire) <- link, mark (release)
+    // order (1): read_link, acquire
     while (is_larger(*n, key)) n = n->pred.load(std::memory_order_acquire);
     while (is_smaller(*n, key)) n = n->succ.load(std::memory_order_acquire).get();
     return n;
@@ -365,10 +376,12 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
         return false;
       }
       if (fresh.get() == nullptr) fresh.emplace(behind, key, word.get(value));
+      // order (1): read_link, acquire
       node& p = *behind->pred.load(std::memory_order_acquire);
       const held gap(p.succ_lock);
+      // relaxed: the gap is locked.
       const link next = p.succ.load(std::memory_order_relaxed);
-      // The gap is another one if p was erased, or if anything came or went around the key: look again.
+      // The gap is another one if p was erased, or if a node came or went around the key: seek again.
       if (next.has(mark) || !is_smaller(p, key) || !is_larger(*next.get(), key)) continue;
       insert_between(p, *next.get(), *fresh.get());
       fresh.release();
@@ -380,63 +393,66 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   /// Links a node into a locked gap.
   static void insert_between(node& p, node& s, node& n) {
     const free_edge slot = lock_free_edge(p, s);
-    // relaxed: published by link
+    // relaxed: published by link.
     n.pred.store(&p, std::memory_order_relaxed);
     n.succ.store(&s, std::memory_order_relaxed);
     n.parent.store(slot.parent, std::memory_order_relaxed);
-    // LP: insert(true) is the first of these. order: link (release) -> read_link (acquire)
+    // LP: insert(true) is the first of these. order (1): link, release
     p.succ.store(&n, std::memory_order_release);
     s.pred.store(&n, std::memory_order_release);
-    // order: attach (release) -> read_edge (acquire)
+    // order (2): attach, release
     slot.parent->child[slot.side].store(&n, std::memory_order_release);
   }
 
-  /// Of two neighbours whose gap is locked. A first() counts as having last() on its right.
+  /// The free edge between two neighbours whose gap is locked. first() has last() on its right, so its edge is
+  /// never free.
   [[nodiscard]] static free_edge lock_free_edge(node& p, node& s) {
     for (backoff pause;; pause.wait()) {
-      // relaxed: a guess which of the two it is, tested below.
+      // relaxed: a guess which of the two it is, tested below under the lock.
       const bool right = p.child[1].load(std::memory_order_relaxed) == nullptr;
       free_edge slot{held((right ? p : s).tree_lock), right ? &p : &s, right ? std::size_t{1} : 0};
       if (slot.parent->child[slot.side].load(std::memory_order_relaxed) == nullptr) return slot;
     }
   }
 
-  /// Takes a node out of list and tree, and with it the key. False if another erase does.
+  /// Erases a node's key: unlinks the node from list and tree. False if another erase does that.
   bool detach(node& n) {
     held gap_before;
     node* p = nullptr;
     while (true) {
-      p = n.pred.load(std::memory_order_acquire);
+      p = n.pred.load(std::memory_order_acquire);  // order (1): read_link, acquire
       gap_before = held(p->succ_lock);
-      // Equal, neither has a mark, and both stay while the gap is locked.
+      // If they are equal, neither node has a mark, and both stay while the gap is locked. relaxed: likewise.
       if (p->succ.load(std::memory_order_relaxed) == link(&n)) break;
       gap_before.unlock();
-      if (is_marked(n)) return false;  // LP: the mark, which was not there when the search ended
+      if (is_marked(n)) return false;  // LP: the mark, which was not there when the seek ended
     }
     const held gap_behind(n.succ_lock);
+    // relaxed: the gap is locked.
     node& s = *n.succ.load(std::memory_order_relaxed).get();
     const removal locks = lock_for_removal(n, s);
-    // LP: erase(true). order: mark (release) -> read_link (acquire)
+    // LP: erase(true). order (1): mark, release
     n.succ.store(link(&s, mark), std::memory_order_release);
-    // order: link (release) -> read_link (acquire)
+    // order (1): link, release
     p->succ.store(&s, std::memory_order_release);
     s.pred.store(p, std::memory_order_release);
     unlink(n, s, locks.above);
     return true;
   }
 
-  /// For a node whose gaps are locked, and its successor.
+  /// For a node n whose gaps are locked, and its successor s.
   [[nodiscard]] static removal lock_for_removal(node& n, node& s) {
     for (backoff pause;; pause.wait()) {
       removal locks;
       locks.on_node = held(n.tree_lock);
       locks.on_parent = lock_parent(n);
       if (child(n, 0) == nullptr || child(n, 1) == nullptr) return locks;
-      // The successor is in the tree, for its insert has let go of the gap: below n, with its left edge free.
+      // The successor is in the tree, because its insert has released the gap. It lies below n, with its left
+      // edge free. order (3): read_parent, acquire
       locks.above = s.parent.load(std::memory_order_acquire);
       if (locks.above != &n) {
         locks.on_above = held(locks.above->tree_lock, std::try_to_lock);
-        // relaxed: read under the lock of what it would change from.
+        // relaxed: the lock of the parent is held, without which the field does not change.
         if (!locks.on_above || s.parent.load(std::memory_order_relaxed) != locks.above) continue;
       }
       locks.on_successor = held(s.tree_lock, std::try_to_lock);
@@ -446,15 +462,15 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
 
   [[nodiscard]] static held lock_parent(const node& n) {
     while (true) {
-      // order: read_parent (acquire) <- adopt (release)
+      // order (3): read_parent, acquire
       node* const parent = n.parent.load(std::memory_order_acquire);
       held lock(parent->tree_lock);
-      // relaxed: as above
+      // relaxed: as in lock_for_removal().
       if (n.parent.load(std::memory_order_relaxed) == parent) return lock;
     }
   }
 
-  /// Takes a node out of the tree that lock_for_removal() has prepared.
+  /// Unlinks a node from the tree, after lock_for_removal().
   static void unlink(node& n, node& s, node* above) noexcept {
     node* const left = child(n, 0);
     node* const right = child(n, 1);
@@ -462,7 +478,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     if (above != nullptr) {
       heir = &s;
       if (above != &n) {
-        // The successor is cut off before it gets an edge to what lies above it: no cycle at any time.
+        // The successor is unlinked before it gets an edge to what lies above it: no cycle at any time.
         set_child(*above, 0, child(s, 1));
         set_child(s, 1, right);
       }
@@ -473,16 +489,16 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     set_child(parent, child(parent, 0) == &n ? 0 : 1, heir);
   }
 
-  /// Of a locked node. relaxed: only the holder writes it.
+  /// For a locked node. relaxed: only the holder of its lock writes it.
   static node* child(const node& n, std::size_t side) noexcept {
     return n.child[side].load(std::memory_order_relaxed);
   }
 
   /// For a locked node, and a child whose parent is locked too.
   static void set_child(node& parent, std::size_t side, node* n) noexcept {
-    // order: adopt (release) -> read_parent (acquire)
+    // order (3): adopt, release
     if (n != nullptr) n->parent.store(&parent, std::memory_order_release);
-    // order: unlink (release) -> read_edge (acquire)
+    // order (2): unlink, release
     parent.child[side].store(n, std::memory_order_release);
   }
 
@@ -491,7 +507,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     alignas(hw::false_sharing_bytes) node last{Key{}, typename holder::word{}};
 
     sentinels() noexcept {
-      // relaxed: nobody else has the map yet.
+      // relaxed: no other thread has the map yet.
       first.succ.store(&last, std::memory_order_relaxed);
       last.pred.store(&first, std::memory_order_relaxed);
       first.child[1].store(&last, std::memory_order_relaxed);
