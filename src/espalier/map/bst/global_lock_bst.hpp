@@ -14,27 +14,30 @@
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/mcs_lock.hpp"
 
-// global_lock_bst: internal binary search tree with one lock around every operation, lookups included.
+// global_lock_bst: internal binary search tree with one lock around every operation, reads included.
 // A baseline without a paper: the textbook tree, at its most compact (32 bytes with 64-bit keys and values).
 //
 // Essence. The lock, fair by default (an MCS queue), serialises everything; no field is atomic. An erase of a
-// node with two children puts the successor's *node* in its place rather than copying the successor's key and
+// node with two children puts the successor's *node* in its place, and does not copy the successor's key and
 // value: an entry stays in one node for all its life.
 //
 // Invariants, whenever the lock is free: keys left of a node are smaller than its key, keys right of it
-// larger; a node hangs on one edge.
+// larger; exactly one edge leads to a node.
 //
 // Progress: blocking, every operation, and in the order of arrival under a fair lock. A holder that is
-// descheduled stops all others. Never shaped anew: the depth is what the order of insertion made it.
+// descheduled stops all others. The tree is never rebalanced: its depth results from the order of insertion.
 //
-// Reclamation: at once. A pointer to a node is held only while the lock is, so after the lock is released the
-// erase has the only one to the node that it detached. The traits' reclaimer has nothing to do, and the map
-// puts `unprotected` in its place. Allocation happens under the lock, and only for a key that is absent.
+// Reclamation: at once. A thread holds a pointer to a node only while it holds the lock. So after the lock is
+// released, the erase has the only pointer to the node that it detached. The traits' reclaimer has nothing to
+// do, and the map uses `unprotected` instead. Allocation happens under the lock, and only for a key that is
+// absent.
 //
-// Linearization points: every operation, with any outcome, at its release of the lock; a scan for each batch
-// of 64 entries at that batch's.
+// Linearization points: every operation, with any outcome, at its release of the lock; a scan at the release for
+// each batch of 64 entries.
 //
-// Orderings: those of the lock alone.
+// Orderings
+//   (1) unlock (lock) in sync/lock_concept.hpp -> lock (lock) in sync/lock_concept.hpp: an operation sees what all
+//       operations before it wrote. No field is atomic.
 
 namespace espalier {
 
@@ -50,7 +53,7 @@ class global_lock_bst
 
   struct node;
 
-  // Search fields first: 24 of 32 bytes, and the compact layout aligns them to 32.
+  // Fields of seeks first: 24 of 32 bytes, and the compact layout aligns them to 32.
   struct fields {
     Key key;
     std::array<node*, 2> child;
@@ -152,10 +155,10 @@ class global_lock_bst
 
   struct place {
     node** edge;   // to the node with the key, or null where it would be
-    node* parent;  // whose edge that is; null for root_
+    node* parent;  // the node that has the edge; null for root_
   };
 
-  // Everything below: with the lock held.
+  // Everything below is called with the lock held, unless it takes the lock itself.
 
   [[nodiscard]] place seek(const Key& key) const {
     place at{&root_, nullptr};
@@ -170,7 +173,7 @@ class global_lock_bst
     return at;
   }
 
-  /// Takes the node with the key out of the tree; null where there is none. Takes the lock itself.
+  /// Unlinks the node with the key, and returns it; null if there is none. Takes the lock itself.
   [[nodiscard]] node* detach(const Key& key) {
     const lock_guard hold(lock_);
     node** const edge = seek(key).edge;
@@ -193,8 +196,8 @@ class global_lock_bst
   /// Takes the lock itself.
   void fill(batch& out, const scan_bound<Key, Compare>& bound) const {
     const lock_guard hold(lock_);
-    // The latest nodes at which the walk turned left, oldest lost first. Each gives one entry when the walk
-    // comes back to it, so none is missed before the batch is full.
+    // The latest nodes at which the walk turned left; a newer one overwrites the oldest. Each gives one entry
+    // when the walk comes back to it, so none is missed before the batch is full.
     std::array<const node*, batch::capacity> kept;
     std::size_t turns = 0;
     std::size_t count = 0;

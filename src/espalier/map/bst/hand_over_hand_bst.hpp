@@ -18,44 +18,47 @@
 // A baseline; lock coupling is that of Bayer and Schkolnick, "Concurrency of Operations on B-Trees", Acta
 // Informatica 1977.
 //
-// Essence. Every operation, lookups included, locks a node while it still holds the node above it and only
-// then lets that one go. Operations on one path therefore never overtake one another, and no field is atomic:
-// a node's lock guards its key, its value and its two edges; head_'s guards the edge to the root. An erase of
-// a node with two children keeps that node and the one above it locked, walks to the successor by coupling,
-// overwrites key and value with the successor's, and unlinks the successor, which has no left child.
+// Essence. Every operation, reads included, locks a node while it still holds the node above it, and only then
+// releases that one. Operations on one path therefore never overtake one another, and no field is atomic: a
+// node's lock guards its key, its value and its two edges; head_'s lock guards the edge to the root. An erase
+// of a node with two children keeps that node and the one above it locked, and walks to the successor by
+// coupling. It overwrites key and value with the successor's, and unlinks the successor, which has no left
+// child.
 //
-// Invariants. A node is locked only by who holds the lock above it; locks are taken downwards only, so there
-// is no deadlock. Keys left of an unlocked node are smaller than its key, keys right of it larger.
+// Invariants. A thread locks a node only while it holds the lock above it; locks are taken downwards only, so
+// there is no deadlock. Keys left of an unlocked node are smaller than its key, keys right of it larger.
 //
-// Keys move, but upwards only, and only past locked nodes. Let x be a key that a descent looks for, or that a
-// scan must not miss, and n the locked node at which the descent stands, x in the subtree where it turns. To
+// Keys move, but upwards only, and only past locked nodes. Let x be a key that a seek looks for, or that a scan
+// must not miss. Let n be the locked node at which the seek stands, with x in the subtree where it turns. To
 // leave that subtree x would have to be written into n, which needs n's lock, or into a node t above n. An
-// erase that does the latter holds t while it walks down to x, through n. If it locked t before the descent
-// did, it let t go, all done, before the descent came there. If after, it comes behind the descent and waits
-// at n or above. Nor does the path above the descent change by more than nodes taken out: fresh nodes hang on
-// empty edges. So x is still below n when the descent goes on: it finds x, or comes to an empty edge and x
-// was then absent.
+// erase that writes x into t holds t while it walks down to x, through n. If it locked t before the seek did, it
+// completed and released t before the seek came there. If it locked t after the seek did, it comes behind the
+// seek, and waits at n or above. The path above the seek changes otherwise only by nodes that are unlinked: new
+// nodes are linked at empty edges. So x is still below n when the seek goes on. The seek finds x, or it comes to
+// an empty edge, and x was then absent.
 //
-// A scan asks again and again for the smallest key beyond the last one, each time by a descent from head_
-// that copies key and value of the best candidate while it holds that node. By the above such a descent
-// passes no key that is present throughout, between the bound and its answer; the answers increase strictly.
+// A scan repeatedly takes the smallest key beyond the last one. Each time it seeks from head_, and copies key
+// and value of the best candidate while it holds that node. By the above, such a seek passes no key between the
+// bound and its answer that is present throughout; the answers increase strictly.
 //
-// Progress: blocking, every operation. A holder that is descheduled stops those that come to its node; at the
-// root that is everybody.
+// Progress: blocking, every operation. A lock holder that is descheduled stops all threads that come to its
+// node; at the root these are all threads.
 //
-// Reclamation: at once. Whoever waits for the lock of a node holds the lock above it, where it read the edge.
-// The erase that unlinks a node holds that lock and the node's own: nobody waits for the node, nobody stands
-// on it, and with the edge gone nobody will come. It frees the node after its locks are released. The traits'
-// reclaimer has nothing to do, and the map puts `unprotected` in its place.
+// Reclamation: at once. A thread that waits for the lock of a node holds the lock above it, where it read the
+// edge. The erase that unlinks a node holds that lock and the node's own: no thread waits for the node, no
+// thread stands on it, and with the edge gone no thread will come. It frees the node after its locks are
+// released. The traits' reclaimer has nothing to do, and the map uses `unprotected` instead.
 //
 // Linearization points
 //   insert, insert_or_assign -> true     link: the store of the edge
 //   insert -> false, assign -> false     at the node with the key, while it is locked
-//   erase -> true                        splice, or relocate: its last store
+//   erase -> true                        detach, or relocate: its last store
 //   find, contains -> present            at the node with the key, while it is locked
 //   erase -> false, find, contains       the read of the empty edge
 //
-// Orderings: those of the locks alone.
+// Orderings
+//   (1) unlock (lock) in sync/lock_concept.hpp -> lock (lock) in sync/lock_concept.hpp: a node's fields are as their
+//       last writer left them. No field is atomic.
 
 namespace espalier {
 
@@ -71,7 +74,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
 
   struct node;
 
-  // Search fields first: 24 of 40 bytes, the lock in the last four.
+  // Fields of seeks first: 24 of 40 bytes. The lock lies behind the value.
   struct fields {
     Key key;
     std::array<node*, 2> child;
@@ -149,7 +152,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
     return true;
   }
 
-  /// A descent for each entry. The visitor is called with no lock held, and may call the map.
+  /// A seek for each entry. The visitor is called with no lock held, and may call the map.
   template <class Visitor>
   std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
     return stepwise_scan(
@@ -172,7 +175,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
 
   using entry = scan_entry<Key, Value>;
 
-  /// A lock held, or none. Assigning another one takes that over first and then lets its own go: one step
+  /// A lock held, or none. Assignment takes over the other lock first, and then releases its own: one step
   /// hand over hand.
   class [[nodiscard]] held {
    public:
@@ -192,12 +195,12 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
     lock_type* lock_ = nullptr;
   };
 
-  /// Where a descent ended.
+  /// Where a seek ended.
   struct place {
     held above;    // guards the edge
     held on;       // guards the target, where there is one
     node** edge;   // to the target, or null where the key would be
-    node* parent;  // whose edge that is; null for head_
+    node* parent;  // the node that has the edge; null for head_
     node* target;
   };
 
@@ -223,13 +226,13 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
     *at.edge = store_.template create<node>(memory_role::node, at.parent, key, value);
   }
 
-  /// Takes a node out of the tree, and with it the key; null where the key is absent.
+  /// Unlinks a node and thereby erases the key. Returns the node, or null if the key is absent.
   [[nodiscard]] node* detach(const Key& key) {
     const place at = seek(key);
     if (at.target == nullptr) return nullptr;
     const std::array<node*, 2>& child = at.target->child;
     if (child[0] != nullptr && child[1] != nullptr) return relocate(*at.target);
-    *at.edge = child[child[0] == nullptr ? 1 : 0];  // splice
+    *at.edge = child[child[0] == nullptr ? 1 : 0];  // LP: erase(true)
     return at.target;
   }
 

@@ -12,14 +12,13 @@
 
 namespace espalier {
 
-/// The part of an internal search tree, read and written under locks only, that its algorithm has no say in: how nodes
-/// are given back, and how the tree is inspected. The traits' reclaimer has nothing to do, and `unprotected` stands in
-/// its place.
+/// The part that all internal search trees share which are read and written under locks only: how nodes are freed, and
+/// how the tree is inspected. The traits' reclaimer has nothing to do; `unprotected` replaces it.
 ///
-/// The algorithm derives from it, befriends it, and brings
+/// The algorithm derives from it, befriends it, and provides
 ///   top()         the node at the top, or null
-///   detach(key)   takes a node and the key out of the tree, so that no thread has or gets a pointer to that node; null
-///                 where the key is absent
+///   detach(key)   erases the key: unlinks a node, so that no thread has or gets a pointer to it, and returns it; null
+///                 if the key is absent
 template <class Map, class Key, class Value, class Traits, class Compare>
 class locked_tree : public stored_map<Map, Key, Value, Compare,
                                       node_store<typename Traits::template with_reclaimer<unprotected>>> {
@@ -33,7 +32,7 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
   using traits_type = Traits;
   using typename base::guard_type;
 
-  /// The domain does nothing for this map: it stands there so that every map is constructed alike.
+  /// The domain does nothing for this map. The parameter exists so that every map is constructed alike.
   using base::base;
   using base::erase;
 
@@ -61,7 +60,7 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
   // No other thread may use the map any more.
   ~locked_tree() = default;
 
-  /// Gives all nodes back; for the destructor of the algorithm.
+  /// Frees all nodes; for the destructor of the algorithm.
   template <class Node>
   void destroy_all(Node* top) noexcept {
     if constexpr (store::template must_visit<Node>())
