@@ -12,8 +12,8 @@
 
 namespace espalier {
 
-/// The part that all internal search trees share which are read and written under locks only: how nodes are freed, and
-/// how the tree is inspected. The traits' reclaimer has nothing to do; `unprotected` replaces it.
+/// What internal search trees share if they are read and written under locks only: how nodes are freed, and how the
+/// tree is inspected. The traits' reclaimer has nothing to do; `unprotected` replaces it.
 ///
 /// The algorithm derives from it, befriends it, and provides
 ///   top()         the node at the top, or null

@@ -200,7 +200,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   // Quiescent only, for tests and inspection.
 
-  /// As in the base. Where nodes are split, the head is visited too, and only the fronts are visited.
+  /// As in the base. Where nodes are split, the head is visited too, and of each node only the front.
   template <class Visitor>
   void visit_nodes(Visitor&& visitor) const {
     if constexpr (parts::split) visitor(static_cast<const void*>(&*above_), sizeof(node), memory_role::node);
@@ -447,8 +447,9 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       if (n.is_unlinked()) return outcome::lost;
       if (!is_present(n)) return outcome::unchanged;
       if (!n.has_two_children()) return outcome::lost;
-      old = n.rest().value.load(std::memory_order_relaxed);  // relaxed: written under the lock only
-      n.turn_life();                                         // LP: erase(true)
+      // relaxed: written under the lock only.
+      old = n.rest().value.load(std::memory_order_relaxed);
+      n.turn_life();  // LP: erase(true)
     }
     holder::retire(store_, guard, old);
     return outcome::changed;
