@@ -26,58 +26,60 @@
 // Jones, "A Non-Blocking Internal Binary Search Tree", SPAA 2012.
 //
 // Essence. Each node has an op word. To change a node, an update writes a descriptor of the change there by
-// CAS; whoever meets a descriptor can complete it. A change exchanges one field of its node: an edge or the
-// value. A node with at most one child is erased by a MARK, which is for ever, and spliced out by a change of
-// its parent. A node with two children gets the entry of its successor: a relocation is written into the
-// successor's op word, then into the target's, which decides; the entry moves up, and the successor is marked
-// and spliced out.
+// CAS; a thread that meets a descriptor can complete it. A change exchanges one field of its node: an edge or
+// the value. A node with at most one child is erased by a MARK, which is for ever; a change of its parent
+// then unlinks it. A node with two children gets the entry of its successor. A relocation is written into the
+// successor's op word, then into the target's, which decides. The entry moves up, and the successor is marked
+// and unlinked.
 //
 // Deviations from the paper:
-//  1. Op words at rest, and null edges, hold a version of their node, one more after each operation on it:
-//     they never recur. The paper leaves the address of the last descriptor, or of the node last there. Both
-//     recur when memory is used again, and a stale CAS then succeeds; and a descriptor could not go back
-//     before its word is overwritten.
-//  2. Values, in cells that move with their keys. A late helper finds another cell and fails, where a CAS of
-//     values succeeds as soon as a value recurs (ASCYLIB). An assignment is a change like any other: the op
-//     word keeps it apart from erasure and relocation, so that none is lost. Results and values share no
+//  1. Op words at rest, and null edges, hold a version of their node, which grows by one with each operation
+//     on the node: they never recur. The paper leaves the address of the last descriptor, or of the node that
+//     was last there. Both recur when memory is reused, and a stale CAS then succeeds. Nor could a descriptor
+//     be reclaimed before its word is overwritten.
+//  2. Values lie in cells that move with their keys. A late helper finds another cell and fails; a CAS of
+//     values (ASCYLIB) succeeds as soon as a value recurs. An assignment is a change like any other: the op
+//     word separates it from erasure and relocation, so that none is lost. Results and values share no
 //     channel, and no value is reserved (ASCYLIB reserves four).
 //  3. find, contains and scan only load, and never help (below).
-//  4. Who meets a relocation at the successor touches the target only if its walk passed it: the memory of
-//     another one may have gone back (reachable_target has the argument).
-//  5. An erase sees to it that the node which it marked is spliced out before it returns.
-//  6. Memory is given back (below). ASCYLIB and setbench retire an erased node even where its splice failed.
+//  4. A thread that meets a relocation at the successor touches the target only if its walk passed it: any
+//     other target may have been reclaimed (reachable_target has the argument).
+//  5. An erase makes sure that the node which it marked is unlinked before it returns, unless memory runs out
+//     (clean_up).
+//  6. Memory is reclaimed (below). ASCYLIB and setbench retire an erased node even if it was not unlinked.
 //
 // Invariants. The key of a node grows, by relocation only, and is fixed once the node is marked. A field
-// changes only while its node's op word holds the change, or the relocation with this target. A marked node,
-// and a successor under relocation, has at most one child, and its edges stay as they are. Nodes are added as
-// leaves only: those above a node become no more. Gone is a node that is marked, or that is the successor in
-// a relocation which has succeeded: its entry is erased, or is the target's. With gone nodes taken for edges
-// to their only child the tree is a search tree in which each entry stands once.
+// changes only while its node's op word holds the change, or a relocation of which the node is the target. A
+// marked node, and a successor under relocation, has at most one child, and its edges do not change. Nodes
+// are added as leaves only: no node gets a new ancestor. A node is gone if it is marked, or if it is the
+// successor of a relocation that has succeeded: its entry is erased, or is the target's. With gone nodes
+// taken for edges to their only child, the tree is a search tree in which each entry stands once.
 //
-// Reading. A walk may run over nodes that are being detached, but has passed all that are above the place
-// where it is. Let x be the key that it looks for, and `right` the last node that it left to the right. What
-// it left to the left has keys larger than x, and they only grow. So x escapes the walk only upwards, into a
-// node left to the right, whose key is then at least x; and not past `right` while that is in the tree: the
-// successor of a node above it is not larger than its key. The walk ends at an empty edge and then reads op
-// word and key of `right`. If that is not gone, and its key still smaller than x, then x was absent at a
-// moment of the walk at which the last node was in the tree and its edge empty. Found is a node that has x
-// and is not gone, and has x still after its cell was read: the cell is then that of x, since a relocation
-// exchanges the cell before the key. Of the target of a relocation the descriptor says what stands there.
-//   find walks by keys and edges alone and looks at op words where it ends. If it sees there what it cannot
-// use, first_sight walks again, and passes gone nodes over. It repeats only if `right`, or the node that it
+// Reading. A walk may pass nodes that are being unlinked, but it has passed every node above its present
+// place. Let x be the key that it seeks, and `right` the last node at which it went right. The nodes at which
+// it went left have keys larger than x, and keys only grow. So x can leave the path of the walk only upwards,
+// into a node at which the walk went right, and the key of that node is then at least x. It cannot move above
+// `right` while `right` is in the tree: the successor of a node above `right` is not larger than the key of
+// `right`. The walk ends at an empty edge and then reads op word and key of `right`. If `right` is not gone,
+// and its key is still smaller than x, then x was absent at a moment of the walk: one at which the last node
+// was in the tree and its edge empty. A walk has found a node if the node has x, is not gone, and still has x
+// after its cell was read. The cell is then that of x, since a relocation exchanges the cell before the key.
+// For the target of a relocation, the descriptor says which entry is there.
+//   find walks by keys and edges alone and reads op words only where it ends. If they do not settle the
+// result, first_sight walks again and passes over gone nodes. It repeats only if `right`, or the node that it
 // found, has become gone or got a new key during the walk.
 //
 // Progress: every operation is lock-free, none wait-free. A reader repeats only after another operation has
-// taken effect, and waits for nobody.
+// taken effect, and waits for no thread.
 //
 // Reclamation. A descriptor is retired by the thread whose CAS takes it out of the tree: a change out of its
-// node, a relocation out of the successor, where it is first and last. With it goes what the operation has
-// replaced: the cell, or the node spliced out (and its cell, if that did not move). Nothing goes earlier: who
-// pins later may still find the descriptor, and expect with a CAS an address that has come back. (I1) After
-// that CAS no op word holds the descriptor: the target has been left before, and is not entered again, as the
-// version that the relocation expects there has passed. The field was exchanged before. (I2) One CAS takes it
-// out. (I3) Late helpers change nothing: what they expect (a version, a key that has grown, an address that
-// their guard keeps from coming back) does not recur.
+// node, a relocation out of the successor, which holds it first and last. What the operation has replaced is
+// retired with it: the cell, or the unlinked node (and its cell, if that did not move). Nothing is retired
+// earlier: a thread that pins later may still find the descriptor, and its CAS would expect an address that
+// may have been reused. (I1) After that CAS no op word holds the descriptor: the target has released it
+// before, and does not take it again, since the version that the relocation expects there has passed. The
+// field was exchanged before. (I2) One CAS takes it out. (I3) Late helpers change nothing: what they expect
+// does not recur. It is a version, a key that has grown, or an address that their guard keeps allocated.
 //
 // Linearization points
 //   insert, insert_or_assign -> true     exchange: of the edge, by whichever thread
@@ -90,12 +92,24 @@
 //   find, contains -> absent             as above, or an accept within the call
 //
 // Orderings
-//   publish, mark, rest: of an op word (acq_rel)
-//                               -> read_op (acquire)      with a descriptor comes what it says, with a
-//                                                         version the node's fields
-//   exchange (acq_rel)          -> read_edge, read_cell (acquire)
-//   move_cell, move_key, rest (acq_rel), in this order
-//                               -> read_key, read_cell, read_op (acquire), in this order
+//   (1) publish, accept (acq_rel) -> read_op (acquire): a descriptor is seen complete.
+//   (2) mark, rest (acq_rel) -> read_op (acquire): with a version come the node's fields, none older than the
+//       operation before it: after a relocation, the new key. With a mark come the edges that it freezes, and
+//       the accept by which the entry moved, if it did.
+//   (3) exchange (acq_rel) -> read_edge, read_cell (acquire): nodes and cells are seen constructed. With the
+//       new field comes its node's op word, no older than the change: an update that read an older one fails
+//       to publish. With an edge past an unlinked successor comes the accept by which its entry moved.
+//   (4) move_cell (acq_rel) -> read_cell (acquire): with the new cell comes the target's op word, no older
+//       than accept. A reader then sees the relocation, or by (2) the new key, and does not take the new cell
+//       for that of the old key.
+//   (5) move_key (acq_rel) -> read_key (acquire): with the new key comes its cell, and the target's op word
+//       as in (4).
+//   (6) decide (acq_rel) -> is_gone, look_at, decide (acquire): with a decision comes the target's op word,
+//       no older than the deciding thread saw it. Without it a reader that passes over a gone successor could
+//       miss the entry at the target.
+// Moves are made in the order cell, key, op word (rest), and readers read key, cell, op word, key.
+// All stores to an op word after its construction are CASes, one release sequence: a read_op acquires what
+// all of them released.
 
 namespace espalier {
 
@@ -140,7 +154,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     compact_fields(const Key& k, cell_word c) noexcept : key(k), cell(c) {}
   };
 
-  // As in the implementation that the study measured, ASCYLIB's: a line for each node.
+  // One cache line for each node, as in ASCYLIB's implementation, which the study measured.
   struct published_fields {
     std::atomic<Key> key;
     std::atomic<cell_word> cell;
@@ -156,7 +170,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     using fields::fields;
   };
 
-  // The published descriptors fill lines as its nodes do, and so come from the same size class.
+  // Published descriptors fill a line, as published nodes do, and so come from the same size class.
   static constexpr std::size_t descriptor_align = compact ? alignof(std::uintptr_t) : hw::cache_line_bytes;
 
   enum class field : std::uint8_t { left, right, cell };
@@ -245,7 +259,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     return add(guard, key, value, [&](place& at, pending& cell, spare_change& spare) {
       const cell_word fresh = cell.get(value);
       change& c = ready(spare);
-      // Read after the op word, compared with it by publish: the cell is the one that the change replaces.
+      // Read after the op word, which publish compares: this is the cell that the change replaces.
       c.before = to_word(read_cell(*at.on));
       c.after = to_word(fresh);
       c.what = field::cell;
@@ -260,7 +274,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     for (backoff pause;; pause.wait()) {
       place at = seek(guard, key, spare);
       if (!at.found) return false;
-      ready(spare);  // after the mark there is no way back
+      ready(spare);  // may throw, so not after the mark, which is final
       if (has_two_children(*at.on) ? relocate(guard, at, spare) : remove(guard, at, spare)) return true;
     }
   }
@@ -298,7 +312,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   struct sight {
     Key key;
     cell_word cell;
-    Key before;  // the key that a relocation under way takes away here; else the same
+    Key before;  // the key that a relocation in progress replaces here; else the same
   };
 
   static std::size_t side_of(field edge) noexcept { return edge == field::left ? 0 : 1; }
@@ -309,20 +323,25 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
 
   [[nodiscard]] node* top() const noexcept { return read_edge(head_, 1).get(); }
 
-  // order: read_edge <- exchange; read_op <- publish, mark, rest; read_key <- move_key; read_cell <-
-  // exchange, move_cell (all acquire <- acq_rel)
+  // order (3): read_edge, acquire
   static child_word read_edge(const node& n, std::size_t side) noexcept {
     return n.child[side].load(std::memory_order_acquire);
   }
+  // order (1), (2): read_op, acquire
   static op_word read_op(const node& n) noexcept { return n.op.load(std::memory_order_acquire); }
+  // order (5): read_key, acquire
   static Key read_key(const node& n) noexcept { return n.key.load(std::memory_order_acquire); }
+  // order (3), (4): read_cell, acquire
   static cell_word read_cell(const node& n) noexcept { return n.cell.load(std::memory_order_acquire); }
 
-  /// The CAS of all fields; each call names its partners. relaxed where it fails: another thread has done it,
-  /// and who is behind this one sees the field no older than this one did.
+  /// The CAS of all fields. Each call names its label.
   template <class T>
   static bool exchange(std::atomic<T>& word, std::type_identity_t<T> from,
                        std::type_identity_t<T> to) noexcept {
+    // order (1): publish, acq_rel; order (2): mark, acq_rel; order (2): rest, acq_rel
+    // order (3): exchange, acq_rel; order (4): move_cell, acq_rel; order (5): move_key, acq_rel
+    // relaxed on failure: another thread has changed the field, and a thread that acquires what this one
+    // releases later sees the field no older than this one did.
     return word.compare_exchange_strong(from, to, std::memory_order_acq_rel, std::memory_order_relaxed);
   }
 
@@ -347,12 +366,12 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
         next = read_edge(n, 1);
       } else {
         const cell_word cell = read_cell(n);  // LP: present
-        // relaxed: behind the acquire of the op word
+        // relaxed: follows the acquire of the op word, ordering (2)
         if (read_op(n).entry_stays() && !less(here, n.key.load(std::memory_order_relaxed))) return cell;
         return look_up_again(key);
       }
     }
-    // LP: absent. relaxed: as above
+    // LP: absent. relaxed: as above, ordering (2)
     if (right == &head_ ||
         (read_op(*right).entry_stays() && less(right->key.load(std::memory_order_relaxed), key)))
       return nullptr;
@@ -383,8 +402,8 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
       }
       if (right != nullptr) {
         const auto below = look_at(*right);
-        if (!below || bound.admits(below->before)) continue;  // what we looked for may have moved there
-        if (bound.admits(below->key)) return below;           // and is about to
+        if (!below || bound.admits(below->before)) continue;  // the entry may have moved there
+        if (bound.admits(below->key)) return below;           // a relocation is moving it there
       }
       if (best == nullptr) return std::nullopt;
       if (const auto found = look_at(*best)) return found;
@@ -401,6 +420,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     const op_word w = read_op(n);
     if (w.marked()) return true;
     const relocation* const r = w.relocating();
+    // order (6): is_gone, acquire
     return r != nullptr && r->target != &n &&
            r->state.load(std::memory_order_acquire) == decision::successful;
   }
@@ -412,11 +432,12 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     const op_word w = read_op(n);
     if (w.marked()) return std::nullopt;
     if (const relocation* const r = w.relocating()) {
-      // The CAS that wrote this has decided: the old key is erased, the new one is here.
+      // accept has succeeded: the old key is erased, the new one is here.
       if (r->target == &n) return sight{r->new_key, r->new_cell, r->old_key};
+      // order (6): look_at, acquire
       if (r->state.load(std::memory_order_acquire) == decision::successful) return std::nullopt;
     }
-    // relaxed: behind the acquire of the op word
+    // relaxed: follows the acquire of the op word, ordering (2)
     if (less(key, n.key.load(std::memory_order_relaxed))) return std::nullopt;
     return sight{key, cell, key};
   }
@@ -430,7 +451,8 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   }
 
   /// Finds the key, or the empty edge where it would be; with `beyond`, where the next larger key would be.
-  /// Completes what it meets. Throws std::bad_alloc; reserves retirements for what the caller does next.
+  /// Completes operations that it meets. Throws std::bad_alloc. Reserves retirements for the caller's next
+  /// step.
   [[nodiscard]] place seek(guard_type& guard, const Key& key, spare_change& spare, bool beyond = false) {
     for (backoff pause;; pause.wait()) {
       guard.reserve(4);  // two to help, two of the caller
@@ -469,7 +491,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     }
   }
 
-  /// Inserts, or lets present(place, cell, spare) do its part: false there means again.
+  /// Inserts, or calls present(place, cell, spare) if the key is there: false from it repeats the attempt.
   template <class Present>
   bool add(guard_type& guard, const Key& key, const Value& value, Present&& present) {
     pending cell(store_);
@@ -497,26 +519,26 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   bool publish(guard_type& guard, node& n, op_word seen, spare_change& spare) noexcept {
     change& c = *spare.get();
     c.rest = seen.next();
-    if (!exchange(n.op, seen, op_word(c))) return false;  // order: publish (acq_rel) -> read_op (acquire)
+    if (!exchange(n.op, seen, op_word(c))) return false;  // publish, ordering (1)
     spare.release();
     complete(guard, n, c);
     return true;
   }
 
-  /// The rest of a change that n's op word held when this thread read it. Late comers fail: what they expect
-  /// has been replaced, and cannot have come back while they are pinned.
+  /// Completes a change that n's op word held when this thread read it. The CASes of a late helper fail: what
+  /// they expect has been replaced, and does not recur while the helper is pinned.
   void complete(guard_type& guard, node& n, change& c) noexcept {
-    // LP: insert, insert_or_assign. order: exchange (acq_rel) -> read_edge, read_cell (acquire)
+    // LP: insert, insert_or_assign is this exchange, ordering (3)
     if (c.what == field::cell)
       exchange(n.cell, to_cell(c.before), to_cell(c.after));
     else
       exchange(n.child[side_of(c.what)], child_word::from_word(c.before), child_word::from_word(c.after));
-    // order: rest (acq_rel) -> read_op (acquire)
+    // rest, ordering (2)
     if (exchange(n.op, op_word(c), c.rest)) store_.retire_by(guard, &c, nullptr, give_back_change);
   }
 
-  /// Completes, or begins to, what the walk of an update has met at its last node. Throws std::bad_alloc,
-  /// with nothing done.
+  /// Completes the operation that the walk of an update has met at its last node, or a part of it. Throws
+  /// std::bad_alloc, with nothing changed.
   void help(guard_type& guard, const place& at, spare_change& spare) {
     if (change* const c = at.op.changing()) {
       complete(guard, *at.on, *c);
@@ -535,51 +557,50 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   }
 
   /// Whether this thread may touch the target of a relocation that it met at the successor, at.on. The
-  /// descriptor alone does not protect the target: it may have been erased otherwise, and retired, before
-  /// this thread pinned. But a target in the tree is above the successor, so the walk passed it, to the
-  /// right; and what is between the two was there, left through the left edge, when the successor was chosen.
-  /// So if at.right is another node, then it has been marked since, and the walk must repeat (nothing is
-  /// returned), or the target is not in the tree.
+  /// descriptor alone does not protect the target: another operation may have erased it, and retired it,
+  /// before this thread pinned. But a target in the tree is above the successor, so the walk passed it and
+  /// went right there. The nodes between the two were there when the successor was chosen, and the walk went
+  /// left at each. So if at.right is another node, one of two holds. Either that node has been marked since,
+  /// and the walk must repeat (no result), or the target is not in the tree.
   static std::optional<bool> reachable_target(const relocation& r, const place& at) noexcept {
     if (r.target == at.right) return true;
     if (read_op(*at.right) == at.right_op) return false;
     return std::nullopt;
   }
 
-  /// Decides a relocation. With an unreachable target it has failed, if it was not decided before.
+  /// Decides a relocation. If its target is unreachable, it fails unless it was decided before.
   static decision decide(relocation& r, bool reachable) noexcept {
-    decision now = r.state.load(std::memory_order_acquire);
+    decision now = r.state.load(std::memory_order_acquire);  // order (6): decide, acquire
     if (now != decision::open) return now;
     bool accepted = false;
     if (reachable) {
       const op_word mine(r);
       op_word seen = r.target_rest;
-      // LP: erase(true) of the target's key is accept, this CAS. order: publish (acq_rel) -> read_op
-      // (acquire)
+      // LP: erase(true) of the target's key is accept, this CAS. order (1): accept, acq_rel
       accepted = r.target->op.compare_exchange_strong(seen, mine, std::memory_order_acq_rel,
                                                       std::memory_order_acquire) ||
                  seen == mine;
     }
     const decision wanted = accepted ? decision::successful : decision::failed;
-    // acq_rel: who reads the decision sees the target's op word at least as new as it was here.
+    // order (6): decide, acq_rel
     return r.state.compare_exchange_strong(now, wanted, std::memory_order_acq_rel, std::memory_order_acquire)
                ? wanted
                : now;
   }
 
-  /// The target's half of a successful relocation. Late comers fail, at each step: the old cell goes back
-  /// with the descriptor, keys grow, versions do not recur.
+  /// The target's half of a successful relocation. A late helper fails at each step: the old cell is not
+  /// reclaimed before the descriptor, keys grow, versions do not recur.
   static void move_entry(relocation& r) noexcept {
-    exchange(r.target->cell, r.old_cell, r.new_cell);  // order: move_cell (acq_rel) -> read_cell (acquire)
-    exchange(r.target->key, r.old_key, r.new_key);     // order: move_key (acq_rel) -> read_key (acquire)
-    exchange(r.target->op, op_word(r), r.target_rest.next());  // order: rest (acq_rel) -> read_op (acquire)
+    exchange(r.target->cell, r.old_cell, r.new_cell);          // move_cell, ordering (4)
+    exchange(r.target->key, r.old_key, r.new_key);             // move_key, ordering (5)
+    exchange(r.target->op, op_word(r), r.target_rest.next());  // rest, ordering (2)
   }
 
-  /// Carries a relocation through, but for the splice. True if it succeeded.
+  /// Completes a relocation, but does not unlink the successor. True if it succeeded.
   bool settle(guard_type& guard, relocation& r, node& successor, bool reachable) noexcept {
     const bool moves = decide(r, reachable) == decision::successful;
-    if (moves && reachable) move_entry(r);  // else it has moved, and the target has gone since
-    // order: rest or mark (acq_rel) -> read_op (acquire)
+    if (moves && reachable) move_entry(r);  // else it has moved, and the target was unlinked since
+    // mark or rest, ordering (2)
     if (exchange(successor.op, op_word(r), moves ? op_word::mark(true) : r.successor_rest.next()))
       store_.retire_by(guard, &r, nullptr, give_back_relocation);
     return moves;
@@ -591,13 +612,12 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     return splice(guard, *at.above, above_op, *at.on, spare);
   }
 
-  /// Takes a marked node out of the tree, if its parent's op word is still what it was when its edge was
-  /// read.
+  /// Unlinks a marked node, if its parent's op word is still what it was when the parent's edge was read.
   bool splice(guard_type& guard, node& above, op_word above_op, node& marked, spare_change& spare) noexcept {
     change& c = *spare.get();
     const child_word below = only_child(marked);
     c.before = child_word(&marked).word();
-    // A null of the parent's own: the marked node's may be like one that was here.
+    // A null with a version of the parent: the marked node's null may equal one that was here before.
     c.after = (below.is_null() ? child_word::null(above_op.next_version()) : below).word();
     c.what = read_edge(above, 0).get() == &marked ? field::left : field::right;
     return publish(guard, above, above_op, spare);
@@ -610,25 +630,25 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   /// Erases a node that had at most one child when its op word was read. False if that has changed.
   bool remove(guard_type& guard, place& at, spare_change& spare) noexcept {
     const Key key = read_key(*at.on);
-    // LP: erase(true) is mark, this CAS. order: mark (acq_rel) -> read_op (acquire)
+    // LP: erase(true) is mark, this CAS, ordering (2)
     if (!exchange(at.on->op, at.op, op_word::mark(false))) return false;
     if (!splice(guard, *at.above, at.above_op, *at.on, spare)) clean_up(guard, key, spare);
     return true;
   }
 
-  /// Erases the key of a node with two children by moving its successor's entry there. False if something
-  /// came in between. Needs a spare change.
+  /// Erases the key of a node with two children by moving its successor's entry there. False if another
+  /// operation interfered. Needs a spare change.
   bool relocate(guard_type& guard, place at, spare_change& spare) {
     node& target = *at.on;
     relocation_terms terms{};
     terms.target = &target;
     terms.target_rest = at.op;
-    // Read after the op word, which decide compares: they belong together.
+    // Read after the op word, which accept compares: key and cell belong together.
     terms.old_key = read_key(target);
     terms.old_cell = read_cell(target);
     at.right = at.on;
     at.right_op = at.op;
-    // Each edge on the way is read after its node's op word; nothing on it changes unless an op word does.
+    // Each edge on the path is read after its node's op word; the path changes only if an op word does.
     for (child_word next = read_edge(target, 1); !next.is_null(); next = read_edge(*at.on, 0)) {
       at.above = at.on;
       at.above_op = at.op;
@@ -646,16 +666,16 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     terms.new_cell = read_cell(successor);
     unpublished<store, relocation> made(store_, memory_role::descriptor);
     relocation& r = made.emplace(nullptr, terms);
-    if (!exchange(successor.op, at.op, op_word(r))) return false;  // order: publish -> read_op
+    if (!exchange(successor.op, at.op, op_word(r))) return false;  // publish, ordering (1)
     made.release();
     if (!settle(guard, r, successor, true)) return false;
     if (!splice_successor(guard, r, at, spare)) clean_up(guard, terms.new_key, spare);
     return true;
   }
 
-  /// Sees to it that a marked node which had this key is not in the tree. Such a node lies right of all other
-  /// nodes with the key, so a walk just beyond the key meets it and splices it out. Where memory runs out it
-  /// is left to the next update that passes.
+  /// Makes sure that no marked node with this key is in the tree. Such a node lies right of all other nodes
+  /// with the key, so a walk just beyond the key meets it and unlinks it. If memory runs out, the next update
+  /// that passes unlinks it.
   void clean_up(guard_type& guard, const Key& key, spare_change& spare) noexcept {
     try {
       (void)seek(guard, key, spare, true);
@@ -663,9 +683,9 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     }
   }
 
-  // Giving back: what no thread can reach.
+  // Reclaiming what no thread can reach.
 
-  // relaxed: at rest, or out of reach.
+  // relaxed: the map is at rest, or no thread can reach the node.
   static const Value* cell_of(const node& n) noexcept {
     return n.op.load(std::memory_order_relaxed).entry_moved() ? nullptr
                                                               : n.cell.load(std::memory_order_relaxed);
@@ -684,12 +704,12 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   static void give_back_relocation(const retired& entry) noexcept {
     store& owner = *static_cast<store*>(entry.owner);
     relocation* const r = static_cast<relocation*>(entry.object);
-    // relaxed: decided long ago
+    // relaxed: decided before the descriptor was retired
     if (r->state.load(std::memory_order_relaxed) == decision::successful) holder::discard(owner, r->old_cell);
     owner.destroy(memory_role::descriptor, r);
   }
 
-  // Has no key: everything is right of it. Never erased.
+  // Has no key: all nodes are right of it. Never erased.
   alignas(hw::false_sharing_bytes) node head_{Key{}, nullptr};
 };
 
