@@ -20,83 +20,93 @@
 // ext_lf: lock-free external binary search tree whose routers are flagged by operation records.
 // Ellen, Fatourou, Ruppert and van Breugel, "Non-blocking Binary Search Trees", PODC 2010.
 //
-// Essence. Keys live in leaves; an internal node (router) routes (left: smaller than its key). Beside its two
+// Essence. Keys lie in leaves; an internal node (router) routes (left: smaller than its key). Besides its two
 // edges a router has an update word: clean, or a flag and the record of the operation that owns the router,
-// from which anybody can finish it. An insert flags the leaf's parent (IFLAG), swings the edge from the leaf
-// to a new router, and unflags. An erase flags the grandparent (DFLAG), marks the parent (MARK, for ever: its
-// edges are frozen), swings the grandparent's edge to the sibling, and unflags; where the parent cannot be
-// marked, because its word is no longer the one that was read on the way down, it unflags and starts again.
+// from which any thread can finish it. An insert flags the leaf's parent (IFLAG), swings the edge from the
+// leaf to a new router, and unflags. An erase flags the grandparent (DFLAG), marks the parent (MARK, for
+// ever: its edges are frozen), swings the grandparent's edge to the sibling, and unflags. If the parent
+// cannot be marked, because its word is no longer the one that the seek read, the erase unflags and starts
+// again.
 //
 // Deviations from the paper:
-//  1. A clean word is a version, one more than the last clean word of that router, where the paper leaves the
-//     pointer to the finished record. No value of an update word ever comes back, whatever addresses do; so a
-//     record is given back when its flag goes, and a router at rest has none. Pointers ask for more: the last
-//     record must be kept, for its address is the tag. setbench's ellen.h retires it at the unflag, and the
-//     word can come back; ASCYLIB's bst_ellen retires it when the word is overwritten, but loses one where an
-//     erase backs out. Even done right it is not enough. A helper compares the parent's word with the address
-//     of a record that may have been retired before the helper was pinned. When that address comes back at
-//     the same parent, the helper marks it for an erase that was backed out long ago, and another key goes
-//     with it.
-//  2. No sentinel keys. The tree hangs on the left edge of head_, a router of the map itself which has no key
-//     and is never marked. That edge is null for the empty map and may point to a leaf. A leaf there, or
-//     null, is replaced by one CAS, without a flag: an insert's flag keeps the router from being marked
-//     meanwhile, and nobody marks head_. Nobody helps with that CAS either, so that it cannot come late.
+//  1. A clean word is a version, one more than the last clean word of that router; the paper leaves the
+//     pointer to the finished record. No value of an update word recurs, even where addresses do. So a record
+//     is retired when its flag is removed, and a router at rest has none. With pointers the last record must
+//     be kept, because its address is the tag. setbench's ellen.h retires it at the unflag, and the word can
+//     recur; ASCYLIB's bst_ellen retires it when the word is overwritten, but loses one where an erase backs
+//     out. Even a correct version of this is not enough. A helper compares the parent's word with the address
+//     of a record that may have been retired before the helper was pinned. If that address is reused at the
+//     same parent, the helper marks the parent for an erase that was backed out long ago, and another key is
+//     erased with it.
+//  2. No sentinel keys. The tree hangs on the left edge of head_, a router in the map object which has no key
+//     and is never marked. That edge is null in an empty map, and may point to a leaf. A leaf there, or null,
+//     is replaced by one CAS, without a flag: the flag of an insert keeps the router from being marked
+//     meanwhile, and no operation marks head_. No thread helps with that CAS, so it cannot come late.
 //  3. insert_or_assign replaces the leaf of a key that is present, by the steps of an insert: a leaf never
-//     changes. For an insert puts a copy in the place of the old leaf, as in the paper, so that no edge has a
-//     value twice (below); a value stored into the old leaf beside that would be lost.
-//  4. A mark that fails is backed out at once, and what stood in its way is helped by the next attempt, which
-//     meets it if it is still there. Hence no recursion. Nor is the winner of a flag helped before the loser
-//     has looked again.
-//  5. Memory is given back (below); the paper leaves it to a garbage collector.
+//     changes. The reason is that an insert puts a copy in the place of the old leaf, as in the paper, so
+//     that no edge has a value twice (below). A value stored into the old leaf at that time would be lost.
+//  4. A mark that fails is backed out at once. The next attempt helps the operation in its way if that is
+//     still there. Hence there is no recursion. Likewise, a thread that loses a flag seeks again before it
+//     helps the winner.
+//  5. Memory is reclaimed (below); the paper leaves it to a garbage collector.
 //
 // Invariants. An update word has no value twice. A router's edges change only while its word is flagged, and
-// never again once it is marked; but head_'s changes at any time where it points to a leaf or to null. A leaf
-// never changes. No edge has a value twice, but for null at head_: an insert or an assignment writes a fresh
-// node; an erase moves a sibling up, and nothing ever moves down, since an insert hangs a copy below its
-// router. So what a helper tries too late fails. The range of keys below a node never shrinks while it is
-// linked.
+// never again once it is marked; the exception is head_'s edge, which may change at any time while it points
+// to a leaf or is null. A leaf never changes. No edge has a value twice, except null at head_: an insert or
+// an assignment writes a new node; an erase moves a sibling up, and nothing moves down, since an insert puts
+// a copy below its router. So the late CASes of a helper fail. The range of keys below a node never shrinks
+// while it is linked.
 //
-// Reading is external_map's, though entries do move, from a leaf to its copy or to its successor: the two are
-// never below one edge at one time, so that no walk passes both, and a walk which holds the old leaf is where
-// it was when the edge to it was read, or when the router with that edge was detached.
+// Reading is external_map's, although entries do move, from a leaf to its copy or to its successor. The two
+// are never below one edge at the same time, so no walk passes both. An old leaf that a walk reaches was
+// in the tree when the walk read the edge to it, or, if the router with that edge was unlinked by then, when
+// that router was unlinked.
 //
-// Progress: every operation is lock-free. find, contains and scan write nothing shared and never retry; they
-// are not wait-free, since inserts may go on extending the path right ahead of a descent. Who meets a flag or
-// a mark in the way of an update helps (libcds' EllenBinTree waits), and tries again; so does who fails at a
-// CAS. Suppose that updates try for ever and none is done. Then from some time on nothing is marked, no
-// insert flags and head_'s edge stays, for each of these completes an operation. Flags are set by erases
-// which back out, and for ever, or the tries would come to an end. Take the deepest router that is flagged
-// again and again. The marks that fail are on its children, so their words change again and again, by flags:
-// but these lie deeper.
+// Progress: every operation is lock-free. find, contains and scan write nothing shared and never retry. They
+// are not wait-free, since inserts may extend the path ahead of a seek for ever. An update that meets a flag
+// or a mark in its way helps (libcds' EllenBinTree waits) and tries again; it also tries again after a failed
+// CAS. Suppose that updates try for ever and none completes. Then from some time on nothing is marked, no
+// insert flags and head_'s edge stays, for each of these completes an operation. Only erases that back out
+// set flags, and they do so for ever, or the attempts would end. Take the deepest router that is flagged
+// again and again. The marks that fail are on its children, so the words of these change again and again, by
+// flags. But the children lie deeper: a contradiction.
 //
-// Placement. Routers, leaves and records are apart; a router is asked for near its parent, which is where a
-// descent comes from (memory/clustered.hpp).
+// Placement. Routers, leaves and records are apart; a router is asked for near its parent, from which a seek
+// comes (memory/clustered.hpp).
 //
-// Reclamation. Who wins the swing retires what it detached: the old leaf, or the parent and its leaf. It does
-// so after the word was unflagged, by itself or another, for until then the record leads there. Who wins the
-// unflag retires the record. A record that was not published goes back at once. A leaf that was copied goes
-// back without its value's cell, which the copy has.
-// (I1) Only detached routers and the record lead to detached nodes, and nobody follows a record but from its
-// flag, or from its mark in the router that the swing detaches: whoever can, was pinned before the unflag, or
-// before the swing. (I2) One thread wins each CAS. (I3) A CAS writes into an edge what is fresh, or a sibling
-// whose only edge is frozen until the swing; and one that comes late fails: the value it expects is gone for
-// good, and its address does not come back while the thread that has the record is pinned. On head_'s edge
-// the sibling may be replaced, and retired, before the unflag: who helps then reads its address from the
-// frozen edge, does not follow it, and fails to write it.
+// Reclamation. The thread that wins the swing retires what it unlinked: the old leaf, or the parent and its
+// leaf. It does so after the word was unflagged, by itself or another thread, for until then the record leads
+// there. The thread that wins the unflag retires the record. A record that was not published is freed at
+// once. A leaf that was copied is reclaimed without its value's cell, which the copy has.
+// (I1) Only unlinked routers and the record lead to unlinked nodes. A thread follows a record only from its
+// flag, or from its mark in the router that the swing unlinks. A thread that can do so was pinned before the
+// unflag, or before the swing. (I2) One thread wins each CAS. (I3) A CAS writes into an edge a new node, or a
+// sibling to which the only edge is frozen until the swing. A late CAS fails: the value that it expects does
+// not recur, and its address is not reused while the thread that has the record is pinned. On head_'s edge
+// the sibling may be replaced, and retired, before the unflag. A thread that helps then reads its address
+// from the frozen edge, does not follow it, and fails to write it.
 //
 // Linearization points
 //   insert, insert_or_assign -> true     swing: the CAS of the edge, by whichever thread; at head_, replace's
 //   insert_or_assign -> false            the same
 //   erase -> true                        swing, by whichever thread; at head_, cut
-//   insert, erase -> false               the read of the edge to the leaf (flags are ignored); where the
-//   find, contains                       router that holds the edge was detached by then, its detachment
+//   insert, erase -> false               the read of the edge to the leaf (flags are ignored); if the router
+//   find, contains                       with that edge was unlinked by then, its unlinking
 //
 // Orderings
-//   flag, mark (release)   -> read_update (acquire)   a record is seen complete
-//   unflag (release)       -> read_update (acquire)   with a version come the edges it stands for; the word
-//                                                     is read before the edge
-//   mark (acq_rel)         -> read_update (acquire)   with a mark come the edges it freezes
-//   swing (release)        -> read_edge (acquire)     nodes are seen constructed
+//   (1) flag (release), mark (acq_rel) -> read_update (acquire): a record is seen complete.
+//   (2) unflag (release) -> read_update (acquire): with a version come the edges that it stands for. The word
+//       is read before the edge: where a flag finds that version, the edge is still the one that was read.
+//   (3) mark (acq_rel) -> read_update, mark (acquire): with a mark come the edges that it freezes, which
+//       take_out reads relaxed. The acquire of mark is for a failure that finds the mark of another thread.
+//   (4) swing, replace (release) -> read_edge (acquire), read_edge (acquire) in map/bst/external_map.hpp:
+//       nodes are seen constructed. With an edge that was swung comes its router's word, no older than the
+//       flag for it: a flag that expects an older word fails.
+//   (5) cut (release) -> read_edge (acquire): no access needs it, since a null edge leads nowhere.
+//   (6) copy_of (relaxed) -> find (acquire): a leaf has its value before (4) publishes it, so (4) suffices,
+//       and this acquire is not needed.
+// All stores to an update word after its construction are CASes, one release sequence: a read_update acquires
+// what all of them released.
 
 namespace espalier {
 
@@ -128,8 +138,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   using update_word = tagged_ptr<record, 2>;
 
   // Search fields first: 24 of 32 bytes, and the compact layout aligns them to 32. Only routers are flagged
-  // and only leaves have a value: they share a word, which makes 32 of the 40 bytes that the algorithm is
-  // usually given.
+  // and only leaves have a value: the two share a word, so that a node has 32 bytes instead of the usual 40.
   struct compact_fields {
     Key key;
     std::array<edge, 2> child;  // both null in a leaf, neither in a router
@@ -143,7 +152,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
         : key(k), child{left, right}, update(update_word()) {}
   };
 
-  // As in the implementation that was measured: the edges behind the value, and a line for each node.
+  // As in the implementation that was measured: the edges follow the value, and each node has a line.
   struct published_fields {
     Key key;
     std::atomic<typename holder::word> value;
@@ -168,15 +177,15 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     }
   };
 
-  /// What somebody else must know to finish an operation. Nothing in it changes once it is published.
+  /// What a helper must know to finish an operation. Constant once published.
   struct compact_record {
     node* top;            // the router whose edge is swung, and whose word has the flag
-    node* old;            // what that edge points to: the leaf to replace, or the parent to take out
-    node* fresh;          // what takes the leaf's place; null for an erase, which has the sibling
-    update_word settled;  // the clean word that the flag gives way to
-    update_word seen;     // of an erase: the parent's word, which the mark replaces
+    node* old;            // what that edge points to: the leaf to replace, or the parent to unlink
+    node* fresh;          // what replaces the leaf; null for an erase, which uses the sibling
+    update_word settled;  // the clean word that replaces the flag
+    update_word seen;     // for an erase: the parent's word, which the mark replaces
     std::uint8_t top_side;
-    std::uint8_t old_side;  // of an erase: where the leaf hangs on the parent
+    std::uint8_t old_side;  // for an erase: the parent's edge to the leaf
   };
   struct published_record : compact_record {
     std::array<std::byte, 16> padding;
@@ -244,7 +253,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     } else {
       const node* const leaf = seek(key).leaf;
       if (leaf == nullptr || !equal(leaf->key, key)) return std::nullopt;
-      return holder::read(leaf->value.load(std::memory_order_acquire));
+      return holder::read(leaf->value.load(std::memory_order_acquire));  // order (6): find, acquire
     }
   }
 
@@ -288,6 +297,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
+    // order (1), (2), (3): read_update, acquire
     const auto flagged = [](const node& router) {
       return router.update.load(std::memory_order_acquire).tags() != clean;
     };
@@ -312,18 +322,17 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     std::uint8_t leaf_side;
   };
 
-  /// Most that one operation retires in one attempt, its own or another's that it helps: what the swing
-  /// detached, as one entry, and the record.
+  /// Most entries that an attempt retires, for its own operation or for one that it helps: what the swing
+  /// unlinked, as one entry, and the record.
   static constexpr std::size_t retirements = 2;
 
-  // order: read_edge (acquire) <- swing (release)
+  // order (4), (5): read_edge, acquire
   [[nodiscard]] node* root() const noexcept { return head_.child[0].load(std::memory_order_acquire); }
   [[nodiscard]] const node* top() const noexcept { return root(); }
 
   [[nodiscard]] seek_record seek(const Key& key) const {
     seek_record at{nullptr, &head_, nullptr, {}, {}, 0, 0};
-    // order: read_update (acquire) before read_edge: who then flags the router where its word is still the
-    // same finds the edge still the same.
+    // order (1), (2), (3): read_update, acquire: the word of a router before its edge
     at.parent_seen = head_.update.load(std::memory_order_acquire);
     at.leaf = root();
     while (at.leaf != nullptr && !at.leaf->is_leaf()) {
@@ -332,6 +341,8 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
       at.parent_side = at.leaf_side;
       at.parent = at.leaf;
       at.leaf_side = static_cast<std::uint8_t>(side(key, *at.parent));
+      // order (1), (2), (3): read_update, acquire
+      // order (4): read_edge, acquire
       at.parent_seen = at.parent->update.load(std::memory_order_acquire);
       at.leaf = at.parent->child[at.leaf_side].load(std::memory_order_acquire);
     }
@@ -357,12 +368,12 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     }
   }
 
-  /// Puts a fresh node in the place of the leaf that a seek found. False if the tree has changed there.
+  /// Puts a new node in the place of the leaf that a seek found. False if the tree has changed there.
   bool replace(guard_type& guard, const seek_record& at, node* by, unpublished<store, record>& fresh) {
     if (at.parent == &head_) {
       node* expected = at.leaf;
-      // LP: insert, insert_or_assign. order: swing (release) -> read_edge (acquire). relaxed: a failure looks
-      // at nothing.
+      // LP: insert, insert_or_assign. order (4): replace, release. relaxed: after a failure nothing is read
+      // through the edge.
       if (!head_.child[0].compare_exchange_strong(expected, by, std::memory_order_release,
                                                   std::memory_order_relaxed))
         return false;
@@ -377,10 +388,10 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     return true;
   }
 
-  /// Takes the only leaf off head_.
+  /// Unlinks the only leaf, which is on head_.
   bool cut(guard_type& guard, node* leaf) noexcept {
     node* expected = leaf;
-    // LP: erase(true). order: swing (release) -> read_edge (acquire). relaxed: a failure looks at nothing.
+    // LP: erase(true). order (5): cut, release. relaxed: after a failure nothing is read through the edge.
     if (!head_.child[0].compare_exchange_strong(expected, nullptr, std::memory_order_release,
                                                 std::memory_order_relaxed))
       return false;
@@ -388,19 +399,19 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     return true;
   }
 
-  // Flags and marks. What follows is called by the owner of a record and by helpers alike.
+  // Flags and marks. From help() on, the owner of a record and helpers call the same functions.
 
   static update_word version_after(update_word seen) noexcept {
     return update_word::from_word(seen.word() + one_version);
   }
 
   static bool flag(node* router, update_word seen, record& mine, std::uintptr_t how) noexcept {
-    // order: flag (release) -> read_update (acquire). relaxed: a failure looks at nothing.
+    // order (1): flag, release. relaxed: after a failure the word is not used.
     return router->update.compare_exchange_strong(seen, update_word(&mine, how), std::memory_order_release,
                                                   std::memory_order_relaxed);
   }
 
-  /// Finishes the operation that stands in a word, if one does. Needs `retirements` reserved.
+  /// Finishes the operation that a word holds, if any. Needs `retirements` reserved.
   bool help(guard_type& guard, update_word seen) noexcept {
     switch (seen.tags()) {
       case iflag:
@@ -423,12 +434,13 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     if (won) retire_replaced(guard, r.old, r.fresh);
   }
 
-  /// False if the parent could not be marked, and the flag is gone. One outcome for all who ask: the parent's
-  /// word never again is what the record has seen, and once marked stays so.
+  /// False if the parent could not be marked; the flag is then removed. All callers get the same result: the
+  /// parent's word is never again the one in the record, and a mark stays.
   bool finish_erase(guard_type& guard, record& r) noexcept {
     const update_word marked(&r, mark);
     update_word found = r.seen;
-    // order: mark (acq_rel) -> read_update (acquire). acquire on failure: with another's mark come the edges.
+    // order (1), (3): mark, acq_rel. On failure, order (3): mark, acquire: with another thread's mark come
+    // the edges.
     if (!r.old->update.compare_exchange_strong(found, marked, std::memory_order_acq_rel,
                                                std::memory_order_acquire) &&
         found != marked) {
@@ -441,7 +453,8 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
 
   /// Swings the edge past a marked parent.
   void take_out(guard_type& guard, record& r) noexcept {
-    // relaxed: these edges, and what they point to, came with the mark, and never change again.
+    // relaxed: these edges, and the nodes that they point to, came with the mark, ordering (3), and the edges
+    // never change again.
     node* const leaf = r.old->child[r.old_side].load(std::memory_order_relaxed);
     node* const sibling = r.old->child[1 - r.old_side].load(std::memory_order_relaxed);
     const bool won = swing(r, sibling);
@@ -449,18 +462,18 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     if (won) retire_pair(guard, r.old, leaf);
   }
 
-  /// True if this call swung the edge. When it returns somebody has.
+  /// True if this call swung the edge; otherwise another thread has.
   static bool swing(const record& r, node* fresh) noexcept {
     node* expected = r.old;
-    // LP: insert, insert_or_assign and erase(true). order: swing (release) -> read_edge (acquire). relaxed: a
-    // failure means that it is done, and the unflag below orders it.
+    // LP: insert, insert_or_assign and erase(true). order (4): swing, release. relaxed: a failure means that
+    // the edge was swung. An unflag follows: a thread that acquires it sees the edge no older than this one.
     return r.top->child[r.top_side].compare_exchange_strong(expected, fresh, std::memory_order_release,
                                                             std::memory_order_relaxed);
   }
 
   void unflag(guard_type& guard, record& r, std::uintptr_t how) noexcept {
     update_word expected(&r, how);
-    // order: unflag (release) -> read_update (acquire). relaxed: a failure looks at nothing.
+    // order (2): unflag, release. relaxed: after a failure the word is not used.
     if (r.top->update.compare_exchange_strong(expected, r.settled, std::memory_order_release,
                                               std::memory_order_relaxed))
       store_.template retire<record, memory_role::descriptor>(guard, &r);
@@ -475,16 +488,16 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   }
 
   static node* copy_of(const node& leaf, unpublished<store, node>& copy) {
-    // relaxed: the leaf's value is fixed at construction, and came with the edge to it.
+    // relaxed: a linked leaf's value never changes, and came with the edge to it.
     const auto value = leaf.value.load(std::memory_order_relaxed);
     if (copy.get() == nullptr) return &copy.emplace(nullptr, leaf.key, value);
     copy.get()->key = leaf.key;
-    // relaxed: published with the router above it.
+    // order (6): copy_of, relaxed: published with the router above it
     copy.get()->value.store(value, std::memory_order_relaxed);
     return copy.get();
   }
 
-  /// For a leaf that another, or a router with its copy, has replaced.
+  /// For a leaf that another leaf, or a router with its copy, has replaced.
   void retire_replaced(guard_type& guard, node* leaf, const node* by) noexcept {
     if (by->is_leaf())
       retire_whole(guard, leaf);
