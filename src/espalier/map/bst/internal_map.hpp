@@ -13,15 +13,15 @@
 
 namespace espalier {
 
-/// The part of an internal search tree that its algorithm has no say in: how the tree is inspected and given
-/// back, and a scan by searches.
+/// The part of an internal search tree that does not depend on its algorithm: inspection, destruction, and a
+/// scan by one seek per entry.
 ///
-/// The algorithm derives from it, befriends it, and brings
+/// The algorithm derives from it, befriends it, and provides
 ///   top()             the node at the top, or null
-///   cell_of(node)     the value cell that goes where the node goes, or null where another node has it; never
-///                     called where values are words. For nodes at rest, and for those out of all reach
-///   first_of(bound)   as stepwise_scan has it, unless the algorithm has a scan of its own
-/// Cells: whether the algorithm wants them for all values (value_holder.hpp).
+///   cell_of(node)     the value cell that is freed with the node, or null if another node has it; not called
+///                     where values are words. For nodes at rest, and for those that no thread can reach
+///   first_of(bound)   as stepwise_scan requires it, unless the algorithm has a scan of its own
+/// Cells: whether all values lie in cells (value_holder.hpp).
 template <class Map, class Key, class Value, class Traits, class Compare, bool Cells = !word_value<Value>>
 class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
   using base = stored_map<Map, Key, Value, Compare, node_store<Traits>>;
@@ -36,7 +36,7 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   using base::base;
   using base::scan;
 
-  /// A descent for each entry. The visitor is called between descents, and may call the map.
+  /// One seek for each entry. The visitor is called between seeks, and may call the map.
   template <class Visitor>
   std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
     return stepwise_scan(
@@ -67,21 +67,21 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   // No other thread may use the map any more.
   ~internal_map() = default;
 
-  /// Gives all nodes back; for the destructor of the algorithm.
+  /// Frees all nodes; for the destructor of the algorithm.
   template <class Node>
   void destroy_all(Node* top) noexcept {
     if constexpr (store::template must_visit<Node>() || holder::must_visit())
       internal_tree::destroy_all(top, [this](Node* n) { destroy(store_, n); });
   }
 
-  /// With its cell, for a node that no thread can reach.
+  /// Frees a node that no thread can reach, with its cell.
   template <class Node>
   static void destroy(store& owner, Node* n) noexcept {
     if constexpr (!holder::in_place) holder::discard(owner, Map::cell_of(*n));
     owner.destroy(memory_role::node, n);
   }
 
-  /// With its cell, for a node that was detached; and for another that went with it, if any.
+  /// Retires an unlinked node with its cell, and likewise another that was unlinked with it, if any.
   template <class Node>
   void retire_node(guard_type& guard, Node* n, Node* other = nullptr) noexcept {
     store_.retire_by(guard, n, other, [](const retired& gone) noexcept {

@@ -7,21 +7,25 @@
 #include "espalier/map/bst/tree_at_rest.hpp"
 
 // Walks over internal binary search trees at rest (tree_at_rest.hpp): an entry in every node, smaller keys on the left.
+//
+// Orderings
+//   (1) move_key (acq_rel) in map/bst/int_lf.hpp -> key_of (acquire): the caller sees the key that a
+//       relocation left. Not needed: at rest, all changes come before the call already.
 
 namespace espalier::internal_tree {
 
 using tree_at_rest::to_pointer;
 using tree_at_rest::visit_all;
 
-/// Calls destroy for every node. Allocates nothing: it turns left children up until none is left. Marks on
-/// edges are lost.
+/// Calls destroy for every node. Allocates nothing: it rotates left children up until there are none. Marks
+/// on edges are lost.
 template <class Node, class Destroy>
 void destroy_all(Node* top, Destroy&& destroy) noexcept {
   while (top != nullptr) {
     if (Node* const left = to_pointer(top->child[0])) {
       using edge_word = std::remove_cvref_t<decltype(top->child[0])>;
       if constexpr (requires { typename edge_word::value_type; }) {
-        // relaxed: at rest
+        // relaxed: no other thread uses the tree
         top->child[0].store(left->child[1].load(std::memory_order_relaxed), std::memory_order_relaxed);
         left->child[1].store(typename edge_word::value_type(top), std::memory_order_relaxed);
       } else {
@@ -49,7 +53,7 @@ template <class Compare, class Node, class CheckNode>
   if (top != nullptr) open.push_back({top, nullptr, nullptr});
   const auto key_of = [](const Node& n) {
     if constexpr (requires { n.key.load(); })
-      return n.key.load(std::memory_order_acquire);
+      return n.key.load(std::memory_order_acquire);  // order (1): key_of, acquire
     else
       return n.key;
   };

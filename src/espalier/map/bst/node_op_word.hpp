@@ -4,9 +4,9 @@
 
 namespace espalier {
 
-/// What is under way at a node of a tree whose nodes carry the operation in progress, in one word: nothing,
-/// and then a version of the node; a change of the node itself; a relocation, which two nodes share; or the
-/// mark, which is for ever. Descriptors leave the two low bits of their addresses free.
+/// The op word of a node, in a tree whose nodes carry the operation in progress. It holds a version of the
+/// node while there is no operation; a change of the node itself; a relocation, which two nodes share; or the
+/// mark, which is for ever. The two low bits of a descriptor's address are free for the kind.
 template <class Change, class Relocation>
 class node_op_word {
  public:
@@ -22,9 +22,9 @@ class node_op_word {
   [[nodiscard]] bool marked() const noexcept { return kind() == mark_kind; }
   /// At rest or changing: the entry stays where it is.
   [[nodiscard]] bool entry_stays() const noexcept { return (word_ & mark_kind) == 0; }
-  /// Marked, and the entry stands in another node.
+  /// Marked, and the entry is in another node.
   [[nodiscard]] bool entry_moved() const noexcept { return *this == mark(true); }
-  /// The descriptor, or null where it is another.
+  // The descriptor, or null if the word holds something else.
   [[nodiscard]] Change* changing() const noexcept {
     return kind() == changing_kind ? reinterpret_cast<Change*>(word_ - changing_kind) : nullptr;  // NOLINT
   }
@@ -33,7 +33,7 @@ class node_op_word {
                                      : nullptr;
   }
 
-  // Of a word at rest: what comes after it. 62 bits do not wrap.
+  // For a word at rest: the version after it. 62 bits do not wrap.
   [[nodiscard]] std::uintptr_t next_version() const noexcept { return (word_ >> 2U) + 1; }
   [[nodiscard]] node_op_word next() const noexcept { return node_op_word(next_version() << 2U); }
 
