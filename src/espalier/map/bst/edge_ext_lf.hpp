@@ -20,38 +20,37 @@
 // edge_ext_lf: lock-free external binary search tree whose edges carry the marks.
 // Natarajan and Mittal, "Fast Concurrent Lock-free Binary Search Trees", PPoPP 2014.
 //
-// Essence. Keys live in leaves; an internal node routes (left: smaller than its key). An erase owns its leaf
-// by a FLAG on the edge to it, freezes the edge to the sibling with a TAG, and swings the deepest untagged
-// edge above (the ancestor's) to the sibling. Between ancestor and leaf all edges may be tagged: one swing
-// then removes the whole chain, with a flagged leaf hanging off each of its nodes.
+// Essence. Keys lie in leaves; an internal node routes (left: smaller than its key). An erase owns its leaf by a
+// FLAG on the edge to it. It freezes the edge to the sibling with a TAG, and swings the deepest untagged edge above
+// (the ancestor's) to the sibling. All edges between ancestor and leaf may be tagged: one swing then removes the
+// whole chain, and a flagged leaf hangs off each of its nodes.
 //
 // Deviations from the paper:
-//  1. No sentinel keys. The tree hangs on root_, an edge that no node holds; it is null for the empty map
-//     and may point to a leaf. root_ is never tagged, so it is the ancestor edge of last resort. A leaf
-//     there has no parent: its erase is one CAS to null. It can be flagged there, moved up by the swing of
-//     its sibling's erase; then whoever meets it completes that erase with the same CAS.
+//  1. No sentinel keys. The tree hangs on root_, an edge that no node holds; it is null for the empty map and may
+//     point to a leaf. root_ is never tagged, so a seek always finds an untagged ancestor edge. A leaf on root_ has no
+//     parent: its erase is one CAS to null. Such a leaf can be flagged, if its sibling's erase moved it up. A thread
+//     that meets it then completes its erase with the same CAS.
 //  2. Values, overwritten in place (value_holder.hpp has the argument).
-//  3. Memory is given back (below); the paper leaks it.
+//  3. Memory is reclaimed (below); the paper leaks it.
 //  4. An erase that another thread completed returns true: it owned the flag.
 //
-// Invariants. An edge with a FLAG points to a leaf; an edge with a FLAG or a TAG never changes again, in the
-// node that holds it (root_ can change from a flagged leaf to null). The bits are only added. The range of
-// keys below a node never shrinks while the node is linked.
+// Invariants. An edge with a FLAG points to a leaf. Once an edge of a node has a FLAG or a TAG, it never points
+// elsewhere; root_ can change from a flagged leaf to null. The bits are only added. The range of keys below a node never
+// shrinks while the node is linked.
 //
-// Progress: every operation is lock-free. find, contains and scan write nothing shared and never retry; they
-// are not wait-free, since inserts may go on extending the path right ahead of a descent. A retry of insert,
-// insert_or_assign or erase means that another operation's CAS succeeded.
+// Progress: every operation is lock-free. find, contains and scan write nothing shared and never retry. They are not
+// wait-free, since inserts may keep extending the path ahead of them. A retry of insert, insert_or_assign or erase
+// means that another operation's CAS succeeded.
 //
-// Placement. Routers and leaves are apart; a router is asked for near its parent, which is where a descent
-// comes from (memory/clustered.hpp).
+// Placement. Routers and leaves are apart. A router is requested near its parent, because a seek comes from there
+// (memory/clustered.hpp).
 //
-// Reclamation. A node is detached by exactly one CAS: the swing of some ancestor edge, or the CAS of root_
-// to null. Its winner retires what it detached, as one entry that stands for the chain from the old
-// successor down to, but without, the new sibling. Every edge in that chain is frozen, so the chain can be
-// walked when it is given back: at each node one child leads on and the other is a flagged leaf. The sibling
-// is alive and not part of it, flagged or not. (I1) The swing makes the chain unreachable: the ancestor edge
-// was untagged, hence held by a linked node. (I2) One winner. (I3) Later CASes write only fresh nodes and
-// siblings read from frozen edges of nodes still linked at that moment.
+// Reclamation. A node is detached by exactly one CAS: the swing of some ancestor edge, or the CAS of root_ to null. Its
+// winner retires what it detached, as one entry: the chain from the old successor down to the new sibling, which is not
+// included. Every edge in that chain is frozen, so the chain can be walked when it is reclaimed: at each node one child
+// leads on and the other is a flagged leaf. The sibling stays linked, flagged or not. (I1) The swing makes the chain
+// unreachable: the ancestor edge was untagged, hence held by a linked node. (I2) One winner. (I3) Later CASes write
+// only new nodes, and siblings read from frozen edges of nodes that were still linked at that moment.
 //
 // Linearization points
 //   insert, insert_or_assign -> true     publish: its CAS
@@ -60,17 +59,21 @@
 //   erase -> false, find, contains       the read of the edge to the leaf (marks are ignored)
 //
 // Orderings
-//   publish (release), swing (release)   -> read_edge (acquire)   nodes are seen constructed
-//   freeze (acq_rel), flag (acq_rel)     -> read_edge (acquire)
-//   value: see value_holder.hpp
+//   (1) publish, swing (release) -> read_edge (acquire), read_edge (acquire) in external_map.hpp: a thread that reaches
+//       a node sees it constructed.
+//   (2) freeze (release) -> read_edge (acquire): a thread that sees a TAG sees the FLAG on the edge beside it as well.
+//       So the thread that retires a chain has seen where each edge of it points for good; give_back_chain() reads
+//       these edges relaxed.
+//   (3) flag, cut_root (acq_rel) -> read_edge (acquire): more than the proofs need. Neither CAS publishes a node, and
+//       as a read-modify-write each continues the release sequence of (1).
 
 namespace espalier {
 
 /// The default policies.
 using edge_ext_lf_traits = plain_traits::with_placement<clustered>;
 
-/// Whose node edge_ext_lf has in the published layout. The authors' is compact as it is: the study of ATC
-/// 2018 finds nothing wrong with it.
+/// The node that edge_ext_lf has in the published layout. The authors' node is compact already: the study of ATC 2018
+/// finds nothing wrong with it.
 struct edge_ext_lf_by_authors {
   static constexpr std::string_view name = "edge_ext_lf";
   static constexpr std::size_t published_padding = 0;
@@ -138,7 +141,7 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
  public:
   using typename base::guard_type;
 
-  /// The same map of other entries, in another order, by other policies.
+  /// The same map with other entries, another order or other policies.
   template <class K, class V, class C = std::less<K>, class T = Traits>
   using rebind = edge_ext_lf<K, V, T, C, Design>;
 
@@ -159,13 +162,14 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
 
   using base::base;
   /// No other thread may use the map any more.
+  // order (1): read_edge, acquire: more than needed at rest.
   ~edge_ext_lf() { base::destroy_all(root_.load(std::memory_order_acquire).get()); }
 
   using base::erase;
 
   bool erase(guard_type& guard, const Key& key) {
     for (backoff pause;; pause.wait()) {
-      guard.reserve(2);  // one to help, one of its own: after the flag there is no way back
+      guard.reserve(2);  // one to help, one of its own: after the flag it must not fail
       seek_record at = seek(key);
       if (at.leaf == nullptr || !equal(at.leaf->key, key)) return false;
       if (at.parent == nullptr) {
@@ -174,19 +178,20 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
         continue;
       }
       edge_word expected(at.leaf);
-      // order: flag (acq_rel) -> read_edge (acquire)
+      // order (3): flag, acq_rel
       if (at.leaf_edge->compare_exchange_strong(expected, edge_word(at.leaf, flag), std::memory_order_acq_rel,
                                                 std::memory_order_acquire)) {
         finish_erase(guard, key, at);
         return true;
       }
-      if (expected.get() == at.leaf) cleanup(guard, key, at);  // marked by somebody else: help
+      if (expected.get() == at.leaf) cleanup(guard, key, at);  // marked by another thread: help
     }
   }
 
   // Quiescent only, for tests and inspection.
 
   /// What is wrong with the structure, or null.
+  // order (1): read_edge, acquire: more than needed at rest.
   [[nodiscard]] const char* check_invariants() const {
     return external_tree::check(
         base::key_comp(), root_.load(std::memory_order_acquire),
@@ -205,15 +210,17 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
 
   using graft_type = graft<store, node, holder, Key, Value, Compare>;
 
-  // order: read_edge (acquire) <- publish, swing (release)
+  // order (1): read_edge, acquire
   [[nodiscard]] const node* top() const noexcept { return root_.load(std::memory_order_acquire).get(); }
 
   [[nodiscard]] seek_record seek(const Key& key) const {
+    // order (1), (2): read_edge, acquire
     seek_record at{&root_, nullptr, nullptr, &root_, nullptr, root_.load(std::memory_order_acquire)};
     at.successor = at.leaf = at.leaf_word.get();
     if (at.leaf == nullptr) return at;
     while (true) {
       edge& next_edge = at.leaf->child[side(key, *at.leaf)];
+      // order (1), (2): read_edge, acquire
       const edge_word next = next_edge.load(std::memory_order_acquire);
       if (next.get() == nullptr) return at;
       if (!at.leaf_word.has(tag)) {
@@ -239,7 +246,7 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
       }
       node* const top_node = fresh.prepare(key, value, at.leaf, at.parent);
       edge_word expected(at.leaf);
-      // LP: insert(true) is this CAS when it succeeds. order: publish (release) -> read_edge (acquire)
+      // LP: insert(true) is this CAS when it succeeds. order (1): publish, acq_rel
       if (at.leaf_edge->compare_exchange_strong(expected, edge_word(top_node), std::memory_order_acq_rel,
                                                 std::memory_order_acquire)) {
         fresh.linked();
@@ -256,17 +263,18 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
   /// Completes the erase whose flag this thread has set. Needs one reserved retirement.
   void finish_erase(guard_type& guard, const Key& key, seek_record at) {
     const node* const mine = at.leaf;
-    // The leaf cannot be given back while this thread is pinned, so another leaf at this key, or none, means
-    // that somebody else's swing has removed ours.
+    // The leaf cannot be reclaimed while this thread is pinned. So another leaf at this key, or none, means that
+    // another thread's swing has removed this one.
     for (backoff pause; at.leaf == mine; pause.wait(), at = seek(key)) {
       if (at.parent == nullptr ? cut_root(guard, at.leaf_word) : cleanup(guard, key, at)) return;
     }
   }
 
-  /// Takes the only leaf, as read from root_, out of the tree. True if this call did.
+  /// Unlinks the only leaf, given as read from root_. True if this call did.
   bool cut_root(guard_type& guard, edge_word only) noexcept {
     edge_word expected = only;
-    // LP of the erase that owns the leaf.
+    // LP of the erase that owns the leaf. order (3): cut_root, acq_rel. relaxed at a failure: the word read is not
+    // used.
     if (!root_.compare_exchange_strong(expected, edge_word(), std::memory_order_acq_rel,
                                        std::memory_order_relaxed))
       return false;
@@ -281,18 +289,19 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
   bool cleanup(guard_type& guard, const Key& key, const seek_record& at) noexcept {
     const std::size_t key_side = side(key, *at.parent);
     edge* keep = &at.parent->child[1 - key_side];
+    // order (1), (2), (3): read_edge, acquire: of both loads.
     if (!at.parent->child[key_side].load(std::memory_order_acquire).has(flag))
       keep = &at.parent->child[key_side];
-    // order: freeze (acq_rel). Bits are only added, so a fetch_or on the word would do; there is no such
-    // operation on a pointer type.
     edge_word sibling = keep->load(std::memory_order_acquire);
+    // Bits are only added, so a fetch_or would do, but std::atomic<edge_word> has none.
+    // order (2): freeze, acq_rel. order (1): read_edge, acquire, where it fails: the sibling may be new.
     while (!sibling.has(tag) &&
            !keep->compare_exchange_weak(sibling, sibling.with(tag), std::memory_order_acq_rel,
                                         std::memory_order_acquire)) {
     }
     edge_word expected(at.successor);
-    // The sibling keeps its FLAG: its own erase is under way. LP: of the erase whose leaf goes.
-    // order: swing (release) -> read_edge (acquire)
+    // The sibling keeps its FLAG: its own erase is under way. LP of the erase that owns the unlinked leaf.
+    // order (1): swing, acq_rel. relaxed at a failure: the word read is not used.
     if (!at.ancestor_edge->compare_exchange_strong(expected, edge_word(sibling.get(), sibling.tags() & flag),
                                                    std::memory_order_acq_rel, std::memory_order_relaxed))
       return false;
@@ -300,17 +309,18 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
     return true;
   }
 
-  /// entry.object: first node of a detached chain; entry.aux: the sibling that took its place, which is only
+  /// entry.object is the first node of a detached chain. entry.aux is the sibling that took its place; it is only
   /// compared, never followed.
   static void give_back_chain(const retired& entry) noexcept {
     store& owner = *static_cast<store*>(entry.owner);
     const void* const stop = entry.aux;
     node* n = static_cast<node*>(entry.object);
     while (true) {
+      // relaxed: the thread that retired the chain has seen where each edge points for good, by (2).
       node* const left = n->child[0].load(std::memory_order_relaxed).get();
       node* const right = n->child[1].load(std::memory_order_relaxed).get();
       const bool last = left == stop || right == stop;
-      // Before the end, the child that leads on is the internal one: a FLAG stands on edges to leaves only.
+      // Before the last node, the child that leads on is the internal one: only edges to leaves have a FLAG.
       const bool left_goes = last ? right == stop : left->is_leaf();
       base::destroy(owner, left_goes ? left : right);
       base::destroy(owner, n);
