@@ -35,8 +35,8 @@
 //  4. An erase that another thread completed returns true: it owned the flag.
 //
 // Invariants. An edge with a FLAG points to a leaf. Once an edge of a node has a FLAG or a TAG, it never points
-// elsewhere; root_ can change from a flagged leaf to null. The bits are only added. The range of keys below a node never
-// shrinks while the node is linked.
+// elsewhere; root_ can change from a flagged leaf to null. The bits are only added. The range of keys below a node
+// never shrinks while the node is linked.
 //
 // Progress: every operation is lock-free. find, contains and scan write nothing shared and never retry. They are not
 // wait-free, since inserts may keep extending the path ahead of them. A retry of insert, insert_or_assign or erase

@@ -19,47 +19,48 @@
 // David, Guerraoui and Trigonakis, "Asynchronized Concurrency: The Secret to Scaling Concurrent Search Data
 // Structures", ASPLOS 2015.
 //
-// Essence. Keys live in leaves; an internal node (router) guards each of its two edges by a version. An
-// update descends without locks and notes versions before edges; locking an edge *at the version noted* is
-// at once acquisition and validation. An insert locks the edge above the leaf. An erase locks the edge to
-// the parent, then both edges of the parent by one CAS, and never unlocks these: locked for ever means
-// removed.
+// Essence. Keys lie in leaves; an internal node (router) guards each of its two edges by a version. An update seeks
+// without locks and reads each version before its edge. It locks an edge *at the version that it read*, which is
+// acquisition and validation at once. An insert locks the edge above the leaf. An erase locks the edge to the parent,
+// then both edges of the parent by one CAS. It never unlocks these two: locked for ever means removed.
 //
 // Deviations from the paper:
-//  1. No sentinel keys: the tree hangs on the left edge of head_, a router of the map itself which has no
-//     key and is never removed. The edge is null for the empty map; a leaf there is erased under its lock.
-//  2. Versions have 32 bits, one of them the lock, rather than 16 + 16: a stale lock attempt needs 2^31
-//     updates of one edge during one operation to succeed.
-//  3. Values, overwritten in place without a lock (value_holder.hpp has the argument). A leaf is told by its
-//     null children, not by its value.
-//  4. Memory is given back (below), and read before that; the paper's code frees too early.
+//  1. No sentinel keys: the tree hangs on the left edge of head_, a router of the map itself which has no key and is
+//     never removed. The edge is null for the empty map; a leaf there is erased under its lock.
+//  2. Versions have 32 bits, one of them the lock, rather than 16 + 16. A stale attempt to lock an edge can succeed
+//     only after 2^31 updates of that edge during one operation.
+//  3. Values, overwritten in place without a lock (value_holder.hpp has the argument). Null children mark a leaf, not
+//     its value.
+//  4. Memory is reclaimed (below), and not read after that; the paper's code frees too early.
 //
-// Invariants. An edge changes only while its lock is held. A removed router keeps both locks held and its
-// edges as they were. The range of keys below a node never shrinks while the node is linked.
+// Invariants. An edge changes only while its lock is held. A removed router keeps both locks held and its edges
+// unchanged. The range of keys below a node never shrinks while the node is linked.
 //
-// Progress. find, contains and scan take no lock, write nothing shared and never retry. They are lock-free,
-// not wait-free: inserts may go on extending the path right ahead of a descent. Updates block one another: a
-// holder that is descheduled stops updates of that edge.
+// Progress. find, contains and scan take no lock, write nothing shared and never retry. They are lock-free, not
+// wait-free: inserts may keep extending the path ahead of them. Updates block one another: a holder that is descheduled
+// stops updates of that edge.
 //
-// Placement. Routers and leaves are apart; a router is asked for near its parent, which is where a descent
-// comes from (memory/clustered.hpp).
+// Placement. Routers and leaves are apart. A router is requested near its parent, because a seek comes from there
+// (memory/clustered.hpp).
 //
-// Reclamation. The erase that stores the grandparent's edge detaches the parent and the leaf, and alone
-// retires both, after unlocking. (I1) The parent hung on that edge alone and the leaf on the parent. (I2) It
-// holds all three locks. (I3) Edges are written with fresh nodes, or with the sibling, which stays linked: it
-// hung on an edge that this erase holds.
+// Reclamation. The erase that stores the grandparent's edge detaches the parent and the leaf. It alone retires both,
+// after unlocking. (I1) The parent hung on that edge alone, and the leaf on the parent. (I2) It holds all three locks.
+// (I3) Edges are written with new nodes, or with the sibling. The sibling stays linked: it hung on an edge that this
+// erase holds.
 //
 // Linearization points
 //   insert, insert_or_assign -> true     link: the store of the edge
 //   insert -> false, assign -> false     the read of the edge to the leaf; the store of the value
-//   erase -> true                        unlink: the store of the grandparent's edge
+//   erase -> true                        unlink: the store of the grandparent's edge; unlink_last: that of head_'s
 //   erase -> false, find, contains       the read of the edge to the leaf
 //
 // Orderings
-//   link, unlink (release)   -> read_edge (acquire)     nodes are seen constructed
-//   unlock (release)         -> read_version (acquire)  with a version comes the edge it stands for; the
-//                                                       version is read before the edge
-//   value: see value_holder.hpp
+//   (1) link, unlink, unlink_last (release) -> read_edge (acquire), read_edge (acquire) in external_map.hpp: a thread
+//       that reaches a node sees it constructed. unlink_last stores null, which needs no release.
+//   (2) leave (release) in sync/version_lock.hpp -> read, try_lock, try_lock_both (acquire) in sync/version_lock.hpp:
+//       with a version comes the edge that it stands for, because the version is read before the edge. The holder of
+//       a lock sees the latest store of the edge.
+// value_holder.hpp has the orderings of the value.
 
 namespace espalier {
 
@@ -84,9 +85,8 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
   struct node;
   using edge = std::atomic<node*>;
 
-  // Search fields first: 24 of 32 bytes, and the compact layout aligns them to 32. Only routers are locked
-  // and only leaves have a value: they share a word, which makes 32 of the 40 bytes that the algorithm is
-  // usually given.
+  // Search fields first: 24 of 32 bytes, and the compact layout aligns them to 32. Only routers have a lock and only
+  // leaves have a value: both share a word. Other implementations of the algorithm usually need 40 bytes.
   struct compact_fields {
     Key key;
     std::array<edge, 2> child;  // both null in a leaf, neither in a router
@@ -99,7 +99,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
     compact_fields(const Key& k, node* left, node* right) noexcept : key(k), child{left, right}, lock{} {}
   };
 
-  // As in the authors' code: value and lock apart, and a line for each node.
+  // As in the authors' code: value and lock are apart, and each node has a line.
   struct published_fields {
     Key key;
     std::atomic<typename holder::word> value;
@@ -133,7 +133,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
  public:
   using typename base::guard_type;
 
-  /// The same map of other entries, in another order, by other policies.
+  /// The same map with other entries, another order or other policies.
   template <class K, class V, class C = std::less<K>, class T = Traits>
   using rebind = ticket<K, V, T, C, VersionLock>;
 
@@ -194,7 +194,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
   }
 
  private:
-  /// An edge as an update saw it: whose, which, and at which version.
+  /// An edge as an update saw it: its node, its index, and its version.
   struct edge_record {
     node* of;
     std::size_t index;
@@ -219,13 +219,13 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
   }
   using graft_type = graft<store, node, holder, Key, Value, Compare>;
 
-  // order: read_edge (acquire) <- link, unlink (release)
+  // order (1): read_edge, acquire
   [[nodiscard]] node* root() const noexcept { return head_.child[0].load(std::memory_order_acquire); }
   [[nodiscard]] const node* top() const noexcept { return root(); }
 
   [[nodiscard]] seek_record seek(const Key& key) const {
     seek_record at{{}, {&head_, 0, 0}, &head_, nullptr, 0};
-    // order: read_version (acquire) before read_edge
+    // Each version is read before its edge, as (2) requires.
     at.to_leaf.seen = head_.lock.read(lock_side::left);
     at.leaf = root();
     while (at.leaf != nullptr && !at.leaf->is_leaf()) {
@@ -234,7 +234,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
       const std::size_t s = side(key, *at.parent);
       at.other_seen = at.parent->lock.read(side_of(1 - s));
       at.to_leaf = {at.parent, s, at.parent->lock.read(side_of(s))};
-      at.leaf = at.parent->child[s].load(std::memory_order_acquire);
+      at.leaf = at.parent->child[s].load(std::memory_order_acquire);  // order (1): read_edge, acquire
     }
     return at;
   }
@@ -251,7 +251,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
       }
       node* const top_node = fresh.prepare(key, value, at.leaf, at.parent);
       if (!at.to_leaf.try_lock()) continue;
-      // LP: insert(true). order: link (release) -> read_edge (acquire)
+      // LP: insert(true). order (1): link, release
       at.to_leaf.where().store(top_node, std::memory_order_release);
       at.to_leaf.unlock();
       fresh.linked();
@@ -259,15 +259,16 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
     }
   }
 
-  /// Takes the only leaf off head_.
+  /// Unlinks the only leaf from head_.
   bool unlink_last(const seek_record& at) noexcept {
     if (!at.to_leaf.try_lock()) return false;
+    // order (1): unlink_last, release
     at.to_leaf.where().store(nullptr, std::memory_order_release);  // LP: erase(true)
     at.to_leaf.unlock();
     return true;
   }
 
-  /// Takes the leaf and its parent out of the tree; the sibling moves up.
+  /// Unlinks the leaf and its parent; the sibling moves up.
   bool unlink(const seek_record& at) noexcept {
     if (!at.to_parent.try_lock()) return false;
     const std::size_t s = at.to_leaf.index;
@@ -277,9 +278,9 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
       at.to_parent.revert();
       return false;
     }
-    // relaxed: the lock's acquire orders it after the store of the edge.
+    // relaxed: by (2) this thread sees the latest store of this edge, and no other thread may store now.
     node* const sibling = at.parent->child[1 - s].load(std::memory_order_relaxed);
-    // LP: erase(true). order: unlink (release) -> read_edge (acquire)
+    // LP: erase(true). order (1): unlink, release
     at.to_parent.where().store(sibling, std::memory_order_release);
     at.to_parent.unlock();
     return true;
