@@ -15,21 +15,27 @@
 
 namespace espalier {
 
-/// The part of an external search tree that its algorithm has no say in: reading. Finds and scans walk from
-/// the top by acquire loads, look at no mark and no lock, and write nothing.
+/// The part of an external search tree that is the same for all algorithms: reading. Finds and scans walk from the top
+/// by acquire loads, look at no mark and no lock, and write nothing.
 ///
-/// The algorithm derives from it and brings `node` (with key, child[2] of atomic edges, an atomic value and
-/// is_leaf()) and top(), the node on the edge from outside or null. It promises what makes such a walk right:
-/// a node's range of keys never shrinks while it is linked, the edges of a detached node stay as they were,
-/// and entries never move between leaves. A walk that stands on a detached node is then still on its way to
-/// every key that was below it.
+/// The algorithm derives from it. It brings `node` (with key, child[2] of atomic edges, an atomic value and is_leaf()),
+/// and top(), the node to which the outermost edge points, or null. It promises what makes such a walk right: a node's
+/// range of keys never shrinks while it is linked, the edges of a detached node never change, and entries never move
+/// between leaves (ext_lf moves them, and says why its walks are right all the same). A walk that stands on a detached
+/// node then still leads to every key that was below it.
 ///
-/// An algorithm that inserts by a graft brings add(guard, key, value, present) besides, which says whether it added the
-/// key, and calls present(leaf, graft) where it is there; others have inserts of their own.
+/// An algorithm that inserts by a graft also brings add(guard, key, value, present). add() returns whether it added the
+/// key; if the key is there, it calls present(leaf, graft). Other algorithms have inserts of their own.
 ///
-/// Linearization points: the read of the edge to the leaf, for find and contains and for each visit of a
-/// scan; for the value see value_holder.hpp. Ordering: read_edge (acquire) <- whatever store or
-/// compare-exchange of the algorithm publishes nodes (release).
+/// Linearization points: the read of the edge to the leaf, for find and contains and for each visit of a scan; for the
+/// value see value_holder.hpp.
+///
+/// Orderings
+///   (1) publish, swing (release) in map/bst/edge_ext_lf.hpp, link, unlink (release) in map/bst/ticket.hpp, swing
+///       (release) in map/bst/ext_lf.hpp -> read_edge (acquire): a thread that reaches a node sees it constructed,
+///       with the value of its insert.
+///   (2) assign (release) in map/value_holder.hpp -> read_value (acquire): a thread that finds a value sees its cell,
+///       and what the writer did before it stored the value.
 template <class Map, class Key, class Value, class Traits, class Compare>
 class external_map : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
   using base = stored_map<Map, Key, Value, Compare, node_store<Traits>>;
@@ -51,7 +57,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
     const auto* const leaf = descend(key);
     if (leaf == nullptr || !equal(leaf->key, key)) return std::nullopt;
-    return holder::read(leaf->value.load(std::memory_order_acquire));
+    return holder::read(leaf->value.load(std::memory_order_acquire));  // order (2): read_value, acquire
   }
 
   [[nodiscard]] bool contains(guard_type&, const Key& key) const {
@@ -76,6 +82,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
         base::key_comp(), [this] { return self().top(); },
         [](const auto& n, std::size_t s) { return child(n, s); }, from,
         [&](const auto& leaf) {
+          // order (2): read_value, acquire
           return visit_entry(visitor, leaf.key, holder::read(leaf.value.load(std::memory_order_acquire)));
         });
   }
@@ -88,6 +95,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
     external_tree::visit_all(self().top(), [&](const auto& n) {
       visitor(static_cast<const void*>(&n), sizeof(n), role_of(n));
       if constexpr (!holder::in_place) {
+        // order (2): read_value, acquire: more than needed at rest.
         if (n.is_leaf())
           visitor(static_cast<const void*>(n.value.load(std::memory_order_acquire)), sizeof(Value),
                   memory_role::value);
@@ -105,7 +113,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   // No other thread may use the map any more.
   ~external_map() = default;
 
-  /// Gives all nodes back; for the destructor of the algorithm.
+  /// Frees all nodes; for the destructor of the algorithm.
   template <class Node>
   void destroy_all(Node* top) noexcept {
     if constexpr (store::template must_visit<Node>() || holder::must_visit())
@@ -126,6 +134,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   template <class Node>
   static void destroy(store& owner, Node* n) noexcept {
     const memory_role role = role_of(*n);
+    // relaxed: the reclaimer, or the owner of the map, has ordered this after all accesses.
     if (role == memory_role::leaf) holder::discard(owner, n->value.load(std::memory_order_relaxed));
     owner.destroy(role, n);
   }
@@ -136,6 +145,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
 
   template <class Node>
   static const Node* child(const Node& n, std::size_t s) noexcept {
+    // order (1): read_edge, acquire
     return external_tree::to_pointer(n.child[s].load(std::memory_order_acquire));
   }
 
@@ -149,8 +159,8 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   }
 };
 
-/// The nodes of an insert that is under way: a leaf with the entry, and a router above it and the leaf that
-/// was there. Made at the first attempt, kept over retries, given back unless linked() was called.
+/// The nodes of an insert in progress: a leaf with the entry, and a router for this leaf and the one that was there.
+/// They are created at the first attempt, kept over retries, and freed unless linked() was called.
 template <class Store, class Node, class Holder, class Key, class Value, class Compare>
 class graft {
  public:
@@ -166,20 +176,20 @@ class graft {
     top_ = router_.get();
     const bool goes_left = less_(key, old_leaf->key);
     top_->key = goes_left ? old_leaf->key : key;
-    // relaxed: published by whatever links the router
+    // relaxed: published by the store or the CAS that links the router.
     top_->child[goes_left ? 0 : 1].store(edge_word(leaf_.get()), std::memory_order_relaxed);
     top_->child[goes_left ? 1 : 0].store(edge_word(old_leaf), std::memory_order_relaxed);
     return top_;
   }
 
-  /// What prepare() returned last is part of the tree now.
+  /// To be called once the last result of prepare() is part of the tree.
   void linked() noexcept {
     leaf_.release();
     if (top_ == router_.get()) router_.release();
     word.release();
   }
 
-  /// The value's word: for assigning it to a leaf that turns out to be there.
+  /// The value's word, to be assigned where the leaf turns out to be there.
   typename Holder::pending word;  // NOLINT(misc-non-private-member-variables-in-classes)
 
  private:

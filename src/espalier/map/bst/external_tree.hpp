@@ -10,24 +10,28 @@
 
 #include "espalier/map/bst/tree_at_rest.hpp"
 
-// What external binary search trees share that is no part of their synchronisation: the ordered scan, and
-// the walks over a tree at rest. A node has a key and child[2]; a leaf's children are null, an internal
-// node's are not; keys smaller than an internal node's lie on its left.
+// What external binary search trees share apart from synchronisation: the ordered scan, and the walks over a tree at
+// rest. A node has a key and child[2]. A leaf's children are null, an internal node's are not. Keys smaller than an internal
+// node's lie on its left.
+//
+// Orderings
+//   (1) publish, swing (release) in map/bst/edge_ext_lf.hpp, link, unlink (release) in map/bst/ticket.hpp, swing
+//       (release) in map/bst/ext_lf.hpp -> check (acquire): a node is seen constructed. More than needed at rest.
 
 namespace espalier::external_tree {
 
 using tree_at_rest::to_pointer;
 using tree_at_rest::visit_all;
 
-/// Visits the leaves with keys >= from in increasing order until visit(leaf) returns false; returns the
-/// number of visits. Allocates nothing.
+/// Visits the leaves with keys >= from in increasing order until visit(leaf) returns false; returns the number of
+/// visits. Allocates nothing.
 ///
-/// Keeps the last few nodes at which it turned left, whose right sides are still to be visited, and starts
-/// again from the root where they run out; a restart resumes by key. Requires of the tree that a node once
-/// reached, though it be detached meanwhile, still leads to every key which was below it and stays present,
-/// and that keys never move between leaves. A key present throughout is then found once: it lies below one
-/// of the kept nodes or beyond them all. The comparison with the last key visited keeps the order strict
-/// when a kept node has been detached and its former range has been filled anew.
+/// It keeps the last few nodes at which it turned left, because their right sides are still to be visited. Where these
+/// run out, it starts again from the root and resumes by key. It requires of the tree that a node, once reached, leads
+/// to every key that was below it and stays present, even if the node is detached meanwhile; and that keys never move
+/// between leaves. A key that is present throughout is then found once: it lies below one of the kept nodes, or beyond
+/// them all. The comparison with the last key visited keeps the order strict if a kept node has been detached and its
+/// former range has new keys.
 template <class Compare, class Root, class Child, class Key, class Visit>
 std::size_t scan(const Compare& less, Root&& root, Child&& child, const Key& from, Visit&& visit) {
   using node = std::remove_cvref_t<decltype(*root())>;
@@ -67,10 +71,11 @@ std::size_t scan(const Compare& less, Root&& root, Child&& child, const Key& fro
 
 // The rest needs a tree at rest (tree_at_rest.hpp).
 
-/// Calls destroy for every node. Allocates nothing: it turns left children up until none is left.
+/// Calls destroy for every node. Allocates nothing: it rotates left children up until none is left.
 template <class Node, class Destroy>
 void destroy_all(Node* top, Destroy&& destroy) noexcept {
   using edge_word = typename decltype(Node::child)::value_type::value_type;
+  // relaxed throughout: the tree is at rest.
   while (top != nullptr) {
     Node* const left = to_pointer(top->child[0].load(std::memory_order_relaxed));
     Node* const right = to_pointer(top->child[1].load(std::memory_order_relaxed));
@@ -108,6 +113,7 @@ template <class Compare, class EdgeWord, class CheckEdge>
     const node* const n = to_pointer(e.word);
     if (e.low != nullptr && less(n->key, e.low->key)) return "a key lies right of a larger router";
     if (e.high != nullptr && !less(n->key, e.high->key)) return "a key lies left of a router not larger";
+    // order (1): check, acquire
     const EdgeWord left = n->child[0].load(std::memory_order_acquire);
     const EdgeWord right = n->child[1].load(std::memory_order_acquire);
     if ((to_pointer(left) == nullptr) != (to_pointer(right) == nullptr)) return "a router has one child";

@@ -3,9 +3,12 @@
 #include <atomic>
 #include <vector>
 
-// What walks over search trees at rest share, whatever their edges are: pointers, words that hold one (with a member
-// get()), or atomics of either. A node has a key and child[2]. No walk recurses: the depth of an unbalanced tree can be
-// its size.
+// What walks over search trees at rest share. Edges may be pointers, words that hold one (with a member get()), or
+// atomics of either. A node has a key and child[2]. No walk recurses: the depth of an unbalanced tree can be its size.
+//
+// Orderings
+//   (1) publish (release) in map/bst/edge_ext_lf.hpp -> to_pointer (acquire): a node is seen constructed; likewise
+//       after the publishing stores of the other trees. More than needed at rest.
 
 namespace espalier::tree_at_rest {
 
@@ -19,7 +22,7 @@ template <class Edge>
 }
 template <class Edge>
 [[nodiscard]] auto to_pointer(const std::atomic<Edge>& edge) noexcept {
-  return to_pointer(edge.load(std::memory_order_acquire));
+  return to_pointer(edge.load(std::memory_order_acquire));  // order (1): to_pointer, acquire
 }
 
 /// Calls visit for every node, parents before children.
