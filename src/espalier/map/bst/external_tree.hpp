@@ -11,8 +11,8 @@
 #include "espalier/map/bst/tree_at_rest.hpp"
 
 // What external binary search trees share apart from synchronisation: the ordered scan, and the walks over a tree at
-// rest. A node has a key and child[2]. A leaf's children are null, an internal node's are not. Keys smaller than an internal
-// node's lie on its left.
+// rest. A node has a key and child[2]. A leaf's children are null, an internal node's are not. Keys smaller than an
+// internal node's lie on its left.
 //
 // Orderings
 //   (1) publish, swing (release) in map/bst/edge_ext_lf.hpp, link, unlink (release) in map/bst/ticket.hpp, swing
