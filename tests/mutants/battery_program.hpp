@@ -3,8 +3,8 @@
 #include "mutants/driver.hpp"
 #include "scheduled/battery.hpp"
 
-// The scheduled battery against a catalogue entry's default map: the whole program of a map's mutant. Scenarios
-// with values larger than a word are left out where Wide is false.
+// The scheduled battery against a catalogue entry's default map: the whole program of a map's mutant.
+// Scenarios with values larger than a word run only if Wide is true.
 
 namespace espalier::mutants {
 
@@ -13,7 +13,7 @@ struct first_map {
   using type = typename First::map_type;
 };
 
-/// A type of map whose schedules are watched.
+/// A type of map with a time limit for its schedules.
 template <class Map, bool Wide>
 sim::battery::subject_type watched_type_of() {
   sim::battery::subject_type type = sim::battery::subject_type_of<Map, Wide>();

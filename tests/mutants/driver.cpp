@@ -12,7 +12,7 @@
 namespace espalier::mutants {
 namespace {
 
-double schedule_seconds = 0;  // none: as long as it likes
+double schedule_seconds = 0;  // 0: no limit
 
 }  // namespace
 
@@ -59,11 +59,11 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
-/// Rounds with fresh seeds, each longer than the one before, until one fails or the time is over. The first
-/// round is always made whole.
+/// Runs rounds with new seeds, each longer than the one before, until one fails or the time is over. The
+/// first round always runs to its end.
 round_result explore_for(double seconds) {
-  // Small rounds first: most mutants die in the first schedules of the scenario that is meant for them, which
-  // may be the last one.
+  // Small rounds first: most mutants fail in the first schedules of the scenario that is meant for them,
+  // which may be the last one.
   round_options options{50, 1};
   round_result sum;
   const std::clock_t begin = std::clock();

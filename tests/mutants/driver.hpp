@@ -7,7 +7,7 @@
 
 #include "sim/explore.hpp"
 
-// What a mutant's program is: something to explore, again and again with other seeds, until it fails or its
+// The program of a mutant explores its scenarios again and again with other seeds, until one fails or its
 // time is over. main() is in driver.cpp.
 
 namespace espalier::mutants {
@@ -25,12 +25,12 @@ struct round_result {
   std::string text;
 };
 
-/// To be called when a schedule is set up. One that takes more processor time than --schedule-seconds says is ended with
-/// the process, by SIGPROF: the explorer counts the steps of threads, but what a scene does before and behind them is
-/// not in its hands.
+/// To be called when a schedule is set up. If the schedule takes more processor time than --schedule-seconds,
+/// SIGPROF ends it with the process: the explorer counts the steps of threads, but not what a scene does
+/// before and after them.
 void schedule_begins();
 
-/// Each program defines it: all its scenarios, once; stops at the first that fails.
+/// Each program defines it: runs all its scenarios once, up to the first that fails.
 round_result explore_all(const round_options& options);
 
 /// For programs with scenes of their own: runs them one after the other.
@@ -38,7 +38,7 @@ class scenes {
  public:
   explicit scenes(const round_options& options) : options_(options) {}
 
-  /// Nothing once a scene has failed. `share` scales the number of schedules: long scenes get fewer.
+  /// Does nothing once a scene has failed. `share` scales the number of schedules: long scenes get fewer.
   void run(std::string_view name, const std::function<void(sim::scene&)>& build,
            sim::exploration_options how = {}, double share = 1);
 

@@ -14,16 +14,16 @@ A mutant is an edit of one source file of the library that exists only in the bu
     wide = true                 # optional: only scenarios with values larger than a word find it. The others
                                 # are compiled without those, in two thirds of the time.
     expect = ["leak"]           # optional: the only kinds of failure that count
-    equivalent = "reason"       # optional: changes nothing that the contract speaks of
+    equivalent = "reason"       # optional: why it breaks no part of the contract
     edits = [{find = "...", replace = "..."}]   # instead of find and replace: several edits
 
 Verbs: list, generate (overlays and programs into the build folder), run (each mutant in a process of its own).
 
 A mutant is killed by a failure that the explorer reports, by a crash, or by a schedule without an end: the explorer
-counts the steps of the scene's threads, but a mutant may also loop in what the scene does before or behind them. Of
-unchanged code no schedule may take more than a tenth of the processor time that a mutant's may; where one does, that is a
-false alarm. A program that merely is not over when its time is, is no kill: its schedules may end, if slowly. Nor is
-one that waits in the kernel, for that says as much of the machine.
+counts the steps of the scene's threads, but a mutant may also loop in what the scene does before or after them. A
+schedule of unchanged code may take at most a tenth of the processor time that one of a mutant may; one that takes
+more is a false alarm. A program that is not over when its time ends is no kill: its schedules may end, if slowly.
+Nor is one that waits in the kernel: the cause may be the machine.
 """
 
 import argparse
@@ -41,11 +41,11 @@ ROOT = HERE.parent.parent
 CATALOG = ROOT / "src/espalier/map/catalog"
 
 NEEDED_SHARE = 0.95
-# What a schedule of unchanged code may take of the time that one of a mutant may.
+# The share of a mutant's schedule time that a schedule of unchanged code may take.
 REFERENCE_SHARE = 0.1
 FIELDS = {"name", "file", "find", "replace", "edits", "why", "battery", "wide", "expect", "equivalent"}
 REQUIRED = {"name", "file", "why", "battery"}
-# As the explorer begins its reports: sim::to_string(failure_kind); no_end is what driver.cpp makes of a schedule's time.
+# How the explorer's reports begin: sim::to_string(failure_kind). no_end comes from driver.cpp's limit of time.
 KINDS = {
     "requirement": "a requirement does not hold",
     "use_after_free": "use of memory that is not allocated",
@@ -61,7 +61,7 @@ KINDS = {
 
 
 class Wrong(Exception):
-    """What is wrong with the tables or with the build, for people."""
+    """An error in the tables or in the build, as a message for users."""
 
 
 def batteries(folder):
@@ -98,14 +98,14 @@ def read_tables(folder):
                     raise Wrong(f"{place}: expect knows no kind {kind!r}; there are {', '.join(KINDS)}")
             mutant.setdefault("edits", [{"find": mutant.get("find"), "replace": mutant.get("replace")}])
             mutant["table"] = path.name
-            # Its program is the unchanged code's where a source file of its own holds the edit.
+            # It shares the program of the unchanged code if the edit is in a .cpp of the library.
             mutant["shares_program"] = overlay_of(mutant).suffix == ".cpp" and mutant["battery"] in programs
             found[name] = mutant
     return found
 
 
 def overlay_of(mutant):
-    """Where the edited file lies below the mutant's folder: as the library includes it."""
+    """Path of the edited file below the mutant's folder: as the library includes it."""
     path = pathlib.PurePosixPath(mutant["file"])
     return path.relative_to("src") if path.parts[0] == "src" else path
 
@@ -137,7 +137,7 @@ def battery_source(tables, battery, wide=True):
 
 
 def write(path, text):
-    """Leaves a file alone that says so already: then nothing is compiled again."""
+    """Leaves a file with that text alone, so that nothing is compiled again."""
     if path.exists() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -177,7 +177,7 @@ def show_list(arguments):
 
 
 def outcome_of(executable, arguments, seconds):
-    """Runs one program with so much processor time: (its report or None, how it ended, processor seconds)."""
+    """Runs one program with a limit of processor time: (its report or None, how it ended, processor seconds)."""
 
     def limit():
         whole = int(seconds)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the mutants' runner calls killed: mutants_test.py PROGRAMS, the folder of the built trials."""
+"""Tests what the mutants' runner counts as killed. Usage: mutants_test.py PROGRAMS, the folder of the built trials."""
 
 import json
 import pathlib
@@ -18,7 +18,7 @@ TRIALS = HERE / "trials"
 
 
 class Trials(unittest.TestCase):
-    """The runner itself, on programs that were built for it."""
+    """The runner, on programs that were built for it."""
 
     def run_on(self, *names: str) -> tuple[dict[str, dict], str, int]:
         """(row of each mutant and of each battery, what was printed, exit status)"""
@@ -66,7 +66,7 @@ class Trials(unittest.TestCase):
 
 
 class Outcomes(unittest.TestCase):
-    """Of programs that end in every manner."""
+    """Programs that end in each possible way."""
 
     def judged(self, script: str, seconds: int = 5) -> tuple:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-// What happens to citrus beside the move of a successor.
+// Operations of citrus during the move of a successor.
 
 #include "mutants/driver.hpp"
 #include "scheduled/citrus_scenes.hpp"

@@ -1,4 +1,4 @@
-// What per-thread storage keeps, and that nothing which is added to a striped counter is lost.
+// Per-thread storage keeps its contents, and no addition to a striped counter is lost.
 
 #include "espalier/sync/per_thread.hpp"
 #include "espalier/sync/striped_counter.hpp"

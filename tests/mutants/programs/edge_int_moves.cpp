@@ -1,4 +1,4 @@
-// Keys of edge_int_lf that move up beside an operation which sleeps on its way down.
+// Keys of edge_int_lf that move up while an operation is delayed in its seek.
 
 #include <cstdint>
 
@@ -13,8 +13,8 @@ namespace {
 using key = std::uint64_t;
 using map_type = sim::recorded<sim::battery::simulated_map<edge_int_lf<key, key>>>;
 
-/// A node comes to the empty edge that an insert has seen, at the address of one that was there before, and
-/// moves up: the edge is empty again, for larger keys.
+/// A node is linked to the empty edge that an insert has read, at the address of one that was there before,
+/// and moves up: the edge is empty again, for larger keys.
 void empty_for_other_keys(sim::scene& s) {
   auto& map = s.make<map_type>();
   for (const key k : {key{50}, key{20}, key{80}}) map.start_with(k, k);
@@ -28,7 +28,7 @@ void empty_for_other_keys(sim::scene& s) {
   s.at_end([&] { map.check(); });
 }
 
-/// The anchor of a lookup, or of a scan, is taken out, and the key moves past it.
+/// The anchor of a seek, or of a scan, is unlinked, and the key moves past it.
 template <bool Scans>
 void anchor_goes_first(sim::scene& s) {
   auto& map = s.make<map_type>();

@@ -1,4 +1,4 @@
-// An erase of edge_ext_lf is helped to its end, and the key inserted again, between its attempts.
+// Between two attempts of an erase of edge_ext_lf, a helper completes it, and the key is inserted again.
 
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// The epoch domain, by itself: what a pinned thread reaches stays; what nobody reaches goes, once.
+// The epoch domain alone: what a pinned thread can reach stays; what no thread can reach is reclaimed, once.
 
 #include <dlfcn.h>
 
@@ -17,7 +17,7 @@
 namespace espalier::mutants {
 namespace {
 
-/// Of whom entries are.
+/// The owner of entries.
 struct owner {
   bool purged = false;
   bool called_after = false;
@@ -37,7 +37,7 @@ void hand_over(epoch_domain::guard& guard, owner& of, thing* detached) {
   guard.retire({detached, nullptr, &of, give_back});
 }
 
-/// A bag and one more: seals the bag.
+/// One entry more than a bag holds: seals the bag.
 constexpr int more_than_a_bag = 64;
 
 struct world {
@@ -71,7 +71,7 @@ struct world {
   }
 };
 
-/// One reads, one replaces, one collects.
+/// One thread reads, one replaces, one collects.
 void readers(sim::scene& s) {
   auto& w = s.make<world>();
   s.thread("reader", [&] { w.look(); });
@@ -109,7 +109,7 @@ void nested(sim::scene& s) {
   });
 }
 
-/// What an ended thread (here: main, before the others begin) has left is taken over once.
+/// The entries of an ended thread (here: main, before the others begin) are taken over once.
 void collectors(sim::scene& s) {
   auto& w = s.make<world>();
   w.fill(more_than_a_bag);
@@ -118,7 +118,7 @@ void collectors(sim::scene& s) {
   }
 }
 
-/// A map dies whose entries lie in a sealed bag, too.
+/// A map with entries also in a sealed bag is destroyed.
 void purged(sim::scene& s) {
   auto& w = s.make<world>();
   auto& dying = s.make<owner>();
@@ -140,7 +140,7 @@ void purged(sim::scene& s) {
   });
 }
 
-/// A map dies beside another one of its domain.
+/// A map is destroyed while another one uses its domain.
 void purged_beside(sim::scene& s) {
   auto& w = s.make<world>();
   auto& dying = s.make<owner>();
@@ -149,7 +149,7 @@ void purged_beside(sim::scene& s) {
   s.thread("writer", [&] { w.replace(); });
 }
 
-// What takes several threads in one order is led there by flags; the explorer finds the rest.
+// Where several threads must come in one order, flags lead them; the explorer finds the rest.
 
 using flag = std::atomic<bool>;
 void await(const flag& f) {
@@ -157,7 +157,7 @@ void await(const flag& f) {
 }
 
 /// A writer that is pinned, or about to be, while the epoch moves; a reader that pins later and reads before
-/// the writer detaches.
+/// the writer unlinks.
 void late_reader(sim::scene& s) {
   auto& w = s.make<world>();
   auto& moved = s.make<flag>(false);
@@ -190,7 +190,7 @@ void late_reader(sim::scene& s) {
   });
 }
 
-/// The replaced thing goes into a bag that is full right after, while a reader holds it.
+/// The replaced object goes into a bag that is full right after, while a reader holds it.
 void bags(sim::scene& s) {
   auto& w = s.make<world>();
   auto& seen = s.make<flag>(false);
@@ -211,7 +211,7 @@ void bags(sim::scene& s) {
   });
 }
 
-/// A bag is begun in one epoch and goes on in another.
+/// A bag is begun in one epoch and filled further in another.
 void old_bag(sim::scene& s) {
   auto& w = s.make<world>();
   auto& begun = s.make<flag>(false);
@@ -289,8 +289,8 @@ void advancers(sim::scene& s) {
   });
 }
 
-/// What a thread tells another one outside the scene's memory. To wait for it is to take turns, not to give the
-/// processor away: neither empties a store buffer.
+/// A signal between threads outside the scene's memory. A waiting thread lets others take steps and does not yield the
+/// processor: neither side empties a store buffer.
 class hint {
  public:
   void give() {
@@ -311,7 +311,7 @@ class hint {
   bool given_ = false;
 };
 
-/// Of two collections one is refused, for the reader is pinned, and the other advances for both when it is not any more.
+/// Of two collections one is refused, because the reader is pinned; the other advances for both after the unpin.
 void advanced_by_another(sim::scene& s) {
   struct relay : world {
     hint has_read;
@@ -359,8 +359,8 @@ void stop_at(stops::stop& one) {
   if (now.await != nullptr) now.await->await();
 }
 
-/// Two threads advance, each behind its fence before a reader pins whose announcement waits in its store buffer. What
-/// the reader sees is detached by a thread that pinned one epoch earlier.
+/// Two threads advance, each past its fence before a reader pins whose announcement waits in its store buffer. What
+/// the reader sees is unlinked by a thread that pinned one epoch earlier.
 void unseen_reader(sim::scene& s) {
   struct all {
     world w;
@@ -386,7 +386,7 @@ void unseen_reader(sim::scene& s) {
     {
       auto guard = a.w.domain.pin();
       guard.reserve(1);
-      ++a.unpinned;  // makes the announcement visible; below, its end
+      ++a.unpinned;  // makes the announcement visible; the same below for the unpin
       a.pinned.give();
       a.seen.await();
       hand_over(guard, a.w.of, a.w.shared.exchange(new thing));
@@ -419,7 +419,7 @@ round_result explore_all(const round_options& options) {
   all.run("readers", readers);
   sim::exploration_options weak;
   weak.model = sim::memory_model::weak;
-  weak.strategies = {"pct:5"};  // it takes five changes of threads
+  weak.strategies = {"pct:5"};  // the failure needs five switches of threads
   all.run("read beside one collection", read_beside_one_collection, weak, 4);
   weak.strategies = {"random"};  // the others would take turns for ever
   all.run("advanced by another", advanced_by_another, weak, 4);
@@ -442,7 +442,7 @@ round_result explore_all(const round_options& options) {
 
 namespace espalier::hw {
 
-/// In the place of the simulator's, which it calls.
+/// Replaces the simulator's, which it calls.
 void fence_heavy() noexcept {
   static void (*const simulated)() =
       std::bit_cast<void (*)()>(dlsym(RTLD_NEXT, "_ZN8espalier2hw11fence_heavyEv"));

@@ -1,5 +1,5 @@
-// The heap of libespalier-malloc: every block is one thread's, whole, as it was asked for, and comes back; whoever
-// gives it back, and whatever becomes of its thread and of the process.
+// The heap of libespalier-malloc: every block belongs to one thread, is whole, is as requested, and is reused after its
+// free, whichever thread frees it and whatever happens to its thread and to the process.
 
 #include "preload/heap/thread_heap.hpp"
 
@@ -23,7 +23,7 @@
 
 namespace espalier::preload {
 
-// The simulated threads are one of the kernel's.
+// All simulated threads are one thread of the kernel.
 void futex_lock::wait_and_lock() noexcept {
   while (word_.exchange(awaited, std::memory_order_acquire) != open) hw::park();
 }
@@ -38,11 +38,11 @@ using namespace preload;
 
 address_registry registry;
 
-/// An access before and behind each kernel call of the heap: a step of the schedule, at which other threads may go on. A
-/// thread that is given addresses has seen what happened before they were taken from another: kernels synchronise.
+/// An access before and after each kernel call of the heap: a step of the schedule, at which other threads may run. A
+/// thread that gets addresses sees what happened before another thread unmapped them: kernels synchronise.
 std::atomic<int> kernel_steps;
 
-/// Before addresses go to others: they are no longer the heap's by then.
+/// Before addresses go to others: the heap no longer has them by then.
 void require_foreign(const void* pages) {
   sim::require(registry.of(pages) == address_registry::foreign,
                "addresses are returned to the system that the heap still takes for its own");
@@ -50,7 +50,7 @@ void require_foreign(const void* pages) {
 
 struct tested_heaps {
   tested_heaps() {
-    // The C library says so of one thread, and locks are then not taken by locked instructions.
+    // The C library reports a single thread, and locks are then taken without locked instructions.
     __libc_single_threaded = 0;
     heaps.commons().spans.set_keep(span::bytes);
   }
@@ -67,12 +67,12 @@ struct tested_heaps {
   thread_heaps heaps{registry};
 };
 
-/// Of a pool whose lock is held.
+/// For a pool with its lock held.
 std::size_t held_regions(tested_heaps& all) { return all.heaps.commons().pages.bytes(); }
 
 std::uintptr_t address(const void* block) { return reinterpret_cast<std::uintptr_t>(block); }
 
-/// A block that knows what is in it: its own address at both ends.
+/// A block with a known content: its own address at both ends.
 struct marked {
   void* at = nullptr;
   std::size_t bytes = 0;
@@ -103,7 +103,7 @@ void give_back(thread_heap& by, const marked& block) {
   if (!by.deallocate_quickly(registry, block.at)) by.deallocate(block.at);
 }
 
-/// Every block was given back then.
+/// Called when every block is freed.
 void leave_at_end(sim::scene& s, tested_heaps& all, std::vector<thread_heap*> heaps) {
   s.at_end([&all, heaps = std::move(heaps)] {
     for (thread_heap* const heap : heaps) all.heaps.leave(*heap);
@@ -111,7 +111,7 @@ void leave_at_end(sim::scene& s, tested_heaps& all, std::vector<thread_heap*> he
   });
 }
 
-/// Few of them are in a region.
+/// A region has few blocks of this size.
 constexpr std::size_t wide = 30'000;
 constexpr std::size_t of_region = 8;
 
@@ -122,7 +122,7 @@ struct held_blocks {
   }
 };
 
-/// The owner uses up its region while others give back blocks of it and of the one before.
+/// The owner uses up its region while others free blocks of it and of the one before.
 void blocks_of_others(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   auto& held = s.make<held_blocks>();
@@ -148,7 +148,7 @@ void blocks_of_others(sim::scene& s) {
   });
 }
 
-/// Others empty a full region, the owner looks meanwhile, and takes it again.
+/// Others empty a full region; the owner checks meanwhile, and takes it again.
 void regions_emptied(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   auto& held = s.make<held_blocks>();
@@ -174,7 +174,7 @@ void regions_emptied(sim::scene& s) {
   });
 }
 
-/// Others who allocate such blocks themselves take full regions over, while their last owner wants them again.
+/// Others that allocate such blocks themselves take over full regions, while the last owner wants them again.
 void regions_taken_over(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   all.heaps.commons().patience = 0;
@@ -197,7 +197,7 @@ void regions_taken_over(sim::scene& s) {
   leave_at_end(s, all, heaps);
 }
 
-/// Blocks of full regions that come back are kept aside, but not many of them, nor for long where regions become empty.
+/// Freed blocks of full regions are cached, but only a few of them, and not for long where regions become empty.
 void kept_aside(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   auto& held = s.make<held_blocks>();
@@ -205,7 +205,7 @@ void kept_aside(sim::scene& s) {
   s.thread("alone", [&] {
     for (std::size_t i = 0; i < 4 * of_region; ++i) held.of[i / of_region].push_back(allocate(mine, wide));
     const std::size_t before = all.heaps.count().regions;
-    // Two of the first region are aside, and go back with the third; two of the second when the first is empty.
+    // Two of the first region are cached, and freed with the third; two of the second when the first is empty.
     for (std::size_t i = 0; i < 3; ++i) give_back(mine, held.of[0][i]);
     sim::require(mine.count_aside().blocks == 0, "too many blocks are kept aside");
     for (std::size_t i = 0; i < 2; ++i) give_back(mine, held.of[1][i]);
@@ -213,7 +213,7 @@ void kept_aside(sim::scene& s) {
     sim::require(all.heaps.count().used_blocks == 4 * of_region - 5, "what is aside counts as used");
     for (std::size_t i = 3; i < of_region; ++i) give_back(mine, held.of[0][i]);
     sim::require(mine.count_aside().blocks == 0, "blocks are kept aside while regions become empty");
-    // Once more, and handed out again when there is nothing else.
+    // Once more; the cached blocks are handed out when there are no others.
     for (std::size_t i = 0; i < 2; ++i) give_back(mine, held.of[2][i]);
     sim::require(mine.count_aside().blocks == 2, "no block is kept aside");
     while (mine.count_aside().blocks != 0) held.of[3].push_back(allocate(mine, wide));
@@ -229,7 +229,7 @@ void kept_aside(sim::scene& s) {
   leave_at_end(s, all, {&mine});
 }
 
-/// What one thread has filled serves another, which gives its blocks back and allocates as many.
+/// Regions that one thread filled serve another, which frees their blocks and allocates as many.
 void served_by_another(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   all.heaps.commons().patience = 1;
@@ -244,14 +244,14 @@ void served_by_another(sim::scene& s) {
       give_back(other, block);
       held.of[1].push_back(allocate(other, wide));
     }
-    // One that its owner is told of, and one that is nobody else's yet.
+    // One of which its owner is notified, and one that is still abandoned.
     sim::require(all.heaps.count().regions <= before + 2, "what has room is not used");
     for (const marked& block : held.of[1]) give_back(other, block);
   });
   leave_at_end(s, all, {&mine, &other});
 }
 
-/// Who only gives back leaves the room to who allocates.
+/// A thread that only frees leaves the room to one that allocates.
 void given_back_by_who_allocates_none(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   all.heaps.commons().patience = 0;
@@ -269,7 +269,7 @@ void given_back_by_who_allocates_none(sim::scene& s) {
   leave_at_end(s, all, {&mine, &other});
 }
 
-/// Idle memory goes back to the system while others take regions: what is being discarded is not free.
+/// Idle memory returns to the OS while others take regions: what is being discarded is not free.
 void idle_discarded_beside(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   span_pool& pool = all.heaps.commons().spans;
@@ -283,7 +283,7 @@ void idle_discarded_beside(sim::scene& s) {
     for (int i = 0; i < 6; ++i) blocks.push_back(allocate(*heaps[0], bytes));
     for (const marked& block : blocks) give_back(*heaps[0], block);
   }
-  // Each look then finds a period over, and what was there at the look before it idle.
+  // Each check then finds a period over, and idle what was there at the check before.
   pool.set_period(0);
   for (std::size_t t = 0; t < heaps.size(); ++t) {
     s.thread(std::string(1, static_cast<char>('a' + t)), [&mine = *heaps[t]] {
@@ -296,7 +296,7 @@ void idle_discarded_beside(sim::scene& s) {
   leave_at_end(s, all, heaps);
 }
 
-/// Long rows get the memory of other empty regions, which others take meanwhile.
+/// Long rows get the memory of other empty regions, while threads take those.
 void long_rows_filled(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   auto& held = s.make<held_blocks>();
@@ -304,7 +304,7 @@ void long_rows_filled(sim::scene& s) {
   constexpr std::size_t between = 300'000;
   std::vector<thread_heap*> heaps;
   for (int i = 0; i < 3; ++i) heaps.push_back(all.heaps.adopt());
-  // Memory here and there: rows of two regions between such as stay.
+  // Scattered memory: rows of two regions between rows that stay.
   for (std::size_t i = 0; i < 24; ++i) {
     void* const block = heaps[0]->allocate(between);
     std::memset(block, 0xff, between);
@@ -356,7 +356,7 @@ void wait_until(const std::atomic<bool>& happened) {
   while (!happened) sim::wait_for_others();
 }
 
-/// What gives another's block back, but that it stops before it tells.
+/// A remote free that stops before it notifies the owner.
 region& pushed_untold(const marked& block) {
   block.check();
   region& r = *region_of(block.at);
@@ -367,8 +367,8 @@ region& pushed_untold(const marked& block) {
   return r;
 }
 
-/// Somebody is about to tell of a region for so long that its owner uses it again, and gives it back empty. Where
-/// schedules decide how long that is, few have it so; `for_sure` has each.
+/// A thread is about to notify the owner of a region for so long that the owner uses it again, and frees it when empty.
+/// If the schedule decides how long, few schedules have this; with `for_sure` each does.
 void told_of_late(sim::scene& s, bool for_sure) {
   auto& all = s.make<tested_heaps>();
   auto& held = s.make<held_blocks>();
@@ -381,7 +381,7 @@ void told_of_late(sim::scene& s, bool for_sure) {
   const marked small = allocate(mine, 40);
   give_back(mine, allocate(mine, 40));
   for (std::size_t i = 0; i <= of_region; ++i) held.of[i == 0 ? 1 : 0].push_back(allocate(mine, wide));
-  // The full region is its owner's again, and has room.
+  // The owner has the full region again, and it has room.
   give_back(mine, held.of[0].front());
   mine.give_back_empty();
   s.thread("other", [&, for_sure] {
@@ -398,13 +398,13 @@ void told_of_late(sim::scene& s, bool for_sure) {
   });
   s.thread("owner", [&, for_sure] {
     if (for_sure) wait_until(pushed);
-    // It is used up, and then empty; and others take what it was.
+    // It is used up, then empty; and others take it.
     for (std::size_t i = 0; i < of_region + 3; ++i) held.of[2].push_back(allocate(mine, wide));
     for (std::size_t i = 1; i < held.of[0].size(); ++i) give_back(mine, held.of[0][i]);
     for (const marked& block : held.of[2]) give_back(mine, block);
     emptied = true;
     if (for_sure) wait_until(told);
-    // Long enough to be told in.
+    // Long enough for the notification.
     for (int i = 0; i < 60; ++i) give_back(mine, allocate(mine, 40));
     mine.give_back_empty();
     for (std::size_t i = 0; i < of_region; ++i) held.of[3].push_back(allocate(mine, wide / 2));
@@ -412,7 +412,7 @@ void told_of_late(sim::scene& s, bool for_sure) {
     for (std::size_t i = 0; i < of_region; ++i) held.of[3].push_back(allocate(mine, wide));
     ++ended;
   });
-  // As a thread, which cannot go on for ever.
+  // As a thread, because a thread cannot run for ever.
   s.thread("last", [&, small] {
     while (ended != 2) sim::wait_for_others();
     give_back(mine, small);
@@ -422,7 +422,8 @@ void told_of_late(sim::scene& s, bool for_sure) {
   });
 }
 
-/// Somebody is about to tell of a region for so long that its owner uses it up again and another gives back of it.
+/// A thread is about to notify the owner of a region for so long that the owner uses it up again and another thread
+/// frees blocks of it.
 void told_of_late_beside_another(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   auto& held = s.make<held_blocks>();
@@ -443,7 +444,7 @@ void told_of_late_beside_another(sim::scene& s) {
   leave_at_end(s, all, {&mine});
 }
 
-/// Who was told of full regions uses them again; they are nobody else's then.
+/// An owner that was notified of full regions uses them again; no other thread has them then.
 void told_of_and_used(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   all.heaps.commons().patience = 0;
@@ -452,9 +453,9 @@ void told_of_and_used(sim::scene& s) {
   thread_heap& other = *all.heaps.adopt();
   s.thread("alone", [&] {
     for (std::size_t i = 0; i < 4 * of_region; ++i) held.of[i % 2].push_back(allocate(mine, wide));
-    // Of three full regions: `other` allocates none yet, and tells.
+    // Of three full regions: `other` allocates none yet, and notifies.
     for (const marked& block : held.of[0]) give_back(other, block);
-    // One of these is current then, the others have room.
+    // Then one of these is current, the others have room.
     for (std::size_t i = 0; i < of_region; ++i) held.of[2].push_back(allocate(mine, wide));
     held.of[3].push_back(allocate(other, wide));
     for (const marked& block : held.of[1]) give_back(other, block);
@@ -496,7 +497,7 @@ void heaps_handed_on(sim::scene& s) {
   });
 }
 
-/// Rows of regions for large blocks, taken, grown and given back at once.
+/// Rows of regions for large blocks, taken, grown and freed at the same time.
 void large_blocks_beside(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   for (const std::size_t t : {0U, 1U, 2U}) {
@@ -514,7 +515,7 @@ void large_blocks_beside(sim::scene& s) {
   s.at_end([&] { all.expect_empty(); });
 }
 
-/// While a copy of the process is made nothing is half changed but the heaps that say so.
+/// While fork() copies the process, only the heaps that are marked as busy are half changed.
 void copies_of_the_process(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   auto& held = s.make<held_blocks>();
@@ -536,7 +537,7 @@ void copies_of_the_process(sim::scene& s) {
     }
   });
   s.at_end([&] {
-    // In the copy: heaps of threads that are not there go to others, but not one that was just changing.
+    // In the child: heaps of lost threads go to others, except one that was being changed.
     all.heaps.before_fork();
     all.heaps.after_fork_in_child(&mine);
     std::vector<thread_heap*> adopted;
@@ -546,14 +547,14 @@ void copies_of_the_process(sim::scene& s) {
   });
 }
 
-/// What one thread alone can see.
+/// Checks that need one thread only.
 void as_asked_for(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   thread_heap& mine = *all.heaps.adopt();
   s.thread("alone", [&] {
-    // While there is memory that nobody has used.
+    // While there is memory that was never used.
     for (const std::size_t bytes : {40U, 700U, 7000U, 40'000U}) {
-      // As many as leave little of a region untouched, where that are few.
+      // As many as leave little of a region unused, if these are few.
       const std::size_t several = bytes == 7000 ? 34 : 1;
       for (int round = 0; round < 4; ++round) {
         std::vector<unsigned char*> blocks;
@@ -564,11 +565,11 @@ void as_asked_for(sim::scene& s) {
           std::memset(blocks[i], 0xff, bytes);
         }
         for (unsigned char* const block : blocks) mine.deallocate(block);
-        // The same blocks again; then the region goes, and comes back.
+        // The same blocks again; then the region is freed, and taken again.
         if (round % 2 == 1) mine.give_back_empty();
       }
     }
-    // Neighbours of every size, among them those of which a line is left out now and then.
+    // Neighbours of every size, including classes with a skipped line between some blocks.
     for (const std::size_t bytes :
          {1U, 48U, 64U, 100U, 128U, 200U, 512U, 1024U, 1025U, 1500U, 4096U, 32'832U}) {
       std::vector<marked> blocks;
@@ -588,14 +589,14 @@ void as_asked_for(sim::scene& s) {
       }
       for (const marked& block : blocks) give_back(mine, block);
     }
-    // One that cannot grow where it is.
+    // A block that cannot grow in place.
     marked grows = allocate(mine, 300'000);
     const marked behind = allocate(mine, 300'000);
     grows = marked::of(mine.resize(grows.at, 900'000), 900'000);
     std::memset(static_cast<std::byte*>(grows.at) + 8, 0xff, 900'000 - 16);
     give_back(mine, behind);
     give_back(mine, grows);
-    // A block of which nothing but its place in the class is known.
+    // A block of which only its place in the class is known.
     auto* moved = static_cast<unsigned char*>(mine.allocate(100));
     for (std::size_t i = 0; i < 100; ++i) moved[i] = static_cast<unsigned char>(i);
     for (const std::size_t bytes : {5000U, 70'000U, 2'000'000U, 400U}) {

@@ -1,4 +1,4 @@
-// Relocations that others meet half done.
+// Relocations that other threads meet half done.
 
 #include "mutants/driver.hpp"
 #include "scheduled/int_lf_scenes.hpp"

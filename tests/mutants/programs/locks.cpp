@@ -1,4 +1,4 @@
-// Locks keep threads apart, let everybody in at last, and refuse only while somebody holds them.
+// Locks exclude other threads, admit each at last, and refuse only while a thread holds them.
 
 #include <string>
 
@@ -10,7 +10,7 @@
 namespace espalier::mutants {
 namespace {
 
-/// Behind a lock; a plain word, so that two threads inside at once are seen to be.
+/// Protected by a lock; a plain word, so that two threads inside at once are detected.
 class guarded {
  public:
   void visit() {

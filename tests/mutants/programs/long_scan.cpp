@@ -1,4 +1,4 @@
-// Scans longer than one pin (512 keys) and one batch (64 entries), beside updates right where they resume.
+// Scans longer than one pin (512 keys) and one batch (64 entries), with updates just where they resume.
 
 #include <cstdint>
 #include <optional>
@@ -13,13 +13,13 @@ namespace {
 
 using key = std::uint64_t;
 
-/// Even keys stay, but the one after which the scan resumes; odd ones come. With a guard the map's own scan
-/// is called, without one the facade's, which pins anew.
+/// Even keys stay, except the one after which the scan resumes; odd ones are inserted. With a guard the map's
+/// own scan is called, without one the facade's, which pins again.
 template <class Map, key Count, key Resumes, bool Guarded>
 void scanned(sim::scene& s) {
   using map_type = sim::battery::simulated_map<Map>;
   auto& map = s.make<map_type>();
-  // Far from sorted, or the tree would be a list: 37 and the counts have no common divisor.
+  // Not sorted, or the tree would be a list: 37 and the counts have no common divisor.
   for (key i = 0; i < Count; ++i) map.insert(i * 37 % Count * 2, i);
   static constexpr key erased = (Resumes - 1) * 2;
   s.thread("scan", [&] {

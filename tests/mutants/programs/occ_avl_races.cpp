@@ -1,5 +1,5 @@
-// What happens to a node of occ_avl while others rely on what they saw of it: it is made present again between
-// two looks of a find, or before a repair comes to it.
+// A node of occ_avl changes while other threads rely on what they read of it: it becomes present again
+// between two checks of a find, or before a repair comes to it.
 
 #include <cstdint>
 #include <initializer_list>
@@ -46,8 +46,8 @@ void revival_by_another_beside_finds(sim::scene& s) {
   });
 }
 
-/// Without 50 and 70, the node of 50 moves down below 40 and is left with one child; the subtree is lower than
-/// before, which the node of 100 must learn though the node of 50 is to stay.
+/// Without 50 and 70, the node of 50 moves down below 40 and is left with one child; the subtree is lower
+/// than before. The height of the node of 100 must change though the node of 50 is to stay.
 void revival_after_a_rotation(sim::scene& s) {
   auto& map = map_with(s, {100, 50, 200, 20, 60, 150, 300, 10, 40, 70, 120, 30});
   s.thread("rotates", [&] {

@@ -1,4 +1,4 @@
-// What an optimistic_lock keeps.
+// The guarantees of optimistic_lock.
 
 #include "scheduled/optimistic_lock_scenes.hpp"
 

@@ -1,4 +1,4 @@
-// What RAND adds to a request: a multiple of the alignment, no more than is allowed, and never to what is hopeless.
+// What RAND adds to a request: a multiple of the alignment, no more than is allowed, and nothing to an invalid request.
 
 #include "preload/random_malloc/padding.hpp"
 

@@ -1,4 +1,4 @@
-// The grace period by itself.
+// The grace period alone.
 
 #include "mutants/driver.hpp"
 #include "scheduled/rcu_scenes.hpp"

@@ -1,4 +1,4 @@
-// A placement that is recorded knows exactly its blocks in use.
+// A recorded placement knows exactly its blocks in use.
 
 #include <array>
 #include <atomic>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr block request_of(std::size_t thread) { return {24, 8, static_cast<memory_role>(thread)}; }
 
-/// The heap, but a block that comes back goes to whoever asks next.
+/// The heap, but the next allocation gets the block that was freed last.
 class eager_heap {
  public:
   static constexpr std::string_view name = "eager";
@@ -46,7 +46,7 @@ struct kept_blocks {
   std::array<void*, 3> of{};
 };
 
-/// Each thread ends with one block in use, and those are what is found, each as its thread asked for it.
+/// Each thread ends with one block in use. The records hold exactly those, each as its thread requested it.
 void give_and_take(sim::scene& s) {
   auto& source = s.make<source_type>();
   auto& kept = s.make<kept_blocks>();

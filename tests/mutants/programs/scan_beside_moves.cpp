@@ -1,4 +1,4 @@
-// A scan keeps a node that is detached, while the subtree to its right moves up and gets smaller keys.
+// A scan keeps a node that is unlinked, while the subtree to its right moves up and gets smaller keys.
 
 #include <cstdint>
 
@@ -17,7 +17,7 @@ void subtree_moves_up(sim::scene& s) {
   auto& map = s.make<map_type>();
   for (const key k : {key{10}, key{20}, key{30}}) map.start_with(k, k);
   s.thread("scan", [&] {
-    auto guard = map.pin();  // or the facade would drop what comes out of order
+    auto guard = map.pin();  // without a guard the facade would drop entries that are out of order
     map.scan(guard, 0);
   });
   s.thread("update", [&] {

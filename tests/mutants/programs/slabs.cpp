@@ -50,7 +50,7 @@ void fresh_blocks(sim::scene& s) {
   s.at_end([&] { all_different(held.all()); });
 }
 
-/// One gives a batch back while another takes one.
+/// One thread frees a batch while another takes one.
 void batches(sim::scene& s) {
   auto& held = s.make<held_blocks>();
   auto& source = s.make<slab>(std::size_t{32});
@@ -95,7 +95,7 @@ void beside(sim::scene& s) {
   });
 }
 
-/// One gives clusters back, by a batch to all; the other opens them at once and fills them.
+/// One thread frees clusters, as a batch for all threads; the other takes them at once and fills them.
 void clusters_reused(sim::scene& s) {
   constexpr std::size_t half = std::size_t{16} << 10U;  // two clusters make a batch
   auto& held = s.make<held_blocks>();
@@ -116,7 +116,7 @@ void clusters_reused(sim::scene& s) {
   });
   s.at_end([&] {
     all_different(held.all());
-    // Each slot is there: what is carved when all has come back serves as many blocks, but for what two threads keep.
+    // Each slot is there: after all frees, as many blocks can be carved, less those that two threads cache.
     for (void* block : held.all()) source.deallocate(block);
     sim::require(source.usage().blocks == 0, "blocks are left when all were given back");
     const std::uint64_t carved = source.usage().bytes_reserved;
@@ -131,13 +131,13 @@ void clusters_reused(sim::scene& s) {
   });
 }
 
-/// Threads, by slot, for whose records there is no memory.
+/// Threads, by slot, that get no memory for their records.
 struct without_records {
   std::array<bool, 33> lacks{};
 };
 constinit const without_records* records = nullptr;
 
-/// Two threads free without a record, while a third one lives on what they free.
+/// Two threads free without a record, while a third one allocates what they free.
 void freed_for_all(sim::scene& s) {
   struct all {
     without_records who;
@@ -171,7 +171,7 @@ void freed_for_all(sim::scene& s) {
   });
   s.at_end([&a, carved] {
     sim::require(a.source.usage().blocks == 0, "blocks are left when all were given back");
-    // The third thread keeps fewer than two batches.
+    // The third thread caches fewer than two batches.
     std::vector<void*> again;
     for (int n = 0; n < 6; ++n) again.push_back(a.source.allocate());
     all_different(again);
@@ -181,7 +181,7 @@ void freed_for_all(sim::scene& s) {
   });
 }
 
-/// Somebody asks near a block which is not in this slab, while its first span comes into being.
+/// A thread requests memory near a block of another slab, while this slab gets its first span.
 void foreign(sim::scene& s) {
   auto& held = s.make<held_blocks>();
   auto& elsewhere = s.make<std::uint64_t>();
@@ -222,7 +222,7 @@ round_result explore_all(const round_options& options) {
 
 namespace espalier::hw {
 
-/// In the place of the simulator's.
+/// Replaces the simulator's.
 std::uint32_t try_thread_slot() noexcept {
   const std::uint32_t mine = thread_slot();
   return mutants::records != nullptr && mutants::records->lacks[mine] ? max_thread_slots : mine;

@@ -1,4 +1,4 @@
-// Thread slots: each has one holder, each is counted, and what a thread leaves under its slot the next one sees.
+// Thread slots: each has one holder, each is counted, and the next holder sees what a thread left under its slot.
 
 #include <array>
 #include <atomic>
@@ -15,12 +15,12 @@ namespace {
 using table = hw::slot_table<4>;
 using tenure = table::tenure;
 
-/// The slots, and what per-thread arrays hold under each: plain words, which only the holder touches.
+/// The slots, and the elements of per-thread arrays under each: plain words, which only the holder touches.
 struct slots {
   table all;
   std::array<int, 4> holders{};
   std::array<int, 4> left_behind{};
-  std::atomic<std::int32_t> gone{0};  // threads up to this number
+  std::atomic<std::int32_t> gone{0};  // threads up to this number have ended
   bool ask(std::int32_t thread) const { return thread <= gone.load(); }
 
   std::uint32_t take(std::int32_t thread, tenure how) {
@@ -60,7 +60,7 @@ void come_and_go(sim::scene& s) {
   });
 }
 
-/// Late slots of threads that are gone, of which two that come late find the same; a third thread comes in time.
+/// Late slots of ended threads. Two threads that come late find the same one; a third thread comes in time.
 void reclaim(sim::scene& s) {
   auto& w = s.make<slots>();
   for (std::int32_t t = 1; t <= 2; ++t) --w.holders[w.take(t, tenure::late)];

@@ -1,4 +1,4 @@
-// One update of ticket sleeps while others change the edge that it has seen, and bring its version round.
+// One update of ticket is delayed while others change the edge that it has read until its version wraps.
 
 #include <cstdint>
 

@@ -4,7 +4,8 @@
 
 #include "sim/explore.hpp"
 
-// What the mutants' runner is tried on: as little as can go wrong in each of the ways that it tells apart.
+// The subject on which the mutants' runner is tested: the smallest that can fail in each way that it
+// distinguishes.
 
 namespace espalier::mutants {
 
@@ -14,7 +15,7 @@ class turns {
   void wait_for(int others) {
     while (taken_.load() < others) sim::wait_for_others();
   }
-  /// Gives back what was taken: how many those were.
+  /// Releases all turns and returns their number.
   int give_back() {
     int given = 0;
     while (taken_.load() != 0) {

@@ -1,4 +1,4 @@
-// A scene that has no end, whatever it is of.
+// A scene without an end, with any mutant.
 
 #include "mutants/driver.hpp"
 #include "tests/mutants/trials/turns.hpp"
