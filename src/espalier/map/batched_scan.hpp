@@ -8,12 +8,12 @@
 
 #include "espalier/map/map_facade.hpp"
 
-// Scans of maps whose readers hold a lock. Entries are copied in batches while it is held and visited while
-// it is not, so that a visitor may call the map, or take its time.
+// Scans of maps whose readers hold a lock. Entries are copied in batches under the lock and visited after its release,
+// so that a visitor may call the map, or run for long.
 
 namespace espalier {
 
-/// Where a scan goes on: at a key or behind it.
+/// Where a scan continues: at a key or behind it.
 template <class Key, class Compare>
 struct scan_bound {
   [[no_unique_address]] comparator_in_use<Compare> less;
@@ -25,7 +25,7 @@ struct scan_bound {
   }
 };
 
-/// Room for copies of a few entries, none of which is constructed before it is added.
+/// Space for copies of a few entries. None is constructed before it is added.
 template <class Key, class Value>
 class entry_batch {
   static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
@@ -38,7 +38,7 @@ class entry_batch {
     Value value;
   };
 
-  /// 64, or fewer large ones: a batch lies on the stack.
+  /// 64, or fewer if they are large: a batch lies on the stack.
   static constexpr std::size_t capacity =
       std::clamp(std::size_t{16384} / sizeof(entry), std::size_t{1}, std::size_t{64});
 
@@ -59,8 +59,8 @@ class entry_batch {
   std::size_t size_ = 0;
 };
 
-/// Visits batch after batch. fill(batch, bound) adds to the empty batch, in order, the first entries that
-/// the bound admits, until the batch is full or there are no more; it returns with no lock held.
+/// Visits batch after batch. fill(batch, bound) adds to the empty batch, in order, the first entries that the bound
+/// admits, until the batch is full or there are no more. It returns with no lock held.
 template <class Key, class Value, class Compare, class Fill, class Visitor>
 std::size_t batched_scan(const Compare& less, const Key& from, Fill&& fill, Visitor&& visitor) {
   entry_batch<Key, Value> batch;

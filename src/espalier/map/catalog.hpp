@@ -9,13 +9,12 @@
 #include "espalier/map/map_concept.hpp"
 #include "espalier/memory/placement_concept.hpp"
 
-// The catalogue lists the combinations that ship: each algorithm at its default, and one axis varied at a
-// time, never the cross product. It is a type list in map/catalog/<algorithm>.hpp for each algorithm; the
-// build makes a translation unit per algorithm wherever all of them are needed (the command's drivers, the
-// typed test suites), so that a new algorithm is a new file there and nothing else.
+// The catalogue lists the combinations that ship: each algorithm at its default, and one axis varied at a time, never
+// the cross product. Each algorithm has a type list in map/catalog/<algorithm>.hpp. Where all of them are needed (the
+// command's drivers, the typed test suites), the build makes a translation unit per algorithm. So a new algorithm is a
+// new file there and nothing else.
 //
-// All entries have 64-bit keys and values. The choice between them happens once per workload, never per
-// operation.
+// All entries have 64-bit keys and values. The choice between them happens once per workload, never per operation.
 
 namespace espalier::catalog {
 

@@ -18,14 +18,13 @@
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/std_mutex.hpp"
 
-// locked_map: std::map under one lock. The control: what every other map must agree with in the tests, and
-// what it has to beat in the benchmarks.
+// locked_map: std::map under one lock. It is the control: in the tests every other map must agree with it, and in the
+// benchmarks every other map must beat it.
 //
-// Of the traits it honours the placement and the lock (a mutex by default, since waiters are many). Nodes
-// are the standard library's, so the layout has no say; nobody reads outside the lock, so the reclaimer has
-// none either.
+// Of the traits it uses the placement and the lock (a mutex by default, since there are many waiters). Nodes are the
+// standard library's, so the layout has no effect. No thread reads outside the lock, so the reclaimer has none either.
 //
-// Each operation takes effect while it holds the lock. An erased node goes back after the lock is released.
+// Each operation takes effect while it holds the lock. An erased node is freed after the lock is released.
 
 namespace espalier {
 
@@ -40,7 +39,7 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
                 "keys and values are copied while other threads use them: both must be trivially copyable, "
                 "which std::string is not; use a number, an index or a fixed array of characters");
 
-  // A node of libstdc++'s tree, for reports only: what is linked, then the entry.
+  // A node of libstdc++'s tree, for reports only: the links, then the entry.
   struct node_links {
     int colour;
     void* links[3];
@@ -57,7 +56,7 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   using reclaimer_type = unprotected;
   using guard_type = no_guard;
 
-  /// The same map of other entries, in another order, by other policies.
+  /// The same map with other entries, another order or other policies.
   template <class K, class V, class C = std::less<K>, class T = Traits>
   using rebind = locked_map<K, V, T, C>;
 
@@ -71,8 +70,8 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
 
   static constexpr std::size_t node_bytes = round_up(entry_offset + sizeof(entry), node_align);
 
-  /// The domain is not used: it stands here so that every map is constructed alike. The further arguments
-  /// construct the placement.
+  /// The domain is not used; with it every map is constructed in the same way. The further arguments construct the
+  /// placement.
   template <class... PlacementArguments>
   explicit locked_map(reclaimer_type* /*domain*/ = nullptr, PlacementArguments&&... placement)
       : placement_(std::forward<PlacementArguments>(placement)...),

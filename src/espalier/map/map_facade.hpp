@@ -23,8 +23,8 @@ template <class Compare>
 using comparator_in_use =
     std::conditional_t<std::is_empty_v<Compare>, Compare, std::reference_wrapper<const Compare>>;
 
-/// The map's comparator, and the overloads that pin for the caller, made from those that take a guard. A map derives from
-/// it with its own type and brings the names into scope: `using facade::find;` and so on.
+/// The map's comparator, and the overloads that pin for the caller, made from those that take a guard. A map derives
+/// from it with its own type and brings the names into scope: `using facade::find;` and so on.
 template <class Map, class Key, class Value, class Compare>
 class map_facade {
  public:
@@ -59,7 +59,7 @@ class map_facade {
     return self().erase(guard, key);
   }
 
-  /// Pins anew every few hundred keys, so that a long scan does not hold up reclamation; resumes by key.
+  /// Pins again every few hundred keys, so that a long scan does not delay reclamation; resumes by key.
   template <class Visitor>
   std::size_t scan(const Key& from, Visitor&& visitor) const {
     std::size_t visits = 0;

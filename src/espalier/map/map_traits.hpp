@@ -12,7 +12,7 @@
 
 namespace espalier {
 
-/// The policies of a map, one type. void stands for a policy that is left to the map; a map names the complete ones in
+/// The policies of a map as one type. void leaves a policy to the map. A map names its complete policies in
 /// traits_type.
 template <class Placement, class Layout, class Reclaimer, class Lock>
   requires((std::is_void_v<Placement> || placement<Placement>) &&
@@ -35,14 +35,14 @@ struct basic_map_traits {
 
   template <class Choice, class Own>
   using choice_or = std::conditional_t<std::is_void_v<Choice>, Own, Choice>;
-  /// With those of another in the place of what is left to the map.
+  /// With the policies of Own in place of those that are left to the map.
   template <class Own>
   using over = basic_map_traits<
       choice_or<Placement, typename Own::placement_type>, choice_or<Layout, typename Own::layout_type>,
       choice_or<Reclaimer, typename Own::reclaimer_type>, choice_or<Lock, typename Own::lock_type>>;
 };
 
-/// Those from which a map's own are made.
+/// The policies from which a map makes its own.
 using plain_traits = basic_map_traits<segregated, compact_layout, epoch_domain, ttas_lock>;
 
 /// Policies that a program replaces, by name; a map keeps its own for the others:

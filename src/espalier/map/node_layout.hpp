@@ -7,19 +7,19 @@
 
 #include "espalier/hw/cache_line.hpp"
 
-// How large and how aligned a tree node is, and where its fields lie. The study of ATC 2018 (section 3) traces
-// most of the difference between trees of one algorithm to this. An algorithm asks its layout for the shape of
-// its node and for the alignment of a node with the given natural one; everything else about it, control flow
-// included, stays the same, except where the shape says so.
+// How large and how aligned a tree node is, and where its fields lie. The study of ATC 2018 (section 3) traces most of
+// the difference between trees of one algorithm to this. An algorithm asks its layout for the shape of its node, and
+// for the alignment of a node with the given natural one. Everything else, control flow included, stays the same,
+// except where the shape requires otherwise.
 
 namespace espalier {
 
 enum class node_shape : std::uint8_t {
   /// Search fields first, the smallest lock that will do, nothing that the algorithm does not need.
   compact,
-  /// As in the implementation that the study measured, with whatever its table 3 finds wrong: a mutex of the
-  /// C library in each node, padding, fields of the search apart from each other. Where the table finds heavy
-  /// traversals, lookups keep the records that only updates need.
+  /// As in the implementation that the study measured, with all that its table 3 finds wrong: a mutex of the C library
+  /// in each node, padding, fields of the search apart from each other. Where the table finds heavy traversals, readers
+  /// record what only updates need.
   published
 };
 
@@ -30,8 +30,8 @@ concept node_layout = requires {
   { L::node_align(std::size_t{}, std::size_t{}) } -> std::same_as<std::size_t>;
 };
 
-/// The smallest node. One whose size is a power of two up to a line is aligned to it: it then never straddles
-/// two lines.
+/// The smallest node. If its size is a power of two, up to a line, it is aligned to that: it then never straddles two
+/// lines.
 struct compact_layout {
   static constexpr std::string_view name = "compact";
   static constexpr node_shape shape = node_shape::compact;
@@ -48,8 +48,8 @@ struct line_layout {
   static constexpr std::size_t node_align(std::size_t, std::size_t) noexcept { return hw::cache_line_bytes; }
 };
 
-/// The published node. Its padding is part of its fields; malloc, for which it was written, aligned it to 16
-/// bytes at most, and to a line only because blocks of such sizes lay so.
+/// The published node. Its padding is part of its fields. It was written for malloc, which aligned it to 16 bytes at
+/// most; it was aligned to a line only because blocks of such sizes happened to lie so.
 struct published_layout {
   static constexpr std::string_view name = "published";
   static constexpr node_shape shape = node_shape::published;
@@ -60,11 +60,10 @@ struct published_layout {
 
 static_assert(node_layout<compact_layout> && node_layout<line_layout> && node_layout<published_layout>);
 
-/// What a search that comes by a node reads of a field: nothing, all of it, or one half: the edge to one of two
-/// children.
+/// What a search that passes a node reads of a field: nothing, all of it, or one half, the edge to one of two children.
 enum class search_use : std::uint8_t { none, all, half };
 
-/// A field of a node, for whoever shows nodes to people.
+/// A field of a node, for programs that show nodes to people.
 struct node_member {
   std::string_view name;
   std::size_t offset;

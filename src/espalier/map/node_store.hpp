@@ -12,10 +12,10 @@
 
 namespace espalier {
 
-/// Where the nodes of one map live and die: the only caller of its placement and of its reclaimer.
+/// Creates, retires and destroys the nodes of one map: the only caller of its placement and of its reclaimer.
 ///
-/// The store owns its placement. It owns a reclaimer too, unless it was given one to share with other maps;
-/// a shared one must outlive the map. Its address is what its retirements are known by, so it stays put.
+/// The store owns its placement. It also owns a reclaimer, unless it was given one to share with other maps; a shared
+/// one must outlive the map. Retired entries name the store by its address, so it cannot be moved.
 template <class Traits>
 class node_store {
  public:
@@ -23,7 +23,7 @@ class node_store {
   using reclaimer_type = typename Traits::reclaimer_type;
   using guard_type = typename reclaimer_type::guard;
 
-  /// With null for the reclaimer, one of its own. What follows constructs the placement.
+  /// If the reclaimer is null, the store creates its own. The further arguments construct the placement.
   template <class... PlacementArguments>
   explicit node_store(reclaimer_type* shared, PlacementArguments&&... arguments)
       : placement_(std::forward<PlacementArguments>(arguments)...),
@@ -33,7 +33,7 @@ class node_store {
   node_store(const node_store&) = delete;
   node_store& operator=(const node_store&) = delete;
 
-  /// Gives back what was retired. Nodes still in use are the map's to destroy, where must_visit() says so.
+  /// Reclaims the retired nodes. The map destroys the nodes still in use, where must_visit() says so.
   ~node_store() { reclaimer_->purge(this); }
 
   [[nodiscard]] guard_type pin() const { return reclaimer_->pin(); }
@@ -63,13 +63,13 @@ class node_store {
     });
   }
 
-  /// The same with a function that finds out what to destroy; entry.owner is this store.
+  /// The same with a function that determines what to destroy; entry.owner is this store.
   void retire_by(guard_type& guard, void* object, void* aux,
                  void (*reclaim)(const retired&) noexcept) noexcept {
     guard.retire(retired{object, aux, this, reclaim});
   }
 
-  /// Whether a dying map must destroy its nodes of this type one by one.
+  /// Whether a map's destructor must destroy its nodes of this type one by one.
   template <class Node>
   [[nodiscard]] static constexpr bool must_visit() noexcept {
     return !std::is_trivially_destructible_v<Node> || !placement_type::releases_on_destruction(sizeof(Node));

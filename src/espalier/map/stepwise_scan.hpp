@@ -15,10 +15,10 @@ struct scan_entry {
   Value value;
 };
 
-/// A scan of a map whose entries move, so that a walk from node to node could miss some or meet one twice: a
-/// search for each entry. first_of(bound) gives the entry with the smallest key that the scan_bound admits, or
-/// nothing; it is right if no key is missed that is present throughout the search. The visitor is called
-/// between searches, and may call the map. Returns the number of visits.
+/// A scan by a search for each entry. It is for a map with entries that move, where a walk from node to node could miss
+/// some or meet one twice. first_of(bound) returns the entry with the smallest key that the scan_bound admits, or
+/// nothing. It must not miss a key that is present throughout the search. The visitor is called between searches, and
+/// may call the map. Returns the number of visits.
 template <class Compare, class Key, class FirstOf, class Visitor>
 std::size_t stepwise_scan(const Compare& less, const Key& from, FirstOf&& first_of, Visitor&& visitor) {
   using bound = scan_bound<Key, Compare>;

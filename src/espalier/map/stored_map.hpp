@@ -8,8 +8,8 @@
 
 namespace espalier {
 
-/// What every map over a node_store has besides its algorithm: the store, how it is made, and the names of
-/// the contract. A map derives from it with its own type.
+/// What every map over a node_store has besides its algorithm: the store, its constructors, and the names of the
+/// contract. A map derives from it with its own type.
 template <class Map, class Key, class Value, class Compare, class Store>
 class stored_map : public map_facade<Map, Key, Value, Compare> {
   using facade = map_facade<Map, Key, Value, Compare>;
@@ -18,8 +18,8 @@ class stored_map : public map_facade<Map, Key, Value, Compare> {
   using reclaimer_type = typename Store::reclaimer_type;
   using guard_type = typename Store::guard_type;
 
-  /// With a null domain the map makes its own; a shared one must outlive the map. The further arguments
-  /// construct the placement.
+  /// If the domain is null, the map creates its own; a shared one must outlive the map. The further arguments construct
+  /// the placement.
   template <class... PlacementArguments>
   explicit stored_map(reclaimer_type* domain = nullptr, PlacementArguments&&... placement)
       : store_(domain, std::forward<PlacementArguments>(placement)...) {}

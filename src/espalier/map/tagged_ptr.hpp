@@ -5,8 +5,8 @@
 
 namespace espalier {
 
-/// A pointer and, in the low bits that its alignment leaves free, a few flags. A value type of one word; an
-/// edge of a lock-free tree is a std::atomic of it. What the bits mean is the algorithm's affair.
+/// A pointer and, in the low bits that its alignment leaves free, a few flags. A value type of one word; an edge of a
+/// lock-free tree is a std::atomic of it. The algorithm defines what the bits mean.
 template <class T, unsigned Bits>
 class tagged_ptr {
  public:

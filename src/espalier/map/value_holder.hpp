@@ -12,17 +12,23 @@ template <class Value>
 concept word_value = std::is_trivially_copyable_v<Value> && std::is_default_constructible_v<Value> &&
                      sizeof(Value) <= sizeof(void*) && std::atomic<Value>::is_always_lock_free;
 
-/// How a node of a concurrent tree holds its value: as the word itself, or, where the value is no word, as a
-/// pointer to a cell that never changes; an assignment then replaces the cell. Either way a reader copies
-/// one consistent value and a writer stores one word. A tree that moves entries between nodes by
-/// compare-exchange asks for cells always (Cells): values repeat, addresses of cells under a guard do not.
+/// How a node of a concurrent tree holds its value: as the word itself, or, if the value is no word, as a pointer to a
+/// cell that never changes. An assignment then replaces the cell. In both cases a reader copies one consistent value
+/// and a writer stores one word. A tree that moves entries between nodes by compare-exchange always asks for cells
+/// (Cells): values repeat, addresses of cells under a guard do not.
 ///
-/// Assigning in place is linearizable beside an erase that does not look at the value. Let t be the moment
-/// at which the erase takes the node out of reach. Assignments and reads of this node before t count when
-/// they happen. Those after t belong to operations which reached the node before t, so t lies inside each of
-/// their intervals: all of them count immediately before the erase, in the order in which they met at the
-/// value's word. No two of them are ordered in real time (each spans t), and no operation that begins after
-/// t can reach the node. An erase that returned the value would have to freeze it first.
+/// Assigning in place is linearizable beside an erase that does not look at the value. Let t be the moment at which the
+/// erase makes the node unreachable. Assignments and reads of this node before t take effect when they happen. Those
+/// after t belong to operations that reached the node before t, so t lies inside each of their intervals. All of them
+/// take effect immediately before the erase, in the order in which they access the value's word. No two of them are
+/// ordered in real time (each spans t), and no operation that begins after t can reach the node. An erase that returned
+/// the value would have to freeze it first.
+///
+/// Orderings
+///   (1) assign (release) -> read_value (acquire) in map/bst/external_map.hpp, read_value (acquire) in
+///       map/bst/log_int.hpp: what the writer did before it stored the value, its cell included, is visible to a thread
+///       that finds the value.
+///   (2) assign (acq_rel) -> assign (acq_rel): a cell is seen constructed by the thread that retires it.
 template <class Store, class Value, bool Cells = !word_value<Value>>
 struct value_holder {
   static_assert(Cells || word_value<Value>, "a value that is no word lies in a cell of its own");
@@ -61,11 +67,10 @@ struct value_holder {
   static void assign(Store& store, typename Store::guard_type& guard, std::atomic<word>& target,
                      word fresh) noexcept {
     if constexpr (in_place) {
-      // order: assign (release) -> the readers' load (acquire): what the writer did before is visible to
-      // whoever finds the value.
+      // order (1): assign, release
       target.store(fresh, std::memory_order_release);
     } else {
-      // acq_rel: publishes the cell; and each old cell is taken, and retired, exactly once.
+      // order (1), (2): assign, acq_rel: one step, so that each old cell is retired exactly once.
       retire(store, guard, target.exchange(fresh, std::memory_order_acq_rel));
     }
   }
@@ -75,12 +80,12 @@ struct value_holder {
     if constexpr (!in_place) store.template retire<Value, memory_role::value>(guard, const_cast<Value*>(old));
   }
 
-  /// Whether a dying map must visit its nodes for the sake of their values.
+  /// Whether a map's destructor must visit its nodes to destroy their values.
   [[nodiscard]] static constexpr bool must_visit() noexcept {
     return !in_place && Store::template must_visit<Value>();
   }
 
-  /// A made word, discarded when the scope is left, unless release() was called.
+  /// A word from make(), discarded when the scope is left, unless release() was called.
   class pending {
    public:
     explicit pending(Store& store) noexcept : store_(store) {}

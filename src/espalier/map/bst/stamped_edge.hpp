@@ -6,16 +6,16 @@
 
 namespace espalier {
 
-/// An edge of a tree whose empty edges must not be mistaken for one another: a pointer, or null with a stamp,
-/// and either way a few flags in the low bits. A compare-exchange that expects an empty edge is then bound to
-/// one stretch of its being empty; with a bare null it would also succeed after a node came and went, when
-/// other keys may belong there. Null is told by the top bit, which no address of a user program has, and not
-/// by a fourth low one: nodes of 8 bytes' alignment leave three.
+/// An edge of a tree in which empty edges must not be mistaken for one another. It is a pointer, or null with a stamp,
+/// and in both cases has a few flags in the low bits. A compare-exchange that expects an empty edge then succeeds only
+/// within the one period in which it was read empty. With a bare null it would also succeed after a node came and went,
+/// when other keys may belong there. The top bit says that an edge is null, because no address of a user program has
+/// it. A fourth low bit would not do: nodes with an alignment of 8 bytes leave three.
 ///
-/// Stamps need no counter. Let whoever hangs a node on an edge with stamp n give the node's own empty edges
-/// n + 1, and whoever takes the last node off an edge leave there one more than the stamps which that node
-/// had. Then every stamp below an edge is larger than any that this edge ever had, and no stamp returns to an
-/// edge. Helpers that take out the same node all compute the same word.
+/// Stamps need no counter. A thread that hangs a node on an edge with stamp n gives the node's own empty edges n + 1. A
+/// thread that removes the last node below an edge leaves there the larger stamp of that node's edges plus one. Then
+/// every stamp below an edge is larger than any that this edge ever had, and no stamp returns to an edge. Helpers that
+/// remove the same node all compute the same word.
 template <class Node, unsigned Flags>
 class stamped_edge {
   static_assert(sizeof(std::uintptr_t) == 8,
@@ -32,8 +32,7 @@ class stamped_edge {
   [[nodiscard]] static stamped_edge null(std::uint64_t stamp) noexcept {
     return stamped_edge(null_bit | stamp << Flags);
   }
-  /// Null, with the address of a node where the stamp would be. For an edge that will never be empty, or
-  /// anything else, again.
+  /// Null, with the address of a node in place of the stamp. For an edge that never changes again.
   [[nodiscard]] static stamped_edge null_noting(const Node* node, std::uintptr_t flags) noexcept {
     return stamped_edge(null_bit | address(node) | flags);
   }
@@ -49,7 +48,7 @@ class stamped_edge {
   [[nodiscard]] bool has(std::uintptr_t flags) const noexcept { return (word_ & flags) != 0; }
   [[nodiscard]] stamped_edge with(std::uintptr_t flags) const noexcept { return stamped_edge(word_ | flags); }
 
-  /// All of it, for what keeps edges among other words; and back.
+  /// The whole word, for code that keeps edges among other words; and the way back.
   [[nodiscard]] std::uintptr_t word() const noexcept { return word_; }
   [[nodiscard]] static stamped_edge from_word(std::uintptr_t word) noexcept { return stamped_edge(word); }
 
