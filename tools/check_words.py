@@ -15,10 +15,8 @@ import sys
 import tokenize
 from collections.abc import Callable, Iterator
 
-# Files, and folders with all below them. The maps follow.
-PLACES = ("*.md", "docs", "preload", "sim", "apps", "report/README.md", "src/espalier/README.md",
-          *(f"src/espalier/{layer}" for layer in
-            ("hw", "inspect", "intrusive", "memory", "programs", "reclaim", "sync", "workload")))
+# Files, and folders with all below them.
+PLACES = ("*.md", "docs", "src", "preload", "sim", "apps", "bench", "examples", "report/README.md", "tests/mutants")
 
 # "Who" of persons. A reader is not one of them: it may be a thread. "Whose" is of things too.
 PERSONS = re.compile(r"\b(?:authors?|engineers?|persons?|people|users?)(?: of [\w, ]+?)? whom?\b", re.IGNORECASE)

@@ -155,6 +155,7 @@ class CheckOrderings(unittest.TestCase):
                 (fault,) = self.faults(a_hpp=f"\n{operation};\n")
                 self.assertIn("a.hpp:2: ", fault)
                 self.assertIn("without an explicit order", fault)
+        self.assertEqual(self.faults(a_hpp="\nif constexpr (requires { n.load(); })\n"), [])
         self.assertEqual(self.faults(a_hpp="// a.load()\nconst char* s = \"a.load()\"; a.load(order);\n"), [])
 
 
