@@ -68,7 +68,7 @@ TEST(waiting, one_or_all_sleepers_are_woken) {
     for (const char* name : {"a", "b", "c"}) {
       s.thread(name, [&gate] {
         while (gate.load() == 0) hw::wait_on(gate, 0);
-        hw::wake_one(gate);  // wakes the next, whom a single wake-up would leave asleep
+        hw::wake_one(gate);  // each thread that passes wakes one more sleeper
       });
     }
     s.thread("opens", [&gate] {
