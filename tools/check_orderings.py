@@ -43,7 +43,8 @@ TOKEN = re.compile(r'R"([^(\s]*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-
                    r'|//(?:\\\n|[^\n])*|/\*(?:.|\n)*?\*/')
 ORDER = re.compile(r"\bmemory_order(?:_|::)(relaxed|consume|acquire|release|acq_rel|seq_cst)\b")
 FENCE = re.compile(r"\bhw::fence_(light|heavy)\s*\(")
-OPERATION = re.compile(r"(?:\.|->)\s*(load|store|exchange|compare_exchange_(?:weak|strong)|fetch_(?:add|sub|and|or|xor)"
+# An operation of an atomic. A map (`map.exchange(key, value)`) has operations of the same names.
+OPERATION = re.compile(r"(?<!\bmap)(?:\.|->)\s*(load|store|exchange|compare_exchange_(?:weak|strong)|fetch_(?:add|sub|and|or|xor)"
                        r"|test_and_set)\s*\(|\b(atomic_(?:thread|signal)_fence)\s*\(")
 TAG = re.compile(rf"\border (\(\d+\)(?:, \(\d+\))*): ({LABEL}), ({KINDS})\b")
 TAG_BEGIN = re.compile(r"\border\b:? ?\(\d+\)|^\W*order: ")

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/map/batched_scan.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
 #include "espalier/map/map_traits.hpp"
+#include "espalier/map/scan.hpp"
 #include "espalier/memory/placement_allocator.hpp"
 #include "espalier/reclaim/no_guard.hpp"
 #include "espalier/sync/lock_concept.hpp"
@@ -29,15 +29,14 @@
 namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
-class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Key, Value, Compare> {
-  using facade = map_facade<locked_map, Key, Value, Compare>;
+class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Key, Value, Compare, no_guard,
+                                     uncounted_size> {
+  using facade = map_facade<locked_map, Key, Value, Compare, no_guard, uncounted_size>;
+  friend facade;
   using chosen = completed_traits<Traits, plain_traits::with_lock<std_mutex>>;
   using placement_type = typename chosen::placement_type;
   using entry = std::pair<const Key, Value>;
   using tree = std::map<Key, Value, Compare, placement_allocator<entry, placement_type>>;
-  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
-                "keys and values are copied while other threads use them: both must be trivially copyable, "
-                "which std::string is not; use a number, an index or a fixed array of characters");
 
   // A node of libstdc++'s tree, for reports only: the links, then the entry.
   struct node_links {
@@ -54,19 +53,21 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
  public:
   using traits_type = chosen;
   using reclaimer_type = unprotected;
-  using guard_type = no_guard;
+  using typename facade::guard_type;
 
   /// The same map with other entries, another order or other policies.
   template <class K, class V, class C = std::less<K>, class T = Traits>
   using rebind = locked_map<K, V, T, C>;
 
-  static constexpr map_properties properties{"locked_map",
-                                             progress::blocking,
-                                             progress::blocking,
-                                             balance::strict,
-                                             scan_guarantee::per_key,
-                                             false,
-                                             "baseline: the standard library's std::map under one lock"};
+  static constexpr map_properties properties{
+      .name = "locked_map",
+      .find_progress = progress::blocking,
+      .update_progress = progress::blocking,
+      .shape = balance::strict,
+      .scan = scan_guarantee::per_key,
+      .region_protection = false,
+      .paper = "baseline: the standard library's std::map under one lock",
+      .exchanges = true};
 
   static constexpr std::size_t node_bytes = round_up(entry_offset + sizeof(entry), node_align);
 
@@ -89,58 +90,7 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   /// No other thread may use the map any more.
   ~locked_map() = default;
 
-  using facade::contains;
-  using facade::erase;
-  using facade::find;
-  using facade::insert;
-  using facade::insert_or_assign;
-  using facade::scan;
-
   [[nodiscard]] guard_type pin() const noexcept { return {}; }
-
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
-    const lock_guard hold(lock_);
-    const auto at = map_.find(key);
-    if (at == map_.end()) return std::nullopt;
-    return at->second;
-  }
-
-  [[nodiscard]] bool contains(guard_type&, const Key& key) const {
-    const lock_guard hold(lock_);
-    return map_.find(key) != map_.end();
-  }
-
-  bool insert(guard_type&, const Key& key, const Value& value) {
-    const lock_guard hold(lock_);
-    return map_.try_emplace(key, value).second;
-  }
-
-  bool insert_or_assign(guard_type&, const Key& key, const Value& value) {
-    const lock_guard hold(lock_);
-    return map_.insert_or_assign(key, value).second;
-  }
-
-  bool erase(guard_type&, const Key& key) {
-    typename tree::node_type removed;
-    {
-      const lock_guard hold(lock_);
-      removed = map_.extract(key);
-    }
-    return !removed.empty();
-  }
-
-  /// Copies up to 64 entries at a time under the lock; the visitor may call the map.
-  template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
-    return batched_scan<Key, Value>(
-        facade::key_comp(), from,
-        [this](auto& batch, const scan_bound<Key, Compare>& bound) {
-          const lock_guard hold(lock_);
-          auto at = bound.exclusive ? map_.upper_bound(bound.key) : map_.lower_bound(bound.key);
-          for (; at != map_.end() && !batch.full(); ++at) batch.add(at->first, at->second);
-        },
-        visitor);
-  }
 
   // Quiescent only, for tests and inspection.
 
@@ -168,6 +118,74 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   [[nodiscard]] reclaimer_type& domain() noexcept { return domain_; }
 
  private:
+  [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
+    const lock_guard hold(lock_);
+    const auto at = map_.find(key);
+    if (at == map_.end()) return std::nullopt;
+    return at->second;
+  }
+
+  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
+    const lock_guard hold(lock_);
+    return map_.find(key) != map_.end();
+  }
+
+  bool do_insert(guard_type&, const Key& key, const Value& value) {
+    const lock_guard hold(lock_);
+    return map_.try_emplace(key, value).second;
+  }
+
+  bool do_assign(guard_type&, const Key& key, const Value& value) {
+    const lock_guard hold(lock_);
+    return map_.insert_or_assign(key, value).second;
+  }
+
+  bool do_erase(guard_type&, const Key& key) {
+    typename tree::node_type removed;
+    {
+      const lock_guard hold(lock_);
+      removed = map_.extract(key);
+    }
+    return !removed.empty();
+  }
+
+  template <class Function>
+  std::optional<Value> do_update(guard_type&, const Key& key, Function&& f) {
+    typename tree::node_type removed;
+    const lock_guard hold(lock_);
+    const auto at = map_.lower_bound(key);
+    std::optional<Value> before;
+    if (at != map_.end() && !facade::less(key, at->first)) before = at->second;
+    const std::optional<Value> after = f(before);
+    if (before && after)
+      at->second = *after;
+    else if (after)
+      map_.emplace_hint(at, key, *after);
+    else if (before)
+      removed = map_.extract(at);
+    return before;
+  }
+
+  /// Copies up to 64 entries at a time under the lock; the visitor may call the map.
+  template <class Visit>
+  void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
+    batched_scan<Key, Value>(
+        facade::key_comp(), bound,
+        [this](auto& batch, const scan_bound<Key, Compare>& from) {
+          const lock_guard hold(lock_);
+          auto at = from.key() == nullptr ? map_.begin()
+                    : from.excludes_key() ? map_.upper_bound(*from.key())
+                                          : map_.lower_bound(*from.key());
+          for (; at != map_.end() && !batch.full(); ++at) batch.add(at->first, at->second);
+        },
+        visit);
+  }
+
+  [[nodiscard]] std::size_t do_size() const {
+    const lock_guard hold(lock_);
+    return map_.size();
+  }
+
   alignas(hw::false_sharing_bytes) mutable typename chosen::lock_type lock_;
   alignas(hw::false_sharing_bytes) placement_type placement_;
   tree map_;

@@ -4,29 +4,43 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <type_traits>
 
-// The contract that every map of the library keeps.
+// The contract that every map of the library keeps. map_facade.hpp documents each operation.
 //
-//   find(key)                     copy of the value, or nothing
-//   contains(key)                 presence
-//   insert(key, value)            adds only where absent; true if it did
-//   insert_or_assign(key, value)  adds or overwrites; true if the key was absent
-//   erase(key)                    removes; true if the key was present
-//   scan(from, visitor)           ordered visit of the keys >= from
+//   find(key)                       copy of the value, or nothing
+//   contains(key)                   presence
+//   find_batch(keys, results)       a find of each
+//   lower_bound(key), first()       copy of the first entry at or after the key, of the first entry
+//   scan(from, visitor)             ordered visit of the keys >= from
+//   scan(from, to, visitor)         of those that are smaller than to besides
+//   for (auto [key, value] : map)   of all
+//   size(), empty()                 estimates while other threads write
+//   insert(key, value)              adds only where absent; true if it did
+//   try_emplace(key, arguments...)  the same, of a value made from the arguments
+//   insert_or_assign(key, value)    adds or overwrites; true if the key was absent
+//   erase(key)                      removes; true if the key was present
+//   clear()                         erases each key
 //
-// find, contains and scan are const. Each operation is linearizable per key. A scan visits each key that was present
+// An exchanging map (map_properties) also has
+//
+//   exchange(key, value)            adds or overwrites; returns the value before, or nothing
+//   extract(key)                    removes; returns the value, or nothing
+//   update(key, f)                  one atomic read, f, write; returns the value before, or nothing
+//
+// The operations that read are const. Each operation is linearizable per key. A scan visits each key that was present
 // throughout exactly once, in strictly increasing order; keys that come or go meanwhile may or may not be seen. The
 // visitor takes (key, value) and returns void, or a bool that says whether to go on. scan returns the number of visits.
 //
-// A find or a scan that returns a value happens after the call that stored it: values may be pointers to objects that
-// their writers have prepared. There is no such promise for a key that is seen to be absent.
+// An operation that returns a value happens after the call that stored it: values may be pointers to objects that their
+// writers have prepared. There is no such promise for a key that is seen to be absent.
 //
-// No key and no value is reserved. Every operation exists twice: with a guard from pin(), which the caller holds over
-// many operations, and without, which pins for itself. insert and insert_or_assign throw std::bad_alloc, and erase may
-// (a retirement needs room), with the map unchanged. find, contains and scan throw only what pinning or the visitor
-// throws.
+// No key and no value is reserved. Every operation on a key exists twice: with a guard from pin(), which the caller
+// holds over many operations, and without, which pins for itself. What adds a key or a value throws std::bad_alloc, and
+// what erases one may (a retirement needs room), with the map unchanged. What reads throws only what pinning or the
+// visitor throws.
 //
 // Keys are ordered by a comparator, like those of std::map. Several threads call it at the same time. A comparator with
 // a state is the first argument of the constructor; key_comp() returns it.
@@ -83,6 +97,16 @@ struct map_properties {
   /// True where an update may wait for the end of reads in progress: a reader that stops for ever then stops updates,
   /// though it holds no lock.
   bool updates_await_reads = false;
+  /// True for a map that has exchange, extract and update.
+  bool exchanges = false;
+};
+
+/// A copy of an entry.
+template <class Key, class Value>
+struct map_entry {
+  Key key;
+  Value value;
+  friend bool operator==(const map_entry&, const map_entry&) = default;
 };
 
 /// A visitor that ignores what it is given.
@@ -93,8 +117,9 @@ struct ignore_entry {
 
 template <class M>
 concept concurrent_ordered_map =
-    requires(M& map, const M& read, const typename M::key_type& key, const typename M::mapped_type& value,
-             typename M::guard_type& guard) {
+    requires(M& map, const M& read, const typename M::key_view& key, const typename M::mapped_type& value,
+             typename M::guard_type& guard, std::span<const typename M::key_type> keys,
+             std::span<std::optional<typename M::mapped_type>> results) {
       { read.pin() } -> std::same_as<typename M::guard_type>;
       { read.find(key) } -> std::same_as<std::optional<typename M::mapped_type>>;
       { read.find(guard, key) } -> std::same_as<std::optional<typename M::mapped_type>>;
@@ -108,7 +133,41 @@ concept concurrent_ordered_map =
       { map.erase(guard, key) } -> std::same_as<bool>;
       { read.scan(key, ignore_entry{}) } -> std::same_as<std::size_t>;
       { read.scan(guard, key, ignore_entry{}) } -> std::same_as<std::size_t>;
+      { read.scan(key, key, ignore_entry{}) } -> std::same_as<std::size_t>;
+      { read.scan(guard, key, key, ignore_entry{}) } -> std::same_as<std::size_t>;
+      { read.find_batch(keys, results) } -> std::same_as<std::size_t>;
+      { read.find_batch(guard, keys, results) } -> std::same_as<std::size_t>;
+      { read.lower_bound(key) } -> std::same_as<std::optional<typename M::value_type>>;
+      { read.lower_bound(guard, key) } -> std::same_as<std::optional<typename M::value_type>>;
+      { read.first() } -> std::same_as<std::optional<typename M::value_type>>;
+      { read.first(guard) } -> std::same_as<std::optional<typename M::value_type>>;
+      { read.begin() == read.end() } -> std::same_as<bool>;
+      { read.size() } -> std::same_as<std::size_t>;
+      { read.empty() } -> std::same_as<bool>;
+      { read.key_comp() } -> std::same_as<const typename M::key_compare&>;
+      map.clear();
       { M::properties } -> std::convertible_to<map_properties>;
+    };
+
+/// A function of update() that changes nothing.
+struct same_value {
+  template <class Value>
+  std::optional<Value> operator()(const std::optional<Value>& value) const noexcept {
+    return value;
+  }
+};
+
+template <class M>
+concept exchanging_ordered_map =
+    concurrent_ordered_map<M> &&
+    requires(M& map, const typename M::key_view& key, const typename M::mapped_type& value,
+             typename M::guard_type& guard) {
+      { map.exchange(key, value) } -> std::same_as<std::optional<typename M::mapped_type>>;
+      { map.exchange(guard, key, value) } -> std::same_as<std::optional<typename M::mapped_type>>;
+      { map.extract(key) } -> std::same_as<std::optional<typename M::mapped_type>>;
+      { map.extract(guard, key) } -> std::same_as<std::optional<typename M::mapped_type>>;
+      { map.update(key, same_value{}) } -> std::same_as<std::optional<typename M::mapped_type>>;
+      { map.update(guard, key, same_value{}) } -> std::same_as<std::optional<typename M::mapped_type>>;
     };
 
 /// A map that names the same map with other entries, another order or other policies.

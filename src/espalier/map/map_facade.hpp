@@ -1,84 +1,303 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <iterator>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <type_traits>
+#include <utility>
+
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/scan.hpp"
+#include "espalier/sync/striped_counter.hpp"
 
 namespace espalier {
 
-/// Calls a scan's visitor; true means go on.
-template <class Visitor, class Key, class Value>
-[[nodiscard]] bool visit_entry(Visitor& visitor, const Key& key, const Value& value) {
-  if constexpr (std::is_same_v<std::invoke_result_t<Visitor&, const Key&, const Value&>, bool>) {
-    return std::invoke(visitor, key, value);
-  } else {
-    std::invoke(visitor, key, value);
-    return true;
+/// Counts the keys of a map, without a shared word.
+class counted_size {
+ public:
+  using stripe = striped_counter::stripe;
+
+  /// The calling thread's count. Throws std::bad_alloc at the first call of a thread.
+  [[nodiscard]] stripe local() { return keys_.local(); }
+  [[nodiscard]] std::size_t read() const noexcept {
+    const std::int64_t sum = keys_.read();
+    return sum < 0 ? 0 : static_cast<std::size_t>(sum);  // an erase may be counted before its insert
   }
-}
 
-/// How a part of an operation holds the map's comparator: an empty one by value, which costs nothing.
-template <class Compare>
-using comparator_in_use =
-    std::conditional_t<std::is_empty_v<Compare>, Compare, std::reference_wrapper<const Compare>>;
+ private:
+  striped_counter keys_;
+};
 
-/// The map's comparator, and the overloads that pin for the caller, made from those that take a guard. A map derives
-/// from it with its own type and brings the names into scope: `using facade::find;` and so on.
-template <class Map, class Key, class Value, class Compare>
+/// For a map that knows its size without a count, and provides do_size().
+struct uncounted_size {
+  struct stripe {
+    void add(std::int64_t) const noexcept {}
+  };
+  [[nodiscard]] stripe local() const noexcept { return {}; }
+};
+
+/// The operations of the contract (map_concept.hpp), made from the few that an algorithm provides. A map derives from
+/// it with its own type, says `friend typename base::contract;`, and provides, beside `properties` and pin():
+///
+///   do_find(guard, key)             a copy of the value, or nothing
+///   do_contains(guard, key)         presence
+///   do_insert(guard, key, value)    true if the key was absent
+///   do_assign(guard, key, value)    insert_or_assign: true if the key was absent
+///   do_erase(guard, key)            true if the key was present
+///   do_scan(guard, bound, visit)    visits the entries that the scan_bound admits, in order, until visit(key, value)
+///                                   returns false
+///   do_update(guard, key, f)        where properties.exchanges: stores f(value), or erases the key if that is nothing,
+///                                   at one moment at which the key has that value; returns the value. f may be called
+///                                   several times, and the last call counts. If f throws, nothing has changed.
+template <class Map, class Key, class Value, class Compare, class Guard, class Size = counted_size>
 class map_facade {
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
+                "keys and values are copied while other threads use them: both must be trivially copyable, "
+                "which std::string is not; use a number, an index or a fixed array of characters");
+
+ protected:
+  using contract = map_facade;
+  using bound_type = scan_bound<Key, Compare>;
+
  public:
   using key_type = Key;
   using mapped_type = Value;
+  using value_type = map_entry<Key, Value>;
   using key_compare = Compare;
+  using guard_type = Guard;
+  /// What a search is given.
+  using key_view = Key;
 
   [[nodiscard]] const Compare& key_comp() const noexcept { return less_; }
 
+  // Reading.
+
   [[nodiscard]] std::optional<Value> find(const Key& key) const {
     auto guard = self().pin();
-    return self().find(guard, key);
+    return self().do_find(guard, key);
+  }
+  [[nodiscard]] std::optional<Value> find(Guard& guard, const Key& key) const {
+    return self().do_find(guard, key);
   }
 
   [[nodiscard]] bool contains(const Key& key) const {
     auto guard = self().pin();
-    return self().contains(guard, key);
+    return self().do_contains(guard, key);
   }
+  [[nodiscard]] bool contains(Guard& guard, const Key& key) const { return self().do_contains(guard, key); }
+
+  /// results[i] is that of find(keys[i]); each find takes effect by itself. Returns how many keys were present. Throws
+  /// std::invalid_argument if there are fewer results than keys.
+  std::size_t find_batch(std::span<const Key> keys, std::span<std::optional<Value>> results) const {
+    auto guard = self().pin();
+    return find_batch(guard, keys, results);
+  }
+  std::size_t find_batch(Guard& guard, std::span<const Key> keys,
+                         std::span<std::optional<Value>> results) const {
+    if (results.size() < keys.size())
+      throw std::invalid_argument("find_batch: each key needs a place for its result");
+    std::size_t present = 0;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      results[i] = self().do_find(guard, keys[i]);
+      if (results[i]) ++present;
+    }
+    return present;
+  }
+
+  /// The first entry whose key is not smaller.
+  [[nodiscard]] std::optional<value_type> lower_bound(const Key& key) const {
+    auto guard = self().pin();
+    return lower_bound(guard, key);
+  }
+  [[nodiscard]] std::optional<value_type> lower_bound(Guard& guard, const Key& key) const {
+    return first_from(guard, bound_type::at(less_, key));
+  }
+
+  /// The entry with the smallest key.
+  [[nodiscard]] std::optional<value_type> first() const {
+    auto guard = self().pin();
+    return first(guard);
+  }
+  [[nodiscard]] std::optional<value_type> first(Guard& guard) const {
+    return first_from(guard, bound_type::lowest(less_));
+  }
+
+  /// Without a guard it pins again every few hundred keys, so that a long scan does not delay reclamation.
+  template <class Visitor>
+  std::size_t scan(const Key& from, Visitor&& visitor) const {
+    return scan_by_parts(bound_type::at(less_, from), nullptr, visitor);
+  }
+  template <class Visitor>
+  std::size_t scan(Guard& guard, const Key& from, Visitor&& visitor) const {
+    return scan_under(guard, bound_type::at(less_, from), nullptr, visitor);
+  }
+
+  /// The keys that are not smaller than `from` and smaller than `to`.
+  template <class Visitor>
+  std::size_t scan(const Key& from, const Key& to, Visitor&& visitor) const {
+    return scan_by_parts(bound_type::at(less_, from), &to, visitor);
+  }
+  template <class Visitor>
+  std::size_t scan(Guard& guard, const Key& from, const Key& to, Visitor&& visitor) const {
+    return scan_under(guard, bound_type::at(less_, from), &to, visitor);
+  }
+
+  /// Reads the entries in order, a few dozen under each guard. The loop may change the map. It sees what a scan sees.
+  class iterator {
+   public:
+    using value_type = map_entry<Key, Value>;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::input_iterator_tag;
+
+    [[nodiscard]] const value_type& operator*() const noexcept { return batch_.begin()[at_]; }
+    [[nodiscard]] const value_type* operator->() const noexcept { return batch_.begin() + at_; }
+    iterator& operator++() {
+      if (++at_ == batch_.size() && batch_.full()) {
+        const Key last = (batch_.end() - 1)->key;
+        fill(bound_type::behind(map_->less_, last));
+      }
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const iterator& i, std::default_sentinel_t) noexcept {
+      return i.at_ == i.batch_.size();
+    }
+
+   private:
+    friend map_facade;
+    explicit iterator(const Map& map) : map_(&map) { fill(bound_type::lowest(map.key_comp())); }
+
+    void fill(const bound_type& from) {
+      at_ = 0;
+      batch_.clear();
+      auto guard = map_->pin();
+      map_->do_scan(guard, from, [this](const Key& key, const Value& value) {
+        batch_.add(key, value);
+        return !batch_.full();
+      });
+    }
+
+    const Map* map_;
+    std::size_t at_ = 0;
+    entry_batch<Key, Value> batch_;
+  };
+  [[nodiscard]] iterator begin() const { return iterator(self()); }
+  [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+
+  /// The number of keys: an estimate while other threads write, exact otherwise. Linear in the number of threads.
+  [[nodiscard]] std::size_t size() const {
+    if constexpr (std::is_same_v<Size, uncounted_size>)
+      return self().do_size();
+    else
+      return size_.read();
+  }
+  /// Whether there was a moment of the call without a key, as far as a search for the smallest one can tell.
+  [[nodiscard]] bool empty() const { return !first(); }
+
+  // Writing.
 
   bool insert(const Key& key, const Value& value) {
     auto guard = self().pin();
-    return self().insert(guard, key, value);
+    return insert(guard, key, value);
+  }
+  bool insert(Guard& guard, const Key& key, const Value& value) {
+    const auto count = size_.local();
+    if (!self().do_insert(guard, key, value)) return false;
+    count.add(1);
+    return true;
+  }
+
+  /// An insert of a value made from the arguments, also where the key is present.
+  template <class... Arguments>
+  bool try_emplace(const Key& key, Arguments&&... arguments) {
+    return insert(key, Value(std::forward<Arguments>(arguments)...));
+  }
+  template <class... Arguments>
+  bool try_emplace(Guard& guard, const Key& key, Arguments&&... arguments) {
+    return insert(guard, key, Value(std::forward<Arguments>(arguments)...));
   }
 
   bool insert_or_assign(const Key& key, const Value& value) {
     auto guard = self().pin();
-    return self().insert_or_assign(guard, key, value);
+    return insert_or_assign(guard, key, value);
+  }
+  bool insert_or_assign(Guard& guard, const Key& key, const Value& value) {
+    const auto count = size_.local();
+    if (!self().do_assign(guard, key, value)) return false;
+    count.add(1);
+    return true;
   }
 
   bool erase(const Key& key) {
     auto guard = self().pin();
-    return self().erase(guard, key);
+    return erase(guard, key);
+  }
+  bool erase(Guard& guard, const Key& key) {
+    const auto count = size_.local();
+    if (!self().do_erase(guard, key)) return false;
+    count.add(-1);
+    return true;
   }
 
-  /// Pins again every few hundred keys, so that a long scan does not delay reclamation; resumes by key.
-  template <class Visitor>
-  std::size_t scan(const Key& from, Visitor&& visitor) const {
-    std::size_t visits = 0;
-    std::optional<Key> last;
-    bool more = true;
-    while (more) {
-      auto guard = self().pin();
-      std::size_t in_this_pin = 0;
-      more = false;
-      self().scan(guard, last ? *last : from, [&](const Key& key, const Value& value) {
-        if (last && !less_(*last, key)) return true;
-        last = key;
-        ++visits;
-        if (!visit_entry(visitor, key, value)) return false;
-        more = ++in_this_pin == keys_per_pin;
-        return !more;
-      });
-    }
-    return visits;
+  /// Erases each key that is present throughout; while no other thread writes, all keys. As long as that many erases.
+  void clear() {
+    for (const value_type& entry : *this) erase(entry.key);
+  }
+
+  /// Stores the value, and returns the one that it replaces, or nothing if the key was absent.
+  std::optional<Value> exchange(const Key& key, const Value& value)
+    requires(Map::properties.exchanges)
+  {
+    auto guard = self().pin();
+    return exchange(guard, key, value);
+  }
+  std::optional<Value> exchange(Guard& guard, const Key& key, const Value& value)
+    requires(Map::properties.exchanges)
+  {
+    return update(guard, key, [&](const std::optional<Value>&) { return value; });
+  }
+
+  /// Erases the key, and returns its last value, or nothing if it was absent.
+  std::optional<Value> extract(const Key& key)
+    requires(Map::properties.exchanges)
+  {
+    auto guard = self().pin();
+    return extract(guard, key);
+  }
+  std::optional<Value> extract(Guard& guard, const Key& key)
+    requires(Map::properties.exchanges)
+  {
+    return update(guard, key, [](const std::optional<Value>&) { return std::optional<Value>(); });
+  }
+
+  /// Reads, computes and writes in one atomic step: replaces the value v by f(v). Where the key is absent, v is nothing;
+  /// where f returns nothing, the key is erased or stays absent. Returns v. f must not use the map, and may be called
+  /// several times, of which the last counts; it may be called under a lock. What f throws leaves the map unchanged.
+  template <class Function>
+  std::optional<Value> update(const Key& key, Function&& f)
+    requires(Map::properties.exchanges)
+  {
+    auto guard = self().pin();
+    return update(guard, key, f);
+  }
+  template <class Function>
+  std::optional<Value> update(Guard& guard, const Key& key, Function&& f)
+    requires(Map::properties.exchanges)
+  {
+    const auto count = size_.local();
+    bool present = false;
+    const std::optional<Value> before =
+        self().do_update(guard, key, [&](const std::optional<Value>& now) -> std::optional<Value> {
+          std::optional<Value> after = std::invoke(f, now);
+          present = after.has_value();
+          return after;
+        });
+    if (present != before.has_value()) count.add(present ? 1 : -1);
+    return before;
   }
 
  protected:
@@ -93,7 +312,49 @@ class map_facade {
   Map& self() noexcept { return static_cast<Map&>(*this); }
   const Map& self() const noexcept { return static_cast<const Map&>(*this); }
 
+  [[nodiscard]] std::optional<value_type> first_from(Guard& guard, const bound_type& from) const {
+    std::optional<value_type> found;
+    self().do_scan(guard, from, [&](const Key& key, const Value& value) {
+      found = value_type{key, value};
+      return false;
+    });
+    return found;
+  }
+
+  /// `to`: the first key not to visit; null for none.
+  template <class Visitor>
+  std::size_t scan_under(Guard& guard, const bound_type& from, const Key* to, Visitor& visitor) const {
+    std::size_t visits = 0;
+    self().do_scan(guard, from, [&](const Key& key, const Value& value) {
+      if (to != nullptr && !less_(key, *to)) return false;
+      ++visits;
+      return visit_entry(visitor, key, value);
+    });
+    return visits;
+  }
+
+  template <class Visitor>
+  std::size_t scan_by_parts(bound_type from, const Key* to, Visitor& visitor) const {
+    std::size_t visits = 0;
+    std::optional<Key> last;  // of the part before
+    for (bool more = true; more;) {
+      auto guard = self().pin();
+      std::size_t in_this_part = 0;
+      more = false;
+      const auto part = [&](const Key& key, const Value& value) {
+        if (!visit_entry(visitor, key, value)) return false;
+        more = ++in_this_part == keys_per_pin;
+        if (more) last = key;
+        return !more;
+      };
+      visits += scan_under(guard, from, to, part);
+      if (more) from = bound_type::behind(less_, *last);
+    }
+    return visits;
+  }
+
   [[no_unique_address]] Compare less_;
+  [[no_unique_address]] Size size_;
 };
 
 }  // namespace espalier

@@ -11,12 +11,12 @@ namespace espalier {
 /// What every map over a node_store has besides its algorithm: the store, its constructors, and the names of the
 /// contract. A map derives from it with its own type.
 template <class Map, class Key, class Value, class Compare, class Store>
-class stored_map : public map_facade<Map, Key, Value, Compare> {
-  using facade = map_facade<Map, Key, Value, Compare>;
+class stored_map : public map_facade<Map, Key, Value, Compare, typename Store::guard_type> {
+  using facade = map_facade<Map, Key, Value, Compare, typename Store::guard_type>;
 
  public:
   using reclaimer_type = typename Store::reclaimer_type;
-  using guard_type = typename Store::guard_type;
+  using typename facade::guard_type;
 
   /// If the domain is null, the map creates its own; a shared one must outlive the map. The further arguments construct
   /// the placement.

@@ -85,7 +85,7 @@ struct value_holder {
     return !in_place && Store::template must_visit<Value>();
   }
 
-  /// A word from make(), discarded when the scope is left, unless release() was called.
+  /// A word for a value that is not published yet, discarded when the scope is left, unless release() was called.
   class pending {
    public:
     explicit pending(Store& store) noexcept : store_(store) {}
@@ -94,10 +94,15 @@ struct value_holder {
     ~pending() {
       if (made_) discard(store_, word_);
     }
+    /// The word, which stands for this value from now on. Throws std::bad_alloc.
     word get(const Value& value) {
       if (!made_) {
         word_ = make(store_, value);
         made_ = true;
+      } else if constexpr (in_place) {
+        word_ = value;
+      } else {
+        *const_cast<Value*>(word_) = value;
       }
       return word_;
     }

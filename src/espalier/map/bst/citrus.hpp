@@ -15,7 +15,7 @@
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
-#include "espalier/map/stepwise_scan.hpp"
+#include "espalier/map/scan.hpp"
 #include "espalier/map/value_holder.hpp"
 #include "espalier/reclaim/rcu.hpp"
 #include "espalier/sync/backoff.hpp"
@@ -102,6 +102,7 @@
 // Linearization points
 //   insert, insert_or_assign -> true   link: the store of the edge
 //   insert_or_assign -> false          assign: the store of the value
+//   update                             as the insert, the erase or the assignment that it amounts to
 //   erase -> true                      unlink, or swing: the store of the edge to the erased node
 //   present: find, contains, insert    the read of the edge to the node; if the node above it was removed
 //                                      before, the moment of that removal, when the key was there
@@ -207,7 +208,8 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
       .scan = scan_guarantee::per_key,
       .region_protection = true,
       .paper = "Arbel and Attiya, Concurrent Updates with RCU, PODC 2014",
-      .updates_await_reads = true};
+      .updates_await_reads = true,
+      .exchanges = true};
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members = [] {
@@ -227,13 +229,10 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   /// No other thread may use the map any more.
   ~citrus() { base::destroy_all(top()); }
 
-  using base::contains;
-  using base::erase;
-  using base::find;
-  using base::insert;
-  using base::insert_or_assign;
+ private:
+  friend typename base::contract;
 
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
+  [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
     const rcu_domain::read_section inside(readers_);
     const node* const n = descend(key);
     if (n == nullptr) return std::nullopt;
@@ -242,21 +241,74 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     return holder::read(n->value.load(std::memory_order_acquire));
   }
 
-  [[nodiscard]] bool contains(guard_type&, const Key& key) const {
+  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
     const rcu_domain::read_section inside(readers_);
     return descend(key) != nullptr;
   }
 
-  bool insert(guard_type&, const Key& key, const Value& value) {
-    return add(key, value, [](node&, pending_word&) { return true; });
+  bool do_insert(guard_type&, const Key& key, const Value& value) {
+    new_node fresh(store_);
+    for (backoff pause;; pause.wait()) {
+      const seek_record at = seek(key);
+      if (at.target != nullptr) return false;
+      if (link(at, fresh, key, value)) return true;
+    }
   }
 
-  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
+  bool do_assign(guard_type& guard, const Key& key, const Value& value) {
     guard.reserve(holder::retirements);
-    return add(key, value, [&](node& n, pending_word& fresh) { return assign(guard, n, fresh, value); });
+    new_node fresh(store_);
+    for (backoff pause;; pause.wait()) {
+      const seek_record at = seek(key);
+      if (at.target == nullptr ? link(at, fresh, key, value) : assign(guard, *at.target, fresh.word, value))
+        return at.target == nullptr;
+    }
   }
 
-  bool erase(guard_type& guard, const Key& key) {
+  template <class Function>
+  std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
+    guard.reserve(2);
+    new_node fresh(store_);
+    unpublished<store, node> copy(store_, memory_role::node);
+    bool erases = false;
+    for (backoff pause;; pause.wait()) {
+      const seek_record at = seek(key);
+      if (at.target == nullptr) {
+        const std::optional<Value> value = f(std::nullopt);
+        if (!value || link(at, fresh, key, *value)) return std::nullopt;
+        continue;
+      }
+      if (erases && copy.get() == nullptr && has_two_children(*at.target))
+        copy.emplace(near(at), key, value_word{});
+      node* moved = nullptr;
+      value_word old;
+      std::optional<Value> before;
+      {
+        const lock_guard above(at.parent->lock);
+        const lock_guard on(at.target->lock);
+        if (!is_valid(at)) continue;
+        old = at.target->value.load(std::memory_order_relaxed);  // relaxed: written under the lock only
+        before = holder::read(old);
+        const std::optional<Value> value = f(before);
+        erases = !value;
+        if (erases) {
+          if (!remove(at, copy, moved)) continue;
+        } else {
+          // LP: update of a value. order (2): publish_value, release
+          at.target->value.store(fresh.word.get(*value), std::memory_order_release);
+        }
+      }
+      if (erases) {
+        retire_removed(guard, at.target, moved);
+      } else {
+        fresh.word.release();
+        holder::retire(store_, guard, old);
+      }
+      return before;
+    }
+  }
+
+  bool do_erase(guard_type& guard, const Key& key) {
     guard.reserve(2);
     unpublished<store, node> copy(store_, memory_role::node);
     for (backoff pause;; pause.wait()) {
@@ -265,13 +317,12 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
       if (copy.get() == nullptr && has_two_children(*at.target)) copy.emplace(near(at), key, value_word{});
       node* moved = nullptr;
       if (!detach(at, copy, moved)) continue;
-      base::retire_node(guard, at.target);
-      // Its value lives on in the copy.
-      if (moved != nullptr) store_.template retire<node, memory_role::node>(guard, moved);
+      retire_removed(guard, at.target, moved);
       return true;
     }
   }
 
+ public:
   // Quiescent only, for tests and inspection.
 
   /// What is wrong with the structure, or null.
@@ -287,8 +338,14 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   }
 
  private:
-  using entry = scan_entry<Key, Value>;
   using pending_word = typename holder::pending;
+
+  /// A node that is not linked yet, and its value.
+  struct new_node {
+    explicit new_node(store& s) noexcept : word(s), made(s, memory_role::node) {}
+    pending_word word;
+    unpublished<store, node> made;
+  };
 
   /// Where a seek ended: the edge, and what it led to.
   struct seek_record {
@@ -345,7 +402,7 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   }
 
   /// The entry with the smallest key that the bound admits.
-  [[nodiscard]] std::optional<entry> first_of(const scan_bound<Key, Compare>& bound) const {
+  [[nodiscard]] std::optional<map_entry<Key, Value>> first_of(const scan_bound<Key, Compare>& bound) const {
     const rcu_domain::read_section inside(readers_);
     const node* best = nullptr;
     for (const node* n = top(); n != nullptr;) {
@@ -355,10 +412,10 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     }
     if (best == nullptr) return std::nullopt;
     // order (2): read_value, acquire
-    return entry{best->key, holder::read(best->value.load(std::memory_order_acquire))};
+    return map_entry<Key, Value>{best->key, holder::read(best->value.load(std::memory_order_acquire))};
   }
 
-  // Updates. Except for `add`, `assign`, `detach` and `replace`, they are called with all nodes locked that they
+  // Updates. Except for `link`, `assign`, `detach` and `replace`, they are called with all nodes locked that they
   // change or validate. Reads under a lock are relaxed where only its holders write.
 
   /// Whether the edge is still as the seek found it. A target that was removed has lost its edge.
@@ -379,26 +436,18 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     parent.child[side].store(rest, std::memory_order_release);
   }
 
-  /// Calls `present` with a node that has the key; it returns false if that was removed meanwhile.
-  template <class Present>
-  bool add(const Key& key, const Value& value, Present&& present) {
-    pending_word word(store_);
-    unpublished<store, node> fresh(store_, memory_role::node);
-    for (backoff pause;; pause.wait()) {
-      const seek_record at = seek(key);
-      if (at.target != nullptr) {
-        if (present(*at.target, word)) return false;
-        continue;
-      }
-      if (fresh.get() == nullptr) fresh.emplace(near(at), key, word.get(value));
-      const lock_guard hold(at.parent->lock);
-      if (!is_valid(at)) continue;
-      // LP: insert(true). order (1): link, release
-      at.parent->child[at.side].store(fresh.get(), std::memory_order_release);
-      fresh.release();
-      word.release();
-      return true;
-    }
+  /// Links a new node where a seek has not found its key. False if the edge has changed.
+  bool link(const seek_record& at, new_node& fresh, const Key& key, const Value& value) {
+    const value_word word = fresh.word.get(value);
+    if (fresh.made.get() == nullptr) fresh.made.emplace(near(at), key, word);
+    // relaxed: published by the edge. It may be another value than that of the attempt before.
+    fresh.made.get()->value.store(word, std::memory_order_relaxed);
+    const lock_guard hold(at.parent->lock);
+    if (!is_valid(at)) return false;
+    // LP: insert(true). order (1): link, release
+    at.parent->child[at.side].store(fresh.made.release(), std::memory_order_release);
+    fresh.word.release();
+    return true;
   }
 
   bool assign(guard_type& guard, node& n, pending_word& fresh, const Value& value) {
@@ -421,7 +470,11 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   [[nodiscard]] bool detach(const seek_record& at, unpublished<store, node>& copy, node*& moved) {
     const lock_guard above(at.parent->lock);
     const lock_guard on(at.target->lock);
-    if (!is_valid(at)) return false;
+    return is_valid(at) && remove(at, copy, moved);
+  }
+
+  /// The same for a target that is locked and valid, as is its parent.
+  [[nodiscard]] bool remove(const seek_record& at, unpublished<store, node>& copy, node*& moved) {
     // relaxed: the target is locked.
     node* const left = at.target->child[0].load(std::memory_order_relaxed);
     node* const right = at.target->child[1].load(std::memory_order_relaxed);
@@ -465,6 +518,12 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     // relaxed: the successor is locked.
     unlink(parent, last.side, successor.child[1].load(std::memory_order_relaxed));
     return &successor;
+  }
+
+  void retire_removed(guard_type& guard, node* removed, node* moved) noexcept {
+    base::retire_node(guard, removed);
+    // Its value lives on in the copy.
+    if (moved != nullptr) store_.template retire<node, memory_role::node>(guard, moved);
   }
 
   // relaxed: the node is at rest, or out of reach.

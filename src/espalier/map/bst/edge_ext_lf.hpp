@@ -165,9 +165,22 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
   // order (1): read_edge, acquire: more than needed at rest.
   ~edge_ext_lf() { base::destroy_all(root_.load(std::memory_order_acquire).get()); }
 
-  using base::erase;
+ private:
+  friend typename base::contract;
+  using graft_type = graft<store, node, holder, Key, Value, Compare>;
 
-  bool erase(guard_type& guard, const Key& key) {
+  bool do_insert(guard_type& guard, const Key& key, const Value& value) {
+    return add(guard, key, value, [](node&, graft_type&) {});
+  }
+
+  bool do_assign(guard_type& guard, const Key& key, const Value& value) {
+    return add(guard, key, value, [&](node& leaf, graft_type& fresh) {
+      holder::assign(store_, guard, leaf.value, fresh.word.get(value));
+      fresh.word.release();
+    });
+  }
+
+  bool do_erase(guard_type& guard, const Key& key) {
     for (backoff pause;; pause.wait()) {
       guard.reserve(2);  // one to help, one of its own: after the flag it must not fail
       seek_record at = seek(key);
@@ -188,6 +201,7 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
     }
   }
 
+ public:
   // Quiescent only, for tests and inspection.
 
   /// What is wrong with the structure, or null.
@@ -207,8 +221,6 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
     node* leaf;           // null where the map is empty
     edge_word leaf_word;  // as read from leaf_edge
   };
-
-  using graft_type = graft<store, node, holder, Key, Value, Compare>;
 
   // order (1): read_edge, acquire
   [[nodiscard]] const node* top() const noexcept { return root_.load(std::memory_order_acquire).get(); }

@@ -19,7 +19,7 @@
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
-#include "espalier/map/stepwise_scan.hpp"
+#include "espalier/map/scan.hpp"
 #include "espalier/map/value_holder.hpp"
 #include "espalier/memory/clustered.hpp"
 #include "espalier/sync/backoff.hpp"
@@ -222,26 +222,23 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
   /// No other thread may use the map any more.
   ~edge_int_lf() { base::destroy_all(top()); }
 
-  using base::contains;
-  using base::erase;
-  using base::find;
-  using base::insert;
-  using base::insert_or_assign;
+ private:
+  friend typename base::contract;
 
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
+  [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
     const Value* const cell = lookup(key);
     if (cell == nullptr) return std::nullopt;
     return *cell;
   }
 
-  [[nodiscard]] bool contains(guard_type&, const Key& key) const { return lookup(key) != nullptr; }
+  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const { return lookup(key) != nullptr; }
 
-  bool insert(guard_type& guard, const Key& key, const Value& value) {
+  bool do_insert(guard_type& guard, const Key& key, const Value& value) {
     typename holder::pending cell(store_);
     return add(guard, key, value, cell, [](node&, entry_word) { return true; });
   }
 
-  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
+  bool do_assign(guard_type& guard, const Key& key, const Value& value) {
     typename holder::pending cell(store_);
     return add(guard, key, value, cell, [&](node& n, entry_word seen) {
       guard.reserve(holder::retirements);
@@ -259,7 +256,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
     });
   }
 
-  bool erase(guard_type& guard, const Key& key) {
+  bool do_erase(guard_type& guard, const Key& key) {
     means with(store_, guard);
     for (backoff pause;; pause.wait()) {
       place at = seek(key);
@@ -288,6 +285,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
     }
   }
 
+ public:
   // Quiescent only, for tests and inspection.
 
   /// What is wrong with the structure, or null.
@@ -456,7 +454,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
 
   /// The entry with the smallest key that the bound admits. A search for an absent key just behind the bound gives it:
   /// it is in the last node at which this search turned left.
-  [[nodiscard]] std::optional<scan_entry<Key, Value>> first_of(const scan_bound<Key, Compare>& bound) const {
+  [[nodiscard]] std::optional<map_entry<Key, Value>> first_of(const scan_bound<Key, Compare>& bound) const {
     const node* suspect = nullptr;
     const node* suspected = nullptr;
     while (true) {
@@ -480,7 +478,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
     }
   }
 
-  [[nodiscard]] static std::optional<scan_entry<Key, Value>> entry_at(const node* n) {
+  [[nodiscard]] static std::optional<map_entry<Key, Value>> entry_at(const node* n) {
     if (n == nullptr) return std::nullopt;
     // order (4), (5): read_entry, acquire: of both loads.
     entry_word e = n->entry.load(std::memory_order_acquire);
@@ -488,7 +486,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
       n = e.successor();
       e = n->entry.load(std::memory_order_acquire);
     }
-    return scan_entry<Key, Value>{n->key, *e.cell()};
+    return map_entry<Key, Value>{n->key, *e.cell()};
   }
 
   // Updates.

@@ -89,6 +89,8 @@
 // Linearization points
 //   insert, insert_or_assign -> true     swing: the CAS of the edge, by whichever thread; at head_, replace's
 //   insert_or_assign -> false            the same
+//   update                               as the insert, the assignment or the erase that it amounts to: the leaf whose
+//                                        value it has read is the one that goes
 //   erase -> true                        swing, by whichever thread; at head_, cut
 //   insert, erase -> false               the read of the edge to the leaf (flags are ignored); if the router
 //   find, contains                       with that edge was unlinked by then, its unlinking
@@ -213,13 +215,14 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   using rebind = ext_lf<K, V, T, C>;
 
   static constexpr map_properties properties{
-      "ext_lf",
-      progress::lock_free,
-      progress::lock_free,
-      balance::none,
-      scan_guarantee::per_key,
-      true,
-      "Ellen, Fatourou, Ruppert and van Breugel, Non-blocking Binary Search Trees, PODC 2010"};
+      .name = "ext_lf",
+      .find_progress = progress::lock_free,
+      .update_progress = progress::lock_free,
+      .shape = balance::none,
+      .scan = scan_guarantee::per_key,
+      .region_protection = true,
+      .paper = "Ellen, Fatourou, Ruppert and van Breugel, Non-blocking Binary Search Trees, PODC 2010",
+      .exchanges = true};
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members = [] {
@@ -241,15 +244,12 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   /// No other thread may use the map any more.
   ~ext_lf() { base::destroy_all(root()); }
 
-  using base::contains;
-  using base::erase;
-  using base::find;
-  using base::insert;
-  using base::insert_or_assign;
+ private:
+  friend typename base::contract;
 
-  [[nodiscard]] std::optional<Value> find(guard_type& guard, const Key& key) const {
+  [[nodiscard]] std::optional<Value> do_find(guard_type& guard, const Key& key) const {
     if constexpr (compact) {
-      return base::find(guard, key);
+      return base::do_find(guard, key);
     } else {
       const node* const leaf = seek(key).leaf;
       if (leaf == nullptr || !equal(leaf->key, key)) return std::nullopt;
@@ -257,42 +257,57 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     }
   }
 
-  [[nodiscard]] bool contains(guard_type& guard, const Key& key) const {
+  [[nodiscard]] bool do_contains(guard_type& guard, const Key& key) const {
     if constexpr (compact) {
-      return base::contains(guard, key);
+      return base::do_contains(guard, key);
     } else {
       const node* const leaf = seek(key).leaf;
       return leaf != nullptr && equal(leaf->key, key);
     }
   }
 
-  bool insert(guard_type& guard, const Key& key, const Value& value) {
-    return put(guard, key, value, if_present::keep);
-  }
-
-  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
-    return put(guard, key, value, if_present::assign);
-  }
-
-  bool erase(guard_type& guard, const Key& key) {
-    unpublished<store, record> fresh(store_, memory_role::descriptor);
+  bool do_insert(guard_type& guard, const Key& key, const Value& value) {
+    new_parts parts(store_, base::key_comp());
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
-      if (at.leaf == nullptr || !equal(at.leaf->key, key)) return false;
-      guard.reserve(retirements);
-      if (at.parent == &head_) {
-        if (cut(guard, at.leaf)) return true;
-        continue;
-      }
-      if (help(guard, at.grandparent_seen) || help(guard, at.parent_seen)) continue;
-      record& mine = prepare(fresh, {at.grandparent, at.parent, nullptr, version_after(at.grandparent_seen),
-                                     at.parent_seen, at.parent_side, at.leaf_side});
-      if (!flag(at.grandparent, at.grandparent_seen, mine, dflag)) continue;
-      fresh.release();
-      if (finish_erase(guard, mine)) return true;
+      if (found(at, key)) return false;
+      if (put(guard, at, parts, key, value)) return true;
     }
   }
 
+  bool do_assign(guard_type& guard, const Key& key, const Value& value) {
+    new_parts parts(store_, base::key_comp());
+    for (backoff pause;; pause.wait()) {
+      const seek_record at = seek(key);
+      const bool present = found(at, key);
+      if (put(guard, at, parts, key, value)) return !present;
+    }
+  }
+
+  bool do_erase(guard_type& guard, const Key& key) {
+    unpublished<store, record> fresh(store_, memory_role::descriptor);
+    for (backoff pause;; pause.wait()) {
+      const seek_record at = seek(key);
+      if (!found(at, key)) return false;
+      if (take(guard, at, fresh)) return true;
+    }
+  }
+
+  template <class Function>
+  std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
+    new_parts parts(store_, base::key_comp());
+    for (backoff pause;; pause.wait()) {
+      const seek_record at = seek(key);
+      std::optional<Value> before;
+      // relaxed: a linked leaf's value never changes, and came with the edge to it.
+      if (found(at, key)) before = holder::read(at.leaf->value.load(std::memory_order_relaxed));
+      const std::optional<Value> value = f(before);
+      if (!before && !value) return before;
+      if (value ? put(guard, at, parts, key, *value) : take(guard, at, parts.fresh)) return before;
+    }
+  }
+
+ public:
   // Quiescent only, for tests and inspection.
 
   /// What is wrong with the structure, or null.
@@ -310,7 +325,14 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
  private:
   using graft_type = graft<store, node, holder, Key, Value, Compare>;
 
-  enum class if_present : std::uint8_t { keep, assign };
+  /// What an update prepares, and keeps over its attempts.
+  struct new_parts {
+    new_parts(store& s, const Compare& less) noexcept
+        : graft(s, less), copy(s, memory_role::leaf), fresh(s, memory_role::descriptor) {}
+    graft_type graft;
+    unpublished<store, node> copy;
+    unpublished<store, record> fresh;
+  };
 
   struct seek_record {
     node* grandparent;  // unset where the parent is head_
@@ -349,23 +371,33 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     return at;
   }
 
-  bool put(guard_type& guard, const Key& key, const Value& value, if_present then) {
-    graft_type graft(store_, base::key_comp());
-    unpublished<store, node> copy(store_, memory_role::leaf);
-    unpublished<store, record> fresh(store_, memory_role::descriptor);
-    for (backoff pause;; pause.wait()) {
-      const seek_record at = seek(key);
-      const bool present = at.leaf != nullptr && equal(at.leaf->key, key);
-      if (present && then == if_present::keep) return false;
-      guard.reserve(retirements);
-      if (help(guard, at.parent_seen)) continue;
-      const bool moves = at.leaf != nullptr && !present;
-      node* const sibling = moves ? copy_of(*at.leaf, copy) : nullptr;
-      if (!replace(guard, at, graft.prepare(key, value, sibling, at.parent), fresh)) continue;
-      graft.linked();
-      if (moves) copy.release();
-      return !present;
-    }
+  [[nodiscard]] bool found(const seek_record& at, const Key& key) const {
+    return at.leaf != nullptr && equal(at.leaf->key, key);
+  }
+
+  /// Inserts the key where a seek has not found it, or replaces the leaf that it found. False if the caller must seek
+  /// again.
+  bool put(guard_type& guard, const seek_record& at, new_parts& parts, const Key& key, const Value& value) {
+    guard.reserve(retirements);
+    if (help(guard, at.parent_seen)) return false;
+    const bool moves = at.leaf != nullptr && !found(at, key);
+    node* const sibling = moves ? copy_of(*at.leaf, parts.copy) : nullptr;
+    if (!replace(guard, at, parts.graft.prepare(key, value, sibling, at.parent), parts.fresh)) return false;
+    parts.graft.linked();
+    if (moves) parts.copy.release();
+    return true;
+  }
+
+  /// Unlinks the leaf that a seek found. False if the caller must seek again.
+  bool take(guard_type& guard, const seek_record& at, unpublished<store, record>& fresh) {
+    guard.reserve(retirements);
+    if (at.parent == &head_) return cut(guard, at.leaf);
+    if (help(guard, at.grandparent_seen) || help(guard, at.parent_seen)) return false;
+    record& mine = prepare(fresh, {at.grandparent, at.parent, nullptr, version_after(at.grandparent_seen),
+                                   at.parent_seen, at.parent_side, at.leaf_side});
+    if (!flag(at.grandparent, at.grandparent_seen, mine, dflag)) return false;
+    fresh.release();
+    return finish_erase(guard, mine);
   }
 
   /// Puts a new node in the place of the leaf that a seek found. False if the tree has changed there.

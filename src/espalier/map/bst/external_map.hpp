@@ -24,8 +24,7 @@ namespace espalier {
 /// between leaves (ext_lf moves them, and says why its walks are right all the same). A walk that stands on a detached
 /// node then still leads to every key that was below it.
 ///
-/// An algorithm that inserts by a graft also brings add(guard, key, value, present). add() returns whether it added the
-/// key; if the key is there, it calls present(leaf, graft). Other algorithms have inserts of their own.
+/// The algorithm brings do_insert(), do_assign() and do_erase() of the contract (map_facade.hpp).
 ///
 /// Linearization points: the read of the edge to the leaf, for find and contains and for each visit of a scan; for the
 /// value see value_holder.hpp.
@@ -34,58 +33,17 @@ namespace espalier {
 ///   (1) publish, swing (release) in map/bst/edge_ext_lf.hpp, link, unlink (release) in map/bst/ticket.hpp, swing
 ///       (release) in map/bst/ext_lf.hpp -> read_edge (acquire): a thread that reaches a node sees it constructed,
 ///       with the value of its insert.
-///   (2) assign (release) in map/value_holder.hpp -> read_value (acquire): a thread that finds a value sees its cell,
-///       and what the writer did before it stored the value.
+///   (2) assign (release) in map/value_holder.hpp, replace_value (release) in map/bst/ticket.hpp -> read_value
+///       (acquire): a thread that finds a value sees its cell, and what the writer did before it stored the value.
 template <class Map, class Key, class Value, class Traits, class Compare>
 class external_map : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
   using base = stored_map<Map, Key, Value, Compare, node_store<Traits>>;
-  static_assert(std::is_trivially_copyable_v<Key>,
-                "keys are copied while other threads use them: they must be trivially copyable, which "
-                "std::string is not; use a number, an index or a fixed array of characters");
 
  public:
   using traits_type = Traits;
   using typename base::guard_type;
 
   using base::base;
-  using base::contains;
-  using base::find;
-  using base::insert;
-  using base::insert_or_assign;
-  using base::scan;
-
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
-    const auto* const leaf = descend(key);
-    if (leaf == nullptr || !equal(leaf->key, key)) return std::nullopt;
-    return holder::read(leaf->value.load(std::memory_order_acquire));  // order (2): read_value, acquire
-  }
-
-  [[nodiscard]] bool contains(guard_type&, const Key& key) const {
-    const auto* const leaf = descend(key);
-    return leaf != nullptr && equal(leaf->key, key);
-  }
-
-  bool insert(guard_type& guard, const Key& key, const Value& value) {
-    return self().add(guard, key, value, [](auto& /*leaf*/, auto& /*fresh*/) {});
-  }
-
-  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
-    return self().add(guard, key, value, [&](auto& leaf, auto& fresh) {
-      holder::assign(store_, guard, leaf.value, fresh.word.get(value));
-      fresh.word.release();
-    });
-  }
-
-  template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
-    return external_tree::scan(
-        base::key_comp(), [this] { return self().top(); },
-        [](const auto& n, std::size_t s) { return child(n, s); }, from,
-        [&](const auto& leaf) {
-          // order (2): read_value, acquire
-          return visit_entry(visitor, leaf.key, holder::read(leaf.value.load(std::memory_order_acquire)));
-        });
-  }
 
   // Quiescent only, for tests and inspection.
 
@@ -104,6 +62,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   }
 
  protected:
+  friend typename base::contract;
   using base::equal;
   using base::less;
   using base::store_;
@@ -112,6 +71,28 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
 
   // No other thread may use the map any more.
   ~external_map() = default;
+
+  [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
+    const auto* const leaf = seek_leaf(key);
+    if (leaf == nullptr || !equal(leaf->key, key)) return std::nullopt;
+    return holder::read(leaf->value.load(std::memory_order_acquire));  // order (2): read_value, acquire
+  }
+
+  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
+    const auto* const leaf = seek_leaf(key);
+    return leaf != nullptr && equal(leaf->key, key);
+  }
+
+  template <class Visit>
+  void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
+    external_tree::scan(
+        base::key_comp(), bound, [this] { return self().top(); },
+        [](const auto& n, std::size_t s) { return child(n, s); },
+        [&](const auto& leaf) {
+          // order (2): read_value, acquire
+          return visit(leaf.key, holder::read(leaf.value.load(std::memory_order_acquire)));
+        });
+  }
 
   /// Frees all nodes; for the destructor of the algorithm.
   template <class Node>
@@ -150,7 +131,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   }
 
   /// The leaf where the key is or would be, or null.
-  [[nodiscard]] auto descend(const Key& key) const {
+  [[nodiscard]] auto seek_leaf(const Key& key) const {
     const auto* n = self().top();
     if (n != nullptr) {
       while (const auto* const next = child(*n, side(key, *n))) n = next;
@@ -167,10 +148,14 @@ class graft {
   graft(Store& store, const Compare& less) noexcept
       : word(store), less_(less), leaf_(store, memory_role::leaf), router_(store, memory_role::node) {}
 
-  /// The node to link: the leaf alone into an empty tree (old_leaf is null), else the router, below `parent`.
+  /// The node to link: the leaf alone into an empty tree (old_leaf is null), else the router, below `parent`. The value
+  /// may be another one at each attempt.
   Node* prepare(const Key& key, const Value& value, Node* old_leaf, Node* parent) {
     if (old_leaf != nullptr && router_.get() == nullptr) router_.emplace(parent, key, nullptr, nullptr);
-    if (leaf_.get() == nullptr) leaf_.emplace(nullptr, key, word.get(value));
+    const auto held = word.get(value);
+    if (leaf_.get() == nullptr) leaf_.emplace(nullptr, key, held);
+    // relaxed: published by the store or the CAS that links the leaf.
+    leaf_.get()->value.store(held, std::memory_order_relaxed);
     if (old_leaf == nullptr) return top_ = leaf_.get();
     using edge_word = typename decltype(Node::child)::value_type::value_type;
     top_ = router_.get();

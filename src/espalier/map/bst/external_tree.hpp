@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "espalier/map/bst/tree_at_rest.hpp"
+#include "espalier/map/scan.hpp"
 
 // What external binary search trees share apart from synchronisation: the ordered scan, and the walks over a tree at
 // rest. A node has a key and child[2]. A leaf's children are null, an internal node's are not. Keys smaller than an
@@ -23,8 +24,7 @@ namespace espalier::external_tree {
 using tree_at_rest::to_pointer;
 using tree_at_rest::visit_all;
 
-/// Visits the leaves with keys >= from in increasing order until visit(leaf) returns false; returns the number of
-/// visits. Allocates nothing.
+/// Visits the leaves that the bound admits in increasing order until visit(leaf) returns false. Allocates nothing.
 ///
 /// It keeps the last few nodes at which it turned left, because their right sides are still to be visited. Where these
 /// run out, it starts again from the root and resumes by key. It requires of the tree that a node, once reached, leads
@@ -32,22 +32,20 @@ using tree_at_rest::visit_all;
 /// between leaves. A key that is present throughout is then found once: it lies below one of the kept nodes, or beyond
 /// them all. The comparison with the last key visited keeps the order strict if a kept node has been detached and its
 /// former range has new keys.
-template <class Compare, class Root, class Child, class Key, class Visit>
-std::size_t scan(const Compare& less, Root&& root, Child&& child, const Key& from, Visit&& visit) {
+template <class Key, class Compare, class Root, class Child, class Visit>
+void scan(const Compare& less, scan_bound<Key, Compare> bound, Root&& root, Child&& child, Visit&& visit) {
   using node = std::remove_cvref_t<decltype(*root())>;
   constexpr std::size_t kept_most = 64;
   std::array<const node*, kept_most> kept;  // a ring: the oldest is lost first
-  std::size_t visits = 0;
   std::optional<Key> last;
   while (true) {
     std::size_t turns = 0;  // kept at index (turns - 1) % kept_most and before
     std::size_t lost = 0;
-    const Key& bound = last ? *last : from;
     const node* n = root();
     bool by_key = true;  // after the first leaf, always leftmost
     while (n != nullptr) {
       while (true) {
-        const std::size_t side = by_key && !less(bound, n->key) ? 1 : 0;
+        const std::size_t side = by_key && !bound.admits_below(n->key) ? 1 : 0;
         const node* const next = child(*n, side);
         if (next == nullptr) break;
         if (side == 0) {
@@ -56,16 +54,15 @@ std::size_t scan(const Compare& less, Root&& root, Child&& child, const Key& fro
         }
         n = next;
       }
-      const bool in_range = last ? less(*last, n->key) : !less(n->key, from);
-      if (in_range) {
+      if (bound.admits(n->key)) {
         last = n->key;
-        ++visits;
-        if (!visit(*n)) return visits;
+        bound = scan_bound<Key, Compare>::behind(less, *last);
+        if (!visit(*n)) return;
       }
       by_key = false;
       n = turns > lost ? child(*kept[--turns % kept_most], 1) : nullptr;
     }
-    if (lost == 0) return visits;
+    if (lost == 0) return;
   }
 }
 

@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/map/batched_scan.hpp"
 #include "espalier/map/bst/internal_tree.hpp"
 #include "espalier/map/bst/locked_tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
+#include "espalier/map/scan.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/mcs_lock.hpp"
 
@@ -49,7 +49,7 @@ class global_lock_bst
                            completed_traits<Traits, plain_traits::with_lock<mcs_lock>>, Compare>;
   using traits = typename base::traits_type;
   friend base;
-  using base::store_;
+  friend typename base::contract;
 
   struct node;
 
@@ -78,13 +78,14 @@ class global_lock_bst
   template <class K, class V, class C = std::less<K>, class T = Traits>
   using rebind = global_lock_bst<K, V, T, C>;
 
-  static constexpr map_properties properties{"global_lock_bst",
-                                             progress::blocking,
-                                             progress::blocking,
-                                             balance::none,
-                                             scan_guarantee::per_key,
-                                             false,
-                                             "baseline: textbook internal tree under one lock"};
+  static constexpr map_properties properties{.name = "global_lock_bst",
+                                             .find_progress = progress::blocking,
+                                             .update_progress = progress::blocking,
+                                             .shape = balance::none,
+                                             .scan = scan_guarantee::per_key,
+                                             .region_protection = false,
+                                             .paper = "baseline: textbook internal tree under one lock",
+                                             .exchanges = true};
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members =
@@ -95,51 +96,6 @@ class global_lock_bst
   using base::base;
   /// No other thread may use the map any more.
   ~global_lock_bst() { base::destroy_all(root_); }
-
-  using base::contains;
-  using base::find;
-  using base::insert;
-  using base::insert_or_assign;
-  using base::scan;
-
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
-    const lock_guard hold(lock_);
-    const node* const n = *seek(key).edge;
-    if (n == nullptr) return std::nullopt;
-    return n->value;
-  }
-
-  [[nodiscard]] bool contains(guard_type&, const Key& key) const {
-    const lock_guard hold(lock_);
-    return *seek(key).edge != nullptr;
-  }
-
-  bool insert(guard_type&, const Key& key, const Value& value) {
-    const lock_guard hold(lock_);
-    const place at = seek(key);
-    if (*at.edge != nullptr) return false;
-    *at.edge = store_.template create<node>(memory_role::node, at.parent, key, value);
-    return true;
-  }
-
-  bool insert_or_assign(guard_type&, const Key& key, const Value& value) {
-    const lock_guard hold(lock_);
-    const place at = seek(key);
-    if (*at.edge != nullptr) {
-      (*at.edge)->value = value;
-      return false;
-    }
-    *at.edge = store_.template create<node>(memory_role::node, at.parent, key, value);
-    return true;
-  }
-
-  /// Copies up to 64 entries at a time under the lock; the visitor may call the map.
-  template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
-    return batched_scan<Key, Value>(
-        base::key_comp(), from,
-        [this](batch& out, const scan_bound<Key, Compare>& bound) { fill(out, bound); }, visitor);
-  }
 
   // Quiescent only, for tests and inspection.
 
@@ -173,14 +129,17 @@ class global_lock_bst
     return at;
   }
 
-  /// Unlinks the node with the key, and returns it; null if there is none. Takes the lock itself.
-  [[nodiscard]] node* detach(const Key& key) {
+  template <class Body>
+  auto at_place(const Key& key, Body&& body) const {
     const lock_guard hold(lock_);
-    node** const edge = seek(key).edge;
-    node* const target = *edge;
-    if (target == nullptr) return nullptr;
+    place at = seek(key);
+    return body(at);
+  }
+
+  [[nodiscard]] static node* unlink(const place& at) noexcept {
+    node* const target = *at.edge;
     if (target->child[0] == nullptr || target->child[1] == nullptr) {
-      *edge = target->child[target->child[0] == nullptr ? 1 : 0];
+      *at.edge = target->child[target->child[0] == nullptr ? 1 : 0];
       return target;
     }
     node** to_successor = &target->child[1];
@@ -189,8 +148,16 @@ class global_lock_bst
     // In this order: the edge to the successor may be the target's own, which is then copied as changed.
     *to_successor = successor->child[1];
     successor->child = target->child;
-    *edge = successor;
+    *at.edge = successor;
     return target;
+  }
+
+  /// Copies up to 64 entries at a time under the lock; the visitor may call the map.
+  template <class Visit>
+  void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
+    batched_scan<Key, Value>(
+        base::key_comp(), bound,
+        [this](batch& out, const scan_bound<Key, Compare>& from) { fill(out, from); }, visit);
   }
 
   /// Takes the lock itself.

@@ -11,7 +11,7 @@
 #include "espalier/map/bst/locked_tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
-#include "espalier/map/stepwise_scan.hpp"
+#include "espalier/map/scan.hpp"
 #include "espalier/sync/lock_concept.hpp"
 
 // hand_over_hand_bst: internal binary search tree with a lock in each node, coupled from the top down.
@@ -68,7 +68,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
   using base = locked_tree<hand_over_hand_bst, Key, Value, completed_traits<Traits, plain_traits>, Compare>;
   using traits = typename base::traits_type;
   friend base;
-  using base::store_;
+  friend typename base::contract;
   using lock_type = typename traits::lock_type;
   static_assert(lockable<lock_type>, "a descent hands locks on: a lock with a queue node will not do");
 
@@ -102,13 +102,14 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
   using rebind = hand_over_hand_bst<K, V, T, C>;
 
   static constexpr map_properties properties{
-      "hand_over_hand_bst",
-      progress::blocking,
-      progress::blocking,
-      balance::none,
-      scan_guarantee::per_key,
-      false,
-      "baseline: lock coupling after Bayer and Schkolnick, Acta Informatica 1977"};
+      .name = "hand_over_hand_bst",
+      .find_progress = progress::blocking,
+      .update_progress = progress::blocking,
+      .shape = balance::none,
+      .scan = scan_guarantee::per_key,
+      .region_protection = false,
+      .paper = "baseline: lock coupling after Bayer and Schkolnick, Acta Informatica 1977",
+      .exchanges = true};
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members =
@@ -120,45 +121,6 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
   using base::base;
   /// No other thread may use the map any more.
   ~hand_over_hand_bst() { base::destroy_all(head_.root); }
-
-  using base::contains;
-  using base::find;
-  using base::insert;
-  using base::insert_or_assign;
-  using base::scan;
-
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
-    const place at = seek(key);
-    if (at.target == nullptr) return std::nullopt;
-    return at.target->value;
-  }
-
-  [[nodiscard]] bool contains(guard_type&, const Key& key) const { return seek(key).target != nullptr; }
-
-  bool insert(guard_type&, const Key& key, const Value& value) {
-    const place at = seek(key);
-    if (at.target != nullptr) return false;
-    link(at, key, value);
-    return true;
-  }
-
-  bool insert_or_assign(guard_type&, const Key& key, const Value& value) {
-    const place at = seek(key);
-    if (at.target != nullptr) {
-      at.target->value = value;
-      return false;
-    }
-    link(at, key, value);
-    return true;
-  }
-
-  /// A seek for each entry. The visitor is called with no lock held, and may call the map.
-  template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
-    return stepwise_scan(
-        base::key_comp(), from, [this](const auto& bound) { return first_of(bound); },
-        std::forward<Visitor>(visitor));
-  }
 
   // Quiescent only, for tests and inspection.
 
@@ -172,8 +134,6 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
 
  private:
   [[nodiscard]] const node* top() const noexcept { return head_.root; }
-
-  using entry = scan_entry<Key, Value>;
 
   /// A lock held, or none. Assignment takes over the other lock first, and then releases its own: one step
   /// hand over hand.
@@ -198,16 +158,15 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
   /// Where a seek ended.
   struct place {
     held above;    // guards the edge
-    held on;       // guards the target, where there is one
-    node** edge;   // to the target, or null where the key would be
+    held on;       // guards the node with the key, where there is one
+    node** edge;   // to that node, or null where the key would be
     node* parent;  // the node that has the edge; null for head_
-    node* target;
   };
 
   [[nodiscard]] place seek(const Key& key) const {
-    place at{held(head_.lock), held(), &head_.root, nullptr, head_.root};
-    while (at.target != nullptr) {
-      node& n = *at.target;
+    place at{held(head_.lock), held(), &head_.root, nullptr};
+    while (*at.edge != nullptr) {
+      node& n = **at.edge;
       at.on = held(n.lock);
       std::size_t side = 0;
       if (!base::less(key, n.key)) {
@@ -217,23 +176,22 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
       at.above = std::move(at.on);
       at.edge = &n.child[side];
       at.parent = &n;
-      at.target = *at.edge;
     }
     return at;
   }
 
-  void link(const place& at, const Key& key, const Value& value) {
-    *at.edge = store_.template create<node>(memory_role::node, at.parent, key, value);
+  template <class Body>
+  auto at_place(const Key& key, Body&& body) const {
+    place at = seek(key);
+    return body(at);
   }
 
-  /// Unlinks a node and thereby erases the key. Returns the node, or null if the key is absent.
-  [[nodiscard]] node* detach(const Key& key) {
-    const place at = seek(key);
-    if (at.target == nullptr) return nullptr;
-    const std::array<node*, 2>& child = at.target->child;
-    if (child[0] != nullptr && child[1] != nullptr) return relocate(*at.target);
+  [[nodiscard]] static node* unlink(place& at) {
+    node* const target = *at.edge;
+    const std::array<node*, 2>& child = target->child;
+    if (child[0] != nullptr && child[1] != nullptr) return relocate(*target);
     *at.edge = child[child[0] == nullptr ? 1 : 0];  // LP: erase(true)
-    return at.target;
+    return target;
   }
 
   /// Overwrites a locked node that has two children with its successor, and unlinks the successor's node.
@@ -254,16 +212,22 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
     return successor;
   }
 
+  /// A seek for each entry. The visitor is called with no lock held, and may call the map.
+  template <class Visit>
+  void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
+    stepwise_scan(base::key_comp(), bound, [this](const auto& from) { return first_of(from); }, visit);
+  }
+
   /// The entry with the smallest key that the bound admits.
-  [[nodiscard]] std::optional<entry> first_of(const scan_bound<Key, Compare>& bound) const {
-    std::optional<entry> best;
+  [[nodiscard]] std::optional<map_entry<Key, Value>> first_of(const scan_bound<Key, Compare>& bound) const {
+    std::optional<map_entry<Key, Value>> best;
     held at(head_.lock);
     node* next = head_.root;
     while (next != nullptr) {
       node& n = *next;
       at = held(n.lock);
       const bool in_range = bound.admits(n.key);
-      if (in_range) best.emplace(entry{n.key, n.value});
+      if (in_range) best = {n.key, n.value};
       next = n.child[in_range ? 0 : 1];
     }
     return best;

@@ -18,7 +18,7 @@
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
-#include "espalier/map/stepwise_scan.hpp"
+#include "espalier/map/scan.hpp"
 #include "espalier/map/value_holder.hpp"
 #include "espalier/sync/backoff.hpp"
 
@@ -82,8 +82,9 @@
 // does not recur. It is a version, a key that has grown, or an address that their guard keeps allocated.
 //
 // Linearization points
-//   insert, insert_or_assign -> true     exchange: of the edge, by whichever thread
-//   insert_or_assign -> false            exchange: of the cell
+//   insert, insert_or_assign -> true     swap_in: of the edge, by whichever thread
+//   insert_or_assign -> false            swap_in: of the cell
+//   update                               as the insert, the assignment or the erase that it amounts to
 //   insert -> false                      seek: the read of the key; the node was at rest
 //   erase -> true, a child or none       mark
 //   erase -> true, two children          accept: the CAS of the target's op word, by whichever thread
@@ -96,7 +97,7 @@
 //   (2) mark, rest (acq_rel) -> read_op (acquire): with a version come the node's fields, none older than the
 //       operation before it: after a relocation, the new key. With a mark come the edges that it freezes, and
 //       the accept by which the entry moved, if it did.
-//   (3) exchange (acq_rel) -> read_edge, read_cell (acquire): nodes and cells are seen constructed. With the
+//   (3) swap_in (acq_rel) -> read_edge, read_cell (acquire): nodes and cells are seen constructed. With the
 //       new field comes its node's op word, no older than the change: an update that read an older one fails
 //       to publish. With an edge past an unlinked successor comes the accept by which its entry moved.
 //   (4) move_cell (acq_rel) -> read_cell (acquire): with the new cell comes the target's op word, no older
@@ -212,13 +213,14 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   using rebind = int_lf<K, V, T, C>;
 
   static constexpr map_properties properties{
-      "int_lf",
-      progress::lock_free,
-      progress::lock_free,
-      balance::none,
-      scan_guarantee::per_key,
-      true,
-      "Howley and Jones, A Non-Blocking Internal Binary Search Tree, SPAA 2012"};
+      .name = "int_lf",
+      .find_progress = progress::lock_free,
+      .update_progress = progress::lock_free,
+      .shape = balance::none,
+      .scan = scan_guarantee::per_key,
+      .region_protection = true,
+      .paper = "Howley and Jones, A Non-Blocking Internal Binary Search Tree, SPAA 2012",
+      .exchanges = true};
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members = [] {
@@ -237,48 +239,67 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   /// No other thread may use the map any more.
   ~int_lf() { base::destroy_all(top()); }
 
-  using base::contains;
-  using base::erase;
-  using base::find;
-  using base::insert;
-  using base::insert_or_assign;
+ private:
+  friend typename base::contract;
+  using pending = typename holder::pending;
+  using spare_change = unpublished<store, change>;
 
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
+  [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
     const cell_word cell = look_up(key);
     if (cell == nullptr) return std::nullopt;
     return holder::read(cell);
   }
 
-  [[nodiscard]] bool contains(guard_type&, const Key& key) const { return look_up(key) != nullptr; }
+  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const { return look_up(key) != nullptr; }
 
-  bool insert(guard_type& guard, const Key& key, const Value& value) {
-    return add(guard, key, value, [](place&, pending&, spare_change&) { return true; });
-  }
-
-  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
-    return add(guard, key, value, [&](place& at, pending& cell, spare_change& spare) {
-      const cell_word fresh = cell.get(value);
-      change& c = ready(spare);
-      // Read after the op word, which publish compares: this is the cell that the change replaces.
-      c.before = to_word(read_cell(*at.on));
-      c.after = to_word(fresh);
-      c.what = field::cell;
-      if (!publish(guard, *at.on, at.op, spare)) return false;
-      cell.release();
-      return true;
-    });
-  }
-
-  bool erase(guard_type& guard, const Key& key) {
-    spare_change spare(store_, memory_role::descriptor);
+  bool do_insert(guard_type& guard, const Key& key, const Value& value) {
+    new_parts parts(store_);
     for (backoff pause;; pause.wait()) {
-      place at = seek(guard, key, spare);
-      if (!at.found) return false;
-      ready(spare);  // may throw, so not after the mark, which is final
-      if (has_two_children(*at.on) ? relocate(guard, at, spare) : remove(guard, at, spare)) return true;
+      const place at = seek(guard, key, parts.spare);
+      if (at.found) return false;
+      if (link(guard, at, parts, key, value)) return true;
     }
   }
 
+  bool do_assign(guard_type& guard, const Key& key, const Value& value) {
+    new_parts parts(store_);
+    for (backoff pause;; pause.wait()) {
+      const place at = seek(guard, key, parts.spare);
+      // The cell is read after the op word, which publish compares: the change replaces this one.
+      if (at.found ? replace_cell(guard, at, parts, read_cell(*at.on), value)
+                   : link(guard, at, parts, key, value))
+        return !at.found;
+    }
+  }
+
+  bool do_erase(guard_type& guard, const Key& key) {
+    spare_change spare(store_, memory_role::descriptor);
+    for (backoff pause;; pause.wait()) {
+      const place at = seek(guard, key, spare);
+      if (!at.found) return false;
+      if (take(guard, at, spare)) return true;
+    }
+  }
+
+  template <class Function>
+  std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
+    new_parts parts(store_);
+    for (backoff pause;; pause.wait()) {
+      const place at = seek(guard, key, parts.spare);
+      if (!at.found) {
+        const std::optional<Value> value = f(std::nullopt);
+        if (!value || link(guard, at, parts, key, *value)) return std::nullopt;
+        continue;
+      }
+      // Read after the op word. Whatever follows needs the word unchanged, and then replaces or erases this value.
+      const cell_word cell = read_cell(*at.on);
+      const Value before = holder::read(cell);
+      const std::optional<Value> value = f(before);
+      if (value ? replace_cell(guard, at, parts, cell, *value) : take(guard, at, parts.spare)) return before;
+    }
+  }
+
+ public:
   // Quiescent only, for tests and inspection.
 
   /// What is wrong with the structure, or null.
@@ -292,9 +313,6 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   }
 
  private:
-  using pending = typename holder::pending;
-  using spare_change = unpublished<store, change>;
-
   /// Where the walk of an update ended. All op words were at rest when the walk passed.
   struct place {
     node* above;  // the parent, head_ included
@@ -336,10 +354,10 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
 
   /// The CAS of all fields. Each call names its label.
   template <class T>
-  static bool exchange(std::atomic<T>& word, std::type_identity_t<T> from,
-                       std::type_identity_t<T> to) noexcept {
+  static bool swap_in(std::atomic<T>& word, std::type_identity_t<T> from,
+                      std::type_identity_t<T> to) noexcept {
     // order (1): publish, acq_rel; order (2): mark, acq_rel; order (2): rest, acq_rel
-    // order (3): exchange, acq_rel; order (4): move_cell, acq_rel; order (5): move_key, acq_rel
+    // order (3): swap_in, acq_rel; order (4): move_cell, acq_rel; order (5): move_key, acq_rel
     // relaxed on failure: another thread has changed the field, and a thread that acquires what this one
     // releases later sees the field no older than this one did.
     return word.compare_exchange_strong(from, to, std::memory_order_acq_rel, std::memory_order_relaxed);
@@ -379,7 +397,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   }
 
   [[gnu::noinline]] [[nodiscard]] cell_word look_up_again(const Key& key) const {
-    const auto first = first_sight(scan_bound<Key, Compare>{base::key_comp(), key, false});
+    const auto first = first_sight(scan_bound<Key, Compare>::at(base::key_comp(), key));
     return first && !less(key, first->key) ? first->cell : nullptr;
   }
 
@@ -410,10 +428,10 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     }
   }
 
-  [[nodiscard]] std::optional<scan_entry<Key, Value>> first_of(const scan_bound<Key, Compare>& bound) const {
+  [[nodiscard]] std::optional<map_entry<Key, Value>> first_of(const scan_bound<Key, Compare>& bound) const {
     const auto first = first_sight(bound);
     if (!first) return std::nullopt;
-    return scan_entry<Key, Value>{first->key, holder::read(first->cell)};
+    return map_entry<Key, Value>{first->key, holder::read(first->cell)};
   }
 
   static bool is_gone(const node& n) noexcept {
@@ -491,35 +509,53 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     }
   }
 
-  /// Inserts, or calls present(place, cell, spare) if the key is there: false from it repeats the attempt.
-  template <class Present>
-  bool add(guard_type& guard, const Key& key, const Value& value, Present&& present) {
-    pending cell(store_);
-    unpublished<store, node> fresh(store_, memory_role::node);
-    spare_change spare(store_, memory_role::descriptor);
-    for (backoff pause;; pause.wait()) {
-      place at = seek(guard, key, spare);
-      if (at.found) {
-        if (present(at, cell, spare)) return false;
-        continue;
-      }
-      if (fresh.get() == nullptr) fresh.emplace(at.on == &head_ ? nullptr : at.on, key, cell.get(value));
-      change& c = ready(spare);
-      c.before = at.next.word();
-      c.after = child_word(fresh.get()).word();
-      c.what = at.side;
-      if (!publish(guard, *at.on, at.op, spare)) continue;
-      fresh.release();
-      cell.release();
-      return true;
-    }
+  /// What an update prepares, and keeps over its attempts.
+  struct new_parts {
+    explicit new_parts(store& s) noexcept
+        : cell(s), made(s, memory_role::node), spare(s, memory_role::descriptor) {}
+    pending cell;
+    unpublished<store, node> made;
+    spare_change spare;
+  };
+
+  /// Links a new node where a seek has not found its key. False if the node there has changed.
+  bool link(guard_type& guard, const place& at, new_parts& parts, const Key& key, const Value& value) {
+    const cell_word cell = parts.cell.get(value);
+    if (parts.made.get() == nullptr) parts.made.emplace(at.on == &head_ ? nullptr : at.on, key, cell);
+    change& c = ready(parts.spare);
+    c.before = at.next.word();
+    c.after = child_word(parts.made.get()).word();
+    c.what = at.side;
+    if (!publish(guard, *at.on, at.op, parts.spare)) return false;
+    parts.made.release();
+    parts.cell.release();
+    return true;
+  }
+
+  /// Replaces the cell of the key's node. False if the node has changed since the seek read its op word.
+  bool replace_cell(guard_type& guard, const place& at, new_parts& parts, cell_word seen,
+                    const Value& value) {
+    const cell_word fresh = parts.cell.get(value);
+    change& c = ready(parts.spare);
+    c.before = to_word(seen);
+    c.after = to_word(fresh);
+    c.what = field::cell;
+    if (!publish(guard, *at.on, at.op, parts.spare)) return false;
+    parts.cell.release();
+    return true;
+  }
+
+  /// Erases the key that a seek found. False if the caller must seek again.
+  bool take(guard_type& guard, const place& at, spare_change& spare) {
+    ready(spare);  // may throw, so not after the mark, which is final
+    return has_two_children(*at.on) ? relocate(guard, at, spare) : remove(guard, at, spare);
   }
 
   /// Writes the spare change into the node's op word and completes it. False if the word is no longer `seen`.
   bool publish(guard_type& guard, node& n, op_word seen, spare_change& spare) noexcept {
     change& c = *spare.get();
     c.rest = seen.next();
-    if (!exchange(n.op, seen, op_word(c))) return false;  // publish, ordering (1)
+    if (!swap_in(n.op, seen, op_word(c))) return false;  // publish, ordering (1)
     spare.release();
     complete(guard, n, c);
     return true;
@@ -528,13 +564,13 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   /// Completes a change that n's op word held when this thread read it. The CASes of a late helper fail: what
   /// they expect has been replaced, and does not recur while the helper is pinned.
   void complete(guard_type& guard, node& n, change& c) noexcept {
-    // LP: insert, insert_or_assign is this exchange, ordering (3)
+    // LP: insert, insert_or_assign is this swap_in, ordering (3)
     if (c.what == field::cell)
-      exchange(n.cell, to_cell(c.before), to_cell(c.after));
+      swap_in(n.cell, to_cell(c.before), to_cell(c.after));
     else
-      exchange(n.child[side_of(c.what)], child_word::from_word(c.before), child_word::from_word(c.after));
+      swap_in(n.child[side_of(c.what)], child_word::from_word(c.before), child_word::from_word(c.after));
     // rest, ordering (2)
-    if (exchange(n.op, op_word(c), c.rest)) store_.retire_by(guard, &c, nullptr, give_back_change);
+    if (swap_in(n.op, op_word(c), c.rest)) store_.retire_by(guard, &c, nullptr, give_back_change);
   }
 
   /// Completes the operation that the walk of an update has met at its last node, or a part of it. Throws
@@ -591,9 +627,9 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   /// The target's half of a successful relocation. A late helper fails at each step: the old cell is not
   /// reclaimed before the descriptor, keys grow, versions do not recur.
   static void move_entry(relocation& r) noexcept {
-    exchange(r.target->cell, r.old_cell, r.new_cell);          // move_cell, ordering (4)
-    exchange(r.target->key, r.old_key, r.new_key);             // move_key, ordering (5)
-    exchange(r.target->op, op_word(r), r.target_rest.next());  // rest, ordering (2)
+    swap_in(r.target->cell, r.old_cell, r.new_cell);          // move_cell, ordering (4)
+    swap_in(r.target->key, r.old_key, r.new_key);             // move_key, ordering (5)
+    swap_in(r.target->op, op_word(r), r.target_rest.next());  // rest, ordering (2)
   }
 
   /// Completes a relocation, but does not unlink the successor. True if it succeeded.
@@ -601,7 +637,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     const bool moves = decide(r, reachable) == decision::successful;
     if (moves && reachable) move_entry(r);  // else it has moved, and the target was unlinked since
     // mark or rest, ordering (2)
-    if (exchange(successor.op, op_word(r), moves ? op_word::mark(true) : r.successor_rest.next()))
+    if (swap_in(successor.op, op_word(r), moves ? op_word::mark(true) : r.successor_rest.next()))
       store_.retire_by(guard, &r, nullptr, give_back_relocation);
     return moves;
   }
@@ -628,10 +664,10 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   }
 
   /// Erases a node that had at most one child when its op word was read. False if that has changed.
-  bool remove(guard_type& guard, place& at, spare_change& spare) noexcept {
+  bool remove(guard_type& guard, const place& at, spare_change& spare) noexcept {
     const Key key = read_key(*at.on);
     // LP: erase(true) is mark, this CAS, ordering (2)
-    if (!exchange(at.on->op, at.op, op_word::mark(false))) return false;
+    if (!swap_in(at.on->op, at.op, op_word::mark(false))) return false;
     if (!splice(guard, *at.above, at.above_op, *at.on, spare)) clean_up(guard, key, spare);
     return true;
   }
@@ -666,7 +702,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     terms.new_cell = read_cell(successor);
     unpublished<store, relocation> made(store_, memory_role::descriptor);
     relocation& r = made.emplace(nullptr, terms);
-    if (!exchange(successor.op, at.op, op_word(r))) return false;  // publish, ordering (1)
+    if (!swap_in(successor.op, at.op, op_word(r))) return false;  // publish, ordering (1)
     made.release();
     if (!settle(guard, r, successor, true)) return false;
     if (!splice_successor(guard, r, at, spare)) clean_up(guard, terms.new_key, spare);

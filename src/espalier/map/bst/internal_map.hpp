@@ -6,7 +6,7 @@
 
 #include "espalier/map/bst/internal_tree.hpp"
 #include "espalier/map/node_store.hpp"
-#include "espalier/map/stepwise_scan.hpp"
+#include "espalier/map/scan.hpp"
 #include "espalier/map/stored_map.hpp"
 #include "espalier/map/value_holder.hpp"
 #include "espalier/memory/placement_concept.hpp"
@@ -25,24 +25,12 @@ namespace espalier {
 template <class Map, class Key, class Value, class Traits, class Compare, bool Cells = !word_value<Value>>
 class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
   using base = stored_map<Map, Key, Value, Compare, node_store<Traits>>;
-  static_assert(std::is_trivially_copyable_v<Key>,
-                "keys are copied while other threads use them: they must be trivially copyable, which "
-                "std::string is not; use a number, an index or a fixed array of characters");
 
  public:
   using traits_type = Traits;
   using typename base::guard_type;
 
   using base::base;
-  using base::scan;
-
-  /// One seek for each entry. The visitor is called between seeks, and may call the map.
-  template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
-    return stepwise_scan(
-        base::key_comp(), from, [this](const auto& bound) { return self().first_of(bound); },
-        std::forward<Visitor>(visitor));
-  }
 
   // Quiescent only, for tests and inspection.
 
@@ -60,12 +48,19 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   }
 
  protected:
+  friend typename base::contract;
   using base::store_;
   using store = node_store<Traits>;
   using holder = value_holder<store, Value, Cells>;
 
   // No other thread may use the map any more.
   ~internal_map() = default;
+
+  /// One seek for each entry. The visitor is called between seeks, and may call the map.
+  template <class Visit>
+  void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
+    stepwise_scan(base::key_comp(), bound, [this](const auto& from) { return self().first_of(from); }, visit);
+  }
 
   /// Frees all nodes; for the destructor of the algorithm.
   template <class Node>

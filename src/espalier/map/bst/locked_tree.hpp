@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstddef>
-#include <type_traits>
+#include <optional>
 
 #include "espalier/map/bst/internal_tree.hpp"
 #include "espalier/map/map_traits.hpp"
@@ -12,21 +12,21 @@
 
 namespace espalier {
 
-/// What internal search trees share if they are read and written under locks only: how nodes are freed, and how the
-/// tree is inspected. The traits' reclaimer has nothing to do; `unprotected` replaces it.
+/// What internal search trees share if they are read and written under locks only: their operations, and how the tree
+/// is inspected. The traits' reclaimer has nothing to do; `unprotected` replaces it.
 ///
 /// The algorithm derives from it, befriends it, and provides
-///   top()         the node at the top, or null
-///   detach(key)   erases the key: unlinks a node, so that no thread has or gets a pointer to it, and returns it; null
-///                 if the key is absent
+///   node, place        a place has the edge to the node with the key, or the empty edge where the key would be, and the
+///                      parent, which has the edge; no parent at the top
+///   top()              the node at the top, or null
+///   at_place(key, f)   returns f(place&), called while the locks are held by which the place does not change
+///   unlink(place&)     erases the key of a place: unlinks a node, so that no thread has or gets a pointer to it once
+///                      the locks are released, and returns it
 template <class Map, class Key, class Value, class Traits, class Compare>
 class locked_tree : public stored_map<Map, Key, Value, Compare,
                                       node_store<typename Traits::template with_reclaimer<unprotected>>> {
   using base =
       stored_map<Map, Key, Value, Compare, node_store<typename Traits::template with_reclaimer<unprotected>>>;
-  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
-                "keys and values are copied while other threads use them: both must be trivially copyable, "
-                "which std::string is not; use a number, an index or a fixed array of characters");
 
  public:
   using traits_type = Traits;
@@ -34,14 +34,6 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
 
   /// The domain does nothing for this map. The parameter exists so that every map is constructed alike.
   using base::base;
-  using base::erase;
-
-  bool erase(guard_type&, const Key& key) {
-    auto* const removed = self().detach(key);
-    if (removed == nullptr) return false;
-    store_.destroy(memory_role::node, removed);
-    return true;
-  }
 
   // Quiescent only, for tests and inspection.
 
@@ -54,6 +46,7 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
   }
 
  protected:
+  friend typename base::contract;
   using base::store_;
   using store = node_store<typename Traits::template with_reclaimer<unprotected>>;
 
@@ -68,6 +61,68 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
   }
 
  private:
+  [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
+    return self().at_place(key, [](const auto& at) -> std::optional<Value> {
+      if (*at.edge == nullptr) return std::nullopt;
+      return (*at.edge)->value;
+    });
+  }
+
+  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
+    return self().at_place(key, [](const auto& at) { return *at.edge != nullptr; });
+  }
+
+  bool do_insert(guard_type&, const Key& key, const Value& value) {
+    return self().at_place(key, [&](const auto& at) {
+      if (*at.edge != nullptr) return false;
+      link(at, key, value);
+      return true;
+    });
+  }
+
+  bool do_assign(guard_type&, const Key& key, const Value& value) {
+    return self().at_place(key, [&](const auto& at) {
+      if (*at.edge == nullptr) {
+        link(at, key, value);
+        return true;
+      }
+      (*at.edge)->value = value;
+      return false;
+    });
+  }
+
+  bool do_erase(guard_type&, const Key& key) {
+    auto* const removed =
+        self().at_place(key, [&](auto& at) { return *at.edge == nullptr ? nullptr : self().unlink(at); });
+    if (removed == nullptr) return false;
+    store_.destroy(memory_role::node, removed);
+    return true;
+  }
+
+  template <class Function>
+  std::optional<Value> do_update(guard_type&, const Key& key, Function&& f) {
+    typename Map::node* removed = nullptr;
+    const auto before = self().at_place(key, [&](auto& at) {
+      std::optional<Value> now;
+      if (*at.edge != nullptr) now = (*at.edge)->value;
+      const std::optional<Value> after = f(now);
+      if (now && after)
+        (*at.edge)->value = *after;
+      else if (after)
+        link(at, key, *after);
+      else if (now)
+        removed = self().unlink(at);
+      return now;
+    });
+    if (removed != nullptr) store_.destroy(memory_role::node, removed);
+    return before;
+  }
+
+  template <class Place>
+  void link(const Place& at, const Key& key, const Value& value) {
+    *at.edge = store_.template create<typename Map::node>(memory_role::node, at.parent, key, value);
+  }
+
   Map& self() noexcept { return static_cast<Map&>(*this); }
   const Map& self() const noexcept { return static_cast<const Map&>(*this); }
 };

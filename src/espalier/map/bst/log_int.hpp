@@ -48,14 +48,14 @@
 //     hold the locks, and the result of try_lock() has one meaning; the kinds of lock in ASCYLIB have two.
 //  6. The sentinels are nodes of the map itself, recognized by address, and have no key. The mark is a bit of
 //     succ.
-//  7. Values, overwritten in place without a lock (value_holder.hpp has the argument).
+//  7. Values, overwritten in place under the node's succ_lock: an erase that returns the value holds it too.
 //  8. Memory is reclaimed (below).
 //
-// Invariants. first() and last() enclose the list; the tree hangs on last()'s left edge.
+// Invariants. left_end() and right_end() enclose the list; the tree hangs on right_end()'s left edge.
 //   - succ is written under the node's succ_lock, pred under the predecessor's, edges under the node's
 //     tree_lock, parent under those of the old parent and the new. Links and edges of an erased node stay as
 //     they were.
-//   - succ is exact: what it reaches from first() is the list. A node is present while it is in the list
+//   - succ is exact: what it reaches from left_end() is the list. A node is present while it is in the list
 //     without a mark. pred lags behind by at most one change, while that gap is locked.
 //   - A node in the tree is in the list, or its erase holds the gaps around it. Call either "in place". A key
 //     that lies strictly in such gaps is absent, and so is the erased key; both ends are in the list.
@@ -93,6 +93,7 @@
 // Linearization points
 //   insert, insert_or_assign -> true     link: the store of the predecessor's succ
 //   insert -> false, assign -> false     the read of the mark; the store of the value
+//   update                               as the insert, the assignment or the erase that it amounts to
 //   erase -> true                        mark: the store of succ with the mark
 //   find, contains -> present            the read of the mark
 //   erase -> false, find, contains       as (b) and (c) say: the read of succ, or another erase's mark
@@ -103,8 +104,8 @@
 //   (2) attach, unlink (release) -> read_edge (acquire): nodes are seen constructed. A seek that sees an edge sees
 //       the links and marks stored before it: it enters the list at a node that is linked there.
 //   (3) adopt (release) -> read_parent (acquire): the parent, whose lock is taken next, is seen constructed.
-//   (4) assign (release) in map/value_holder.hpp -> read_value (acquire): a cell is seen constructed, and what its
-//       writer did before is visible.
+//   (4) replace_value (release) -> read_value (acquire): a cell is seen constructed, and what its writer did before is
+//       visible.
 // Accesses under a lock are relaxed where only its holders write.
 
 namespace espalier {
@@ -187,14 +188,16 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   template <class K, class V, class C = std::less<K>, class T = Traits>
   using rebind = log_int<K, V, T, C>;
 
-  static constexpr map_properties properties{"log_int",
-                                             progress::lock_free,
-                                             progress::blocking,
-                                             balance::none,
-                                             scan_guarantee::per_key,
-                                             true,
-                                             "Drachsler, Vechev and Yahav, Practical Concurrent Binary "
-                                             "Search Trees via Logical Ordering, PPoPP 2014"};
+  static constexpr map_properties properties{.name = "log_int",
+                                             .find_progress = progress::lock_free,
+                                             .update_progress = progress::blocking,
+                                             .shape = balance::none,
+                                             .scan = scan_guarantee::per_key,
+                                             .region_protection = true,
+                                             .paper =
+                                                 "Drachsler, Vechev and Yahav, Practical Concurrent Binary "
+                                                 "Search Trees via Logical Ordering, PPoPP 2014",
+                                             .exchanges = true};
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members = [] {
@@ -219,59 +222,113 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   /// No other thread may use the map any more.
   ~log_int() { base::destroy_all(top()); }
 
-  using base::contains;
-  using base::erase;
-  using base::find;
-  using base::insert;
-  using base::insert_or_assign;
-  using base::scan;
+ private:
+  friend typename base::contract;
 
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
+  [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
     const node* const n = locate(key);
     if (!is_present(*n, key)) return std::nullopt;
     // order (4): read_value, acquire
     return holder::read(n->value.load(std::memory_order_acquire));
   }
 
-  [[nodiscard]] bool contains(guard_type&, const Key& key) const { return is_present(*locate(key), key); }
+  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const { return is_present(*locate(key), key); }
 
-  bool insert(guard_type&, const Key& key, const Value& value) {
-    return add(key, value, [](node&, pending&) {});
+  bool do_insert(guard_type&, const Key& key, const Value& value) {
+    new_node fresh(store_);
+    for (backoff pause;; pause.wait()) {
+      node& at = *locate(key);
+      if (is_present(at, key)) return false;
+      if (link_before(at, fresh, key, value)) return true;
+    }
   }
 
-  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
-    return add(key, value, [&](node& n, pending& word) {
-      const typename holder::word fresh = word.get(value);
-      guard.reserve(holder::retirements);
-      holder::assign(store_, guard, n.value, fresh);
-      word.release();
-    });
+  bool do_assign(guard_type& guard, const Key& key, const Value& value) {
+    guard.reserve(holder::retirements);
+    new_node fresh(store_);
+    for (backoff pause;; pause.wait()) {
+      node& at = *locate(key);
+      if (!is_present(at, key)) {
+        if (link_before(at, fresh, key, value)) return true;
+        continue;
+      }
+      const typename holder::word word = fresh.word.get(value);
+      typename holder::word old;
+      {
+        const held gap(at.succ_lock);
+        if (is_marked(at)) continue;
+        old = replace_value(at, word);
+      }
+      fresh.word.release();
+      holder::retire(store_, guard, old);
+      return false;
+    }
   }
 
-  bool erase(guard_type& guard, const Key& key) {
+  template <class Function>
+  std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
+    guard.reserve(1);
+    new_node fresh(store_);
+    for (backoff pause;; pause.wait()) {
+      node& at = *locate(key);
+      if (!is_present(at, key)) {
+        const std::optional<Value> value = f(std::nullopt);
+        if (!value || link_before(at, fresh, key, *value)) return std::nullopt;
+        continue;
+      }
+      typename holder::word old;
+      std::optional<Value> before;
+      bool stays = false;
+      {
+        const gaps around = lock_gaps(at);
+        if (around.p == nullptr) continue;
+        // relaxed: written under the node's succ_lock only
+        old = at.value.load(std::memory_order_relaxed);
+        before = holder::read(old);
+        const std::optional<Value> value = f(before);
+        stays = value.has_value();
+        if (stays)
+          replace_value(at, fresh.word.get(*value));
+        else
+          detach(at, *around.p);
+      }
+      if (stays) {
+        fresh.word.release();
+        holder::retire(store_, guard, old);
+      } else {
+        base::retire_node(guard, &at);
+      }
+      return before;
+    }
+  }
+
+  bool do_erase(guard_type& guard, const Key& key) {
     node* const n = locate(key);
     if (!is_present(*n, key)) return false;
     guard.reserve(1);
-    if (!detach(*n)) return false;
+    {
+      const gaps around = lock_gaps(*n);
+      if (around.p == nullptr) return false;  // LP: the mark, which was not there when the seek ended
+      detach(*n, *around.p);
+    }
     base::retire_node(guard, n);
     return true;
   }
 
-  template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
-    std::size_t visits = 0;
-    for (const node* n = locate(from); n != &last();) {
+  template <class Visit>
+  void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
+    const Key* const from = bound.key();
+    const node* n = from == nullptr ? next_of(left_end()) : locate(*from);
+    if (bound.excludes_key() && !is_larger(*n, *from)) n = next_of(*n);
+    while (n != &right_end()) {
       const link next = n->succ.load(std::memory_order_acquire);  // order (1): read_link, acquire
-      if (!next.has(mark)) {
-        ++visits;
-        // order (4): read_value, acquire
-        if (!visit_entry(visitor, n->key, holder::read(n->value.load(std::memory_order_acquire)))) break;
-      }
+      // order (4): read_value, acquire
+      if (!next.has(mark) && !visit(n->key, holder::read(n->value.load(std::memory_order_acquire)))) return;
       n = next.get();
     }
-    return visits;
   }
 
+ public:
   // Quiescent only, for tests and inspection.
 
   /// What is wrong with the structure, or null.
@@ -290,25 +347,40 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
           return nullptr;
         });
     if (wrong != nullptr) return wrong;
-    if (is_seen_held(first().succ_lock) || is_seen_held(last().tree_lock)) return "a sentinel is locked";
+    if (is_seen_held(left_end().succ_lock) || is_seen_held(right_end().tree_lock))
+      return "a sentinel is locked";
     std::size_t in_list = 0;
-    const node* before = &first();
+    const node* before = &left_end();
     // order (1): read_link, acquire
     const node* n = before->succ.load(std::memory_order_acquire).get();
-    for (; n != &last(); before = n, n = n->succ.load(std::memory_order_acquire).get()) {
+    for (; n != &right_end(); before = n, n = n->succ.load(std::memory_order_acquire).get()) {
       if (++in_list > in_tree) return "a node of the list is not in the tree";
       // order (1): read_link, acquire
       if (n->pred.load(std::memory_order_acquire) != before) return "pred is not the reverse of succ";
-      if (before != &first() && !base::less(before->key, n->key)) return "the list is not in order";
+      if (before != &left_end() && !base::less(before->key, n->key)) return "the list is not in order";
     }
     // order (1): read_link, acquire
-    if (last().pred.load(std::memory_order_acquire) != before) return "pred is not the reverse of succ";
+    if (right_end().pred.load(std::memory_order_acquire) != before) return "pred is not the reverse of succ";
     return in_list == in_tree ? nullptr : "a node of the tree is not in the list";
   }
 
  private:
   using held = std::unique_lock<lock_type>;
   using pending = typename holder::pending;
+
+  /// A node that is not linked yet, and its value.
+  struct new_node {
+    explicit new_node(store& s) noexcept : word(s), made(s, memory_role::node) {}
+    pending word;
+    unpublished<store, node> made;
+  };
+
+  /// The gaps around a node, locked, and its predecessor; null if the node is erased.
+  struct gaps {
+    held before;
+    held behind;
+    node* p;
+  };
 
   /// The node with the free edge in a gap, locked.
   struct free_edge {
@@ -329,17 +401,20 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   // relaxed: the node is at rest, or out of reach.
   static const Value* cell_of(const node& n) noexcept { return n.value.load(std::memory_order_relaxed); }
 
-  node& first() const noexcept { return ends_.first; }
-  node& last() const noexcept { return ends_.last; }
+  node& left_end() const noexcept { return ends_.first; }
+  node& right_end() const noexcept { return ends_.last; }
 
   // order (2): read_edge, acquire
-  [[nodiscard]] node* top() const noexcept { return last().child[0].load(std::memory_order_acquire); }
+  [[nodiscard]] node* top() const noexcept { return right_end().child[0].load(std::memory_order_acquire); }
+
+  // order (1): read_link, acquire
+  static node* next_of(const node& n) noexcept { return n.succ.load(std::memory_order_acquire).get(); }
 
   bool is_smaller(const node& n, const Key& key) const {
-    return &n != &last() && (&n == &first() || base::less(n.key, key));
+    return &n != &right_end() && (&n == &left_end() || base::less(n.key, key));
   }
   bool is_larger(const node& n, const Key& key) const {
-    return &n != &first() && (&n == &last() || base::less(key, n.key));
+    return &n != &left_end() && (&n == &right_end() || base::less(key, n.key));
   }
   static bool is_marked(const node& n) noexcept {
     // order (1): read_link, acquire
@@ -349,9 +424,9 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   bool is_present(const node& n, const Key& key) const { return !is_larger(n, key) && !is_marked(n); }
 
   /// The seek. Returns the node with the key, present or not; if there is none, the first one behind the key,
-  /// which may be last().
+  /// which may be right_end().
   [[nodiscard]] node* locate(const Key& key) const {
-    node* n = &last();
+    node* n = &right_end();
     for (node* next = top(); next != nullptr;) {
       n = next;
       const bool right = base::less(n->key, key);
@@ -361,33 +436,37 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     }
     // order (1): read_link, acquire
     while (is_larger(*n, key)) n = n->pred.load(std::memory_order_acquire);
-    while (is_smaller(*n, key)) n = n->succ.load(std::memory_order_acquire).get();
+    while (is_smaller(*n, key)) n = next_of(*n);
     return n;
   }
 
-  template <class Present>
-  bool add(const Key& key, const Value& value, Present&& present) {
-    pending word(store_);
-    unpublished<store, node> fresh(store_, memory_role::node);
-    for (backoff pause;; pause.wait()) {
-      node* const behind = locate(key);
-      if (is_present(*behind, key)) {
-        present(*behind, word);
-        return false;
-      }
-      if (fresh.get() == nullptr) fresh.emplace(behind, key, word.get(value));
-      // order (1): read_link, acquire
-      node& p = *behind->pred.load(std::memory_order_acquire);
-      const held gap(p.succ_lock);
-      // relaxed: the gap is locked.
-      const link next = p.succ.load(std::memory_order_relaxed);
-      // The gap is another one if p was erased, or if a node came or went around the key: seek again.
-      if (next.has(mark) || !is_smaller(p, key) || !is_larger(*next.get(), key)) continue;
-      insert_between(p, *next.get(), *fresh.get());
-      fresh.release();
-      word.release();
-      return true;
-    }
+  /// Links a new node where a seek has not found its key: before the node at which it ended. False if the gap is another
+  /// one by now.
+  bool link_before(node& behind, new_node& fresh, const Key& key, const Value& value) {
+    const typename holder::word word = fresh.word.get(value);
+    if (fresh.made.get() == nullptr) fresh.made.emplace(&behind, key, word);
+    // relaxed: published by link. It may be another value than that of the attempt before.
+    fresh.made.get()->value.store(word, std::memory_order_relaxed);
+    // order (1): read_link, acquire
+    node& p = *behind.pred.load(std::memory_order_acquire);
+    const held gap(p.succ_lock);
+    // relaxed: the gap is locked.
+    const link next = p.succ.load(std::memory_order_relaxed);
+    // The gap is another one if p was erased, or if a node came or went around the key: seek again.
+    if (next.has(mark) || !is_smaller(p, key) || !is_larger(*next.get(), key)) return false;
+    insert_between(p, *next.get(), *fresh.made.get());
+    fresh.made.release();
+    fresh.word.release();
+    return true;
+  }
+
+  /// For a node whose succ_lock is held, and which is not erased. Returns the word before.
+  static typename holder::word replace_value(node& n, typename holder::word fresh) noexcept {
+    // relaxed: written under the node's succ_lock only
+    const typename holder::word old = n.value.load(std::memory_order_relaxed);
+    // LP: insert_or_assign(false). order (4): replace_value, release
+    n.value.store(fresh, std::memory_order_release);
+    return old;
   }
 
   /// Links a node into a locked gap.
@@ -404,7 +483,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     slot.parent->child[slot.side].store(&n, std::memory_order_release);
   }
 
-  /// The free edge between two neighbours whose gap is locked. first() has last() on its right, so its edge is
+  /// The free edge between two neighbours whose gap is locked. left_end() has right_end() on its right, so its edge is
   /// never free.
   [[nodiscard]] static free_edge lock_free_edge(node& p, node& s) {
     for (backoff pause;; pause.wait()) {
@@ -415,29 +494,29 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     }
   }
 
-  /// Erases a node's key: unlinks the node from list and tree. False if another erase does that.
-  bool detach(node& n) {
-    held gap_before;
-    node* p = nullptr;
+  [[nodiscard]] static gaps lock_gaps(node& n) {
     while (true) {
-      p = n.pred.load(std::memory_order_acquire);  // order (1): read_link, acquire
-      gap_before = held(p->succ_lock);
+      node* const p = n.pred.load(std::memory_order_acquire);  // order (1): read_link, acquire
+      held before(p->succ_lock);
       // If they are equal, neither node has a mark, and both stay while the gap is locked. relaxed: likewise.
-      if (p->succ.load(std::memory_order_relaxed) == link(&n)) break;
-      gap_before.unlock();
-      if (is_marked(n)) return false;  // LP: the mark, which was not there when the seek ended
+      if (p->succ.load(std::memory_order_relaxed) == link(&n))
+        return {std::move(before), held(n.succ_lock), p};
+      before.unlock();
+      if (is_marked(n)) return {};
     }
-    const held gap_behind(n.succ_lock);
+  }
+
+  /// Erases a node's key: unlinks the node from list and tree. The gaps around it are locked.
+  static void detach(node& n, node& p) {
     // relaxed: the gap is locked.
     node& s = *n.succ.load(std::memory_order_relaxed).get();
     const removal locks = lock_for_removal(n, s);
     // LP: erase(true). order (1): mark, release
     n.succ.store(link(&s, mark), std::memory_order_release);
     // order (1): link, release
-    p->succ.store(&s, std::memory_order_release);
-    s.pred.store(p, std::memory_order_release);
+    p.succ.store(&s, std::memory_order_release);
+    s.pred.store(&p, std::memory_order_release);
     unlink(n, s, locks.above);
-    return true;
   }
 
   /// For a node n whose gaps are locked, and its successor s.

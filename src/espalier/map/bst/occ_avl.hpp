@@ -16,7 +16,7 @@
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
-#include "espalier/map/stepwise_scan.hpp"
+#include "espalier/map/scan.hpp"
 #include "espalier/map/value_holder.hpp"
 #include "espalier/memory/split_clusters.hpp"
 #include "espalier/sync/backoff.hpp"
@@ -98,6 +98,7 @@
 //   insert, insert_or_assign -> true     link: the store of the edge; put: the store of the state
 //   insert -> false                      the read of the state
 //   insert_or_assign -> false            put: the store of the value
+//   update                               as the insert, the assignment or the erase that it amounts to
 //   erase -> true                        hide: the store of the state; splice(): the store of the parent's edge
 //   erase -> false, find, contains       at the key's node: the read of the state, or of the value if present;
 //                                        without one: the read of the empty edge, confirmed by the version
@@ -113,8 +114,8 @@
 //       belongs to the state.
 //   (4) hang (release) in occ_avl_node.hpp -> parent_now (acquire) in occ_avl_node.hpp: the parent, whose lock is
 //       taken next, is seen constructed.
-//   (5) put (release) -> read_value (acquire): a cell is seen constructed. A find that sees the value of a revived
-//       key sees in its second read of the state that the key had been absent.
+//   (5) put, change (release) -> read_value (acquire): a cell is seen constructed. A find that sees the value of a
+//       revived key sees in its second read of the state that the key had been absent.
 // The nodes' locks order all other accesses.
 
 namespace espalier {
@@ -149,14 +150,15 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   using rebind = occ_avl<K, V, T, C, Design>;
 
   static constexpr map_properties properties{
-      Design::name,
-      progress::blocking,
-      progress::blocking,
-      balance::relaxed,
-      scan_guarantee::per_key,
-      true,
-      "Bronson, Casper, Chafi and Olukotun, A Practical Concurrent Binary Search Tree, PPoPP 2010",
-      Design::reads_validate};
+      .name = Design::name,
+      .find_progress = progress::blocking,
+      .update_progress = progress::blocking,
+      .shape = balance::relaxed,
+      .scan = scan_guarantee::per_key,
+      .region_protection = true,
+      .paper = "Bronson, Casper, Chafi and Olukotun, A Practical Concurrent Binary Search Tree, PPoPP 2010",
+      .reads_beside_writers = Design::reads_validate,
+      .exchanges = true};
 
   static constexpr std::size_t node_bytes = parts::bytes;
   static constexpr auto node_members = parts::members;
@@ -165,30 +167,60 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   /// No other thread may use the map any more.
   ~occ_avl() { base::destroy_all(top()); }
 
-  using base::contains;
-  using base::erase;
-  using base::find;
-  using base::insert;
-  using base::insert_or_assign;
+ private:
+  friend typename base::contract;
 
-  [[nodiscard]] std::optional<Value> find(guard_type&, const Key& key) const {
+  [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
     place at;
     if (!seek<Design::reads_validate>(to_key{&key, base::key_comp()}, at)) return std::nullopt;
     return read(*at.where);
   }
 
-  [[nodiscard]] bool contains(guard_type&, const Key& key) const {
+  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
     place at;
     return seek<Design::reads_validate>(to_key{&key, base::key_comp()}, at) && is_present(*at.where);
   }
 
-  bool insert(guard_type& guard, const Key& key, const Value& value) { return add<false>(guard, key, value); }
+  bool do_insert(guard_type& guard, const Key& key, const Value& value) {
+    return add<false>(guard, key, value);
+  }
 
-  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
+  bool do_assign(guard_type& guard, const Key& key, const Value& value) {
     return add<true>(guard, key, value);
   }
 
-  bool erase(guard_type& guard, const Key& key) {
+  template <class Function>
+  std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
+    typename holder::pending word(store_);
+    unpublished<store, node> fresh(store_, memory_role::node);
+    guard.reserve(retirements);
+    bool unlinks = false;
+    for (backoff pause;; pause.wait()) {
+      place at;
+      const bool has_node = seek<true>(to_key{&key, base::key_comp()}, at);
+      if (has_node && is_present(*at.where)) {
+        std::optional<Value> before;
+        if (change(guard, *at.where, f, word, before, unlinks)) return before;
+        continue;
+      }
+      const std::optional<Value> value = f(std::nullopt);
+      if (!value) return std::nullopt;
+      const value_word w = word.get(*value);
+      if (has_node) {
+        if (put<false>(guard, *at.where, w) != outcome::changed) continue;
+      } else {
+        if (fresh.get() == nullptr) fresh.emplace(at.where, key, w, parts::present_leaf);
+        // relaxed: published by the edge. It may be another value than that of the attempt before.
+        fresh.get()->rest().value.store(w, std::memory_order_relaxed);
+        if (!link(guard, at, *fresh.get())) continue;
+        fresh.release();
+      }
+      word.release();
+      return std::nullopt;
+    }
+  }
+
+  bool do_erase(guard_type& guard, const Key& key) {
     guard.reserve(retirements);
     for (backoff pause;; pause.wait()) {
       place at;
@@ -198,6 +230,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     }
   }
 
+ public:
   // Quiescent only, for tests and inspection.
 
   /// As in the base. Where nodes are split, the head is visited too, and of each node only the front.
@@ -235,8 +268,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   }
 
  private:
-  using entry = scan_entry<Key, Value>;
-  using bound_type = scan_bound<Key, Compare>;
+  using typename base::bound_type;
 
   /// Retirements reserved before the first change: of the operation's own node and cell, and of the routing
   /// nodes that its repairs unlink while no other thread works there.
@@ -359,14 +391,15 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     }
   }
 
-  [[nodiscard]] std::optional<entry> first_of(const bound_type& from) const {
+  [[nodiscard]] std::optional<map_entry<Key, Value>> first_of(const bound_type& from) const {
     std::optional<Key> routing;
     while (true) {
-      const bound_type bound = routing ? bound_type{base::key_comp(), *routing, true} : from;
+      const bound_type bound = routing ? bound_type::behind(base::key_comp(), *routing) : from;
       place at;
       seek<Design::reads_validate>(to_first{&bound}, at);
       if (at.where == nullptr) return std::nullopt;
-      if (const std::optional<Value> value = read(*at.where)) return entry{at.where->key, *value};
+      if (const std::optional<Value> value = read(*at.where))
+        return map_entry<Key, Value>{at.where->key, *value};
       routing = at.where->key;
     }
   }
@@ -437,6 +470,49 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     }
     holder::retire(store_, guard, old);
     return outcome::unchanged;
+  }
+
+  /// Gives the node of a present key the value f(value), or erases the key. False if the caller must seek again: with
+  /// `unlinks` set, since the node is to be unlinked, under the lock of its parent too.
+  template <class Function>
+  bool change(guard_type& guard, node& n, Function& f, typename holder::pending& word,
+              std::optional<Value>& before, bool& unlinks) {
+    node& parent = *n.parent_now();
+    value_word old;
+    bool spliced = false;
+    repair needed = repair::none;
+    {
+      std::optional<lock_guard<typename parts::lock_type>> hold_parent;
+      if (unlinks) {
+        hold_parent.emplace(parent.rest().lock);
+        if (!is_parent(parent, n)) return false;
+      }
+      const lock_guard hold(n.rest().lock);
+      if (n.is_unlinked() || !is_present(n)) return false;
+      old = n.rest().value.load(std::memory_order_relaxed);  // relaxed: written under the lock only
+      before = holder::read(old);
+      if (const std::optional<Value> value = f(before)) {
+        // LP: update of a value. order (5): change, release
+        n.rest().value.store(word.get(*value), std::memory_order_release);
+        word.release();
+      } else if (n.has_two_children()) {
+        n.turn_life();  // LP: update to nothing
+      } else if (unlinks) {
+        splice(parent, n);  // LP: update to nothing
+        needed = examine(parent);
+        spliced = true;
+      } else {
+        unlinks = true;
+        return false;
+      }
+    }
+    if (spliced) {
+      base::retire_node(guard, &n);
+      repair_from(guard, {&parent, needed, nullptr});
+    } else {
+      holder::retire(store_, guard, old);
+    }
+    return true;
   }
 
   /// Erases a key whose node has two children: the node only routes from now on.

@@ -29,8 +29,8 @@
 //     never removed. The edge is null for the empty map; a leaf there is erased under its lock.
 //  2. Versions have 32 bits, one of them the lock, rather than 16 + 16. A stale attempt to lock an edge can succeed
 //     only after 2^31 updates of that edge during one operation.
-//  3. Values, overwritten in place without a lock (value_holder.hpp has the argument). Null children mark a leaf, not
-//     its value.
+//  3. Values, overwritten in place. A writer locks the edge to the leaf, and unlocks it with its version unchanged: an
+//     erase that returns the value holds the same edge. Null children mark a leaf, not its value.
 //  4. Memory is reclaimed (below), and not read after that; the paper's code frees too early.
 //
 // Invariants. An edge changes only while its lock is held. A removed router keeps both locks held and its edges
@@ -52,15 +52,20 @@
 //   insert, insert_or_assign -> true     link: the store of the edge
 //   insert -> false, assign -> false     the read of the edge to the leaf; the store of the value
 //   erase -> true                        unlink: the store of the grandparent's edge; unlink_last: that of head_'s
-//   erase -> false, find, contains       the read of the edge to the leaf
+//   erase -> false, find, contains       the read of the edge to the leaf; for the value see below
+//   update                               as the insert, the assignment or the erase that it amounts to
+// A find that reads the value of a leaf that was unlinked meanwhile counts immediately before that. The value does not
+// change afterwards, and the leaf was linked when the find began.
 //
 // Orderings
-//   (1) link, unlink, unlink_last (release) -> read_edge (acquire), read_edge (acquire) in external_map.hpp: a thread
-//       that reaches a node sees it constructed. unlink_last stores null, which needs no release.
+//   (1) link, unlink, unlink_last, unlink_held (release) -> read_edge (acquire), read_edge (acquire) in
+//       external_map.hpp: a thread that reaches a node sees it constructed. unlink_last and unlink_held store null,
+//       which needs no release.
 //   (2) leave (release) in sync/version_lock.hpp -> read, try_lock, try_lock_both (acquire) in sync/version_lock.hpp:
 //       with a version comes the edge that it stands for, because the version is read before the edge. The holder of
-//       a lock sees the latest store of the edge.
-// value_holder.hpp has the orderings of the value.
+//       a lock sees the latest store of the edge, and of the value of the leaf to which the edge leads.
+//   (3) replace_value (release) -> read_value (acquire) in map/bst/external_map.hpp: a thread that finds a value sees
+//       its cell, and what its writer did before.
 
 namespace espalier {
 
@@ -138,13 +143,14 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
   using rebind = ticket<K, V, T, C, VersionLock>;
 
   static constexpr map_properties properties{
-      "ticket",
-      progress::lock_free,
-      progress::blocking,
-      balance::none,
-      scan_guarantee::per_key,
-      true,
-      "David, Guerraoui and Trigonakis, Asynchronized Concurrency, ASPLOS 2015"};
+      .name = "ticket",
+      .find_progress = progress::lock_free,
+      .update_progress = progress::blocking,
+      .shape = balance::none,
+      .scan = scan_guarantee::per_key,
+      .region_protection = true,
+      .paper = "David, Guerraoui and Trigonakis, Asynchronized Concurrency, ASPLOS 2015",
+      .exchanges = true};
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members = [] {
@@ -166,13 +172,75 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
   /// No other thread may use the map any more.
   ~ticket() { base::destroy_all(root()); }
 
-  using base::erase;
+ private:
+  friend typename base::contract;
 
-  bool erase(guard_type& guard, const Key& key) {
+  using graft_type = graft<store, node, holder, Key, Value, Compare>;
+
+  bool do_insert(guard_type&, const Key& key, const Value& value) {
+    graft_type fresh(store_, base::key_comp());
+    for (backoff pause;; pause.wait()) {
+      const seek_record at = seek(key);
+      if (found(at, key)) return false;
+      if (link(at, fresh, key, value)) return true;
+    }
+  }
+
+  bool do_assign(guard_type& guard, const Key& key, const Value& value) {
+    graft_type fresh(store_, base::key_comp());
+    guard.reserve(holder::retirements);
+    for (backoff pause;; pause.wait()) {
+      const seek_record at = seek(key);
+      if (!found(at, key)) {
+        if (link(at, fresh, key, value)) return true;
+        continue;
+      }
+      const auto word = fresh.word.get(value);
+      if (!at.to_leaf.try_lock()) continue;
+      const auto old = replace_value(at, word);
+      fresh.word.release();
+      holder::retire(store_, guard, old);
+      return false;
+    }
+  }
+
+  template <class Function>
+  std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
+    graft_type fresh(store_, base::key_comp());
     guard.reserve(2);
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
-      if (at.leaf == nullptr || !equal(at.leaf->key, key)) return false;
+      if (!found(at, key)) {
+        const std::optional<Value> value = f(std::nullopt);
+        if (!value || link(at, fresh, key, *value)) return std::nullopt;
+        continue;
+      }
+      if (!at.to_leaf.try_lock()) continue;
+      held_edge hold(at.to_leaf);
+      // relaxed: written under the lock only
+      const auto old = at.leaf->value.load(std::memory_order_relaxed);
+      const Value before = holder::read(old);
+      if (const std::optional<Value> value = f(before)) {
+        const auto word = fresh.word.get(*value);
+        hold.release();
+        replace_value(at, word);
+        fresh.word.release();
+        holder::retire(store_, guard, old);
+        return before;
+      }
+      if (!unlink_held(at)) continue;
+      hold.release();
+      retire(guard, at.leaf);
+      if (at.parent != &head_) retire(guard, at.parent);
+      return before;
+    }
+  }
+
+  bool do_erase(guard_type& guard, const Key& key) {
+    guard.reserve(2);
+    for (backoff pause;; pause.wait()) {
+      const seek_record at = seek(key);
+      if (!found(at, key)) return false;
       if (at.parent == &head_ ? unlink_last(at) : unlink(at)) {
         retire(guard, at.leaf);
         if (at.parent != &head_) retire(guard, at.parent);
@@ -181,6 +249,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
     }
   }
 
+ public:
   // Quiescent only, for tests and inspection.
 
   /// What is wrong with the structure, or null.
@@ -214,10 +283,28 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
     version other_seen;  // of the parent's other edge
   };
 
+  /// Releases a held edge with its version unchanged when the scope is left, unless release() was called.
+  class held_edge {
+   public:
+    explicit held_edge(const edge_record& edge) noexcept : edge_(&edge) {}
+    held_edge(const held_edge&) = delete;
+    held_edge& operator=(const held_edge&) = delete;
+    ~held_edge() {
+      if (edge_ != nullptr) edge_->revert();
+    }
+    void release() noexcept { edge_ = nullptr; }
+
+   private:
+    const edge_record* edge_;
+  };
+
   static lock_side side_of(std::size_t index) noexcept {
     return index == 0 ? lock_side::left : lock_side::right;
   }
-  using graft_type = graft<store, node, holder, Key, Value, Compare>;
+
+  [[nodiscard]] bool found(const seek_record& at, const Key& key) const {
+    return at.leaf != nullptr && equal(at.leaf->key, key);
+  }
 
   // order (1): read_edge, acquire
   [[nodiscard]] node* root() const noexcept { return head_.child[0].load(std::memory_order_acquire); }
@@ -239,24 +326,25 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
     return at;
   }
 
-  template <class Present>
-  bool add(guard_type& guard, const Key& key, const Value& value, Present&& present) {
-    graft_type fresh(store_, base::key_comp());
-    guard.reserve(holder::retirements);
-    for (backoff pause;; pause.wait()) {
-      const seek_record at = seek(key);
-      if (at.leaf != nullptr && equal(at.leaf->key, key)) {
-        present(*at.leaf, fresh);
-        return false;
-      }
-      node* const top_node = fresh.prepare(key, value, at.leaf, at.parent);
-      if (!at.to_leaf.try_lock()) continue;
-      // LP: insert(true). order (1): link, release
-      at.to_leaf.where().store(top_node, std::memory_order_release);
-      at.to_leaf.unlock();
-      fresh.linked();
-      return true;
-    }
+  /// Links a new leaf where a seek has not found its key. False if the edge has changed.
+  bool link(const seek_record& at, graft_type& fresh, const Key& key, const Value& value) {
+    node* const top_node = fresh.prepare(key, value, at.leaf, at.parent);
+    if (!at.to_leaf.try_lock()) return false;
+    // LP: insert(true). order (1): link, release
+    at.to_leaf.where().store(top_node, std::memory_order_release);
+    at.to_leaf.unlock();
+    fresh.linked();
+    return true;
+  }
+
+  /// Stores a value, and unlocks the edge to the leaf, which has not changed. Returns the word before.
+  static auto replace_value(const seek_record& at, typename holder::word fresh) noexcept {
+    // relaxed: written under the lock only
+    const auto old = at.leaf->value.load(std::memory_order_relaxed);
+    // LP: insert_or_assign(false). order (3): replace_value, release
+    at.leaf->value.store(fresh, std::memory_order_release);
+    at.to_leaf.revert();
+    return old;
   }
 
   /// Unlinks the only leaf from head_.
@@ -265,6 +353,23 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
     // order (1): unlink_last, release
     at.to_leaf.where().store(nullptr, std::memory_order_release);  // LP: erase(true)
     at.to_leaf.unlock();
+    return true;
+  }
+
+  /// Unlinks a leaf whose edge this thread holds, and its parent. If it cannot, it changes nothing.
+  bool unlink_held(const seek_record& at) noexcept {
+    if (at.parent == &head_) {
+      // order (1): unlink_held, release
+      at.to_leaf.where().store(nullptr, std::memory_order_release);  // LP: update to nothing
+      at.to_leaf.unlock();
+      return true;
+    }
+    if (!at.to_parent.try_lock()) return false;
+    if (!at.parent->lock.try_lock(side_of(1 - at.to_leaf.index), at.other_seen)) {
+      at.to_parent.revert();
+      return false;
+    }
+    take_over(at);
     return true;
   }
 
@@ -278,12 +383,17 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
       at.to_parent.revert();
       return false;
     }
+    take_over(at);
+    return true;
+  }
+
+  /// Puts the sibling in the place of the parent. The three edges are held.
+  void take_over(const seek_record& at) noexcept {
     // relaxed: by (2) this thread sees the latest store of this edge, and no other thread may store now.
-    node* const sibling = at.parent->child[1 - s].load(std::memory_order_relaxed);
+    node* const sibling = at.parent->child[1 - at.to_leaf.index].load(std::memory_order_relaxed);
     // LP: erase(true). order (1): unlink, release
     at.to_parent.where().store(sibling, std::memory_order_release);
     at.to_parent.unlock();
-    return true;
   }
 
   void retire(guard_type& guard, node* n) noexcept {

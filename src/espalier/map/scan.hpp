@@ -1,0 +1,131 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "espalier/map/map_concept.hpp"
+
+// The parts of ordered scans that maps share: where a scan begins, how it calls its visitor, and the two ways to scan a
+// map whose nodes cannot be walked while other threads change them.
+
+namespace espalier {
+
+/// Calls a scan's visitor; true means go on.
+template <class Visitor, class Key, class Value>
+[[nodiscard]] bool visit_entry(Visitor& visitor, const Key& key, const Value& value) {
+  if constexpr (std::is_same_v<std::invoke_result_t<Visitor&, const Key&, const Value&>, bool>) {
+    return std::invoke(visitor, key, value);
+  } else {
+    std::invoke(visitor, key, value);
+    return true;
+  }
+}
+
+/// How a part of an operation holds the map's comparator: an empty one by value, which costs nothing.
+template <class Compare>
+using comparator_in_use =
+    std::conditional_t<std::is_empty_v<Compare>, Compare, std::reference_wrapper<const Compare>>;
+
+/// Where a scan begins: at the lowest key of the map, at a key, or behind one. It refers to the key and the comparator.
+template <class Key, class Compare>
+class scan_bound {
+ public:
+  [[nodiscard]] static scan_bound lowest(const Compare& less) noexcept { return {less, nullptr, false}; }
+  [[nodiscard]] static scan_bound at(const Compare& less, const Key& key) noexcept {
+    return {less, &key, false};
+  }
+  [[nodiscard]] static scan_bound behind(const Compare& less, const Key& key) noexcept {
+    return {less, &key, true};
+  }
+
+  /// Whether the scan visits this key.
+  [[nodiscard]] bool admits(const Key& candidate) const {
+    if (key_ == nullptr) return true;
+    return excludes_key_ ? less_(*key_, candidate) : !less_(candidate, *key_);
+  }
+  /// Whether the scan may visit keys smaller than this one.
+  [[nodiscard]] bool admits_below(const Key& router) const { return key_ == nullptr || less_(*key_, router); }
+
+  /// Null for the lowest key of the map.
+  [[nodiscard]] const Key* key() const noexcept { return key_; }
+  [[nodiscard]] bool excludes_key() const noexcept { return excludes_key_; }
+
+ private:
+  scan_bound(const Compare& less, const Key* key, bool excludes_key) noexcept
+      : less_(less), key_(key), excludes_key_(excludes_key) {}
+
+  [[no_unique_address]] comparator_in_use<Compare> less_;
+  const Key* key_;
+  bool excludes_key_;
+};
+
+/// Space for copies of a few entries. None is constructed before it is added.
+template <class Key, class Value>
+class entry_batch {
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
+                "keys and values are copied while other threads use them: both must be trivially copyable, "
+                "which std::string is not; use a number, an index or a fixed array of characters");
+
+ public:
+  using entry = map_entry<Key, Value>;
+
+  /// 64, or fewer if they are large: a batch lies on the stack.
+  static constexpr std::size_t capacity =
+      std::clamp(std::size_t{16384} / sizeof(entry), std::size_t{1}, std::size_t{64});
+
+  void add(const Key& key, const Value& value) noexcept {
+    ::new (room_ + size_++ * sizeof(entry)) entry{key, value};
+  }
+  void clear() noexcept { size_ = 0; }
+
+  [[nodiscard]] bool full() const noexcept { return size_ == capacity; }
+  [[nodiscard]] const entry* begin() const noexcept {
+    return std::launder(reinterpret_cast<const entry*>(room_));
+  }
+  [[nodiscard]] const entry* end() const noexcept { return begin() + size_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ private:
+  alignas(entry) std::byte room_[capacity * sizeof(entry)];
+  std::size_t size_ = 0;
+};
+
+/// For maps whose readers hold a lock. Entries are copied in batches under the lock and visited after its release, so
+/// that a visitor may call the map, or run for long. fill(batch, bound) adds to the empty batch, in order, the first
+/// entries that the bound admits, until the batch is full or there are no more. It returns with no lock held.
+template <class Key, class Value, class Compare, class Fill, class Visit>
+void batched_scan(const Compare& less, scan_bound<Key, Compare> bound, Fill&& fill, Visit&& visit) {
+  entry_batch<Key, Value> batch;
+  std::optional<Key> last;
+  do {
+    batch.clear();
+    fill(batch, bound);
+    for (const auto& entry : batch) {
+      if (!visit(entry.key, entry.value)) return;
+    }
+    if (batch.size() == 0) return;
+    last = (batch.end() - 1)->key;
+    bound = scan_bound<Key, Compare>::behind(less, *last);
+  } while (batch.full());
+}
+
+/// A scan by a search for each entry. It is for a map with entries that move, where a walk from node to node could miss
+/// some or meet one twice. first_of(bound) returns the entry with the smallest key that the bound admits, or nothing.
+/// It must not miss a key that is present throughout the search. The visitor is called between searches, and may call
+/// the map.
+template <class Key, class Compare, class FirstOf, class Visit>
+void stepwise_scan(const Compare& less, const scan_bound<Key, Compare>& bound, FirstOf&& first_of,
+                   Visit&& visit) {
+  auto at = first_of(bound);
+  while (at && visit(at->key, at->value)) {
+    const Key last = at->key;
+    at = first_of(scan_bound<Key, Compare>::behind(less, last));
+  }
+}
+
+}  // namespace espalier
