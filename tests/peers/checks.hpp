@@ -96,8 +96,18 @@ std::string agrees_with_model(std::size_t operations, std::uint64_t seed) {
   for (const auto& [k, v] : model)
     if (map.find(k) != v) return differs<Map>("find", k, "lost the value at the end");
 
+  constexpr std::array<key, 6> bounds{0, 7, 4000, 4001, greatest - 1, greatest};
+  std::array<std::optional<value>, bounds.size()> found;
+  map.find_batch(bounds, found);
+  for (std::size_t i = 0; i < bounds.size(); ++i) {
+    if (found[i] != map.find(bounds[i])) return differs<Map>("find_batch", bounds[i], "differs from find");
+  }
+  if constexpr (Map::supports_size) {
+    if (map.size() != model.size()) return differs<Map>("size", 0, "is not the number of keys");
+  }
+
   if constexpr (Map::supports_scan) {
-    for (const key from : {key{0}, key{7}, key{4000}, key{4001}, greatest - 1, greatest}) {
+    for (const key from : bounds) {
       auto expected = model.lower_bound(from);
       bool same = true;
       const std::size_t visits = map.scan(from, [&](key k, value v) {
@@ -107,7 +117,24 @@ std::string agrees_with_model(std::size_t operations, std::uint64_t seed) {
       if (!same || expected != model.end()) return differs<Map>("scan", from, "visited other entries");
       if (visits != static_cast<std::size_t>(std::distance(model.lower_bound(from), model.end())))
         return differs<Map>("scan", from, "miscounted its visits");
+      const auto next = model.lower_bound(from);
+      const auto bound = map.lower_bound(from);
+      if (bound.has_value() != (next != model.end()) ||
+          (bound && (bound->key != next->first || bound->value != next->second)))
+        return differs<Map>("lower_bound", from, "found another entry");
+      for (const key to : bounds) {
+        const auto wanted = from < to ? std::distance(next, model.lower_bound(to)) : 0;
+        if (map.scan(from, to, ignore_entry{}) != static_cast<std::size_t>(wanted))
+          return differs<Map>("scan", to, "did not end there");
+      }
     }
+    auto next = model.begin();
+    for (const auto& entry : map) {
+      if (next == model.end() || next->first != entry.key || next->second != entry.value)
+        return differs<Map>("range-for", entry.key, "visited another entry");
+      ++next;
+    }
+    if (next != model.end()) return differs<Map>("range-for", next->first, "ended too early");
     auto guard = map.pin();
     std::size_t visited = 0;
     const std::size_t counted = map.scan(guard, 0, [&](key, value) {
@@ -137,6 +164,8 @@ std::string refuses_what_it_lacks() {
     return differs<Map>("erase", 5, "was not refused");
   if (!Map::supports_scan && !refused([&] { map.scan(0, ignore_entry{}); }))
     return differs<Map>("scan", 0, "was not refused");
+  if (!Map::supports_size && !refused([&] { static_cast<void>(map.size()); }))
+    return differs<Map>("size", 0, "was not refused");
   return map.find(5) == 50 ? std::string{} : differs<Map>("find", 5, "lost its value to a refusal");
 }
 
@@ -218,11 +247,16 @@ std::string scans_beside_updates(std::size_t scans) {
     std::optional<key> last;
     std::size_t stable = 0;
     bool increasing = true;
-    map.scan(0, [&](key k, value) {
+    const auto visit = [&](key k, value) {
       increasing = increasing && (!last || *last < k);
       last = k;
       if (k % 2 == 0) ++stable;
-    });
+    };
+    if (i % 2 == 0) {
+      map.scan(0, visit);
+    } else {
+      for (const auto& entry : map) visit(entry.key, entry.value);
+    }
     if (!increasing) wrong = differs<Map>("scan", 0, "is not strictly increasing");
     if (stable != keys / 2) wrong = differs<Map>("scan", 0, "missed or repeated keys present throughout");
   }

@@ -11,6 +11,7 @@
 
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
+#include "espalier/map/scan.hpp"
 #include "espalier/reclaim/no_guard.hpp"
 
 // Common parts of the adapters for other libraries' maps. An adapter is a class with
@@ -61,63 +62,64 @@ class value_cell {
                              .append(" first"));
 }
 
-/// supports_erase and supports_scan are false if the adapter lacks the operation, which then throws std::logic_error.
+/// A supports_ constant is false if the adapter lacks the operation, which then throws std::logic_error. first(),
+/// lower_bound(), empty() and the range-for are scans.
 template <class Adapter>
-class peer_map : public map_facade<peer_map<Adapter>, std::uint64_t, std::uint64_t, std::less<>> {
-  using facade = map_facade<peer_map, std::uint64_t, std::uint64_t, std::less<>>;
+class peer_map : public map_facade<peer_map<Adapter>, std::uint64_t, std::uint64_t, std::less<>, no_guard,
+                                   uncounted_size> {
+  using facade = map_facade<peer_map, std::uint64_t, std::uint64_t, std::less<>, no_guard, uncounted_size>;
+  friend facade;
 
  public:
-  using key_type = std::uint64_t;
-  using mapped_type = std::uint64_t;
-  using guard_type = no_guard;
+  using typename facade::guard_type;
+  using typename facade::key_type;
+  using typename facade::mapped_type;
   using thread_scope = typename Adapter::thread_scope;
 
   static constexpr map_properties properties = Adapter::properties;
   static constexpr bool supports_erase = requires(Adapter& a, key_type key) { a.erase(key); };
   static constexpr bool supports_scan =
       requires(Adapter& a, key_type key, ignore_entry visitor) { a.scan(key, visitor); };
+  /// No library counts its keys beside updates as Espalier's maps do, and a count here would slow its updates down.
+  static constexpr bool supports_size = false;
 
   peer_map() = default;
 
-  using facade::contains;
-  using facade::erase;
-  using facade::find;
-  using facade::insert;
-  using facade::insert_or_assign;
-  using facade::scan;
-
   [[nodiscard]] guard_type pin() const noexcept { return {}; }
 
-  [[nodiscard]] std::optional<mapped_type> find(guard_type&, const key_type& key) const {
-    return adapter_.find(key);
-  }
+ private:
+  std::optional<mapped_type> do_find(guard_type&, const key_type& key) const { return adapter_.find(key); }
 
-  [[nodiscard]] bool contains(guard_type&, const key_type& key) const { return adapter_.contains(key); }
+  bool do_contains(guard_type&, const key_type& key) const { return adapter_.contains(key); }
 
-  bool insert(guard_type&, const key_type& key, const mapped_type& value) {
+  bool do_insert(guard_type&, const key_type& key, const mapped_type& value) {
     return adapter_.insert(key, value);
   }
 
-  bool insert_or_assign(guard_type&, const key_type& key, const mapped_type& value) {
+  bool do_assign(guard_type&, const key_type& key, const mapped_type& value) {
     return adapter_.insert_or_assign(key, value);
   }
 
-  bool erase(guard_type&, const key_type& key) {
+  bool do_erase(guard_type&, const key_type& key) {
     if constexpr (supports_erase)
       return adapter_.erase(key);
     else
       refuse(properties.name, "erase");
   }
 
-  template <class Visitor>
-  std::size_t scan(guard_type&, const key_type& from, Visitor&& visitor) const {
-    if constexpr (supports_scan)
-      return adapter_.scan(from, visitor);
-    else
+  template <class Visit>
+  void do_scan(guard_type&, const scan_bound<key_type, std::less<>>& bound, Visit&& visit) const {
+    if constexpr (supports_scan) {
+      key_type from = bound.key() == nullptr ? 0 : *bound.key();
+      if (bound.excludes_key() && ++from == 0) return;  // nothing is behind the greatest key
+      adapter_.scan(from, visit);
+    } else {
       refuse(properties.name, "scan");
+    }
   }
 
- private:
+  [[nodiscard]] std::size_t do_size() const { refuse(properties.name, "size"); }
+
   mutable Adapter adapter_;  // mutable because its reads are not const
 };
 
