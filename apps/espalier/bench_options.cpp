@@ -67,9 +67,11 @@ void declare(CLI::App& verb, bench_options& o) {
       ->group(maps_group);
 
   declare_load(verb, o);
-  verb.add_option("--trace", o.trace,
-                  "Replay a file of operations (lookup KEY, insert KEY VALUE, assign KEY VALUE, erase KEY, "
-                  "scan KEY COUNT; one a line) on a map that starts empty, or with --keys")
+  verb.add_option(
+          "--trace", o.trace,
+          "Replay a file of operations (lookup KEY, insert KEY VALUE, assign KEY VALUE, erase KEY, "
+          "exchange KEY VALUE, extract KEY, add KEY AMOUNT, scan KEY COUNT; one a line) on a map that starts "
+          "empty, or with --keys")
       ->type_name("FILE")
       ->group(load_group);
   verb.add_option("--record", o.record, "Write the operations of the first run to a file that --trace reads")

@@ -27,13 +27,15 @@ std::string node_bytes(const workload::subject_facts& facts) {
 
 void print_table(const std::vector<workload::registration>& all) {
   using enum table::align;
-  table t({"map", "progress (find / update)", "balance", "scan", "node bytes", "placement", "paper"},
-          {left, left, left, left, right, left, left});
+  table t(
+      {"map", "progress (find / update)", "balance", "scan", "exchanges", "node bytes", "placement", "paper"},
+      {left, left, left, left, left, right, left, left});
   for (const auto& r : all) {
     const auto& f = r.facts;
     t.add({f.name, find_and_update(f.properties), std::string(to_string(f.properties.shape)),
-           f.supports_scan ? std::string(to_string(f.properties.scan)) : "none", node_bytes(f),
-           std::string(f.placement), std::string(f.properties.paper)});
+           f.supports_scan ? std::string(to_string(f.properties.scan)) : "none",
+           f.properties.exchanges ? "yes" : "no", node_bytes(f), std::string(f.placement),
+           std::string(f.properties.paper)});
   }
   std::fputs(t.text(wants_colour(STDOUT_FILENO)).c_str(), stdout);
 }
@@ -49,6 +51,7 @@ void print_json(const std::vector<workload::registration>& all) {
     j["update_progress"] = to_string(f.properties.update_progress);
     j["balance"] = to_string(f.properties.shape);
     j["scan"] = f.supports_scan ? to_string(f.properties.scan) : "none";
+    j["exchanges"] = f.properties.exchanges;
     if (f.node_bytes)
       j["node_bytes"] = *f.node_bytes;
     else

@@ -22,7 +22,7 @@ class fill_feed final : public step_feed {
     const sim::own_code scope;
     if (left_.begin == left_.end) return false;
     const std::uint64_t key = plan_.keys.key(plan_.fill(left_.begin++));
-    s = {workload::operation::insert, key, workload::value_for(key)};
+    s = {map_operation::insert, key, workload::value_for(key)};
     return true;
   }
 

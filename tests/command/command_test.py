@@ -163,7 +163,7 @@ class Results(CommandTest):
     def test_list_shows_every_promise(self) -> None:
         done = espalier("list")
         self.assertEqual(done.returncode, 0)
-        for head in ("progress", "balance", "scan", "node bytes", "paper"):
+        for head in ("progress", "balance", "scan", "exchanges", "node bytes", "paper"):
             self.assertIn(head, done.stdout.splitlines()[0])
         listed = {entry["map"]: entry for entry in json.loads(espalier("list", "--json").stdout)}
         for name in MAPS:
@@ -172,6 +172,8 @@ class Results(CommandTest):
                 self.assertTrue(listed[name][field], f"{name} {field}")
         self.assertEqual(listed["edge_ext_lf"]["node_bytes"], 32)
         self.assertEqual(listed["ticket"]["node_bytes"], 32)
+        self.assertIs(listed["edge_ext_lf"]["exchanges"], False)
+        self.assertIs(listed["ticket"]["exchanges"], True)
 
     def test_list_shows_nodes_side_by_side(self) -> None:
         lines = espalier("list", "--nodes").stdout.splitlines()

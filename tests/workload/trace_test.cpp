@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -23,6 +24,10 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr std::uint64_t max64 = std::numeric_limits<std::uint64_t>::max();
+
+constexpr std::array recordable{
+    map_operation::find,     map_operation::insert,  map_operation::insert_or_assign, map_operation::erase,
+    map_operation::exchange, map_operation::extract, map_operation::update,           map_operation::scan};
 
 class trace_files : public ::testing::Test {
  protected:
@@ -68,10 +73,15 @@ TEST(read_trace, understands_every_operation_comments_and_blanks) {
             "  insert\t5 77   # the first\r\n"
             "assign 5 0xFF\n"
             "erase 0x5\n"
+            "exchange 6 1\n"
+            "extract 6\n"
+            "add 0x7 2\n"
             "scan 18446744073709551615 100"),
-      ElementsAre(trace_record{123, 0, trace_operation::lookup}, trace_record{5, 77, trace_operation::insert},
-                  trace_record{5, 255, trace_operation::assign}, trace_record{5, 0, trace_operation::erase},
-                  trace_record{max64, 100, trace_operation::scan}));
+      ElementsAre(trace_record{123, 0, map_operation::find}, trace_record{5, 77, map_operation::insert},
+                  trace_record{5, 255, map_operation::insert_or_assign},
+                  trace_record{5, 0, map_operation::erase}, trace_record{6, 1, map_operation::exchange},
+                  trace_record{6, 0, map_operation::extract}, trace_record{7, 2, map_operation::update},
+                  trace_record{max64, 100, map_operation::scan}));
   EXPECT_THAT(parse(""), IsEmpty());
   EXPECT_THAT(parse("# nothing\n\n"), IsEmpty());
 }
@@ -80,10 +90,14 @@ TEST(read_trace, names_line_finding_and_expectation) {
   EXPECT_EQ(
       refusal("lookup 1\nlokup 2\n"),
       "ops:2: found unknown operation 'lokup'; expected lookup KEY, insert KEY VALUE, assign KEY VALUE, "
-      "erase KEY or scan KEY COUNT");
+      "erase KEY, exchange KEY VALUE, extract KEY, add KEY AMOUNT or scan KEY COUNT");
   EXPECT_EQ(refusal("\n# x\ninsert 5\n"),
             "ops:3: found 'insert' with 1 of 2 numbers; expected insert KEY VALUE");
   EXPECT_EQ(refusal("lookup"), "ops:1: found 'lookup' with 0 of 1 numbers; expected lookup KEY");
+  EXPECT_EQ(refusal("exchange 5"),
+            "ops:1: found 'exchange' with 1 of 2 numbers; expected exchange KEY VALUE");
+  EXPECT_EQ(refusal("add 5"), "ops:1: found 'add' with 1 of 2 numbers; expected add KEY AMOUNT");
+  EXPECT_EQ(refusal("extract 5 6"), "ops:1: found '6' after the end of the operation; expected extract KEY");
   EXPECT_EQ(refusal("erase 5 6"), "ops:1: found '6' after the end of the operation; expected erase KEY");
   for (const auto* word : {"-1", "+1", "1.5", "0x", "0xg", "ten", "18446744073709551616", "1k"}) {
     EXPECT_EQ(refusal(std::string("lookup ") + word),
@@ -97,10 +111,11 @@ TEST(read_trace, names_line_finding_and_expectation) {
 
 TEST_F(trace_files, come_back_as_they_were_written) {
   random_generator random(1);
-  std::vector<trace_record> records{{0, 0, trace_operation::lookup}, {max64, max64, trace_operation::insert}};
+  std::vector<trace_record> records{{0, 0, map_operation::find}, {max64, max64, map_operation::insert}};
   for (int i = 0; i < 20'000; ++i) {
-    const auto operation = static_cast<trace_operation>(random.below(5));
-    const bool has_argument = operation != trace_operation::lookup && operation != trace_operation::erase;
+    const map_operation operation = recordable[random.below(recordable.size())];
+    const bool has_argument = operation != map_operation::find && operation != map_operation::erase &&
+                              operation != map_operation::extract;
     records.push_back({random.next() >> random.below(64), has_argument ? random.next() : 0, operation});
   }
   write(at("ops"), records);
@@ -110,13 +125,28 @@ TEST_F(trace_files, come_back_as_they_were_written) {
 }
 
 TEST_F(trace_files, hold_the_text_that_people_write) {
-  const std::vector<trace_record> records{{1, 0, trace_operation::lookup},
-                                          {2, 3, trace_operation::insert},
-                                          {2, 4, trace_operation::assign},
-                                          {2, 0, trace_operation::erase},
-                                          {0, 9, trace_operation::scan}};
+  const std::vector<trace_record> records{{1, 0, map_operation::find},
+                                          {2, 3, map_operation::insert},
+                                          {2, 4, map_operation::insert_or_assign},
+                                          {2, 0, map_operation::erase},
+                                          {3, 1, map_operation::exchange},
+                                          {3, 2, map_operation::update},
+                                          {3, 0, map_operation::extract},
+                                          {0, 9, map_operation::scan}};
   write(at("ops"), records);
-  EXPECT_EQ(content_of(at("ops")), "lookup 1\ninsert 2 3\nassign 2 4\nerase 2\nscan 0 9\n");
+  EXPECT_EQ(content_of(at("ops")),
+            "lookup 1\ninsert 2 3\nassign 2 4\nerase 2\nexchange 3 1\nadd 3 2\nextract 3\nscan 0 9\n");
+}
+
+TEST_F(trace_files, hold_no_operation_without_a_form) {
+  const std::vector<trace_record> records{{1, 0, map_operation::find}, {1, 0, map_operation::contains}};
+  try {
+    write(at("ops"), records);
+    ADD_FAILURE() << "written";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "a trace has no form of the operation contains");
+  }
+  EXPECT_FALSE(std::filesystem::exists(at("ops")));
 }
 
 TEST_F(trace_files, name_the_file_in_errors) {
@@ -139,9 +169,9 @@ TEST_F(trace_files, name_the_file_in_errors) {
 
 TEST_F(trace_files, of_a_recorder_follow_the_sequence_across_lanes) {
   trace_recorder recorder(2);
-  recorder.lane_of(1).record({1, 0, trace_operation::lookup});
-  recorder.lane_of(0).record({2, 5, trace_operation::insert});
-  recorder.lane_of(1).record({3, 0, trace_operation::erase});
+  recorder.lane_of(1).record({1, 0, map_operation::find});
+  recorder.lane_of(0).record({2, 5, map_operation::insert});
+  recorder.lane_of(1).record({3, 0, map_operation::erase});
   hw::output_file file(at("ops"));
   recorder.write(file);
   EXPECT_EQ(content_of(at("ops")), "lookup 1\ninsert 2 5\nerase 3\n");
@@ -157,7 +187,7 @@ TEST(trace_recorder, keeps_each_threads_order_and_every_record) {
   for (unsigned thread = 0; thread < threads; ++thread) {
     running.emplace_back([&recorder, thread] {
       auto& lane = recorder.lane_of(thread);
-      for (std::uint64_t i = 0; i < each; ++i) lane.record({i, thread, trace_operation::insert});
+      for (std::uint64_t i = 0; i < each; ++i) lane.record({i, thread, map_operation::insert});
     });
   }
   for (auto& thread : running) thread.join();

@@ -147,7 +147,7 @@ class driver final : public subject {
           thread_result& mine = results[thread].value;
           auto source = make_source(thread);
           hw::counter_set counters;
-          if (request.latency_every != 0) mine.latency.resize(operation_kinds);
+          if (request.latency_every != 0) mine.latency.resize(map_operations.size());
           ready();
           counters.start();
           const std::uint64_t cpu_before = hw::thread_cpu_ns();
@@ -203,22 +203,9 @@ class driver final : public subject {
     }
   }
 
-  /// A read-modify-write is recorded as its assignment.
   static trace_record recorded(const step& s) noexcept {
-    switch (s.op) {
-      case operation::lookup:
-        return {s.key, 0, trace_operation::lookup};
-      case operation::insert:
-        return {s.key, s.argument, trace_operation::insert};
-      case operation::erase:
-        return {s.key, 0, trace_operation::erase};
-      case operation::scan:
-        return {s.key, s.argument, trace_operation::scan};
-      case operation::update:
-      case operation::read_modify_write:
-        break;
-    }
-    return {s.key, s.argument, trace_operation::assign};
+    const bool key_only = s.op == map_operation::find || s.op == map_operation::erase;
+    return {s.key, key_only ? 0 : s.argument, s.op};
   }
 
   static void add(std::optional<std::uint64_t>& sum, bool first, const std::optional<std::uint64_t>& part) {

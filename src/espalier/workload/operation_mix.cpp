@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -17,7 +18,7 @@ constexpr std::string_view advice =
 
 struct named_mix {
   std::string_view name;
-  std::array<unsigned, operation_kinds> percent;  // lookup, insert, erase, update, scan, read_modify_write
+  operation_shares percent;  // find, insert, erase, insert_or_assign, scan, update
   distribution_spec request;
 };
 
@@ -39,7 +40,7 @@ std::optional<unsigned> parse_count(std::string_view text) {
   return value;
 }
 
-std::uint64_t sum_of(const std::array<unsigned, operation_kinds>& percent) {
+std::uint64_t sum_of(const operation_shares& percent) {
   std::uint64_t sum = 0;
   for (const auto share : percent) sum += share;
   return sum;
@@ -47,26 +48,27 @@ std::uint64_t sum_of(const std::array<unsigned, operation_kinds>& percent) {
 
 }  // namespace
 
-std::string_view to_string(operation op) noexcept {
+std::string_view word_of(map_operation op) noexcept {
   switch (op) {
-    case operation::lookup:
+    case map_operation::find:
       return "lookup";
-    case operation::insert:
-      return "insert";
-    case operation::erase:
-      return "erase";
-    case operation::update:
+    case map_operation::insert_or_assign:
       return "update";
-    case operation::scan:
-      return "scan";
-    case operation::read_modify_write:
+    case map_operation::update:
+      return "read_modify_write";
+    case map_operation::contains:
+    case map_operation::insert:
+    case map_operation::erase:
+    case map_operation::exchange:
+    case map_operation::extract:
+    case map_operation::scan:
       break;
   }
-  return "read_modify_write";
+  return to_string(op);
 }
 
-operation_mix::operation_mix(std::string mix_name, const std::array<unsigned, operation_kinds>& percentages,
-                             unsigned longest_scan, std::optional<distribution_spec> prescribed)
+operation_mix::operation_mix(std::string mix_name, const operation_shares& percentages, unsigned longest_scan,
+                             std::optional<distribution_spec> prescribed)
     : name(std::move(mix_name)), percent(percentages), max_scan(longest_scan), distribution(prescribed) {
   if (const auto sum = sum_of(percent); sum != 100) {
     throw std::invalid_argument(fmt::format("operation mix '{}' sums to {}; {}", name, sum, advice));
@@ -76,9 +78,14 @@ operation_mix::operation_mix(std::string mix_name, const std::array<unsigned, op
         fmt::format("operation mix '{}' has scans of at most 0 entries; at least 1 is needed", name));
   }
   auto slot = table_.begin();
-  for (std::size_t kind = 0; kind < operation_kinds; ++kind) {
-    slot = std::fill_n(slot, percent[kind], static_cast<operation>(kind));
-  }
+  for (std::size_t i = 0; i < percent.size(); ++i) slot = std::fill_n(slot, percent[i], drawn_operations[i]);
+}
+
+unsigned operation_mix::share(map_operation op) const noexcept {
+  const auto* const found = std::find(drawn_operations.begin(), drawn_operations.end(), op);
+  return found == drawn_operations.end()
+             ? 0
+             : percent[static_cast<std::size_t>(found - drawn_operations.begin())];
 }
 
 operation_mix operation_mix::parse(std::string_view text) {
@@ -93,7 +100,7 @@ operation_mix operation_mix::parse(std::string_view text) {
   const auto malformed = [&] {
     return std::invalid_argument(fmt::format("unknown operation mix '{}'; {}", text, advice));
   };
-  std::array<unsigned, operation_kinds> percent{};
+  operation_shares percent{};
   auto rest = text;
   for (std::size_t kind = 0; kind < 3; ++kind) {
     const auto slash = rest.find('/');

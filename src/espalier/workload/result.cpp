@@ -183,9 +183,9 @@ std::string to_json(const run_context& context, const std::vector<measurement>& 
     ++family;
     if (m.latency.empty()) continue;
     latency.push_back(latency_json(m, "all", latency_of_all(m)));
-    for (std::size_t op = 0; op < m.latency.size(); ++op) {
-      if (m.latency[op].count() != 0)
-        latency.push_back(latency_json(m, to_string(static_cast<operation>(op)), m.latency[op]));
+    for (const map_operation op : drawn_operations) {  // a trace is not timed
+      const histogram& h = m.latency[static_cast<std::size_t>(op)];
+      if (h.count() != 0) latency.push_back(latency_json(m, word_of(op), h));
     }
   }
   ordered_json j;

@@ -4,8 +4,12 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_operation.hpp"
 #include "espalier/workload/distribution.hpp"
 #include "espalier/workload/operation_mix.hpp"
 #include "espalier/workload/plan.hpp"
@@ -18,9 +22,9 @@ namespace espalier::workload {
 
 /// One operation, drawn or replayed.
 struct step {
-  operation op;
+  map_operation op;
   std::uint64_t key;
-  std::uint64_t argument;  // the value, or how many keys to scan
+  std::uint64_t argument;  // the value to store, the amount to add, or how many keys to scan
 };
 
 /// The value of a key unless an operation specifies another.
@@ -55,8 +59,8 @@ class drawn_steps {
   }
 
   step next() noexcept {
-    const operation op = plan_.mix.draw(random_);
-    if (op == operation::insert && plan_.inserts_new_keys) {
+    const map_operation op = plan_.mix.draw(random_);
+    if (op == map_operation::insert && plan_.inserts_new_keys) {
       const std::uint64_t key = plan_.keys.key(new_keys_.fetch_add(1, std::memory_order_relaxed));
       return {op, key, value_for(key)};
     }
@@ -64,7 +68,8 @@ class drawn_steps {
     const std::uint64_t index =
         follows ? draws_.next(new_keys_.load(std::memory_order_relaxed)) : draws_.next();
     const std::uint64_t key = plan_.keys.key(index);
-    return {op, key, op == operation::scan ? plan_.mix.draw_scan_length(random_) : value_for(key)};
+    if (op == map_operation::scan) return {op, key, plan_.mix.draw_scan_length(random_)};
+    return {op, key, op == map_operation::update ? 1 : value_for(key)};
   }
 
  private:
@@ -88,19 +93,7 @@ class traced_steps {
 
   step next() noexcept {
     const trace_record& r = trace_[at_++];
-    switch (r.operation) {
-      case trace_operation::insert:
-        return {operation::insert, r.key, r.argument};
-      case trace_operation::assign:
-        return {operation::update, r.key, r.argument};
-      case trace_operation::erase:
-        return {operation::erase, r.key, 0};
-      case trace_operation::scan:
-        return {operation::scan, r.key, r.argument};
-      case trace_operation::lookup:
-        break;
-    }
-    return {operation::lookup, r.key, 0};
+    return {r.operation, r.key, r.argument};
   }
 
  private:
@@ -109,19 +102,36 @@ class traced_steps {
   std::uint64_t at_ = 0;
 };
 
-/// Performs a step on a map. The caller sums the results, so that no operation can be optimised away.
+/// Performs a step on a map. The caller sums the results, so that no operation can be optimised away. An update adds
+/// the argument to the value; on a map that does not exchange, it is a find and an insert_or_assign, together not
+/// atomic. Throws std::logic_error for an exchange or extract on such a map.
 template <class Map>
 std::uint64_t apply(Map& map, const step& s) {
   switch (s.op) {
-    case operation::lookup:
+    case map_operation::find:
       return map.find(s.key).value_or(0);
-    case operation::insert:
+    case map_operation::contains:
+      return map.contains(s.key) ? 1 : 0;
+    case map_operation::insert:
       return map.insert(s.key, s.argument) ? 1 : 0;
-    case operation::erase:
-      return map.erase(s.key) ? 1 : 0;
-    case operation::update:
+    case map_operation::insert_or_assign:
       return map.insert_or_assign(s.key, s.argument) ? 1 : 0;
-    case operation::scan: {
+    case map_operation::erase:
+      return map.erase(s.key) ? 1 : 0;
+    case map_operation::exchange:
+      if constexpr (exchanging_ordered_map<Map>) return map.exchange(s.key, s.argument).value_or(0);
+      break;
+    case map_operation::extract:
+      if constexpr (exchanging_ordered_map<Map>) return map.extract(s.key).value_or(0);
+      break;
+    case map_operation::update: {
+      const auto add = [&](const std::optional<std::uint64_t>& v) { return v.value_or(0) + s.argument; };
+      if constexpr (exchanging_ordered_map<Map>)
+        return map.update(s.key, add).value_or(0);
+      else
+        return map.insert_or_assign(s.key, add(map.find(s.key))) ? 1 : 0;
+    }
+    case map_operation::scan: {
       std::uint64_t sum = 0;
       std::uint64_t left = s.argument;
       if (left != 0) {
@@ -132,11 +142,8 @@ std::uint64_t apply(Map& map, const step& s) {
       }
       return sum;
     }
-    case operation::read_modify_write:
-      break;
   }
-  const std::uint64_t before = map.find(s.key).value_or(s.argument);
-  return map.insert_or_assign(s.key, before + 1) ? 1 : 0;
+  throw std::logic_error(std::string(to_string(s.op)).append(" on a map that does not exchange"));
 }
 
 }  // namespace espalier::workload

@@ -1,6 +1,6 @@
 #include "espalier/workload/subject.hpp"
 
-#include <utility>
+#include <algorithm>
 
 namespace espalier::workload {
 
@@ -17,26 +17,21 @@ subject_facts placed_facts(const subject_facts& facts, std::string_view placemen
 }
 
 std::string subject_facts::cannot_run(const workload_plan& plan) const {
-  const auto uses = [&](operation op, trace_operation recorded) {
-    if (plan.trace.empty()) return plan.mix.share(op) != 0;
-    for (const trace_record& r : plan.trace) {
-      if (r.operation == recorded) return true;
-    }
-    return false;
+  const bool drawn = plan.trace.empty();
+  const auto uses = [&](const auto& wanted) {
+    if (drawn)
+      return std::ranges::any_of(drawn_operations,
+                                 [&](map_operation op) { return wanted(op) && plan.mix.share(op) != 0; });
+    return std::ranges::any_of(plan.trace, [&](const trace_record& r) { return wanted(r.operation); });
   };
-  static constexpr std::pair<operation, trace_operation> writers[] = {
-      {operation::insert, trace_operation::insert},
-      {operation::erase, trace_operation::erase},
-      {operation::update, trace_operation::assign},
-      {operation::read_modify_write, trace_operation::assign},
-  };
-  if (!properties.reads_beside_writers) {
-    for (const auto& [op, recorded] : writers) {
-      if (uses(op, recorded)) return "its reads are right only while nobody writes";
-    }
-  }
-  if (!supports_erase && uses(operation::erase, trace_operation::erase)) return "it has no concurrent erase";
-  if (!supports_scan && uses(operation::scan, trace_operation::scan)) return "it has no concurrent scan";
+  const auto is = [](map_operation op) { return [op](map_operation other) { return other == op; }; };
+  if (!properties.reads_beside_writers && uses(is_write))
+    return "its reads are right only while nobody writes";
+  if (!supports_erase && uses(is(map_operation::erase))) return "it has no concurrent erase";
+  if (!supports_scan && uses(is(map_operation::scan))) return "it has no concurrent scan";
+  // Updates run on every map, as apply() does them.
+  if (!properties.exchanges && (uses(is(map_operation::exchange)) || uses(is(map_operation::extract))))
+    return "it has no atomic exchange and extract";
   return {};
 }
 

@@ -43,7 +43,7 @@ struct subject_facts {
   bool supports_erase = true;
   bool supports_scan = true;
 
-  /// Why the map cannot run a mix; empty if it can.
+  /// Why the map cannot run a plan; empty if it can.
   [[nodiscard]] std::string cannot_run(const workload_plan& plan) const;
 };
 

@@ -19,22 +19,26 @@ namespace espalier::workload {
 namespace {
 
 struct form {
-  trace_operation operation;
+  map_operation operation;
   std::string_view word;
   std::string_view usage;
   std::size_t numbers;
 };
 
-constexpr std::array<form, 5> forms{{
-    {trace_operation::lookup, "lookup", "lookup KEY", 1},
-    {trace_operation::insert, "insert", "insert KEY VALUE", 2},
-    {trace_operation::assign, "assign", "assign KEY VALUE", 2},
-    {trace_operation::erase, "erase", "erase KEY", 1},
-    {trace_operation::scan, "scan", "scan KEY COUNT", 2},
+constexpr std::array<form, 8> forms{{
+    {map_operation::find, "lookup", "lookup KEY", 1},
+    {map_operation::insert, "insert", "insert KEY VALUE", 2},
+    {map_operation::insert_or_assign, "assign", "assign KEY VALUE", 2},
+    {map_operation::erase, "erase", "erase KEY", 1},
+    {map_operation::exchange, "exchange", "exchange KEY VALUE", 2},
+    {map_operation::extract, "extract", "extract KEY", 1},
+    {map_operation::update, "add", "add KEY AMOUNT", 2},
+    {map_operation::scan, "scan", "scan KEY COUNT", 2},
 }};
 
 constexpr std::string_view all_forms =
-    "lookup KEY, insert KEY VALUE, assign KEY VALUE, erase KEY or scan KEY COUNT";
+    "lookup KEY, insert KEY VALUE, assign KEY VALUE, erase KEY, exchange KEY VALUE, "
+    "extract KEY, add KEY AMOUNT or scan KEY COUNT";
 constexpr std::string_view blanks = " \t\r";
 
 // Removes the first word of `rest` and returns it; empty at the end of the line.
@@ -53,6 +57,14 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
       std::from_chars(text.data(), text.data() + text.size(), value, hexadecimal ? 16 : 10);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+const form& form_of(map_operation op) {
+  const auto* const found =
+      std::find_if(forms.begin(), forms.end(), [&](const form& f) { return f.operation == op; });
+  if (found == forms.end())
+    throw std::invalid_argument(fmt::format("a trace has no form of the operation {}", to_string(op)));
+  return *found;
 }
 
 class line_parser {
@@ -121,9 +133,9 @@ void write_trace(hw::output_file& file, std::span<const trace_record> records) {
   constexpr std::size_t piece = std::size_t{1} << 16U;
   std::string text;
   for (const auto& record : records) {
-    const auto& [operation, word, usage, numbers] = forms.at(static_cast<std::size_t>(record.operation));
-    text += fmt::format("{} {}", word, record.key);
-    if (numbers == 2) text += fmt::format(" {}", record.argument);
+    const form& line = form_of(record.operation);
+    text += fmt::format("{} {}", line.word, record.key);
+    if (line.numbers == 2) text += fmt::format(" {}", record.argument);
     text += '\n';
     if (text.size() < piece) continue;
     file.write(text);

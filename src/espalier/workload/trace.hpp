@@ -2,6 +2,9 @@
 
 // Recorded operations as text, one per line:
 //   lookup KEY | insert KEY VALUE | assign KEY VALUE | erase KEY | scan KEY COUNT
+//   exchange KEY VALUE | extract KEY | add KEY AMOUNT
+// "add" is an update that adds to the value, where an absent key counts as 0. Each word stands for one map_operation;
+// contains has none.
 // Numbers are unsigned, of 64 bits, decimal or 0x hexadecimal. '#' begins a comment; blank lines are allowed.
 
 #include <atomic>
@@ -15,15 +18,15 @@
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/output_file.hpp"
+#include "espalier/map/map_operation.hpp"
 
 namespace espalier::workload {
 
-enum class trace_operation : std::uint8_t { lookup, insert, assign, erase, scan };
-
 struct trace_record {
   std::uint64_t key = 0;
-  std::uint64_t argument = 0;  // the value to insert or assign, or how many entries to scan; otherwise 0
-  trace_operation operation = trace_operation::lookup;
+  /// The value to store, the amount to add, or how many entries to scan; otherwise 0.
+  std::uint64_t argument = 0;
+  map_operation operation = map_operation::find;
   friend bool operator==(const trace_record&, const trace_record&) = default;
 };
 
@@ -32,7 +35,8 @@ struct trace_record {
 std::vector<trace_record> read_trace(std::istream& in, std::string_view name);
 std::vector<trace_record> read_trace(const std::filesystem::path& file);
 
-/// Writes the records and commits the file. Throws as output_file does. read_trace() reads them back.
+/// Writes the records and commits the file. read_trace() reads them back. Throws as output_file does, and
+/// std::invalid_argument for an operation that has no form.
 void write_trace(hw::output_file& file, std::span<const trace_record> records);
 
 /// Collects the operations of several threads in the order in which they were recorded.
