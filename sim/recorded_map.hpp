@@ -22,7 +22,22 @@ struct recorded_value {
   [[nodiscard]] static std::uint64_t to_word(Value v) noexcept { return static_cast<std::uint64_t>(v); }
 };
 
-/// A map of integers in a scene. Its operations are recorded, so that its history can be checked at the end of the run:
+/// How a map's keys are represented in a history, one word each: 0 for the lowest key, larger words for larger keys.
+/// Specialise it for keys that are not integers.
+template <class Key>
+struct recorded_key {
+  static_assert(std::is_integral_v<Key>, "specialise recorded_key for keys that are no integers");
+  [[nodiscard]] static Key from_word(std::uint64_t word) noexcept { return static_cast<Key>(word + lowest); }
+  [[nodiscard]] static std::uint64_t to_word(Key key) noexcept {
+    return static_cast<std::uint64_t>(key) - lowest;
+  }
+
+ private:
+  static constexpr auto lowest = static_cast<std::uint64_t>(std::numeric_limits<Key>::min());
+};
+
+/// A map in a scene; its keys and values are given as words. Its operations are recorded, so that its history can be
+/// checked at the end of the run:
 ///
 ///     auto& map = s.make<sim::recorded<espalier::ticket<std::uint64_t, std::uint64_t, traits>>>();
 ///     map.start_with(1, 10);
@@ -34,7 +49,9 @@ struct recorded_value {
 template <class Map>
 class recorded {
   using key_type = typename Map::key_type;
-  using values = recorded_value<typename Map::mapped_type>;
+  using mapped_type = typename Map::mapped_type;
+  using keys = recorded_key<key_type>;
+  using values = recorded_value<mapped_type>;
 
  public:
   using guard_type = typename Map::guard_type;
@@ -50,7 +67,7 @@ class recorded {
 
   /// Call while the scene is set up: adds to the contents with which the history begins.
   void start_with(std::uint64_t key, std::uint64_t value) {
-    require(map_.insert(static_cast<key_type>(key), values::from_word(value)),
+    require(map_.insert(keys::from_word(key), values::from_word(value)),
             "the set-up inserts a key which is there");
     log_.initial(key, value);
   }
@@ -76,6 +93,40 @@ class recorded {
   bool erase(std::uint64_t key) { return do_erase(key); }
   bool erase(guard_type& guard, std::uint64_t key) { return do_erase(key, guard); }
 
+  std::optional<std::uint64_t> exchange(std::uint64_t key, std::uint64_t value)
+    requires exchanging_ordered_map<Map>
+  {
+    return do_exchange(key, value);
+  }
+  std::optional<std::uint64_t> exchange(guard_type& guard, std::uint64_t key, std::uint64_t value)
+    requires exchanging_ordered_map<Map>
+  {
+    return do_exchange(key, value, guard);
+  }
+
+  std::optional<std::uint64_t> extract(std::uint64_t key)
+    requires exchanging_ordered_map<Map>
+  {
+    return do_extract(key);
+  }
+  std::optional<std::uint64_t> extract(guard_type& guard, std::uint64_t key)
+    requires exchanging_ordered_map<Map>
+  {
+    return do_extract(key, guard);
+  }
+
+  /// Adds to the value, or inserts the amount if the key is absent. The value type must hold the sum.
+  std::optional<std::uint64_t> update(std::uint64_t key, std::uint64_t amount)
+    requires exchanging_ordered_map<Map>
+  {
+    return do_update(key, amount);
+  }
+  std::optional<std::uint64_t> update(guard_type& guard, std::uint64_t key, std::uint64_t amount)
+    requires exchanging_ordered_map<Map>
+  {
+    return do_update(key, amount, guard);
+  }
+
   /// Visits at most `most` entries; returns how many.
   std::size_t scan(std::uint64_t from, std::uint64_t most = all) { return do_scan(from, most); }
   std::size_t scan(guard_type& guard, std::uint64_t from, std::uint64_t most = all) {
@@ -85,11 +136,13 @@ class recorded {
   static constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
 
   /// Call when all threads have ended. Fails the run if the history, which includes the map's present contents, is not
-  /// linearizable, if check_invariants() reports a fault, or if the map holds blocks that it does not reach. Reclaims
-  /// the retired blocks.
+  /// linearizable, if size() is wrong, if check_invariants() reports a fault, or if the map holds blocks that it does
+  /// not reach. Reclaims the retired blocks.
   void check() {
-    scan(0);
+    const std::size_t entries = scan(0);
     log_.check();
+    if constexpr (requires { map_.size(); })
+      require(map_.size() == entries, "size() is not the number of keys");
     if constexpr (requires { map_.check_invariants(); }) {
       if (const char* const wrong = map_.check_invariants()) fail(wrong);
     }
@@ -117,60 +170,94 @@ class recorded {
     recorder* log;
     std::uint64_t left;
 
-    [[gnu::no_sanitize_thread]] bool operator()(const key_type& key, const typename Map::mapped_type& value) {
-      log->visit(static_cast<std::uint64_t>(key), values::to_word(value));
+    [[gnu::no_sanitize_thread]] bool operator()(const key_type& key, const mapped_type& value) {
+      log->visit(keys::to_word(key), values::to_word(value));
       return --left != 0;
     }
   };
 
-  template <class... Guard>
-  [[gnu::no_sanitize_thread]] std::optional<std::uint64_t> do_find(std::uint64_t key, Guard&... guard) {
-    log_.begin(operation_kind::find, key);
-    const std::optional<typename Map::mapped_type> found = map_.find(guard..., static_cast<key_type>(key));
+  struct adder {
+    recorder* log;
+    std::uint64_t amount;
+
+    [[gnu::no_sanitize_thread]] std::optional<mapped_type> operator()(const std::optional<mapped_type>& now) {
+      const std::uint64_t sum = now ? values::to_word(*now) + amount : amount;
+      log->stores(sum);
+      return values::from_word(sum);
+    }
+  };
+
+  [[gnu::no_sanitize_thread]] std::optional<std::uint64_t> ended(const std::optional<mapped_type>& before) {
     std::uint64_t word = 0;
-    if (found) word = values::to_word(*found);
-    log_.end_find(found ? &word : nullptr);
-    if (!found) return std::nullopt;
+    if (before) word = values::to_word(*before);
+    log_.end_with(before ? &word : nullptr);
+    if (!before) return std::nullopt;
     return word;
   }
 
   template <class... Guard>
+  [[gnu::no_sanitize_thread]] std::optional<std::uint64_t> do_find(std::uint64_t key, Guard&... guard) {
+    log_.begin(map_operation::find, key);
+    return ended(map_.find(guard..., keys::from_word(key)));
+  }
+
+  template <class... Guard>
   [[gnu::no_sanitize_thread]] bool do_contains(std::uint64_t key, Guard&... guard) {
-    log_.begin(operation_kind::contains, key);
-    const bool present = map_.contains(guard..., static_cast<key_type>(key));
+    log_.begin(map_operation::contains, key);
+    const bool present = map_.contains(guard..., keys::from_word(key));
     log_.end(present);
     return present;
   }
 
   template <class... Guard>
   [[gnu::no_sanitize_thread]] bool do_insert(std::uint64_t key, std::uint64_t value, Guard&... guard) {
-    log_.begin(operation_kind::insert, key, value);
-    const bool fresh = map_.insert(guard..., static_cast<key_type>(key), values::from_word(value));
+    log_.begin(map_operation::insert, key, value);
+    const bool fresh = map_.insert(guard..., keys::from_word(key), values::from_word(value));
     log_.end(fresh);
     return fresh;
   }
 
   template <class... Guard>
   [[gnu::no_sanitize_thread]] bool do_assign(std::uint64_t key, std::uint64_t value, Guard&... guard) {
-    log_.begin(operation_kind::insert_or_assign, key, value);
-    const bool fresh = map_.insert_or_assign(guard..., static_cast<key_type>(key), values::from_word(value));
+    log_.begin(map_operation::insert_or_assign, key, value);
+    const bool fresh = map_.insert_or_assign(guard..., keys::from_word(key), values::from_word(value));
     log_.end(fresh);
     return fresh;
   }
 
   template <class... Guard>
   [[gnu::no_sanitize_thread]] bool do_erase(std::uint64_t key, Guard&... guard) {
-    log_.begin(operation_kind::erase, key);
-    const bool removed = map_.erase(guard..., static_cast<key_type>(key));
+    log_.begin(map_operation::erase, key);
+    const bool removed = map_.erase(guard..., keys::from_word(key));
     log_.end(removed);
     return removed;
   }
 
   template <class... Guard>
+  [[gnu::no_sanitize_thread]] std::optional<std::uint64_t> do_exchange(std::uint64_t key, std::uint64_t value,
+                                                                       Guard&... guard) {
+    log_.begin(map_operation::exchange, key, value);
+    return ended(map_.exchange(guard..., keys::from_word(key), values::from_word(value)));
+  }
+
+  template <class... Guard>
+  [[gnu::no_sanitize_thread]] std::optional<std::uint64_t> do_extract(std::uint64_t key, Guard&... guard) {
+    log_.begin(map_operation::extract, key);
+    return ended(map_.extract(guard..., keys::from_word(key)));
+  }
+
+  template <class... Guard>
+  [[gnu::no_sanitize_thread]] std::optional<std::uint64_t> do_update(std::uint64_t key, std::uint64_t amount,
+                                                                     Guard&... guard) {
+    log_.begin(map_operation::update, key, amount);
+    return ended(map_.update(guard..., keys::from_word(key), adder{&log_, amount}));
+  }
+
+  template <class... Guard>
   [[gnu::no_sanitize_thread]] std::size_t do_scan(std::uint64_t from, std::uint64_t most, Guard&... guard) {
-    log_.begin(operation_kind::scan, from);
+    log_.begin(map_operation::scan, from);
     visitor visit{&log_, most};
-    const std::size_t visits = map_.scan(guard..., static_cast<key_type>(from), visit);
+    const std::size_t visits = map_.scan(guard..., keys::from_word(from), visit);
     log_.end_scan(visit.left != 0);
     return visits;
   }

@@ -142,41 +142,62 @@ class explainer {
 
   [[nodiscard]] std::string name_of(const observation& o) const {
     const operation& original = observed_.operations()[o.source];
-    if (original.kind != operation_kind::scan || o.what.kind == operation_kind::scan) {
+    if (original.kind != map_operation::scan || o.what.kind == map_operation::scan) {
       return describe(observed_, original);
     }
     return "scan(" + std::to_string(original.key) + ") saw " + std::to_string(o.what.key) + " -> " +
-           (o.what.result ? std::to_string(o.what.value) : "absent");
+           (o.what.result ? std::to_string(o.what.returned_value) : "absent");
   }
 
   // The results with which the blocked operation would have an order.
   std::string possible_results(const part& p) {
     const operation& o = p.operations[p.blocked].what;
     std::string possible;
-    if (o.kind == operation_kind::find) {
+    if (returns_value(o.kind)) {
       possible = possible_values(p);
-    } else if (o.kind != operation_kind::scan) {
+    } else if (o.kind != map_operation::scan) {
       possible = o.result ? "false" : "true";
     }
     return possible.empty() ? "" : ", whose result could only be " + possible;
   }
 
+  // What the key can hold before the blocked operation, and perhaps more; stops soon after most_tried.
+  static std::set<std::pair<bool, std::uint64_t>> values_of(const part& p)
+    requires std::is_same_v<Model, register_model>
+  {
+    std::set<std::pair<bool, std::uint64_t>> values{{false, 0}};
+    for (const state& s : p.starts) values.insert({s.present, s.value});
+    std::vector<std::uint64_t> unknown_sums;
+    for (std::size_t i = 0; i < p.operations.size(); ++i) {
+      const operation& o = p.operations[i].what;
+      if (i == p.blocked) continue;
+      if (only_observes(o) || o.kind == map_operation::erase || o.kind == map_operation::extract) continue;
+      if (o.kind == map_operation::update && o.pending()) {
+        unknown_sums.push_back(o.value);
+      } else {
+        values.insert({true, o.kind == map_operation::update ? o.returned_value + o.value : o.value});
+      }
+    }
+    // Each may add to a value that another has stored.
+    for (const std::uint64_t amount : unknown_sums) {
+      if (values.size() > most_tried) break;
+      for (const auto& [present, value] : std::vector(values.begin(), values.end())) {
+        values.insert({true, value + amount});
+      }
+    }
+    return values;
+  }
+
   std::string possible_values(const part& p) {
     if constexpr (std::is_same_v<Model, register_model>) {
-      std::set<std::pair<bool, std::uint64_t>> values{{false, 0}};
-      for (const state& s : p.starts) values.insert({s.present, s.value});
-      for (const observation& other : p.operations) {
-        if (!only_observes(other.what) && other.what.kind != operation_kind::erase) {
-          values.insert({true, other.what.value});
-        }
-      }
+      const auto values = values_of(p);
       if (values.size() > most_tried) return "";
       part other = p;
       operation& o = other.operations[p.blocked].what;
       std::vector<std::string> possible;
       for (const auto& [present, value] : values) {
         o.result = present;
-        o.value = value;
+        o.returned_value = value;
         if (search_.run(other.operations, p.starts) == outcome::linearizable) {
           possible.push_back(present ? std::to_string(value) : "absent");
         }

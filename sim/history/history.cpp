@@ -24,36 +24,18 @@ void check_interval(const operation& o) {
 
 }  // namespace
 
-std::string_view to_string(operation_kind kind) noexcept {
-  switch (kind) {
-    case operation_kind::find:
-      return "find";
-    case operation_kind::contains:
-      return "contains";
-    case operation_kind::insert:
-      return "insert";
-    case operation_kind::insert_or_assign:
-      return "insert_or_assign";
-    case operation_kind::erase:
-      return "erase";
-    case operation_kind::scan:
-      return "scan";
-  }
-  return "?";
-}
-
 history_lane::history_lane(std::uint32_t thread, std::size_t expected) : thread_(thread) {
   operations_.reserve(expected);
 }
 
-void history_lane::begin(operation_kind kind, std::uint64_t key, std::uint64_t value, moment at) {
+void history_lane::begin(map_operation kind, std::uint64_t key, std::uint64_t value, moment at) {
   if (at == never || (last_ && at <= *last_)) refuse_moment(thread_, last_.value_or(0), at);
   last_ = at;
   open_ = true;
   operation o;
   o.invoked = at;
   o.key = key;
-  o.value = kind == operation_kind::scan ? pool_.size() : value;
+  o.value = kind == map_operation::scan ? pool_.size() : value;
   o.thread = thread_;
   o.kind = kind;
   operations_.push_back(o);
@@ -72,23 +54,23 @@ operation& history_lane::close(bool fits, moment at) {
 }
 
 void history_lane::end(bool result, moment at) {
-  const bool fits = open_ && operations_.back().kind != operation_kind::find &&
-                    operations_.back().kind != operation_kind::scan;
+  const bool fits =
+      open_ && !returns_value(operations_.back().kind) && operations_.back().kind != map_operation::scan;
   close(fits, at).result = result;
 }
 
-void history_lane::end_find(std::optional<std::uint64_t> found, moment at) {
-  operation& o = close(open_ && operations_.back().kind == operation_kind::find, at);
-  o.result = found.has_value();
-  o.value = found.value_or(0);
+void history_lane::end_with(std::optional<std::uint64_t> before, moment at) {
+  operation& o = close(open_ && returns_value(operations_.back().kind), at);
+  o.result = before.has_value();
+  o.returned_value = before.value_or(0);
 }
 
 void history_lane::end_scan(bool reached_end, moment at) {
-  close(open_ && operations_.back().kind == operation_kind::scan, at).result = reached_end;
+  close(open_ && operations_.back().kind == map_operation::scan, at).result = reached_end;
 }
 
 void history_lane::visit(std::uint64_t key, std::uint64_t value) {
-  if (!open_ || operations_.back().kind != operation_kind::scan) {
+  if (!open_ || operations_.back().kind != map_operation::scan) {
     throw std::invalid_argument("history_lane: thread " + std::to_string(thread_) +
                                 " visited an entry, but the operation it began last is no open scan");
   }
@@ -110,14 +92,14 @@ void history::add(const history_lane& lane) {
   pool_.insert(pool_.end(), lane.pool().begin(), lane.pool().end());
   operations_.reserve(operations_.size() + lane.operations().size());
   for (operation o : lane.operations()) {
-    if (o.kind == operation_kind::scan) o.value += shift;
+    if (o.kind == map_operation::scan) o.value += shift;
     operations_.push_back(o);
   }
 }
 
 void history::add(const operation& o) {
   check_interval(o);
-  if (o.kind == operation_kind::scan) {
+  if (o.kind == map_operation::scan) {
     throw std::invalid_argument("history: a scan is added together with the entries that it visited");
   }
   operations_.push_back(o);
@@ -125,7 +107,7 @@ void history::add(const operation& o) {
 
 void history::add(const operation& scan, std::span<const map_entry> visited) {
   check_interval(scan);
-  if (scan.kind != operation_kind::scan) {
+  if (scan.kind != map_operation::scan) {
     throw std::invalid_argument("history: only a scan is added together with visited entries");
   }
   operation o = scan;
@@ -142,14 +124,21 @@ std::span<const map_entry> history::entries(const operation& scan) const {
 void history::write_text(std::ostream& out) const {
   for (const map_entry& e : initial_) out << "initial " << e.key << ' ' << e.value << '\n';
   for (const operation& o : operations_) {
-    const bool scan = o.kind == operation_kind::scan;
+    const bool scan = o.kind == map_operation::scan;
     out << to_string(o.kind) << ' ' << o.thread << ' ' << o.invoked << ' ';
     if (o.pending()) {
       out << '-';
     } else {
       out << o.returned;
     }
-    out << ' ' << o.key << ' ' << (scan ? o.entries : o.value) << ' ' << (o.result ? 1 : 0);
+    out << ' ' << o.key << ' ' << (scan ? o.entries : o.value) << ' ';
+    if (!returns_value(o.kind)) {
+      out << (o.result ? '1' : '0');
+    } else if (o.result) {
+      out << o.returned_value;
+    } else {
+      out << '-';
+    }
     if (scan) {
       for (const map_entry& e : entries(o)) out << ' ' << e.key << ' ' << e.value;
     }
@@ -160,23 +149,21 @@ void history::write_text(std::ostream& out) const {
 std::string describe(const history& observed, const operation& o) {
   std::string text(to_string(o.kind));
   text += '(' + std::to_string(o.key);
-  if (o.kind == operation_kind::insert || o.kind == operation_kind::insert_or_assign) {
+  if (o.kind == map_operation::insert || o.kind == map_operation::insert_or_assign ||
+      o.kind == map_operation::exchange) {
     text += ", " + std::to_string(o.value);
+  } else if (o.kind == map_operation::update) {
+    text += ", +" + std::to_string(o.value);
   }
   text += ')';
   if (o.pending()) return text + " pending";
   text += " -> ";
-  switch (o.kind) {
-    case operation_kind::find:
-      return text + (o.result ? std::to_string(o.value) : "absent");
-    case operation_kind::scan:
-      for (const map_entry& e : observed.entries(o)) {
-        text += std::to_string(e.key) + ": " + std::to_string(e.value) + ", ";
-      }
-      return text + (o.result ? "end" : "stopped");
-    default:
-      return text + (o.result ? "true" : "false");
+  if (returns_value(o.kind)) return text + (o.result ? std::to_string(o.returned_value) : "absent");
+  if (o.kind != map_operation::scan) return text + (o.result ? "true" : "false");
+  for (const map_entry& e : observed.entries(o)) {
+    text += std::to_string(e.key) + ": " + std::to_string(e.value) + ", ";
   }
+  return text + (o.result ? "end" : "stopped");
 }
 
 }  // namespace espalier::sim

@@ -7,8 +7,10 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_operation.hpp"
 
 // The observations of a map: its contents at the start and the operations of all threads, each with the moments of its
 // invocation and of its return. Keys and values are 64-bit numbers.
@@ -28,16 +30,20 @@ using moment = std::uint64_t;
 /// The moment of return of an operation that did not return.
 inline constexpr moment never = std::numeric_limits<moment>::max();
 
-enum class operation_kind : std::uint8_t { find, contains, insert, insert_or_assign, erase, scan };
+using map_entry = espalier::map_entry<std::uint64_t, std::uint64_t>;
 
-[[nodiscard]] std::string_view to_string(operation_kind kind) noexcept;
+/// Whether its result is a value or nothing. That of a scan is its entries, that of all others a bool.
+[[nodiscard]] constexpr bool returns_value(map_operation kind) noexcept {
+  return kind == map_operation::find || kind == map_operation::exchange || kind == map_operation::extract ||
+         kind == map_operation::update;
+}
 
-struct map_entry {
-  std::uint64_t key;
-  std::uint64_t value;
-  friend bool operator==(const map_entry&, const map_entry&) = default;
-  friend auto operator<=>(const map_entry&, const map_entry&) = default;
-};
+/// Whether an operation with this result stored a value or erased one. Every recorded update stores a value.
+[[nodiscard]] constexpr bool changes_map(map_operation kind, bool result) noexcept {
+  const bool changes_always = kind == map_operation::insert_or_assign || kind == map_operation::exchange ||
+                              kind == map_operation::update;
+  return is_write(kind) && (result || changes_always);
+}
 
 struct operation {
   moment invoked = 0;
@@ -45,20 +51,22 @@ struct operation {
   moment returned = never;
   /// scan: its start, inclusive.
   std::uint64_t key = 0;
-  /// insert, insert_or_assign: the argument. find: the value found, if any. scan: the index of its first entry in the
-  /// history's pool.
+  /// insert, insert_or_assign, exchange: the argument. update: what it adds to the value; it inserts this where the key
+  /// is absent. scan: the index of its first entry in the history's pool.
   std::uint64_t value = 0;
+  /// find, exchange, extract, update: the value of the key before, if any.
+  std::uint64_t returned_value = 0;
   std::uint32_t thread = 0;
   /// scan: how many entries it visited.
   std::uint32_t entries = 0;
-  operation_kind kind = operation_kind::find;
-  /// The returned result. find: whether there was a value. scan: whether it reached the end of the map; a stopped scan
+  map_operation kind = map_operation::find;
+  /// The returned result. find, exchange, extract, update: whether there was a value. scan: whether it reached the end of the map; a stopped scan
   /// has covered the keys from `key` to the last one visited.
   bool result = false;
 
   [[nodiscard]] bool pending() const noexcept { return returned == never; }
 };
-static_assert(sizeof(operation) <= 48);
+static_assert(sizeof(operation) <= 56);
 
 /// Records the operations of one thread, in program order. Appending costs a push_back.
 class history_lane {
@@ -68,14 +76,15 @@ class history_lane {
 
   /// Begins an operation. A previous operation that was not ended stays pending, for instance because it threw. Throws
   /// std::invalid_argument if `at` is not after the thread's previous event.
-  void begin(operation_kind kind, std::uint64_t key, std::uint64_t value, moment at);
+  void begin(map_operation kind, std::uint64_t key, std::uint64_t value, moment at);
 
   // The most recently begun operation returned. They throw std::invalid_argument if `at` is not after its beginning, or
   // if no operation of that kind is open.
 
   /// contains, insert, insert_or_assign, erase.
   void end(bool result, moment at);
-  void end_find(std::optional<std::uint64_t> found, moment at);
+  /// find, exchange, extract, update.
+  void end_with(std::optional<std::uint64_t> before, moment at);
   void end_scan(bool reached_end, moment at);
 
   /// The open scan visited an entry.
@@ -115,8 +124,8 @@ class history {
   [[nodiscard]] std::span<const map_entry> entries(const operation& scan) const;
 
   /// One line each: "initial KEY VALUE", then "KIND THREAD INVOKED RETURNED KEY VALUE RESULT". RETURNED of a pending
-  /// operation is "-", and RESULT is 0 or 1. A scan's VALUE is the number of its entries, which follow on its line as
-  /// KEY VALUE pairs.
+  /// operation is "-". RESULT is 0 or 1; of find, exchange, extract and update it is the value returned, or "-". A
+  /// scan's VALUE is the number of its entries, which follow on its line as KEY VALUE pairs.
   void write_text(std::ostream& out) const;
 
  private:
@@ -125,7 +134,8 @@ class history {
   std::vector<map_entry> pool_;
 };
 
-/// "insert(7, 3) -> true", "find(7) -> absent", "erase(7) pending", "scan(5) -> 7: 3, 9: 1, end".
+/// "insert(7, 3) -> true", "find(7) -> absent", "update(7, +3) -> 5", "erase(7) pending",
+/// "scan(5) -> 7: 3, 9: 1, end".
 [[nodiscard]] std::string describe(const history& observed, const operation& o);
 
 }  // namespace espalier::sim

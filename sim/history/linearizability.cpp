@@ -56,7 +56,7 @@ class checker {
 
   bool scans_in_order() {
     for (const operation& o : observed_.operations()) {
-      if (o.kind != operation_kind::scan || o.pending()) continue;
+      if (o.kind != map_operation::scan || o.pending()) continue;
       has_scans_ = true;
       const char* const wrong = disorder(o, observed_.entries(o));
       if (wrong == nullptr) continue;
@@ -126,14 +126,14 @@ class checker {
     uses.reserve(operations.size());
     for (std::uint32_t i = 0; i < operations.size(); ++i) {
       const operation& o = operations[i];
-      if (o.kind == operation_kind::scan || (o.pending() && only_observes(o))) continue;
+      if (o.kind == map_operation::scan || (o.pending() && only_observes(o))) continue;
       uses.push_back({o.key, o.invoked, i});
     }
     if (has_scans_) {
       const std::vector<std::uint64_t> keys = mentioned_keys();
       for (std::uint32_t i = 0; i < operations.size(); ++i) {
         const operation& o = operations[i];
-        if (o.kind != operation_kind::scan || o.pending()) continue;
+        if (o.kind != map_operation::scan || o.pending()) continue;
         const auto visited = observed_.entries(o);
         if (visited.empty() && !o.result) continue;
         for (auto key = std::ranges::lower_bound(keys, o.key);
@@ -150,7 +150,7 @@ class checker {
     std::vector<std::uint64_t> keys;
     for (const map_entry& e : observed_.initial()) keys.push_back(e.key);
     for (const operation& o : observed_.operations()) {
-      if (o.kind != operation_kind::scan) {
+      if (o.kind != map_operation::scan) {
         keys.push_back(o.key);
       } else if (!o.pending()) {
         for (const map_entry& e : observed_.entries(o)) keys.push_back(e.key);
@@ -164,14 +164,14 @@ class checker {
 
   [[nodiscard]] observation seen_by(const key_use& use) const {
     observation seen{observed_.operations()[use.source], use.source};
-    if (seen.what.kind == operation_kind::scan) {
+    if (seen.what.kind == map_operation::scan) {
       const auto visited = observed_.entries(seen.what);
       const auto at = std::ranges::lower_bound(visited, use.key, {}, &map_entry::key);
       const bool found = at != visited.end() && at->key == use.key;
-      seen.what.kind = operation_kind::find;
+      seen.what.kind = map_operation::find;
       seen.what.key = use.key;
       seen.what.result = found;
-      seen.what.value = found ? at->value : 0;
+      seen.what.returned_value = found ? at->value : 0;
     }
     return seen;
   }

@@ -7,23 +7,32 @@ namespace espalier::sim {
 
 std::optional<register_state> register_model::apply(const operation& o, const state& before) noexcept {
   const state with_argument{o.value, true};
+  if (returns_value(o.kind) && !o.pending() &&
+      before != (o.result ? state{o.returned_value, true} : state{})) {
+    return std::nullopt;
+  }
   switch (o.kind) {
-    case operation_kind::find:
-      if (before != (o.result ? with_argument : state{})) return std::nullopt;
+    case map_operation::find:
       return before;
-    case operation_kind::contains:
+    case map_operation::contains:
       if (before.present != o.result) return std::nullopt;
       return before;
-    case operation_kind::insert:
+    case map_operation::insert:
       if (!o.pending() && before.present == o.result) return std::nullopt;
       return before.present ? before : with_argument;
-    case operation_kind::insert_or_assign:
+    case map_operation::insert_or_assign:
       if (!o.pending() && before.present == o.result) return std::nullopt;
       return with_argument;
-    case operation_kind::erase:
+    case map_operation::erase:
       if (!o.pending() && before.present != o.result) return std::nullopt;
       return state{};
-    case operation_kind::scan:
+    case map_operation::exchange:
+      return with_argument;
+    case map_operation::extract:
+      return state{};
+    case map_operation::update:
+      return state{before.value + o.value, true};  // an absent one has the value 0
+    case map_operation::scan:
       break;
   }
   return std::nullopt;
@@ -39,7 +48,7 @@ map_model::state map_model::start() {
 
 std::optional<map_model::state> map_model::apply(const operation& o, const state& before) {
   const contents& now = *contents_[before.number];
-  if (o.kind == operation_kind::scan) {
+  if (o.kind == map_operation::scan) {
     if (!agrees(o, now)) return std::nullopt;
     return before;
   }

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "espalier/workload/random.hpp"
@@ -15,7 +17,7 @@
 
 namespace espalier::sim {
 
-/// One key: absent or with a value.
+/// One key: absent, with the value 0, or present.
 struct register_state {
   std::uint64_t value = 0;
   bool present = false;
@@ -59,12 +61,19 @@ class map_model {
  private:
   using contents = std::vector<map_entry>;
 
+  struct in_order {
+    [[nodiscard]] bool operator()(const contents& a, const contents& b) const {
+      const auto words = [](const map_entry& e) { return std::pair(e.key, e.value); };
+      return std::ranges::lexicographical_compare(a, b, {}, words, words);
+    }
+  };
+
   [[nodiscard]] state number_of(contents&& c);
   [[nodiscard]] bool agrees(const operation& scan, const contents& c) const;
 
   const history& observed_;
   search_budget& budget_;
-  std::map<contents, std::uint32_t> numbers_;
+  std::map<contents, std::uint32_t, in_order> numbers_;
   std::vector<const contents*> contents_;
   std::size_t held_ = 0;
 };

@@ -53,15 +53,7 @@ struct observation {
 
 /// Whether the operation, according to its result, left the map unchanged.
 [[nodiscard]] inline bool only_observes(const operation& o) noexcept {
-  switch (o.kind) {
-    case operation_kind::insert:
-    case operation_kind::erase:
-      return !o.pending() && !o.result;
-    case operation_kind::insert_or_assign:
-      return false;
-    default:
-      return true;
-  }
+  return o.pending() ? !is_write(o.kind) : !changes_map(o.kind, o.result);
 }
 
 /// The configurations that a search has visited: a hash table with open addressing.

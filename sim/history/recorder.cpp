@@ -18,7 +18,7 @@ struct recorder::state {
   struct thread {
     explicit thread(std::uint32_t slot) : lane(slot) {}
     history_lane lane;
-    operation_kind kind{};
+    map_operation kind{};
     std::uint64_t key = 0;
     std::uint64_t value = 0;
     std::vector<map_entry> visited;
@@ -26,7 +26,9 @@ struct recorder::state {
 
   std::vector<map_entry> initial;
   std::vector<std::unique_ptr<thread>> threads;  // by slot; 0 is main
-  // Under the weak model: for each value the calls that store it.
+  // Under the weak model: for each value the calls that store it, announced before they do. An update's function
+  // announces its own value: at the end of the update, others may have read it. What it announces and does not store,
+  // because it is called again, only makes the check milder.
   std::unordered_map<std::uint64_t, std::vector<weak_memory::event>> stored;
 
   void stores(const own_code& scope, std::uint64_t value) {
@@ -88,7 +90,7 @@ void recorder::initial(std::uint64_t key, std::uint64_t value) {
   state_->initial.push_back({key, value});
 }
 
-void recorder::begin(operation_kind kind, std::uint64_t key, std::uint64_t value) {
+void recorder::begin(map_operation kind, std::uint64_t key, std::uint64_t value) {
   const own_code scope;
   world& w = world_of(scope);
   auto& t = state_->of(w);
@@ -96,7 +98,8 @@ void recorder::begin(operation_kind kind, std::uint64_t key, std::uint64_t value
   t.key = key;
   t.value = value;
   t.visited.clear();
-  if (kind == operation_kind::insert || kind == operation_kind::insert_or_assign)
+  if (kind == map_operation::insert || kind == map_operation::insert_or_assign ||
+      kind == map_operation::exchange)
     state_->stores(scope, value);
   w.forget_first_step();
 }
@@ -105,21 +108,24 @@ void recorder::end(bool result) {
   const own_code scope;
   world& w = world_of(scope);
   auto& t = state_->of(w);
-  const bool changed =
-      t.kind == operation_kind::insert_or_assign || (result && t.kind != operation_kind::contains);
-  if (scope.running() != nullptr) w.operation_ends(changed);
+  if (scope.running() != nullptr) w.operation_ends(changes_map(t.kind, result));
   open(w, t);
   t.lane.end(result, w.moment());
 }
 
-void recorder::end_find(const std::uint64_t* found) {
+void recorder::end_with(const std::uint64_t* before) {
   const own_code scope;
   world& w = world_of(scope);
   auto& t = state_->of(w);
-  if (scope.running() != nullptr) w.operation_ends(false);
+  if (scope.running() != nullptr) w.operation_ends(changes_map(t.kind, before != nullptr));
   open(w, t);
-  t.lane.end_find(found != nullptr ? std::optional(*found) : std::nullopt, w.moment());
-  if (found != nullptr) require(state_->may_return(scope, *found), unordered_value);
+  t.lane.end_with(before != nullptr ? std::optional(*before) : std::nullopt, w.moment());
+  if (before != nullptr) require(state_->may_return(scope, *before), unordered_value);
+}
+
+void recorder::stores(std::uint64_t value) {
+  const own_code scope;
+  state_->stores(scope, value);
 }
 
 void recorder::visit(std::uint64_t key, std::uint64_t value) {

@@ -15,8 +15,9 @@ namespace espalier::sim {
 /// made them overlap. An operation that has changed the map returns when all threads see its stores: a thread that
 /// learns of its return from the thread itself learns it through a later store.
 ///
-/// Under the weak memory model a find or a scan that returns a value also happens after the call that stored it: values
-/// may be pointers to data that their writers have prepared.
+/// Under the weak memory model an operation that returns a value, or visits one, also happens after the call that stored
+/// it: values may be pointers to data that their writers have prepared. The call that stores the value of an update is
+/// that of its function, which may prepare the data.
 ///
 /// Only inside a scene. Throws std::logic_error elsewhere.
 class recorder {
@@ -30,9 +31,12 @@ class recorder {
   void initial(std::uint64_t key, std::uint64_t value);
 
   /// The running thread calls an operation, then returns from it.
-  void begin(operation_kind kind, std::uint64_t key, std::uint64_t value = 0);
+  void begin(map_operation kind, std::uint64_t key, std::uint64_t value = 0);
   void end(bool result);
-  void end_find(const std::uint64_t* found);
+  /// Of find, exchange, extract and update: the value before, or null.
+  void end_with(const std::uint64_t* before);
+  /// The function of the open update is about to return this value. It may be called again, and then stores another.
+  void stores(std::uint64_t value);
   /// The open scan visited an entry.
   void visit(std::uint64_t key, std::uint64_t value);
   void end_scan(bool reached_end);

@@ -30,13 +30,13 @@ static std::ostream& operator<<(std::ostream& out, outcome o) { return out << to
 
 namespace {
 
-using enum operation_kind;
+using enum map_operation;
 constexpr auto linearizable = outcome::linearizable;
 constexpr auto violation = outcome::violation;
 constexpr auto unknown = outcome::unknown;
 constexpr auto absent = std::nullopt;
 
-operation made(operation_kind kind, std::uint64_t key, std::uint64_t value, bool result, moment from,
+operation made(map_operation kind, std::uint64_t key, std::uint64_t value, bool result, moment from,
                moment to) {
   operation o;
   o.kind = kind;
@@ -50,8 +50,14 @@ operation made(operation_kind kind, std::uint64_t key, std::uint64_t value, bool
 }
 
 // On key 7; the last two numbers are the moments.
+operation returning(std::optional<std::uint64_t> before, map_operation kind, std::uint64_t value, moment from,
+                    moment to) {
+  operation o = made(kind, 7, value, before.has_value(), from, to);
+  o.returned_value = before.value_or(0);
+  return o;
+}
 operation found(std::optional<std::uint64_t> value, moment from, moment to) {
-  return made(find, 7, value.value_or(0), value.has_value(), from, to);
+  return returning(value, find, 0, from, to);
 }
 operation has(bool result, moment from, moment to) { return made(contains, 7, 0, result, from, to); }
 operation inserted(std::uint64_t value, bool result, moment from, moment to) {
@@ -61,6 +67,15 @@ operation assigned(std::uint64_t value, bool result, moment from, moment to) {
   return made(insert_or_assign, 7, value, result, from, to);
 }
 operation erased(bool result, moment from, moment to) { return made(erase, 7, 0, result, from, to); }
+operation exchanged(std::uint64_t value, std::optional<std::uint64_t> before, moment from, moment to) {
+  return returning(before, exchange, value, from, to);
+}
+operation extracted(std::optional<std::uint64_t> before, moment from, moment to) {
+  return returning(before, extract, 0, from, to);
+}
+operation updated(std::uint64_t amount, std::optional<std::uint64_t> before, moment from, moment to) {
+  return returning(before, update, amount, from, to);
+}
 operation on_key(std::uint64_t key, operation o) {
   o.key = key;
   return o;
@@ -91,6 +106,15 @@ TEST(sequential, each_kind_on_an_absent_key) {
   EXPECT_EQ(result_of({assigned(1, false, 1, 2)}), violation);
   EXPECT_EQ(result_of({erased(false, 1, 2), has(false, 3, 4)}), linearizable);
   EXPECT_EQ(result_of({erased(true, 1, 2)}), violation);
+  EXPECT_EQ(result_of({exchanged(1, absent, 1, 2), found(1, 3, 4)}), linearizable);
+  EXPECT_EQ(result_of({exchanged(1, absent, 1, 2), found(absent, 3, 4)}), violation);
+  EXPECT_EQ(result_of({exchanged(1, 0, 1, 2)}), violation);
+  EXPECT_EQ(result_of({exchanged(1, 1, 1, 2)}), violation);
+  EXPECT_EQ(result_of({extracted(absent, 1, 2), has(false, 3, 4)}), linearizable);
+  EXPECT_EQ(result_of({extracted(0, 1, 2)}), violation);
+  EXPECT_EQ(result_of({updated(3, absent, 1, 2), found(3, 3, 4)}), linearizable);
+  EXPECT_EQ(result_of({updated(3, absent, 1, 2), found(absent, 3, 4)}), violation);
+  EXPECT_EQ(result_of({updated(3, 0, 1, 2)}), violation);
 }
 
 TEST(sequential, each_kind_on_a_present_key) {
@@ -109,6 +133,18 @@ TEST(sequential, each_kind_on_a_present_key) {
   EXPECT_EQ(result_of({erased(true, 1, 2), found(absent, 3, 4)}, five), linearizable);
   EXPECT_EQ(result_of({erased(true, 1, 2), found(5, 3, 4)}, five), violation);
   EXPECT_EQ(result_of({erased(false, 1, 2)}, five), violation);
+  EXPECT_EQ(result_of({exchanged(1, 5, 1, 2), found(1, 3, 4)}, five), linearizable);
+  EXPECT_EQ(result_of({exchanged(1, 5, 1, 2), found(5, 3, 4)}, five), violation);
+  EXPECT_EQ(result_of({exchanged(1, 4, 1, 2)}, five), violation);
+  EXPECT_EQ(result_of({exchanged(1, absent, 1, 2)}, five), violation);
+  EXPECT_EQ(result_of({extracted(5, 1, 2), found(absent, 3, 4)}, five), linearizable);
+  EXPECT_EQ(result_of({extracted(5, 1, 2), found(5, 3, 4)}, five), violation);
+  EXPECT_EQ(result_of({extracted(4, 1, 2)}, five), violation);
+  EXPECT_EQ(result_of({extracted(absent, 1, 2)}, five), violation);
+  EXPECT_EQ(result_of({updated(3, 5, 1, 2), found(8, 3, 4)}, five), linearizable);
+  EXPECT_EQ(result_of({updated(3, 5, 1, 2), found(3, 3, 4)}, five), violation);
+  EXPECT_EQ(result_of({updated(3, 8, 1, 2)}, five), violation) << "the value before, not after";
+  EXPECT_EQ(result_of({updated(3, absent, 1, 2)}, five), violation);
 }
 
 TEST(sequential, keys_do_not_mix) {
@@ -153,6 +189,50 @@ TEST(overlapping, lost_update) {
   EXPECT_EQ(result_of({inserted(1, true, 1, 4), assigned(2, false, 2, 3), found(1, 5, 6)}), violation);
 }
 
+TEST(overlapping, updates_add_up) {
+  EXPECT_EQ(result_of({updated(1, 0, 1, 4), updated(1, 0, 2, 3)}, {{7, 0}}), violation) << "one is lost";
+  EXPECT_EQ(result_of({updated(1, absent, 1, 4), updated(1, absent, 2, 3)}), violation) << "both inserted";
+  for (const std::uint64_t sum : {9U, 10U, 11U, 12U}) {
+    EXPECT_EQ(result_of({updated(1, 9, 1, 4), updated(2, 10, 2, 3), found(sum, 5, 6)}, {{7, 9}}),
+              sum == 12 ? linearizable : violation);
+    EXPECT_EQ(result_of({updated(1, 11, 1, 4), updated(2, 9, 2, 3), found(sum, 5, 6)}, {{7, 9}}),
+              sum == 12 ? linearizable : violation);
+  }
+  EXPECT_EQ(result_of({updated(1, 9, 1, 6), assigned(20, false, 2, 3), found(20, 4, 5)}, {{7, 9}}),
+            linearizable);
+  EXPECT_EQ(result_of({updated(1, 9, 1, 3), assigned(20, false, 2, 4), found(10, 5, 6)}, {{7, 9}}), violation)
+      << "the assignment came later, for the update returned 9";
+  EXPECT_EQ(result_of({updated(1, 20, 1, 3), assigned(20, false, 2, 4), found(20, 5, 6)}, {{7, 9}}),
+            violation)
+      << "the update came later";
+}
+
+TEST(overlapping, a_value_is_extracted_once) {
+  EXPECT_EQ(result_of({extracted(5, 1, 4), extracted(5, 2, 3)}, {{7, 5}}), violation);
+  EXPECT_EQ(result_of({extracted(5, 1, 4), extracted(absent, 2, 3)}, {{7, 5}}), linearizable);
+  EXPECT_EQ(result_of({extracted(5, 1, 4), erased(true, 2, 3)}, {{7, 5}}), violation);
+  EXPECT_EQ(result_of({extracted(5, 1, 4), exchanged(6, 5, 2, 3)}, {{7, 5}}), violation);
+  EXPECT_EQ(result_of({extracted(6, 1, 4), exchanged(6, 5, 2, 3)}, {{7, 5}}), linearizable);
+  EXPECT_EQ(result_of({extracted(5, 1, 4), exchanged(6, absent, 2, 3)}, {{7, 5}}), linearizable);
+}
+
+TEST(overlapping, a_returned_value_was_the_last_one) {
+  for (const auto before : {5U, 6U}) {
+    const auto expected = before == 6 ? linearizable : violation;
+    EXPECT_EQ(result_of({assigned(6, false, 1, 2), extracted(before, 3, 4)}, {{7, 5}}), expected);
+    EXPECT_EQ(result_of({assigned(6, false, 1, 2), exchanged(8, before, 3, 4)}, {{7, 5}}), expected);
+    EXPECT_EQ(result_of({assigned(6, false, 1, 2), updated(8, before, 3, 4)}, {{7, 5}}), expected);
+    EXPECT_EQ(result_of({assigned(6, false, 1, 3), extracted(before, 3, 4)}, {{7, 5}}), expected)
+        << "the assignment returned that it replaced a value";
+    EXPECT_EQ(result_of({assigned(6, before == 5, 1, 3), extracted(before, 3, 4)}, {{7, 5}}), linearizable);
+  }
+  EXPECT_EQ(result_of({exchanged(1, 5, 1, 6), exchanged(2, 1, 2, 5), exchanged(3, 2, 3, 4)}, {{7, 5}}),
+            linearizable);
+  EXPECT_EQ(result_of({exchanged(1, 5, 1, 6), exchanged(2, 1, 2, 5), exchanged(3, 1, 3, 4)}, {{7, 5}}),
+            violation);
+  EXPECT_EQ(result_of({exchanged(1, 5, 1, 4), exchanged(2, 9, 2, 3)}, {{7, 5}}), violation) << "never there";
+}
+
 TEST(overlapping, one_key_is_erased_once) {
   EXPECT_EQ(result_of({erased(true, 1, 4), erased(true, 2, 3)}, {{7, 1}}), violation);
   EXPECT_EQ(result_of({erased(true, 1, 4), erased(false, 2, 3)}, {{7, 1}}), linearizable);
@@ -193,7 +273,7 @@ TEST(overlapping, every_state_is_carried_over_a_quiescent_moment) {
 // ---- operations that did not return ----
 
 TEST(pending, may_or_may_not_have_taken_effect) {
-  for (const operation_kind write : {insert, insert_or_assign}) {
+  for (const map_operation write : {insert, insert_or_assign, exchange, update}) {
     const operation p = made(write, 7, 3, false, 5, never);
     EXPECT_EQ(result_of({p}), linearizable);
     EXPECT_EQ(result_of({p, found(3, 6, 7)}), linearizable) << "it must have";
@@ -214,6 +294,40 @@ TEST(pending, erase_and_assignment_over_a_value) {
   EXPECT_EQ(result_of({q, found(3, 6, 7)}, {{7, 1}}), violation) << "insert does not overwrite";
   const operation r = made(insert_or_assign, 7, 3, false, 5, never);
   EXPECT_EQ(result_of({r, found(3, 6, 7)}, {{7, 1}}), linearizable);
+}
+
+TEST(pending, exchange_extract_and_update_over_a_value) {
+  const auto takes_effect = [](map_operation write, std::optional<std::uint64_t> value) {
+    const operation p = made(write, 7, 3, false, 5, never);
+    const operation then = found(value, 6, 7);
+    EXPECT_EQ(result_of({p, found(5, 6, 7)}, {{7, 5}}), linearizable) << "it need not";
+    EXPECT_EQ(result_of({p, then}, {{7, 5}}), linearizable) << "it may, whatever it would have returned";
+    EXPECT_EQ(result_of({p, then, found(5, 8, 9)}, {{7, 5}}), violation) << "not undone";
+    EXPECT_EQ(result_of({p, found(9, 6, 7)}, {{7, 5}}), violation);
+  };
+  takes_effect(exchange, 3);
+  takes_effect(extract, absent);
+  takes_effect(update, 8);
+}
+
+// What they have taken is not returned again.
+TEST(pending, exchange_and_extract_take_the_value) {
+  for (const map_operation write : {exchange, extract}) {
+    const operation p = made(write, 7, 3, false, 5, never);
+    EXPECT_EQ(result_of({p, extracted(5, 6, 7), extracted(absent, 8, 9)}, {{7, 5}}), linearizable);
+    EXPECT_EQ(result_of({p, extracted(5, 6, 7), extracted(5, 8, 9)}, {{7, 5}}), violation);
+    EXPECT_EQ(result_of({p, extracted(5, 6, 7), extracted(3, 8, 9)}, {{7, 5}}),
+              write == exchange ? linearizable : violation);
+  }
+}
+
+TEST(pending, an_update_adds_to_the_value_at_its_moment) {
+  const operation p = made(update, 7, 3, false, 1, never);
+  for (const std::uint64_t sum : {20U, 23U}) {
+    EXPECT_EQ(result_of({p, assigned(20, false, 2, 3), found(sum, 4, 5)}, {{7, 5}}), linearizable);
+  }
+  EXPECT_EQ(result_of({p, found(8, 2, 3), assigned(20, false, 4, 5), found(23, 6, 7)}, {{7, 5}}), violation)
+      << "not twice";
 }
 
 TEST(pending, readers_say_nothing) {
@@ -360,6 +474,16 @@ TEST(explanations, keep_the_reads_that_matter) {
       history_of({assigned(1, false, 1, 9), found(1, 2, 3), has(true, 2, 3), found(0, 4, 5)}, {{7, 0}}));
   ASSERT_EQ(v.result, violation);
   EXPECT_EQ(v.evidence.size(), 3) << v.explanation;
+}
+
+TEST(explanations, name_the_possible_results_of_an_extract) {
+  history h = history_of(
+      {updated(2, 5, 1, 2), exchanged(30, 7, 3, 10), updated(1, 30, 4, 13), extracted(9, 5, 12)}, {{7, 5}});
+  h.add(made(update, 7, 100, false, 6, never));
+  const verdict v = check(h);
+  ASSERT_EQ(v.result, violation);
+  EXPECT_NE(v.explanation.find("no order agrees with extract(7) -> 9"), std::string::npos) << v.explanation;
+  EXPECT_NE(v.explanation.find("could only be 30 or 31 or 130 or 131."), std::string::npos) << v.explanation;
 }
 
 // Never quiescent: the part cannot begin at such a moment.
@@ -531,9 +655,11 @@ class every_order {
 
   // Whether the map would have answered so.
   bool happens(const operation& o, contents& map) const {
+    const auto at = map.find(o.key);
+    const bool as_returned = o.result ? at != map.end() && at->second == o.returned_value : at == map.end();
     switch (o.kind) {
       case find:
-        return o.result ? map.contains(o.key) && map.at(o.key) == o.value : !map.contains(o.key);
+        return as_returned;
       case contains:
         return map.contains(o.key) == o.result;
       case insert:
@@ -542,6 +668,15 @@ class every_order {
         return map.insert_or_assign(o.key, o.value).second == o.result;
       case erase:
         return (map.erase(o.key) == 1) == o.result;
+      case exchange:
+        map[o.key] = o.value;
+        return as_returned;
+      case extract:
+        map.erase(o.key);
+        return as_returned;
+      case update:
+        map[o.key] += o.value;
+        return as_returned;
       case scan:
         break;
     }
@@ -658,7 +793,7 @@ TEST(recording, lanes_merge_into_one_history) {
   a.begin(insert, 7, 3, 1);
   b.begin(find, 7, 0, 2);
   a.end(true, 3);
-  b.end_find(3, 4);
+  b.end_with(3, 4);
   b.begin(scan, 5, 0, 5);
   b.visit(7, 3);
   b.end_scan(true, 6);
@@ -680,7 +815,7 @@ TEST(recording, lanes_merge_into_one_history) {
   h.write_text(text);
   EXPECT_EQ(text.str(),
             "initial 9 1\n"
-            "find 1 2 4 7 3 1\n"
+            "find 1 2 4 7 0 3\n"
             "scan 1 5 6 5 1 1 7 3\n"
             "erase 1 9 - 7 0 0\n"
             "insert 0 1 3 7 3 1\n"
@@ -688,11 +823,40 @@ TEST(recording, lanes_merge_into_one_history) {
   EXPECT_EQ(check(h).result, violation) << "9 was there during scan(5)";
 }
 
+TEST(recording, values_before) {
+  history_lane lane(0);
+  lane.begin(exchange, 7, 3, 1);
+  lane.end_with(absent, 2);
+  lane.begin(update, 7, 4, 3);
+  lane.end_with(3, 4);
+  lane.begin(extract, 7, 0, 5);
+  lane.end_with(7, 6);
+  lane.begin(find, 7, 0, 7);
+  lane.end_with(absent, 8);
+  lane.begin(update, 7, 4, 9);
+  history h;
+  h.add(lane);
+  std::vector<std::string> lines;
+  for (const operation& o : h.operations()) lines.push_back(describe(h, o));
+  EXPECT_EQ(lines,
+            (std::vector<std::string>{"exchange(7, 3) -> absent", "update(7, +4) -> 3", "extract(7) -> 7",
+                                      "find(7) -> absent", "update(7, +4) pending"}));
+  std::ostringstream text;
+  h.write_text(text);
+  EXPECT_EQ(text.str(),
+            "exchange 0 1 2 7 3 -\n"
+            "update 0 3 4 7 4 3\n"
+            "extract 0 5 6 7 0 7\n"
+            "find 0 7 8 7 0 -\n"
+            "update 0 9 - 7 4 -\n");
+  EXPECT_EQ(check(h).result, linearizable);
+}
+
 TEST(recording, refuses_what_cannot_be) {
   history_lane lane(4);
   EXPECT_THROW(lane.end(true, 1), std::invalid_argument);
   lane.begin(insert, 1, 1, 10);
-  EXPECT_THROW(lane.end_find(1, 11), std::invalid_argument);
+  EXPECT_THROW(lane.end_with(1, 11), std::invalid_argument);
   EXPECT_THROW(lane.end(true, 10), std::invalid_argument);
   EXPECT_THROW(lane.visit(1, 1), std::invalid_argument);
   lane.end(true, 11);
@@ -708,6 +872,12 @@ TEST(recording, refuses_what_cannot_be) {
   EXPECT_THROW(h.add(scanned(0, true, 1, 2)), std::invalid_argument);
   EXPECT_THROW(h.add(found(1, 1, 2), {}), std::invalid_argument);
   EXPECT_TRUE(h.operations().empty());
+
+  for (const map_operation kind : {find, exchange, extract, update}) {
+    history_lane other(0);
+    other.begin(kind, 1, 1, 1);
+    EXPECT_THROW(other.end(true, 2), std::invalid_argument) << to_string(kind);
+  }
 }
 
 TEST(recording, timeline) {

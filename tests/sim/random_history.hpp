@@ -55,15 +55,19 @@ class random_history {
   }
 
  private:
+  static constexpr std::size_t all_but_scan = map_operations.size() - 1;
+  static_assert(map_operations.back() == map_operation::scan);
+
   enum class stage : std::uint8_t { idle, invoked, effective };
 
   struct thread_state {
     stage now = stage::idle;
-    operation_kind kind = operation_kind::find;
+    map_operation kind = map_operation::find;
     std::uint64_t key = 0;
     std::uint64_t value = 0;
     bool result = false;
-    std::optional<std::uint64_t> found;
+    /// The value before, for the operations that return it.
+    std::optional<std::uint64_t> before;
     std::vector<map_entry> visited;
   };
 
@@ -75,7 +79,7 @@ class random_history {
       case stage::idle:
         t = {};
         t.now = stage::invoked;
-        t.kind = chance(options_.scans) ? operation_kind::scan : static_cast<operation_kind>(below(5));
+        t.kind = chance(options_.scans) ? map_operation::scan : map_operations[below(all_but_scan)];
         t.key = below(options_.keys);
         t.value = below(options_.values);
         lane.begin(t.kind, t.key, t.value, ++clock_);
@@ -109,23 +113,32 @@ class random_history {
   void take_effect(thread_state& t) {
     const auto at = map_.find(t.key);
     const bool present = at != map_.end();
+    if (present) t.before = at->second;
     switch (t.kind) {
-      case operation_kind::find:
-        if (present) t.found = at->second;
+      case map_operation::find:
         break;
-      case operation_kind::contains:
+      case map_operation::contains:
         t.result = present;
         break;
-      case operation_kind::insert:
+      case map_operation::insert:
         t.result = map_.emplace(t.key, t.value).second;
         break;
-      case operation_kind::insert_or_assign:
+      case map_operation::insert_or_assign:
         t.result = map_.insert_or_assign(t.key, t.value).second;
         break;
-      case operation_kind::erase:
+      case map_operation::erase:
         t.result = map_.erase(t.key) != 0;
         break;
-      case operation_kind::scan:
+      case map_operation::exchange:
+        map_[t.key] = t.value;
+        break;
+      case map_operation::extract:
+        map_.erase(t.key);
+        break;
+      case map_operation::update:
+        map_[t.key] += t.value;
+        break;
+      case map_operation::scan:
         t.result = true;
         for (auto e = map_.lower_bound(t.key); e != map_.end(); ++e) {
           t.visited.push_back({e->first, e->second});
@@ -140,15 +153,15 @@ class random_history {
 
   void end(thread_state& t, history_lane& lane) {
     t.now = stage::idle;
-    if (t.kind == operation_kind::scan) {
+    if (t.kind == map_operation::scan) {
       for (const map_entry& e : t.visited) {
         if (chance(options_.wrong)) continue;
         lane.visit(e.key, chance(options_.wrong) ? below(options_.values) : e.value);
       }
       lane.end_scan(t.result, ++clock_);
-    } else if (t.kind == operation_kind::find) {
-      if (chance(options_.wrong)) t.found = below(options_.values);
-      lane.end_find(t.found, ++clock_);
+    } else if (returns_value(t.kind)) {
+      if (chance(options_.wrong)) t.before = below(options_.values);
+      lane.end_with(t.before, ++clock_);
     } else {
       lane.end(t.result != chance(options_.wrong), ++clock_);
     }

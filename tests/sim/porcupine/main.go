@@ -22,6 +22,7 @@ type entry struct{ key, value uint64 }
 type call struct {
 	kind             string
 	key, value       uint64
+	returned         uint64
 	result, pending  bool
 	visited          []entry
 	invoked, returns int64
@@ -38,27 +39,40 @@ type recorded struct {
 func step(before contents, c call) (bool, contents) {
 	value, present := before[c.key]
 	after := before
-	set := func() {
+	set := func(value uint64) {
 		after = maps.Clone(before)
-		after[c.key] = c.value
+		after[c.key] = value
 	}
+	remove := func() {
+		after = maps.Clone(before)
+		delete(after, c.key)
+	}
+	answered := c.pending || present == c.result && (!present || value == c.returned)
 	switch c.kind {
 	case "find":
-		return present == c.result && (!present || value == c.value), before
+		return answered, before
 	case "contains":
 		return present == c.result, before
 	case "insert":
 		if !present {
-			set()
+			set(c.value)
 		}
 		return c.pending || c.result != present, after
 	case "insert_or_assign":
-		set()
+		set(c.value)
 		return c.pending || c.result != present, after
 	case "erase":
-		after = maps.Clone(before)
-		delete(after, c.key)
+		remove()
 		return c.pending || c.result == present, after
+	case "exchange":
+		set(c.value)
+		return answered, after
+	case "extract":
+		remove()
+		return answered, after
+	case "update":
+		set(value + c.value)
+		return answered, after
 	}
 	var held []entry
 	for key, value := range before {
@@ -93,10 +107,7 @@ func finds(scan call, keys map[uint64]bool) []call {
 		}
 		f := scan
 		f.kind, f.key = "find", key
-		f.value, f.result = seen[key], false
-		if _, present := seen[key]; present {
-			f.result = true
-		}
+		f.returned, f.result = seen[key]
 		told = append(told, f)
 	}
 	return told
@@ -175,7 +186,15 @@ func parse(fields []string) call {
 	c := call{
 		kind: fields[0], thread: int(number(fields[1])), invoked: int64(number(fields[2])),
 		returns: math.MaxInt64, pending: fields[3] == "-",
-		key: number(fields[4]), value: number(fields[5]), result: fields[6] == "1",
+		key: number(fields[4]), value: number(fields[5]),
+	}
+	switch c.kind {
+	case "find", "exchange", "extract", "update":
+		if fields[6] != "-" {
+			c.returned, c.result = number(fields[6]), true
+		}
+	default:
+		c.result = fields[6] == "1"
 	}
 	if !c.pending {
 		c.returns = int64(number(fields[3]))
