@@ -88,4 +88,48 @@ TEST(recorded_map, an_operation_that_was_not_recorded_is_missed) {
   EXPECT_NE(report.failure->text.find("not linearizable"), std::string::npos) << report;
 }
 
+/// A map that counts one key too many.
+class miscounting_map : public plain_map {
+ public:
+  [[nodiscard]] std::size_t size() const { return plain_map::size() + 1; }
+};
+
+TEST(recorded_map, a_wrong_size_is_reported) {
+  sim::exploration_options o;
+  o.schedules = 1;
+  const auto report = sim::explore("wrong_size", o, [](scene& s) {
+    auto& map = s.make<sim::recorded<miscounting_map>>();
+    s.thread("a", [&map] { map.insert(1, 10); });
+    s.at_end([&map] { map.check(); });
+  });
+  ASSERT_FALSE(report.passed());
+  EXPECT_NE(report.failure->text.find("size() is not the number of keys"), std::string::npos) << report;
+}
+
+TEST(recorded_map, operations_that_return_the_value_before) {
+  for (const sim::memory_model model :
+       {sim::memory_model::sequential, sim::memory_model::buffered, sim::memory_model::weak}) {
+    sim::exploration_options o;
+    o.schedules = 300;
+    o.model = model;
+    const auto report = sim::explore("exchanges", o, [](scene& s) {
+      auto& map = s.make<recorded_map>();
+      map.start_with(1, 10);
+      s.thread("a", [&map] { map.update(1, 100); });
+      s.thread("b", [&map] {
+        auto guard = map.pin();
+        const auto before = map.exchange(guard, 1, 20);
+        sim::require(!before || before == 10 || before == 110 || before == 100,
+                     "no thread stores another value");
+      });
+      s.thread("c", [&map] {
+        const auto last = map.extract(1);
+        sim::require(last.has_value(), "no other thread erases 1");
+      });
+      s.at_end([&map] { map.check(); });
+    });
+    EXPECT_TRUE(report.passed()) << report;
+  }
+}
+
 }  // namespace

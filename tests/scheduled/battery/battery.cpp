@@ -25,9 +25,8 @@ struct player {
 
 void print(std::ostream& out, const step& s) {
   out << to_string(s.kind) << '(' << s.key;
-  const bool writes = s.kind == operation_kind::insert || s.kind == operation_kind::insert_or_assign;
-  if (writes) out << ", " << s.value;
-  if (s.kind == operation_kind::scan && s.value != std::numeric_limits<std::uint64_t>::max())
+  if (stores_value(s.kind)) out << (s.kind == map_operation::update ? ", +" : ", ") << s.value;
+  if (s.kind == map_operation::scan && s.value != std::numeric_limits<std::uint64_t>::max())
     out << ", at most " << s.value;
   out << ')';
 }
@@ -57,10 +56,7 @@ void set_up(scene& s, const subject_type& type, const scenario& from, const prog
 }
 
 bool writes(const thread_program& t) {
-  return std::any_of(t.steps.begin(), t.steps.end(), [](const step& s) {
-    return s.kind == operation_kind::insert || s.kind == operation_kind::insert_or_assign ||
-           s.kind == operation_kind::erase;
-  });
+  return std::any_of(t.steps.begin(), t.steps.end(), [](const step& s) { return is_write(s.kind); });
 }
 
 /// Whether all other threads must finish when any thread of the program stops for good. If updates take locks and reads
@@ -125,7 +121,7 @@ result run(const subject_type& type, const options& o) {
   for (const scenario& s : all_scenarios(o.seed)) {
     if (!o.only.empty() && o.only != s.name) continue;
     found = true;
-    if (s.wide && type.make_wide == nullptr) continue;
+    if ((s.wide && type.make_wide == nullptr) || (s.exchanges && !type.exchanges)) continue;
     if (!run_scenario(type, s, o, all)) break;
   }
   if (!found) throw std::invalid_argument("there is no scenario '" + o.only + "' in the battery");

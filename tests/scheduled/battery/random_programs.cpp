@@ -12,32 +12,44 @@ using workload::random_generator;
 
 constexpr std::uint64_t keys[] = {10, 20, 30, 40};
 
-step random_step(random_generator& random, std::uint64_t key_count, std::uint64_t& next_value) {
+step random_step(random_generator& random, std::uint64_t key_count, std::uint64_t& next_value,
+                 bool exchanges) {
   const std::uint64_t key = keys[random.below(key_count)];
+  if (exchanges && random.below(2) == 0) {
+    switch (random.below(5)) {
+      case 0:
+        return {map_operation::exchange, key, ++next_value};
+      case 1:
+      case 2:
+        return {map_operation::extract, key, 0};
+      default:
+        return {map_operation::update, key, std::uint64_t{1} << (16 + 4 * random.below(10))};
+    }
+  }
   // Mostly updates: reads alone cannot fail.
   switch (random.below(16)) {
     case 0:
     case 1:
-      return {operation_kind::find, key, 0};
+      return {map_operation::find, key, 0};
     case 2:
-      return {operation_kind::contains, key, 0};
+      return {map_operation::contains, key, 0};
     case 3:
-      return {operation_kind::scan, random.below(2) == 0 ? 0 : key, 1 + random.below(5)};
+      return {map_operation::scan, random.below(2) == 0 ? 0 : key, 1 + random.below(5)};
     case 4:
     case 5:
     case 6:
-      return {operation_kind::insert_or_assign, key, ++next_value};
+      return {map_operation::insert_or_assign, key, ++next_value};
     case 7:
     case 8:
     case 9:
     case 10:
-      return {operation_kind::insert, key, ++next_value};
+      return {map_operation::insert, key, ++next_value};
     default:
-      return {operation_kind::erase, key, 0};
+      return {map_operation::erase, key, 0};
   }
 }
 
-program random_program(random_generator& random) {
+program random_program(random_generator& random, bool exchanges) {
   program p;
   const std::uint64_t key_count = 1 + random.below(std::size(keys));
   std::vector<std::uint64_t> order(std::begin(keys), std::begin(keys) + key_count);
@@ -51,19 +63,21 @@ program random_program(random_generator& random) {
     thread_program mine;
     const std::uint64_t length = 1 + random.below(3);
     for (std::uint64_t i = 0; i < length; ++i)
-      mine.steps.push_back(random_step(random, key_count, next_value));
+      mine.steps.push_back(random_step(random, key_count, next_value, exchanges));
     mine.one_guard = random.below(5) == 0;
     p.threads.push_back(std::move(mine));
   }
   return p;
 }
 
-scenario random_scenario(std::string name, std::size_t programs, std::uint64_t seed, std::uint64_t stream) {
+scenario random_scenario(std::string name, std::size_t programs, std::uint64_t seed, std::uint64_t stream,
+                         bool exchanges = false) {
   random_generator random(seed, stream);
   scenario s;
   s.name = std::move(name);
+  s.exchanges = exchanges;
   s.weight = 10;
-  for (std::size_t i = 0; i < programs; ++i) s.programs.push_back(random_program(random));
+  for (std::size_t i = 0; i < programs; ++i) s.programs.push_back(random_program(random, exchanges));
   return s;
 }
 
@@ -75,6 +89,7 @@ std::vector<scenario> random_scenarios(std::uint64_t seed) {
     all.push_back(random_scenario("random_programs_" + std::to_string(i), 100, seed, i));
   all.push_back(random_scenario("random_programs_with_wide_values", 100, seed, 6));
   all.back().wide = true;
+  all.push_back(random_scenario("random_programs_with_exchanges", 100, seed, 7, true));
   return all;
 }
 

@@ -26,6 +26,8 @@ struct scenario {
   std::vector<program> programs;
   /// Values of 24 bytes instead of a word.
   bool wide = false;
+  /// With exchange, extract and update: for maps that have them.
+  bool exchanges = false;
   /// Factor for the number of schedules.
   double weight = 1;
   /// A run with more steps counts as a livelock.
@@ -34,6 +36,11 @@ struct scenario {
 
 /// Scenarios written by hand, each for a delicate situation in some map.
 [[nodiscard]] std::vector<scenario> written_scenarios();
+
+/// Whether the operation stores a value made from its argument.
+[[nodiscard]] constexpr bool stores_value(map_operation op) noexcept {
+  return is_write(op) && op != map_operation::erase && op != map_operation::extract;
+}
 
 /// Small programs over few keys, drawn from a seed.
 [[nodiscard]] std::vector<scenario> random_scenarios(std::uint64_t seed);

@@ -13,13 +13,16 @@ constexpr std::uint64_t some_value = 0;
 
 using steps = std::vector<step>;
 
-step find(std::uint64_t key) { return {operation_kind::find, key, 0}; }
-step contains(std::uint64_t key) { return {operation_kind::contains, key, 0}; }
-step insert(std::uint64_t key) { return {operation_kind::insert, key, some_value}; }
-step assign(std::uint64_t key) { return {operation_kind::insert_or_assign, key, some_value}; }
-step assign(std::uint64_t key, std::uint64_t value) { return {operation_kind::insert_or_assign, key, value}; }
-step erase(std::uint64_t key) { return {operation_kind::erase, key, 0}; }
-step scan(std::uint64_t from = 0, std::uint64_t most = largest) { return {operation_kind::scan, from, most}; }
+step find(std::uint64_t key) { return {map_operation::find, key, 0}; }
+step contains(std::uint64_t key) { return {map_operation::contains, key, 0}; }
+step insert(std::uint64_t key) { return {map_operation::insert, key, some_value}; }
+step assign(std::uint64_t key) { return {map_operation::insert_or_assign, key, some_value}; }
+step assign(std::uint64_t key, std::uint64_t value) { return {map_operation::insert_or_assign, key, value}; }
+step erase(std::uint64_t key) { return {map_operation::erase, key, 0}; }
+step exchange(std::uint64_t key) { return {map_operation::exchange, key, some_value}; }
+step extract(std::uint64_t key) { return {map_operation::extract, key, 0}; }
+step add(std::uint64_t key, std::uint64_t amount) { return {map_operation::update, key, amount}; }
+step scan(std::uint64_t from = 0, std::uint64_t most = largest) { return {map_operation::scan, from, most}; }
 
 /// Keys in order of insertion, then each thread's steps.
 program of(const std::vector<std::uint64_t>& keys, std::vector<steps> threads) {
@@ -28,8 +31,7 @@ program of(const std::vector<std::uint64_t>& keys, std::vector<steps> threads) {
   std::uint64_t next = 1000;
   for (steps& all : threads) {
     for (step& s : all) {
-      const bool writes = s.kind == operation_kind::insert || s.kind == operation_kind::insert_or_assign;
-      if (writes && s.value == some_value) s.value = ++next;
+      if (stores_value(s.kind) && s.value == some_value) s.value = ++next;
     }
     p.threads.push_back({std::move(all), false});
   }
@@ -49,6 +51,11 @@ class collection {
   }
   void add_wide(std::string name, std::vector<program> programs) {
     add(std::move(name), std::move(programs)).wide = true;
+  }
+  scenario& add_exchanging(std::string name, std::vector<program> programs) {
+    scenario& s = add(std::move(name), std::move(programs));
+    s.exchanges = true;
+    return s;
   }
   [[nodiscard]] std::vector<scenario> take() { return std::move(all_); }
 
@@ -159,6 +166,44 @@ void add_values(collection& c) {
        guarded(0, of({10, 20}, {{find(20), find(20), find(20)}, {assign(20), assign(20)}, {erase(20)}}))});
 }
 
+/// Each operation that returns a value, beside each that stores, moves or erases it. The amounts are powers of two, so
+/// that a sum says which updates are in it.
+std::vector<program> exchanges() {
+  return {of({10}, {{add(10, 1024)}, {add(10, 2048)}, {find(10), find(10)}}),
+          of({}, {{add(1, 1024), add(1, 2048)}, {add(1, 4096)}, {find(1)}}),
+          of({10, 20}, {{add(20, 1024)}, {extract(20)}, {find(20)}}),
+          of({10, 20}, {{add(20, 1024)}, {assign(20)}, {find(20), find(20)}}),
+          of({10}, {{extract(10)}, {extract(10)}, {exchange(10)}}),
+          of({10, 20}, {{extract(10)}, {assign(10)}, {exchange(10), find(10)}}),
+          of({10, 20}, {{exchange(20), exchange(20)}, {erase(20)}, {exchange(20)}}),
+          of({}, {{exchange(1), extract(1)}, {add(1, 1024), extract(1)}, {insert(1)}}),
+          of({10, 20, 30}, {{extract(20)}, {assign(20), assign(20)}, {erase(10)}}),
+          of({10, 20, 30}, {{add(20, 1024)}, {erase(20), insert(20)}, {erase(30)}}),
+          of({10, 20, 30}, {{extract(10)}, {extract(20)}, {extract(30), scan()}}),
+          of({50, 20, 80}, {{extract(50)}, {assign(50)}, {add(80, 1024), find(80)}}),
+          of({50, 20, 80}, {{extract(50)}, {add(50, 1024), find(50)}, {erase(20)}}),
+          of({50, 20, 80, 60, 70}, {{erase(50)}, {add(60, 1024), add(60, 2048)}, {assign(60), find(60)}}),
+          of({50, 20, 80, 60}, {{extract(50), exchange(50)}, {extract(60)}, {add(60, 1024), find(60)}}),
+          of({50, 20, 80, 60, 70}, {{extract(50)}, {extract(80)}, {add(50, 1024), add(80, 1024)}}),
+          of({40, 20, 60, 50}, {{extract(40), extract(50)}, {add(50, 1024)}, {exchange(40)}}),
+          of({20, 10, 30, 25}, {{extract(20), add(20, 1024)}, {extract(25)}, {assign(20), add(25, 1024)}}),
+          of({5}, {{extract(5), add(5, 1024)}, {extract(5), exchange(5)}, {find(5), scan()}}),
+          of({10, 20}, {{add(10, 1024), add(20, 1024)}, {add(20, 2048), add(10, 2048)}, {scan()}})};
+}
+
+void add_exchanges(collection& c) {
+  c.add_exchanging("exchanges", exchanges()).weight = 2;
+  c.add_exchanging("exchanges_of_wide_values", exchanges()).wide = true;
+  c.add_exchanging(
+      "exchanges_under_one_guard",
+      {guarded(0, of({10, 20}, {{extract(20), add(20, 1024), exchange(20)}, {assign(20), extract(20)}})),
+       guarded(0, guarded(1, of({10, 20, 30}, {{exchange(20), extract(20), extract(30)},
+                                               {add(20, 1024), add(30, 1024), extract(10)}}))),
+       guarded(1, of({50, 20, 80}, {{erase(50), insert(50)},
+                                    {extract(50), add(50, 1024), extract(80), find(50)},
+                                    {assign(80)}}))});
+}
+
 /// A key that is erased and inserted again, for readers and for updates that hold state from its first life.
 void add_returning_keys(collection& c) {
   c.add("erase_insert_and_find_of_one_key",
@@ -267,6 +312,7 @@ std::vector<scenario> written_scenarios() {
   add_neighbours(c);
   add_one_writer(c);
   add_values(c);
+  add_exchanges(c);
   add_returning_keys(c);
   add_scans(c);
   add_two_children(c);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_operation.hpp"
 #include "sim/explore.hpp"
 #include "sim/history/history.hpp"
 
@@ -14,9 +15,10 @@ namespace espalier::sim::battery {
 
 /// One operation of a program.
 struct step {
-  operation_kind kind;
+  map_operation kind;
   std::uint64_t key;
-  /// insert, insert_or_assign: the argument. scan: the maximal number of entries to visit.
+  /// insert, insert_or_assign, exchange: the value. update: the amount to add. scan: the maximal number of entries to
+  /// visit.
   std::uint64_t value;
 };
 
@@ -46,6 +48,7 @@ struct subject_type {
   progress find_progress = progress::blocking;
   progress update_progress = progress::blocking;
   bool updates_await_reads = false;
+  bool exchanges = false;
 };
 
 }  // namespace espalier::sim::battery

@@ -58,22 +58,31 @@ class subject_of final : public subject {
   template <class... Guard>
   [[gnu::no_sanitize_thread]] void play_one(const step& s, Guard&... guard) {
     switch (s.kind) {
-      case operation_kind::find:
+      case map_operation::find:
         map_.find(guard..., s.key);
         break;
-      case operation_kind::contains:
+      case map_operation::contains:
         map_.contains(guard..., s.key);
         break;
-      case operation_kind::insert:
+      case map_operation::insert:
         map_.insert(guard..., s.key, s.value);
         break;
-      case operation_kind::insert_or_assign:
+      case map_operation::insert_or_assign:
         map_.insert_or_assign(guard..., s.key, s.value);
         break;
-      case operation_kind::erase:
+      case map_operation::erase:
         map_.erase(guard..., s.key);
         break;
-      case operation_kind::scan:
+      case map_operation::exchange:
+        if constexpr (exchanging_ordered_map<Map>) map_.exchange(guard..., s.key, s.value);
+        break;
+      case map_operation::extract:
+        if constexpr (exchanging_ordered_map<Map>) map_.extract(guard..., s.key);
+        break;
+      case map_operation::update:
+        if constexpr (exchanging_ordered_map<Map>) map_.update(guard..., s.key, s.value);
+        break;
+      case map_operation::scan:
         map_.scan(guard..., s.key, s.value);
         break;
     }
@@ -96,6 +105,7 @@ template <class Map, bool Wide = true>
     type.update_progress = Map::properties.update_progress;
     type.updates_await_reads = Map::properties.updates_await_reads;
   }
+  type.exchanges = exchanging_ordered_map<Map>;
   if constexpr (Wide && rebindable<Map>)
     type.make_wide = make_subject<
         typename Map::template rebind<typename Map::key_type, wide_value, typename Map::key_compare>>;
