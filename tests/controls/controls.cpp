@@ -51,6 +51,12 @@ bool add_all() {
   add<defect::failure_leaks>();  // not from the heap, where a leak detector would be first
   add<defect::failure_drops_key, shared_heap>();
   add<defect::nodes_unaligned, skewed>();
+  add<defect::scan_includes_end>();
+  add<defect::lowest_excludes_zero>();
+  add<defect::update_in_two_steps>();
+  add<defect::update_removes_first>();
+  add<defect::extract_returns_older>();
+  add<defect::size_ignores_exchanges>();
   return true;
 }
 

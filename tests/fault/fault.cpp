@@ -13,14 +13,13 @@
 #include "espalier/hw/thread_slot.hpp"
 #include "support/allocation_failure.hpp"
 #include "support/model.hpp"
-#include "support/operation.hpp"
 #include "support/suite.hpp"
 
 namespace espalier::test {
 namespace {
 
 struct action {
-  operation what;
+  map_operation what;
   key k;
   value v;
 };
@@ -42,22 +41,31 @@ constexpr std::size_t scan_most = 10;
 outcome act(operations& map, const action& a) {
   outcome o;
   switch (a.what) {
-    case operation::find:
+    case map_operation::find:
       o.found = map.find(a.k);
       break;
-    case operation::contains:
+    case map_operation::contains:
       o.changed = map.contains(a.k);
       break;
-    case operation::insert:
+    case map_operation::insert:
       o.changed = map.insert(a.k, a.v);
       break;
-    case operation::insert_or_assign:
+    case map_operation::insert_or_assign:
       o.changed = map.insert_or_assign(a.k, a.v);
       break;
-    case operation::erase:
+    case map_operation::erase:
       o.changed = map.erase(a.k);
       break;
-    default: {
+    case map_operation::exchange:
+      o.found = map.exchange(a.k, a.v);
+      break;
+    case map_operation::extract:
+      o.found = map.extract(a.k);
+      break;
+    case map_operation::update:
+      o.found = map.update(a.k, [&](std::optional<value> now) { return now.value_or(0) + a.v; });
+      break;
+    case map_operation::scan: {
       std::size_t left = scan_most;
       o.visits = map.scan(a.k, [&](key k, value v) {
         o.entries += workload::mix64(k) ^ v;
@@ -70,24 +78,36 @@ outcome act(operations& map, const action& a) {
 
 outcome act(model& map, const action& a) {
   outcome o;
-  const auto at = map.find(a.k);
+  const std::optional<value> before = find(map, a.k);
   switch (a.what) {
-    case operation::find:
-      if (at != map.end()) o.found = at->second;
+    case map_operation::find:
+      o.found = before;
       break;
-    case operation::contains:
-      o.changed = at != map.end();
+    case map_operation::contains:
+      o.changed = before.has_value();
       break;
-    case operation::insert:
+    case map_operation::insert:
       o.changed = map.try_emplace(a.k, a.v).second;
       break;
-    case operation::insert_or_assign:
+    case map_operation::insert_or_assign:
       o.changed = map.insert_or_assign(a.k, a.v).second;
       break;
-    case operation::erase:
+    case map_operation::erase:
       o.changed = map.erase(a.k) == 1;
       break;
-    default:
+    case map_operation::exchange:
+      o.found = before;
+      map.insert_or_assign(a.k, a.v);
+      break;
+    case map_operation::extract:
+      o.found = before;
+      map.erase(a.k);
+      break;
+    case map_operation::update:
+      o.found = before;
+      map.insert_or_assign(a.k, before.value_or(0) + a.v);
+      break;
+    case map_operation::scan:
       for (auto next = map.lower_bound(a.k); next != map.end() && o.visits < scan_most; ++next) {
         o.entries += workload::mix64(next->first) ^ next->second;
         ++o.visits;
@@ -98,21 +118,21 @@ outcome act(model& map, const action& a) {
 
 constexpr key script_keys = 48;
 
-std::vector<action> make_script() {
-  constexpr operation frequent[] = {operation::insert,
-                                    operation::insert,
-                                    operation::insert,
-                                    operation::insert_or_assign,
-                                    operation::insert_or_assign,
-                                    operation::erase,
-                                    operation::erase,
-                                    operation::erase,
-                                    operation::find,
-                                    operation::scan};
+bool has(const subject_type& type, map_operation what) {
+  return type.properties.exchanges || !needs_exchanging(what);
+}
+
+std::vector<action> make_script(const subject_type& type) {
+  using enum map_operation;
+  constexpr map_operation frequent[] = {
+      insert, insert, insert, insert_or_assign, insert_or_assign, erase,  erase,
+      erase,  find,   scan,   exchange,         extract,          update, update};
   random_source random(3003);
-  std::vector<action> script(1500);
-  for (action& a : script)
-    a = {frequent[random.below(std::size(frequent))], random.below(script_keys), random.next()};
+  std::vector<action> script;
+  while (script.size() < 1500) {
+    const map_operation what = frequent[random.below(std::size(frequent))];
+    if (has(type, what)) script.push_back({what, random.below(script_keys), random.next()});
+  }
   return script;
 }
 
@@ -171,7 +191,7 @@ std::uint64_t run_script(const subject_type& type, const std::vector<action>& sc
 
 ESPALIER_CHECK(fault, nth_allocation_of_a_script) {
   constexpr std::uint64_t most = 200;
-  const auto script = make_script();
+  const auto script = make_script(type);
   const std::uint64_t there = run_script(type, script, 0);
   // The arenas ask operator new for little; these two for every block.
   if (type.placement == "shared_heap" || type.placement == "failing") {
@@ -190,8 +210,8 @@ ESPALIER_CHECK(fault, first_operation_of_a_thread) {
   // A thread's first pin, retirement or block may need room for what the map keeps per thread.
   std::uint64_t failures = 0;
   for (const bool filled : {false, true}) {
-    for (const operation what : {operation::find, operation::contains, operation::insert,
-                                 operation::insert_or_assign, operation::erase, operation::scan}) {
+    for (const map_operation what : map_operations) {
+      if (!has(type, what)) continue;
       // Key 9 is there where the map is filled, key 10 never.
       for (const key k : {key{9}, key{10}}) {
         const action a{what, k, 77};

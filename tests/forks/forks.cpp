@@ -15,7 +15,6 @@
 #include "support/forking.hpp"
 #include "support/model.hpp"
 #include "support/on_threads.hpp"
-#include "support/operation.hpp"
 #include "support/sanitizers.hpp"
 #include "support/suite.hpp"
 

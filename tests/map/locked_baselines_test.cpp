@@ -87,7 +87,7 @@ void insert_all(Map& map, std::initializer_list<key> keys, value more = 0) {
 }
 
 TYPED_TEST(locked_baselines, keep_the_contract_at_compile_time) {
-  static_assert(concurrent_ordered_map<TypeParam>);
+  static_assert(exchanging_ordered_map<TypeParam>);
   static_assert(std::is_same_v<typename TypeParam::guard_type, no_guard>);
   static_assert(!TypeParam::properties.region_protection);
   static_assert(!std::is_copy_constructible_v<no_guard> && std::is_nothrow_move_constructible_v<no_guard>);

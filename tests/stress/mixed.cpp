@@ -9,6 +9,8 @@
 //     nonce n, the writer's earlier values have been overwritten or erased for good; every later read takes
 //     effect later. That includes scans, each of whose visits returns a value that the key had at some moment
 //     during the scan, and failed inserts, which write nothing.
+//   * exchange, extract and update return the value that they replace or remove. It is gone: no two of them, in
+//     all threads together, return the same value, and the thread that removed it does not see it again.
 //   * For each key, the writes that reported it new, less the erases that reported it present, leave 1 if it is
 //     there in the end and 0 otherwise, whatever the schedule.
 //   * A value there in the end is its writer's last successful write of that key.
@@ -16,6 +18,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <barrier>
 #include <cstdint>
 #include <latch>
@@ -51,19 +54,35 @@ struct settings {
 
 /// Relative frequencies; each thread of a run takes the next of these.
 struct mix {
-  unsigned find, contains, insert, assign, erase, scan;
-  bool guarded;  // several operations to a guard
+  std::array<unsigned, map_operations.size()> frequency;  // in the order of map_operations
+  bool guarded;                                           // several operations to a guard
 };
+// find, contains, insert, insert_or_assign, erase, exchange, extract, update, scan
 constexpr mix mixes[] = {
-    {10, 5, 40, 0, 40, 1, false},
-    {10, 5, 20, 25, 40, 1, true},
-    {40, 10, 15, 15, 20, 2, false},
-    {10, 0, 5, 60, 25, 1, true},
+    {{10, 5, 40, 0, 40, 0, 10, 10, 1}, false},
+    {{10, 5, 20, 25, 40, 20, 0, 20, 1}, true},
+    {{40, 10, 15, 15, 20, 10, 10, 10, 2}, false},
+    {{10, 0, 5, 60, 25, 10, 10, 5, 1}, true},
 };
+
+bool has(const subject_type& type, map_operation what) {
+  return type.properties.exchanges || !needs_exchanging(what);
+}
+
+/// Any of the map's operations, each as often as the others.
+map_operation any_operation(const subject_type& type, random_source& random) {
+  for (;;) {
+    const map_operation what = map_operations[random.below(map_operations.size())];
+    if (has(type, what)) return what;
+  }
+}
+
+/// Whether it is gone from the map when an operation returns it.
+enum class fate : std::uint8_t { stays, gone };
 
 class worker {
  public:
-  worker(const settings& s, std::size_t number, watchdog& dog)
+  worker(const subject_type& type, const settings& s, std::size_t number, watchdog& dog)
       : balance(s.keys, 0),
         last_write(s.keys, 0),
         settings_(s),
@@ -71,7 +90,11 @@ class worker {
         mix_(mixes[number % std::size(mixes)]),
         random_(1001, number),
         seen_(s.keys * s.threads, 0),
-        dog_(dog) {}
+        dog_(dog) {
+    for (const map_operation what : map_operations) {
+      if (!has(type, what)) frequency(what) = 0;
+    }
+  }
 
   void run(subject& map) {
     const std::uint64_t burst = mix_.guarded ? 16 : 256;
@@ -91,83 +114,125 @@ class worker {
   // Read by the others once this one has ended.
   std::vector<std::int64_t> balance;      // per key: reported new, less reported erased
   std::vector<std::uint64_t> last_write;  // per key: nonce of the last write that took effect, or 0
+  std::vector<value> gone;                // the first values that this one replaced or removed
   std::string wrong;                      // the first thing that went wrong
 
  private:
-  operation choose() {
-    auto draw = static_cast<unsigned>(
-        random_.below(mix_.find + mix_.contains + mix_.insert + mix_.assign + mix_.erase + mix_.scan));
-    const auto within = [&](unsigned frequency) {
-      if (draw < frequency) return true;
-      draw -= frequency;
-      return false;
-    };
-    if (within(mix_.find)) return operation::find;
-    if (within(mix_.contains)) return operation::contains;
-    if (within(mix_.insert)) return operation::insert;
-    if (within(mix_.assign)) return operation::insert_or_assign;
-    if (within(mix_.erase)) return operation::erase;
-    return operation::scan;
+  static constexpr std::size_t most_gone = 1U << 20U;
+
+  unsigned& frequency(map_operation what) { return mix_.frequency[static_cast<std::size_t>(what)]; }
+
+  map_operation choose() {
+    unsigned sum = 0;
+    for (const map_operation what : map_operations) sum += frequency(what);
+    auto draw = static_cast<unsigned>(random_.below(sum));
+    for (const map_operation what : map_operations) {
+      if (draw < frequency(what)) return what;
+      draw -= frequency(what);
+    }
+    return map_operation::find;
   }
 
   void step(operations& with) {
-    const operation what = choose();
+    const map_operation what = choose();
     const key k = random_.below(settings_.keys);
     dog_.begin(number_, what, k);
     switch (what) {
-      case operation::find:
+      case map_operation::find:
         if (const std::optional<value> v = with.find(k)) saw(k, *v);
         break;
-      case operation::contains:
+      case map_operation::contains:
         static_cast<void>(with.contains(k));
         break;
-      case operation::insert:
+      case map_operation::insert:
         if (with.insert(k, next_value(k))) {
           last_write[k] = nonce_;
           ++balance[k];
         }
         break;
-      case operation::insert_or_assign:
+      case map_operation::insert_or_assign:
         if (with.insert_or_assign(k, next_value(k))) ++balance[k];
         last_write[k] = nonce_;
         break;
-      case operation::erase:
+      case map_operation::erase:
         if (with.erase(k)) --balance[k];
         break;
-      default:
+      case map_operation::exchange:
+        replaced(k, with.exchange(k, next_value(k)), true);
+        break;
+      case map_operation::extract:
+        replaced(k, with.extract(k), false);
+        break;
+      case map_operation::update:
+        update(with, k);
+        break;
+      case map_operation::scan:
         scan(with, k);
     }
   }
 
+  /// An update that stores always, toggles presence, or stores only where there is a value.
+  void update(operations& with, key k) {
+    const std::uint64_t kind = random_.below(3);
+    const value mine = next_value(k);
+    std::optional<value> computed_from;
+    bool stored = false;
+    const std::optional<value> before = with.update(k, [&](std::optional<value> now) -> std::optional<value> {
+      computed_from = now;
+      stored = kind == 0 || (kind == 1) != now.has_value();
+      return stored ? std::optional(mine) : std::nullopt;
+    });
+    if (before != computed_from)
+      fail("an update of key " + std::to_string(k) + " returns another value than the one that it replaced");
+    replaced(k, before, stored);
+  }
+
+  /// After an operation of this thread that had `before` and left its own value, or none.
+  void replaced(key k, std::optional<value> before, bool stored) {
+    if (stored) last_write[k] = nonce_;
+    balance[k] += (stored ? 1 : 0) - (before ? 1 : 0);
+    if (!before) return;
+    saw(k, *before, fate::gone);
+    if (gone.size() < most_gone) gone.push_back(*before);
+  }
+
   void scan(operations& with, key from) {
+    const bool bounded = random_.below(2) == 0;
+    const key to = bounded ? random_.below(settings_.keys) + 1 : settings_.keys;
     std::optional<key> last;
     std::uint64_t left = 40;
-    with.scan(from, [&](key k, value v) {
-      if (k < from || k >= settings_.keys || (last && *last >= k)) {
-        fail("a scan from " + std::to_string(from) + " visits " + std::to_string(k) + " after " +
-             (last ? std::to_string(*last) : "nothing"));
+    const auto visit = [&](key k, value v) {
+      if (k < from || k >= to || (last && *last >= k)) {
+        fail("a scan from " + std::to_string(from) + " to " + std::to_string(to) + " visits " +
+             std::to_string(k) + " after " + (last ? std::to_string(*last) : "nothing"));
         return false;
       }
       last = k;
       saw(k, v);
       return --left != 0 && wrong.empty();
-    });
+    };
+    if (bounded) {
+      with.scan(from, to, visit);
+    } else {
+      with.scan(from, visit);
+    }
   }
 
   value next_value(key k) { return encode({k, number_, ++nonce_}); }
 
-  void saw(key k, value v) {
+  void saw(key k, value v, fate then = fate::stays) {
     const written w = decode(v);
     if (w.key != k || w.writer >= settings_.threads || w.nonce == 0) {
-      fail("key " + std::to_string(k) + " has a value that nobody wrote there: " + std::to_string(v));
+      fail("key " + std::to_string(k) + " has a value that no thread wrote there: " + std::to_string(v));
       return;
     }
     std::uint64_t& latest = seen_[k * settings_.threads + w.writer];
-    if (w.nonce < latest) {
+    if (2 * w.nonce < latest) {
       fail("key " + std::to_string(k) + ": write " + std::to_string(w.nonce) + " of thread " +
-           std::to_string(w.writer) + " was seen after its write " + std::to_string(latest));
+           std::to_string(w.writer) + " was seen after its write " + std::to_string(latest / 2) +
+           (latest % 2 == 0 ? "" : ", which was gone"));
     }
-    latest = w.nonce;
+    latest = 2 * w.nonce + (then == fate::gone ? 1 : 0);
   }
 
   void fail(std::string what) {
@@ -176,10 +241,11 @@ class worker {
 
   const settings& settings_;
   const std::size_t number_;
-  const mix mix_;
+  mix mix_;
   random_source random_;
   std::uint64_t nonce_ = 0;
-  std::vector<std::uint64_t> seen_;  // per key and writer: the latest nonce seen
+  std::vector<std::uint64_t>
+      seen_;  // per key and writer: the latest nonce seen, twice, plus 1 if it was gone then
   watchdog& dog_;
 };
 
@@ -196,18 +262,30 @@ std::uint64_t scaled(const subject_type& type, std::uint64_t operations) {
 }
 
 void expect_conserved(operations& map, const settings& s, const std::vector<worker>& workers) {
+  std::vector<value> gone;
+  for (const worker& w : workers) gone.insert(gone.end(), w.gone.begin(), w.gone.end());
+  std::sort(gone.begin(), gone.end());
+  const auto twice = std::adjacent_find(gone.begin(), gone.end());
+  EXPECT_TRUE(twice == gone.end()) << "write " << decode(*twice).nonce << " of thread "
+                                   << decode(*twice).writer << " to key " << decode(*twice).key
+                                   << " was removed twice";
+  std::size_t present = 0;
   for (key k = 0; k < s.keys; ++k) {
     std::int64_t left = 0;
     for (const worker& w : workers) left += w.balance[k];
     const std::optional<value> there = map.find(k);
     EXPECT_EQ(left, there ? 1 : 0) << "conservation of key " << k;
     if (!there) continue;
+    ++present;
+    EXPECT_FALSE(std::binary_search(gone.begin(), gone.end(), *there))
+        << "key " << k << " was left with a value that was removed";
     const written last = decode(*there);
     ASSERT_EQ(last.key, k) << "the value left under key " << k;
     ASSERT_LT(last.writer, s.threads) << "the value left under key " << k;
     EXPECT_EQ(last.nonce, workers[last.writer].last_write[k])
         << "key " << k << " was left with a value that its writer has overwritten";
   }
+  EXPECT_EQ(map.size(), present);
 }
 
 void stress(const subject_type& type, settings s) {
@@ -217,7 +295,7 @@ void stress(const subject_type& type, settings s) {
     watchdog dog(type, *map);
     std::vector<worker> workers;
     workers.reserve(s.threads);
-    for (std::size_t t = 0; t < s.threads; ++t) workers.emplace_back(s, t, dog);
+    for (std::size_t t = 0; t < s.threads; ++t) workers.emplace_back(type, s, t, dog);
     std::barrier start(static_cast<std::ptrdiff_t>(s.threads));
     std::latch finished(static_cast<std::ptrdiff_t>(s.threads));
     std::vector<std::thread> threads;
@@ -286,36 +364,51 @@ ESPALIER_CHECK(stress, keys_that_stay) {
       operations& with = map->plain();
       for (std::uint64_t i = 0; i < steps && wrong[t].empty(); ++i) {
         const key k = random.below(keys);
-        const auto what = static_cast<operation>(1 + random.below(6));
+        const bool stays = k % 2 == 1;
+        const value v = i * keys + k;
+        const map_operation what = any_operation(type, random);
         dog.begin(t, what, k);
         bool there = true;
         switch (what) {
-          case operation::find:
+          case map_operation::find:
             there = with.find(k).has_value();
             break;
-          case operation::contains:
+          case map_operation::contains:
             there = with.contains(k);
             break;
-          case operation::insert:
+          case map_operation::insert:
             there = !with.insert(k, k);
             break;
-          case operation::insert_or_assign:
-            there = !with.insert_or_assign(k, i * keys + k);
+          case map_operation::insert_or_assign:
+            there = !with.insert_or_assign(k, v);
             break;
-          case operation::erase:
-            if (k % 2 == 0) with.erase(k);
+          case map_operation::erase:
+            if (!stays) with.erase(k);
             break;
-          default: {
+          case map_operation::exchange:
+            there = with.exchange(k, v).has_value();
+            break;
+          case map_operation::extract:
+            if (!stays) with.extract(k);
+            break;
+          case map_operation::update:
+            there = with.update(k,
+                                [&](std::optional<value> now) {
+                                  return stays || !now ? std::optional(v) : std::nullopt;
+                                })
+                        .has_value();
+            break;
+          case map_operation::scan: {
             key next = k | 1U;
-            with.scan_to_end(k, [&](key seen, value v) {
-              there = there && seen <= next && v % keys == seen;
+            with.scan_to_end(k, [&](key seen, value found) {
+              there = there && seen <= next && found % keys == seen;
               if (seen == next) next += 2;
             });
             there = there && next == keys + 1;
             if (!there) wrong[t] = "a scan from " + std::to_string(k) + " misses a key that is always there";
           }
         }
-        if (!there && k % 2 == 1 && wrong[t].empty())
+        if (!there && stays && wrong[t].empty())
           wrong[t] =
               std::string(to_string(what)) + " misses key " + std::to_string(k) + " that is always there";
       }
@@ -346,33 +439,44 @@ ESPALIER_CHECK(stress, own_keys_between_others) {
       for (std::uint64_t i = 0; i < steps && wrong[t].empty(); ++i) {
         const key k = random.below(24) * count + t;
         const value v = random.next();
-        const auto at = mine.find(k);
-        const bool there = at != mine.end();
-        const auto what = static_cast<operation>(1 + random.below(6));
+        const std::optional<value> before = find(mine, k);
+        const bool there = before.has_value();
+        const map_operation what = any_operation(type, random);
         dog.begin(t, what, k);
         bool right = true;
         switch (what) {
-          case operation::find: {
-            const auto found = map->plain().find(k);
-            right = found == (there ? std::optional(at->second) : std::nullopt);
+          case map_operation::find:
+            right = map->plain().find(k) == before;
             break;
-          }
-          case operation::contains:
+          case map_operation::contains:
             right = map->plain().contains(k) == there;
             break;
-          case operation::insert:
+          case map_operation::insert:
             right = map->plain().insert(k, v) == !there;
             mine.try_emplace(k, v);
             break;
-          case operation::insert_or_assign:
+          case map_operation::insert_or_assign:
             right = map->plain().insert_or_assign(k, v) == !there;
             mine.insert_or_assign(k, v);
             break;
-          case operation::erase:
+          case map_operation::erase:
             right = map->plain().erase(k) == there;
             mine.erase(k);
             break;
-          default: {
+          case map_operation::exchange:
+            right = map->plain().exchange(k, v) == before;
+            mine.insert_or_assign(k, v);
+            break;
+          case map_operation::extract:
+            right = map->plain().extract(k) == before;
+            mine.erase(k);
+            break;
+          case map_operation::update:
+            right = map->plain().update(k, [&](std::optional<value> now) { return now.value_or(0) + v; }) ==
+                    before;
+            mine.insert_or_assign(k, before.value_or(0) + v);
+            break;
+          case map_operation::scan: {
             auto next = mine.lower_bound(k);
             map->plain().scan_to_end(k, [&](key seen, value with) {
               if (seen % count != t) return;
@@ -394,6 +498,97 @@ ESPALIER_CHECK(stress, own_keys_between_others) {
     all.merge(expected[t]);
   }
   expect_equal(map->plain(), all, key_range(0, 24 * count));
+  expect_sound_at_rest(*map, type);
+}
+
+ESPALIER_CHECK(stress, updates_add_up) {
+  // Threads add to the values of a few keys, where an absent key counts as 0, and take some of them out. For each key,
+  // what was taken out and what is left are what was added, however often an update was begun again.
+  if (!type.properties.exchanges) GTEST_SKIP() << "the map does not exchange";
+  constexpr std::size_t count = 4;
+  constexpr key keys = 3;
+  struct given_up {};
+  struct sums {
+    std::array<value, keys> added{};
+    std::array<value, keys> taken{};
+  };
+  const std::uint64_t steps = scaled(type, 60000);
+  const auto map = make(type);
+  std::vector<sums> of_thread(count);
+  std::vector<std::string> wrong(count);
+  {
+    watchdog dog(type, *map);
+    std::latch finished(static_cast<std::ptrdiff_t>(count));
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < count; ++t) {
+      threads.emplace_back([&, t] {
+        random_source random(2004, t);
+        sums& mine = of_thread[t];
+        const auto step = [&](operations& with) {
+          const key k = random.below(keys);
+          const value amount = 1 + random.below(1000);
+          const std::uint64_t kind = random.below(16);
+          if (kind == 0) {
+            dog.begin(t, map_operation::extract, k);
+            mine.taken[k] += with.extract(k).value_or(0);
+          } else if (kind == 1) {
+            dog.begin(t, map_operation::exchange, k);
+            mine.taken[k] += with.exchange(k, amount).value_or(0);
+            mine.added[k] += amount;
+          } else {
+            // Throws in its first call, in the next one, or later than it is ever asked.
+            const std::uint64_t patience = random.below(8);
+            std::uint64_t calls = 0;
+            std::optional<value> computed_from;
+            dog.begin(t, map_operation::update, k);
+            try {
+              const std::optional<value> before = with.update(k, [&](std::optional<value> now) {
+                if (calls++ == patience) throw given_up();
+                computed_from = now;
+                return now.value_or(0) + amount;
+              });
+              mine.added[k] += amount;
+              if (before != computed_from)
+                wrong[t] =
+                    "an update of key " + std::to_string(k) + " returns another value than it added to";
+            } catch (const given_up&) {  // and has added nothing
+            }
+          }
+        };
+        for (std::uint64_t i = 0; i < steps && wrong[t].empty(); i += 16) {
+          const auto some = [&](operations& with) {
+            for (int j = 0; j < 16; ++j) step(with);
+          };
+          if (t % 2 == 0) {
+            some(map->plain());
+          } else {
+            map->with_guard(some);
+          }
+        }
+        dog.done(t);
+        finished.count_down();
+      });
+    }
+    {
+      const interruptions disturb(threads);
+      finished.wait();
+    }
+    for (std::thread& t : threads) t.join();
+  }
+  std::size_t present = 0;
+  for (key k = 0; k < keys; ++k) {
+    value added = 0;
+    value taken = 0;
+    for (const sums& s : of_thread) {
+      added += s.added[k];
+      taken += s.taken[k];
+    }
+    const std::optional<value> left = map->plain().find(k);
+    if (left) ++present;
+    EXPECT_EQ(taken + left.value_or(0), added) << "sum of key " << k;
+  }
+  for (const std::string& w : wrong) EXPECT_EQ(w, "");
+  EXPECT_EQ(map->plain().size(), present);
   expect_sound_at_rest(*map, type);
 }
 

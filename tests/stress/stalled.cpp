@@ -47,10 +47,10 @@ ESPALIER_CHECK(stress, stalled_reader) {
       for (std::uint64_t i = 0; i < steps; ++i) {
         const key k = random.below(keys);
         if (random.below(2) == 0) {
-          dog.begin(t, operation::insert, k);
+          dog.begin(t, map_operation::insert, k);
           map->plain().insert(k, i);
         } else {
-          dog.begin(t, operation::erase, k);
+          dog.begin(t, map_operation::erase, k);
           map->plain().erase(k);
         }
       }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -10,11 +11,13 @@
 #include <string_view>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
+#include "espalier/map/scan.hpp"
 #include "espalier/reclaim/no_guard.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/ttas_lock.hpp"
@@ -47,6 +50,12 @@ struct livelocks                   { static constexpr std::string_view name = "l
 struct failure_leaks               { static constexpr std::string_view name = "failure_leaks"; };
 struct failure_drops_key           { static constexpr std::string_view name = "failure_drops_key"; };
 struct nodes_unaligned             { static constexpr std::string_view name = "nodes_unaligned"; };
+struct scan_includes_end           { static constexpr std::string_view name = "scan_includes_end"; };
+struct lowest_excludes_zero        { static constexpr std::string_view name = "lowest_excludes_zero"; };
+struct update_in_two_steps         { static constexpr std::string_view name = "update_in_two_steps"; };
+struct update_removes_first        { static constexpr std::string_view name = "update_removes_first"; };
+struct extract_returns_older       { static constexpr std::string_view name = "extract_returns_older"; };
+struct size_ignores_exchanges      { static constexpr std::string_view name = "size_ignores_exchanges"; };
 // clang-format on
 
 }  // namespace defect
@@ -54,8 +63,10 @@ struct nodes_unaligned             { static constexpr std::string_view name = "n
 /// std::map under a lock, with its entries' cells in a node_store. Scans lock for each entry anew and continue by key.
 template <class Key, class Value, class Traits = plain_traits, class Compare = std::less<Key>,
           class Defect = defect::none>
-class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Defect>, Key, Value, Compare> {
-  using facade = map_facade<broken_map, Key, Value, Compare>;
+class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Defect>, Key, Value, Compare,
+                                     no_guard, uncounted_size> {
+  using facade = map_facade<broken_map, Key, Value, Compare, no_guard, uncounted_size>;
+  friend facade;
   using store = node_store<typename Traits::template with_reclaimer<unprotected>>;
 
   template <class D>
@@ -80,14 +91,21 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
  public:
   using traits_type = Traits;
   using reclaimer_type = unprotected;
-  using guard_type = no_guard;
+  using typename facade::guard_type;
 
   template <class K, class V, class C = std::less<K>, class T = Traits>
   using rebind = broken_map<K, V, T, C, Defect>;
 
-  static constexpr map_properties properties{
-      Defect::name, progress::blocking,      progress::blocking, balance::strict, scan_guarantee::per_key,
-      false,        "a control of the tests"};
+  static constexpr map_properties properties{.name = Defect::name,
+                                             .find_progress = progress::blocking,
+                                             .update_progress = progress::blocking,
+                                             .shape = balance::strict,
+                                             .scan = scan_guarantee::per_key,
+                                             .region_protection = false,
+                                             .paper = "a control of the tests",
+                                             .reads_beside_writers = true,
+                                             .updates_await_reads = false,
+                                             .exchanges = true};
   static constexpr std::size_t node_bytes = sizeof(cell);
 
   explicit broken_map(reclaimer_type* domain = nullptr) : store_(domain) {}
@@ -97,16 +115,36 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     for (const auto& [k, c] : tree_) store_.destroy(memory_role::node, c);
   }
 
-  using facade::contains;
-  using facade::erase;
-  using facade::find;
-  using facade::insert;
-  using facade::insert_or_assign;
-  using facade::scan;
-
   [[nodiscard]] guard_type pin() const noexcept { return {}; }
 
-  std::optional<Value> find(guard_type&, const Key& key) const {
+  using facade::scan;
+  template <class Visitor>
+  std::size_t scan(const Key& from, const Key& to, Visitor&& visitor) const {
+    if constexpr (has<defect::scan_includes_end>) {
+      std::size_t visits = 0;
+      scan(from, [&](const Key& key, const Value& value) {
+        if (Compare{}(to, key)) return false;
+        ++visits;
+        return visit_entry(visitor, key, value);
+      });
+      return visits;
+    }
+    return facade::scan(from, to, visitor);
+  }
+
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    for (const auto& [k, c] : tree_) visitor(static_cast<const void*>(c), sizeof(cell), memory_role::node);
+  }
+  [[nodiscard]] const char* check_invariants() const noexcept { return nullptr; }
+  [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
+  [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
+
+ private:
+  using bound = scan_bound<Key, Compare>;
+  using entry = map_entry<Key, Value>;
+
+  std::optional<Value> do_find(guard_type&, const Key& key) const {
     const lock_guard hold(lock_);
     const auto at = tree_.find(key);
     if (at == tree_.end()) return std::nullopt;
@@ -116,18 +154,18 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     return at->second->now;
   }
 
-  bool contains(guard_type&, const Key& key) const {
+  bool do_contains(guard_type&, const Key& key) const {
     const lock_guard hold(lock_);
     return tree_.contains(key);
   }
 
-  bool insert(guard_type& guard, const Key& key, const Value& value) {
+  bool do_insert(guard_type& guard, const Key& key, const Value& value) {
     if constexpr (has<defect::reserves_zero>) {
       if (key == 0) return false;
     }
     if constexpr (has<defect::livelocks>) hang_in_the_thousandth();
     if constexpr (has<defect::insert_not_atomic>) {
-      if (contains(guard, key)) return false;
+      if (do_contains(guard, key)) return false;
       std::this_thread::yield();
       const lock_guard hold(lock_);
       set(key, value);
@@ -139,12 +177,12 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     return true;
   }
 
-  bool insert_or_assign(guard_type& guard, const Key& key, const Value& value) {
+  bool do_assign(guard_type& guard, const Key& key, const Value& value) {
     if constexpr (has<defect::reserves_zero>) {
       if (key == 0) return false;
     }
     if constexpr (has<defect::assign_in_two_steps>) {
-      const bool was_there = erase(guard, key);
+      const bool was_there = do_erase(guard, key);
       std::this_thread::yield();
       const lock_guard hold(lock_);
       set(key, value);
@@ -157,7 +195,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     return set(key, value) || has<defect::assign_reports_new>;
   }
 
-  bool erase(guard_type&, const Key& key) {
+  bool do_erase(guard_type&, const Key& key) {
     bool contended = false;
     if constexpr (has<defect::erase_takes_neighbour>) {
       erasing_.fetch_add(1);
@@ -172,49 +210,88 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     return true;
   }
 
-  template <class Visitor>
-  std::size_t scan(guard_type&, const Key& from, Visitor&& visitor) const {
+  template <class Function>
+  std::optional<Value> do_update(guard_type&, const Key& key, Function&& f) {
+    if constexpr (has<defect::update_in_two_steps>) {
+      std::optional<Value> read;
+      {
+        const lock_guard hold(lock_);
+        read = value_of(key);
+      }
+      std::this_thread::yield();
+      const std::optional<Value> after = f(std::as_const(read));
+      const lock_guard hold(lock_);
+      put(key, after);
+      return read;
+    }
+    const lock_guard hold(lock_);
+    std::optional<Value> before = value_of(key);
+    if constexpr (has<defect::update_removes_first>) put(key, std::nullopt);
+    const std::optional<Value> after = f(std::as_const(before));
+    if constexpr (has<defect::extract_returns_older>) {
+      if (before && !after && ++extracts_ % 50 == 0) before = tree_.find(key)->second->before;
+    }
+    put(key, after);
+    return before;
+  }
+
+  template <class Visit>
+  void do_scan(guard_type&, const bound& from, Visit&& visit) const {
     if constexpr (has<defect::scan_holds_the_lock>) {
       const lock_guard hold(lock_);
-      std::size_t visits = 0;
-      for (auto at = tree_.lower_bound(from); at != tree_.end(); ++at) {
-        ++visits;
-        if (!visit_entry(visitor, at->first, at->second->now)) break;
+      for (auto at = start(from); at != tree_.end(); ++at) {
+        if (!visit(at->first, at->second->now)) break;
       }
-      return visits;
+      return;
     }
-    std::size_t visits = 0;
+    // A range-for, which has room for what it asks for and no more, never begins at a key.
+    constexpr bool ignores_the_end = has<defect::scan_never_stops>;
+    const bool never_stops = ignores_the_end && from.key() != nullptr && !from.excludes_key();
+    std::uint64_t visits = 0;
     std::optional<Key> last;
     std::optional<std::ptrdiff_t> position;
     while (const std::optional<entry> e = next_entry(from, last, position)) {
       last = e->key;
       ++visits;
-      bool more = visit_entry(visitor, e->key, e->value);
-      if (has<defect::scan_repeats> && more && visits % 64 == 0) {
-        ++visits;
-        more = visit_entry(visitor, e->key, e->value);
-      }
-      if (!more && !has<defect::scan_never_stops>) break;
+      bool more = visit(e->key, e->value);
+      if (has<defect::scan_repeats> && more && visits % 64 == 0) more = visit(e->key, e->value);
+      if (!more && !never_stops) break;
       if (has<defect::scan_by_position> && visits % 16 == 0) std::this_thread::yield();
     }
-    return visits;
   }
 
-  template <class Visitor>
-  void visit_nodes(Visitor&& visitor) const {
-    for (const auto& [k, c] : tree_) visitor(static_cast<const void*>(c), sizeof(cell), memory_role::node);
+  [[nodiscard]] std::size_t do_size() const {
+    const lock_guard hold(lock_);
+    return static_cast<std::size_t>(std::max<std::ptrdiff_t>(std::ssize(tree_) - not_counted_, 0));
   }
-  [[nodiscard]] const char* check_invariants() const noexcept { return nullptr; }
-  [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
-  [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
 
- private:
-  struct entry {
-    Key key;
-    Value value;
-  };
+  // From here to remove(): called with the lock held.
 
-  /// Called with the lock held. True if the key was absent.
+  [[nodiscard]] std::optional<Value> value_of(const Key& key) const {
+    const auto at = tree_.find(key);
+    return at == tree_.end() ? std::nullopt : std::optional(at->second->now);
+  }
+
+  void put(const Key& key, const std::optional<Value>& value) {
+    const std::ptrdiff_t before = std::ssize(tree_);
+    if (value) {
+      set(key, *value);
+    } else if (const auto at = tree_.find(key); at != tree_.end()) {
+      remove(at);
+    }
+    if constexpr (has<defect::size_ignores_exchanges>) not_counted_ += std::ssize(tree_) - before;
+  }
+
+  [[nodiscard]] typename tree::const_iterator start(const bound& from) const {
+    if (from.key() == nullptr) {
+      const bool is_zero = !tree_.empty() && tree_.begin()->first == Key{};
+      return has<defect::lowest_excludes_zero> && is_zero ? std::next(tree_.begin()) : tree_.begin();
+    }
+    return from.excludes_key() || has<defect::scan_excludes_bound> ? tree_.upper_bound(*from.key())
+                                                                   : tree_.lower_bound(*from.key());
+  }
+
+  /// True if the key was absent.
   bool set(const Key& key, const Value& value) {
     auto at = tree_.find(key);
     if (at != tree_.end()) {
@@ -245,13 +322,10 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     return tree_.erase(at);
   }
 
-  std::optional<entry> next_entry(const Key& from, const std::optional<Key>& last,
+  std::optional<entry> next_entry(const bound& from, const std::optional<Key>& last,
                                   std::optional<std::ptrdiff_t>& position) const {
     const lock_guard hold(lock_);
-    auto at = last ? tree_.upper_bound(*last) : tree_.lower_bound(from);
-    if constexpr (has<defect::scan_excludes_bound>) {
-      if (!last) at = tree_.upper_bound(from);
-    }
+    auto at = last ? tree_.upper_bound(*last) : start(from);
     if constexpr (has<defect::scan_by_position>) {
       if (!position) position = std::distance(tree_.begin(), at);
       if (*position >= std::ssize(tree_)) return std::nullopt;
@@ -270,6 +344,8 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   store store_;
   tree tree_;
   mutable std::uint64_t finds_ = 0;
+  std::uint64_t extracts_ = 0;
+  std::ptrdiff_t not_counted_ = 0;
   std::atomic<int> erasing_{0};
   std::atomic<std::uint64_t> calls_{0};
 };

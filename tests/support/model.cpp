@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "espalier/memory/size_class.hpp"
 
@@ -37,19 +40,70 @@ std::vector<key> key_range(key first, key end, key step) {
   return keys;
 }
 
-void expect_equal(operations& map, const model& expected, std::span<const key> also) {
-  auto next = expected.begin();
-  const std::size_t visits = map.scan(0, [&](key k, value v) {
-    if (next == expected.end()) {
-      ADD_FAILURE() << "the scan goes on to key " << k << " behind the last one";
+std::optional<value> find(const model& in, key k) {
+  const auto at = in.find(k);
+  if (at == in.end()) return std::nullopt;
+  return at->second;
+}
+
+namespace {
+
+/// A visitor that expects the entries of a part of the model, and stops at the first that differs.
+class expected_visits {
+ public:
+  expected_visits(std::string what, model::const_iterator from, model::const_iterator to)
+      : what_(std::move(what)), next_(from), end_(to) {}
+
+  bool operator()(key k, value v) {
+    if (next_ == end_) {
+      ADD_FAILURE() << what_ << " goes on to key " << k << " behind the last one";
       return false;
     }
-    EXPECT_EQ(k, next->first) << "keys in a scan";
-    EXPECT_EQ(v, next->second) << "value in a scan, key " << k;
-    const bool same = *next == model::value_type{k, v};
-    ++next;
+    EXPECT_EQ(k, next_->first) << "keys in " << what_;
+    EXPECT_EQ(v, next_->second) << "value in " << what_ << ", key " << k;
+    const bool same = *next_ == model::value_type{k, v};
+    ++next_;
     return same;
-  });
+  }
+  [[nodiscard]] bool all_seen() const { return next_ == end_; }
+
+ private:
+  std::string what_;
+  model::const_iterator next_, end_;
+};
+
+std::optional<entry_pair> entry_at(const model& all, model::const_iterator at) {
+  if (at == all.end()) return std::nullopt;
+  return *at;
+}
+
+/// A few of the model's keys and of the others, evenly spaced, in ascending order.
+std::vector<key> some_keys(const model& all, std::span<const key> also) {
+  constexpr std::size_t most = 12;
+  std::vector<key> keys(also.begin(), also.end());
+  for (const auto& [k, v] : all) keys.push_back(k);
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  if (keys.size() <= most) return keys;
+  std::vector<key> some;
+  for (std::size_t i = 0; i < most; ++i) some.push_back(keys[i * (keys.size() - 1) / (most - 1)]);
+  return some;
+}
+
+}  // namespace
+
+void expect_bounded_scan(operations& map, const model& expected, key from, key to) {
+  const auto begin = expected.lower_bound(from);
+  const auto end = from < to ? expected.lower_bound(to) : begin;
+  const std::string what = "a scan from " + std::to_string(from) + " to " + std::to_string(to);
+  expected_visits visit(what, begin, end);
+  EXPECT_EQ(map.scan(from, to, visit), static_cast<std::size_t>(std::distance(begin, end))) << what;
+  EXPECT_TRUE(visit.all_seen()) << what;
+}
+
+void expect_equal(operations& map, const model& expected, std::span<const key> also) {
+  expected_visits scanned("a scan", expected.begin(), expected.end());
+  const std::size_t visits = map.scan(0, scanned);
   EXPECT_EQ(visits, expected.size());
   for (const auto& [k, v] : expected) {
     ASSERT_EQ(map.find(k), v) << "key " << k;
@@ -59,6 +113,19 @@ void expect_equal(operations& map, const model& expected, std::span<const key> a
     if (expected.contains(k)) continue;
     ASSERT_EQ(map.find(k), std::nullopt) << "key " << k;
     ASSERT_FALSE(map.contains(k)) << "key " << k;
+  }
+
+  expected_visits iterated("a range-for", expected.begin(), expected.end());
+  map.for_each(iterated);
+  EXPECT_TRUE(iterated.all_seen()) << "a range-for ends too early";
+  EXPECT_EQ(map.size(), expected.size()) << "size()";
+  EXPECT_EQ(map.empty(), expected.empty()) << "empty()";
+  EXPECT_EQ(map.first(), entry_at(expected, expected.begin())) << "first()";
+  const std::vector<key> some = some_keys(expected, also);
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    EXPECT_EQ(map.lower_bound(some[i]), entry_at(expected, expected.lower_bound(some[i])))
+        << "lower_bound " << some[i];
+    expect_bounded_scan(map, expected, some[i], some[(i + 1) % some.size()]);  // the last one is reversed
   }
 }
 
@@ -87,49 +154,93 @@ void expect_sound_at_rest(subject& map, const subject_type& type) {
 
 namespace {
 
+/// A function of an update that adds to the value, toggles presence, or only overwrites.
+std::optional<value> next_state(std::uint64_t kind, std::optional<value> now, value v) {
+  switch (kind) {
+    case 0:
+      return now.value_or(0) + v;
+    case 1:
+      return now ? std::nullopt : std::optional(v);
+    default:
+      return now ? std::optional(v) : std::nullopt;
+  }
+}
+
+void expect_same_update(operations& map, model& expected, std::uint64_t kind, key k, value v) {
+  const std::optional<value> before = find(expected, k);
+  std::optional<value> computed_from;
+  const std::optional<value> returned = map.update(k, [&](std::optional<value> now) {
+    computed_from = now;
+    return next_state(kind, now, v);
+  });
+  EXPECT_EQ(returned, before) << "update " << k;
+  EXPECT_EQ(computed_from, before) << "the function of update " << k;
+  if (const std::optional<value> after = next_state(kind, before, v)) {
+    expected[k] = *after;
+  } else {
+    expected.erase(k);
+  }
+}
+
+void expect_same_scan(operations& map, const model& expected, std::size_t most, key k) {
+  const auto from = expected.lower_bound(k);
+  const auto available = static_cast<std::size_t>(std::distance(from, expected.end()));
+  expected_visits visit("scan from " + std::to_string(k), from, expected.end());
+  const std::size_t visits =
+      map.scan(k, [&, left = most](key seen, value v) mutable { return visit(seen, v) && --left != 0; });
+  EXPECT_EQ(visits, std::min(most, available)) << "scan from " << k;
+}
+
+map_operation draw(operations& map, random_source& random) {
+  using enum map_operation;
+  constexpr map_operation frequent[] = {find,  contains, insert, insert,   insert_or_assign, erase,
+                                        erase, scan,     update, exchange, extract};
+  constexpr std::size_t for_all_maps = 8;
+  static_assert(!needs_exchanging(frequent[for_all_maps - 1]) && needs_exchanging(frequent[for_all_maps]));
+  return frequent[random.below(map.exchanges() ? std::size(frequent) : for_all_maps)];
+}
+
 /// One random operation on both; false if they differ.
 bool same_step(operations& map, model& expected, random_source& random, key k, value v) {
-  const auto present = expected.find(k);
-  const bool was_there = present != expected.end();
-  switch (random.below(8)) {
-    case 0: {
-      const std::optional<value> found = map.find(k);
-      EXPECT_EQ(found, was_there ? std::optional(present->second) : std::nullopt) << "find " << k;
+  const std::optional<value> before = find(expected, k);
+  const bool was_there = before.has_value();
+  switch (draw(map, random)) {
+    case map_operation::find:
+      EXPECT_EQ(map.find(k), before) << "find " << k;
+      EXPECT_EQ(map.lower_bound(k), entry_at(expected, expected.lower_bound(k))) << "lower_bound " << k;
       break;
-    }
-    case 1:
+    case map_operation::contains:
       EXPECT_EQ(map.contains(k), was_there) << "contains " << k;
       break;
-    case 2:
-    case 3:
-      EXPECT_EQ(map.insert(k, v), !was_there) << "insert " << k;
+    case map_operation::insert:
+      if (random.below(4) == 0) {
+        EXPECT_EQ(map.try_emplace(k, v), !was_there) << "try_emplace " << k;
+      } else {
+        EXPECT_EQ(map.insert(k, v), !was_there) << "insert " << k;
+      }
       expected.try_emplace(k, v);
       break;
-    case 4:
+    case map_operation::insert_or_assign:
       EXPECT_EQ(map.insert_or_assign(k, v), !was_there) << "insert_or_assign " << k;
       expected.insert_or_assign(k, v);
       break;
-    case 5:
-    case 6:
+    case map_operation::erase:
       EXPECT_EQ(map.erase(k), was_there) << "erase " << k;
       expected.erase(k);
       break;
-    default: {
-      const std::size_t most = random.below(12) + 1;
-      auto next = expected.lower_bound(k);
-      const auto available = static_cast<std::size_t>(std::distance(next, expected.end()));
-      const std::size_t visits = map.scan(k, [&, left = most](key seen, value with) mutable {
-        if (next == expected.end()) {
-          ADD_FAILURE() << "scan from " << k << " visits " << seen << " behind the last key";
-          return false;
-        }
-        EXPECT_EQ(seen, next->first) << "scan from " << k;
-        EXPECT_EQ(with, next->second) << "scan from " << k << ", key " << seen;
-        ++next;
-        return --left != 0;
-      });
-      EXPECT_EQ(visits, std::min(most, available)) << "scan from " << k;
-    }
+    case map_operation::exchange:
+      EXPECT_EQ(map.exchange(k, v), before) << "exchange " << k;
+      expected.insert_or_assign(k, v);
+      break;
+    case map_operation::extract:
+      EXPECT_EQ(map.extract(k), before) << "extract " << k;
+      expected.erase(k);
+      break;
+    case map_operation::update:
+      expect_same_update(map, expected, random.below(3), k, v);
+      break;
+    case map_operation::scan:
+      expect_same_scan(map, expected, random.below(12) + 1, k);
   }
   return !::testing::Test::HasFailure();
 }

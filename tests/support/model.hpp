@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,9 +29,14 @@ using random_source = workload::random_generator;
 /// Keys first, first + step, ... below end.
 [[nodiscard]] std::vector<key> key_range(key first, key end, key step = 1);
 
-/// Checks that every way to read gives the model's contents: a scan from 0, find and contains of each of its keys and
-/// of the further keys.
+[[nodiscard]] std::optional<value> find(const model& in, key k);
+
+/// Checks that every way to read gives the model's contents: a scan from 0, a range-for, find and contains of each of
+/// its keys and of the further keys; lower_bound and bounded scans of some of them; first, size and empty.
 void expect_equal(operations& map, const model& expected, std::span<const key> also = {});
+
+/// Checks a scan of the keys from `from` that are smaller than `to`, which may be the smaller one.
+void expect_bounded_scan(operations& map, const model& expected, key from, key to);
 
 /// Checks the invariants; and, after retired memory is reclaimed, that the blocks that the map holds are those that it
 /// can reach.
@@ -45,8 +51,8 @@ void expect_sound_at_rest(subject& map, const subject_type& type);
 /// node's address determines where its rest lies.
 [[nodiscard]] std::uint64_t blocks_when_empty(const subject_type& type);
 
-/// Performs random operations of all kinds on both and compares the outcomes. If no values are given, values are random
-/// words. Stops at the first difference.
+/// Performs random operations of all kinds that the map has on both and compares the outcomes. If no values are given,
+/// values are random words. Stops at the first difference.
 void run_against_model(operations& map, model& expected, random_source& random, std::span<const key> keys,
                        std::span<const value> values, std::size_t steps);
 

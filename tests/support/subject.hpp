@@ -7,8 +7,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_operation.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "support/function_ref.hpp"
@@ -22,17 +24,37 @@ namespace espalier::test {
 using key = std::uint64_t;
 using value = std::uint64_t;
 
+using entry_pair = std::pair<key, value>;
+
 /// The contract in one of its two forms: every call pins by itself, or all share one guard.
 class operations {
  public:
   virtual std::optional<value> find(key k) = 0;
   virtual bool contains(key k) = 0;
+  virtual std::size_t find_batch(std::span<const key> keys, std::span<std::optional<value>> results) = 0;
+  virtual std::optional<entry_pair> lower_bound(key k) = 0;
+  virtual std::optional<entry_pair> first() = 0;
   virtual bool insert(key k, value v) = 0;
+  virtual bool try_emplace(key k, value v) = 0;
   virtual bool insert_or_assign(key k, value v) = 0;
   virtual bool erase(key k) = 0;
   virtual std::size_t scan(key from, function_ref<bool(key, value)> visit) = 0;
+  virtual std::size_t scan(key from, key to, function_ref<bool(key, value)> visit) = 0;
   /// The map receives a visitor that returns void.
   virtual std::size_t scan_to_end(key from, function_ref<void(key, value)> visit) = 0;
+
+  // The same in both forms: they pin by themselves.
+  /// A range-for over the map, which is left where visit returns false.
+  virtual void for_each(function_ref<bool(key, value)> visit) = 0;
+  virtual std::size_t size() = 0;
+  virtual bool empty() = 0;
+  virtual void clear() = 0;
+
+  /// Whether the map has the following operations, which otherwise throw std::logic_error.
+  [[nodiscard]] virtual bool exchanges() const = 0;
+  virtual std::optional<value> exchange(key k, value v) = 0;
+  virtual std::optional<value> extract(key k) = 0;
+  virtual std::optional<value> update(key k, function_ref<std::optional<value>(std::optional<value>)> f) = 0;
 
  protected:
   ~operations() = default;

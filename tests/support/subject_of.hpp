@@ -1,14 +1,18 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "espalier/map/catalog.hpp"
+#include "espalier/map/scan.hpp"
 #include "support/codec.hpp"
 #include "support/subject.hpp"
 #include "support/suite.hpp"
@@ -22,19 +26,39 @@ using rebind_to_codec = typename Map::template rebind<typename Codec::key_type, 
 /// The operations of a map, without a guard or with one.
 template <class Map, class Codec, class... Guard>
 class operations_of final : public operations {
+  using map_key = typename Codec::key_type;
+  using map_value = typename Codec::value_type;
+
  public:
   explicit operations_of(Map& map, Guard&... guard) noexcept : map_(map), guard_(guard...) {}
 
   std::optional<value> find(key k) override {
-    const auto found = call([&](Guard&... g) { return map_.find(g..., Codec::encode_key(k)); });
-    if (!found) return std::nullopt;
-    return Codec::decode_value(*found);
+    return decoded(call([&](Guard&... g) { return map_.find(g..., Codec::encode_key(k)); }));
   }
   bool contains(key k) override {
     return call([&](Guard&... g) { return map_.contains(g..., Codec::encode_key(k)); });
   }
+  std::size_t find_batch(std::span<const key> keys, std::span<std::optional<value>> results) override {
+    std::vector<map_key> of_map;
+    for (const key k : keys) of_map.push_back(Codec::encode_key(k));
+    std::vector<std::optional<map_value>> found;
+    for (const std::optional<value>& v : results) found.push_back(encoded(v));
+    const std::size_t present = call([&](Guard&... g) { return map_.find_batch(g..., of_map, found); });
+    std::transform(found.begin(), found.end(), results.begin(), decoded);
+    return present;
+  }
+  std::optional<entry_pair> lower_bound(key k) override {
+    return decoded_entry(call([&](Guard&... g) { return map_.lower_bound(g..., Codec::encode_key(k)); }));
+  }
+  std::optional<entry_pair> first() override {
+    return decoded_entry(call([&](Guard&... g) { return map_.first(g...); }));
+  }
   bool insert(key k, value v) override {
     return call([&](Guard&... g) { return map_.insert(g..., Codec::encode_key(k), Codec::encode_value(v)); });
+  }
+  bool try_emplace(key k, value v) override {
+    return call(
+        [&](Guard&... g) { return map_.try_emplace(g..., Codec::encode_key(k), Codec::encode_value(v)); });
   }
   bool insert_or_assign(key k, value v) override {
     return call([&](Guard&... g) {
@@ -44,24 +68,75 @@ class operations_of final : public operations {
   bool erase(key k) override {
     return call([&](Guard&... g) { return map_.erase(g..., Codec::encode_key(k)); });
   }
-  std::size_t scan(key from, function_ref<bool(key, value)> visit) override { return scan_with(from, visit); }
+  std::size_t scan(key from, function_ref<bool(key, value)> visit) override {
+    return call([&](Guard&... g) { return map_.scan(g..., Codec::encode_key(from), decoding<bool>(visit)); });
+  }
+  std::size_t scan(key from, key to, function_ref<bool(key, value)> visit) override {
+    return call([&](Guard&... g) {
+      return map_.scan(g..., Codec::encode_key(from), Codec::encode_key(to), decoding<bool>(visit));
+    });
+  }
   std::size_t scan_to_end(key from, function_ref<void(key, value)> visit) override {
-    return scan_with(from, visit);
+    return call([&](Guard&... g) { return map_.scan(g..., Codec::encode_key(from), decoding<void>(visit)); });
+  }
+
+  void for_each(function_ref<bool(key, value)> visit) override {
+    for (const auto& [k, v] : map_) {
+      if (!visit(Codec::decode_key(k), Codec::decode_value(v))) break;
+    }
+  }
+  std::size_t size() override { return map_.size(); }
+  bool empty() override { return map_.empty(); }
+  void clear() override { map_.clear(); }
+
+  [[nodiscard]] bool exchanges() const override { return Map::properties.exchanges; }
+  std::optional<value> exchange(key k, value v) override {
+    if constexpr (Map::properties.exchanges) {
+      return decoded(call(
+          [&](Guard&... g) { return map_.exchange(g..., Codec::encode_key(k), Codec::encode_value(v)); }));
+    } else {
+      refuse();
+    }
+  }
+  std::optional<value> extract(key k) override {
+    if constexpr (Map::properties.exchanges) {
+      return decoded(call([&](Guard&... g) { return map_.extract(g..., Codec::encode_key(k)); }));
+    } else {
+      refuse();
+    }
+  }
+  std::optional<value> update(key k, function_ref<std::optional<value>(std::optional<value>)> f) override {
+    if constexpr (Map::properties.exchanges) {
+      const auto translated = [&](const std::optional<map_value>& now) { return encoded(f(decoded(now))); };
+      return decoded(call([&](Guard&... g) { return map_.update(g..., Codec::encode_key(k), translated); }));
+    } else {
+      refuse();
+    }
   }
 
  private:
+  [[noreturn]] static void refuse() {
+    throw std::logic_error(std::string(Map::properties.name).append(" does not exchange"));
+  }
+  static std::optional<value> decoded(const std::optional<map_value>& v) {
+    return v ? std::optional(Codec::decode_value(*v)) : std::nullopt;
+  }
+  static std::optional<map_value> encoded(const std::optional<value>& v) {
+    return v ? std::optional(Codec::encode_value(*v)) : std::nullopt;
+  }
+  static std::optional<entry_pair> decoded_entry(const std::optional<map_entry<map_key, map_value>>& e) {
+    return e ? std::optional<entry_pair>({Codec::decode_key(e->key), Codec::decode_value(e->value)})
+             : std::nullopt;
+  }
+  template <class Result>
+  static auto decoding(function_ref<Result(key, value)> visit) {
+    return [visit](const map_key& k, const map_value& v) -> Result {
+      return visit(Codec::decode_key(k), Codec::decode_value(v));
+    };
+  }
   template <class Call>
   auto call(Call&& body) {
     return std::apply(body, guard_);
-  }
-  template <class Result>
-  std::size_t scan_with(key from, function_ref<Result(key, value)> visit) {
-    return call([&](Guard&... g) {
-      return map_.scan(g..., Codec::encode_key(from),
-                       [&](const typename Codec::key_type& k, const typename Codec::value_type& v) -> Result {
-                         return visit(Codec::decode_key(k), Codec::decode_value(v));
-                       });
-    });
   }
 
   Map& map_;
@@ -173,6 +248,7 @@ template <class Entry, class Codec>
 void add_subject_of(std::string name = Entry::name()) {
   using map = rebind_to_codec<typename Entry::map_type, Codec>;
   static_assert(concurrent_ordered_map<map>);
+  static_assert(exchanging_ordered_map<map> == map::properties.exchanges);
   add_subject(describe<Entry, Codec, map>(name.append(Codec::suffix)));
 }
 

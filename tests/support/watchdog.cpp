@@ -54,7 +54,8 @@ void watchdog::give_up() const {
     const std::uint64_t begun = r.begun.load(std::memory_order_relaxed);
     if (begun == 0) continue;
     text.append("  thread ").append(std::to_string(i)).append(": ");
-    text.append(to_string(r.doing.load(std::memory_order_relaxed)));
+    const std::optional<map_operation> doing = r.doing.load(std::memory_order_relaxed);
+    text.append(doing ? to_string(*doing) : "nothing");
     text.append(" of key ").append(std::to_string(r.at.load(std::memory_order_relaxed)));
     text.append(", its operation number ").append(std::to_string(begun)).append("\n");
   }

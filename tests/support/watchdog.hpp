@@ -6,10 +6,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "espalier/hw/cache_line.hpp"
-#include "support/operation.hpp"
+#include "espalier/map/map_operation.hpp"
 #include "support/subject.hpp"
 
 namespace espalier::test {
@@ -28,20 +29,22 @@ class watchdog {
   ~watchdog();
 
   /// Thread number `thread` is about to do this.
-  void begin(std::size_t thread, operation o, key k) noexcept {
-    report& mine = reports_[thread].value;
-    mine.at.store(k, std::memory_order_relaxed);
-    mine.doing.store(o, std::memory_order_relaxed);
-    mine.begun.store(mine.begun.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
-  void done(std::size_t thread) noexcept { begin(thread, operation::none, 0); }
+  void begin(std::size_t thread, map_operation o, key k) noexcept { set(thread, o, k); }
+  void done(std::size_t thread) noexcept { set(thread, std::nullopt, 0); }
 
  private:
   struct report {
     std::atomic<std::uint64_t> begun{0};
     std::atomic<key> at{0};
-    std::atomic<operation> doing{operation::none};
+    std::atomic<std::optional<map_operation>> doing{std::nullopt};
   };
+
+  void set(std::size_t thread, std::optional<map_operation> doing, key at) noexcept {
+    report& mine = reports_[thread].value;
+    mine.at.store(at, std::memory_order_relaxed);
+    mine.doing.store(doing, std::memory_order_relaxed);
+    mine.begun.store(mine.begun.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
 
   void watch();
   [[nodiscard]] std::uint64_t begun_by_all() const noexcept;
