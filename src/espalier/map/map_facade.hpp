@@ -41,7 +41,7 @@ struct uncounted_size {
 };
 
 /// The operations of the contract (map_concept.hpp), made from the few that an algorithm provides. A map derives from
-/// it with its own type, says `friend typename base::contract;`, and provides, beside `properties` and pin():
+/// it with its own type, says `friend contract;`, and provides, beside `properties` and pin():
 ///
 ///   do_find(guard, key)             a copy of the value, or nothing
 ///   do_contains(guard, key)         presence

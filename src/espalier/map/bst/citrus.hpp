@@ -230,7 +230,8 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   ~citrus() { base::destroy_all(top()); }
 
  private:
-  friend typename base::contract;
+  using typename base::contract;
+  friend contract;
 
   [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
     const rcu_domain::read_section inside(readers_);

@@ -166,7 +166,8 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
   ~edge_ext_lf() { base::destroy_all(root_.load(std::memory_order_acquire).get()); }
 
  private:
-  friend typename base::contract;
+  using typename base::contract;
+  friend contract;
   using graft_type = graft<store, node, holder, Key, Value, Compare>;
 
   bool do_insert(guard_type& guard, const Key& key, const Value& value) {

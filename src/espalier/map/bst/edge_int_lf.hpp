@@ -223,7 +223,8 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
   ~edge_int_lf() { base::destroy_all(top()); }
 
  private:
-  friend typename base::contract;
+  using typename base::contract;
+  friend contract;
 
   [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
     const Value* const cell = lookup(key);

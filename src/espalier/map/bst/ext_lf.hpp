@@ -245,7 +245,8 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   ~ext_lf() { base::destroy_all(root()); }
 
  private:
-  friend typename base::contract;
+  using typename base::contract;
+  friend contract;
 
   [[nodiscard]] std::optional<Value> do_find(guard_type& guard, const Key& key) const {
     if constexpr (compact) {

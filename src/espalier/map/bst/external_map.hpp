@@ -62,7 +62,8 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   }
 
  protected:
-  friend typename base::contract;
+  using typename base::contract;
+  friend contract;
   using base::equal;
   using base::less;
   using base::store_;

@@ -49,7 +49,8 @@ class global_lock_bst
                            completed_traits<Traits, plain_traits::with_lock<mcs_lock>>, Compare>;
   using traits = typename base::traits_type;
   friend base;
-  friend typename base::contract;
+  using typename base::contract;
+  friend contract;
 
   struct node;
 

@@ -68,7 +68,8 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
   using base = locked_tree<hand_over_hand_bst, Key, Value, completed_traits<Traits, plain_traits>, Compare>;
   using traits = typename base::traits_type;
   friend base;
-  friend typename base::contract;
+  using typename base::contract;
+  friend contract;
   using lock_type = typename traits::lock_type;
   static_assert(lockable<lock_type>, "a descent hands locks on: a lock with a queue node will not do");
 

@@ -240,7 +240,8 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   ~int_lf() { base::destroy_all(top()); }
 
  private:
-  friend typename base::contract;
+  using typename base::contract;
+  friend contract;
   using pending = typename holder::pending;
   using spare_change = unpublished<store, change>;
 

@@ -48,7 +48,8 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   }
 
  protected:
-  friend typename base::contract;
+  using typename base::contract;
+  friend contract;
   using base::store_;
   using store = node_store<Traits>;
   using holder = value_holder<store, Value, Cells>;

@@ -46,7 +46,8 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
   }
 
  protected:
-  friend typename base::contract;
+  using typename base::contract;
+  friend contract;
   using base::store_;
   using store = node_store<typename Traits::template with_reclaimer<unprotected>>;
 

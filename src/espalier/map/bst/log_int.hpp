@@ -223,7 +223,8 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   ~log_int() { base::destroy_all(top()); }
 
  private:
-  friend typename base::contract;
+  using typename base::contract;
+  friend contract;
 
   [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
     const node* const n = locate(key);

@@ -168,7 +168,8 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   ~occ_avl() { base::destroy_all(top()); }
 
  private:
-  friend typename base::contract;
+  using typename base::contract;
+  friend contract;
 
   [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
     place at;

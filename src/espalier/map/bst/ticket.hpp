@@ -173,7 +173,8 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
   ~ticket() { base::destroy_all(root()); }
 
  private:
-  friend typename base::contract;
+  using typename base::contract;
+  friend contract;
 
   using graft_type = graft<store, node, holder, Key, Value, Compare>;
 
