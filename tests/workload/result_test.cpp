@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 
 /// The values of a member, in the order of the text.
 std::vector<std::string> values_of(std::string_view member, std::string_view json) {
-  const std::string before = "\"" + std::string(member) + "\": \"";
+  const std::string before = std::string("\"").append(member).append("\": \"");
   std::vector<std::string> values;
   for (auto at = json.find(before); at != std::string_view::npos; at = json.find(before, at)) {
     at += before.size();
