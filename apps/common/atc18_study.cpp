@@ -229,25 +229,25 @@ figure figure_4() {
   const std::string plain = tree_of("occ_avl_2").compact;
   const std::string ret = "occ_avl_2/ret";
   const std::string unsafe = "occ_avl_2/unsafe";
-  return {
-      "figure-4",
-      "What validation costs the AVL tree",
-      "occ_avl_2 as it is; restarting at the root where a validation fails, so that nothing need be "
-      "remembered (ret); and without reading versions, right only while nobody writes (unsafe) (figure 4).",
-      {{{plain}, {ret}, {unsafe}}},
-      {million, ten_million},
-      {{"With a million keys ret is 17 % faster than occ_avl_2 on haswell (section 3.3)",
-        {million},
-        faster(ret, plain, 1.17),
-        haswell},
-       {"With a million keys unsafe is a further 12 % faster on haswell (section 3.3)",
-        {million},
-        faster(unsafe, ret, 1.12),
-        haswell},
-       {"With ten million keys unsafe is 21 % faster than occ_avl_2 on haswell (section 3.3)",
-        {ten_million},
-        faster(unsafe, plain, 1.21),
-        haswell}}};
+  return {"figure-4",
+          "What validation costs the AVL tree",
+          "occ_avl_2 as it is; restarting at the root where a validation fails, so that nothing need be "
+          "remembered (ret); and without reading versions, right only while no thread writes (unsafe) "
+          "(figure 4).",
+          {{{plain}, {ret}, {unsafe}}},
+          {million, ten_million},
+          {{"With a million keys ret is 17 % faster than occ_avl_2 on haswell (section 3.3)",
+            {million},
+            faster(ret, plain, 1.17),
+            haswell},
+           {"With a million keys unsafe is a further 12 % faster on haswell (section 3.3)",
+            {million},
+            faster(unsafe, ret, 1.12),
+            haswell},
+           {"With ten million keys unsafe is 21 % faster than occ_avl_2 on haswell (section 3.3)",
+            {ten_million},
+            faster(unsafe, plain, 1.21),
+            haswell}}};
 }
 
 figure baselines() {

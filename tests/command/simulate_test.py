@@ -111,7 +111,7 @@ class Refusals(SimulateTest):
         for mix in ("90/5/5", "0/50/50", "ycsb-a"):
             done = simulate("--maps", "occ_avl_2/unsafe", "--mix", mix, "--threads", "2", *SMALL, folder=self.folder)
             self.assertEqual(done.returncode, 2, mix)
-            self.assertIn("its reads are right only while nobody writes", done.stderr)
+            self.assertIn("its reads are right only while no thread writes", done.stderr)
         self.simulated("--maps", "occ_avl_2/unsafe", "--mix", "100/0/0", "--threads", "2", *SMALL)
 
 
@@ -166,7 +166,7 @@ class Words(SimulateTest):
 
 class Results(SimulateTest):
     def test_every_map_runs_on_every_machine(self) -> None:
-        # Reads of this one are right only while nobody writes.
+        # Reads of this one are right only while no thread writes.
         maps = [name for name in listed_maps() if name != "occ_avl_2/unsafe"]
         for machine in PRESETS:
             with self.subTest(machine):

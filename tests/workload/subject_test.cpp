@@ -55,7 +55,7 @@ TEST(cannot_run, refuses_every_write_to_a_map_whose_reads_are_right_without_writ
   subject_facts facts;
   facts.properties.reads_beside_writers = false;
   facts.properties.exchanges = true;
-  constexpr const char* why = "its reads are right only while nobody writes";
+  constexpr const char* why = "its reads are right only while no thread writes";
   for (const char* mix : {"90/10/0", "90/0/10", "ycsb-a", "ycsb-f"})
     EXPECT_EQ(facts.cannot_run(*plan_of(mix)), why) << mix;
   EXPECT_EQ(facts.cannot_run(*plan_of("100/0/0")), "");

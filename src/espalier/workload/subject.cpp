@@ -26,7 +26,7 @@ std::string subject_facts::cannot_run(const workload_plan& plan) const {
   };
   const auto is = [](map_operation op) { return [op](map_operation other) { return other == op; }; };
   if (!properties.reads_beside_writers && uses(is_write))
-    return "its reads are right only while nobody writes";
+    return "its reads are right only while no thread writes";
   if (!supports_erase && uses(is(map_operation::erase))) return "it has no concurrent erase";
   if (!supports_scan && uses(is(map_operation::scan))) return "it has no concurrent scan";
   // Updates run on every map, as apply() does them.
