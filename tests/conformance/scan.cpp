@@ -147,6 +147,26 @@ ESPALIER_CHECK(conformance, scan_after_erase) {
   expect_sound_at_rest(*map, type);
 }
 
+namespace {
+
+/// What a visitor does at key k, which is there: erases it, inserts two keys ahead and erases one of them again, and
+/// assigns to a key ahead that is there.
+void change_around(operations& with, operations& plain, model& expected, key k) {
+  EXPECT_TRUE(plain.erase(k));
+  EXPECT_FALSE(with.contains(k));
+  expected.erase(k);
+  EXPECT_TRUE(with.insert(k + 5, k));
+  EXPECT_TRUE(plain.insert(k + 6, k));
+  EXPECT_TRUE(with.erase(k + 6));
+  expected[k + 5] = k;
+  if (expected.contains(k + 8)) {
+    EXPECT_FALSE(with.insert_or_assign(k + 8, k));
+    expected[k + 8] = k;
+  }
+}
+
+}  // namespace
+
 ESPALIER_CHECK(conformance, visitor_may_use_the_map) {
   const auto map = make(type);
   watchdog dog(type, *map);
@@ -161,17 +181,7 @@ ESPALIER_CHECK(conformance, visitor_may_use_the_map) {
       EXPECT_EQ(with.contains(k), expected.contains(k));
       if (k % 4 != 0) return;
       EXPECT_EQ(with.find(k), expected.at(k));
-      EXPECT_TRUE(map->plain().erase(k));
-      EXPECT_FALSE(with.contains(k));
-      expected.erase(k);
-      EXPECT_TRUE(with.insert(k + 5, k));
-      EXPECT_TRUE(map->plain().insert(k + 6, k));
-      EXPECT_TRUE(with.erase(k + 6));
-      expected[k + 5] = k;
-      if (expected.contains(k + 8)) {
-        EXPECT_FALSE(with.insert_or_assign(k + 8, k));
-        expected[k + 8] = k;
-      }
+      change_around(with, map->plain(), expected, k);
     });
     EXPECT_EQ(seen, key_range(0, 400, 4));
     expect_equal(with, expected, key_range(0, 420));
@@ -262,16 +272,7 @@ ESPALIER_CHECK(conformance, a_range_for_may_change_the_map) {
       if (k % 4 != 0) return true;
       seen.push_back(k);
       EXPECT_TRUE(v == (k ^ 0x55) || v == expected.at(k)) << k;
-      EXPECT_TRUE(map->plain().erase(k));
-      expected.erase(k);
-      EXPECT_TRUE(with.insert(k + 5, k));
-      EXPECT_TRUE(map->plain().insert(k + 6, k));
-      EXPECT_TRUE(with.erase(k + 6));
-      expected[k + 5] = k;
-      if (expected.contains(k + 8)) {
-        EXPECT_FALSE(with.insert_or_assign(k + 8, k));
-        expected[k + 8] = k;
-      }
+      change_around(with, map->plain(), expected, k);
       return true;
     });
     EXPECT_EQ(seen, key_range(0, 1600, 4));
@@ -300,7 +301,8 @@ ESPALIER_CHECK(conformance, a_range_for_may_change_the_map) {
 }
 
 ESPALIER_CHECK(conformance, scan_beside_writers) {
-  if (!type.properties.reads_beside_writers) GTEST_SKIP() << "its reads are right only while nobody writes";
+  if (!type.properties.reads_beside_writers)
+    GTEST_SKIP() << "its reads are right only while no thread writes";
   // The odd keys stay throughout: every scan sees each of them once, in order, with its value. The even ones are
   // inserted and erased.
   constexpr key stable = 150;

@@ -118,10 +118,6 @@ outcome act(model& map, const action& a) {
 
 constexpr key script_keys = 48;
 
-bool has(const subject_type& type, map_operation what) {
-  return type.properties.exchanges || !needs_exchanging(what);
-}
-
 std::vector<action> make_script(const subject_type& type) {
   using enum map_operation;
   constexpr map_operation frequent[] = {

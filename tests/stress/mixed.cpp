@@ -65,10 +65,6 @@ constexpr mix mixes[] = {
     {{10, 0, 5, 60, 25, 10, 10, 5, 1}, true},
 };
 
-bool has(const subject_type& type, map_operation what) {
-  return type.properties.exchanges || !needs_exchanging(what);
-}
-
 /// Any of the map's operations, each as often as the others.
 map_operation any_operation(const subject_type& type, random_source& random) {
   for (;;) {

@@ -122,4 +122,9 @@ struct subject_type {
   void (*construct_only)();
 };
 
+/// Whether maps of this type have the operation.
+[[nodiscard]] constexpr bool has(const subject_type& type, map_operation what) noexcept {
+  return type.properties.exchanges || !needs_exchanging(what);
+}
+
 }  // namespace espalier::test

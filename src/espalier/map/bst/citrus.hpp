@@ -440,9 +440,10 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
   /// Links a new node where a seek has not found its key. False if the edge has changed.
   bool link(const seek_record& at, new_node& fresh, const Key& key, const Value& value) {
     const value_word word = fresh.word.get(value);
-    if (fresh.made.get() == nullptr) fresh.made.emplace(near(at), key, word);
-    // relaxed: published by the edge. It may be another value than that of the attempt before.
-    fresh.made.get()->value.store(word, std::memory_order_relaxed);
+    if (fresh.made.get() == nullptr)
+      fresh.made.emplace(near(at), key, word);
+    else  // relaxed: published by the edge. It may be another value than that of the attempt before.
+      fresh.made.get()->value.store(word, std::memory_order_relaxed);
     const lock_guard hold(at.parent->lock);
     if (!is_valid(at)) return false;
     // LP: insert(true). order (1): link, release

@@ -272,7 +272,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
       if (found(at, key)) return false;
-      if (put(guard, at, parts, key, value)) return true;
+      if (put(guard, at, false, parts, key, value)) return true;
     }
   }
 
@@ -281,7 +281,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
       const bool present = found(at, key);
-      if (put(guard, at, parts, key, value)) return !present;
+      if (put(guard, at, present, parts, key, value)) return !present;
     }
   }
 
@@ -304,7 +304,8 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
       if (found(at, key)) before = holder::read(at.leaf->value.load(std::memory_order_relaxed));
       const std::optional<Value> value = f(before);
       if (!before && !value) return before;
-      if (value ? put(guard, at, parts, key, *value) : take(guard, at, parts.fresh)) return before;
+      if (value ? put(guard, at, before.has_value(), parts, key, *value) : take(guard, at, parts.fresh))
+        return before;
     }
   }
 
@@ -378,10 +379,11 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
 
   /// Inserts the key where a seek has not found it, or replaces the leaf that it found. False if the caller must seek
   /// again.
-  bool put(guard_type& guard, const seek_record& at, new_parts& parts, const Key& key, const Value& value) {
+  bool put(guard_type& guard, const seek_record& at, bool present, new_parts& parts, const Key& key,
+           const Value& value) {
     guard.reserve(retirements);
     if (help(guard, at.parent_seen)) return false;
-    const bool moves = at.leaf != nullptr && !found(at, key);
+    const bool moves = at.leaf != nullptr && !present;
     node* const sibling = moves ? copy_of(*at.leaf, parts.copy) : nullptr;
     if (!replace(guard, at, parts.graft.prepare(key, value, sibling, at.parent), parts.fresh)) return false;
     parts.graft.linked();

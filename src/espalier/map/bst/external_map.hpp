@@ -154,9 +154,10 @@ class graft {
   Node* prepare(const Key& key, const Value& value, Node* old_leaf, Node* parent) {
     if (old_leaf != nullptr && router_.get() == nullptr) router_.emplace(parent, key, nullptr, nullptr);
     const auto held = word.get(value);
-    if (leaf_.get() == nullptr) leaf_.emplace(nullptr, key, held);
-    // relaxed: published by the store or the CAS that links the leaf.
-    leaf_.get()->value.store(held, std::memory_order_relaxed);
+    if (leaf_.get() == nullptr)
+      leaf_.emplace(nullptr, key, held);
+    else  // relaxed: published by the store or the CAS that links the leaf.
+      leaf_.get()->value.store(held, std::memory_order_relaxed);
     if (old_leaf == nullptr) return top_ = leaf_.get();
     using edge_word = typename decltype(Node::child)::value_type::value_type;
     top_ = router_.get();

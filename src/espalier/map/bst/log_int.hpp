@@ -445,9 +445,10 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   /// one by now.
   bool link_before(node& behind, new_node& fresh, const Key& key, const Value& value) {
     const typename holder::word word = fresh.word.get(value);
-    if (fresh.made.get() == nullptr) fresh.made.emplace(&behind, key, word);
-    // relaxed: published by link. It may be another value than that of the attempt before.
-    fresh.made.get()->value.store(word, std::memory_order_relaxed);
+    if (fresh.made.get() == nullptr)
+      fresh.made.emplace(&behind, key, word);
+    else  // relaxed: published by link. It may be another value than that of the attempt before.
+      fresh.made.get()->value.store(word, std::memory_order_relaxed);
     // order (1): read_link, acquire
     node& p = *behind.pred.load(std::memory_order_acquire);
     const held gap(p.succ_lock);

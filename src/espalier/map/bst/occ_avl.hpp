@@ -210,9 +210,10 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       if (has_node) {
         if (put<false>(guard, *at.where, w) != outcome::changed) continue;
       } else {
-        if (fresh.get() == nullptr) fresh.emplace(at.where, key, w, parts::present_leaf);
-        // relaxed: published by the edge. It may be another value than that of the attempt before.
-        fresh.get()->rest().value.store(w, std::memory_order_relaxed);
+        if (fresh.get() == nullptr)
+          fresh.emplace(at.where, key, w, parts::present_leaf);
+        else  // relaxed: published by the edge. It may be another value than that of the attempt before.
+          fresh.get()->rest().value.store(w, std::memory_order_relaxed);
         if (!link(guard, at, *fresh.get())) continue;
         fresh.release();
       }
