@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "espalier/map/map_concept.hpp"
-#include "espalier/map/map_operation.hpp"
 
 // The observations of a map: its contents at the start and the operations of all threads, each with the moments of its
 // invocation and of its return. Keys and values are 64-bit numbers.

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "espalier/map/map_concept.hpp"
-#include "espalier/map/map_operation.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "support/function_ref.hpp"

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/map/map_operation.hpp"
+#include "espalier/map/map_concept.hpp"
 #include "support/subject.hpp"
 
 namespace espalier::test {

@@ -170,7 +170,7 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   template <class Visit>
   void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
     batched_scan<Key, Value>(
-        facade::key_comp(), bound,
+        bound,
         [this](auto& batch, const scan_bound<Key, Compare>& from) {
           const lock_guard hold(lock_);
           auto at = from.key() == nullptr ? map_.begin()

@@ -1,18 +1,31 @@
 #pragma once
 
+#include <atomic>
+#include <cassert>
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <new>
 #include <type_traits>
 #include <utility>
 
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/map/map_facade.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/reclaim/reclaimer_concept.hpp"
 
 namespace espalier {
 
-/// Creates, retires and destroys the nodes of one map: the only caller of its placement and of its reclaimer.
+/// A node at the beginning of a larger block, with an array behind it. The node knows the bytes of the whole block,
+/// which never change.
+template <class Node>
+concept sized_node = requires(const Node& n) {
+  { n.node_block_bytes() } noexcept -> std::same_as<std::size_t>;
+};
+
+/// Creates, retires and destroys the nodes of one map: the only caller of its placement and of its reclaimer. Nodes may
+/// be of several types, and of sizes that are known only at run time.
 ///
 /// The store owns its placement. It also owns a reclaimer, unless it was given one to share with other maps; a shared
 /// one must outlive the map. Retired entries name the store by its address, so it cannot be moved.
@@ -41,18 +54,28 @@ class node_store {
   /// A new node, beside `near` if the placement can. Throws std::bad_alloc.
   template <class Node, class... Arguments>
   [[nodiscard]] Node* create(memory_role role, const void* near, Arguments&&... arguments) {
-    static_assert(std::is_nothrow_constructible_v<Node, Arguments...>,
-                  "the constructor of a node must not throw: its memory would be lost");
-    void* const memory = placement_.allocate(request<Node>(role), near);
-    return ::new (memory) Node(std::forward<Arguments>(arguments)...);
+    static_assert(!sized_node<Node>, "create_sized says how large the block of this node is");
+    return create_within<Node>({sizeof(Node), alignof(Node), role}, near,
+                               std::forward<Arguments>(arguments)...);
+  }
+
+  /// The same of a node whose block has `bytes` bytes, as its node_block_bytes() says from then on.
+  template <sized_node Node, class... Arguments>
+  [[nodiscard]] Node* create_sized(memory_role role, const void* near, std::size_t bytes,
+                                   Arguments&&... arguments) {
+    Node* const fresh =
+        create_within<Node>({bytes, alignof(Node), role}, near, std::forward<Arguments>(arguments)...);
+    assert(bytes >= sizeof(Node) && fresh->node_block_bytes() == bytes);
+    return fresh;
   }
 
   /// For a node that no other thread can reach: never published, or the map is quiescent, or the caller
   /// argues otherwise.
   template <class Node>
   void destroy(memory_role role, Node* node) noexcept {
+    const block whole{block_bytes(*node), alignof(Node), role};
     node->~Node();
-    placement_.deallocate(node, request<Node>(role));
+    placement_.deallocate(node, whole);
   }
 
   /// For a node that was detached under this guard, after a reserve() on it.
@@ -69,10 +92,19 @@ class node_store {
     guard.retire(retired{object, aux, this, reclaim});
   }
 
+  /// The bytes of a node's block, for a map's visit_nodes().
+  template <class Node>
+  [[nodiscard]] static constexpr std::size_t block_bytes([[maybe_unused]] const Node& node) noexcept {
+    if constexpr (sized_node<Node>)
+      return node.node_block_bytes();
+    else
+      return sizeof(Node);
+  }
+
   /// Whether a map's destructor must destroy its nodes of this type one by one.
   template <class Node>
   [[nodiscard]] static constexpr bool must_visit() noexcept {
-    return !std::is_trivially_destructible_v<Node> || !placement_type::releases_on_destruction(sizeof(Node));
+    return !std::is_trivially_destructible_v<Node> || !placement_type::releases_on_destruction;
   }
 
   [[nodiscard]] memory_usage usage() const noexcept { return placement_.usage(); }
@@ -80,9 +112,11 @@ class node_store {
   [[nodiscard]] reclaimer_type& domain() noexcept { return *reclaimer_; }
 
  private:
-  template <class Node>
-  static constexpr block request(memory_role role) noexcept {
-    return block{sizeof(Node), alignof(Node), role};
+  template <class Node, class... Arguments>
+  [[nodiscard]] Node* create_within(const block& b, const void* near, Arguments&&... arguments) {
+    static_assert(std::is_nothrow_constructible_v<Node, Arguments...>,
+                  "the constructor of a node must not throw: its memory would be lost");
+    return ::new (placement_.allocate(b, near)) Node(std::forward<Arguments>(arguments)...);
   }
 
   placement_type placement_;
@@ -107,6 +141,12 @@ class unpublished {
     return *node_;
   }
 
+  template <class... Arguments>
+  Node& emplace_sized(const void* near, std::size_t bytes, Arguments&&... arguments) {
+    node_ = store_.template create_sized<Node>(role_, near, bytes, std::forward<Arguments>(arguments)...);
+    return *node_;
+  }
+
   [[nodiscard]] Node* get() const noexcept { return node_; }
   Node* release() noexcept { return std::exchange(node_, nullptr); }
 
@@ -114,6 +154,151 @@ class unpublished {
   Store& store_;
   memory_role role_;
   Node* node_ = nullptr;
+};
+
+/// A value that fits an atomic machine word.
+template <class Value>
+concept word_value = std::is_trivially_copyable_v<Value> && std::is_default_constructible_v<Value> &&
+                     sizeof(Value) <= sizeof(void*) && std::atomic<Value>::is_always_lock_free;
+
+/// How a node of a concurrent tree holds its value: as the word itself, or, if the value is no word, as a pointer to a
+/// cell that never changes. An assignment then replaces the cell. In both cases a reader copies one consistent value
+/// and a writer stores one word. A tree that moves entries between nodes by compare-exchange always asks for cells
+/// (Cells): values repeat, addresses of cells under a guard do not.
+///
+/// Assigning in place is linearizable beside an erase that does not look at the value. Let t be the moment at which the
+/// erase makes the node unreachable. Assignments and reads of this node before t take effect when they happen. Those
+/// after t belong to operations that reached the node before t, so t lies inside each of their intervals. All of them
+/// take effect immediately before the erase, in the order in which they access the value's word. No two of them are
+/// ordered in real time (each spans t), and no operation that begins after t can reach the node. An erase that returned
+/// the value would have to freeze it first.
+///
+/// Orderings
+///   (1) assign (release) -> read_value (acquire) in map/bst/external_map.hpp, read_value (acquire) in
+///       map/bst/log_int.hpp: what the writer did before it stored the value, its cell included, is visible to a thread
+///       that finds the value.
+///   (2) assign (acq_rel) -> assign (acq_rel): a cell is seen constructed by the thread that retires it.
+template <class Store, class Value, bool Cells = !word_value<Value>>
+struct value_holder {
+  static_assert(Cells || word_value<Value>, "a value that is no word lies in a cell of its own");
+  static_assert(std::is_trivially_copyable_v<Value> && std::is_trivially_destructible_v<Value>,
+                "values are copied while others read them: they must be trivially copyable");
+
+  static constexpr bool in_place = !Cells;
+  using word = std::conditional_t<in_place, Value, const Value*>;
+
+  /// Throws std::bad_alloc where a cell is needed.
+  [[nodiscard]] static word make(Store& store, const Value& value) {
+    if constexpr (in_place)
+      return value;
+    else
+      return store.template create<Value>(memory_role::value, nullptr, value);
+  }
+
+  [[nodiscard]] static Value read(word w) noexcept {
+    if constexpr (in_place)
+      return w;
+    else
+      return *w;
+  }
+
+  /// For a word that no other thread can reach.
+  static void discard(Store& store, word w) noexcept {
+    if constexpr (!in_place) {
+      if (w != nullptr) store.destroy(memory_role::value, const_cast<Value*>(w));
+    }
+  }
+
+  /// Retirements that one assignment needs reserved.
+  static constexpr unsigned retirements = in_place ? 0 : 1;
+
+  /// Replaces the value of a node that this thread reached under the guard.
+  static void assign(Store& store, typename Store::guard_type& guard, std::atomic<word>& target,
+                     word fresh) noexcept {
+    if constexpr (in_place) {
+      // order (1): assign, release
+      target.store(fresh, std::memory_order_release);
+    } else {
+      // order (1), (2): assign, acq_rel: one step, so that each old cell is retired exactly once.
+      retire(store, guard, target.exchange(fresh, std::memory_order_acq_rel));
+    }
+  }
+
+  /// For a word that this thread has replaced under the guard, after a reserve() on it.
+  static void retire(Store& store, typename Store::guard_type& guard, word old) noexcept {
+    if constexpr (!in_place) store.template retire<Value, memory_role::value>(guard, const_cast<Value*>(old));
+  }
+
+  /// Whether a map's destructor must visit its nodes to destroy their values.
+  [[nodiscard]] static constexpr bool must_visit() noexcept {
+    return !in_place && Store::template must_visit<Value>();
+  }
+
+  /// A word for a value that is not published yet, discarded when the scope is left, unless release() was called.
+  class pending {
+   public:
+    explicit pending(Store& store) noexcept : store_(store) {}
+    pending(const pending&) = delete;
+    pending& operator=(const pending&) = delete;
+    ~pending() {
+      if (made_) discard(store_, word_);
+    }
+    /// The word, which stands for this value from now on. Throws std::bad_alloc.
+    word get(const Value& value) {
+      if (!made_) {
+        word_ = make(store_, value);
+        made_ = true;
+      } else if constexpr (in_place) {
+        word_ = value;
+      } else {
+        *const_cast<Value*>(word_) = value;
+      }
+      return word_;
+    }
+    void release() noexcept { made_ = false; }
+
+   private:
+    Store& store_;
+    word word_{};
+    bool made_ = false;
+  };
+};
+
+/// What every map over a node_store has besides its algorithm: the store, its constructors, and the names of the
+/// contract. A map derives from it with its own type.
+template <class Map, class Key, class Value, class Compare, class Store>
+class stored_map : public map_facade<Map, Key, Value, Compare, typename Store::guard_type> {
+  using facade = map_facade<Map, Key, Value, Compare, typename Store::guard_type>;
+
+ public:
+  using reclaimer_type = typename Store::reclaimer_type;
+  using typename facade::guard_type;
+
+  /// If the domain is null, the map creates its own; a shared one must outlive the map. The further arguments construct
+  /// the placement.
+  template <class... PlacementArguments>
+  explicit stored_map(reclaimer_type* domain = nullptr, PlacementArguments&&... placement)
+      : store_(domain, std::forward<PlacementArguments>(placement)...) {}
+  /// With a comparator that has a state.
+  template <class... PlacementArguments>
+  explicit stored_map(const Compare& less, reclaimer_type* domain = nullptr,
+                      PlacementArguments&&... placement)
+      : facade(less), store_(domain, std::forward<PlacementArguments>(placement)...) {}
+  stored_map(const stored_map&) = delete;
+  stored_map& operator=(const stored_map&) = delete;
+
+  [[nodiscard]] guard_type pin() const { return store_.pin(); }
+
+  [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
+  [[nodiscard]] const auto& placement() const noexcept { return store_.placement(); }
+  [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
+
+ protected:
+  using store = Store;
+
+  ~stored_map() = default;
+
+  alignas(hw::false_sharing_bytes) Store store_;
 };
 
 }  // namespace espalier

@@ -51,6 +51,12 @@ class scan_bound {
   /// Whether the scan may visit keys smaller than this one.
   [[nodiscard]] bool admits_below(const Key& router) const { return key_ == nullptr || less_(*key_, router); }
 
+  /// The scan goes on behind this key, to which it refers from now on.
+  void move_behind(const Key& key) noexcept {
+    key_ = &key;
+    excludes_key_ = true;
+  }
+
   /// Null for the lowest key of the map.
   [[nodiscard]] const Key* key() const noexcept { return key_; }
   [[nodiscard]] bool excludes_key() const noexcept { return excludes_key_; }
@@ -99,7 +105,7 @@ class entry_batch {
 /// that a visitor may call the map, or run for long. fill(batch, bound) adds to the empty batch, in order, the first
 /// entries that the bound admits, until the batch is full or there are no more. It returns with no lock held.
 template <class Key, class Value, class Compare, class Fill, class Visit>
-void batched_scan(const Compare& less, scan_bound<Key, Compare> bound, Fill&& fill, Visit&& visit) {
+void batched_scan(scan_bound<Key, Compare> bound, Fill&& fill, Visit&& visit) {
   entry_batch<Key, Value> batch;
   std::optional<Key> last;
   do {
@@ -110,7 +116,7 @@ void batched_scan(const Compare& less, scan_bound<Key, Compare> bound, Fill&& fi
     }
     if (batch.size() == 0) return;
     last = (batch.end() - 1)->key;
-    bound = scan_bound<Key, Compare>::behind(less, *last);
+    bound.move_behind(*last);
   } while (batch.full());
 }
 
@@ -119,12 +125,12 @@ void batched_scan(const Compare& less, scan_bound<Key, Compare> bound, Fill&& fi
 /// It must not miss a key that is present throughout the search. The visitor is called between searches, and may call
 /// the map.
 template <class Key, class Compare, class FirstOf, class Visit>
-void stepwise_scan(const Compare& less, const scan_bound<Key, Compare>& bound, FirstOf&& first_of,
-                   Visit&& visit) {
+void stepwise_scan(scan_bound<Key, Compare> bound, FirstOf&& first_of, Visit&& visit) {
   auto at = first_of(bound);
   while (at && visit(at->key, at->value)) {
     const Key last = at->key;
-    at = first_of(scan_bound<Key, Compare>::behind(less, last));
+    bound.move_behind(last);
+    at = first_of(bound);
   }
 }
 

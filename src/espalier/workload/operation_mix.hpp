@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "espalier/map/map_operation.hpp"
+#include "espalier/map/map_concept.hpp"
 #include "espalier/workload/distribution.hpp"
 #include "espalier/workload/random.hpp"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "espalier/map/map_concept.hpp"
-#include "espalier/map/map_operation.hpp"
 #include "espalier/workload/distribution.hpp"
 #include "espalier/workload/operation_mix.hpp"
 #include "espalier/workload/plan.hpp"

@@ -18,7 +18,7 @@
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/output_file.hpp"
-#include "espalier/map/map_operation.hpp"
+#include "espalier/map/map_concept.hpp"
 
 namespace espalier::workload {
 

@@ -21,7 +21,7 @@ constexpr block request_of(std::size_t thread) { return {24, 8, static_cast<memo
 class eager_heap {
  public:
   static constexpr std::string_view name = "eager";
-  static constexpr bool releases_on_destruction(std::size_t) noexcept { return false; }
+  static constexpr bool releases_on_destruction = false;
 
   ~eager_heap() {
     if (void* const memory = given_.load()) heap_.deallocate(memory, request_of(0));

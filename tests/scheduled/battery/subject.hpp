@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "espalier/map/map_concept.hpp"
-#include "espalier/map/map_operation.hpp"
 #include "sim/explore.hpp"
 #include "sim/history/history.hpp"
 

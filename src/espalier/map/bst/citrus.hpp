@@ -11,12 +11,11 @@
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/map/bst/internal_map.hpp"
-#include "espalier/map/bst/internal_tree.hpp"
+#include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/scan.hpp"
-#include "espalier/map/value_holder.hpp"
 #include "espalier/reclaim/rcu.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/lock_concept.hpp"
@@ -331,22 +330,16 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     if (is_seen_held(head_.lock)) return "the head is locked";
     // order (1): read_edge, acquire
     if (head_.child[1].load(std::memory_order_acquire) != nullptr) return "the head has a right child";
-    return internal_tree::check(base::key_comp(), static_cast<const node*>(top()),
-                                [](const node& n) -> const char* {
-                                  if (is_seen_held(n.lock)) return "a reachable node is locked";
-                                  return n.removed ? "a reachable node is marked as removed" : nullptr;
-                                });
+    return tree_at_rest::check_internal(
+        base::key_comp(), static_cast<const node*>(top()), [](const node& n) -> const char* {
+          if (is_seen_held(n.lock)) return "a reachable node is locked";
+          return n.removed ? "a reachable node is marked as removed" : nullptr;
+        });
   }
 
  private:
   using pending_word = typename holder::pending;
-
-  /// A node that is not linked yet, and its value.
-  struct new_node {
-    explicit new_node(store& s) noexcept : word(s), made(s, memory_role::node) {}
-    pending_word word;
-    unpublished<store, node> made;
-  };
+  using new_node = typename base::template new_node_of<node>;
 
   /// Where a seek ended: the edge, and what it led to.
   struct seek_record {

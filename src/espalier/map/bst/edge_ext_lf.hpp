@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "espalier/map/bst/external_map.hpp"
-#include "espalier/map/bst/external_tree.hpp"
+#include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/tagged_ptr.hpp"
@@ -30,7 +30,7 @@
 //     point to a leaf. root_ is never tagged, so a seek always finds an untagged ancestor edge. A leaf on root_ has no
 //     parent: its erase is one CAS to null. Such a leaf can be flagged, if its sibling's erase moved it up. A thread
 //     that meets it then completes its erase with the same CAS.
-//  2. Values, overwritten in place (value_holder.hpp has the argument).
+//  2. Values, overwritten in place (node_store.hpp has the argument).
 //  3. Memory is reclaimed (below); the paper leaks it.
 //  4. An erase that another thread completed returns true: it owned the flag.
 //
@@ -208,7 +208,7 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
   /// What is wrong with the structure, or null.
   // order (1): read_edge, acquire: more than needed at rest.
   [[nodiscard]] const char* check_invariants() const {
-    return external_tree::check(
+    return tree_at_rest::check_external(
         base::key_comp(), root_.load(std::memory_order_acquire),
         [](edge_word w) -> const char* { return w.tags() != 0 ? "a mark was left on an edge" : nullptr; });
   }

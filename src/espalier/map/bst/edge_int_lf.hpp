@@ -13,14 +13,14 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/map/bst/edge_int_lf_node.hpp"
 #include "espalier/map/bst/internal_map.hpp"
-#include "espalier/map/bst/internal_tree.hpp"
-#include "espalier/map/bst/stamped_edge.hpp"
+#include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/scan.hpp"
-#include "espalier/map/value_holder.hpp"
+#include "espalier/map/tagged_ptr.hpp"
 #include "espalier/memory/clustered.hpp"
 #include "espalier/sync/backoff.hpp"
 
@@ -42,7 +42,7 @@
 //  2. Values lie in cells that move with their keys, since copying a value from node to node would lose assignments.
 //     The successor's entry is sealed before it moves. An assignment that finds it sealed helps instead of waiting.
 //     (In setbench's port the copy begins with a value of 0.)
-//  3. Null edges carry stamps (stamped_edge.hpp). In the paper a null edge keeps the address of the node that was
+//  3. Null edges carry stamps (tagged_ptr.hpp). In the paper a null edge keeps the address of the node that was
 //     there. If memory is reused, the same word can return. A delayed insert then hangs its key into a range that
 //     belongs to other keys by now.
 //  4. Memory is reclaimed (below); the paper and its code leak nodes and the records of every help.
@@ -84,7 +84,7 @@
 //   insert -> false                      the read of the entry
 //   insert_or_assign -> false            the CAS on the entry
 //   erase -> true                        simple: the CAS of lift; else promote; by whichever thread
-//   find, contains -> present            the read of the entry; if the node was detached by then, value_holder.hpp
+//   find, contains -> present            the read of the entry; if the node was detached by then, node_store.hpp
 //                                        has the argument; if the entry is final, any moment when it was linked
 //   erase -> false, find, contains       the read of the empty edge, or of a promoted entry with another key
 //
@@ -126,75 +126,11 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
   static constexpr std::uintptr_t intent_flag = 4;
   static constexpr std::uintptr_t frozen = promote_flag | delete_flag;
 
-  struct node;
-  using edge_word = stamped_edge<node, 3>;
-  using edge = std::atomic<edge_word>;
-
-  /// The entry of a node: the value of its key, or, once promoted, the entry of its successor. The bits are at the top
-  /// because a cell may have any alignment.
-  class entry_word {
-   public:
-    static constexpr std::uintptr_t promoted = std::uintptr_t{1} << 63U;  // of a target
-    static constexpr std::uintptr_t ready = std::uintptr_t{1} << 62U;     // promoted, successor unlinked
-    static constexpr std::uintptr_t sealed = std::uintptr_t{1} << 61U;    // of a successor
-
-    entry_word() noexcept = default;
-    explicit entry_word(const Value* cell) noexcept : word_(reinterpret_cast<std::uintptr_t>(cell)) {}
-    explicit entry_word(node* successor) noexcept
-        : word_(reinterpret_cast<std::uintptr_t>(successor) | promoted) {}
-
-    [[nodiscard]] bool has(std::uintptr_t bits) const noexcept { return (word_ & bits) != 0; }
-    [[nodiscard]] bool is_final() const noexcept { return has(promoted | sealed); }
-    [[nodiscard]] entry_word with(std::uintptr_t bit) const noexcept {
-      entry_word w;
-      w.word_ = word_ | bit;
-      return w;
-    }
-    [[nodiscard]] const Value* cell() const noexcept { return reinterpret_cast<const Value*>(address()); }
-    [[nodiscard]] node* successor() const noexcept { return reinterpret_cast<node*>(address()); }
-
-   private:
-    [[nodiscard]] std::uintptr_t address() const noexcept { return word_ & ~(promoted | ready | sealed); }
-    std::uintptr_t word_ = 0;
-  };
-
-  // Search fields first: 24 of 32 bytes, and the compact layout aligns them to 32.
-  struct compact_fields {
-    Key key;  // written by the constructor, and in a copy before it is published
-    std::array<edge, 2> child;
-    std::atomic<entry_word> entry;
-
-    compact_fields(const Key& k, entry_word e, edge_word empty) noexcept
-        : key(k), child{empty, empty}, entry(e) {}
-  };
-
-  // As in the implementation that the study measured: a word for readyToReplace, here unused. The study finds one
-  // fault with the node's use: lookups record what only updates need.
-  struct published_fields {
-    Key key;
-    std::array<edge, 2> child;
-    std::uint64_t ready;
-    std::atomic<entry_word> entry;
-
-    published_fields(const Key& k, entry_word e, edge_word empty) noexcept
-        : key(k), child{empty, empty}, ready(0), entry(e) {}
-  };
-
-  static constexpr bool compact = traits::layout_type::shape == node_shape::compact;
-  using fields = std::conditional_t<compact, compact_fields, published_fields>;
-
-  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
-    using fields::fields;
-  };
-
-  static_assert(edge::is_always_lock_free && std::atomic<entry_word>::is_always_lock_free,
-                "this processor has no lock-free atomics of that size");
-  static_assert(sizeof(Key) != 8 || alignof(Key) != 8 ||
-                    (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
-                     offsetof(compact_fields, entry) == 24 && sizeof(compact_fields) == 32 &&
-                     offsetof(published_fields, child) == 8 && offsetof(published_fields, ready) == 24 &&
-                     offsetof(published_fields, entry) == 32 && sizeof(published_fields) == 40),
-                "the layout of a node, on which the measured figures rest, has changed");
+  using nodes = edge_int_lf_nodes<Key, Value, typename traits::layout_type>;
+  using node = typename nodes::node;
+  using edge_word = typename nodes::edge_word;
+  using edge = typename nodes::edge;
+  using entry_word = typename nodes::entry_word;
 
  public:
   using typename base::guard_type;
@@ -213,10 +149,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
       "Ramachandran and Mittal, A Fast Lock-Free Internal Binary Search Tree, ICDCN 2015"};
 
   static constexpr std::size_t node_bytes = sizeof(node);
-  static constexpr auto node_members =
-      std::to_array<node_member>({{"key", offsetof(fields, key), sizeof(Key), search_use::all},
-                                  {"child", offsetof(fields, child), sizeof(fields::child), search_use::half},
-                                  {"entry", offsetof(fields, entry), sizeof(fields::entry)}});
+  static constexpr auto node_members = nodes::members;
 
   using base::base;
   /// No other thread may use the map any more.
@@ -293,7 +226,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
   // order (1): read_edge, acquire: more than needed at rest; so are the loads below.
   [[nodiscard]] const char* check_invariants() const {
     if (root_.load(std::memory_order_acquire).flags() != 0) return "a mark was left on the root edge";
-    return internal_tree::check(
+    return tree_at_rest::check_internal(
         base::key_comp(), static_cast<const node*>(top()), [](const node& n) -> const char* {
           // order (1): read_edge, acquire. order (5): read_entry, acquire
           for (const edge& e : n.child) {
@@ -433,7 +366,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
     const node* suspect = nullptr;
     while (true) {
       const auto end = [&] {
-        if constexpr (compact)
+        if constexpr (traits::layout_type::shape == node_shape::compact)
           return glance(key);
         else
           return seek(key);

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "espalier/map/bst/external_map.hpp"
-#include "espalier/map/bst/external_tree.hpp"
+#include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
@@ -319,7 +319,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
       return router.update.load(std::memory_order_acquire).tags() != clean;
     };
     if (flagged(head_)) return "the head is flagged";
-    return external_tree::check(base::key_comp(), root(), [&](const node* n) -> const char* {
+    return tree_at_rest::check_external(base::key_comp(), root(), [&](const node* n) -> const char* {
       return !n->is_leaf() && flagged(*n) ? "a reachable router is flagged" : nullptr;
     });
   }

@@ -5,15 +5,57 @@
 #include <cstddef>
 #include <optional>
 #include <type_traits>
+#include <utility>
 
-#include "espalier/map/bst/external_tree.hpp"
+#include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_facade.hpp"
 #include "espalier/map/node_store.hpp"
-#include "espalier/map/stored_map.hpp"
-#include "espalier/map/value_holder.hpp"
+#include "espalier/map/tagged_ptr.hpp"
 #include "espalier/memory/placement_concept.hpp"
 
 namespace espalier {
+
+/// Visits the leaves that the bound admits in increasing order until visit(leaf) returns false. Allocates nothing.
+///
+/// It keeps the last few nodes at which it turned left, because their right sides are still to be visited. Where these
+/// run out, it starts again from the root and resumes by key. It requires of the tree that a node, once reached, leads
+/// to every key that was below it and stays present, even if the node is detached meanwhile; and that keys never move
+/// between leaves. A key that is present throughout is then found once: it lies below one of the kept nodes, or beyond
+/// them all. The comparison with the last key visited keeps the order strict if a kept node has been detached and its
+/// former range has new keys.
+template <class Key, class Compare, class Root, class Child, class Visit>
+void external_scan(scan_bound<Key, Compare> bound, Root&& root, Child&& child, Visit&& visit) {
+  using node = std::remove_cvref_t<decltype(*root())>;
+  constexpr std::size_t kept_most = 64;
+  std::array<const node*, kept_most> kept;  // a ring: the oldest is lost first
+  std::optional<Key> last;
+  while (true) {
+    std::size_t turns = 0;  // kept at index (turns - 1) % kept_most and before
+    std::size_t lost = 0;
+    const node* n = root();
+    bool by_key = true;  // after the first leaf, always leftmost
+    while (n != nullptr) {
+      while (true) {
+        const std::size_t side = by_key && !bound.admits_below(n->key) ? 1 : 0;
+        const node* const next = child(*n, side);
+        if (next == nullptr) break;
+        if (side == 0) {
+          kept[turns++ % kept_most] = n;
+          if (turns - lost > kept_most) ++lost;
+        }
+        n = next;
+      }
+      if (bound.admits(n->key)) {
+        last = n->key;
+        bound.move_behind(*last);
+        if (!visit(*n)) return;
+      }
+      by_key = false;
+      n = turns > lost ? child(*kept[--turns % kept_most], 1) : nullptr;
+    }
+    if (lost == 0) return;
+  }
+}
 
 /// The part of an external search tree that is the same for all algorithms: reading. Finds and scans walk from the top
 /// by acquire loads, look at no mark and no lock, and write nothing.
@@ -27,13 +69,13 @@ namespace espalier {
 /// The algorithm brings do_insert(), do_assign() and do_erase() of the contract (map_facade.hpp).
 ///
 /// Linearization points: the read of the edge to the leaf, for find and contains and for each visit of a scan; for the
-/// value see value_holder.hpp.
+/// value see node_store.hpp.
 ///
 /// Orderings
 ///   (1) publish, swing (release) in map/bst/edge_ext_lf.hpp, link, unlink (release) in map/bst/ticket.hpp, swing
 ///       (release) in map/bst/ext_lf.hpp -> read_edge (acquire): a thread that reaches a node sees it constructed,
 ///       with the value of its insert.
-///   (2) assign (release) in map/value_holder.hpp, replace_value (release) in map/bst/ticket.hpp -> read_value
+///   (2) assign (release) in map/node_store.hpp, replace_value (release) in map/bst/ticket.hpp -> read_value
 ///       (acquire): a thread that finds a value sees its cell, and what the writer did before it stored the value.
 template <class Map, class Key, class Value, class Traits, class Compare>
 class external_map : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
@@ -50,7 +92,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   /// Calls visitor(address, bytes, role) for every block that the map reaches.
   template <class Visitor>
   void visit_nodes(Visitor&& visitor) const {
-    external_tree::visit_all(self().top(), [&](const auto& n) {
+    tree_at_rest::visit_all(self().top(), [&](const auto& n) {
       visitor(static_cast<const void*>(&n), sizeof(n), role_of(n));
       if constexpr (!holder::in_place) {
         // order (2): read_value, acquire: more than needed at rest.
@@ -67,7 +109,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   using base::equal;
   using base::less;
   using base::store_;
-  using store = node_store<Traits>;
+  using typename base::store;
   using holder = value_holder<store, Value>;
 
   // No other thread may use the map any more.
@@ -86,9 +128,8 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
 
   template <class Visit>
   void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
-    external_tree::scan(
-        base::key_comp(), bound, [this] { return self().top(); },
-        [](const auto& n, std::size_t s) { return child(n, s); },
+    external_scan(
+        bound, [this] { return self().top(); }, [](const auto& n, std::size_t s) { return child(n, s); },
         [&](const auto& leaf) {
           // order (2): read_value, acquire
           return visit(leaf.key, holder::read(leaf.value.load(std::memory_order_acquire)));
@@ -99,7 +140,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   template <class Node>
   void destroy_all(Node* top) noexcept {
     if constexpr (store::template must_visit<Node>() || holder::must_visit())
-      external_tree::destroy_all(top, [this](Node* n) { destroy(store_, n); });
+      tree_at_rest::destroy_external(top, [this](Node* n) { destroy(store_, n); });
   }
 
   template <class Node>
@@ -128,7 +169,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   template <class Node>
   static const Node* child(const Node& n, std::size_t s) noexcept {
     // order (1): read_edge, acquire
-    return external_tree::to_pointer(n.child[s].load(std::memory_order_acquire));
+    return to_pointer(n.child[s].load(std::memory_order_acquire));
   }
 
   /// The leaf where the key is or would be, or null.

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/map/bst/internal_tree.hpp"
 #include "espalier/map/bst/locked_tree.hpp"
+#include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/scan.hpp"
@@ -102,7 +102,8 @@ class global_lock_bst
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
-    return internal_tree::check(base::key_comp(), top(), [](const node&) -> const char* { return nullptr; });
+    return tree_at_rest::check_internal(base::key_comp(), top(),
+                                        [](const node&) -> const char* { return nullptr; });
   }
 
  private:
@@ -157,8 +158,7 @@ class global_lock_bst
   template <class Visit>
   void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
     batched_scan<Key, Value>(
-        base::key_comp(), bound,
-        [this](batch& out, const scan_bound<Key, Compare>& from) { fill(out, from); }, visit);
+        bound, [this](batch& out, const scan_bound<Key, Compare>& from) { fill(out, from); }, visit);
   }
 
   /// Takes the lock itself.

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/map/bst/internal_tree.hpp"
 #include "espalier/map/bst/locked_tree.hpp"
+#include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/scan.hpp"
@@ -128,7 +128,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
     if (is_seen_held(head_.lock)) return "the head is locked";
-    return internal_tree::check(base::key_comp(), top(), [](const node& n) {
+    return tree_at_rest::check_internal(base::key_comp(), top(), [](const node& n) {
       return is_seen_held(n.lock) ? "a reachable node is locked" : static_cast<const char*>(nullptr);
     });
   }
@@ -216,7 +216,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
   /// A seek for each entry. The visitor is called with no lock held, and may call the map.
   template <class Visit>
   void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
-    stepwise_scan(base::key_comp(), bound, [this](const auto& from) { return first_of(from); }, visit);
+    stepwise_scan(bound, [this](const auto& from) { return first_of(from); }, visit);
   }
 
   /// The entry with the smallest key that the bound admits.

@@ -11,15 +11,14 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/map/bst/int_lf_node.hpp"
 #include "espalier/map/bst/internal_map.hpp"
-#include "espalier/map/bst/internal_tree.hpp"
-#include "espalier/map/bst/node_op_word.hpp"
-#include "espalier/map/bst/stamped_edge.hpp"
+#include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/scan.hpp"
-#include "espalier/map/value_holder.hpp"
+#include "espalier/map/tagged_ptr.hpp"
 #include "espalier/sync/backoff.hpp"
 
 // int_lf: lock-free internal binary search tree whose nodes carry the operation in progress. Howley and
@@ -131,79 +130,15 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
                 "keys are compared bit by bit where they move between nodes: a struct with padding can be a "
                 "key of any other map, not of this one");
 
-  struct node;
-  struct change;
-  struct relocation;
-
-  static constexpr bool compact = traits::layout_type::shape == node_shape::compact;
-
-  using op_word = node_op_word<change, relocation>;
-
-  /// Its stamp is a version of the node that has the edge.
-  using child_word = stamped_edge<node, 0>;
-  using edge = std::atomic<child_word>;
-  static_assert(edge::is_always_lock_free && std::atomic<op_word>::is_always_lock_free,
-                "this processor has no lock-free atomics of that size");
-
-  // Search fields first: 24 of 40 bytes. The op word follows: a find reads it once, at its end.
-  struct compact_fields {
-    std::atomic<Key> key;
-    std::array<edge, 2> child{};
-    std::atomic<op_word> op{};
-    std::atomic<cell_word> cell;
-
-    compact_fields(const Key& k, cell_word c) noexcept : key(k), cell(c) {}
-  };
-
-  // One cache line for each node, as in ASCYLIB's implementation, which the study measured.
-  struct published_fields {
-    std::atomic<Key> key;
-    std::atomic<cell_word> cell;
-    std::atomic<op_word> op{};
-    std::array<edge, 2> child{};
-    std::array<std::byte, 24> padding;
-
-    published_fields(const Key& k, cell_word c) noexcept : key(k), cell(c) {}
-  };
-
-  using fields = std::conditional_t<compact, compact_fields, published_fields>;
-  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
-    using fields::fields;
-  };
-
-  // Published descriptors fill a line, as published nodes do, and so come from the same size class.
-  static constexpr std::size_t descriptor_align = compact ? alignof(std::uintptr_t) : hw::cache_line_bytes;
-
-  enum class field : std::uint8_t { left, right, cell };
-
-  /// Exchanges one field of the node whose op word holds it. Written before it is published, then constant.
-  struct alignas(descriptor_align) change {
-    std::uintptr_t before = 0;
-    std::uintptr_t after = 0;
-    op_word rest;  // the node's op word afterwards
-    field what = field::left;
-  };
-
-  enum class decision : std::uint8_t { open, successful, failed };
-
-  struct relocation_terms {
-    node* target;
-    op_word target_rest;     // what the target's op word must be
-    op_word successor_rest;  // what the successor's was
-    Key old_key, new_key;    // of the target
-    cell_word old_cell, new_cell;
-  };
-  struct alignas(descriptor_align) relocation : relocation_terms {
-    explicit relocation(const relocation_terms& terms) noexcept : relocation_terms(terms) {}
-    std::atomic<decision> state{decision::open};
-  };
-
-  static_assert(sizeof(Key) != 8 || alignof(Key) != 8 ||
-                    (offsetof(compact_fields, key) == 0 && offsetof(compact_fields, child) == 8 &&
-                     offsetof(compact_fields, op) == 24 && offsetof(compact_fields, cell) == 32 &&
-                     sizeof(compact_fields) == 40 && sizeof(published_fields) == 64 &&
-                     sizeof(change) == (compact ? 32 : 64) && sizeof(relocation) == 64),
-                "the layout of a node, on which the measured figures rest, has changed");
+  using nodes = int_lf_nodes<Key, cell_word, typename traits::layout_type>;
+  using node = typename nodes::node;
+  using op_word = typename nodes::op_word;
+  using child_word = typename nodes::child_word;
+  using field = typename nodes::field;
+  using change = typename nodes::change;
+  using decision = typename nodes::decision;
+  using relocation_terms = typename nodes::relocation_terms;
+  using relocation = typename nodes::relocation;
 
  public:
   using typename base::guard_type;
@@ -223,17 +158,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
       .exchanges = true};
 
   static constexpr std::size_t node_bytes = sizeof(node);
-  static constexpr auto node_members = [] {
-    constexpr node_member key{"key", offsetof(fields, key), sizeof(fields::key), search_use::all};
-    constexpr node_member child{"child", offsetof(fields, child), sizeof(fields::child), search_use::half};
-    constexpr node_member op{"op", offsetof(fields, op), sizeof(fields::op)};
-    constexpr node_member cell{"value cell", offsetof(fields, cell), sizeof(fields::cell)};
-    if constexpr (compact)
-      return std::to_array<node_member>({key, child, op, cell});
-    else
-      return std::to_array<node_member>(
-          {key, cell, op, child, {"padding", offsetof(fields, padding), sizeof(fields::padding)}});
-  }();
+  static constexpr auto node_members = nodes::members;
 
   using base::base;
   /// No other thread may use the map any more.
@@ -310,7 +235,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
       return w.marked() ? "an erased node is linked" : w.at_rest() ? nullptr : "an operation was left undone";
     };
     if (const char* const wrong = wrong_with(head_)) return wrong;
-    return internal_tree::check(base::key_comp(), static_cast<const node*>(top()), wrong_with);
+    return tree_at_rest::check_internal(base::key_comp(), static_cast<const node*>(top()), wrong_with);
   }
 
  private:

@@ -4,11 +4,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "espalier/map/bst/internal_tree.hpp"
+#include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/scan.hpp"
-#include "espalier/map/stored_map.hpp"
-#include "espalier/map/value_holder.hpp"
 #include "espalier/memory/placement_concept.hpp"
 
 namespace espalier {
@@ -21,7 +19,7 @@ namespace espalier {
 ///   cell_of(node)     the value cell that is freed with the node, or null if another node has it; not called
 ///                     where values are words. For nodes at rest, and for those that no thread can reach
 ///   first_of(bound)   as stepwise_scan requires it, unless the algorithm has a scan of its own
-/// Cells: whether all values lie in cells (value_holder.hpp).
+/// Cells: whether all values lie in cells (node_store.hpp).
 template <class Map, class Key, class Value, class Traits, class Compare, bool Cells = !word_value<Value>>
 class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
   using base = stored_map<Map, Key, Value, Compare, node_store<Traits>>;
@@ -38,7 +36,7 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   template <class Visitor>
   void visit_nodes(Visitor&& visitor) const {
     const auto* const top = self().top();
-    internal_tree::visit_all(top, [&](const auto& n) {
+    tree_at_rest::visit_all(top, [&](const auto& n) {
       visitor(static_cast<const void*>(&n), sizeof(n), memory_role::node);
       if constexpr (!holder::in_place) {
         if (const Value* const cell = Map::cell_of(n))
@@ -51,7 +49,7 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   using typename base::contract;
   friend contract;
   using base::store_;
-  using store = node_store<Traits>;
+  using typename base::store;
   using holder = value_holder<store, Value, Cells>;
 
   // No other thread may use the map any more.
@@ -60,15 +58,23 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   /// One seek for each entry. The visitor is called between seeks, and may call the map.
   template <class Visit>
   void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
-    stepwise_scan(base::key_comp(), bound, [this](const auto& from) { return self().first_of(from); }, visit);
+    stepwise_scan(bound, [this](const auto& from) { return self().first_of(from); }, visit);
   }
 
   /// Frees all nodes; for the destructor of the algorithm.
   template <class Node>
   void destroy_all(Node* top) noexcept {
     if constexpr (store::template must_visit<Node>() || holder::must_visit())
-      internal_tree::destroy_all(top, [this](Node* n) { destroy(store_, n); });
+      tree_at_rest::destroy_internal(top, [this](Node* n) { destroy(store_, n); });
   }
+
+  /// A node that is not linked yet, and its value.
+  template <class Node>
+  struct new_node_of {
+    explicit new_node_of(store& s) noexcept : word(s), made(s, memory_role::node) {}
+    typename holder::pending word;
+    unpublished<store, Node> made;
+  };
 
   /// Frees a node that no thread can reach, with its cell.
   template <class Node>

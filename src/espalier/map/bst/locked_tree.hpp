@@ -3,10 +3,9 @@
 #include <cstddef>
 #include <optional>
 
-#include "espalier/map/bst/internal_tree.hpp"
+#include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
-#include "espalier/map/stored_map.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/reclaim/no_guard.hpp"
 
@@ -40,7 +39,7 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
   /// Calls visitor(address, bytes, role) for every block that the map reaches.
   template <class Visitor>
   void visit_nodes(Visitor&& visitor) const {
-    internal_tree::visit_all(self().top(), [&](const auto& n) {
+    tree_at_rest::visit_all(self().top(), [&](const auto& n) {
       visitor(static_cast<const void*>(&n), sizeof(n), memory_role::node);
     });
   }
@@ -58,7 +57,7 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
   template <class Node>
   void destroy_all(Node* top) noexcept {
     if constexpr (store::template must_visit<Node>())
-      internal_tree::destroy_all(top, [this](Node* n) { store_.destroy(memory_role::node, n); });
+      tree_at_rest::destroy_internal(top, [this](Node* n) { store_.destroy(memory_role::node, n); });
   }
 
  private:

@@ -11,13 +11,12 @@
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/map/bst/internal_map.hpp"
-#include "espalier/map/bst/internal_tree.hpp"
+#include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/tagged_ptr.hpp"
-#include "espalier/map/value_holder.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/std_mutex.hpp"
@@ -335,7 +334,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
     std::size_t in_tree = 0;
-    const char* const wrong = internal_tree::check(
+    const char* const wrong = tree_at_rest::check_internal(
         base::key_comp(), static_cast<const node*>(top()), [&](const node& n) -> const char* {
           ++in_tree;
           if (is_marked(n)) return "an erased node is in the tree";
@@ -368,13 +367,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
  private:
   using held = std::unique_lock<lock_type>;
   using pending = typename holder::pending;
-
-  /// A node that is not linked yet, and its value.
-  struct new_node {
-    explicit new_node(store& s) noexcept : word(s), made(s, memory_role::node) {}
-    pending word;
-    unpublished<store, node> made;
-  };
+  using new_node = typename base::template new_node_of<node>;
 
   /// The gaps around a node, locked, and its predecessor; null if the node is erased.
   struct gaps {

@@ -11,14 +11,13 @@
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/map/bst/internal_map.hpp"
-#include "espalier/map/bst/internal_tree.hpp"
 #include "espalier/map/bst/occ_avl_node.hpp"
+#include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/scan.hpp"
-#include "espalier/map/value_holder.hpp"
-#include "espalier/memory/split_clusters.hpp"
+#include "espalier/memory/clustered.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/lock_concept.hpp"
 
@@ -81,7 +80,7 @@
 // have smaller keys still. So the key found is not larger than x. If that key is absent, the scan seeks the
 // next one.
 //
-// Placement. A placement that splits nodes, as the default does for keys of a word (memory/split_clusters.hpp),
+// Placement. A placement that splits nodes, as the default does for keys of a word (memory/clustered.hpp),
 // puts what a seek reads of a node beside the node's parent where there is room, and the rest elsewhere. A seek
 // that ends at an empty edge reads nothing else; one that finds its key reads one rest. Rotations separate
 // neighbours. The head is then a block too, so making a map allocates memory.
@@ -246,7 +245,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   [[nodiscard]] const char* check_invariants() const {
     if ((*above_).is_held()) return "the head is locked";
     if (top() != nullptr && top()->parent_now() != &*above_) return "the top node does not know its parent";
-    return internal_tree::check(
+    return tree_at_rest::check_internal(
         base::key_comp(), static_cast<const node*>(top()), [](const node& n) -> const char* {
           if (n.is_held()) return "a reachable node is locked";
           // order (2): read_version, acquire

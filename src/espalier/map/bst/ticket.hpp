@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "espalier/map/bst/external_map.hpp"
-#include "espalier/map/bst/external_tree.hpp"
+#include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/memory/clustered.hpp"
@@ -255,7 +255,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
-    return external_tree::check(base::key_comp(), root(), [](const node* n) -> const char* {
+    return tree_at_rest::check_external(base::key_comp(), root(), [](const node* n) -> const char* {
       if (n->is_leaf()) return nullptr;
       const bool held = VersionLock::is_held(n->lock.read(lock_side::left)) ||
                         VersionLock::is_held(n->lock.read(lock_side::right));
