@@ -289,7 +289,7 @@ TEST(epoch, retiring_what_was_reserved_never_allocates) {
   std::uint64_t reserving = 0;
   std::uint64_t retiring = 0;
   for (std::size_t i = 0; i < 500; ++i) {
-    const std::size_t n = 1 + i % epoch_domain::max_reserve;
+    const std::size_t n = 1 + i % 300;
     auto guard = domain.pin();
     const std::uint64_t start = test::allocations;
     guard.reserve(n);
@@ -302,17 +302,20 @@ TEST(epoch, retiring_what_was_reserved_never_allocates) {
   EXPECT_GT(reserving, 0U) << "the counter would notice";
 }
 
-TEST(epoch, the_largest_reservation_holds_at_every_fill_of_a_bag) {
-  for (std::size_t filled = 0; filled < 130; ++filled) {
-    epoch_domain domain;
-    tally owner;
-    const pinned_thread reader(domain);
-    retire_some(domain, owner, static_cast<int>(filled));
-    auto guard = domain.pin();
-    guard.reserve(epoch_domain::max_reserve);
-    const test::refuse_memory none;
-    for (std::size_t k = 0; k < epoch_domain::max_reserve; ++k) guard.retire(owner.entry());
-    EXPECT_EQ(domain.statistics().retired, filled + epoch_domain::max_reserve);
+TEST(epoch, a_reservation_of_any_size_holds_at_every_fill_of_a_bag) {
+  for (const std::size_t n : {16U, 64U, 200U}) {
+    for (std::size_t filled = 0; filled < 130; ++filled) {
+      epoch_domain domain;
+      tally owner;
+      const pinned_thread reader(domain);
+      retire_some(domain, owner, static_cast<int>(filled));
+      auto guard = domain.pin();
+      guard.reserve(n);
+      guard.reserve(n);  // the second has the room of the first
+      const test::refuse_memory none;
+      for (std::size_t k = 0; k < n; ++k) guard.retire(owner.entry());
+      EXPECT_EQ(domain.statistics().retired, filled + n);
+    }
   }
 }
 

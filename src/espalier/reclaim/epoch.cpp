@@ -3,6 +3,7 @@
 #include <array>
 #include <cassert>
 #include <memory>
+#include <utility>
 
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/sync/lock_concept.hpp"
@@ -44,11 +45,8 @@ epoch_domain::record::~record() {
   // relaxed: no other thread uses a domain that is being destroyed.
   assert(announced.load(std::memory_order_relaxed) == 0 && "a thread is pinned in a domain that dies");
   delete current;
-  delete spare;
-  while (sealed_first != nullptr) {
-    bag* const b = sealed_first;
-    sealed_first = b->next;
-    delete b;
+  for (bag* const first : {spares, sealed_first}) {
+    for (bag* b = first; b != nullptr;) delete std::exchange(b, b->next);
   }
 }
 
@@ -62,12 +60,11 @@ void epoch_domain::record::recover_in_child(bool lost) noexcept {
   sealed_last = nullptr;
   if (lost) {
     current = nullptr;
-    spare = nullptr;
+    spares = nullptr;
   } else {
-    // Other threads only empty the current bag and only add a spare one. So the room that this thread may have reserved
-    // before the fork is still there.
+    // Other threads only empty the current bag and only add a first spare one. So the room that this thread may have
+    // reserved before the fork is still there. order (8): recover_in_child, fork
     if (current != nullptr) current->count = 0;
-    if (spare != nullptr) spare->count = 0;
   }
   // relaxed: as above.
   retired.store(reclaimed.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -82,10 +79,15 @@ epoch_domain::~epoch_domain() {
 }
 
 void epoch_domain::reserve(record& r, std::size_t n) {
-  assert(n <= max_reserve && max_reserve <= bag::capacity);
   const lock_guard hold(r.lock);
   if (r.current == nullptr) r.current = new bag;
-  if (r.current->room() < n && r.spare == nullptr) r.spare = new bag;
+  std::size_t room = r.current->room();
+  for (const bag* b = r.spares; room < n && b != nullptr; b = b->next) room += bag::capacity;
+  for (; room < n; room += bag::capacity) {
+    auto* const fresh = new bag;
+    fresh->next = r.spares;
+    r.spares = fresh;
+  }
 }
 
 void epoch_domain::seal(record& r) noexcept {
@@ -93,8 +95,8 @@ void epoch_domain::seal(record& r) noexcept {
   full->next = nullptr;
   (r.sealed_last != nullptr ? r.sealed_last->next : r.sealed_first) = full;
   r.sealed_last = full;
-  r.current = r.spare;
-  r.spare = nullptr;
+  r.current = r.spares;
+  if (r.spares != nullptr) r.spares = std::exchange(r.spares->next, nullptr);
 }
 
 void epoch_domain::retire(record& r, const retired& entry) noexcept {
@@ -152,10 +154,14 @@ void epoch_domain::collect_record(record& r, std::uint64_t epoch) noexcept {
     r.reclaimed.store(r.reclaimed.load(std::memory_order_relaxed) + b->count, std::memory_order_relaxed);
     // Under the lock: purge() relies on it that no entry of its owner is still being reclaimed.
     b->give_back();
-    if (r.spare == nullptr)
-      r.spare = b;
-    else
+    if (r.spares == nullptr) {
+      b->next = nullptr;
+      std::atomic_signal_fence(  // order (8): keep_spare, release
+          std::memory_order_release);
+      r.spares = b;
+    } else {
       delete b;
+    }
   }
 }
 

@@ -40,6 +40,8 @@
 //       saw, hence the bound of stall::lag.
 //   (7) count_reclaimed (relaxed) -> statistics (acquire): the load of `retired` follows that of `reclaimed`. The
 //       stores are relaxed: C++ alone does not order them for a thread that does not take the record's lock.
+//   (8) keep_spare (release) -> recover_in_child (fork): a child finds spare bags with complete links, wherever the
+//       fork stopped the thread. The fence binds the compiler only; the record's lock orders the threads.
 //
 // Cost: pin is two loads, a store and, where membarrier works, no fence (hw/asymmetric_fence.hpp); retire
 // takes an uncontended lock. A thread attempts an advance once per bag of retired entries.
@@ -57,9 +59,6 @@ class epoch_domain {
 
  public:
   static constexpr bool gives_back = true;
-
-  /// Most entries of one reserve().
-  static constexpr std::size_t max_reserve = 16;
 
   class [[nodiscard]] guard {
    public:
@@ -79,7 +78,7 @@ class epoch_domain {
     guard& operator=(const guard&) = delete;
     ~guard() { release(); }
 
-    /// n <= max_reserve. Throws std::bad_alloc with nothing changed.
+    /// Room for n retirements, whatever n is. It stays reserved if they do not come. Throws std::bad_alloc.
     void reserve(std::size_t n) { domain_->reserve(*record_, n); }
     void retire(const retired& entry) noexcept { domain_->retire(*record_, entry); }
 
@@ -164,7 +163,7 @@ class epoch_domain {
     bag* current = nullptr;
     bag* sealed_first = nullptr;
     bag* sealed_last = nullptr;
-    bag* spare = nullptr;
+    bag* spares = nullptr;  // empty, linked
     std::atomic<std::uint64_t> retired{0};
     std::atomic<std::uint64_t> reclaimed{0};
 
