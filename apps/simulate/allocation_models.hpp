@@ -86,7 +86,7 @@ class free_blocks {
 template <class Layout>
 class modelled_malloc {
  public:
-  static constexpr bool releases_on_destruction(std::size_t) noexcept { return true; }
+  static constexpr bool releases_on_destruction = true;
   static constexpr std::string_view name = Layout::name;
   static constexpr std::size_t largest_bytes = model_detail::largest_bytes;
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "espalier/memory/index_class.hpp"
-#include "espalier/memory/index_run.hpp"
 
 // Maps sizes to classes by tables, and addresses to blocks without a division: a fast form of
 // memory/index_class.
@@ -14,7 +13,7 @@ namespace espalier::preload {
 
 /// The alignment that malloc guarantees for every block.
 inline constexpr std::size_t least_align = 16;
-inline constexpr std::size_t region_bytes = index_region::bytes;
+inline constexpr std::size_t region_bytes = index_class::region_bytes;
 
 /// Divides offsets within a region by a divisor that is known in advance.
 struct reciprocal {

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "espalier/memory/index_class.hpp"
-#include "espalier/memory/index_colour.hpp"
 #include "preload/heap/address_registry.hpp"
 #include "preload/heap/large_blocks.hpp"
 #include "preload/heap/page_source.hpp"

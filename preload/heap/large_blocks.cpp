@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "espalier/memory/index_colour.hpp"
+#include "espalier/memory/index_class.hpp"
 #include "preload/heap/misuse.hpp"
 #include "preload/kernel/page_bytes.hpp"
 

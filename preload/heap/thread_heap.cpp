@@ -210,7 +210,7 @@ region* thread_heap::new_region(class_regions& of, std::size_t size_class, regio
   }
   const std::size_t offset = run_colour{of.next_index, commons_.next_page()}.offset();
   const index_class::shape shape = index_class::shape_of(size_class);
-  const std::size_t blocks = index_run::blocks_from(shape, offset);
+  const std::size_t blocks = index_class::blocks_from(shape, offset);
   of.next_index =
       static_cast<std::uint32_t>((offset + shape.offset(blocks)) / index_class::line % index_class::indices);
   std::byte* const memory = span::of(r)->memory(span::number_of(*r));

@@ -8,7 +8,7 @@
 
 namespace espalier::sim {
 
-/// traced_heap for nodes in two places (espalier/memory/split_clusters.hpp). The rest lies after the front, in the same
+/// traced_heap for nodes in two places (espalier/memory/clustered.hpp). The rest lies after the front, in the same
 /// block of the simulated heap.
 template <std::size_t Front, std::size_t Rest>
 class split_traced_heap : public traced_heap {

@@ -12,7 +12,7 @@ namespace espalier::sim {
 /// end. It has no bookkeeping that threads share, which would only add meaningless steps.
 class traced_heap {
  public:
-  static constexpr bool releases_on_destruction(std::size_t) noexcept { return false; }
+  static constexpr bool releases_on_destruction = false;
   static constexpr std::string_view name = "traced_heap";
 
   [[nodiscard]] void* allocate(const block& b, const void* = nullptr) {

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/memory/disturbed.hpp"
 #include "espalier/memory/index_aware.hpp"
-#include "espalier/memory/random_padding.hpp"
 
 namespace espalier::simulate {
 namespace {

@@ -12,7 +12,7 @@ namespace {
 class skewed {
  public:
   static constexpr std::string_view name = "skewed";
-  static constexpr bool releases_on_destruction(std::size_t) noexcept { return false; }
+  static constexpr bool releases_on_destruction = false;
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
     return below_.allocate(larger(b), near);
   }

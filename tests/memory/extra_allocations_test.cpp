@@ -1,4 +1,4 @@
-#include "espalier/memory/extra_allocations.hpp"
+#include "espalier/memory/disturbed.hpp"
 
 #include <gtest/gtest.h>
 

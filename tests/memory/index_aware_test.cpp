@@ -123,7 +123,7 @@ TEST(index_aware, runs_begin_on_different_pages_of_their_regions) {
     for (const std::size_t bytes : {64U, 128U}) {
       void* const memory = source.allocate(node_of(bytes, static_cast<memory_role>(role)));
       // A page's first index is at the next page's beginning: here the region's first line is taken.
-      pages.insert((address(memory) % index_region::bytes - 64) / run_colour::page_bytes);
+      pages.insert((address(memory) % index_class::region_bytes - 64) / run_colour::page_bytes);
     }
   }
   EXPECT_EQ(pages.size(), run_colour::pages);
@@ -161,27 +161,6 @@ TEST(index_aware, what_is_held_is_little_more_than_what_was_asked) {
   }
 }
 
-TEST(index_aware, blocks_go_back_without_their_size_and_know_how_much_of_them_may_be_used) {
-  index_aware source;
-  std::vector<void*> blocks;
-  for (int round = 0; round < 2; ++round) {
-    for (const std::size_t align : {8U, 64U, 128U, 512U, 4096U, 65536U}) {
-      for (const std::size_t bytes : {1U, 40U, 64U, 100U, 384U, 1000U, 5000U, 33000U, 100000U}) {
-        void* const memory = source.allocate({bytes, align, memory_role::value});
-        ASSERT_EQ(address(memory) % align, 0U);
-        ASSERT_GE(source.usable_bytes(memory), bytes) << "aligned to " << align;
-        std::memset(memory, 0xAA, source.usable_bytes(memory));
-        blocks.push_back(memory);
-      }
-    }
-    EXPECT_EQ(source.usage().blocks, blocks.size());
-    for (void* const memory : blocks) source.deallocate(memory);
-    blocks.clear();
-    EXPECT_EQ(source.usage().blocks, 0U);
-    EXPECT_EQ(source.usage().bytes_in_use, 0U);
-  }
-}
-
 TEST(index_aware, what_comes_back_is_used_again) {
   index_aware source;
   std::uint64_t reserved = 0;
@@ -201,12 +180,6 @@ TEST(index_aware, what_comes_back_is_used_again) {
 TEST(index_aware, large_blocks_do_not_all_begin_at_one_index) {
   index_aware source;
   EXPECT_LE(most_at_one_index(allocate(source, 64, node_of(40000))), 2U);
-}
-
-TEST(index_aware, an_alignment_that_is_too_large_is_refused) {
-  index_aware source;
-  EXPECT_THROW((void)source.allocate({100, index_region::bytes, memory_role::node}), std::bad_alloc);
-  EXPECT_EQ(source.usage().blocks, 0U);
 }
 
 }  // namespace

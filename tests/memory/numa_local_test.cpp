@@ -71,6 +71,17 @@ TEST(numa_local, a_processor_that_is_not_told_or_not_described_is_of_the_first_n
   }
 }
 
+TEST(numa_local, a_block_with_pages_of_its_own_knows_its_node) {
+  numa_local source(two_nodes(), said_cpu);
+  const block b = node_of(2 * size_class::largest);
+  cpu = 2;
+  void* const memory = source.allocate(b);
+  cpu = 0;
+  EXPECT_EQ(source.numa_node_of(memory, b), 1U);
+  source.deallocate(memory, b);
+  EXPECT_EQ(source.usage().blocks, 0U);
+}
+
 TEST(numa_local, a_block_that_is_freed_elsewhere_is_used_again_at_home) {
   for (const std::size_t bytes : sizes) {
     const block b = node_of(bytes);
@@ -87,12 +98,9 @@ TEST(numa_local, a_block_that_is_freed_elsewhere_is_used_again_at_home) {
       for (int i = 0; i < 300; ++i) {
         void* const memory = source.allocate(b);
         EXPECT_EQ(source.numa_node_of(memory, b), 1U);
-        if (bytes < index_class::largest_bytes) {
-          EXPECT_FALSE(home.contains(memory));
-        }
+        EXPECT_FALSE(home.contains(memory));
       }
     }).join();
-    if (bytes > index_class::largest_bytes) continue;  // the system's again
     EXPECT_GE(source.usage().bytes_reserved, reserved);
     int again = 0;
     for (int i = 0; i < 300; ++i) again += home.contains(source.allocate(b)) ? 1 : 0;

@@ -88,23 +88,23 @@ std::string audit(Placement& source) {
   return wrong == nullptr ? "" : wrong.load();
 }
 
-/// Blocks of every size to beyond 1 KiB, and of many up to 8 KiB. Returns the first broken promise, or
+/// Blocks of every size to beyond 1 KiB, and of some up to 4 MiB. Returns the first broken promise, or
 /// nothing.
 template <placement Placement>
 std::string every_size(Placement& source) {
-  constexpr std::size_t largest = 8192;
+  constexpr std::size_t largest = std::size_t{4} << 20U;
   constexpr std::size_t at_a_time = 256;
   std::vector<held_block> held;
   std::uint64_t bytes = 0;
   const char* wrong = "";
-  for (std::size_t size = 1; size <= largest; size += size < 1100 ? 1 : 6) {
+  for (std::size_t size = 1; size <= largest; size += size < 1100 ? 1 : size < 8192 ? 6 : size / 4) {
     const block b{size, std::size_t{1} << (size % 7), static_cast<memory_role>(size % memory_role_count)};
     auto* const memory = static_cast<std::byte*>(source.allocate(b));
     if (reinterpret_cast<std::uintptr_t>(memory) % b.align != 0) wrong = "a block is not aligned";
     std::memset(memory, static_cast<int>(size % 251), size);
     held.push_back({memory, b, static_cast<std::uint8_t>(size % 251)});
     bytes += size;
-    if (held.size() < at_a_time && size != largest) continue;
+    if (held.size() < at_a_time && size < 8192) continue;
     if (source.usage().blocks != held.size()) wrong = "the number of blocks is wrong";
     if (source.usage().bytes_in_use < bytes) wrong = "fewer bytes in use than were asked for";
     for (const held_block& h : held) {

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -74,9 +77,56 @@ TYPED_TEST(placements, die_with_blocks_in_use_only_where_they_say_so) {
       const block b{bytes, 8, static_cast<memory_role>(role)};
       void* const memory = source.allocate(b);
       std::memset(memory, 1, bytes);
-      if (!TypeParam::releases_on_destruction(bytes)) source.deallocate(memory, b);
+      if (!TypeParam::releases_on_destruction) source.deallocate(memory, b);
     }
   }
+}
+
+/// Blocks up to 2 MiB come from arenas: they begin at all indices of a cache, and are used again.
+template <class Placement>
+class arenas : public testing::Test {};
+using arena_placements =
+    testing::Types<segregated, clustered, split_clusters<32, 24>, index_aware, numa_local>;
+TYPED_TEST_SUITE(arenas, arena_placements);
+
+TYPED_TEST(arenas, have_blocks_up_to_two_mebibytes) {
+  for (const std::size_t bytes : {1025U, 4096U, 33000U, 70000U, 1U << 20U, 2U << 20U}) {
+    TypeParam source;
+    const block b{bytes, 8, memory_role::node};
+    auto* const first = static_cast<std::byte*>(source.allocate(b));
+    auto* const second = static_cast<std::byte*>(source.allocate(b));
+    const std::size_t held = bytes_held(source, first, b);
+    EXPECT_EQ(held / hw::cache_line_bytes % 2, 1U) << bytes;
+    if (bytes < 100000) {
+      std::set<std::uintptr_t> indices;
+      for (int i = 0; i < 64; ++i) {
+        indices.insert(reinterpret_cast<std::uintptr_t>(source.allocate(b)) % 4096 / hw::cache_line_bytes);
+      }
+      EXPECT_EQ(indices.size(), 64U) << bytes;
+    }
+    const std::uint64_t reserved = source.usage().bytes_reserved;
+    source.deallocate(second, b);
+    EXPECT_EQ(source.allocate(b), second) << bytes;
+    EXPECT_EQ(source.usage().bytes_reserved, reserved) << bytes;
+  }
+}
+
+TYPED_TEST(arenas, align_blocks_up_to_two_mebibytes) {
+  TypeParam source;
+  std::vector<std::pair<void*, block>> all;
+  for (std::size_t align = 1; align <= size_class::largest; align *= 2) {
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{1500}, align, align + 1}) {
+      const block b{bytes, align, memory_role::leaf};
+      void* const memory = source.allocate(b);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % align, 0U) << bytes << " bytes at " << align;
+      static_cast<std::byte*>(memory)[0] = static_cast<std::byte*>(memory)[bytes - 1] = std::byte{1};
+      all.emplace_back(memory, b);
+    }
+  }
+  EXPECT_THROW((void)source.allocate({8, 2 * size_class::largest, memory_role::leaf}), std::bad_alloc);
+  EXPECT_EQ(source.usage().blocks, all.size());
+  for (const auto& [memory, b] : all) source.deallocate(memory, b);
+  EXPECT_EQ(source.usage().blocks, 0U);
 }
 
 /// The same of each placement that is chosen by name, plain and recorded.
@@ -141,7 +191,7 @@ struct misaligning : shared_heap {
 /// Hands out blocks that begin within the block before.
 struct overlapping {
   static constexpr std::string_view name = "overlapping";
-  static constexpr bool releases_on_destruction(std::size_t) noexcept { return true; }
+  static constexpr bool releases_on_destruction = true;
   void* allocate(const block& b, const void* = nullptr) {
     const std::lock_guard hold(lock);
     next = (next + b.align - 1) / b.align * b.align;

@@ -54,7 +54,7 @@ TEST(pmr, passes_size_and_alignment_on) {
   EXPECT_TRUE(resource.out.empty());
   EXPECT_EQ(source.usage().blocks, 0U);
   EXPECT_EQ(source.usage().bytes_in_use, 0U);
-  EXPECT_FALSE(pmr_placement::releases_on_destruction(40));
+  EXPECT_FALSE(pmr_placement::releases_on_destruction);
 }
 
 TEST(pmr, a_refusal_is_not_counted) {

@@ -25,8 +25,8 @@ namespace espalier {
 namespace {
 
 static_assert(heap_placement<recorded<shared_heap>> && !heap_placement<recorded<segregated>>);
-static_assert(recorded<segregated>::releases_on_destruction(64) &&
-              !recorded<shared_heap>::releases_on_destruction(64));
+static_assert(recorded<segregated>::releases_on_destruction &&
+              !recorded<shared_heap>::releases_on_destruction);
 
 using facts = std::tuple<std::size_t, std::size_t, memory_role>;
 
@@ -121,7 +121,7 @@ TEST(recorded, threads_that_free_each_others_blocks_lose_nothing) {
 /// Serves from memory that it has from the beginning, and refuses on demand.
 struct prepared {
   static constexpr std::string_view name = "prepared";
-  static constexpr bool releases_on_destruction(std::size_t) noexcept { return true; }
+  static constexpr bool releases_on_destruction = true;
   void* allocate(const block&, const void* = nullptr) {
     if (refuse) throw std::bad_alloc();
     ++asked;

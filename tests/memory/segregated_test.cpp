@@ -94,18 +94,5 @@ TEST(segregated, usage_adds_up_over_roles_sizes_and_large_blocks) {
   EXPECT_EQ(source.usage().bytes_in_use, 0U);
 }
 
-TEST(segregated, says_truly_what_its_death_gives_back) {
-  EXPECT_TRUE(segregated::releases_on_destruction(40));
-  EXPECT_TRUE(segregated::releases_on_destruction(512));
-  EXPECT_FALSE(segregated::releases_on_destruction(1025));
-  // A leak checker finds it if one of these came from a heap instead.
-  segregated source;
-  for (std::size_t bytes = 1; bytes <= 2048; ++bytes) {
-    if (!segregated::releases_on_destruction(bytes)) continue;
-    for (std::size_t align = 1; align <= 64; align *= 2)
-      (void)source.allocate({bytes, align, memory_role::node});
-  }
-}
-
 }  // namespace
 }  // namespace espalier

@@ -31,7 +31,7 @@ TEST(shared_heap, takes_blocks_from_malloc_and_counts_them_as_malloc_does) {
     EXPECT_EQ(source.usage().blocks, 0U);
     EXPECT_EQ(source.usage().bytes_in_use, 0U);
   }
-  EXPECT_FALSE(shared_heap::releases_on_destruction(40));
+  EXPECT_FALSE(shared_heap::releases_on_destruction);
 }
 
 TEST(shared_heap, a_refusal_is_not_counted) {

@@ -1,4 +1,4 @@
-#include "espalier/memory/shifted.hpp"
+#include "espalier/memory/disturbed.hpp"
 
 #include <gtest/gtest.h>
 

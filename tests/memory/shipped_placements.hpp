@@ -3,16 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "espalier/memory/clustered.hpp"
-#include "espalier/memory/extra_allocations.hpp"
+#include "espalier/memory/disturbed.hpp"
 #include "espalier/memory/index_aware.hpp"
 #include "espalier/memory/numa_local.hpp"
 #include "espalier/memory/pmr.hpp"
-#include "espalier/memory/random_padding.hpp"
 #include "espalier/memory/recorded.hpp"
 #include "espalier/memory/segregated.hpp"
 #include "espalier/memory/shared_heap.hpp"
-#include "espalier/memory/shifted.hpp"
-#include "espalier/memory/split_clusters.hpp"
 
 namespace espalier::test {
 

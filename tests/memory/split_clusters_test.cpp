@@ -1,4 +1,4 @@
-#include "espalier/memory/split_clusters.hpp"
+#include "espalier/memory/clustered.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/memory/split_block.hpp"
+#include "espalier/memory/slab.hpp"
 
 namespace espalier {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "espalier/map/node_layout.hpp"
-#include "espalier/memory/split_clusters.hpp"
+#include "espalier/memory/clustered.hpp"
 #include "scheduled/battery/subject.hpp"
 #include "scheduled/battery/subject_of.hpp"
 #include "sim/memory/eager_reclaimer.hpp"

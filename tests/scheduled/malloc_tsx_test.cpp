@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "apps/simulate/allocation_models.hpp"
+#include "espalier/memory/disturbed.hpp"
 #include "espalier/memory/index_aware.hpp"
-#include "espalier/memory/random_padding.hpp"
 #include "sim/machine/presets.hpp"
 #include "sim/simulation/simulation.hpp"
 #include "sim/transactions/simulated_htm.hpp"

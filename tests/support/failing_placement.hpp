@@ -13,9 +13,7 @@ template <placement Placement>
 class failing_placement {
  public:
   static constexpr std::string_view name = "failing";
-  static constexpr bool releases_on_destruction(std::size_t bytes) noexcept {
-    return Placement::releases_on_destruction(bytes);
-  }
+  static constexpr bool releases_on_destruction = Placement::releases_on_destruction;
 
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
     if (allocation_must_fail()) throw std::bad_alloc();

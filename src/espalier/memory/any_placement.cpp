@@ -6,14 +6,13 @@
 #include <type_traits>
 
 #include "espalier/memory/clustered.hpp"
+#include "espalier/memory/disturbed.hpp"
 #include "espalier/memory/index_aware.hpp"
 #include "espalier/memory/jemalloc_arenas.hpp"
 #include "espalier/memory/numa_local.hpp"
-#include "espalier/memory/random_padding.hpp"
 #include "espalier/memory/recorded.hpp"
 #include "espalier/memory/segregated.hpp"
 #include "espalier/memory/shared_heap.hpp"
-#include "espalier/memory/shifted.hpp"
 
 namespace espalier {
 namespace {

@@ -33,7 +33,7 @@ class any_placement {
   enum class recording : bool { off, on };
 
   /// False for all sizes, since the type does not know the placement: a map's destructor visits its nodes.
-  static constexpr bool releases_on_destruction(std::size_t) noexcept { return false; }
+  static constexpr bool releases_on_destruction = false;
   static constexpr std::string_view name = "any";
 
   /// A new instance of one of placement_names(). With recording it knows its blocks in use

@@ -10,12 +10,31 @@
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/fork_recovery.hpp"
-#include "espalier/memory/poison.hpp"
+#include "espalier/hw/instrumentation.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/per_thread.hpp"
 #include "espalier/sync/ttas_lock.hpp"
 
+#if defined(ESPALIER_ADDRESS_SANITIZER)
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace espalier {
+
+// AddressSanitizer learns which bytes of an arena are free, and reports accesses to freed blocks. Without the sanitizer
+// both compile to nothing.
+
+inline void poison([[maybe_unused]] const void* memory, [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(ESPALIER_ADDRESS_SANITIZER)
+  ASAN_POISON_MEMORY_REGION(memory, bytes);
+#endif
+}
+
+inline void unpoison([[maybe_unused]] const void* memory, [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(ESPALIER_ADDRESS_SANITIZER)
+  ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
+#endif
+}
 
 /// A run of bump-allocated blocks, never used before. next() is null when there are no more.
 template <class R>

@@ -3,8 +3,6 @@
 #include <bit>
 #include <cassert>
 
-#include "espalier/memory/poison.hpp"
-
 namespace espalier {
 
 cluster_slab::cluster_slab(const split_block& shape, unsigned slots)

@@ -6,7 +6,6 @@
 
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/memory/slab.hpp"
-#include "espalier/memory/split_block.hpp"
 #include "espalier/sync/striped_counter.hpp"
 
 namespace espalier {

@@ -4,9 +4,6 @@
 #include <cstdint>
 #include <new>
 
-#include "espalier/memory/index_colour.hpp"
-#include "espalier/memory/poison.hpp"
-
 namespace espalier {
 
 std::size_t index_regions::first_index(std::size_t index_class) noexcept {
@@ -25,8 +22,8 @@ void index_arena::refill(index_run& run) {
   void* const memory = regions_.take();
   const run_colour colour{run.has_begun() ? run.index_after() : regions_.first_index(class_),
                           regions_.next_page()};
-  auto* const region = ::new (memory) index_region{this, colour.offset()};
-  poison(region + 1, index_region::bytes - sizeof(index_region));
+  auto* const region = ::new (memory) index_region{colour.offset()};
+  poison(region + 1, index_class::region_bytes - sizeof(index_region));
   // relaxed: one thread at a time is in refill(), under the lock of blocks_; usage() is exact at quiescence.
   finished_bytes_.store(finished_bytes_.load(std::memory_order_relaxed) + shape_.offset(run.blocks_taken()),
                         std::memory_order_relaxed);

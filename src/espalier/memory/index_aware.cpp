@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <new>
 
-#include "espalier/memory/index_colour.hpp"
+#include "espalier/memory/index_class.hpp"
 #include "espalier/memory/size_class.hpp"
 
 namespace espalier {
@@ -30,37 +30,31 @@ void* index_aware::allocate(const block& b, const void*) {
 void index_aware::deallocate(void* memory, const block& b) noexcept {
   const std::size_t chosen = class_of(b);
   if (chosen == index_class::none) [[unlikely]]
-    return large_.deallocate(memory);
+    return deallocate_large(memory, b);
   index_arena& of_block = *arena(b.role, chosen).get();
   of_block.deallocate(b.align <= index_class::line ? memory : of_block.block_start(memory));
 }
 
 void* index_aware::allocate_large(const block& b) {
+  if (size_class::has(b.bytes, b.align)) {
+    const std::size_t held = size_class::bytes_for(b.bytes, b.align);
+    return slab_of(b, held).get_or_make(held).allocate();
+  }
   // relaxed: it only spreads the blocks.
   const run_colour colour = index_colour::of_large(large_blocks_.fetch_add(1, std::memory_order_relaxed));
-  void* const memory = large_.allocate(b.bytes, std::max(b.align, index_class::line), colour.offset());
-  ::new (large_.front_of(memory)) index_region{nullptr, 0};
-  return memory;
+  return large_.allocate(b.bytes, std::max(b.align, index_class::line), colour.offset());
 }
 
-void index_aware::deallocate(void* memory) noexcept {
-  index_arena* const of_block = index_region::of(memory).arena;
-  if (of_block == nullptr) return large_.deallocate(memory);
-  of_block->deallocate(of_block->block_start(memory));
-}
-
-std::size_t index_aware::usable_bytes(void* memory) const noexcept {
-  const index_arena* const of_block = index_region::of(memory).arena;
-  if (of_block == nullptr) return large_.block_bytes(memory);
-  const auto skipped =
-      static_cast<std::byte*>(memory) - static_cast<std::byte*>(of_block->block_start(memory));
-  return of_block->block_bytes() - static_cast<std::size_t>(skipped);
+void index_aware::deallocate_large(void* memory, const block& b) noexcept {
+  if (!size_class::has(b.bytes, b.align)) return large_.deallocate(memory);
+  slab_of(b, size_class::bytes_for(b.bytes, b.align)).get()->deallocate(memory);
 }
 
 std::size_t index_aware::bytes_held(const void* memory, const block& b) const noexcept {
-  const std::size_t index = class_of(b);
-  return index == index_class::none ? usable_bytes(const_cast<void*>(memory))
-                                    : index_class::shape_of(index).stride;
+  if (const std::size_t index = class_of(b); index != index_class::none)
+    return index_class::shape_of(index).stride;
+  return size_class::has(b.bytes, b.align) ? size_class::bytes_for(b.bytes, b.align)
+                                           : large_.block_bytes(memory);
 }
 
 memory_usage index_aware::usage() const noexcept {
@@ -68,6 +62,11 @@ memory_usage index_aware::usage() const noexcept {
   for (const auto& of_role : arenas_) {
     for (const made_once<index_arena>& a : of_role) {
       if (const index_arena* const one = a.get()) sum += one->usage();
+    }
+  }
+  for (const auto& of_role : slabs_) {
+    for (const made_once<slab>& s : of_role) {
+      if (const slab* const one = s.get()) sum += one->usage();
     }
   }
   return sum;

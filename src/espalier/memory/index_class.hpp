@@ -22,6 +22,8 @@
 // What rounding costs, as bytes held over bytes asked: from 320 bytes on 1.29 at worst (449 bytes in 9
 // lines), from 4 KiB on 1.15; below 320 bytes 2.0 at worst (65 bytes in 2 lines), below a line as in
 // size_class.
+//
+// All of this is arithmetic, for allocators with any bookkeeping: memory/index_aware and the preloaded malloc.
 
 namespace espalier::index_class {
 
@@ -71,7 +73,7 @@ constexpr std::size_t step_of(std::size_t lines) noexcept { return std::bit_floo
 [[nodiscard]] constexpr std::size_t of(std::size_t bytes, std::size_t align) noexcept {
   using namespace detail;
   if (bytes > largest_bytes) return none;
-  const std::size_t held = size_class::bytes_for(bytes, std::min(align, line));
+  const std::size_t held = bytes <= line ? size_class::bytes_for(bytes, std::min(align, line)) : bytes;
   if (held < line) return held / size_class::granule - size_class::smallest / size_class::granule;
   const std::size_t lines = (held + line - 1) / line;
   if (lines <= close_lines) return dense_classes + lines - 1;
@@ -103,4 +105,73 @@ constexpr std::size_t step_of(std::size_t lines) noexcept { return std::bit_floo
   return {lines * line, indices / std::min(twos, indices), twos != 1};
 }
 
+/// Index-aware memory comes in regions of this size, aligned to it. A region holds one run of blocks.
+inline constexpr std::size_t region_bytes = std::size_t{256} << 10U;
+
+/// The number of blocks of a run that begins at this offset of a region.
+[[nodiscard]] constexpr std::size_t blocks_from(const shape& of, std::size_t offset) noexcept {
+  const std::size_t fit = of.block_at(region_bytes - offset);
+  // Where a line is left out, only whole periods visit every index equally often.
+  return of.punctuated ? fit - fit % indices : fit;
+}
+
 }  // namespace espalier::index_class
+
+// Where the runs begin (the ISMM paper calls it colouring).
+namespace espalier {
+
+/// Where in a region a run begins: its index, and the number of pages before it. Runs that begin on different pages
+/// stay apart in caches with indices that go beyond a page.
+struct run_colour {
+  std::size_t index;
+  std::size_t page;
+
+  static constexpr std::size_t page_bytes = index_class::indices * index_class::line;
+  static constexpr std::size_t pages = 8;
+
+  /// From the beginning of the region. Its first line is in use.
+  [[nodiscard]] constexpr std::size_t offset() const noexcept {
+    const std::size_t in_page = index % index_class::indices * index_class::line;
+    return page % pages * page_bytes + (in_page == 0 ? page_bytes : in_page);
+  }
+};
+
+namespace index_colour {
+
+/// The numbers below a power of two, each as far as possible from those before it: the bits in reverse.
+constexpr std::size_t spread(std::size_t number, std::size_t power_of_two) noexcept {
+  std::size_t reversed = 0;
+  for (std::size_t bit = 1; bit < power_of_two; bit *= 2) {
+    reversed = reversed * 2 + number % 2;
+    number /= 2;
+  }
+  return reversed;
+}
+
+/// Multiplicative hashing to an index.
+constexpr std::size_t hashed(std::uint64_t number) noexcept {
+  return number * 0x9E3779B97F4A7C15U >> (64 - std::bit_width(index_class::indices - 1));
+}
+
+/// Where the number-th series of runs of a class begins. Series of one class begin as far from each other in the
+/// cycle of the indices as their number allows: the second half a cycle after the first, the third and fourth
+/// between these, and so on. Hashing keeps other classes apart.
+constexpr std::size_t first_index(std::size_t number, std::size_t size_class) noexcept {
+  // The distance is counted in blocks, so that the indices are well apart at every stride.
+  const std::size_t blocks = spread(number, index_class::indices);
+  const index_class::shape shape = index_class::shape_of(size_class);
+  const std::size_t lines =
+      shape.stride < index_class::line ? blocks : shape.offset(blocks) / index_class::line;
+  return lines + hashed(size_class);
+}
+
+/// On which page of its region the number-th run begins.
+constexpr std::size_t page_of(std::size_t number) noexcept { return spread(number, run_colour::pages); }
+
+/// For the number-th block too large for a class. 39 is odd and about the golden section of 64: blocks allocated
+/// one after the other begin far apart.
+constexpr run_colour of_large(std::size_t number) noexcept { return {number * 39, number}; }
+
+}  // namespace index_colour
+
+}  // namespace espalier

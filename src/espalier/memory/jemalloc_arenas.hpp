@@ -27,7 +27,7 @@ namespace espalier {
 /// operation costs what jemalloc's does. The placement frees all memory at its end, blocks in use included.
 class jemalloc_arenas {
  public:
-  static constexpr bool releases_on_destruction(std::size_t) noexcept { return true; }
+  static constexpr bool releases_on_destruction = true;
   static constexpr std::string_view name = "jemalloc_arenas";
 
   /// Whether this process runs on jemalloc.

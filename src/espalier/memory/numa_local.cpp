@@ -50,15 +50,6 @@ numa_local::numa_local(const hw::topology& machine, cpu_function current_cpu)
     binding_ = all ? page_binding::bound : page_binding::forbidden;
 }
 
-numa_local::slab_choice numa_local::choose(const block& b) noexcept {
-  if (b.bytes > index_class::largest_bytes || b.align > size_class::largest) return {none, 0};
-  const std::size_t held = size_class::bytes_for(b.bytes, b.align);
-  if (held <= size_class::largest) return {size_class::index_of(held), held};
-  const std::size_t above = index_class::of(b.bytes, b.align);
-  if (above == index_class::none || b.align > index_class::line) return {none, 0};
-  return {size_class::count + above, index_class::shape_of(above).stride};
-}
-
 std::size_t numa_local::current_node() const noexcept {
   if (nodes_.size() == 1) return 0;
   const std::optional<unsigned> cpu = current_cpu_();
@@ -68,23 +59,22 @@ std::size_t numa_local::current_node() const noexcept {
 void* numa_local::allocate(const block& b, const void*) {
   const std::size_t here = current_node();
   node_memory& of_node = nodes_[here];
-  const slab_choice chosen = choose(b);
-  if (chosen.index == none) [[unlikely]] {
+  if (!size_class::has(b.bytes, b.align)) [[unlikely]] {
     void* const memory = of_node.large.allocate(b.bytes, std::max(b.align, hw::cache_line_bytes));
     ::new (of_node.large.front_of(memory)) std::size_t(here);
     return memory;
   }
-  return of_node.slabs[static_cast<std::size_t>(b.role)][chosen.index]
-      .get_or_make(chosen.held, slab::side_table::none, of_node.bound_to)
+  return slab_in(of_node, b)
+      .get_or_make(size_class::bytes_for(b.bytes, b.align), slab::side_table::none, of_node.bound_to)
       .allocate();
 }
 
-std::size_t numa_local::home_of(const void* memory, memory_role role,
-                                const slab_choice& chosen) const noexcept {
+std::size_t numa_local::home_of(const void* memory, const block& b) const noexcept {
   if (nodes_.size() == 1) return 0;
-  if (chosen.index == none) return *static_cast<const std::size_t*>(nodes_.front().large.front_of(memory));
+  if (!size_class::has(b.bytes, b.align))
+    return *static_cast<const std::size_t*>(nodes_.front().large.front_of(memory));
   const auto holds = [&](std::size_t node) {
-    const slab* const s = nodes_[node].slabs[static_cast<std::size_t>(role)][chosen.index].get();
+    const slab* const s = slab_in(nodes_[node], b).get();
     return s != nullptr && s->holds(memory);
   };
   // Most blocks are freed on the node that they were allocated on.
@@ -96,19 +86,18 @@ std::size_t numa_local::home_of(const void* memory, memory_role role,
 }
 
 void numa_local::deallocate(void* memory, const block& b) noexcept {
-  const slab_choice chosen = choose(b);
-  node_memory& home = nodes_[home_of(memory, b.role, chosen)];
-  if (chosen.index == none) return home.large.deallocate(memory);
-  home.slabs[static_cast<std::size_t>(b.role)][chosen.index].get()->deallocate(memory);
+  node_memory& home = nodes_[home_of(memory, b)];
+  if (!size_class::has(b.bytes, b.align)) return home.large.deallocate(memory);
+  slab_in(home, b).get()->deallocate(memory);
 }
 
 unsigned numa_local::numa_node_of(const void* memory, const block& b) const noexcept {
-  return nodes_[home_of(memory, b.role, choose(b))].os_index;
+  return nodes_[home_of(memory, b)].os_index;
 }
 
-std::size_t numa_local::bytes_held(const void*, const block& b) noexcept {
-  const slab_choice found = choose(b);
-  return found.index == none ? size_class::round_up(b.bytes, hw::page_size()) : found.held;
+std::size_t numa_local::bytes_held(const void* memory, const block& b) const noexcept {
+  return size_class::has(b.bytes, b.align) ? size_class::bytes_for(b.bytes, b.align)
+                                           : nodes_.front().large.block_bytes(memory);
 }
 
 memory_usage numa_local::usage() const noexcept {

@@ -11,7 +11,6 @@
 
 #include "espalier/hw/affinity.hpp"
 #include "espalier/hw/topology.hpp"
-#include "espalier/memory/index_class.hpp"
 #include "espalier/memory/made_once.hpp"
 #include "espalier/memory/page_blocks.hpp"
 #include "espalier/memory/placement_concept.hpp"
@@ -23,16 +22,16 @@ namespace espalier {
 /// Each block lies in pages bound to the NUMA node on which the requesting thread runs at that moment, and never
 /// moves to another node: only threads of its own node use it again after a thread elsewhere frees it. Until then
 /// up to 128 blocks of a size wait in each foreign thread that frees them, which hands them on by the batch
-/// (memory/block_cache). Within a node roles are apart, as in segregated.
+/// (memory/block_cache). Within a node blocks lie as in segregated.
 ///
 /// With one node, or where the system forbids binding, everything else is the same, and binding() says so.
 ///
 /// Allocation is O(1), beside asking for the processor. With several nodes deallocation is O(log blocks), times the
-/// nodes if the block belongs to another one. Blocks above 32 KiB are system calls. All memory returns to the OS
+/// nodes if the block belongs to another one. Blocks above 2 MiB are system calls. All memory returns to the OS
 /// with the placement.
 class numa_local {
  public:
-  static constexpr bool releases_on_destruction(std::size_t) noexcept { return true; }
+  static constexpr bool releases_on_destruction = true;
   static constexpr std::string_view name = "numa_local";
 
   /// The processor on which the caller runs; nothing stands for any processor of the first node. Must not throw.
@@ -60,36 +59,32 @@ class numa_local {
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr);
   void deallocate(void* memory, const block& b) noexcept;
   [[nodiscard]] memory_usage usage() const noexcept;
-  [[nodiscard]] static std::size_t bytes_held(const void* memory, const block& b) noexcept;
+  [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept;
 
   /// The operating system's index of the node to which a block belongs, whether or not its pages are bound.
   [[nodiscard]] unsigned numa_node_of(const void* memory, const block& b) const noexcept;
 
  private:
-  // Small blocks lie in slabs of their size class, larger ones at the strides of index_class.
-  static constexpr std::size_t classes = size_class::count + index_class::count;
-  static constexpr std::size_t none = classes;  // for blocks with pages of their own
-  struct slab_choice {
-    std::size_t index;
-    std::size_t held;
-  };
   struct node_memory {
     node_memory(unsigned numa_node, std::optional<unsigned> bind_to)
         : os_index(numa_node), bound_to(bind_to), large(front_align, bind_to) {}
 
     const unsigned os_index;
     const std::optional<unsigned> bound_to;
-    std::array<std::array<made_once<slab>, classes>, memory_role_count> slabs{};
+    std::array<std::array<made_once<slab>, size_class::count>, memory_role_count> slabs{};
     page_blocks large;
   };
 
-  static constexpr std::size_t front_align = std::size_t{256} << 10U;
+  static constexpr std::size_t front_align = 2 * size_class::largest;
 
-  [[nodiscard]] static slab_choice choose(const block& b) noexcept;
   // Indices into nodes_.
   [[nodiscard]] std::size_t current_node() const noexcept;
-  [[nodiscard]] std::size_t home_of(const void* memory, memory_role role,
-                                    const slab_choice& chosen) const noexcept;
+  [[nodiscard]] std::size_t home_of(const void* memory, const block& b) const noexcept;
+  /// For a block that has a size class.
+  [[nodiscard]] static auto& slab_in(auto& node, const block& b) noexcept {
+    const std::size_t index = size_class::index_of(size_class::bytes_for(b.bytes, b.align));
+    return node.slabs[static_cast<std::size_t>(b.role)][index];
+  }
 
   cpu_function current_cpu_;
   std::vector<std::uint32_t> node_of_cpu_;  // by the processor's number, an index into nodes_

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 // A placement decides where the blocks of a map lie. It is the policy by which trees of one algorithm differ
 // in cache lines touched, sets used and pages crossed (Arbel-Raviv, Brown and Morrison, ATC 2018, sections
@@ -50,14 +51,14 @@ struct memory_usage {
 ///
 /// allocate throws std::bad_alloc and then has changed nothing. `near` names a block beside which the new
 /// one would best lie (a parent, a predecessor), or null; a placement may ignore it. deallocate takes the
-/// request of the allocation; any thread may call it. releases_on_destruction(bytes) says that the destructor
-/// frees every block of that size still in use, so that a map's destructor need not visit its nodes.
+/// request of the allocation; any thread may call it. releases_on_destruction says that the destructor
+/// frees every block still in use, so that a map's destructor need not visit its nodes.
 template <class P>
 concept placement = requires(P& p, const P& constant, const block& b, void* memory, const void* near) {
   { p.allocate(b, near) } -> std::same_as<void*>;
   { p.deallocate(memory, b) } noexcept;
   { constant.usage() } -> std::same_as<memory_usage>;
-  { P::releases_on_destruction(b.bytes) } -> std::same_as<bool>;
+  { P::releases_on_destruction } -> std::convertible_to<bool>;
   { P::name } -> std::convertible_to<std::string_view>;
 };
 
@@ -75,5 +76,33 @@ template <placement P>
 /// malloc says how many bytes a block has.
 template <class P>
 concept heap_placement = placement<P> && requires { requires P::from_heap; };
+
+/// The common part of placements around another one. Each derives from it, defines allocate(), and redefines the
+/// members that differ.
+template <placement Below>
+class placement_over {
+ public:
+  static constexpr bool releases_on_destruction = Below::releases_on_destruction;
+  static constexpr bool from_heap = heap_placement<Below>;
+
+  placement_over(const placement_over&) = delete;
+  placement_over& operator=(const placement_over&) = delete;
+
+  void deallocate(void* memory, const block& b) noexcept { below_.deallocate(memory, b); }
+
+  [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept {
+    return espalier::bytes_held(below_, memory, b);
+  }
+
+  [[nodiscard]] memory_usage usage() const noexcept { return below_.usage(); }
+
+ protected:
+  /// The arguments construct the placement below.
+  template <class... Arguments>
+  explicit placement_over(Arguments&&... arguments) : below_(std::forward<Arguments>(arguments)...) {}
+  ~placement_over() = default;
+
+  Below below_;
+};
 
 }  // namespace espalier

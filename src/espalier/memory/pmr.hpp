@@ -11,7 +11,7 @@ namespace espalier {
 /// std::pmr::synchronized_pool_resource; not monotonic_buffer_resource). The resource must outlive the map.
 class pmr_placement {
  public:
-  static constexpr bool releases_on_destruction(std::size_t) noexcept { return false; }
+  static constexpr bool releases_on_destruction = false;
   static constexpr std::string_view name = "pmr";
 
   explicit pmr_placement(std::pmr::memory_resource* resource = std::pmr::get_default_resource()) noexcept

@@ -5,7 +5,6 @@
 
 #include "espalier/memory/live_blocks.hpp"
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/memory/placement_over.hpp"
 
 namespace espalier {
 

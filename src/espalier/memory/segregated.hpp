@@ -1,10 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
+#include <string_view>
 
+#include "espalier/hw/pages.hpp"
 #include "espalier/memory/made_once.hpp"
+#include "espalier/memory/page_blocks.hpp"
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/memory/shared_heap.hpp"
 #include "espalier/memory/size_class.hpp"
 #include "espalier/memory/slab.hpp"
 
@@ -12,38 +16,45 @@ namespace espalier {
 
 /// One arena for each role of one map: no page, no line and no cache set is shared with blocks of another
 /// kind (the remedy of ATC 2018, section 4.3, as a placement of its own rather than a use of jemalloc's
-/// arenas). Blocks lie end to end, in huge pages where the system provides them, and all return to the OS when the
-/// map is destroyed. Blocks above 1 KiB come from the shared heap, and are freed one by one.
+/// arenas). Blocks up to 2 MiB follow each other at the strides of size_class, in huge pages where the system provides
+/// them; a larger block has pages of its own, and costs a system call. All memory returns to the OS when the map is
+/// destroyed, blocks in use included.
 class segregated {
  public:
-  /// True except for the blocks that come from the shared heap.
-  static constexpr bool releases_on_destruction(std::size_t bytes) noexcept {
-    return bytes <= size_class::largest / 2;  // half: leaves room for any rounding of the alignment
-  }
+  static constexpr bool releases_on_destruction = true;
   static constexpr std::string_view name = "segregated";
 
   segregated() = default;
   segregated(const segregated&) = delete;
   segregated& operator=(const segregated&) = delete;
 
-  [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
+  /// Alignments above 2 MiB throw std::bad_alloc.
+  [[nodiscard]] void* allocate(const block& b, const void* = nullptr) {
+    if (!size_class::has(b.bytes, b.align)) [[unlikely]]
+      return large_.allocate(b.bytes, std::max(b.align, hw::cache_line_bytes));
     const std::size_t held = size_class::bytes_for(b.bytes, b.align);
-    if (held > size_class::largest) [[unlikely]]
-      return large_.allocate(b, near);
     return slot(b.role, held).get_or_make(held).allocate();
   }
 
   void deallocate(void* memory, const block& b) noexcept {
-    const std::size_t held = size_class::bytes_for(b.bytes, b.align);
-    if (held > size_class::largest) [[unlikely]]
-      return large_.deallocate(memory, b);
-    slot(b.role, held).get()->deallocate(memory);
+    if (!size_class::has(b.bytes, b.align)) [[unlikely]]
+      return large_.deallocate(memory);
+    slot(b.role, size_class::bytes_for(b.bytes, b.align)).get()->deallocate(memory);
   }
 
-  [[nodiscard]] memory_usage usage() const noexcept;
-  [[nodiscard]] static std::size_t bytes_held(const void* memory, const block& b) noexcept {
-    const std::size_t held = size_class::bytes_for(b.bytes, b.align);
-    return held > size_class::largest ? shared_heap::bytes_held(memory, b) : held;
+  [[nodiscard]] memory_usage usage() const noexcept {
+    memory_usage sum = large_.usage();
+    for (const role_slabs& of_role : slabs_) {
+      for (const made_once<slab>& s : of_role) {
+        if (const slab* const one = s.get()) sum += one->usage();
+      }
+    }
+    return sum;
+  }
+
+  [[nodiscard]] std::size_t bytes_held(const void* memory, const block& b) const noexcept {
+    return size_class::has(b.bytes, b.align) ? size_class::bytes_for(b.bytes, b.align)
+                                             : large_.block_bytes(memory);
   }
 
  private:
@@ -54,7 +65,7 @@ class segregated {
   }
 
   std::array<role_slabs, memory_role_count> slabs_{};
-  shared_heap large_;
+  page_blocks large_{2 * size_class::largest};
 };
 
 static_assert(placement<segregated>);

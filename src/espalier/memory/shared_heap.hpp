@@ -12,7 +12,7 @@ namespace espalier {
 /// block, and bytes_reserved equals it.
 class shared_heap {
  public:
-  static constexpr bool releases_on_destruction(std::size_t) noexcept { return false; }
+  static constexpr bool releases_on_destruction = false;
   static constexpr std::string_view name = "shared_heap";
   static constexpr bool from_heap = true;
 

@@ -7,7 +7,6 @@
 #include <memory>
 #include <new>
 
-#include "espalier/memory/poison.hpp"
 #include "espalier/memory/size_class.hpp"
 
 namespace espalier {
@@ -18,6 +17,8 @@ constexpr std::size_t last_span_bytes = std::size_t{1} << 30U;
 constexpr std::size_t huge_from_bytes = std::size_t{2} << 20U;
 constexpr std::size_t smallest_run_bytes = std::size_t{4} << 10U;
 constexpr std::size_t largest_run_bytes = std::size_t{64} << 10U;
+// After these bytes the indices of a cache repeat.
+constexpr std::size_t index_bytes = std::size_t{4} << 10U;
 
 }  // namespace
 
@@ -69,6 +70,13 @@ std::size_t slab::room() noexcept {
   return span_next_ == span_end_ ? 0 : shape_.fronts_bytes();
 }
 
+/// Whether the blocks of the next span continue the walk of the last ones over the indices of a cache: those of an odd
+/// number of lines (size_class). A small span has few of them, and each would begin at the same index.
+bool slab::keeps_index() const noexcept {
+  return !shape_.is_split() && block_bytes() > size_class::fine_most &&
+         block_bytes() / size_class::line % 2 == 1;
+}
+
 void slab::map_span(span& fresh, std::size_t bytes) const {
   hw::page_options options;
   // A single group does not justify a huge page: few of its blocks may ever be used.
@@ -89,8 +97,9 @@ void slab::add_span(std::size_t run_bytes) {
   const std::size_t index = span_count_.load(std::memory_order_relaxed);
   if (index == most_spans) throw std::bad_alloc();
   auto fresh = std::make_unique<span>();
+  const std::size_t offset = keeps_index() ? std::bit_cast<std::uintptr_t>(span_next_) % index_bytes : 0;
   // Where address space is short (a limit, strict overcommit), a smaller span may still be available.
-  const std::size_t least = shape_.is_split() ? split_block::group_bytes : run_bytes;
+  const std::size_t least = shape_.is_split() ? split_block::group_bytes : offset + run_bytes;
   for (std::size_t bytes = std::max(next_span_bytes_, least); fresh->pages.data() == nullptr; bytes /= 2) {
     try {
       map_span(*fresh, bytes);
@@ -100,6 +109,7 @@ void slab::add_span(std::size_t run_bytes) {
     }
   }
   poison(fresh->pages.data(), fresh->pages.size());
+  fresh->begin += offset;
   span_next_ = fresh->begin;
   span_end_ = fresh->end();
   if (shape_.is_split())

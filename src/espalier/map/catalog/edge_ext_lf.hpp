@@ -2,8 +2,8 @@
 
 #include "espalier/map/bst/edge_ext_lf.hpp"
 #include "espalier/map/catalog.hpp"
+#include "espalier/memory/disturbed.hpp"
 #include "espalier/memory/shared_heap.hpp"
-#include "espalier/memory/shifted.hpp"
 #include "espalier/reclaim/leaky.hpp"
 
 namespace espalier::catalog {
