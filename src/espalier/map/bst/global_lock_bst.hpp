@@ -134,7 +134,7 @@ class global_lock_bst
   template <class Body>
   auto at_place(const Key& key, Body&& body) const {
     const lock_guard hold(lock_);
-    place at = seek(key);
+    const place at = seek(key);
     return body(at);
   }
 

@@ -183,11 +183,11 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
 
   template <class Body>
   auto at_place(const Key& key, Body&& body) const {
-    place at = seek(key);
+    const place at = seek(key);
     return body(at);
   }
 
-  [[nodiscard]] static node* unlink(place& at) {
+  [[nodiscard]] static node* unlink(const place& at) {
     node* const target = *at.edge;
     const std::array<node*, 2>& child = target->child;
     if (child[0] != nullptr && child[1] != nullptr) return relocate(*target);

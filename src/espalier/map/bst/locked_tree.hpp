@@ -19,7 +19,7 @@ namespace espalier {
 ///                      parent, which has the edge; no parent at the top
 ///   top()              the node at the top, or null
 ///   at_place(key, f)   returns f(place&), called while the locks are held by which the place does not change
-///   unlink(place&)     erases the key of a place: unlinks a node, so that no thread has or gets a pointer to it once
+///   unlink(place)      erases the key of a place: unlinks a node, so that no thread has or gets a pointer to it once
 ///                      the locks are released, and returns it
 template <class Map, class Key, class Value, class Traits, class Compare>
 class locked_tree : public stored_map<Map, Key, Value, Compare,
@@ -92,8 +92,8 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
   }
 
   bool do_erase(guard_type&, const Key& key) {
-    auto* const removed =
-        self().at_place(key, [&](auto& at) { return *at.edge == nullptr ? nullptr : self().unlink(at); });
+    auto* const removed = self().at_place(
+        key, [&](const auto& at) { return *at.edge == nullptr ? nullptr : self().unlink(at); });
     if (removed == nullptr) return false;
     store_.destroy(memory_role::node, removed);
     return true;
@@ -102,7 +102,7 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
   template <class Function>
   std::optional<Value> do_update(guard_type&, const Key& key, Function&& f) {
     typename Map::node* removed = nullptr;
-    const auto before = self().at_place(key, [&](auto& at) {
+    const auto before = self().at_place(key, [&](const auto& at) {
       std::optional<Value> now;
       if (*at.edge != nullptr) now = (*at.edge)->value;
       const std::optional<Value> after = f(now);
