@@ -1,18 +1,108 @@
 #include "apps/common/exit_status.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 
-#include "apps/common/interruption.hpp"
-#include "apps/common/usage_error.hpp"
-
 namespace espalier::app {
+
+namespace {
+
+char folded(char c) {
+  return c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+}
+
+/// How many letters must be inserted, deleted, replaced, or exchanged with the next.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> to(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) to[i][0] = i;
+  std::iota(to[0].begin(), to[0].end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const bool same = folded(a[i - 1]) == folded(b[j - 1]);
+      to[i][j] = std::min({to[i - 1][j - 1] + (same ? 0 : 1), to[i - 1][j] + 1, to[i][j - 1] + 1});
+      if (i > 1 && j > 1 && folded(a[i - 1]) == folded(b[j - 2]) && folded(a[i - 2]) == folded(b[j - 1]))
+        to[i][j] = std::min(to[i][j], to[i - 2][j - 2] + 1);
+    }
+  }
+  return to[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::string did_you_mean(std::string_view typed, const std::vector<std::string>& known) {
+  const std::string* nearest = nullptr;
+  std::size_t least = std::max<std::size_t>(typed.size() / 3, 1) + 1;
+  for (const std::string& name : known) {
+    if (const std::size_t letters = distance(typed, name); letters < least) {
+      least = letters;
+      nearest = &name;
+    }
+  }
+  return nearest == nullptr ? "" : "; did you mean '" + *nearest + "'?";
+}
+
+namespace {
+
+std::atomic<bool> is_requested{false};
+std::atomic<int> by_signal{0};
+std::atomic<bool> closed_pipe{false};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+
+void request(int signal) {
+  const int kept = errno;
+  constexpr std::string_view said =
+      "\nespalier: interrupted; what is measured is written, marked incomplete. Again ends it at once.\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, said.data(), said.size());
+  by_signal = signal;
+  is_requested = true;
+  errno = kept;
+}
+
+}  // namespace
+
+interruption::interruption() {
+  is_requested = false;
+  struct sigaction once{};
+  once.sa_handler = request;
+  once.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
+  for (std::size_t i = 0; i < signals.size(); ++i) {
+    sigaction(signals[i], nullptr, &before_[i]);
+    // Signals that a caller such as nohup has set to be ignored stay ignored.
+    if (before_[i].sa_handler != SIG_IGN) sigaction(signals[i], &once, nullptr);
+  }
+}
+
+interruption::~interruption() {
+  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before_[i], nullptr);
+}
+
+const std::atomic<bool>& interruption::requested() noexcept { return is_requested; }
+
+int interruption::status() noexcept { return is_requested ? 128 + by_signal : 0; }
+
+void outlive_closed_pipes() noexcept {
+  // A handler rather than SIG_IGN, because exec() resets handlers.
+  struct sigaction noted{};
+  noted.sa_handler = [](int) { closed_pipe = true; };
+  noted.sa_flags = SA_RESTART;
+  struct sigaction before{};
+  sigaction(SIGPIPE, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGPIPE, &noted, nullptr);
+}
+
+bool met_closed_pipe() noexcept { return closed_pipe; }
+
 namespace {
 
 int complain(const std::string& name, const std::string& what, int status) {

@@ -1,12 +1,61 @@
 #pragma once
 
-#include <array>
-#include <functional>
-#include <string>
+#include <signal.h>
 
-#include "apps/common/parser_forward.hpp"
+#include <array>
+#include <atomic>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// How a program ends: with which status, after an invalid request, and when it is interrupted.
+
+/// Declares CLI11's classes by name. Its headers dominate the compilation of a file, and only files that declare or
+/// read options need them.
+// NOLINTBEGIN(readability-identifier-naming)
+namespace CLI {
+class App;
+}
+// NOLINTEND(readability-identifier-naming)
 
 namespace espalier::app {
+
+/// An invalid request: one line on standard error, exit status 2.
+class usage_error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// "; did you mean 'ticket'?" if a known name is close to what was typed, else empty.
+[[nodiscard]] std::string did_you_mean(std::string_view typed, const std::vector<std::string>& known);
+
+/// During its lifetime, the first SIGINT or SIGTERM only makes requested() true, and reports on standard error that the
+/// results so far will be written. The next one ends the program. One object at a time.
+class interruption {
+ public:
+  interruption();
+  interruption(const interruption&) = delete;
+  interruption& operator=(const interruption&) = delete;
+  ~interruption();
+
+  [[nodiscard]] static const std::atomic<bool>& requested() noexcept;
+
+  /// The exit status of a program that was interrupted and has written its results: that which a shell reports for a
+  /// program ended by the signal. 0 if it was not interrupted.
+  [[nodiscard]] static int status() noexcept;
+
+ private:
+  static constexpr std::array signals{SIGINT, SIGTERM};
+  std::array<struct sigaction, signals.size()> before_{};
+};
+
+/// For work that writes its results to files: from now on a closed pipe ends the printing, not the program. Programs
+/// that this one starts have the signal as before.
+void outlive_closed_pipes() noexcept;
+/// Whether a closed pipe was encountered since.
+[[nodiscard]] bool met_closed_pipe() noexcept;
 
 inline constexpr int exit_done = 0;
 inline constexpr int exit_failure = 1;

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "apps/common/atc18_study.hpp"
-#include "apps/common/usage_error.hpp"
+#include "apps/common/exit_status.hpp"
 
 namespace espalier::app {
 namespace {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "apps/common/usage_error.hpp"
+#include "apps/common/exit_status.hpp"
 
 namespace espalier::app {
 namespace {

@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "apps/common/interruption.hpp"
+#include "apps/common/exit_status.hpp"
+#include "apps/common/options.hpp"
 #include "apps/common/report_page.hpp"
-#include "apps/common/shared_options.hpp"
-#include "apps/common/table.hpp"
+#include "apps/common/terminal.hpp"
 
 namespace espalier::app {
 namespace {

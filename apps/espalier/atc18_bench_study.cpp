@@ -1,4 +1,4 @@
-#include "bench_study.hpp"
+#include "apps/espalier/bench_command.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,14 +10,12 @@
 #include <optional>
 
 #include "apps/common/atc18_study.hpp"
-#include "apps/common/interruption.hpp"
+#include "apps/common/exit_status.hpp"
 #include "apps/common/study_output.hpp"
-#include "apps/common/table.hpp"
-#include "apps/common/usage_error.hpp"
+#include "apps/common/terminal.hpp"
 #include "espalier/hw/topology.hpp"
 #include "espalier/workload/result.hpp"
 #include "espalier/workload/statistics.hpp"
-#include "progress.hpp"
 
 namespace espalier::app {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "apps/common/parser_forward.hpp"
+#include "apps/common/exit_status.hpp"
 
 // The verbs. Each adds its subcommand to the parser and runs from the parser's callback. It throws usage_error or
 // std::invalid_argument for errors that the user can correct, anything else for others.
@@ -10,13 +10,8 @@ namespace espalier::app {
 void add_bench_command(CLI::App& parser);
 void add_inspect_command(CLI::App& parser);
 void add_list_command(CLI::App& parser);
-void add_report_command(CLI::App& parser);
 void add_run_command(CLI::App& parser);
-void add_simulate_command(CLI::App& parser);
 void add_completion_command(CLI::App& parser);
 void add_man_command(CLI::App& parser);
-
-/// Replaces this process by the simulator, which handles the verb. Throws usage_error if this build has none.
-[[noreturn]] void become_simulator(char** arguments);
 
 }  // namespace espalier::app

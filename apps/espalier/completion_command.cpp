@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "apps/common/map_choice.hpp"
-#include "commands.hpp"
+#include "apps/espalier/commands.hpp"
+#include "apps/espalier/mallocs.hpp"
 #include "espalier/hw/cache_geometry.hpp"
 #include "espalier/inspect/model.hpp"
 #include "espalier/memory/any_placement.hpp"
-#include "mallocs.hpp"
 
 namespace espalier::app {
 namespace {

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/common/map_choice.hpp"
-#include "apps/common/table.hpp"
-#include "commands.hpp"
+#include "apps/common/terminal.hpp"
+#include "apps/espalier/commands.hpp"
 
 namespace espalier::app {
 namespace {

@@ -1,15 +1,23 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "apps/common/child.hpp"
 #include "apps/common/exit_status.hpp"
-#include "apps/common/usage_error.hpp"
-#include "commands.hpp"
+#include "apps/common/options.hpp"
+#include "apps/common/report_page.hpp"
+#include "apps/espalier/commands.hpp"
 
 namespace espalier::app {
 namespace {
@@ -22,6 +30,49 @@ void check_command(const CLI::App& parser, const std::string& word) {
   if (std::ranges::find(known, word) != known.end()) return;
   throw usage_error(fmt::format("there is no command '{}'{}; the commands are {}", word,
                                 did_you_mean(word, known), fmt::join(known, ", ")));
+}
+
+void add_report_command(CLI::App& parser) {
+  struct options {
+    std::vector<std::string> results;
+    std::string page = "report.html";
+  };
+  const auto chosen = std::make_shared<options>();
+  CLI::App* const verb =
+      parser.add_subcommand("report", "Turn result files into one HTML page that works offline");
+  verb->add_option("results", chosen->results, "Files that bench, simulate or inspect wrote by --json")
+      ->required()
+      ->type_name("RESULTS.json");
+  verb->add_option("-o,--output", chosen->page, "The page to write")
+      ->capture_default_str()
+      ->type_name("FILE");
+  verb->callback([chosen] {
+    write_report({chosen->results.begin(), chosen->results.end()}, chosen->page);
+    std::printf("%s\n", chosen->page.c_str());
+  });
+}
+
+/// Replaces this process by the simulator, which handles the verb. Throws usage_error if this build has none.
+[[noreturn]] void become_simulator(char** arguments) {
+  const auto program = find_companion("../simulate/espalier-simulate", ESPALIER_SIMULATE_INSTALLED);
+  if (!program)
+    throw usage_error(
+        "simulate: this program was installed or built without the simulator; build it with "
+        "ESPALIER_SIMULATOR=ON and without sanitizers");
+  std::string name = "espalier simulate";
+  std::vector<char*> words{name.data()};
+  while (*arguments != nullptr) words.push_back(*arguments++);
+  words.push_back(nullptr);
+  execv(program->c_str(), words.data());
+  throw std::runtime_error(fmt::format("cannot start {}: {}", program->string(), std::strerror(errno)));
+}
+
+/// Only for --help and for completion: the verb itself is handled before the parser sees it.
+void add_simulate_command(CLI::App& parser) {
+  const auto options = std::make_shared<simulate_options>();
+  CLI::App* const verb = parser.add_subcommand("simulate", simulate_description);
+  declare(*verb, *options);
+  verb->callback([options] {});
 }
 
 }  // namespace

@@ -9,18 +9,16 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "apps/common/interruption.hpp"
+#include "apps/common/child.hpp"
+#include "apps/common/exit_status.hpp"
 #include "apps/common/malloc_speed_figures.hpp"
-#include "apps/common/progress_line.hpp"
-#include "apps/common/scratch_folder.hpp"
 #include "apps/common/study_output.hpp"
-#include "apps/common/table.hpp"
-#include "apps/common/usage_error.hpp"
-#include "bench_study.hpp"
+#include "apps/common/terminal.hpp"
+#include "apps/espalier/bench_command.hpp"
+#include "apps/espalier/malloc_study_results.hpp"
+#include "apps/espalier/measured_turns.hpp"
+#include "apps/espalier/timed_program.hpp"
 #include "espalier/workload/statistics.hpp"
-#include "malloc_study_results.hpp"
-#include "measured_turns.hpp"
-#include "timed_program.hpp"
 
 namespace espalier::app {
 namespace {

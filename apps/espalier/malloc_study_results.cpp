@@ -1,6 +1,6 @@
-#include "malloc_study_results.hpp"
+#include "apps/espalier/malloc_study_results.hpp"
 
-#include "apps/common/interruption.hpp"
+#include "apps/common/exit_status.hpp"
 #include "espalier/workload/result.hpp"
 #include "espalier/workload/statistics.hpp"
 

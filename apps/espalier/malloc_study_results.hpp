@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bench_options.hpp"
-#include "measured_turns.hpp"
+#include "apps/espalier/bench_command.hpp"
+#include "apps/espalier/measured_turns.hpp"
 
 // Common parts of the result files of malloc studies.
 

@@ -9,20 +9,18 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "apps/common/interruption.hpp"
+#include "apps/common/exit_status.hpp"
 #include "apps/common/malloc_tsx_claims.hpp"
 #include "apps/common/malloc_tsx_figures.hpp"
-#include "apps/common/progress_line.hpp"
 #include "apps/common/study_output.hpp"
-#include "apps/common/table.hpp"
-#include "apps/common/usage_error.hpp"
-#include "bench_study.hpp"
+#include "apps/common/terminal.hpp"
+#include "apps/espalier/bench_command.hpp"
+#include "apps/espalier/malloc_study_results.hpp"
+#include "apps/espalier/measured_turns.hpp"
 #include "espalier/hw/cache_geometry.hpp"
 #include "espalier/hw/htm.hpp"
 #include "espalier/hw/topology.hpp"
 #include "espalier/workload/statistics.hpp"
-#include "malloc_study_results.hpp"
-#include "measured_turns.hpp"
 
 namespace espalier::app {
 namespace {

@@ -1,4 +1,4 @@
-#include "mallocs.hpp"
+#include "apps/espalier/mallocs.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "apps/common/usage_error.hpp"
+#include "apps/common/exit_status.hpp"
 
 namespace espalier::app {
 namespace {

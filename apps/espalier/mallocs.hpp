@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "preloaded_program.hpp"
+#include "apps/espalier/preloaded_program.hpp"
 
 // The mallocs under which programs can be measured, Espalier's and others.
 

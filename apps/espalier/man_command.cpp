@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "apps/common/exit_status.hpp"
-#include "apps/common/shared_options.hpp"
-#include "commands.hpp"
+#include "apps/common/options.hpp"
+#include "apps/espalier/commands.hpp"
 #include "espalier/hw/output_file.hpp"
 
 // Manual pages, generated from the parser that prints --help, so that the two cannot differ. Each is in roff with the

@@ -1,4 +1,4 @@
-#include "measured_process.hpp"
+#include "apps/espalier/measured_process.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,9 +15,8 @@
 #include <utility>
 
 #include "apps/common/child.hpp"
-#include "apps/common/spawn.hpp"
-#include "apps/common/usage_error.hpp"
-#include "child_environment.hpp"
+#include "apps/common/exit_status.hpp"
+#include "apps/espalier/preloaded_program.hpp"
 
 namespace espalier::app {
 namespace {

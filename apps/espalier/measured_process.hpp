@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "preloaded_program.hpp"
+#include "apps/espalier/preloaded_program.hpp"
 
 namespace espalier::app {
 

@@ -1,4 +1,4 @@
-#include "measured_turns.hpp"
+#include "apps/espalier/measured_turns.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "apps/common/scratch_folder.hpp"
+#include "apps/common/child.hpp"
 #include "espalier/hw/topology.hpp"
 
 namespace espalier::app {

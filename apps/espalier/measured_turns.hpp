@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/espalier/mallocs.hpp"
+#include "apps/espalier/measured_process.hpp"
 #include "espalier/hw/affinity.hpp"
-#include "mallocs.hpp"
-#include "measured_process.hpp"
 
 namespace espalier::app {
 

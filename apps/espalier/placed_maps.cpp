@@ -1,4 +1,4 @@
-#include "placed_maps.hpp"
+#include "apps/espalier/placed_maps.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <optional>
 
+#include "apps/common/exit_status.hpp"
 #include "apps/common/map_choice.hpp"
-#include "apps/common/usage_error.hpp"
 #include "espalier/memory/any_placement.hpp"
 
 namespace espalier::app {

@@ -1,13 +1,16 @@
-#include "preloaded_program.hpp"
+#include "apps/espalier/preloaded_program.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include "apps/common/child.hpp"
-#include "apps/common/usage_error.hpp"
-#include "child_environment.hpp"
+#include "apps/common/exit_status.hpp"
 #include "espalier/programs/preload_obstacle.hpp"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration)
 
 namespace espalier::app {
 
@@ -46,6 +49,19 @@ int run_preloaded(const std::vector<std::string>& command, const std::vector<fs:
   if (!status)
     throw usage_error(obstacle.value_or(fmt::format("'{}' could not be started", command.front())));
   return *status;
+}
+
+std::vector<std::string> child_environment(variables set,
+                                           const std::vector<std::filesystem::path>& libraries) {
+  std::vector<std::string> words;
+  if (!libraries.empty()) set.emplace_back("LD_PRELOAD", preload_list(libraries));
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string_view word(*one);
+    const std::string_view name = word.substr(0, word.find('='));
+    if (std::ranges::find(set, name, &variables::value_type::first) == set.end()) words.emplace_back(word);
+  }
+  for (const auto& [name, value] : set) words.push_back(fmt::format("{}={}", name, value));
+  return words;
 }
 
 }  // namespace espalier::app

@@ -28,4 +28,8 @@ using variables = std::vector<std::pair<std::string, std::string>>;
                                 const std::vector<std::filesystem::path>& libraries, const variables& set,
                                 pid_t* process = nullptr);
 
+/// This process's environment, with the given variables set and libraries preloaded, for a program that it starts.
+[[nodiscard]] std::vector<std::string> child_environment(variables set,
+                                                         const std::vector<std::filesystem::path>& libraries);
+
 }  // namespace espalier::app

@@ -1,4 +1,4 @@
-#include "recorded_program.hpp"
+#include "apps/espalier/recorded_program.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,13 +13,12 @@
 #include <system_error>
 #include <utility>
 
-#include "apps/common/scratch_folder.hpp"
+#include "apps/common/child.hpp"
+#include "apps/espalier/preloaded_program.hpp"
 #include "espalier/inspect/snapshot_file.hpp"
 #include "espalier/programs/call_sites.hpp"
 #include "espalier/programs/code_names.hpp"
 #include "espalier/programs/site_names.hpp"
-#include "layout_tables.hpp"
-#include "preloaded_program.hpp"
 
 namespace espalier::app {
 namespace {

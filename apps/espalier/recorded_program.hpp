@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/progress_line.hpp"
+#include "apps/common/terminal.hpp"
 #include "espalier/inspect/snapshot.hpp"
 
 namespace espalier::app {

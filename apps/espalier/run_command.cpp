@@ -7,12 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/common/usage_error.hpp"
-#include "commands.hpp"
+#include "apps/common/exit_status.hpp"
+#include "apps/espalier/commands.hpp"
+#include "apps/espalier/preloaded_program.hpp"
 #include "espalier/hw/htm.hpp"
 #include "espalier/programs/preload_obstacle.hpp"
 #include "preload/environment/complaint.hpp"
-#include "preloaded_program.hpp"
 
 namespace espalier::app {
 namespace {

@@ -1,4 +1,4 @@
-#include "timed_program.hpp"
+#include "apps/espalier/timed_program.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "apps/common/spawn.hpp"
-#include "child_environment.hpp"
+#include "apps/common/child.hpp"
+#include "apps/espalier/preloaded_program.hpp"
 
 namespace espalier::app {
 namespace {

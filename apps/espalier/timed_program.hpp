@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "mallocs.hpp"
+#include "apps/espalier/mallocs.hpp"
 
 namespace espalier::app {
 

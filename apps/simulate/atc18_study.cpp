@@ -14,15 +14,12 @@
 #include <tuple>
 #include <vector>
 
-#include "apps/common/interruption.hpp"
-#include "apps/common/progress_line.hpp"
+#include "apps/common/exit_status.hpp"
 #include "apps/common/study_output.hpp"
-#include "apps/common/table.hpp"
-#include "apps/common/usage_error.hpp"
-#include "apps/simulate/result.hpp"
+#include "apps/common/terminal.hpp"
+#include "apps/simulate/output.hpp"
 #include "apps/simulate/session.hpp"
 #include "apps/simulate/study.hpp"
-#include "apps/simulate/tables.hpp"
 
 // The study of ATC 2018 on the machines of the paper. Counts are exact, so each map is measured once for a machine and
 // a number of keys, however many figures show it.

@@ -12,7 +12,6 @@
 #include <tuple>
 
 #include "apps/common/child.hpp"
-#include "apps/common/scratch_folder.hpp"
 
 namespace espalier::simulate {
 namespace {

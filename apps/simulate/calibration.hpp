@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/simulate_options.hpp"
+#include "apps/common/options.hpp"
 #include "apps/simulate/session.hpp"
 
 // How well the simulated model of this machine agrees with the machine. Compares ratios between maps, because the cost

@@ -9,20 +9,17 @@
 #include <vector>
 
 #include "apps/common/charted_figure.hpp"
-#include "apps/common/interruption.hpp"
+#include "apps/common/exit_status.hpp"
 #include "apps/common/malloc_tsx_claims.hpp"
 #include "apps/common/malloc_tsx_figures.hpp"
-#include "apps/common/progress_line.hpp"
-#include "apps/common/shared_options.hpp"
+#include "apps/common/options.hpp"
 #include "apps/common/study_output.hpp"
-#include "apps/common/table.hpp"
-#include "apps/common/usage_error.hpp"
+#include "apps/common/terminal.hpp"
 #include "apps/simulate/malloc_tsx.hpp"
 #include "apps/simulate/malloc_tsx_results.hpp"
 #include "apps/simulate/malloc_tsx_tables.hpp"
-#include "apps/simulate/result.hpp"
+#include "apps/simulate/output.hpp"
 #include "apps/simulate/study.hpp"
-#include "apps/simulate/tables.hpp"
 #include "espalier/hw/output_file.hpp"
 
 // "The Influence of Malloc Placement on TSX Hardware Transactional Memory", figures 1 and 2.

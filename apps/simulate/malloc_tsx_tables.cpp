@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "apps/common/table.hpp"
+#include "apps/common/terminal.hpp"
 #include "espalier/workload/statistics.hpp"
 
 namespace espalier::simulate {

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "apps/common/interruption.hpp"
-#include "apps/common/shared_options.hpp"
-#include "apps/common/table.hpp"
+#include "apps/common/exit_status.hpp"
+#include "apps/common/options.hpp"
+#include "apps/common/terminal.hpp"
 #include "apps/simulate/objects.hpp"
-#include "apps/simulate/result.hpp"
+#include "apps/simulate/output.hpp"
 #include "apps/simulate/study.hpp"
 #include "espalier/hw/output_file.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "apps/common/usage_error.hpp"
+#include "apps/common/exit_status.hpp"
 
 namespace espalier::simulate {
 namespace {

@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "apps/common/interruption.hpp"
-#include "apps/common/shared_options.hpp"
-#include "apps/common/table.hpp"
-#include "apps/simulate/result.hpp"
+#include "apps/common/exit_status.hpp"
+#include "apps/common/options.hpp"
+#include "apps/common/terminal.hpp"
+#include "apps/simulate/output.hpp"
 #include "apps/simulate/study.hpp"
 #include "apps/simulate/transactions.hpp"
 #include "espalier/hw/output_file.hpp"

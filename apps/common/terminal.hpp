@@ -1,9 +1,13 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+// What programs show on a terminal: tables, wrapped text, and progress.
 
 namespace espalier::app {
 
@@ -36,9 +40,29 @@ class table {
 /// At most `most` bytes, at least 8: "..." replaces the excess in the middle.
 [[nodiscard]] std::string shortened(const std::string& name, std::size_t most);
 
+/// "512 B", "12.4 kB", "31.0 MB".
+[[nodiscard]] std::string bytes_text(std::uint64_t bytes);
+
 [[nodiscard]] std::string bold(std::string_view text, bool colour);
 
 /// The text in lines of at most `width` characters after an indent, broken at spaces.
 [[nodiscard]] std::string wrapped(const std::string& text, const std::string& indent, std::size_t width);
+
+/// Reports the progress of a long job on standard error: on a terminal in a line that is overwritten, elsewhere in an
+/// occasional plain line, or not at all.
+class progress_line {
+ public:
+  enum class elsewhere : unsigned char { lines, nothing };
+  explicit progress_line(elsewhere where = elsewhere::lines);
+  /// `done` of `total` steps are complete; `what` comes next.
+  void step(std::size_t done, std::size_t total, const std::string& what);
+  /// Clears the line for other output.
+  void clear();
+
+ private:
+  bool terminal_;
+  bool silent_;
+  std::size_t tenths_shown_ = 0;
+};
 
 }  // namespace espalier::app

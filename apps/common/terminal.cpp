@@ -1,4 +1,4 @@
-#include "apps/common/table.hpp"
+#include "apps/common/terminal.hpp"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <system_error>
@@ -82,6 +83,12 @@ std::string shortened(const std::string& name, std::size_t most) {
   return name.substr(0, front).append(left_out).append(name, back);
 }
 
+std::string bytes_text(std::uint64_t bytes) {
+  if (bytes < 10'000) return fmt::format("{} B", bytes);
+  if (bytes < 10'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
 std::string bold(std::string_view text, bool colour) {
   return colour ? fmt::format("\033[1m{}\033[0m", text) : std::string(text);
 }
@@ -103,6 +110,27 @@ std::string wrapped(const std::string& text, const std::string& indent, std::siz
     line += (line.empty() ? "" : " ") + word;
   }
   return all + indent + line + '\n';
+}
+
+progress_line::progress_line(elsewhere where)
+    : terminal_(isatty(STDERR_FILENO) == 1), silent_(!terminal_ && where == elsewhere::nothing) {}
+
+void progress_line::clear() {
+  if (terminal_) std::fputs("\r\033[K", stderr);
+}
+
+void progress_line::step(std::size_t done, std::size_t total, const std::string& what) {
+  if (silent_) return;
+  if (terminal_) {
+    clear();
+    std::fprintf(stderr, "[%3zu%%] %.*s", done * 100 / std::max<std::size_t>(total, 1), 90, what.c_str());
+    std::fflush(stderr);
+    return;
+  }
+  const std::size_t tenths = done * 10 / std::max<std::size_t>(total, 1);
+  if (done != 0 && tenths <= tenths_shown_) return;
+  tenths_shown_ = tenths;
+  std::fprintf(stderr, "%zu%%: %s\n", tenths * 10, what.c_str());
 }
 
 }  // namespace espalier::app

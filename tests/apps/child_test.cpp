@@ -1,4 +1,4 @@
-#include "apps/common/spawn.hpp"
+#include "apps/common/child.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,6 @@
 
 #include <array>
 #include <csignal>
-
-#include "apps/common/child.hpp"
 
 namespace espalier::app {
 namespace {
