@@ -9,8 +9,8 @@
 #include <set>
 #include <string_view>
 
-#include "apps/common/atc18_study.hpp"
 #include "apps/common/exit_status.hpp"
+#include "apps/studies/atc18/claims.hpp"
 
 namespace espalier::app {
 namespace {

@@ -16,16 +16,16 @@
 #include <optional>
 #include <string_view>
 
-#include "apps/common/atc18_study.hpp"
 #include "apps/common/exit_status.hpp"
-#include "apps/common/malloc_speed_study.hpp"
-#include "apps/common/malloc_tsx_study.hpp"
 #include "apps/common/map_choice.hpp"
 #include "apps/common/report_page.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/espalier/commands.hpp"
-#include "apps/espalier/mallocs.hpp"
 #include "apps/espalier/placed_maps.hpp"
+#include "apps/studies/atc18/claims.hpp"
+#include "apps/studies/malloc_speed/claims.hpp"
+#include "apps/studies/malloc_tsx/claims.hpp"
+#include "apps/studies/mallocs.hpp"
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/hw/topology.hpp"
 #include "espalier/peers_config.hpp"

@@ -9,7 +9,7 @@
 
 #include "apps/common/map_choice.hpp"
 #include "apps/espalier/commands.hpp"
-#include "apps/espalier/mallocs.hpp"
+#include "apps/studies/mallocs.hpp"
 #include "espalier/hw/cache_geometry.hpp"
 #include "espalier/inspect/model.hpp"
 #include "espalier/memory/any_placement.hpp"

@@ -8,8 +8,8 @@
 #include "sim/machine/machine_spec.hpp"
 #include "sim/machine/thread_order.hpp"
 
-// Studies: simulations with a name, of maps in a given order or of programs other than maps. Each is one file,
-// <name>_study.cpp, with a variable of the type `registered_study`.
+// Studies: simulations with a name, of maps in a given order or of programs other than maps. Each is a
+// folder, apps/studies/<name>, whose simulated.cpp has a variable of the type `registered_study`.
 
 namespace espalier::simulate {
 

@@ -1,4 +1,4 @@
-#include "apps/simulate/allocation_models.hpp"
+#include "apps/studies/malloc_tsx/allocation_models.hpp"
 
 #include <gtest/gtest.h>
 

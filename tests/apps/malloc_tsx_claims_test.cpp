@@ -1,4 +1,4 @@
-#include "apps/common/malloc_tsx_claims.hpp"
+#include "apps/studies/malloc_tsx/claims.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "apps/common/malloc_tsx_figures.hpp"
+#include "apps/studies/malloc_tsx/figures.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "apps/simulate/malloc_tsx_results.hpp"
+#include "apps/studies/malloc_tsx/results.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
 
-#include "apps/common/malloc_tsx_claims.hpp"
+#include "apps/studies/malloc_tsx/claims.hpp"
 
 namespace espalier::simulate {
 namespace {

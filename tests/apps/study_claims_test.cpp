@@ -1,4 +1,4 @@
-#include "apps/common/study_claims.hpp"
+#include "apps/studies/study_claims.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/atc18_study.hpp"
+#include "apps/studies/atc18/claims.hpp"
 
 namespace espalier::app {
 namespace {

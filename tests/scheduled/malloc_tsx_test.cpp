@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "apps/simulate/allocation_models.hpp"
+#include "apps/studies/malloc_tsx/allocation_models.hpp"
 #include "espalier/memory/disturbed.hpp"
 #include "espalier/memory/index_aware.hpp"
 #include "sim/machine/presets.hpp"

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/studies/study_claims.hpp"
+
+// The study "Getting to the Root of Concurrent Binary Search Tree Performance" (Arbel-Raviv, Brown and Morrison, USENIX
+// ATC 2018) as data: what each of its figures measured, and what it found. This file is independent of how throughput
+// is obtained, so that the study runs on this machine and on simulated ones alike.
+//
+// The paper's implementations took their nodes from jemalloc. Here a map's published and compact nodes are compared in
+// the same placement, one arena for each kind of block, so that only the node differs. Figures about the allocator's
+// part (3 and table 4) run in the shared heap.
+
+namespace espalier::app::atc18 {
+
+inline constexpr const char* study_name = "atc18";
+inline constexpr const char* title = "Getting to the root of concurrent binary search tree performance";
+inline constexpr const char* paper =
+    "Arbel-Raviv, Brown and Morrison, Getting to the Root of Concurrent Binary Search Tree Performance, "
+    "USENIX ATC 2018";
+
+/// Only lookups, of keys drawn uniformly, half of which are present.
+inline constexpr const char* mix = "100/0/0";
+
+/// Ten implementations, in the order of the paper's table 1.
+struct tree {
+  const char* name;
+  /// The entry with the node as published; null if the published node is the compact one.
+  const char* published;
+  /// The entry with the compact node in the placement of the published one.
+  const char* compact;
+};
+[[nodiscard]] const std::vector<tree>& trees();
+
+/// A map to be measured.
+struct subject {
+  std::string map;
+  /// False: with the adjacent-line prefetcher switched off, which only a simulation can do.
+  bool prefetching = true;
+
+  /// The name in results.
+  [[nodiscard]] std::string name() const { return prefetching ? map : map + " without prefetching"; }
+};
+
+struct figure {
+  /// "figure-1": also the name of its page.
+  std::string id;
+  std::string title;
+  /// What the paper shows there, paraphrased.
+  std::string summary;
+  /// Maps that are compared with each other and measured in turns; all maps of a group are in memory at once.
+  std::vector<std::vector<subject>> groups;
+  std::vector<std::uint64_t> keys;
+  std::vector<claim> claims;
+};
+[[nodiscard]] const std::vector<figure>& figures();
+
+}  // namespace espalier::app::atc18

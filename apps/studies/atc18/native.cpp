@@ -1,0 +1,169 @@
+#include "apps/espalier/bench_command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "apps/common/exit_status.hpp"
+#include "apps/common/terminal.hpp"
+#include "apps/studies/atc18/figures.hpp"
+#include "apps/studies/study_output.hpp"
+#include "espalier/hw/topology.hpp"
+#include "espalier/workload/result.hpp"
+#include "espalier/workload/statistics.hpp"
+
+namespace espalier::app {
+namespace {
+
+/// One session: a group of maps with one number of keys.
+struct part {
+  std::size_t figure;
+  std::uint64_t keys;
+  workload::session_request session;
+};
+
+/// Shows a session as `progress` does, and the progress of all sessions.
+class study_progress final : public workload::session_observer {
+ public:
+  explicit study_progress(std::size_t sessions) : sessions_(sessions) {}
+
+  void next_session() { ++session_; }
+  void step(std::size_t done, std::size_t total, const std::string& what) override {
+    constexpr std::size_t fine = 1000;
+    shown_.step(session_ * fine + done * fine / std::max<std::size_t>(total, 1), sessions_ * fine, what);
+  }
+  void skipped(const workload::subject_facts& map, const workload::workload_plan& plan,
+               const std::string& why) override {
+    shown_.skipped(map, plan, why);
+  }
+  void finished(const std::vector<workload::measurement>& group) override { shown_.finished(group); }
+
+ private:
+  progress shown_;
+  std::size_t sessions_;
+  std::size_t session_ = 0;
+};
+
+workload::session_request common_session(bench_options o, const CLI::App& verb) {
+  if (!is_given(verb, "--threads")) {
+    // As many threads as the machine runs at once, as in the paper.
+    const std::size_t all = hw::topology::system().pus().size();
+    o.threads = {static_cast<std::int64_t>(std::max<std::size_t>(all, 1))};
+  }
+  workload::session_request s = measurement_of(o);
+  if (s.threads.size() != 1) throw usage_error("--study atc18 runs with one number of --threads");
+  s.latency_every = 0;
+  s.check_leaks = false;
+  s.interrupted = &interruption::requested();
+  return s;
+}
+
+std::vector<workload::registration> maps_of(const std::vector<atc18::subject>& group,
+                                            figure_outcome& outcome) {
+  std::vector<workload::registration> maps;
+  for (const atc18::subject& subject : group) {
+    if (!subject.prefetching) {
+      outcome.miss(subject.name(), "for it needs a machine without prefetching");
+      continue;
+    }
+    const auto& all = workload::registry();
+    const auto found =
+        std::ranges::find(all, subject.map, [](const workload::registration& r) { return r.facts.name; });
+    if (found == all.end()) {
+      outcome.miss(subject.map, "not in this build");
+      continue;
+    }
+    maps.push_back(*found);
+    if (const auto bytes = found->facts.node_bytes) outcome.node_bytes[subject.map] = *bytes;
+  }
+  return maps;
+}
+
+std::optional<std::uint64_t> only_keys(const bench_options& o, const CLI::App& verb) {
+  return is_given(verb, "--keys") ? std::optional(o.keys) : std::nullopt;
+}
+
+std::vector<part> parts_of(const bench_options& o, const CLI::App& verb,
+                           std::vector<figure_outcome>& outcomes) {
+  const workload::session_request common = common_session(o, verb);
+  std::vector<part> parts;
+  for (const atc18::figure& f : atc18::figures()) {
+    figure_outcome& outcome = outcomes.emplace_back(f);
+    for (const std::uint64_t keys : keys_of(f, only_keys(o, verb))) {
+      workload::plan_request p = common_plan(o);
+      p.name = workload_name(f, keys);
+      p.mix = atc18::mix;
+      p.keys = keys;
+      const auto plan = workload::make_plan(p);
+      bool measured = false;
+      for (const auto& group : f.groups) {
+        workload::session_request session = common;
+        session.plans = {plan};
+        session.maps = maps_of(group, outcome);
+        if (session.maps.empty()) continue;
+        workload::check_session(session);
+        parts.push_back({outcomes.size() - 1, keys, std::move(session)});
+        measured = true;
+      }
+      if (measured) outcome.panels.push_back({p.name, keys, common.threads.front(), ""});
+    }
+  }
+  if (parts.empty()) throw usage_error("--study atc18: this build has none of its maps");
+  return parts;
+}
+
+reading reading_of(const workload::measurement& m, std::size_t session) {
+  const std::vector<double> runs = m.throughput();
+  return {m.median_throughput(),
+          workload::minimum(runs).value_or(0),
+          workload::maximum(runs).value_or(0),
+          m.facts.node_bytes,
+          std::nullopt,
+          runs,
+          session};
+}
+
+}  // namespace
+
+void run_atc18_study(const bench_options& o, const CLI::App& verb) {
+  only_options(
+      verb, "--study atc18",
+      {"--study", "--keys", "--threads", "--runs", "--time", "--operations", "--pin", "--seed", "--out"});
+  std::vector<figure_outcome> outcomes;
+  const std::vector<part> parts = parts_of(o, verb, outcomes);
+  study_files files(o.out, atc18::study_name);
+
+  study_progress shown(parts.size());
+  std::vector<workload::measurement> all;
+  const bool colour = wants_colour(STDOUT_FILENO);
+  std::size_t session = 0;
+  for (std::size_t f = 0; f < outcomes.size(); ++f) {
+    readings measured;
+    for (const part& p : parts) {
+      if (p.figure != f || interruption::requested()) continue;
+      std::vector<workload::measurement> group = workload::run_session(p.session, shown);
+      for (const auto& m : group) measured.add(m.facts.name, p.keys, reading_of(m, session));
+      std::ranges::move(group, std::back_inserter(all));
+      shown.next_session();
+      ++session;
+    }
+    if (interruption::requested()) break;
+    figure_outcome& outcome = outcomes[f];
+    outcome.judge(measured, keys_of(*outcome.figure, only_keys(o, verb)), "");
+    std::printf("%s\n", findings_text(outcome, false, colour).c_str());
+    std::fflush(stdout);
+  }
+
+  auto results = nlohmann::ordered_json::parse(
+      workload::to_json(workload::gather_context(o.seed, o.pin, interruption::requested()), all));
+  results["context"]["study"] = atc18::study_name;
+  results["study"] = study_json(outcomes);
+  files.write(results);
+}
+
+}  // namespace espalier::app

@@ -1,0 +1,212 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "apps/common/exit_status.hpp"
+#include "apps/common/terminal.hpp"
+#include "apps/simulate/output.hpp"
+#include "apps/simulate/session.hpp"
+#include "apps/simulate/study.hpp"
+#include "apps/studies/atc18/figures.hpp"
+#include "apps/studies/study_output.hpp"
+
+// The study of ATC 2018 on the machines of the paper. Counts are exact, so each map is measured once for a machine and
+// a number of keys, however many figures show it.
+
+namespace espalier::simulate {
+namespace {
+
+using app::figure_outcome;
+using app::atc18::figure;
+using app::atc18::subject;
+
+const std::vector<std::string> papers_machines{"abu_dhabi", "haswell"};
+
+struct place {
+  sim::machine_spec machine;
+  unsigned threads;
+};
+
+/// With as many threads as the machine has, as in the paper.
+std::vector<place> places_of(const study_options& o) {
+  std::vector<place> places;
+  for (const study_place& p : o.places) {
+    if (!o.given("--threads"))
+      places.push_back({p.machine, p.machine.hardware_threads()});
+    else if (p.threads.size() == 1)
+      places.push_back({p.machine, p.threads.front()});
+    else
+      throw app::usage_error("--study atc18 runs with one number of --threads");
+  }
+  return places;
+}
+
+const simulated_entry* entry_of(const subject& s) {
+  const auto& all = simulated_catalog();
+  const auto found = std::ranges::find(all, s.map, [](const simulated_entry& e) { return e.facts.name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+app::operation_costs costs_of(const simulated_measurement& m) {
+  return {.accesses = m.per_operation(m.total.accesses),
+          .memory_lines = m.per_operation(m.total.local_dram + m.total.remote_dram),
+          .page_walks = m.per_operation(m.total.page_walks)};
+}
+
+/// Why it cannot be measured there; empty if it can.
+std::string obstacle(const subject& s, const place& p) {
+  if (entry_of(s) == nullptr) return "not in this build";
+  if (!s.prefetching && !p.machine.adjacent_line_prefetch)
+    return p.machine.name + " prefetches no adjacent lines anyway";
+  return {};
+}
+
+class simulated_study {
+ public:
+  explicit simulated_study(const study_options& o) : o_(o), places_(places_of(o)) {
+    if (o.given("--keys")) only_ = o.keys;
+    for (const figure& f : app::atc18::figures()) {
+      for (const std::uint64_t keys : app::keys_of(f, only_)) {
+        add_plan(keys);
+        for (const auto& group : f.groups) {
+          for (const subject& s : group) {
+            for (std::size_t at = 0; at < places_.size(); ++at) {
+              if (obstacle(s, places_[at]).empty()) needed_.insert({at, keys, s.name()});
+            }
+          }
+        }
+      }
+    }
+    if (needed_.empty()) throw app::usage_error("--study atc18: this build has none of its maps");
+  }
+
+  int run() {
+    app::study_files files(o_.out, app::atc18::study_name);
+    std::vector<figure_outcome> outcomes;
+    for (const figure& f : app::atc18::figures()) {
+      figure_outcome& outcome = outcomes.emplace_back(f);
+      for (std::size_t at = 0; at < places_.size(); ++at) show(outcome, at);
+      if (app::interruption::requested()) break;
+      std::printf("%s\n", findings_text(outcome, true, colour_).c_str());
+      std::fflush(stdout);
+    }
+    std::printf("%s\n", trust);
+    files.write(document(outcomes));
+    return 0;
+  }
+
+ private:
+  /// Place, keys, name of the subject.
+  using measured_key = std::tuple<std::size_t, std::uint64_t, std::string>;
+
+  void add_plan(std::uint64_t keys) {
+    if (plans_.contains(keys)) return;
+    workload::plan_request p;
+    p.mix = app::atc18::mix;
+    p.keys = keys;
+    p.seed = o_.seed;
+    plans_[keys] = workload::make_plan(p);
+  }
+
+  const simulated_measurement& measure(const subject& s, std::size_t at, std::uint64_t keys) {
+    const measured_key key{at, keys, s.name()};
+    const auto known = measured_.find(key);
+    if (known != measured_.end()) return known->second;
+    const place& p = places_[at];
+    line_.step(measured_.size(), needed_.size(),
+               fmt::format("simulating {}: {}, {} keys, {} threads", p.machine.name, s.name(),
+                           app::grouped(keys), p.threads));
+    simulation_request request{.plans = {plans_.at(keys)},
+                               .maps = {*entry_of(s)},
+                               .machine = p.machine,
+                               .threads = {p.threads},
+                               .pinning = o_.pinning,
+                               .operations = o_.operations,
+                               .warm_up = o_.operations,
+                               .seed = o_.seed};
+    if (!s.prefetching) request.machine.adjacent_line_prefetch = false;
+    simulated_measurement m =
+        run_simulation(request, [](std::size_t, std::size_t, const std::string&) {}).front();
+    m.facts.name = s.name();
+    line_.clear();
+    return measured_.emplace(key, std::move(m)).first->second;
+  }
+
+  /// A figure on one machine.
+  void show(figure_outcome& outcome, std::size_t at) {
+    const figure& f = *outcome.figure;
+    const place& p = places_[at];
+    const std::string& machine = p.machine.name;
+    const bool papers = std::ranges::find(papers_machines, machine) != papers_machines.end();
+    app::readings measured(papers ? machine : "");
+    for (const std::uint64_t keys : app::keys_of(f, only_)) {
+      // A copy of the plan with the panel's name.
+      const auto plan = std::make_shared<workload::workload_plan>(*plans_.at(keys));
+      plan->name = app::workload_name(f, keys, machine);
+      std::vector<simulated_measurement> panel;
+      for (const auto& group : f.groups) {
+        for (const subject& s : group) {
+          if (app::interruption::requested()) break;
+          if (const std::string why = obstacle(s, p); !why.empty()) {
+            outcome.miss(s.name(), why);
+            continue;
+          }
+          simulated_measurement m = measure(s, at, keys);
+          m.plan = plan;
+          const double speed = m.operations_per_second();
+          measured.add(s.name(), keys, {speed, speed, speed, m.facts.node_bytes, costs_of(m)});
+          if (m.facts.node_bytes) outcome.node_bytes[s.name()] = *m.facts.node_bytes;
+          panel.push_back(std::move(m));
+        }
+      }
+      if (panel.empty()) continue;
+      outcome.panels.push_back({plan->name, keys, p.threads, machine});
+      std::printf("%s\n", measurement_table(p.machine, panel, table_width::narrow, colour_).c_str());
+      std::fflush(stdout);
+      shown_.insert(shown_.end(), panel.begin(), panel.end());
+    }
+    if (!app::interruption::requested()) outcome.judge(measured, app::keys_of(f, only_), machine);
+  }
+
+  [[nodiscard]] nlohmann::ordered_json document(const std::vector<figure_outcome>& outcomes) const {
+    nlohmann::ordered_json all = study_document(o_, places_.front().machine, app::atc18::study_name);
+    for (const simulated_measurement& m : shown_)
+      all["benchmarks"].push_back(entry_json(m, all["benchmarks"].size()));
+    all["study"] = study_json(outcomes);
+    // The contexts of all machines: the one above is that of the first.
+    all["study"]["contexts"] = nlohmann::ordered_json::array();
+    for (const place& p : places_)
+      all["study"]["contexts"].push_back(study_document(o_, p.machine, app::atc18::study_name)["context"]);
+    return all;
+  }
+
+  const study_options& o_;
+  std::vector<place> places_;
+  std::optional<std::uint64_t> only_;
+  std::map<std::uint64_t, std::shared_ptr<const workload::workload_plan>> plans_;
+  std::set<measured_key> needed_;
+  std::map<measured_key, simulated_measurement> measured_;
+  std::vector<simulated_measurement> shown_;
+  app::progress_line line_;
+  bool colour_ = app::wants_colour(STDOUT_FILENO);
+};
+
+const registered_study atc18{
+    {app::atc18::study_name,
+     "ten search trees on the machines of the ATC 2018 study, figure by figure",
+     {"--machine", "--threads", "--pin", "--keys", "--operations", "--seed", "--out"},
+     papers_machines,
+     [](const study_options& o) { return simulated_study(o).run(); }}};
+
+}  // namespace
+}  // namespace espalier::simulate

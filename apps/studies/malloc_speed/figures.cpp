@@ -1,0 +1,188 @@
+#include "apps/studies/malloc_speed/figures.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "apps/studies/malloc_tsx/allocation_models.hpp"
+#include "espalier/memory/index_class.hpp"
+#include "espalier/workload/statistics.hpp"
+
+namespace espalier::app::malloc_speed {
+namespace {
+
+const std::string geometric_mean = "Geometric mean of all benchmarks";
+
+/// The bars of one chart; value(malloc) returns a bar or nothing.
+template <class Value>
+std::vector<chart_bar> bars_of(const cost_readings& measured, std::span<const std::string_view> ours,
+                               Value&& value) {
+  std::vector<chart_bar> bars;
+  for (const std::string& malloc : measured.mallocs()) {
+    std::optional<chart_bar> bar = value(malloc);
+    if (!bar) continue;
+    bar->name = malloc;
+    bar->peer = std::ranges::find(ours, malloc) == ours.end();
+    bars.push_back(std::move(*bar));
+  }
+  return bars;
+}
+
+std::optional<chart_bar> bar_of(const std::optional<double>& value) {
+  if (!value) return std::nullopt;
+  return chart_bar{.name = {}, .value = *value};
+}
+
+void add(charted_figure& f, chart c) {
+  if (!c.bars.empty()) f.charts.push_back(std::move(c));
+}
+
+charted_figure time_over(const cost_readings& measured, std::span<const std::string_view> ours,
+                         const std::string& other, double most) {
+  charted_figure f;
+  f.id = "time-over-" + other;
+  f.title = fmt::format("Time over {}'s", other);
+  f.summary = fmt::format("Processor time of each benchmark under each malloc, in turns; {}'s is 1.", other);
+  const std::string y = fmt::format("processor time, x {}", other);
+  chart mean{
+      .title = geometric_mean,
+      .caption = fmt::format("Shorter is better. The line is what index-aware is held against: {:.2f} x {}.",
+                             most, other),
+      .y = y};
+  mean.bars = bars_of(measured, ours,
+                      [&](const std::string& malloc) { return bar_of(measured.mean_ratio(malloc, other)); });
+  mean.limit = {most, fmt::format("x {}", other)};
+  add(f, std::move(mean));
+  for (const std::string& benchmark : measured.benchmarks()) {
+    chart c{
+        .title = benchmark,
+        .caption = fmt::format(
+            "Times that of {}, round by round: the median, with least and most. Shorter is better.", other),
+        .y = y};
+    c.bars = bars_of(measured, ours, [&](const std::string& malloc) {
+      const std::vector<double> ratios = measured.ratios(benchmark, malloc, other);
+      std::optional<chart_bar> bar = bar_of(workload::median(ratios));
+      if (bar && ratios.size() > 1) {
+        const auto [least, greatest] = std::ranges::minmax(ratios);
+        bar->least = least;
+        bar->most = greatest;
+      }
+      return bar;
+    });
+    add(f, std::move(c));
+  }
+  return f;
+}
+
+charted_figure memory_over(const cost_readings& measured, std::span<const std::string_view> ours,
+                           const std::string& other) {
+  charted_figure f;
+  f.id = "memory-over-" + other;
+  f.title = fmt::format("Memory over {}'s", other);
+  f.summary = fmt::format(
+      "Memory that was resident at its most, of each benchmark under each malloc; {}'s is 1.", other);
+  const std::string y = fmt::format("resident memory, x {}", other);
+  chart mean{.title = geometric_mean, .caption = "Shorter is better.", .y = y};
+  mean.bars = bars_of(measured, ours, [&](const std::string& malloc) {
+    return bar_of(measured.mean_memory_ratio(malloc, other));
+  });
+  add(f, std::move(mean));
+  for (const std::string& benchmark : measured.benchmarks()) {
+    chart c{
+        .title = benchmark,
+        .caption = fmt::format("Times that of {}. Shorter is better. The line is what index-aware is held "
+                               "against: {:.2f} x {}.",
+                               other, most_memory, other),
+        .y = y};
+    c.bars = bars_of(measured, ours, [&](const std::string& malloc) {
+      return bar_of(measured.memory_ratio(benchmark, malloc, other));
+    });
+    c.limit = {most_memory, fmt::format("x {}", other)};
+    add(f, std::move(c));
+  }
+  return f;
+}
+
+struct classes {
+  std::string malloc;
+  double (*held)(std::size_t asked);
+  bool ours;
+};
+
+double glibc_bytes(std::size_t asked) { return static_cast<double>(glibc_stride(asked)); }
+double jemalloc_bytes(std::size_t asked) { return static_cast<double>(size_class_stride(asked)); }
+double our_bytes(std::size_t asked) { return index_aware_bytes(asked); }
+
+const std::array<classes, 3> all_classes{classes{"glibc", glibc_bytes, false},
+                                         classes{"jemalloc", jemalloc_bytes, false},
+                                         classes{"index-aware", our_bytes, true}};
+
+struct requests {
+  std::size_t least;
+  std::size_t most;
+  std::string title;
+};
+
+charted_figure classes_figure() {
+  charted_figure f;
+  f.id = "classes";
+  f.title = "What the classes cost";
+  f.summary =
+      "Index-aware classes cost memory: blocks of more than 48 bytes have whole lines, and mostly an odd "
+      "number of them. Counted from the classes, not measured: bytes from one block to the next for each "
+      "byte asked for. jemalloc's classes stand for those of mimalloc and tcmalloc as well, which differ in "
+      "details.";
+  const std::string y = "bytes held for each byte asked for";
+  chart curves{.title = "By size", .caption = "Lower is better.", .y = y, .x = "Bytes asked for"};
+  constexpr std::size_t first = 32;
+  constexpr std::size_t last = 2048;
+  constexpr std::size_t step = 8;
+  for (const classes& c : all_classes) {
+    chart_curve& curve = curves.curves.emplace_back(chart_curve{c.malloc, {}});
+    for (std::size_t asked = first; asked <= last; asked += step)
+      curve.points.emplace_back(asked, c.held(asked) / static_cast<double>(asked));
+  }
+  f.charts.push_back(std::move(curves));
+  for (const requests& r : {requests{1, 256, "Each size from 1 to 256 bytes"},
+                            requests{8, 1000, "Each size from 8 to 1000 bytes, as larson"},
+                            requests{1, 4096, "Each size from 1 to 4096 bytes"}}) {
+    chart c{.title = r.title, .caption = "All of it over all that was asked for. Shorter is better.", .y = y};
+    for (const classes& held : all_classes) {
+      double sum = 0;
+      double asked_sum = 0;
+      for (std::size_t asked = r.least; asked <= r.most; ++asked) {
+        sum += held.held(asked);
+        asked_sum += static_cast<double>(asked);
+      }
+      c.bars.push_back({.name = held.malloc, .value = sum / asked_sum, .peer = !held.ours});
+    }
+    f.charts.push_back(std::move(c));
+  }
+  return f;
+}
+
+}  // namespace
+
+double index_aware_bytes(std::size_t asked) noexcept {
+  const index_class::shape s = index_class::shape_of(index_class::of(asked, malloc_granule));
+  const double left_out =
+      s.punctuated ? static_cast<double>(index_class::line) / static_cast<double>(s.group) : 0;
+  return static_cast<double>(s.stride) + left_out;
+}
+
+std::vector<charted_figure> figures_of(const cost_readings& measured, std::span<const std::string_view> ours,
+                                       const std::vector<missing_map>& missing) {
+  auto [beside_mimalloc, beside_glibc, beside_jemalloc] = judge(measured);
+  std::vector<charted_figure> figures{time_over(measured, ours, "mimalloc", most_time),
+                                      time_over(measured, ours, "glibc", 1),
+                                      memory_over(measured, ours, "jemalloc")};
+  figures[0].findings.push_back(std::move(beside_mimalloc));
+  figures[1].findings.push_back(std::move(beside_glibc));
+  figures[2].findings.push_back(std::move(beside_jemalloc));
+  for (charted_figure& f : figures) f.missing = missing;
+  figures.push_back(classes_figure());
+  return figures;
+}
+
+}  // namespace espalier::app::malloc_speed

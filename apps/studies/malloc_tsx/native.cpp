@@ -1,0 +1,366 @@
+#include "apps/studies/malloc_tsx/claims.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "apps/common/exit_status.hpp"
+#include "apps/common/terminal.hpp"
+#include "apps/espalier/bench_command.hpp"
+#include "apps/studies/malloc_tsx/figures.hpp"
+#include "apps/studies/measured_process.hpp"
+#include "apps/studies/study_output.hpp"
+#include "espalier/hw/cache_geometry.hpp"
+#include "espalier/hw/htm.hpp"
+#include "espalier/hw/topology.hpp"
+#include "espalier/workload/statistics.hpp"
+
+namespace espalier::app {
+namespace {
+
+using malloc_tsx::placed_reading;
+using malloc_tsx::placed_readings;
+using malloc_tsx::point;
+using nlohmann::ordered_json;
+
+constexpr std::array<std::uint64_t, 3> ring_nodes{128, 512, 640};
+constexpr std::uint64_t tree_keys = 65536;
+constexpr std::size_t warm_up = 2;
+
+// In every ring, a round visits the same number of nodes; a round takes some milliseconds.
+constexpr std::uint64_t ring_visits = 1U << 19U;
+constexpr std::uint64_t tree_operations = 10'000;
+constexpr std::uint64_t fresh_operations = 2'000;
+constexpr std::uint64_t fresh_size = 1008;
+constexpr std::size_t ring_rounds = 41;
+constexpr std::size_t tree_rounds = 7;
+
+struct study_setting {
+  malloc_choice mallocs;
+  std::vector<mutex_policy> policies;
+  std::vector<std::uint64_t> sizes;
+  std::vector<unsigned> processors;
+  std::optional<std::size_t> rounds;
+  std::uint64_t seed;
+  hw::cache_shape l1;
+};
+
+enum class panel_kind : unsigned char { ring, tree, fresh };
+
+/// What one figure shows: a ring of nodes, a tree under several threads, or bump-allocated blocks.
+struct study_panel_of_sizes {
+  panel_kind kind;
+  charted_figure figure;
+  unsigned threads = 1;
+  std::uint64_t nodes = 0;  // of a ring
+  placed_readings readings{};
+  ordered_json entries = ordered_json::array();
+};
+
+std::vector<study_panel_of_sizes> panels_of(unsigned threads) {
+  std::vector<study_panel_of_sizes> all;
+  all.reserve(ring_nodes.size() + 3);
+  for (const std::uint64_t nodes : ring_nodes)
+    all.push_back({panel_kind::ring, malloc_tsx::ring_figure(nodes), 1, nodes});
+  for (const unsigned t : std::set<unsigned>{1, threads})
+    all.push_back({panel_kind::tree, malloc_tsx::tree_figure(tree_keys, t), t});
+  charted_figure fresh;
+  fresh.id = "fresh";
+  fresh.title = "Fresh blocks";
+  fresh.summary =
+      "Each operation allocates a block under the mutex, and keeps it. What a transaction touches first is "
+      "no page yet, unless the malloc had it before.";
+  all.push_back({panel_kind::fresh, std::move(fresh)});
+  return all;
+}
+
+std::vector<measured_request> requests_of(const study_setting& s, const study_panel_of_sizes& panel,
+                                          std::uint64_t size) {
+  std::vector<std::string> arguments;
+  switch (panel.kind) {
+    case panel_kind::ring:
+      arguments = {"ring", fmt::format("nodes={}", panel.nodes)};
+      break;
+    case panel_kind::tree:
+      arguments = {"tree", fmt::format("threads={}", panel.threads), fmt::format("keys={}", tree_keys)};
+      break;
+    case panel_kind::fresh:
+      arguments = {"fresh"};
+  }
+  arguments.push_back(fmt::format("size={}", size));
+  arguments.push_back(fmt::format("seed={}", s.seed));
+  arguments.push_back(fmt::format("sets={}", s.l1.sets));
+
+  std::vector<measured_request> requests;
+  for (const mutex_policy policy : s.policies) {
+    for (const preloaded_malloc& m : s.mallocs.found) {
+      measured_request& r = requests.emplace_back(measured_request{arguments, m, policy});
+      // A transaction cannot map a page. Prefaulting is set under every lock policy, so that all else is equal.
+      if (m.name == index_aware_malloc) r.malloc.set.emplace_back("ESPALIER_MALLOC_PREFAULT", "1");
+    }
+  }
+  return requests;
+}
+
+std::uint64_t sum_of(const elision_sums& sums, const char* column) {
+  const auto found = sums.find(column);
+  return found == sums.end() ? 0 : found->second;
+}
+
+placed_reading reading_of(const measured_outcome& outcome, bool elided, bool by_wall,
+                          std::uint64_t operations) {
+  placed_reading r;
+  for (const auto& round : outcome.rounds) {
+    // The work of one thread costs its own processor time; concurrent work shows in the wall time.
+    const std::uint64_t ns = std::max<std::uint64_t>(by_wall ? round.wall_ns : round.cpu_ns, 1);
+    r.rounds.push_back(static_cast<double>(round.operations) * 1e9 / static_cast<double>(ns));
+  }
+  for (const auto& load : outcome.facts.at("loads"))
+    r.largest_load = std::max(r.largest_load, load.get<std::uint64_t>());
+  if (elided) {
+    const std::uint64_t commits = sum_of(outcome.elision, "commits");
+    const std::uint64_t sections =
+        commits + sum_of(outcome.elision, "fallbacks") + sum_of(outcome.elision, "skipped");
+    if (sections > 0) r.committed = static_cast<double>(commits) / static_cast<double>(sections);
+    if (operations > 0)
+      r.capacity_aborts =
+          static_cast<double>(sum_of(outcome.elision, "capacity")) / static_cast<double>(operations);
+  }
+  return r;
+}
+
+ordered_json entry_of(const study_panel_of_sizes& panel, const point& at, const measured_outcome& outcome,
+                      const placed_reading& r) {
+  const measured_times times = times_of(outcome);
+  ordered_json e =
+      malloc_study_entry(malloc_tsx::entry_name(panel.figure.id, at), panel.threads, at.malloc, times);
+  e["rounds_cpu_ns"] = times.cpu_ns;
+  e["rounds_wall_ns"] = times.wall_ns;
+  malloc_tsx::add_reading(e, at, r, outcome.facts.at("loads").get<std::vector<std::uint64_t>>());
+  e["resident_kib"] = outcome.facts.at("resident_kib");
+  if (r.committed)
+    e["elision"] = outcome.elision;
+  else
+    e["elision"] = "unavailable";
+  return e;
+}
+
+void measure(const study_setting& s, study_panel_of_sizes& panel, std::uint64_t size) {
+  const std::vector<measured_request> requests = requests_of(s, panel, size);
+  turns_request turns;
+  turns.warm_up = warm_up;
+  turns.processors = s.processors;
+  const bool ring = panel.kind == panel_kind::ring;
+  turns.rounds = s.rounds.value_or(ring ? ring_rounds : tree_rounds);
+  turns.operations = ring                             ? std::max<std::uint64_t>(ring_visits / panel.nodes, 1)
+                     : panel.kind == panel_kind::tree ? tree_operations
+                                                      : fresh_operations;
+  const std::vector<measured_outcome> outcomes = measure_in_turns(requests, turns);
+  const std::uint64_t operations = turns.operations * panel.threads * (turns.rounds + turns.warm_up);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const point at{requests[i].malloc.name, std::string(to_string(requests[i].locks)), size};
+    placed_reading r =
+        reading_of(outcomes[i], requests[i].locks != mutex_policy::tts, panel.threads > 1, operations);
+    panel.entries.push_back(entry_of(panel, at, outcomes[i], r));
+    panel.readings.add(at, std::move(r));
+  }
+}
+
+// Output -------------------------------------------------------------------------------------------------------------
+
+const std::string reference_malloc{malloc_tsx::reference_malloc};
+const std::string reference_locks{malloc_tsx::reference_locks};
+
+std::string cell(const std::optional<double>& value, const char* format) {
+  return value ? fmt::format(fmt::runtime(format), *value) : "";
+}
+
+std::string panel_table(const study_panel_of_sizes& panel, unsigned ways, bool colour) {
+  const auto right = table::align::right;
+  table t({"malloc", "locks", "throughput\n(geometric mean)", "at its\nworst size", "largest\nload",
+           "sizes above\nall ways", "committed\nat least", "capacity aborts\nan operation"},
+          {table::align::left, table::align::left, right, right, right, right, right, right});
+  for (const auto& [malloc, locks] : malloc_tsx::curves_of(panel.readings)) {
+    std::vector<double> ratios;
+    std::uint64_t largest = 0;
+    std::optional<double> committed;
+    std::optional<double> capacity;
+    for (const std::uint64_t size : panel.readings.sizes()) {
+      const placed_reading* const r = panel.readings.find({malloc, locks, size});
+      if (r == nullptr) continue;
+      if (const auto ratio =
+              panel.readings.ratio({malloc, locks, size}, {reference_malloc, reference_locks, size}))
+        ratios.push_back(*ratio);
+      largest = std::max(largest, r->largest_load);
+      if (r->committed) committed = std::min(committed.value_or(1), *r->committed);
+      if (r->capacity_aborts) capacity = std::max(capacity.value_or(0), *r->capacity_aborts);
+    }
+    const std::size_t overloaded = panel.readings.overloaded(malloc, ways).size();
+    t.add({malloc, locks, cell(workload::geometric_mean(ratios), "{:.2f}"),
+           cell(workload::minimum(ratios), "{:.2f}"), fmt::format("{}", largest),
+           panel.kind != panel_kind::ring
+               ? ""
+               : fmt::format("{} of {}", overloaded, panel.readings.sizes().size()),
+           committed ? fmt::format("{:.1f} %", 100 * *committed) : "", cell(capacity, "{:.4f}")});
+  }
+  return t.text(colour);
+}
+
+/// The cost of one malloc's bad strides: requests with blocks that follow each other at such powers of two.
+std::string stride_table(const study_panel_of_sizes& panel, bool colour) {
+  const auto right = table::align::right;
+  table t({"stride", "malloc", "request", "load", "index-aware over it\ntts", "\ntle", "committed",
+           "of index-aware"},
+          {right, table::align::left, right, right, right, right, right, right});
+  const auto share = [&](const std::string& malloc, std::uint64_t size) -> std::string {
+    const placed_reading* const r = panel.readings.find({malloc, "tle", size});
+    return r != nullptr && r->committed ? fmt::format("{:.1f} %", 100 * *r->committed) : "";
+  };
+  bool any = false;
+  for (const std::uint64_t stride : {512U, 1024U, 2048U, 4096U}) {
+    for (const std::string& malloc : panel.readings.mallocs()) {
+      if (malloc == reference_malloc || malloc == random_malloc) continue;
+      // glibc puts 8 bytes before each block and rounds up to 16; the others have classes of these sizes.
+      const std::uint64_t size = malloc == system_malloc ? stride - 16 : stride;
+      const placed_reading* const r = panel.readings.find({malloc, reference_locks, size});
+      if (r == nullptr) continue;
+      any = true;
+      t.add({fmt::format("{}", stride), malloc, fmt::format("{}", size), fmt::format("{}", r->largest_load),
+             cell(panel.readings.ratio({reference_malloc, "tts", size}, {malloc, "tts", size}), "{:.2f} x"),
+             cell(panel.readings.ratio({reference_malloc, "tle", size}, {malloc, "tle", size}), "{:.2f} x"),
+             share(malloc, size), share(reference_malloc, size)});
+    }
+  }
+  return any ? t.text(colour) : "";
+}
+
+std::vector<judged_claim> findings_of(const study_panel_of_sizes& panel, const malloc_tsx::setting& in) {
+  switch (panel.kind) {
+    case panel_kind::ring:
+      return malloc_tsx::judge_ring(panel.readings, panel.nodes, in);
+    case panel_kind::tree: {
+      std::vector<judged_claim> found = malloc_tsx::judge_tree(panel.readings, in);
+      // The claims about one thread belong to the figure with one thread.
+      if (panel.threads > 1)
+        for (judged_claim& f : malloc_tsx::judge_concurrent_tree(panel.readings, panel.threads, in))
+          found.push_back(std::move(f));
+      return found;
+    }
+    default:
+      return {malloc_tsx::judge_fresh(panel.readings)};
+  }
+}
+
+std::vector<std::uint64_t> sizes_of(const study_setting& s, const study_panel_of_sizes& panel) {
+  return panel.kind == panel_kind::fresh ? std::vector{fresh_size} : s.sizes;
+}
+
+study_setting setting_of(const bench_options& o, const CLI::App& verb) {
+  study_setting s;
+  s.mallocs = choose_mallocs(o.mallocs);
+  s.policies = {mutex_policy::tts};
+  if (hw::rtm::available()) {
+    s.policies.push_back(mutex_policy::tle);
+    s.policies.push_back(mutex_policy::tle_learnt);
+  }
+  s.sizes = malloc_tsx::node_sizes();
+  if (!o.sizes.empty()) {
+    s.sizes.clear();
+    for (const std::int64_t size : o.sizes) {
+      if (size < 48 || size > 1 << 20)
+        throw usage_error(
+            fmt::format("--sizes {} is out of range; bytes from 48 to 1048576 are possible", size));
+      s.sizes.push_back(static_cast<std::uint64_t>(size));
+    }
+    std::ranges::sort(s.sizes);
+    s.sizes.erase(std::ranges::unique(s.sizes).begin(), s.sizes.end());
+  }
+  s.seed = o.seed;
+  s.l1 = hw::cache_geometry_of(hw::topology::system()).l1;
+  if (is_given(verb, "--runs")) s.rounds = static_cast<std::size_t>(o.runs);
+  return s;
+}
+
+}  // namespace
+
+void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
+  only_options(verb, "--study malloc-tsx",
+               {"--study", "--sizes", "--mallocs", "--threads", "--runs", "--pin", "--seed", "--out"});
+  const workload::session_request measurement = measurement_of(o);
+  if (measurement.threads.size() != 1)
+    throw usage_error("--study malloc-tsx runs with one number of --threads");
+  const unsigned threads =
+      is_given(verb, "--threads")
+          ? measurement.threads.front()
+          : static_cast<unsigned>(std::max<std::size_t>(hw::topology::system().pus().size(), 1));
+  study_setting s = setting_of(o, verb);
+  s.processors = measured_processors(measurement.pinning);
+  study_files files(o.out, malloc_tsx::study_name);
+
+  const bool colour = wants_colour(STDOUT_FILENO);
+  tell_missing(s.mallocs);
+  if (s.policies.size() == 1) std::fprintf(stderr, "tle is left out: %s\n", hw::rtm::probe().reason.c_str());
+
+  const malloc_tsx::setting in{.ways = s.l1.ways};
+  std::vector<study_panel_of_sizes> panels = panels_of(threads);
+  if (hw::rtm_is_emulated()) {
+    std::fprintf(stderr, "%s: how fast tle is says nothing\n", hw::rtm::probe().reason.c_str());
+    for (study_panel_of_sizes& panel : panels) panel.figure.title += " (transactions emulated)";
+  }
+  std::size_t total = 0;
+  for (const study_panel_of_sizes& panel : panels) total += sizes_of(s, panel).size();
+  progress_line line;
+  std::size_t done = 0;
+  for (std::size_t p = 0; p < panels.size(); ++p) {
+    study_panel_of_sizes& panel = panels[p];
+    for (const std::uint64_t size : sizes_of(s, panel)) {
+      if (interruption::requested()) break;
+      line.step(done++, total, fmt::format("{}, nodes of {} bytes", panel.figure.id, size));
+      measure(s, panel, size);
+    }
+    if (panel.entries.empty()) {  // interrupted before
+      panels.erase(panels.begin() + static_cast<std::ptrdiff_t>(p), panels.end());
+      break;
+    }
+    panel.figure.charts = malloc_tsx::charts_of(panel.readings, panel.kind == panel_kind::ring, in);
+    panel.figure.findings = findings_of(panel, in);
+    for (const missing_malloc& m : s.mallocs.missing) panel.figure.missing.push_back({m.name, m.why});
+    line.clear();
+    std::printf("%s\n%s", bold(panel.figure.title, colour).c_str(),
+                panel_table(panel, s.l1.ways, colour).c_str());
+    if (panel.kind == panel_kind::ring) std::printf("\n%s", stride_table(panel, colour).c_str());
+    for (const judged_claim& f : panel.figure.findings)
+      std::printf("%s", finding_text(f.source(), f.claim, f.ours, panel.figure.id).c_str());
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+  line.clear();
+  if (panels.empty()) return;
+  std::vector<const placed_readings*> rings;
+  for (const study_panel_of_sizes& panel : panels) {
+    if (panel.kind == panel_kind::ring) rings.push_back(&panel.readings);
+  }
+  const judged_claim law = malloc_tsx::judge_law(malloc_tsx::law_of(rings, s.l1.ways), s.l1.ways);
+  std::printf(
+      "%s\nThroughput is a multiple of index-aware's under tts, in turns at the same size; a load is how "
+      "many nodes "
+      "begin at one of the %u indices of the L1 cache, which has %u ways.\n",
+      finding_text(law.source(), law.claim, law.ours, "all rings").c_str(), s.l1.sets, s.l1.ways);
+  panels.front().figure.findings.push_back(law);
+
+  ordered_json results =
+      malloc_study_document(o, malloc_tsx::study_name, malloc_tsx::title, malloc_tsx::paper);
+  results["study"]["figures"] = ordered_json::array();
+  for (const study_panel_of_sizes& panel : panels) {
+    results["study"]["figures"].push_back(to_json(panel.figure));
+    for (const auto& entry : panel.entries) results["benchmarks"].push_back(entry);
+  }
+  files.write(results);
+}
+
+}  // namespace espalier::app

@@ -1,0 +1,154 @@
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apps/studies/malloc_tsx/claims.hpp"
+#include "apps/studies/malloc_tsx/program.hpp"
+#include "apps/studies/study_claims.hpp"
+#include "sim/machine/counts.hpp"
+#include "sim/machine/machine_spec.hpp"
+#include "sim/machine/thread_order.hpp"
+#include "sim/transactions/transaction_counts.hpp"
+
+// The benchmarks of malloc_tsx_program on a simulated machine.
+
+namespace espalier::simulate {
+
+// Measurements --------------------------------------------------------------------------------------------------------
+
+enum class benchmark : std::uint8_t {
+  ring,
+  tree,      ///< its sections make a node before they search
+  late_tree  ///< its sections make a node once they know that they need it
+};
+
+[[nodiscard]] constexpr std::string_view to_string(benchmark b) noexcept {
+  constexpr std::string_view names[] = {"ring", "tree", "late tree"};
+  return names[static_cast<std::size_t>(b)];
+}
+
+/// What is simulated, without its duration and its machine.
+struct configuration {
+  benchmark program = benchmark::ring;
+  /// In the ring, or initially in the tree. The tree's keys are drawn from twice as many plus two.
+  std::uint64_t nodes = 128;
+  std::size_t node_bytes = 64;
+  allocation from = allocation::glibc;
+  section_policy policy = section_policy::tts;
+
+  auto operator<=>(const configuration&) const = default;
+};
+
+struct malloc_tsx_request {
+  sim::machine_spec machine;
+  configuration what;
+  /// For the trees; the ring has one.
+  unsigned threads = 4;
+  sim::pinning pinning = sim::pinning::smt_last;
+  /// Minimum of visited nodes of the ring, in whole traversals; operations on the tree, of all threads. A fifth as many
+  /// before them warm up the caches and the lock.
+  std::uint64_t operations = 20'000;
+  std::uint64_t seed = 42;
+};
+
+struct malloc_tsx_measurement {
+  /// The counted critical sections.
+  std::uint64_t sections = 0;
+  unsigned threads = 1;
+  section_counts ends;
+  sim::transaction_counts transactions;
+  sim::counts total;
+  std::uint64_t cycles = 0;
+  /// The distribution of the nodes' lines: how many lie at each of the indices at which transactions keep what they
+  /// write.
+  std::vector<std::uint64_t> loads;
+
+  [[nodiscard]] double per_section(std::uint64_t count) const noexcept {
+    return static_cast<double>(count) / static_cast<double>(sections);
+  }
+  [[nodiscard]] double committed_share() const noexcept { return per_section(transactions.committed); }
+  [[nodiscard]] std::uint64_t l1_misses() const noexcept { return total.accesses - total.l1_hits; }
+  [[nodiscard]] double sections_per_second(double ghz) const noexcept {
+    return static_cast<double>(sections) / static_cast<double>(cycles) * ghz * 1e9;
+  }
+  [[nodiscard]] std::uint64_t largest_load() const noexcept {
+    return loads.empty() ? 0 : *std::ranges::max_element(loads);
+  }
+};
+
+// Results -------------------------------------------------------------------------------------------------------------
+
+// The simulated results of the paper on malloc placement and TSX, as readings like those of programs, and L1 misses,
+// which only a simulation counts.
+
+/// All measurements of a study on one machine, in order of the configurations.
+class malloc_tsx_results {
+ public:
+  explicit malloc_tsx_results(double ghz) : ghz_(ghz) {}
+
+  void add(const configuration& c, malloc_tsx_measurement m) { all_.emplace(c, std::move(m)); }
+  /// Null if it was not measured.
+  [[nodiscard]] const malloc_tsx_measurement* find(const configuration& c) const {
+    const auto found = all_.find(c);
+    return found == all_.end() ? nullptr : &found->second;
+  }
+  [[nodiscard]] const std::map<configuration, malloc_tsx_measurement>& all() const noexcept { return all_; }
+
+  [[nodiscard]] double per_second(const malloc_tsx_measurement& m) const noexcept {
+    return m.sections_per_second(ghz_);
+  }
+  /// Sections per second divided by those of another allocation or policy; nullopt if either was not measured.
+  [[nodiscard]] std::optional<double> ratio(const configuration& one, const configuration& other) const;
+
+  /// For a program with this many nodes.
+  [[nodiscard]] app::malloc_tsx::placed_readings readings(benchmark program, std::uint64_t nodes) const;
+
+ private:
+  double ghz_;
+  std::map<configuration, malloc_tsx_measurement> all_;
+};
+
+/// The point of a configuration's reading among the others.
+[[nodiscard]] app::malloc_tsx::point point_of(const configuration& c);
+/// One round. Sections under tts are not elided.
+[[nodiscard]] app::malloc_tsx::placed_reading reading_of(const configuration& c,
+                                                         const malloc_tsx_measurement& m, double ghz);
+
+/// L1 misses for a node of the ring, or an operation on the tree.
+[[nodiscard]] double misses(const configuration& c, const malloc_tsx_measurement& m) noexcept;
+
+/// Judges for the ring of figure 1 that the slow sizes are those with many misses under the lock.
+[[nodiscard]] app::judged_claim judge_misses(const malloc_tsx_results& results);
+
+// Tables --------------------------------------------------------------------------------------------------------------
+
+// The study's printed results.
+
+/// The data for tables. All configurations of the sizes have been measured.
+struct malloc_tsx_shown {
+  const malloc_tsx_results& results;
+  const sim::machine_spec& machine;
+  unsigned write_ways;
+  bool colour;
+};
+
+/// The results for all sizes of a ring, allocation by allocation.
+[[nodiscard]] std::string ring_summary(const malloc_tsx_shown& s, std::uint64_t nodes,
+                                       const std::vector<std::size_t>& sizes);
+/// Size by size; `which` describes the sizes.
+[[nodiscard]] std::string ring_table(const malloc_tsx_shown& s, std::uint64_t nodes,
+                                     const std::vector<std::size_t>& sizes, const std::string& which);
+/// For either tree.
+[[nodiscard]] std::string tree_table(const malloc_tsx_shown& s, benchmark tree, std::uint64_t keys,
+                                     unsigned threads, const std::vector<std::size_t>& sizes);
+
+}  // namespace espalier::simulate

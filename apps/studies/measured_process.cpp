@@ -1,0 +1,300 @@
+#include "apps/studies/measured_process.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "apps/common/child.hpp"
+#include "apps/common/exit_status.hpp"
+#include "apps/espalier/preloaded_program.hpp"
+#include "espalier/hw/topology.hpp"
+#include "espalier/workload/result.hpp"
+#include "espalier/workload/statistics.hpp"
+
+namespace espalier::app {
+
+// One process ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path work_program() {
+  constexpr const char* name = "espalier-measured-work";
+  const auto found = find_companion(fs::path("../../bench") / name, fs::path(ESPALIER_PROGRAM_FOLDER) / name);
+  if (!found)
+    throw usage_error(fmt::format("{} is missing beside this program; build or install it whole", name));
+  return *found;
+}
+
+std::string status_in_words(int status) {
+  if (WIFSIGNALED(status)) return fmt::format("was ended by signal {}", WTERMSIG(status));
+  return fmt::format("ended with status {}", WEXITSTATUS(status));
+}
+
+}  // namespace
+
+measured_process::measured_process(const std::vector<std::string>& arguments,
+                                   const std::vector<fs::path>& libraries, const variables& set)
+    : described_(fmt::format("the measured program ({})", fmt::join(arguments, " "))) {
+  std::vector<std::string> command{work_program().string()};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  const std::vector<std::string> environment = child_environment(set, libraries);
+
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    throw std::runtime_error("no socket could be had for " + described_);
+  child_descriptors descriptors;
+  descriptors.take(STDIN_FILENO, ends[1]);
+  descriptors.take(STDOUT_FILENO, ends[1]);
+  const auto started =
+      spawn(command, {.descriptors = &descriptors, .environment = &environment, .apart = true});
+  close(ends[1]);
+  if (!started) {
+    close(ends[0]);
+    throw std::runtime_error(fmt::format("{} could not be started", described_));
+  }
+  process_ = *started;
+  channel_ = ends[0];
+  try {
+    malloc_file_ = answer().at("malloc").get<std::string>();
+  } catch (...) {
+    // A constructor that throws runs no destructor.
+    static_cast<void>(wait());
+    throw;
+  }
+}
+
+measured_process::measured_process(measured_process&& other) noexcept
+    : process_(std::exchange(other.process_, 0)),
+      channel_(std::exchange(other.channel_, -1)),
+      described_(std::move(other.described_)),
+      unread_(std::move(other.unread_)),
+      malloc_file_(std::move(other.malloc_file_)) {}
+
+measured_process::~measured_process() {
+  if (process_ == 0) return;
+  kill(process_, SIGKILL);
+  static_cast<void>(wait());
+}
+
+measured_process::round_cost measured_process::round(std::uint64_t operations) {
+  const nlohmann::json said = ask(fmt::format("round {}", operations));
+  return {said.at("operations").get<std::uint64_t>(), said.at("wall_ns").get<std::uint64_t>(),
+          said.at("cpu_ns").get<std::uint64_t>()};
+}
+
+nlohmann::json measured_process::facts() { return ask("facts"); }
+
+void measured_process::finish() {
+  shutdown(channel_, SHUT_WR);
+  if (const int status = wait(); status != 0)
+    throw std::runtime_error(fmt::format("{} {}", described_, status_in_words(status)));
+}
+
+nlohmann::json measured_process::ask(const std::string& request) {
+  const std::string line = request + '\n';
+  if (send(channel_, line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
+    fail("takes no request");
+  return answer();
+}
+
+nlohmann::json measured_process::answer() {
+  std::array<char, 4096> part{};
+  while (true) {
+    if (const std::size_t end = unread_.find('\n'); end != std::string::npos) {
+      const std::string line = unread_.substr(0, end);
+      unread_.erase(0, end + 1);
+      nlohmann::json said = nlohmann::json::parse(line, nullptr, false);
+      if (said.is_discarded()) fail("gave an answer that is none");
+      return said;
+    }
+    const ssize_t n = read(channel_, part.data(), part.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) fail("gave no answer");
+    unread_.append(part.data(), static_cast<std::size_t>(n));
+  }
+}
+
+void measured_process::fail(const std::string& what) {
+  // wait() closes the channel, and the process ends when its requests end.
+  const int status = wait();
+  throw std::runtime_error(fmt::format("{} {}; it {}", described_, what, status_in_words(status)));
+}
+
+int measured_process::wait() noexcept {
+  if (channel_ >= 0) close(std::exchange(channel_, -1));
+  return process_ == 0 ? 0 : wait_for(std::exchange(process_, 0)).status;
+}
+
+// Processes in turns --------------------------------------------------------------------------------------------------
+
+namespace {
+
+namespace fs = std::filesystem;
+
+class running {
+ public:
+  running(const measured_request& request, const std::vector<std::string>& more, fs::path report)
+      : report_(std::move(report)),
+        eliding_(request.locks != mutex_policy::system),
+        process_(start(request, more)) {
+    // The C library's malloc needs no check: it is where the linker found it, whatever its path.
+    if (request.malloc.libraries.empty()) return;
+    const fs::path& wanted = request.malloc.libraries.back();
+    std::error_code none;
+    if (!fs::equivalent(wanted, process_.malloc_file(), none))
+      throw std::runtime_error(
+          fmt::format("{} was preloaded, but malloc is in {}", wanted.string(), process_.malloc_file()));
+  }
+
+  measured_process& process() noexcept { return process_; }
+
+  elision_sums finish() {
+    process_.finish();
+    if (!eliding_) return {};
+    std::ifstream file(report_);
+    return parse_elision_report({std::istreambuf_iterator<char>(file), {}});
+  }
+
+ private:
+  measured_process start(const measured_request& request, const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = request.arguments;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    std::vector<fs::path> libraries = request.malloc.libraries;
+    variables set = request.malloc.set;
+    if (eliding_) {
+      libraries.insert(libraries.begin(), find_preload_library("elide"));
+      set.emplace_back("ESPALIER_ELIDE_POLICY", request.locks == mutex_policy::tts ? "tts" : "tle");
+      set.emplace_back("ESPALIER_ELIDE_LEARN", request.locks == mutex_policy::tle ? "off" : "auto");
+      set.emplace_back("ESPALIER_ELIDE_STATS", report_.string());
+    }
+    return {arguments, libraries, set};
+  }
+
+  fs::path report_;
+  bool eliding_;
+  measured_process process_;
+};
+
+}  // namespace
+
+std::string_view to_string(mutex_policy policy) noexcept {
+  switch (policy) {
+    case mutex_policy::tts:
+      return "tts";
+    case mutex_policy::tle:
+      return "tle";
+    case mutex_policy::tle_learnt:
+      return "tle-learnt";
+    default:
+      return "system";
+  }
+}
+
+std::vector<unsigned> measured_processors(hw::pin_policy policy) {
+  constexpr std::size_t most = 64;
+  std::vector<unsigned> processors = hw::pin_order(hw::topology::system(), policy);
+  if (processors.size() > most) processors.resize(most);
+  return processors;
+}
+
+std::vector<measured_outcome> measure_in_turns(const std::vector<measured_request>& requests,
+                                               const turns_request& turns) {
+  const scratch_folder scratch("espalier-measured");
+  std::vector<std::string> pinning{fmt::format("processors={}", turns.processors.size())};
+  for (std::size_t i = 0; i < turns.processors.size(); ++i)
+    pinning.push_back(fmt::format("processor{}={}", i, turns.processors[i]));
+  std::vector<running> group;
+  group.reserve(requests.size());
+  for (const measured_request& r : requests)
+    group.emplace_back(r, pinning, scratch.path() / fmt::format("{}", group.size()));
+
+  std::vector<measured_outcome> outcomes(requests.size());
+  for (std::size_t round = 0; round < turns.warm_up + turns.rounds; ++round) {
+    for (std::size_t turn = 0; turn < group.size(); ++turn) {
+      const std::size_t i = (round + turn) % group.size();
+      const auto cost = group[i].process().round(turns.operations);
+      if (round >= turns.warm_up) outcomes[i].rounds.push_back(cost);
+    }
+  }
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    outcomes[i].facts = group[i].process().facts();
+    outcomes[i].elision = group[i].finish();
+  }
+  return outcomes;
+}
+
+elision_sums parse_elision_report(const std::string& report) {
+  std::istringstream lines(report);
+  std::string line;
+  // "espalier elide: process 1: ...", then heads, then a line for each mutex and site, which begins with those two.
+  if (!std::getline(lines, line) || !line.starts_with("espalier elide: "))
+    throw std::runtime_error("libespalier-elide.so left no report");
+  elision_sums sums;
+  if (!std::getline(lines, line)) return sums;
+  std::istringstream heads(line);
+  const std::vector<std::string> columns{std::istream_iterator<std::string>(heads), {}};
+  while (std::getline(lines, line)) {
+    std::istringstream cells(line);
+    std::string cell;
+    for (const std::string& column : columns) {
+      if (!(cells >> cell)) throw std::runtime_error("libespalier-elide.so left a report that is cut off");
+      if (column == "mutex" || column == "site") continue;
+      sums[column] += std::stoull(cell);
+    }
+  }
+  return sums;
+}
+
+// Result files --------------------------------------------------------------------------------------------------------
+
+measured_times times_of(const measured_outcome& outcome) {
+  measured_times times;
+  for (const auto& round : outcome.rounds) {
+    const auto operations = static_cast<double>(round.operations);
+    times.operations += round.operations;
+    times.wall_ns.push_back(static_cast<double>(round.wall_ns) / operations);
+    times.cpu_ns.push_back(static_cast<double>(round.cpu_ns) / operations);
+  }
+  return times;
+}
+
+nlohmann::ordered_json malloc_study_entry(const std::string& name, unsigned threads,
+                                          const std::string& malloc, const measured_times& times) {
+  return {{"name", name},
+          {"run_type", "iteration"},
+          {"iterations", times.operations},
+          {"real_time", workload::median(times.wall_ns).value_or(0)},
+          {"cpu_time", workload::median(times.cpu_ns).value_or(0)},
+          {"time_unit", "ns"},
+          {"threads", threads},
+          {"malloc", malloc}};
+}
+
+nlohmann::ordered_json malloc_study_document(const bench_options& options, std::string_view name,
+                                             std::string_view title, std::string_view sources) {
+  auto results = nlohmann::ordered_json::parse(
+      workload::to_json(workload::gather_context(options.seed, options.pin, interruption::requested()), {}));
+  results["context"]["study"] = name;
+  // The command's own malloc is irrelevant: it measures nothing itself.
+  results["context"].erase("malloc");
+  results["study"] = {{"name", name}, {"title", title}, {"paper", sources}};
+  return results;
+}
+
+}  // namespace espalier::app

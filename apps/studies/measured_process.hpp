@@ -1,0 +1,130 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/espalier/bench_command.hpp"
+#include "apps/espalier/preloaded_program.hpp"
+#include "apps/studies/mallocs.hpp"
+#include "espalier/hw/affinity.hpp"
+
+namespace espalier::app {
+
+/// A running espalier-measured-work (bench/programs) with libraries preloaded, which waits for requests. Errors are
+/// reported as std::runtime_error with its last words.
+class measured_process {
+ public:
+  struct round_cost {
+    std::uint64_t operations;  ///< of all threads
+    std::uint64_t wall_ns;
+    std::uint64_t cpu_ns;  ///< of the process
+  };
+
+  /// When this returns, the process has prepared its work.
+  measured_process(const std::vector<std::string>& arguments,
+                   const std::vector<std::filesystem::path>& libraries, const variables& set);
+  measured_process(measured_process&& other) noexcept;
+  measured_process& operator=(measured_process&&) = delete;
+  /// Kills a process that was not finished.
+  ~measured_process();
+
+  /// The file that contains malloc.
+  [[nodiscard]] const std::string& malloc_file() const noexcept { return malloc_file_; }
+
+  /// Each thread performs this many operations.
+  round_cost round(std::uint64_t operations);
+
+  /// The addresses of blocks, and the process's memory.
+  [[nodiscard]] nlohmann::json facts();
+
+  /// Ends the process. Its libraries then print their reports.
+  void finish();
+
+ private:
+  [[nodiscard]] nlohmann::json ask(const std::string& request);
+  [[nodiscard]] nlohmann::json answer();
+  [[noreturn]] void fail(const std::string& what);
+  int wait() noexcept;
+
+  pid_t process_ = 0;
+  int channel_ = -1;
+  std::string described_;
+  std::string unread_;
+  std::string malloc_file_;
+};
+
+enum class mutex_policy : unsigned char {
+  system,
+  tts,
+  tle,         ///< each section is attempted
+  tle_learnt,  ///< as users have it: sections that keep falling back are not attempted
+};
+
+[[nodiscard]] std::string_view to_string(mutex_policy policy) noexcept;
+
+/// One process of a group that is measured in turns.
+struct measured_request {
+  std::vector<std::string> arguments;  ///< of espalier-measured-work
+  preloaded_malloc malloc;
+  mutex_policy locks = mutex_policy::system;
+};
+
+/// The counts of libespalier-elide.so, summed over mutexes and sites, by the names of its columns.
+using elision_sums = std::map<std::string, std::uint64_t>;
+
+struct measured_outcome {
+  std::vector<measured_process::round_cost> rounds;
+  nlohmann::json facts;  ///< after the last round
+  elision_sums elision;  ///< of all rounds, including the warm-up; empty with the system's locks
+};
+
+struct turns_request {
+  std::size_t rounds = 0;              ///< counted rounds; 0 to read only the facts
+  std::size_t warm_up = 0;             ///< rounds before them
+  std::uint64_t operations = 0;        ///< of one thread in a round
+  std::vector<unsigned> processors{};  ///< for the threads, in rotation; empty to leave them unpinned
+};
+
+/// The processors of this machine in the order of a policy, as many as espalier-measured-work accepts.
+[[nodiscard]] std::vector<unsigned> measured_processors(hw::pin_policy policy);
+
+/// Starts a process for each request. The processes do one round each, in turns that begin with a different one each
+/// time, so that a temporary slowdown of the machine affects all of them. One outcome per request. Throws
+/// std::runtime_error if a process fails, or if it does not use the requested malloc.
+[[nodiscard]] std::vector<measured_outcome> measure_in_turns(const std::vector<measured_request>& requests,
+                                                             const turns_request& turns);
+
+/// The sums of such a report. Throws std::runtime_error if it is not one.
+[[nodiscard]] elision_sums parse_elision_report(const std::string& report);
+
+// Common parts of the result files of malloc studies.
+
+/// One number per round.
+struct measured_times {
+  std::uint64_t operations = 0;  ///< of all rounds
+  std::vector<double> wall_ns;   ///< per operation
+  std::vector<double> cpu_ns;    ///< per operation, of the process
+};
+
+[[nodiscard]] measured_times times_of(const measured_outcome& outcome);
+
+/// An entry; the study adds its own counts.
+[[nodiscard]] nlohmann::ordered_json malloc_study_entry(const std::string& name, unsigned threads,
+                                                        const std::string& malloc,
+                                                        const measured_times& times);
+
+/// A result file without entries; its member `study` has name, title and sources.
+[[nodiscard]] nlohmann::ordered_json malloc_study_document(const bench_options& options,
+                                                           std::string_view name, std::string_view title,
+                                                           std::string_view sources);
+
+}  // namespace espalier::app

@@ -1,0 +1,254 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string_view>
+
+#include "apps/common/exit_status.hpp"
+#include "apps/common/options.hpp"
+#include "apps/common/terminal.hpp"
+#include "apps/simulate/output.hpp"
+#include "apps/simulate/study.hpp"
+#include "apps/studies/objects/program.hpp"
+#include "espalier/hw/output_file.hpp"
+#include "espalier/workload/random.hpp"
+#include "sim/machine/counts.hpp"
+#include "sim/machine/machine_spec.hpp"
+#include "sim/machine/thread_order.hpp"
+#include "sim/simulation/simulation.hpp"
+
+// Read-write objects under locks and by message (DPS, Middleware 2019, section 5.1 and figure 7).
+
+namespace espalier::simulate {
+namespace {
+
+// One measurement -----------------------------------------------------------------------------------------------------
+
+struct objects_request {
+  sim::machine_spec machine;
+  unsigned threads = 40;
+  sim::pinning pinning = sim::pinning::smt_last;
+  std::uint64_t objects = 64;
+  std::uint64_t lines = 64;
+  /// Of all threads together; a fifth as many before them warm up.
+  std::uint64_t operations = 20'000;
+  std::uint64_t seed = 42;
+  /// Messages in flight from a thread to each locality, where the operations are done; each socket is a locality. 0 for
+  /// operations that the thread does itself, wherever the object is.
+  unsigned in_flight = 0;
+};
+
+struct objects_measurement {
+  std::uint64_t operations;
+  sim::counts total;
+  std::uint64_t cycles;
+
+  [[nodiscard]] double per_operation(std::uint64_t count) const noexcept {
+    return static_cast<double>(count) / static_cast<double>(operations);
+  }
+};
+
+/// State shared by the feeds of all threads.
+struct operations_left {
+  std::uint64_t left;
+  unsigned ended = 0;
+};
+
+class drawn_objects final : public object_feed {
+ public:
+  drawn_objects(const objects_request& request, std::uint64_t seed, unsigned thread, operations_left& shared)
+      : request_(request), random_(seed, thread), shared_(shared) {}
+
+  bool next(std::uint64_t& object) override {
+    const sim::own_code scope;
+    if (shared_.left == 0) return false;
+    --shared_.left;
+    object = random_.below(request_.objects);
+    return true;
+  }
+  void ended() override {
+    const sim::own_code scope;
+    ++shared_.ended;
+  }
+  bool all_ended() override {
+    const sim::own_code scope;
+    return shared_.ended == request_.threads;
+  }
+
+ private:
+  const objects_request& request_;
+  workload::random_generator random_;
+  operations_left& shared_;
+};
+
+/// Throws std::invalid_argument for an invalid request, std::logic_error if an operation was lost.
+objects_measurement measure_objects(const objects_request& request) {
+  if (request.objects == 0 || request.lines == 0 || request.operations == 0)
+    throw std::invalid_argument("objects, their lines and the operations are at least 1 each");
+  sim::simulation simulated(request.machine, request.threads, request.pinning);
+  // A locality is a socket that has threads; they are numbered without gaps.
+  std::vector<unsigned> locality(request.threads);
+  std::vector<unsigned> sockets;
+  for (unsigned t = 0; t < request.threads; ++t) {
+    const unsigned socket = simulated.socket_of(t);
+    const auto known = std::find(sockets.begin(), sockets.end(), socket);
+    locality[t] = static_cast<unsigned>(known - sockets.begin());
+    if (known == sockets.end()) sockets.push_back(socket);
+  }
+  const objects_shape shape{request.objects, request.lines, request.threads,
+                            static_cast<unsigned>(sockets.size()), request.in_flight};
+  std::unique_ptr<objects_program> program;
+  simulated.outside_time(
+      [&] { program = request.in_flight != 0 ? make_delegated_objects(shape) : make_locked_objects(shape); });
+  simulated.without_time([&](unsigned thread) { program->settle(thread, locality[thread]); });
+
+  const auto phase = [&](std::uint64_t operations, std::uint64_t seed) {
+    operations_left shared{operations};
+    return simulated.run([&](unsigned thread) {
+      drawn_objects feed(request, seed, thread, shared);
+      program->operate(thread, locality[thread], feed);
+    });
+  };
+  const std::uint64_t warm_up = request.operations / 5 + 1;
+  static_cast<void>(phase(warm_up, request.seed));
+  const sim::phase_result measured = phase(request.operations, request.seed + 1);
+  std::uint64_t writes = 0;
+  simulated.outside_time([&] {
+    writes = program->writes();
+    program.reset();
+  });
+  if (writes != (request.operations + warm_up) * request.lines)
+    throw std::logic_error("the simulated objects have lost operations");
+  return {request.operations, measured.total(), measured.cycles};
+}
+
+// The study -----------------------------------------------------------------------------------------------------------
+
+struct shape {
+  std::uint64_t objects;
+  std::uint64_t lines;
+};
+/// The four panels of the figure.
+constexpr std::array shapes{shape{64, 4}, shape{64, 64}, shape{512, 64}, shape{512, 4}};
+
+struct program {
+  std::string_view name;
+  unsigned in_flight;
+};
+constexpr std::array programs{program{"locks", 0}, program{"by message", 1},
+                              program{"by message, 2 in flight", 2}};
+
+struct row {
+  unsigned threads;
+  shape objects;
+  std::string_view program;
+  objects_measurement measured;
+  double speed_up;  // relative to locks
+};
+
+std::vector<row> measure_all(const study_options& o) {
+  std::vector<row> rows;
+  for (const unsigned threads : o.places.front().threads) {
+    for (const shape& s : shapes) {
+      if (app::interruption::requested()) return rows;
+      double locked_cycles = 0;
+      for (const program& p : programs) {
+        const objects_request request{.machine = o.places.front().machine,
+                                      .threads = threads,
+                                      .pinning = o.pinning,
+                                      .objects = s.objects,
+                                      .lines = s.lines,
+                                      .operations = o.operations,
+                                      .seed = o.seed,
+                                      .in_flight = p.in_flight};
+        const objects_measurement m = measure_objects(request);
+        const auto cycles = static_cast<double>(m.cycles);
+        if (p.in_flight == 0) locked_cycles = cycles;
+        rows.push_back({threads, s, p.name, m, locked_cycles / cycles});
+      }
+    }
+  }
+  return rows;
+}
+
+double per_second(const row& r, double ghz) {
+  return static_cast<double>(r.measured.operations) / static_cast<double>(r.measured.cycles) * ghz * 1e9;
+}
+
+void print(const study_options& o, const std::vector<row>& rows) {
+  using app::table;
+  const auto right = table::align::right;
+  const bool colour = app::wants_colour(STDOUT_FILENO);
+  std::printf("%s\n",
+              app::bold(fmt::format("SIMULATED on {}: objects of cache lines, each operation reads and "
+                                    "writes all lines of one",
+                                    o.places.front().machine.name),
+                        colour)
+                  .c_str());
+  table t({"threads", "objects x lines", "done", "remote\ntransfers", "local\ntransfers", "stall\ncycles",
+           "simulated\nM/s", "against\nlocks"},
+          {right, right, table::align::left, right, right, right, right, right});
+  for (const row& r : rows) {
+    const sim::counts& c = r.measured.total;
+    t.add({fmt::format("{}", r.threads), fmt::format("{} x {}", r.objects.objects, r.objects.lines),
+           std::string(r.program), fmt::format("{:.2f}", r.measured.per_operation(c.remote_transfers)),
+           fmt::format("{:.2f}", r.measured.per_operation(c.local_transfers)),
+           fmt::format("{:.0f}", r.measured.per_operation(c.stall_cycles)),
+           fmt::format("{:.3f}", per_second(r, o.places.front().machine.ghz) / 1e6),
+           fmt::format("{:.2f} x", r.speed_up)});
+  }
+  std::printf(
+      "%s\nTransfers and cycles are per operation. Each socket is a locality of the objects that are "
+      "reached by message.\n",
+      t.text(colour).c_str());
+}
+
+std::string json_of(const study_options& o, const std::vector<row>& rows) {
+  nlohmann::ordered_json all = study_document(o, o.places.front().machine, "objects");
+  for (const row& r : rows) {
+    nlohmann::ordered_json one = study_entry(
+        fmt::format("objects/{}x{}/{}/threads:{}", r.objects.objects, r.objects.lines, r.program, r.threads),
+        r.threads, r.measured.operations, r.measured.cycles, o.places.front().machine.ghz);
+    one["speed_up"] = r.speed_up;
+    one["counts"] = counts_json(r.measured.total, r.measured.operations);
+    all["benchmarks"].push_back(std::move(one));
+  }
+  return all.dump(1) + "\n";
+}
+
+std::string csv_of(const std::vector<row>& rows) {
+  std::string text = "simulated,threads,objects,lines,program,operations,cycles,speed_up";
+  text += counts_csv_head("") + '\n';
+  for (const row& r : rows) {
+    text += fmt::format("yes,{},{},{},\"{}\",{},{},{}", r.threads, r.objects.objects, r.objects.lines,
+                        r.program, r.measured.operations, r.measured.cycles, r.speed_up);
+    text += counts_csv(r.measured.total, r.measured.operations) + '\n';
+  }
+  return text;
+}
+
+int run(const study_options& o) {
+  std::optional<hw::output_file> json = app::open_output(o.json);
+  std::optional<hw::output_file> csv = app::open_output(o.csv);
+  const std::vector<row> rows = measure_all(o);
+  print(o, rows);
+  if (json) json->commit(json_of(o, rows));
+  if (csv) csv->commit(csv_of(rows));
+  return 0;
+}
+
+const registered_study objects{
+    {"objects",
+     "read-write objects under MCS locks, and by message to their socket (Middleware 2019, figure 7)",
+     {"--machine", "--threads", "--pin", "--operations", "--seed", "--json", "--csv"},
+     {},
+     run}};
+
+}  // namespace
+}  // namespace espalier::simulate

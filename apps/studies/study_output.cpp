@@ -1,0 +1,95 @@
+#include "apps/studies/study_output.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "apps/common/exit_status.hpp"
+#include "apps/common/options.hpp"
+#include "apps/common/report_page.hpp"
+#include "apps/common/terminal.hpp"
+
+namespace espalier::app {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr std::size_t text_width = 110;
+
+ordered_json json_of(const chart& c) {
+  ordered_json j{{"title", c.title}, {"caption", c.caption}};
+  if (c.bars.empty()) {
+    j["x"] = c.x;
+    j["y"] = c.y;
+    j["series"] = ordered_json::array();
+    for (const chart_curve& curve : c.curves)
+      j["series"].push_back({{"name", curve.name}, {"points", curve.points}});
+  } else {
+    j["y"] = c.y;
+    j["bars"] = ordered_json::array();
+    for (const chart_bar& bar : c.bars) {
+      ordered_json one{{"name", bar.name}, {"value", bar.value}};
+      if (bar.least && bar.most) one.update({{"least", *bar.least}, {"most", *bar.most}});
+      if (bar.peer) one["peer"] = true;
+      j["bars"].push_back(std::move(one));
+    }
+  }
+  if (c.limit) j["limit"] = {{"y", c.limit->y}, {"name", c.limit->name}};
+  return j;
+}
+
+}  // namespace
+
+std::string finding_text(const std::string& source, const std::string& claim, const judgement& ours,
+                         const std::string& where) {
+  return wrapped(fmt::format("{}: {}.", source, claim), "  ", text_width) +
+         wrapped(fmt::format("[{}] {}: {}", to_string(ours.verdict), where, ours.sentence), "    ",
+                 text_width);
+}
+
+study_files::study_files(const std::string& folder, std::string_view study) {
+  if (folder.empty()) return;
+  make_folder(folder);
+  outlive_closed_pipes();
+  results_.emplace(fs::path(folder) / fmt::format("{}.json", study));
+  const hw::output_file probe(fs::path(folder) / "index.html");
+}
+
+void study_files::write(const ordered_json& results) {
+  if (!results_) return;
+  const fs::path file = results_->target();
+  results_->commit(results.dump(1) + "\n");
+  std::printf("wrote %s\n", file.c_str());
+  std::fflush(stdout);
+  write_report({file}, file.parent_path() / "index.html");
+  std::printf("wrote %s, and a page for each figure beside it\n",
+              (file.parent_path() / "index.html").c_str());
+}
+
+ordered_json missing_json(const std::vector<missing_map>& missing) {
+  ordered_json all = ordered_json::array();
+  for (const missing_map& m : missing) all.push_back({{"map", m.map}, {"why", m.why}});
+  return all;
+}
+
+ordered_json to_json(const charted_figure& figure) {
+  ordered_json j{{"id", figure.id}, {"title", figure.title}, {"summary", figure.summary}};
+  j["charts"] = ordered_json::array();
+  for (const chart& c : figure.charts) j["charts"].push_back(json_of(c));
+  j["missing"] = missing_json(figure.missing);
+  j["findings"] = ordered_json::array();
+  for (const judged_claim& f : figure.findings) {
+    ordered_json one{{"paper", f.claim},
+                     {"of_paper", f.of_paper},
+                     {"ours", f.ours.sentence},
+                     {"verdict", to_string(f.ours.verdict)}};
+    if (!figure.machine.empty()) one["machine"] = figure.machine;
+    j["findings"].push_back(std::move(one));
+  }
+  return j;
+}
+
+}  // namespace espalier::app

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "apps/studies/study_claims.hpp"
+#include "espalier/hw/output_file.hpp"
+
+// The output of a study: words on the terminal, a result file, and pages. docs/studies.md defines the file's form.
+
+namespace espalier::app {
+
+struct missing_map {
+  std::string map;
+  std::string why;
+};
+
+/// "The paper: ..." or the name of another source, and below it the finding, which begins with "[verdict]".
+[[nodiscard]] std::string finding_text(const std::string& source, const std::string& claim,
+                                       const judgement& ours, const std::string& where);
+
+/// <study>.json, index.html and a page for each figure, in a folder; nothing if no folder was named.
+class study_files {
+ public:
+  /// Checks at once whether they can be written. Throws std::invalid_argument.
+  study_files(const std::string& folder, std::string_view study);
+  void write(const nlohmann::ordered_json& results);
+
+ private:
+  std::optional<hw::output_file> results_;
+};
+
+/// A limit with which curves or bars are compared.
+struct chart_limit {
+  double y;
+  std::string name;
+};
+
+struct chart_curve {
+  std::string name;
+  std::vector<std::pair<std::uint64_t, double>> points;  ///< by ascending x
+};
+
+/// The minimum and the maximum of several rounds, if there were several.
+struct chart_bar {
+  std::string name;
+  double value;
+  std::optional<double>
+      least{};  // NOLINT(readability-redundant-member-init): g++ wants it where it is left out
+  std::optional<double> most{};  // NOLINT(readability-redundant-member-init)
+  bool peer = false;
+};
+
+/// Curves over x, or bars, of which the shortest is best.
+struct chart {
+  std::string title;
+  std::string caption;
+  std::string y;
+  std::string x{};                     ///< of curves; NOLINT(readability-redundant-member-init)
+  std::vector<chart_curve> curves{};   // NOLINT(readability-redundant-member-init)
+  std::vector<chart_bar> bars{};       // NOLINT(readability-redundant-member-init)
+  std::optional<chart_limit> limit{};  // NOLINT(readability-redundant-member-init)
+};
+
+/// A figure of a study with charts of its own, from which the report makes a page.
+struct charted_figure {
+  std::string id;
+  std::string title;
+  std::string summary;
+  std::vector<chart> charts{};           // NOLINT(readability-redundant-member-init)
+  std::vector<missing_map> missing{};    // NOLINT(readability-redundant-member-init)
+  std::vector<judged_claim> findings{};  // NOLINT(readability-redundant-member-init)
+  /// Of a simulation; empty for this machine.
+  std::string machine{};  // NOLINT(readability-redundant-member-init)
+};
+
+/// The maps or mallocs that a figure lacks.
+[[nodiscard]] nlohmann::ordered_json missing_json(const std::vector<missing_map>& missing);
+
+/// An entry of `study.figures`.
+[[nodiscard]] nlohmann::ordered_json to_json(const charted_figure& figure);
+
+}  // namespace espalier::app
