@@ -40,6 +40,9 @@ class table {
 /// At most `most` bytes, at least 8: "..." replaces the excess in the middle.
 [[nodiscard]] std::string shortened(const std::string& name, std::size_t most);
 
+/// In place of a value that could not be measured.
+inline constexpr const char* unavailable = "unavailable";
+
 /// "512 B", "12.4 kB", "31.0 MB".
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);
 

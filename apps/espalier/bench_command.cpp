@@ -173,8 +173,6 @@ workload::session_request measurement_of(const bench_options& o) {
 
 namespace {
 
-constexpr const char* unavailable = "unavailable";
-
 template <class T>
 std::string cell(const std::optional<T>& value, const char* format) {
   return value ? fmt::format(fmt::runtime(format), *value) : unavailable;

@@ -53,8 +53,6 @@ using enum table::align;
 using inspect::analysis;
 using inspect::type_analysis;
 
-constexpr const char* unavailable = "unavailable";
-
 std::string percent(double share) { return fmt::format("{:.2f}", 100 * share); }
 
 std::string percent(std::uint64_t part, std::uint64_t whole) {

@@ -35,7 +35,7 @@ namespace fs = std::filesystem;
 
 fs::path work_program() {
   constexpr const char* name = "espalier-measured-work";
-  const auto found = find_companion(fs::path("../../bench") / name, fs::path(ESPALIER_PROGRAM_FOLDER) / name);
+  const auto found = find_companion(fs::path("../studies") / name, fs::path(ESPALIER_PROGRAM_FOLDER) / name);
   if (!found)
     throw usage_error(fmt::format("{} is missing beside this program; build or install it whole", name));
   return *found;

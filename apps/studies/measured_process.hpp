@@ -19,7 +19,7 @@
 
 namespace espalier::app {
 
-/// A running espalier-measured-work (bench/programs) with libraries preloaded, which waits for requests. Errors are
+/// A running espalier-measured-work (measured_work.cpp) with libraries preloaded, which waits for requests. Errors are
 /// reported as std::runtime_error with its last words.
 class measured_process {
  public:

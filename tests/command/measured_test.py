@@ -15,7 +15,7 @@ from study_folder import study_files
 from ways import EMULATED_RTM
 
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
-WORK = COMMAND.parent / "../../bench/espalier-measured-work"
+WORK = COMMAND.parent / "../studies/espalier-measured-work"
 LIBRARIES = COMMAND.parent / "../../preload"
 
 
@@ -114,7 +114,7 @@ class Work(unittest.TestCase):
                     done = subprocess.run([WORK, *work], input="round 2000\n", capture_output=True, text=True, timeout=60,
                                           env={"LD_PRELOAD": str(wrong)})
                     self.assertEqual((done.returncode, done.stderr),
-                                     (1, "espalier-measured-work: somebody else wrote to a block\n"))
+                                     (1, "espalier-measured-work: a block was overwritten\n"))
 
     def test_the_same_seed_makes_the_same_tree(self) -> None:
         one = ("tree", "threads=1", *self.TREE[2:])
