@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +13,7 @@
 #include <system_error>
 
 #include "apps/common/exit_status.hpp"
+#include "apps/common/option_group.hpp"
 #include "espalier/workload/key_file.hpp"
 
 namespace espalier::app {
@@ -59,62 +59,40 @@ void result_options::complete() {
 }
 
 void declare_maps(CLI::App& verb, map_options& o) {
-  verb.add_option(
-          "--maps", o.maps,
-          "Maps, comma-separated: names that `espalier list` shows, all, every, or all-bst (the trees of "
-          "the ATC 2018 study, each as it ships and as published)")
-      ->delimiter(',')
-      ->type_name("NAMES")
-      ->group(maps_group);
-  verb.add_option("--placement", o.placements, "Take the maps with these placements; or all")
-      ->delimiter(',')
-      ->type_name("NAMES")
-      ->group(maps_group);
+  option_group maps(verb, maps_group);
+  maps.add_list("--maps", o.maps, "NAMES",
+                "Maps, comma-separated: names that `espalier list` shows, all (each algorithm's "
+                "default), every (each variant too), or all-bst (the trees of the ATC 2018 study, "
+                "each as it ships and as published)");
+  maps.add_list("--placement", o.placements, "NAMES",
+                "Run the maps with these placements, comma-separated, or with all");
 }
 
 void declare_load(CLI::App& verb, load_options& o) {
-  verb.add_option("--mix", o.mixes,
-                  "LOOKUP/INSERT/ERASE in percent (90/5/5), or ycsb-a to ycsb-f; may be repeated")
-      ->type_name("MIX")
-      ->group(load_group);
-  verb.add_option(
-          "--distribution", o.distribution,
-          "uniform, zipfian:0.99, scrambled-zipfian:0.99, latest:0.99, hotspot:0.2,0.8, normal:0.125, "
-          "self-similar:0.2, poisson:0.5, sequential; by default what the mix prescribes, else uniform")
-      ->type_name("NAME[:PARAMETERS]")
-      ->group(load_group);
-  verb.add_option("--keys", o.keys, "Keys present at the start; operations name twice as many")
-      ->check(not_negative)
-      ->capture_default_str()
-      ->type_name("N")
-      ->group(load_group);
-  verb.add_option("--order", o.order, "scrambled (over all 64-bit numbers) or sequential keys")
-      ->capture_default_str()
-      ->type_name("ORDER")
-      ->group(load_group);
-  verb.add_option(
-          "--keys-from", o.keys_from,
-          "Keys from a file: one integer a line, or little-endian 64-bit words; half of them are loaded")
-      ->type_name("FILE")
-      ->group(load_group);
+  option_group load(verb, load_group);
+  load.add("--mix", o.mixes, "MIX",
+           "LOOKUP/INSERT/ERASE in percent (90/5/5), or ycsb-a to ycsb-f; may be repeated");
+  load.add("--distribution", o.distribution, "NAME[:PARAMETERS]",
+           "uniform, zipfian:0.99, scrambled-zipfian:0.99, latest:0.99, hotspot:0.2,0.8, normal:0.125, "
+           "self-similar:0.2, poisson:0.5, sequential; by default what the mix prescribes, else uniform");
+  load.add_default("--keys", o.keys, "N", "Keys in the map at the start; operations draw from twice as many")
+      ->check(not_negative);
+  load.add_default("--order", o.order, "ORDER", "scrambled (over all 64-bit numbers) or sequential keys");
+  load.add("--keys-from", o.keys_from, "FILE",
+           "Keys from a file: one integer a line, or little-endian 64-bit words; half of them are loaded");
 }
 
 void declare_seed(CLI::App& verb, load_options& o) {
-  verb.add_option("--seed", o.seed, "Of all random numbers")
-      ->check(not_negative)
-      ->capture_default_str()
-      ->type_name("N")
-      ->group(measurement_group);
+  option_group(verb, measurement_group)
+      .add_default("--seed", o.seed, "N", "Seed of all random numbers")
+      ->check(not_negative);
 }
 
 void declare_results(CLI::App& verb, result_options& o) {
-  verb.add_option("--json", o.json, "Results in Google Benchmark's JSON")
-      ->type_name("FILE")
-      ->group(results_group);
-  verb.add_option("--csv", o.csv, "A line for each map, workload and number of threads")
-      ->type_name("FILE")
-      ->group(results_group);
-  verb.add_option("--report", o.report, "One HTML page with plots")->type_name("FILE")->group(results_group);
+  option_group results(verb, results_group);
+  results.add("--json", o.json, "FILE", "Results in Google Benchmark's JSON");
+  results.add("--csv", o.csv, "FILE", "Results in CSV, a line for each map, workload and number of threads");
+  results.add("--report", o.report, "FILE", "Results as one HTML page with plots");
 }
 
 workload::plan_request common_plan(const load_options& o) {
@@ -195,56 +173,39 @@ void at_least(std::int64_t value, std::int64_t least, const char* option) {
 }
 
 void declare(CLI::App& verb, simulate_options& o) {
-  const auto machine = "Simulated machine";
-  verb.add_option("--machine", o.machine,
-                  "One of those that --machines lists; this is one in the shape of this machine")
-      ->capture_default_str()
-      ->type_name("NAME")
-      ->group(machine);
-  verb.add_flag("--machines", o.list_machines, "List the machines that can be simulated, and end")
-      ->group(machine);
-  verb.add_option("--threads", o.threads,
-                  "Numbers of threads, comma-separated; by default 1, a socket's cores, all cores, all "
-                  "hardware threads")
-      ->delimiter(',')
-      ->type_name("N")
-      ->group(machine);
-  verb.add_option("--pin", o.pin,
-                  "cores (one thread a core, socket by socket), compact (fill each core first) or scatter "
-                  "(over sockets)")
-      ->capture_default_str()
-      ->type_name("POLICY")
-      ->group(machine);
+  option_group machine(verb, "Simulated machine");
+  option_group measurement(verb, measurement_group);
+  option_group results(verb, results_group);
+  machine.add_default("--machine", o.machine, "NAME",
+                      "Machine to simulate: a name that --machines lists, or this for a model of this "
+                      "machine");
+  machine.add_flag("--machines", o.list_machines, "List the machines that can be simulated, and exit");
+  machine.add_list("--threads", o.threads, "N",
+                   "Numbers of threads, comma-separated; by default 1, a socket's cores, all cores, all "
+                   "hardware threads");
+  machine.add_default(
+      "--pin", o.pin, "POLICY",
+      "cores (one thread a core, socket by socket), compact (fill each core first) or scatter "
+      "(over sockets)");
 
   declare_maps(verb, o);
   declare_load(verb, o);
 
-  verb.add_option("--operations", o.operations,
-                  "Operations counted, of all threads together; before them a fifth as many warm the caches")
-      ->capture_default_str()
-      ->type_name("N")
-      ->group(measurement_group);
+  measurement.add_default("--operations", o.operations, "N",
+                          "Measured operations, of all threads together; a fifth as many run before them to "
+                          "warm the caches");
   declare_seed(verb, o);
-  verb.add_option("--study", o.study,
-                  "Run a study instead of the maps: atc18, malloc-tsx, objects or transactions; a wrong name "
-                  "says what "
-                  "they are")
-      ->type_name("NAME")
-      ->group(measurement_group);
-  verb.add_option("--sizes", o.sizes, "Sizes of nodes in bytes, comma-separated; for --study malloc-tsx")
-      ->delimiter(',')
-      ->type_name("BYTES")
-      ->group(measurement_group);
-  verb.add_flag("--calibrate", o.calibrate,
-                "Run the maps on this machine and on its simulated likeness; show how far their ratios agree")
-      ->group(measurement_group);
+  measurement.add("--study", o.study, "NAME",
+                  "Run a study instead of the maps: atc18, malloc-tsx, objects or transactions; an unknown "
+                  "name lists them with descriptions");
+  measurement.add_list("--sizes", o.sizes, "BYTES",
+                       "Sizes of nodes in bytes, comma-separated; for --study malloc-tsx");
+  measurement.add_flag("--calibrate", o.calibrate,
+                       "Run the maps on this machine and on its model, and show how far their ratios agree");
 
-  verb.add_option("--out", o.out, "Folder for results.json, results.csv and report.html")
-      ->type_name("FOLDER")
-      ->group(results_group);
+  results.add("--out", o.out, "FOLDER", "Folder for results.json, results.csv and report.html");
   declare_results(verb, o);
-  verb.add_flag("--wide", o.wide, "Show every count in the table, however wide it becomes")
-      ->group(results_group);
+  results.add_flag("--wide", o.wide, "Show every count in the table, however wide it becomes");
 
   verb.footer(
       "Examples:\n"

@@ -13,8 +13,8 @@
 
 namespace espalier::app {
 
-table::table(std::vector<std::string> heads, std::vector<align> aligns, std::size_t gap)
-    : aligns_(std::move(aligns)), gap_(gap) {
+table::table(std::vector<std::string> heads, std::vector<std::size_t> text_columns, std::size_t gap)
+    : text_columns_(std::move(text_columns)), gap_(gap) {
   for (const std::string& head : heads)
     head_lines_ = std::max(head_lines_, 1 + static_cast<std::size_t>(std::ranges::count(head, '\n')));
   rows_.resize(head_lines_, std::vector<std::string>(heads.size()));
@@ -34,8 +34,8 @@ std::string table::line(const std::vector<std::string>& cells, const std::vector
   std::string text;
   for (std::size_t i = 0; i < widths.size(); ++i) {
     if (i != 0) text.append(gap_, ' ');
-    text += aligns_[i] == align::left ? fmt::format("{:<{}}", cells[i], widths[i])
-                                      : fmt::format("{:>{}}", cells[i], widths[i]);
+    const bool left = std::ranges::find(text_columns_, i) != text_columns_.end();
+    text += fmt::format(fmt::runtime(left ? "{:<{}}" : "{:>{}}"), cells[i], widths[i]);
   }
   text.erase(text.find_last_not_of(' ') + 1);
   return text;

@@ -14,10 +14,10 @@ namespace espalier::app {
 /// Rows of text, aligned in columns. A head may have several lines; the last one stands directly above the first row.
 class table {
  public:
-  enum class align : unsigned char { left, right };
-
-  /// `gap` spaces lie between columns.
-  table(std::vector<std::string> heads, std::vector<align> aligns, std::size_t gap = 2);
+  /// Columns of text, counted from 0, are aligned to the left, the others to the right. `gap` spaces lie between
+  /// columns.
+  explicit table(std::vector<std::string> heads, std::vector<std::size_t> text_columns = {0},
+                 std::size_t gap = 2);
   void add(std::vector<std::string> cells);
   [[nodiscard]] std::string text(bool colour) const;
 
@@ -25,7 +25,7 @@ class table {
   [[nodiscard]] std::string line(const std::vector<std::string>& cells,
                                  const std::vector<std::size_t>& widths) const;
 
-  std::vector<align> aligns_;
+  std::vector<std::size_t> text_columns_;
   std::size_t gap_;
   std::size_t head_lines_ = 1;
   std::vector<std::vector<std::string>> rows_;  // the heads' lines first

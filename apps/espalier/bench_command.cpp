@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +17,7 @@
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/map_choice.hpp"
+#include "apps/common/option_group.hpp"
 #include "apps/common/report_page.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/espalier/commands.hpp"
@@ -65,79 +65,57 @@ hw::pin_policy checked_pin(const std::string& name) {
 }  // namespace
 
 void declare(CLI::App& verb, bench_options& o) {
-  verb.add_flag(
-      "--quick", o.quick,
-      "The main job: every map, three workloads and one on real keys, to out/, in under two minutes");
+  option_group plain(verb);
+  option_group maps(verb, maps_group);
+  option_group load(verb, load_group);
+  option_group measurement(verb, measurement_group);
+  option_group results(verb, results_group);
+  plain.add_flag("--quick", o.quick,
+                 "A complete comparison in under two minutes: every map, three workloads and one on "
+                 "real keys, with results in out/");
 
-  verb.add_option(
-          "--study", o.study,
-          "Run a study in place of maps and workloads, with what its paper found beside what is found here, "
-          "and --out for its pages: atc18, the trees, with --keys K for one number of keys; malloc-tsx, "
-          "where mallocs place blocks, and what that does to elided locks; malloc-speed, what they cost")
-      ->type_name("NAME");
-  verb.add_option("--mallocs", o.mallocs,
-                  fmt::format("Mallocs of the studies malloc-tsx and malloc-speed, comma-separated: {}; by "
-                              "default all there are",
-                              fmt::join(malloc_names(), ", ")))
-      ->delimiter(',')
-      ->type_name("NAME");
-  verb.add_option("--sizes", o.sizes,
-                  "Sizes of nodes of malloc-tsx in bytes, comma-separated, in place of 128 up to 4096")
-      ->delimiter(',')
-      ->type_name("BYTES");
+  plain.add("--study", o.study, "NAME",
+            "Run a study instead of maps and workloads, and compare its results with its paper; "
+            "--out is the folder for its pages. atc18: the trees (--keys K for one number of "
+            "keys); malloc-tsx: where mallocs place blocks, and how that affects elided locks; "
+            "malloc-speed: the time and memory of mallocs");
+  plain.add_list("--mallocs", o.mallocs, "NAME",
+                 fmt::format("Mallocs of the studies malloc-tsx and malloc-speed, comma-separated: {}; by "
+                             "default all that are installed",
+                             fmt::join(malloc_names(), ", ")));
+  plain.add_list("--sizes", o.sizes, "BYTES",
+                 "Sizes of nodes of malloc-tsx in bytes, comma-separated, instead of 128 sizes up to "
+                 "4096");
 
   declare_maps(verb, o);
-  verb.add_flag("--peers", o.peers, "Also the maps of other libraries that this program was built with")
-      ->group(maps_group);
+  maps.add_flag("--peers", o.peers, "Also run the maps of other libraries that this program was built with");
 
   declare_load(verb, o);
-  verb.add_option(
-          "--trace", o.trace,
-          "Replay a file of operations (lookup KEY, insert KEY VALUE, assign KEY VALUE, erase KEY, "
-          "exchange KEY VALUE, extract KEY, add KEY AMOUNT, scan KEY COUNT; one a line) on a map that starts "
-          "empty, or with --keys")
-      ->type_name("FILE")
-      ->group(load_group);
-  verb.add_option("--record", o.record, "Write the operations of the first run to a file that --trace reads")
-      ->type_name("FILE")
-      ->group(load_group);
+  load.add(
+      "--trace", o.trace, "FILE",
+      "Replay a file of operations (lookup KEY, insert KEY VALUE, assign KEY VALUE, erase KEY, "
+      "exchange KEY VALUE, extract KEY, add KEY AMOUNT, scan KEY COUNT; one a line) on a map that starts "
+      "empty, or with --keys");
+  load.add("--record", o.record, "FILE",
+           "Write the operations of the first run to a file that --trace reads");
 
-  verb.add_option("--threads", o.threads,
-                  "Numbers of threads, comma-separated; by default one per core, at most 16")
-      ->delimiter(',')
-      ->type_name("N")
-      ->group(measurement_group);
-  verb.add_option("--runs", o.runs, "Runs of each map; medians are reported")
-      ->capture_default_str()
-      ->type_name("N")
-      ->group(measurement_group);
-  verb.add_option("--time", o.seconds, "Seconds of each run")
-      ->capture_default_str()
-      ->type_name("S")
-      ->group(measurement_group);
-  verb.add_option("--operations", o.operations, "Operations of each run, instead of a time")
-      ->type_name("N")
-      ->group(measurement_group);
-  verb.add_option("--pin", o.pin, "cores (one thread a core first), scatter (over packages) or none")
-      ->capture_default_str()
-      ->type_name("POLICY")
-      ->group(measurement_group);
+  measurement.add_list("--threads", o.threads, "N",
+                       "Numbers of threads, comma-separated; by default one per core, at most 16");
+  measurement.add_default("--runs", o.runs, "N", "Runs of each map; medians are reported");
+  measurement.add_default("--time", o.seconds, "S", "Seconds of each run");
+  measurement.add("--operations", o.operations, "N", "Operations of each run, instead of a time");
+  measurement.add_default("--pin", o.pin, "POLICY",
+                          "cores (one thread a core first), scatter (over packages) or none");
   declare_seed(verb, o);
-  verb.add_option("--latency-every", o.latency_every,
-                  "Time every N-th operation in a run of its own; 0 for no such run")
-      ->capture_default_str()
-      ->type_name("N")
-      ->group(measurement_group);
-  verb.add_flag("--no-leak-check", o.no_leak_check, "Do not walk the maps at the end to count lost blocks")
-      ->group(measurement_group);
+  measurement.add_default("--latency-every", o.latency_every, "N",
+                          "Measure the latency of every N-th operation in a separate run; 0 for no such run");
+  measurement.add_flag("--no-leak-check", o.no_leak_check,
+                       "Do not walk the maps at the end to count lost blocks");
 
-  verb.add_option("--out", o.out, "Folder for results.json, results.csv and report.html (out with --quick)")
-      ->type_name("FOLDER")
-      ->group(results_group);
+  results.add("--out", o.out, "FOLDER",
+              "Folder for results.json, results.csv and report.html (out with --quick)");
   declare_results(verb, o);
-  verb.add_option("--hgrm", o.hgrm, "Folder for latency distributions in HdrHistogram's format")
-      ->type_name("FOLDER")
-      ->group(results_group);
+  results.add("--hgrm", o.hgrm, "FOLDER", "Folder for latency distributions in HdrHistogram's format");
 
   verb.footer(
       "Examples:\n"
@@ -179,10 +157,8 @@ std::string cell(const std::optional<T>& value, const char* format) {
 }
 
 std::string group_table(const std::vector<workload::measurement>& group, bool colour) {
-  using enum table::align;
-  table t(
-      {"map", "Mop/s", "min..max", "of best", "CPU ns/op", "p50 ns", "p99 ns", "p99.9 ns", "B/key", "leaked"},
-      {left, right, right, right, right, right, right, right, right, right});
+  table t({"map", "Mop/s", "min..max", "of best", "CPU ns/op", "p50 ns", "p99 ns", "p99.9 ns", "B/key",
+           "leaked"});
   std::vector<const workload::measurement*> order;
   order.reserve(group.size());
   for (const auto& m : group) order.push_back(&m);

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
@@ -23,6 +22,7 @@
 
 #include "apps/common/child.hpp"
 #include "apps/common/exit_status.hpp"
+#include "apps/common/option_group.hpp"
 #include "apps/common/options.hpp"
 #include "apps/common/report_page.hpp"
 #include "apps/common/terminal.hpp"
@@ -49,7 +49,6 @@ namespace {
 // An analysis of a layout as tables for a terminal. An empty cell does not apply; what is not known is "unavailable".
 // With a `width`, names are shortened until the table fits, or down to 24 characters.
 
-using enum table::align;
 using inspect::analysis;
 using inspect::type_analysis;
 
@@ -132,9 +131,7 @@ std::string types_table(const analysis& a, std::size_t most, bool colour, std::o
   const auto build = [&](std::size_t length) {
     table t({"type", "blocks", "asked", "bytes\nheld", "stride", "straddling\n%", "two lines\na visit %",
              "unused sets\nL1 %", "\nL2 %", "\nLLC %", "overloaded\nL2 %", "pages", "over the\nfewest",
-             "runs", "TLB\nentries"},
-            {left, right, right, right, right, right, right, right, right, right, right, right, right, right,
-             right});
+             "runs", "TLB\nentries"});
     for (const std::size_t i : shown) {
       const type_analysis& y = a.by_type[i];
       const auto entries = y.pages.tlb_entries();
@@ -164,14 +161,11 @@ std::string neighbours_table(const analysis& a, std::size_t most, bool colour,
   const auto build = [&](std::size_t length) {
     const bool numbered = length < name_lengths.front();
     std::vector<std::string> heads{"blocks with company in\ntheir 128 bytes, %"};
-    std::vector<table::align> aligns{left};
     for (std::size_t n = 0; n < columns; ++n) {
       heads.push_back(numbered ? fmt::format("[{}]", n + 1) : a.types[shown[n]].name);
-      aligns.push_back(right);
     }
     heads.emplace_back("any other");
-    aligns.push_back(right);
-    table t(heads, aligns);
+    table t(std::move(heads));
     for (std::size_t n = 0; n < shown.size(); ++n) {
       const type_analysis& y = a.by_type[shown[n]];
       const std::string name = shortened(a.types[shown[n]].name, length);
@@ -196,7 +190,7 @@ std::string children_table(const analysis& a, bool colour, std::optional<std::si
   const auto build = [&](std::size_t length) {
     table t({"parents", "with children", "in their\nline %", "other line of\nthe pair %", "adjacent\nline %",
              "page %"},
-            {left, left, right, right, right, right});
+            {0, 1});
     for (std::size_t i = 0; i < a.types.size(); ++i) {
       for (const inspect::child_use& c : a.by_type[i].children) {
         any = true;
@@ -230,12 +224,10 @@ std::string looks_table(const std::vector<look>& looks, std::size_t most, bool c
   };
   const auto build = [&](std::size_t length) {
     std::vector<std::string> heads{"bytes in blocks,\nfrom look to look"};
-    std::vector<table::align> aligns{left};
     for (const look& one : looks) {
       heads.push_back(fmt::format("{}\n{}", one.moment, one.after));
-      aligns.push_back(right);
     }
-    table t(heads, aligns);
+    table t(std::move(heads));
     const auto add = [&](const std::string& name, auto&& use_in) {
       std::vector<std::string> row{name};
       for (const look& one : looks) row.push_back(cell(use_in(one)));
@@ -455,73 +447,53 @@ void add_inspect_command(CLI::App& parser) {
   const auto options = std::make_shared<inspect_options>();
   CLI::App* const verb = parser.add_subcommand(
       "inspect", "Show where blocks of memory lie, by type, and what that does to caches and pages");
-  verb->add_option("--map", options->map, "A map of the catalogue, filled with --keys")->type_name("NAME");
-  verb->add_option("--placement", options->placement,
-                   "The map's placement, if not its own; with --model, what allocates in place of the model")
-      ->type_name("NAME");
-  verb->add_option("--threads", options->threads, "Threads that fill the map")
-      ->type_name("N")
-      ->capture_default_str();
+  option_group plain(*verb);
+  option_group results(*verb, results_group);
+  option_group program(*verb, "A program: espalier inspect [options] -- PROGRAM ARGUMENTS");
+  plain.add("--map", options->map, "NAME", "Inspect a map of the catalogue, filled with --keys");
+  plain.add("--placement", options->placement, "NAME",
+            "Placement of the map instead of its default; with --model, the placement that "
+            "allocates instead of the model");
+  plain.add_default("--threads", options->threads, "N", "Threads that fill the map");
   declare_load(*verb, *options);
-  verb->add_option("--model", options->model,
-                   "A pattern of allocations from the literature, laid out by a model; or all")
-      ->type_name("NAME");
-  verb->add_option("--file", options->file, "A snapshot that was written before")->type_name("SNAPSHOT");
-  verb->add_option("--machine", options->machine, "Whose caches: this machine's, or those that a paper has")
-      ->type_name("NAME")
-      ->capture_default_str();
-  verb->add_option("--types", options->types, "How many types to show, those with the most bytes")
-      ->type_name("N")
-      ->capture_default_str();
-  verb->add_option(
-          "--assert", options->conditions,
-          "Conditions, comma-separated, such as unused_l2<5%,node.crossing<1%; status 1 where one does not "
-          "hold")
-      ->type_name("CONDITIONS");
-  verb->add_option("--json", options->json, "The analysis in JSON")->type_name("FILE")->group(results_group);
-  verb->add_option("--report", options->report,
-                   "One HTML page, which works offline: findings, where pages and sets are used, tables")
-      ->type_name("FILE")
-      ->group(results_group);
-  verb->add_option("--save", options->save, "The snapshot itself, for --file")
-      ->type_name("FILE")
-      ->group(results_group);
-  constexpr const char* program_group = "A program: espalier inspect [options] -- PROGRAM ARGUMENTS";
-  verb->add_option(
-          "program", options->program.command,
-          "Any program; its heap is shown by the places that allocate. Its output stays as it is: what is "
-          "found goes to standard error, and its exit status is the command's")
-      ->type_name("PROGRAM ...")
-      ->group(program_group);
-  verb->add_option("--at", options->program.at,
-                   "When: at its peak, by the bytes asked for, or at its end, before exit handlers run")
-      ->type_name("MOMENT")
-      ->check(CLI::IsMember({"peak", "end"}))
-      ->capture_default_str()
-      ->group(program_group);
-  verb->add_option("--every", options->program.every,
-                   "Look every so many seconds as well, and show what grew from look to look")
-      ->type_name("SECONDS")
-      ->check(read_as("ESPALIER_INSPECT_EVERY"))
-      ->group(program_group);
-  verb->add_option(
-          "--sample", options->program.sample,
-          "Remember a part only: blocks:N, bytes:N or regions:N (one in N); slows the program down less")
-      ->type_name("HOW")
-      ->check(read_as("ESPALIER_INSPECT_SAMPLE"))
-      ->group(program_group);
-  verb->add_option("--frames", options->program.frames,
-                   "Frames of a call site, 1 to 16, if not said 12: more name more of a stripped program, "
-                   "and cost more")
-      ->type_name("N")
-      ->check(read_as("ESPALIER_INSPECT_FRAMES"))
-      ->group(program_group);
-  verb->add_option("--follow", options->program.follow, "none, forks or all: children that are recorded too")
-      ->type_name("WHOM")
-      ->check(read_as("ESPALIER_INSPECT_FOLLOW"))
-      ->group(program_group);
-  verb->add_flag("--pointers", options->program.pointers, "Look for pointers between blocks")
-      ->group(program_group);
+  plain.add("--model", options->model, "NAME",
+            "Inspect a pattern of allocations from the literature, laid out by a model; or all");
+  plain.add("--file", options->file, "SNAPSHOT", "Inspect a snapshot that was written earlier");
+  plain.add_default("--machine", options->machine, "NAME",
+                    "Machine whose caches are assumed: this one, or one of a paper");
+  plain.add_default("--types", options->types, "N", "Number of types to show, those with the most bytes");
+  plain.add("--assert", options->conditions, "CONDITIONS",
+            "Conditions, comma-separated, such as unused_l2<5%,node.crossing<1%; the exit status is 1 if one "
+            "does not hold");
+  results.add("--json", options->json, "FILE", "The analysis in JSON");
+  results.add("--report", options->report, "FILE",
+              "One HTML page, which works offline: findings, where pages and sets are used, tables");
+  results.add("--save", options->save, "FILE", "The snapshot itself, for --file");
+  program.add("program", options->program.command, "PROGRAM ...",
+              "Inspect any program: its heap is shown by call site. Its output is unchanged, the "
+              "findings go to standard error, and its exit status becomes the command's");
+  program
+      .add_default("--at", options->program.at, "MOMENT",
+                   "Moment to show: its peak, by requested bytes, or its end, before exit handlers run")
+      ->check(CLI::IsMember({"peak", "end"}));
+  program
+      .add("--every", options->program.every, "SECONDS",
+           "Also take a snapshot at this interval, and show what grew from one to the next")
+      ->check(read_as("ESPALIER_INSPECT_EVERY"));
+  program
+      .add("--sample", options->program.sample, "HOW",
+           "Record only a part: blocks:N, bytes:N or regions:N (one in N); slows the program down less")
+      ->check(read_as("ESPALIER_INSPECT_SAMPLE"));
+  program
+      .add("--frames", options->program.frames, "N",
+           "Frames of a call site, 1 to 16, by default 12; more frames name more of a stripped "
+           "program, and cost more")
+      ->check(read_as("ESPALIER_INSPECT_FRAMES"));
+  program
+      .add("--follow", options->program.follow, "WHOM",
+           "Child processes that are recorded too: none, forks or all")
+      ->check(read_as("ESPALIER_INSPECT_FOLLOW"));
+  program.add_flag("--pointers", options->program.pointers, "Look for pointers between blocks");
   verb->callback([options] { run_inspect(*options); });
 }
 

@@ -22,14 +22,13 @@ std::string find_and_update(const map_properties& p) {
 }
 
 std::string node_bytes(const workload::subject_facts& facts) {
-  return facts.node_bytes ? fmt::format("{}", *facts.node_bytes) : "unavailable";
+  return facts.node_bytes ? fmt::format("{}", *facts.node_bytes) : unavailable;
 }
 
 void print_table(const std::vector<workload::registration>& all) {
-  using enum table::align;
   table t(
       {"map", "progress (find / update)", "balance", "scan", "exchanges", "node bytes", "placement", "paper"},
-      {left, left, left, left, left, right, left, left});
+      {0, 1, 2, 3, 4, 6, 7});
   for (const auto& r : all) {
     const auto& f = r.facts;
     t.add({f.name, find_and_update(f.properties), std::string(to_string(f.properties.shape)),
@@ -89,7 +88,6 @@ node_lines lines_of(const workload::subject_facts& f) {
 
 /// Each algorithm's default, and beside it its published node if there is one.
 void print_nodes(const std::vector<workload::registration>& all) {
-  using enum table::align;
   const bool colour = wants_colour(STDOUT_FILENO);
   for (const auto& r : all) {
     if (!r.facts.variant.empty()) continue;
@@ -99,14 +97,14 @@ void print_nodes(const std::vector<workload::registration>& all) {
         nodes.push_back(lines_of(other.facts));
     }
     std::vector<std::string> heads;
-    std::vector<table::align> aligns;
+    std::vector<std::size_t> text_columns;
     std::size_t rows = 0;
     for (const node_lines& node : nodes) {
       heads.insert(heads.end(), {"offset", "bytes", node.head});
-      aligns.insert(aligns.end(), {right, right, left});
+      text_columns.push_back(heads.size() - 1);
       rows = std::max(rows, node.lines.size());
     }
-    table t(heads, aligns);
+    table t(std::move(heads), std::move(text_columns));
     for (std::size_t i = 0; i < rows; ++i) {
       std::vector<std::string> row;
       for (const node_lines& node : nodes) {
@@ -150,10 +148,10 @@ void add_list_command(CLI::App& parser) {
   CLI::App* const verb =
       parser.add_subcommand("list", "Show the maps of the catalogue and what each promises");
   verb->add_flag("--peers", chosen->peers,
-                 "Also the maps of other libraries that this program was built with");
-  verb->add_flag(
-      "--nodes", chosen->nodes,
-      "Show what lies where in the node of each map: its default, and beside it the published one");
+                 "Also show the maps of other libraries that this program was built with");
+  verb->add_flag("--nodes", chosen->nodes,
+                 "Show the layout of the nodes of each map: its default, and beside it the published "
+                 "one");
   verb->add_flag("--json", chosen->json, "Print JSON instead of a table");
   verb->callback([chosen] {
     using workload::subject_kind;

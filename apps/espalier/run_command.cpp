@@ -1,5 +1,4 @@
 #include <stdlib.h>
-#include <CLI/CLI.hpp>
 
 #include <filesystem>
 #include <memory>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "apps/common/exit_status.hpp"
+#include "apps/common/option_group.hpp"
 #include "apps/espalier/commands.hpp"
 #include "apps/espalier/preloaded_program.hpp"
 #include "espalier/hw/htm.hpp"
@@ -31,8 +31,8 @@ int run_program(const run_options& o) {
   const bool other_locks = o.locks != "system";
   if (o.stats && !other_malloc && !other_locks)
     throw usage_error(
-        "--stats is told by the libraries, and this runs without; name one: --malloc index-aware or random, "
-        "--locks tts or tle");
+        "--stats reports what the libraries did, and none is preloaded; name one: --malloc "
+        "index-aware or random, --locks tts or tle");
   const char* const rtm = getenv("ESPALIER_ELIDE_RTM");
   const bool wants_transactions = o.locks == "tle" && (rtm == nullptr || std::string_view(rtm) != "off");
   const bool transactions = wants_transactions && hw::rtm::available();
@@ -67,27 +67,22 @@ void add_run_command(CLI::App& parser) {
   const auto options = std::make_shared<run_options>();
   CLI::App* const verb = parser.add_subcommand(
       "run", "Run any program on another malloc or other locks, with its input and output untouched");
-  verb->add_option(
-          "--malloc", options->malloc,
-          "What allocates: index-aware, at strides that visit every set of a cache; random, the system's, "
-          "asked for a little more each time; system")
-      ->check(CLI::IsMember({"index-aware", "random", "system"}))
-      ->type_name("HOW")
-      ->capture_default_str();
-  verb->add_option(
-          "--locks", options->locks,
-          "What pthread_mutex is: tts, a test-and-test-and-set lock; tle, the same, elided by hardware "
-          "transactions where there are any; system")
-      ->check(CLI::IsMember({"tts", "tle", "system"}))
-      ->type_name("HOW")
-      ->capture_default_str();
-  verb->add_flag("--stats", options->stats,
-                 "Have the libraries tell on standard error, when the program ends, what they did");
-  verb->add_option(
-          "program", options->command,
-          "Any program that is linked dynamically; what it starts runs likewise. Its exit status is the "
-          "command's, 128 and the number where a signal ended it")
-      ->type_name("PROGRAM");
+  option_group plain(*verb);
+  plain
+      .add_default("--malloc", options->malloc, "HOW",
+                   "Malloc of the program: index-aware, with strides that visit every set of a cache; "
+                   "random, the system's malloc with random padding; system")
+      ->check(CLI::IsMember({"index-aware", "random", "system"}));
+  plain
+      .add_default("--locks", options->locks, "HOW",
+                   "Implementation of pthread_mutex: tts, a test-and-test-and-set lock; tle, the same, "
+                   "elided by hardware transactions where the processor has them; system")
+      ->check(CLI::IsMember({"tts", "tle", "system"}));
+  plain.add_flag("--stats", options->stats,
+                 "The libraries report on standard error, when the program ends, what they did");
+  plain.add("program", options->command, "PROGRAM",
+            "Any dynamically linked program; programs that it starts run likewise. Its exit "
+            "status becomes the command's, 128 plus the signal's number if a signal ended it");
   verb->footer(
       "Examples\n"
       "  what does placement do to a program, all else the same?\n"

@@ -72,9 +72,7 @@ std::string measurement_table(const sim::machine_spec& machine,
   } else {
     for (const count_column& column : narrow_columns()) heads.push_back(column.head);
   }
-  std::vector<table::align> aligns(heads.size(), table::align::right);
-  aligns.front() = table::align::left;
-  table t(std::move(heads), std::move(aligns), wide ? 2 : 1);
+  table t(std::move(heads), {0}, wide ? 2 : 1);
 
   // Measured by thread count, but shown by map: the rows of a map are read together.
   std::vector<std::string> order;
@@ -107,9 +105,7 @@ std::string measurement_table(const sim::machine_spec& machine,
 }
 
 std::string calibration_table(const std::vector<calibrated_ratio>& ratios, bool colour) {
-  using enum table::align;
-  table t({"workload", "threads", "map", "native", "SIMULATED", "deviation"},
-          {left, right, left, right, right, right});
+  table t({"workload", "threads", "map", "native", "SIMULATED", "deviation"}, {0, 2});
   for (const calibrated_ratio& r : ratios)
     t.add({r.workload, fmt::format("{}", r.threads), r.map, fmt::format("{:.3f}", r.native),
            fmt::format("{:.3f}", r.simulated), fmt::format("{:+.0f} %", r.deviation() * 100)});

@@ -16,6 +16,14 @@ std::map<std::string, study>& studies() {
 
 }  // namespace
 
+const sim::transactional_spec& transactions_of(const sim::machine_spec& machine) {
+  if (!machine.transactions)
+    throw app::usage_error(fmt::format(
+        "the machine {} has no transactional memory; i7_4770, e5_2650_htm and emerald_rapids have",
+        machine.name));
+  return *machine.transactions;
+}
+
 const study& find_study(const std::string& name) {
   const auto found = studies().find(name);
   if (found != studies().end()) return found->second;

@@ -49,6 +49,9 @@ struct study {
   std::function<int(const study_options&)> run;
 };
 
+/// Of a machine that has transactions. Throws usage_error for another.
+[[nodiscard]] const sim::transactional_spec& transactions_of(const sim::machine_spec& machine);
+
 /// By name. Throws usage_error with the available names.
 [[nodiscard]] const study& find_study(const std::string& name);
 

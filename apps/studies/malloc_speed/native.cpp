@@ -251,9 +251,7 @@ std::string ratio_table(const cost_readings& readings, const std::string& head, 
                         Mean&& mean) {
   std::vector<std::string> heads{head};
   heads.insert(heads.end(), readings.mallocs().begin(), readings.mallocs().end());
-  std::vector<table::align> aligns(heads.size(), table::align::right);
-  aligns.front() = table::align::left;
-  table t(heads, aligns);
+  table t(std::move(heads));
   const auto row = [&](const std::string& name, auto&& value) {
     std::vector<std::string> cells{name};
     for (const std::string& malloc : readings.mallocs()) {

@@ -181,10 +181,9 @@ std::string cell(const std::optional<double>& value, const char* format) {
 }
 
 std::string panel_table(const study_panel_of_sizes& panel, unsigned ways, bool colour) {
-  const auto right = table::align::right;
   table t({"malloc", "locks", "throughput\n(geometric mean)", "at its\nworst size", "largest\nload",
            "sizes above\nall ways", "committed\nat least", "capacity aborts\nan operation"},
-          {table::align::left, table::align::left, right, right, right, right, right, right});
+          {0, 1});
   for (const auto& [malloc, locks] : malloc_tsx::curves_of(panel.readings)) {
     std::vector<double> ratios;
     std::uint64_t largest = 0;
@@ -213,10 +212,9 @@ std::string panel_table(const study_panel_of_sizes& panel, unsigned ways, bool c
 
 /// The cost of one malloc's bad strides: requests with blocks that follow each other at such powers of two.
 std::string stride_table(const study_panel_of_sizes& panel, bool colour) {
-  const auto right = table::align::right;
   table t({"stride", "malloc", "request", "load", "index-aware over it\ntts", "\ntle", "committed",
            "of index-aware"},
-          {right, table::align::left, right, right, right, right, right, right});
+          {1});
   const auto share = [&](const std::string& malloc, std::uint64_t size) -> std::string {
     const placed_reading* const r = panel.readings.find({malloc, "tle", size});
     return r != nullptr && r->committed ? fmt::format("{:.1f} %", 100 * *r->committed) : "";

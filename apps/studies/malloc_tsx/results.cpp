@@ -84,8 +84,6 @@ app::judged_claim judge_misses(const malloc_tsx_results& results) {
 
 namespace {
 
-using align = app::table::align;
-
 const malloc_tsx_measurement& of(const malloc_tsx_shown& s, const configuration& c) {
   return *s.results.find(c);
 }
@@ -101,9 +99,7 @@ double ratio(const malloc_tsx_shown& s, const configuration& one, const configur
 std::string ring_summary(const malloc_tsx_shown& s, std::uint64_t nodes,
                          const std::vector<std::size_t>& sizes) {
   app::table t({"nodes from", "sizes", "over-\nloaded", "never\ncommit", "all\ncommit", "most at\nan index",
-                "L1 misses\na node", "tts\nM/s", "tle\nM/s", "tle over\ntts", "tle-learnt\nover tts"},
-               {align::left, align::right, align::right, align::right, align::right, align::right,
-                align::right, align::right, align::right, align::right, align::right});
+                "L1 misses\na node", "tts\nM/s", "tle\nM/s", "tle over\ntts", "tle-learnt\nover tts"});
   for (std::size_t a = 0; a < allocations; ++a) {
     const auto from = static_cast<allocation>(a);
     std::size_t overloaded = 0;
@@ -152,8 +148,7 @@ std::string ring_table(const malloc_tsx_shown& s, std::uint64_t nodes, const std
                        const std::string& which) {
   app::table t({"bytes", "nodes from", "most at\nan index", "L1 misses\na node", "commit", "tts\nM/s",
                 "tle\nM/s", "tle over\ntts", "learnt\nover tts", "over glibc's\ntts", "\ntle"},
-               {align::right, align::left, align::right, align::right, align::right, align::right,
-                align::right, align::right, align::right, align::right, align::right});
+               {1});
   for (const std::size_t bytes : sizes) {
     for (std::size_t a = 0; a < allocations; ++a) {
       const auto at = [&](std::size_t from, section_policy policy) {
@@ -182,10 +177,7 @@ std::string tree_table(const malloc_tsx_shown& s, benchmark tree, std::uint64_t 
   app::table t({"bytes", "nodes from", "most at\nan index", "tts\nM/s", "tle\nM/s", "tle /\ntts",
                 "over\nglibc", "learnt\nM/s", "true\nconfl.", "false\nconfl.", "meta-\ndata", "capac-\nity",
                 "other", "by the\nlock", "L1 miss\ntts", "\ntle"},
-               {align::right, align::left, align::right, align::right, align::right, align::right,
-                align::right, align::right, align::right, align::right, align::right, align::right,
-                align::right, align::right, align::right, align::right},
-               1);
+               {1}, 1);
   for (const std::size_t bytes : sizes) {
     for (std::size_t a = 0; a < allocations; ++a) {
       const auto from = static_cast<allocation>(a);

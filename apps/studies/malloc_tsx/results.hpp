@@ -16,10 +16,9 @@
 #include "apps/studies/study_claims.hpp"
 #include "sim/machine/counts.hpp"
 #include "sim/machine/machine_spec.hpp"
-#include "sim/machine/thread_order.hpp"
 #include "sim/transactions/transaction_counts.hpp"
 
-// The benchmarks of malloc_tsx_program on a simulated machine.
+// The benchmarks of program.hpp on a simulated machine: what is measured, as readings like those of programs, as tables.
 
 namespace espalier::simulate {
 
@@ -46,18 +45,6 @@ struct configuration {
   section_policy policy = section_policy::tts;
 
   auto operator<=>(const configuration&) const = default;
-};
-
-struct malloc_tsx_request {
-  sim::machine_spec machine;
-  configuration what;
-  /// For the trees; the ring has one.
-  unsigned threads = 4;
-  sim::pinning pinning = sim::pinning::smt_last;
-  /// Minimum of visited nodes of the ring, in whole traversals; operations on the tree, of all threads. A fifth as many
-  /// before them warm up the caches and the lock.
-  std::uint64_t operations = 20'000;
-  std::uint64_t seed = 42;
 };
 
 struct malloc_tsx_measurement {

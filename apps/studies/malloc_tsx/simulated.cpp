@@ -32,23 +32,20 @@ namespace {
 
 // One measurement -----------------------------------------------------------------------------------------------------
 
+struct malloc_tsx_request {
+  sim::machine_spec machine;
+  configuration what;
+  /// For the trees; the ring has one.
+  unsigned threads = 4;
+  sim::pinning pinning = sim::pinning::smt_last;
+  /// Minimum of visited nodes of the ring, in whole traversals; operations on the tree, of all threads. A fifth as many
+  /// before them warm up the caches and the lock.
+  std::uint64_t operations = 20'000;
+  std::uint64_t seed = 42;
+};
+
 /// The number of nodes for which each thread has memory beforehand. Threads do not insert and erase equally often.
 constexpr std::size_t reserved_nodes = 256;
-/// Keys are 32-bit numbers, drawn from twice as many as there are nodes.
-constexpr std::uint64_t most_nodes = 1U << 30U;
-
-void check(const malloc_tsx_request& request) {
-  const configuration& what = request.what;
-  if (!request.machine.transactions)
-    throw std::invalid_argument("the machine " + request.machine.name +
-                                " has no transactional memory; i7_4770, e5_2650_htm and emerald_rapids have");
-  if (what.nodes == 0 || request.operations == 0)
-    throw std::invalid_argument("nodes and operations are at least 1 each");
-  if (what.nodes > most_nodes) throw std::invalid_argument("at most 2^30 nodes are possible");
-  if (what.node_bytes < least_node_bytes)
-    throw std::invalid_argument("nodes of " + std::to_string(what.node_bytes) + " bytes are too small; " +
-                                std::to_string(least_node_bytes) + " is the least");
-}
 
 /// 0 to n - 1 in random order (Fisher and Yates).
 std::vector<std::uint32_t> shuffled(std::size_t n, workload::random_generator random) {
@@ -72,8 +69,7 @@ std::vector<std::uint64_t> loads_of(sim::simulation& simulated, const Program& p
   std::ranges::sort(lines);
   const auto repeated = std::ranges::unique(lines);
   lines.erase(repeated.begin(), repeated.end());
-  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): check() has asked
-  std::vector<std::uint64_t> loads(simulated.spec().transactions->write_sets);
+  std::vector<std::uint64_t> loads(transactions_of(simulated.spec()).write_sets);
   for (const std::uintptr_t line : lines) ++loads[line % loads.size()];
   return loads;
 }
@@ -168,10 +164,8 @@ malloc_tsx_measurement measure_tree(const malloc_tsx_request& request) {
 }
 
 /// All memory is in pages of 4 KiB, as in the paper. The first thread fills the tree, and each has some spare memory.
-/// Throws std::invalid_argument for a machine without transactions, nodes that are too small, too many or none, and
-/// std::logic_error if the ring or the tree is wrong at the end.
+/// The study has checked the request. Throws std::logic_error if the ring or the tree is wrong at the end.
 malloc_tsx_measurement measure(const malloc_tsx_request& request) {
-  check(request);
   return request.what.program == benchmark::ring ? measure_ring(request) : measure_tree(request);
 }
 
@@ -246,17 +240,12 @@ class malloc_tsx_study {
         ring_sizes_(chosen_sizes(o, app::malloc_tsx::node_sizes())),
         tree_sizes_(chosen_sizes(o, tree_sizes())),
         results_(machine_.ghz) {
-    if (!machine_.transactions)
-      throw app::usage_error(fmt::format(
-          "the machine {} has no transactional memory; i7_4770, e5_2650_htm and emerald_rapids have",
-          machine_.name));
+    in_ = {.ways = transactions_of(machine_).write_ways,
+           .glibc = std::string(to_string(allocation::glibc)),
+           .simulated = true};
     if (keys_ < 1 || keys_ > most_keys)
       throw app::usage_error(
           fmt::format("--keys {} is out of range; from 1 to {} is possible", keys_, most_keys));
-    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): as asked above
-    in_ = {.ways = machine_.transactions->write_ways,
-           .glibc = std::string(to_string(allocation::glibc)),
-           .simulated = true};
   }
 
   int run() {

@@ -27,7 +27,7 @@ struct objects_shape {
   std::uint64_t lines;
   unsigned threads;
   unsigned localities;
-  /// Messages from one thread that may be in flight to one locality.
+  /// Messages from one thread that may be in flight to one locality; 0 if each thread does its operations itself.
   unsigned in_flight;
 };
 

@@ -19,8 +19,6 @@
 #include "espalier/hw/output_file.hpp"
 #include "espalier/workload/random.hpp"
 #include "sim/machine/counts.hpp"
-#include "sim/machine/machine_spec.hpp"
-#include "sim/machine/thread_order.hpp"
 #include "sim/simulation/simulation.hpp"
 
 // Read-write objects under locks and by message (DPS, Middleware 2019, section 5.1 and figure 7).
@@ -29,20 +27,6 @@ namespace espalier::simulate {
 namespace {
 
 // One measurement -----------------------------------------------------------------------------------------------------
-
-struct objects_request {
-  sim::machine_spec machine;
-  unsigned threads = 40;
-  sim::pinning pinning = sim::pinning::smt_last;
-  std::uint64_t objects = 64;
-  std::uint64_t lines = 64;
-  /// Of all threads together; a fifth as many before them warm up.
-  std::uint64_t operations = 20'000;
-  std::uint64_t seed = 42;
-  /// Messages in flight from a thread to each locality, where the operations are done; each socket is a locality. 0 for
-  /// operations that the thread does itself, wherever the object is.
-  unsigned in_flight = 0;
-};
 
 struct objects_measurement {
   std::uint64_t operations;
@@ -62,14 +46,14 @@ struct operations_left {
 
 class drawn_objects final : public object_feed {
  public:
-  drawn_objects(const objects_request& request, std::uint64_t seed, unsigned thread, operations_left& shared)
-      : request_(request), random_(seed, thread), shared_(shared) {}
+  drawn_objects(const objects_shape& shape, std::uint64_t seed, unsigned thread, operations_left& shared)
+      : shape_(shape), random_(seed, thread), shared_(shared) {}
 
   bool next(std::uint64_t& object) override {
     const sim::own_code scope;
     if (shared_.left == 0) return false;
     --shared_.left;
-    object = random_.below(request_.objects);
+    object = random_.below(shape_.objects);
     return true;
   }
   void ended() override {
@@ -78,54 +62,52 @@ class drawn_objects final : public object_feed {
   }
   bool all_ended() override {
     const sim::own_code scope;
-    return shared_.ended == request_.threads;
+    return shared_.ended == shape_.threads;
   }
 
  private:
-  const objects_request& request_;
+  const objects_shape& shape_;
   workload::random_generator random_;
   operations_left& shared_;
 };
 
-/// Throws std::invalid_argument for an invalid request, std::logic_error if an operation was lost.
-objects_measurement measure_objects(const objects_request& request) {
-  if (request.objects == 0 || request.lines == 0 || request.operations == 0)
-    throw std::invalid_argument("objects, their lines and the operations are at least 1 each");
-  sim::simulation simulated(request.machine, request.threads, request.pinning);
-  // A locality is a socket that has threads; they are numbered without gaps.
-  std::vector<unsigned> locality(request.threads);
+/// Each socket with threads is a locality. A fifth as many operations warm up before those that are counted. Throws
+/// std::logic_error if an operation was lost.
+objects_measurement measure_objects(const study_options& o, objects_shape shape) {
+  sim::simulation simulated(o.places.front().machine, shape.threads, o.pinning);
+  // Localities are numbered without gaps.
+  std::vector<unsigned> locality(shape.threads);
   std::vector<unsigned> sockets;
-  for (unsigned t = 0; t < request.threads; ++t) {
+  for (unsigned t = 0; t < shape.threads; ++t) {
     const unsigned socket = simulated.socket_of(t);
     const auto known = std::find(sockets.begin(), sockets.end(), socket);
     locality[t] = static_cast<unsigned>(known - sockets.begin());
     if (known == sockets.end()) sockets.push_back(socket);
   }
-  const objects_shape shape{request.objects, request.lines, request.threads,
-                            static_cast<unsigned>(sockets.size()), request.in_flight};
+  shape.localities = static_cast<unsigned>(sockets.size());
   std::unique_ptr<objects_program> program;
   simulated.outside_time(
-      [&] { program = request.in_flight != 0 ? make_delegated_objects(shape) : make_locked_objects(shape); });
+      [&] { program = shape.in_flight != 0 ? make_delegated_objects(shape) : make_locked_objects(shape); });
   simulated.without_time([&](unsigned thread) { program->settle(thread, locality[thread]); });
 
   const auto phase = [&](std::uint64_t operations, std::uint64_t seed) {
     operations_left shared{operations};
     return simulated.run([&](unsigned thread) {
-      drawn_objects feed(request, seed, thread, shared);
+      drawn_objects feed(shape, seed, thread, shared);
       program->operate(thread, locality[thread], feed);
     });
   };
-  const std::uint64_t warm_up = request.operations / 5 + 1;
-  static_cast<void>(phase(warm_up, request.seed));
-  const sim::phase_result measured = phase(request.operations, request.seed + 1);
+  const std::uint64_t warm_up = o.operations / 5 + 1;
+  static_cast<void>(phase(warm_up, o.seed));
+  const sim::phase_result measured = phase(o.operations, o.seed + 1);
   std::uint64_t writes = 0;
   simulated.outside_time([&] {
     writes = program->writes();
     program.reset();
   });
-  if (writes != (request.operations + warm_up) * request.lines)
+  if (writes != (o.operations + warm_up) * shape.lines)
     throw std::logic_error("the simulated objects have lost operations");
-  return {request.operations, measured.total(), measured.cycles};
+  return {o.operations, measured.total(), measured.cycles};
 }
 
 // The study -----------------------------------------------------------------------------------------------------------
@@ -159,15 +141,11 @@ std::vector<row> measure_all(const study_options& o) {
       if (app::interruption::requested()) return rows;
       double locked_cycles = 0;
       for (const program& p : programs) {
-        const objects_request request{.machine = o.places.front().machine,
-                                      .threads = threads,
-                                      .pinning = o.pinning,
-                                      .objects = s.objects,
-                                      .lines = s.lines,
-                                      .operations = o.operations,
-                                      .seed = o.seed,
-                                      .in_flight = p.in_flight};
-        const objects_measurement m = measure_objects(request);
+        const objects_measurement m = measure_objects(o, {.objects = s.objects,
+                                                          .lines = s.lines,
+                                                          .threads = threads,
+                                                          .localities = 0,
+                                                          .in_flight = p.in_flight});
         const auto cycles = static_cast<double>(m.cycles);
         if (p.in_flight == 0) locked_cycles = cycles;
         rows.push_back({threads, s, p.name, m, locked_cycles / cycles});
@@ -183,7 +161,6 @@ double per_second(const row& r, double ghz) {
 
 void print(const study_options& o, const std::vector<row>& rows) {
   using app::table;
-  const auto right = table::align::right;
   const bool colour = app::wants_colour(STDOUT_FILENO);
   std::printf("%s\n",
               app::bold(fmt::format("SIMULATED on {}: objects of cache lines, each operation reads and "
@@ -193,7 +170,7 @@ void print(const study_options& o, const std::vector<row>& rows) {
                   .c_str());
   table t({"threads", "objects x lines", "done", "remote\ntransfers", "local\ntransfers", "stall\ncycles",
            "simulated\nM/s", "against\nlocks"},
-          {right, right, table::align::left, right, right, right, right, right});
+          {2});
   for (const row& r : rows) {
     const sim::counts& c = r.measured.total;
     t.add({fmt::format("{}", r.threads), fmt::format("{} x {}", r.objects.objects, r.objects.lines),

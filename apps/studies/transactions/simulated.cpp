@@ -20,7 +20,6 @@
 #include "espalier/hw/htm.hpp"
 #include "espalier/hw/output_file.hpp"
 #include "sim/machine/machine_spec.hpp"
-#include "sim/machine/thread_order.hpp"
 #include "sim/simulation/simulation.hpp"
 #include "sim/transactions/transaction_counts.hpp"
 
@@ -31,22 +30,11 @@ namespace {
 
 // One measurement -----------------------------------------------------------------------------------------------------
 
-enum class transactional_structure : std::uint8_t { counter, list };
-
 struct transactional_measurement {
   std::uint64_t operations;
   std::uint64_t fallbacks;
   sim::transaction_counts transactions;
   std::uint64_t cycles;
-};
-
-struct transactional_request {
-  sim::machine_spec machine;
-  unsigned threads = 1;
-  sim::pinning pinning = sim::pinning::smt_last;
-  transactional_structure structure = transactional_structure::counter;
-  std::uint64_t operations = 0;
-  std::uint64_t seed = 0;
 };
 
 /// How much fits one transaction, found by trials, and the abort status if it does not fit.
@@ -62,12 +50,6 @@ struct transactional_limits {
 constexpr std::uint64_t list_keys = 64;
 constexpr std::uint64_t most_read_lines = 1U << 16U;
 
-void check_machine(const sim::machine_spec& machine) {
-  if (!machine.transactions)
-    throw std::invalid_argument("the machine " + machine.name +
-                                " has no transactional memory; i7_4770, e5_2650_htm and emerald_rapids have");
-}
-
 /// The largest n in [1, most] for which fits(n) holds. fits(1) must hold, and fits must be monotonic.
 template <class Fits>
 std::uint64_t largest(std::uint64_t most, Fits&& fits) {
@@ -80,20 +62,16 @@ std::uint64_t largest(std::uint64_t most, Fits&& fits) {
   return low;
 }
 
-/// Throws std::invalid_argument for a machine without transactions, std::logic_error if the structure is wrong at the
-/// end.
-transactional_measurement measure_transactions(const transactional_request& request) {
-  check_machine(request.machine);
-  sim::simulation simulated(request.machine, request.threads, request.pinning);
+/// Throws std::logic_error if the structure is wrong at the end.
+transactional_measurement measure_transactions(const study_options& o, unsigned threads,
+                                               std::unique_ptr<transactional_program> (*make)()) {
+  sim::simulation simulated(o.places.front().machine, threads, o.pinning);
   std::unique_ptr<transactional_program> program;
-  simulated.outside_time([&] {
-    program = request.structure == transactional_structure::counter ? make_transactional_counter()
-                                                                    : make_transactional_list(list_keys);
-  });
+  simulated.outside_time([&] { program = make(); });
   std::uint64_t fallbacks = 0;
-  std::uint64_t left = request.operations;
+  std::uint64_t left = o.operations;
   const sim::phase_result measured = simulated.run([&](unsigned thread) {
-    draws numbers(request.seed, thread, left);
+    draws numbers(o.seed, thread, left);
     for (std::uint64_t n = 0; numbers.next(n);) {
       if (program->operate(n)) ++fallbacks;
     }
@@ -104,13 +82,11 @@ transactional_measurement measure_transactions(const transactional_request& requ
     program.reset();
   });
   if (!right) throw std::logic_error("a simulated transactional structure came out wrong");
-  return {request.operations, fallbacks, measured.transactions, measured.cycles};
+  return {o.operations, fallbacks, measured.transactions, measured.cycles};
 }
 
 transactional_limits probe_limits(const sim::machine_spec& machine) {
-  check_machine(machine);
-  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the check is above
-  const sim::transactional_spec& spec = *machine.transactions;
+  const sim::transactional_spec& spec = transactions_of(machine);
   sim::simulation simulated(machine, 1);
   const std::uint64_t lines_of_writes = std::uint64_t{spec.write_sets} * spec.write_ways;
   const std::uint64_t most_lines =
@@ -154,7 +130,6 @@ double share(std::uint64_t part, std::uint64_t whole) {
 
 void print(const study_options& o, const transactional_limits& limits, const std::vector<row>& rows) {
   using app::table;
-  const auto right = table::align::right;
   const bool colour = app::wants_colour(STDOUT_FILENO);
   std::printf(
       "%s\n",
@@ -169,8 +144,7 @@ void print(const study_options& o, const transactional_limits& limits, const std
       limits.read_lines == limits.read_lines_tried ? " (no more were tried)" : "",
       hw::to_string(limits.beyond).c_str(), limits.leaves_no_trace ? "as before them" : "CHANGED");
   table t({"structure", "threads", "committed", "by the\nlock", "true\nconflict", "false\nconflict",
-           "meta-\ndata", "capacity", "explicit", "other", "simulated\nM/s"},
-          {table::align::left, right, right, right, right, right, right, right, right, right, right});
+           "meta-\ndata", "capacity", "explicit", "other", "simulated\nM/s"});
   for (const row& r : rows) {
     const transactional_measurement& m = r.measured;
     std::vector<std::string> cells{r.structure, fmt::format("{}", r.threads),
@@ -213,17 +187,9 @@ int run(const study_options& o) {
   std::vector<row> rows;
   for (const unsigned threads : o.places.front().threads) {
     if (app::interruption::requested()) break;
-    const auto measure = [&](const char* name, transactional_structure structure) {
-      rows.push_back({name, threads,
-                      measure_transactions({.machine = o.places.front().machine,
-                                            .threads = threads,
-                                            .pinning = o.pinning,
-                                            .structure = structure,
-                                            .operations = o.operations,
-                                            .seed = o.seed})});
-    };
-    measure("counter", transactional_structure::counter);
-    measure("list", transactional_structure::list);
+    rows.push_back({"counter", threads, measure_transactions(o, threads, make_transactional_counter)});
+    rows.push_back({"list", threads,
+                    measure_transactions(o, threads, [] { return make_transactional_list(list_keys); })});
   }
   print(o, limits, rows);
   if (json) json->commit(json_of(o, limits, rows));
