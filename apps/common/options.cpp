@@ -150,7 +150,7 @@ result_files open_results(const result_options& o) {
   return {open_output(o.json), open_output(o.csv)};
 }
 
-void tell_written(std::initializer_list<std::string> files) {
+void print_written(std::initializer_list<std::string> files) {
   for (const std::string& file : files) {
     if (!file.empty() && !is_standard_output(file)) std::printf("wrote %s\n", file.c_str());
   }
@@ -158,12 +158,12 @@ void tell_written(std::initializer_list<std::string> files) {
 
 bool is_given(const CLI::App& verb, const char* option) { return verb.count(option) != 0; }
 
-void only_options(const CLI::App& verb, const std::string& who, const std::vector<std::string>& taken) {
+void only_options(const CLI::App& verb, const std::string& mode, const std::vector<std::string>& taken) {
   for (const CLI::Option* option : verb.get_options()) {
     const std::string name = option->get_name();
     if (option->count() != 0 && std::ranges::find(taken, name) == taken.end())
       throw usage_error(
-          fmt::format("{} says what is run; leave out {}, it takes {}", who, name, fmt::join(taken, ", ")));
+          fmt::format("{} says what is run; leave out {}, it takes {}", mode, name, fmt::join(taken, ", ")));
   }
 }
 

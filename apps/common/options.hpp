@@ -83,13 +83,13 @@ struct result_files {
 [[nodiscard]] result_files open_results(const result_options& options);
 
 /// Prints "wrote FILE" on standard output for each file that is named and is not standard output.
-void tell_written(std::initializer_list<std::string> files);
+void print_written(std::initializer_list<std::string> files);
 
 /// Whether the command line has the option.
 [[nodiscard]] bool is_given(const CLI::App& verb, const char* option);
 
-/// Throws usage_error, which begins with `who`, if the command line has an option that is not in the list.
-void only_options(const CLI::App& verb, const std::string& who, const std::vector<std::string>& taken);
+/// Throws usage_error, which begins with `mode`, if the command line has an option that is not in the list.
+void only_options(const CLI::App& verb, const std::string& mode, const std::vector<std::string>& taken);
 
 /// Throws usage_error if the value is below `least`.
 void at_least(std::int64_t value, std::int64_t least, const char* option);

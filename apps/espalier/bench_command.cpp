@@ -353,7 +353,7 @@ void run_bench(bench_options o, const CLI::App& verb) {
     if (!o.hgrm.empty()) write_hgrm(o.hgrm, all);
     if (recorder) recorder->write(*record);
     if (!o.report.empty()) write_report({o.json}, o.report);
-    tell_written({o.json, o.csv, o.hgrm, o.record, o.report});
+    print_written({o.json, o.csv, o.hgrm, o.record, o.report});
   }
   if (status != 0) throw CLI::RuntimeError(status);
 }

@@ -25,6 +25,10 @@ std::string node_bytes(const workload::subject_facts& facts) {
   return facts.node_bytes ? fmt::format("{}", *facts.node_bytes) : unavailable;
 }
 
+nlohmann::ordered_json node_bytes_json(const workload::subject_facts& facts) {
+  return facts.node_bytes ? nlohmann::ordered_json(*facts.node_bytes) : nlohmann::ordered_json(unavailable);
+}
+
 void print_table(const std::vector<workload::registration>& all) {
   table t(
       {"map", "progress (find / update)", "balance", "scan", "exchanges", "node bytes", "placement", "paper"},
@@ -51,10 +55,7 @@ void print_json(const std::vector<workload::registration>& all) {
     j["balance"] = to_string(f.properties.shape);
     j["scan"] = f.supports_scan ? to_string(f.properties.scan) : "none";
     j["exchanges"] = f.properties.exchanges;
-    if (f.node_bytes)
-      j["node_bytes"] = *f.node_bytes;
-    else
-      j["node_bytes"] = "unavailable";
+    j["node_bytes"] = node_bytes_json(f);
     j["placement"] = f.placement;
     j["paper"] = f.properties.paper;
     list.push_back(std::move(j));
@@ -124,11 +125,8 @@ void print_nodes_json(const std::vector<workload::registration>& all) {
     if (!f.variant.empty() && f.variant != "published") continue;
     nlohmann::ordered_json j;
     j["map"] = f.name;
-    if (f.node_bytes)
-      j["node_bytes"] = *f.node_bytes;
-    else
-      j["node_bytes"] = "unavailable";
-    if (f.node_members.empty()) j["members"] = "unavailable";
+    j["node_bytes"] = node_bytes_json(f);
+    if (f.node_members.empty()) j["members"] = unavailable;
     for (const node_member& m : f.node_members)
       j["members"].push_back({{"name", m.name}, {"offset", m.offset}, {"bytes", m.bytes}});
     list.push_back(std::move(j));

@@ -178,7 +178,7 @@ int run(simulate_options o, const CLI::App& parser) {
   if (files.json) files.json->commit(to_json(context, request.machine, all, ratios));
   if (files.csv) files.csv->commit(to_csv(request.machine, all));
   if (!o.report.empty()) app::write_report({o.json}, o.report);
-  app::tell_written({o.json, o.csv, o.report});
+  app::print_written({o.json, o.csv, o.report});
   return status;
 }
 

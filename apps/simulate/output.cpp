@@ -293,16 +293,8 @@ ordered_json study_document(const study_options& o, const sim::machine_spec& mac
 ordered_json study_entry(const std::string& name, unsigned threads, std::uint64_t operations,
                          std::uint64_t cycles, double ghz) {
   const double time = static_cast<double>(cycles) / ghz / static_cast<double>(operations);
-  ordered_json j;
-  j["name"] = name;
-  j["run_type"] = "iteration";
-  j["threads"] = threads;
-  j["iterations"] = operations;
-  j["real_time"] = time;
-  j["cpu_time"] = time * threads;
-  j["time_unit"] = "ns";
-  j["simulated"] = true;
-  return j;
+  return {{"name", name},      {"run_type", "iteration"},    {"threads", threads}, {"iterations", operations},
+          {"real_time", time}, {"cpu_time", time * threads}, {"time_unit", "ns"},  {"simulated", true}};
 }
 
 std::string to_json(const workload::run_context& host, const sim::machine_spec& machine,

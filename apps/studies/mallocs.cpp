@@ -76,7 +76,7 @@ malloc_choice choose_mallocs(const std::vector<std::string>& names) {
   return choice;
 }
 
-void tell_missing(const malloc_choice& choice) {
+void print_missing(const malloc_choice& choice) {
   for (const missing_malloc& m : choice.missing)
     std::fprintf(stderr, "%s is left out: %s\n", m.name.c_str(), m.why.c_str());
 }

@@ -38,7 +38,7 @@ inline constexpr std::string_view random_malloc = "random";
 [[nodiscard]] malloc_choice choose_mallocs(const std::vector<std::string>& names);
 
 /// Prints a line on standard error for each that is missing.
-void tell_missing(const malloc_choice& choice);
+void print_missing(const malloc_choice& choice);
 
 /// The names that choose_mallocs() accepts.
 [[nodiscard]] std::vector<std::string> malloc_names();

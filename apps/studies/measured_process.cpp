@@ -27,11 +27,11 @@
 
 namespace espalier::app {
 
+namespace fs = std::filesystem;
+
 // One process ---------------------------------------------------------------------------------------------------------
 
 namespace {
-
-namespace fs = std::filesystem;
 
 fs::path work_program() {
   constexpr const char* name = "espalier-measured-work";
@@ -144,8 +144,6 @@ int measured_process::wait() noexcept {
 // Processes in turns --------------------------------------------------------------------------------------------------
 
 namespace {
-
-namespace fs = std::filesystem;
 
 class running {
  public:

@@ -327,7 +327,7 @@ void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
   if (is_given(verb, "--runs")) s.rounds = static_cast<std::size_t>(o.runs);
   study_files files(o.out, malloc_speed::study_name);
 
-  tell_missing(s.mallocs);
+  print_missing(s.mallocs);
   for (const std::string& line : s.programs.missing) std::fprintf(stderr, "%s\n", line.c_str());
 
   measured_study measured;

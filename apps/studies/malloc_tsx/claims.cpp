@@ -77,7 +77,7 @@ constexpr double noticeable = 0.001;
 const std::string without_transactions = "this processor has no transactions";
 
 judgement unknown(const std::string& why) { return {why + '.', agreement::not_measurable}; }
-judgement told(const std::string& sentence, bool agrees) {
+judgement judged(const std::string& sentence, bool agrees) {
   return {sentence + '.', agrees ? agreement::agrees : agreement::differs};
 }
 
@@ -147,20 +147,21 @@ struct view {
 
 enum class need : unsigned char { transactions, bad_sizes, good_sizes };
 
-/// The readings that a claim needs and that are missing, in words; empty if none is.
-std::string lacking(const view& v, std::initializer_list<need> needs,
-                    std::initializer_list<std::string_view> mallocs) {
+/// The judgement on a claim if readings that it needs are missing.
+std::optional<judgement> lacking(const view& v, std::initializer_list<need> needs,
+                                 std::initializer_list<std::string_view> mallocs) {
   for (const need one : needs) {
-    if (one == need::transactions && !v.transactions()) return without_transactions;
+    if (one == need::transactions && !v.transactions()) return unknown(without_transactions);
     if (one == need::bad_sizes && v.bad.empty())
-      return "no size was measured at which glibc's blocks follow each other at a multiple of 512";
+      return unknown("no size was measured at which glibc's blocks follow each other at a multiple of 512");
     if (one == need::good_sizes && v.good.empty())
-      return "no size was measured at which glibc's blocks do not follow each other at a multiple of 512";
+      return unknown(
+          "no size was measured at which glibc's blocks do not follow each other at a multiple of 512");
   }
   for (const std::string_view malloc : mallocs) {
-    if (!v.has(malloc)) return fmt::format("{} was not measured", malloc);
+    if (!v.has(malloc)) return unknown(fmt::format("{} was not measured", malloc));
   }
-  return {};
+  return std::nullopt;
 }
 
 judgement too_little() { return unknown("too little was measured"); }
@@ -168,17 +169,16 @@ judgement too_little() { return unknown("too little was measured"); }
 // Figure 1 -----------------------------------------------------------------------------------------------------------
 
 judgement bad_sizes_are_slow(const view& v) {
-  if (const auto why = lacking(v, {need::bad_sizes, need::good_sizes}, {v.in.glibc, index_aware});
-      !why.empty())
-    return unknown(why);
+  if (const auto missing = lacking(v, {need::bad_sizes, need::good_sizes}, {v.in.glibc, index_aware}))
+    return *missing;
   const auto there = v.mean_ratio(v.bad, {index_aware, tts}, {v.in.glibc, tts});
   const auto elsewhere = v.mean_ratio(v.good, {index_aware, tts}, {v.in.glibc, tts});
   if (!there || !elsewhere) return too_little();
-  // A size that is slow for another reason would tell nothing about strides.
+  // A size that is slow for another reason would say nothing about strides.
   const sizes overloaded = v.all.overloaded(v.in.glibc, v.in.ways);
   sizes roomy;
   std::ranges::set_difference(v.bad, overloaded, std::back_inserter(roomy));
-  return told(
+  return judged(
       fmt::format(
           "at sizes {} index-aware is {:.2f} x {} under tts in the geometric mean, at the others {:.2f} x{}",
           listed(v.bad), *there, v.in.glibc, *elsewhere,
@@ -187,8 +187,7 @@ judgement bad_sizes_are_slow(const view& v) {
 }
 
 judgement elision_is_wasted(const view& v) {
-  if (const auto why = lacking(v, {need::transactions, need::bad_sizes}, {v.in.glibc}); !why.empty())
-    return unknown(why);
+  if (const auto missing = lacking(v, {need::transactions, need::bad_sizes}, {v.in.glibc})) return *missing;
   const auto ratio = v.mean_ratio(v.bad, {v.in.glibc, tle}, {v.in.glibc, tts});
   if (!ratio) return too_little();
   double committed = 0;
@@ -202,14 +201,14 @@ judgement elision_is_wasted(const view& v) {
   if (measured == 0) return too_little();
   committed /= static_cast<double>(measured);
   const auto learnt = v.mean_ratio(v.bad, {v.in.glibc, tle_learnt}, {v.in.glibc, tts});
-  return told(fmt::format("at sizes {}: {:.1f} % of the sections commit, and tle is {:.3f} x tts on {}{}",
-                          listed(v.bad), 100 * committed, *ratio, v.in.glibc,
-                          learnt ? fmt::format("; tle-learnt {:.3f} x", *learnt) : ""),
-              *ratio * margin <= 1 && committed < nearly_none);
+  return judged(fmt::format("at sizes {}: {:.1f} % of the sections commit, and tle is {:.3f} x tts on {}{}",
+                            listed(v.bad), 100 * committed, *ratio, v.in.glibc,
+                            learnt ? fmt::format("; tle-learnt {:.3f} x", *learnt) : ""),
+                *ratio * margin <= 1 && committed < nearly_none);
 }
 
 judgement index_aware_is_never_hit(const view& v, std::uint64_t nodes) {
-  if (const auto why = lacking(v, {}, {index_aware}); !why.empty()) return unknown(why);
+  if (const auto missing = lacking(v, {}, {index_aware})) return *missing;
   std::uint64_t largest = 0;
   for (const auto& [where, r] : v.all.all()) {
     if (where.malloc == index_aware) largest = std::max(largest, r.largest_load);
@@ -225,12 +224,11 @@ judgement index_aware_is_never_hit(const view& v, std::uint64_t nodes) {
                             listed(bad));
     good = good && bad.empty();
   }
-  return told(sentence, good);
+  return judged(sentence, good);
 }
 
 judgement chance_is_between(const view& v) {
-  if (const auto why = lacking(v, {}, {random_padding, v.in.glibc, index_aware}); !why.empty())
-    return unknown(why);
+  if (const auto missing = lacking(v, {}, {random_padding, v.in.glibc, index_aware})) return *missing;
   const auto hit = v.all.overloaded(random_padding, v.in.ways).size();
   const auto without = v.all.overloaded(v.in.glibc, v.in.ways).size();
   const auto ours = v.all.overloaded(index_aware, v.in.ways).size();
@@ -238,8 +236,8 @@ judgement chance_is_between(const view& v) {
       "an index has more blocks than ways at {} of {} sizes with random, {} with {}, {} with index-aware",
       hit, v.count(), without, v.in.glibc, ours);
   bool between = ours <= hit && hit <= without;
-  if (!v.transactions()) return told(sentence, between && ours < hit);
-  if (const auto why = lacking(v, {need::bad_sizes}, {}); !why.empty()) return unknown(why);
+  if (!v.transactions()) return judged(sentence, between && ours < hit);
+  if (const auto missing = lacking(v, {need::bad_sizes}, {})) return *missing;
   const auto over = [&](std::string_view malloc) {
     return v.mean_ratio(v.bad, {malloc, tle}, {v.in.glibc, tle});
   };
@@ -252,36 +250,34 @@ judgement chance_is_between(const view& v) {
       "{:.0f} % of the sections commit with random: {}",
       listed(v.bad), *random, v.in.glibc, *aware, 100 * nearly_all, listed(poor));
   between = between && *random >= margin && *aware * alike >= *random && !poor.empty();
-  return told(sentence, between);
+  return judged(sentence, between);
 }
 
 judgement elision_costs(const view& v) {
-  if (const auto why = lacking(v, {need::transactions, need::good_sizes}, {index_aware}); !why.empty())
-    return unknown(why);
+  if (const auto missing = lacking(v, {need::transactions, need::good_sizes}, {index_aware})) return *missing;
   const auto ratio = v.mean_ratio(v.good, {index_aware, tle}, {index_aware, tts});
   if (!ratio) return too_little();
-  return told(fmt::format("tle is {:.3f} x tts on index-aware, in the geometric mean", *ratio),
-              *ratio < 1 && *ratio * alike >= 1);
+  return judged(fmt::format("tle is {:.3f} x tts on index-aware, in the geometric mean", *ratio),
+                *ratio < 1 && *ratio * alike >= 1);
 }
 
 judgement chance_fails(const view& v) {
-  if (const auto why = lacking(v, {}, {random_padding}); !why.empty()) return unknown(why);
+  if (const auto missing = lacking(v, {}, {random_padding})) return *missing;
   const std::size_t hit = v.all.overloaded(random_padding, v.in.ways).size();
   std::string sentence =
       fmt::format("with random an index has more blocks than ways at {} of {} sizes", hit, v.count());
   if (v.transactions())
     sentence +=
         fmt::format("; fewer than 5 % of the sections commit at {}", v.failing(random_padding, 0.05).size());
-  return told(sentence, 2 * hit > v.count());
+  return judged(sentence, 2 * hit > v.count());
 }
 
 // Figure 2 -----------------------------------------------------------------------------------------------------------
 
 judgement same_sizes_are_slow(const view& v) {
-  if (const auto why =
-          lacking(v, {need::transactions, need::bad_sizes, need::good_sizes}, {v.in.glibc, index_aware});
-      !why.empty())
-    return unknown(why);
+  if (const auto missing =
+          lacking(v, {need::transactions, need::bad_sizes, need::good_sizes}, {v.in.glibc, index_aware}))
+    return *missing;
   const curve theirs{v.in.glibc, tle};
   const curve ours{index_aware, tle};
   const auto there = v.mean_ratio(v.bad, theirs, ours);
@@ -291,15 +287,14 @@ judgement same_sizes_are_slow(const view& v) {
   for (const std::uint64_t size : v.bad) {
     if (const auto r = v.ratio(theirs, ours, size)) parts.push_back(fmt::format("{:.2f} at {}", *r, size));
   }
-  return told(fmt::format("{} over index-aware under tle: {}; {:.2f} in the geometric mean of other sizes",
-                          v.in.glibc, fmt::join(parts, ", "), *elsewhere),
-              *there * margin <= *elsewhere);
+  return judged(fmt::format("{} over index-aware under tle: {}; {:.2f} in the geometric mean of other sizes",
+                            v.in.glibc, fmt::join(parts, ", "), *elsewhere),
+                *there * margin <= *elsewhere);
 }
 
 judgement capacity_forces_the_lock(const view& v) {
-  if (const auto why = lacking(v, {need::transactions, need::bad_sizes}, {v.in.glibc, index_aware});
-      !why.empty())
-    return unknown(why);
+  if (const auto missing = lacking(v, {need::transactions, need::bad_sizes}, {v.in.glibc, index_aware}))
+    return *missing;
   std::vector<std::string> parts;
   std::size_t forced = 0;
   double theirs = 0;
@@ -316,16 +311,17 @@ judgement capacity_forces_the_lock(const view& v) {
     ours = std::max(ours, aware->capacity_aborts.value_or(0));
   }
   if (parts.empty()) return too_little();
-  return told(fmt::format("aborts for capacity an operation, and operations under the lock, with {}: {}; up "
-                          "to {:.4f} aborts with index-aware. At {} of these {} sizes it is one operation in "
-                          "a thousand or more",
-                          v.in.glibc, fmt::join(parts, ", "), ours, forced, parts.size()),
-              2 * forced > parts.size() && ours < noticeable && theirs > 2 * ours);
+  return judged(
+      fmt::format("aborts for capacity an operation, and operations under the lock, with {}: {}; up "
+                  "to {:.4f} aborts with index-aware. At {} of these {} sizes it is one operation in "
+                  "a thousand or more",
+                  v.in.glibc, fmt::join(parts, ", "), ours, forced, parts.size()),
+      2 * forced > parts.size() && ours < noticeable && theirs > 2 * ours);
 }
 
 judgement late_nodes_stay(const view& late, const view& early) {
-  if (const auto why = lacking(late, {need::transactions, need::bad_sizes}, {late.in.glibc}); !why.empty())
-    return unknown(why);
+  if (const auto missing = lacking(late, {need::transactions, need::bad_sizes}, {late.in.glibc}))
+    return *missing;
   std::vector<std::string> parts;
   std::size_t spared = 0;
   for (const std::uint64_t size : late.bad) {
@@ -339,7 +335,7 @@ judgement late_nodes_stay(const view& late, const view& early) {
     spared += *after->capacity_aborts <= *before->capacity_aborts / 4 ? 1 : 0;
   }
   if (parts.empty()) return unknown("at no bad size transactions did not fit");
-  return told(
+  return judged(
       fmt::format("aborts for capacity an operation with {}: {}", late.in.glibc, fmt::join(parts, ", ")),
       spared == parts.size());
 }
@@ -356,7 +352,7 @@ judgement elision_wins(const view& v, unsigned threads) {
   if (ratios.empty()) return too_little();
   const auto [least, most] = std::ranges::minmax(ratios);
   const auto slow = std::ranges::count_if(ratios, [](double r) { return r < margin; });
-  return told(
+  return judged(
       fmt::format(
           "with {} threads {:.2f} to {:.2f} x as fast, over all sizes and mallocs{}", threads, least, most,
           slow == 0 ? "" : fmt::format("; less than {:.2f} x in {} of {}", margin, slow, ratios.size())),
@@ -374,9 +370,9 @@ judgement worse_than_serial(const view& v, unsigned threads) {
   if (!least)
     return unknown(
         fmt::format("nodes of {} bytes were not measured with {}", size_worse_than_serial, v.in.glibc));
-  return told(fmt::format("at {} bytes {} under tle is {:.2f} x the best of the locks",
-                          size_worse_than_serial, v.in.glibc, *least),
-              *least * margin <= 1);
+  return judged(fmt::format("at {} bytes {} under tle is {:.2f} x the best of the locks",
+                            size_worse_than_serial, v.in.glibc, *least),
+                *least * margin <= 1);
 }
 
 }  // namespace
@@ -437,11 +433,11 @@ judged_claim judge_fresh(const placed_readings& measured) {
     const placed_reading* const ours = measured.find(at({index_aware, tle}, size));
     if (ours == nullptr || !ours->committed) continue;
     const placed_reading* const theirs = measured.find(at({"glibc", tle}, size));
-    f.ours = told(fmt::format("{:.1f} % of the sections commit with index-aware{}", 100 * *ours->committed,
-                              theirs != nullptr && theirs->committed
-                                  ? fmt::format(", {:.1f} % with glibc", 100 * *theirs->committed)
-                                  : ""),
-                  *ours->committed >= 0.95);
+    f.ours = judged(fmt::format("{:.1f} % of the sections commit with index-aware{}", 100 * *ours->committed,
+                                theirs != nullptr && theirs->committed
+                                    ? fmt::format(", {:.1f} % with glibc", 100 * *theirs->committed)
+                                    : ""),
+                    *ours->committed >= 0.95);
   }
   return f;
 }
@@ -478,11 +474,12 @@ judged_claim judge_law(const capacity_law& law, unsigned ways) {
     return f;
   }
   const double share = static_cast<double>(law.holds()) / static_cast<double>(law.configurations());
-  f.ours = told(fmt::format("so it is in {} of {} rings ({:.2f} %): in {} of {} with more, in {} of {} with "
-                            "fewer. Of {} with just as many {} commit",
-                            law.holds(), law.configurations(), 100 * share, law.overloaded_hold,
-                            law.overloaded, law.roomy_hold, law.roomy, law.full, law.full_commit),
-                share >= 0.99);
+  f.ours =
+      judged(fmt::format("so it is in {} of {} rings ({:.2f} %): in {} of {} with more, in {} of {} with "
+                         "fewer. Of {} with just as many {} commit",
+                         law.holds(), law.configurations(), 100 * share, law.overloaded_hold, law.overloaded,
+                         law.roomy_hold, law.roomy, law.full, law.full_commit),
+             share >= 0.99);
   return f;
 }
 

@@ -301,7 +301,7 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
   study_files files(o.out, malloc_tsx::study_name);
 
   const bool colour = wants_colour(STDOUT_FILENO);
-  tell_missing(s.mallocs);
+  print_missing(s.mallocs);
   if (s.policies.size() == 1) std::fprintf(stderr, "tle is left out: %s\n", hw::rtm::probe().reason.c_str());
 
   const malloc_tsx::setting in{.ways = s.l1.ways};

@@ -72,7 +72,7 @@ class nodes {
     hw::annotate_record(*fresh);
     return fresh;
   }
-  void give_back(Node* gone) noexcept { placement_.deallocate(gone, block_); }
+  void free(Node* gone) noexcept { placement_.deallocate(gone, block_); }
 
  private:
   Placement placement_;
@@ -152,7 +152,7 @@ class tree final : public tree_program {
   void reserve(std::size_t count) override {
     std::vector<tree_node*> taken;
     for (std::size_t i = 0; i < count; ++i) taken.push_back(from_.make());
-    for (tree_node* n : taken) from_.give_back(n);
+    for (tree_node* n : taken) from_.free(n);
   }
 
   int operate(std::uint64_t random, std::uint32_t range) override {
@@ -180,7 +180,7 @@ class tree final : public tree_program {
     tree_node* made = when_ == node_made::before_search ? make(key) : nullptr;
     const auto [node, fresh] = tree_.insert_or_find(key, [&] { return made != nullptr ? made : make(key); });
     node->value = value;
-    if (!fresh && made != nullptr) from_.give_back(made);
+    if (!fresh && made != nullptr) from_.free(made);
     return fresh ? 1 : 0;
   }
   tree_node* make(std::uint32_t key) {
@@ -191,7 +191,7 @@ class tree final : public tree_program {
   int erase(std::uint32_t key) noexcept {
     tree_node* const gone = tree_.erase(key);
     if (gone == nullptr) return 0;
-    from_.give_back(gone);
+    from_.free(gone);
     return -1;
   }
 

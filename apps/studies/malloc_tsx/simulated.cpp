@@ -264,7 +264,7 @@ class malloc_tsx_study {
     std::printf("\n%s\n", trust);
     const ordered_json all = document(figures, law);
     if (json) json->commit(all.dump(1) + "\n");
-    app::tell_written({o_.json});
+    app::print_written({o_.json});
     files.write(all);
     return 0;
   }
