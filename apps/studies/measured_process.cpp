@@ -145,6 +145,29 @@ int measured_process::wait() noexcept {
 
 namespace {
 
+/// The sums of a report of libespalier-elide.so. Throws std::runtime_error if it is not one.
+elision_sums parse_elision_report(const std::string& report) {
+  std::istringstream lines(report);
+  std::string line;
+  // "espalier elide: process 1: ...", then heads, then a line for each mutex and site, which begins with those two.
+  if (!std::getline(lines, line) || !line.starts_with("espalier elide: "))
+    throw std::runtime_error("libespalier-elide.so left no report");
+  elision_sums sums;
+  if (!std::getline(lines, line)) return sums;
+  std::istringstream heads(line);
+  const std::vector<std::string> columns{std::istream_iterator<std::string>(heads), {}};
+  while (std::getline(lines, line)) {
+    std::istringstream cells(line);
+    std::string cell;
+    for (const std::string& column : columns) {
+      if (!(cells >> cell)) throw std::runtime_error("libespalier-elide.so left a report that is cut off");
+      if (column == "mutex" || column == "site") continue;
+      sums[column] += std::stoull(cell);
+    }
+  }
+  return sums;
+}
+
 class running {
  public:
   running(const measured_request& request, const std::vector<std::string>& more, fs::path report)
@@ -235,28 +258,6 @@ std::vector<measured_outcome> measure_in_turns(const std::vector<measured_reques
     outcomes[i].elision = group[i].finish();
   }
   return outcomes;
-}
-
-elision_sums parse_elision_report(const std::string& report) {
-  std::istringstream lines(report);
-  std::string line;
-  // "espalier elide: process 1: ...", then heads, then a line for each mutex and site, which begins with those two.
-  if (!std::getline(lines, line) || !line.starts_with("espalier elide: "))
-    throw std::runtime_error("libespalier-elide.so left no report");
-  elision_sums sums;
-  if (!std::getline(lines, line)) return sums;
-  std::istringstream heads(line);
-  const std::vector<std::string> columns{std::istream_iterator<std::string>(heads), {}};
-  while (std::getline(lines, line)) {
-    std::istringstream cells(line);
-    std::string cell;
-    for (const std::string& column : columns) {
-      if (!(cells >> cell)) throw std::runtime_error("libespalier-elide.so left a report that is cut off");
-      if (column == "mutex" || column == "site") continue;
-      sums[column] += std::stoull(cell);
-    }
-  }
-  return sums;
 }
 
 // Result files --------------------------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +15,9 @@
 #include "apps/espalier/preloaded_program.hpp"
 #include "apps/studies/mallocs.hpp"
 #include "espalier/hw/affinity.hpp"
+
+// Programs of the malloc studies under mallocs and mutexes of the command's choice: one process, several that take
+// turns, and their results.
 
 namespace espalier::app {
 
@@ -102,11 +104,6 @@ struct turns_request {
 /// std::runtime_error if a process fails, or if it does not use the requested malloc.
 [[nodiscard]] std::vector<measured_outcome> measure_in_turns(const std::vector<measured_request>& requests,
                                                              const turns_request& turns);
-
-/// The sums of such a report. Throws std::runtime_error if it is not one.
-[[nodiscard]] elision_sums parse_elision_report(const std::string& report);
-
-// Common parts of the result files of malloc studies.
 
 /// One number per round.
 struct measured_times {

@@ -10,8 +10,8 @@
 
 #include "apps/studies/study_claims.hpp"
 
-// "The Influence of Malloc Placement on TSX Hardware Transactional Memory": what is measured. This file is independent
-// of how.
+// "The Influence of Malloc Placement on TSX Hardware Transactional Memory": what is measured, and what the paper claims
+// of it. This file is independent of how it is measured.
 
 namespace espalier::app::malloc_tsx {
 
