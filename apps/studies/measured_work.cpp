@@ -79,6 +79,7 @@ class answer {
     if (wanted > 0) size_ = std::min(size_ + static_cast<std::size_t>(wanted), text_.size() - 1);
     return *this;
   }
+  answer& put(const char* text) noexcept { return put("%s", text); }
   /// Ends the program if there is no reader.
   void send() noexcept {
     put("\n");
@@ -271,7 +272,7 @@ int serve(const arguments& given, measured_work& work) {
                operations > 0) {
       const round_cost cost = team.round(operations);
       out.put(R"({"operations":%llu,"wall_ns":%llu,"cpu_ns":%llu})",
-              static_cast<unsigned long long>(operations * work.threads()),
+              static_cast<unsigned long long>(operations) * work.threads(),
               static_cast<unsigned long long>(cost.wall_ns), static_cast<unsigned long long>(cost.cpu_ns))
           .send();
     } else {
