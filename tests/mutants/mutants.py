@@ -4,8 +4,7 @@
 A mutant is an edit of one source file of the library that exists only in the build folder. The tables of
 *.toml beside this script describe them:
 
-    [[mutant]]
-    name = "ticket_version_after_edge"
+    [ticket_version_after_edge]
     file = "src/espalier/map/bst/ticket.hpp"
     find = "text that occurs exactly once in the file"
     replace = "what stands there instead"
@@ -15,7 +14,14 @@ A mutant is an edit of one source file of the library that exists only in the bu
                                 # are compiled without those, in two thirds of the time.
     expect = ["leak"]           # optional: the only kinds of failure that count
     equivalent = "reason"       # optional: why it breaks no part of the contract
-    edits = [{find = "...", replace = "..."}]   # instead of find and replace: several edits
+
+Instead of find and replace there may be one of
+
+    remove = "text of which nothing is left"
+    relax = "text whose memory orders are relaxed"
+    edits = [{find = "...", replace = "..."}]   # several edits
+
+A file and a battery above the first mutant are those of every mutant of the table that names no other.
 
 Verbs: list, generate (overlays and programs into the build folder), run (each mutant in a process of its own).
 
@@ -30,6 +36,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -43,8 +50,9 @@ CATALOG = ROOT / "src/espalier/map/catalog"
 NEEDED_SHARE = 0.95
 # The share of a mutant's schedule time that a schedule of unchanged code may take.
 REFERENCE_SHARE = 0.1
-FIELDS = {"name", "file", "find", "replace", "edits", "why", "battery", "wide", "expect", "equivalent"}
-REQUIRED = {"name", "file", "why", "battery"}
+REQUIRED = {"file", "why", "battery"}
+EDITS = ({"find", "replace"}, {"remove"}, {"relax"}, {"edits"})
+FIELDS = REQUIRED.union({"wide", "expect", "equivalent"}, *EDITS)
 # How the explorer's reports begin: sim::to_string(failure_kind). no_end comes from driver.cpp's limit of time.
 KINDS = {
     "requirement": "a requirement does not hold",
@@ -78,8 +86,11 @@ def read_tables(folder):
     for path in sorted(folder.glob("*.toml")):
         with open(path, "rb") as table:
             document = tomllib.load(table)
-        for mutant in document.get("mutant", []):
-            name = mutant.get("name", "?")
+        defaults = {key: value for key, value in document.items() if not isinstance(value, dict)}
+        if unknown := set(defaults) - {"file", "battery"}:
+            raise Wrong(f"{path.name}: {sorted(unknown)[0]!r} cannot be that of every mutant")
+        for name in (key for key in document if key not in defaults):
+            mutant = defaults | document[name]
             place = f"{path.name}, mutant {name}"
             if unknown := set(mutant) - FIELDS:
                 raise Wrong(f"{place}: unknown field {sorted(unknown)[0]!r}")
@@ -89,19 +100,27 @@ def read_tables(folder):
                 raise Wrong(f"{place}: a name is letters, digits and underscores")
             if name in found:
                 raise Wrong(f"{place}: the name is taken")
-            if ("edits" in mutant) == ("find" in mutant) or ("find" in mutant) != ("replace" in mutant):
-                raise Wrong(f"{place}: needs either find and replace, or edits")
+            if set(mutant) & set().union(*EDITS) not in EDITS:
+                raise Wrong(f"{place}: needs either find and replace, or one of remove, relax and edits")
             if mutant["battery"] not in catalogue | programs:
                 raise Wrong(f"{place}: battery {mutant['battery']!r} is neither a catalogue entry nor a program")
             for kind in mutant.get("expect", []):
                 if kind not in KINDS:
                     raise Wrong(f"{place}: expect knows no kind {kind!r}; there are {', '.join(KINDS)}")
-            mutant.setdefault("edits", [{"find": mutant.get("find"), "replace": mutant.get("replace")}])
-            mutant["table"] = path.name
+            mutant.setdefault("edits", [edit_of(mutant)])
+            mutant |= {"name": name, "table": path.name}
             # It shares the program of the unchanged code if the edit is in a .cpp of the library.
             mutant["shares_program"] = overlay_of(mutant).suffix == ".cpp" and mutant["battery"] in programs
             found[name] = mutant
     return found
+
+
+def edit_of(mutant):
+    if "remove" in mutant:
+        return {"find": mutant["remove"], "replace": ""}
+    if "relax" in mutant:
+        return {"find": mutant["relax"], "replace": re.sub(r"memory_order_\w+", "memory_order_relaxed", mutant["relax"])}
+    return {"find": mutant.get("find"), "replace": mutant.get("replace")}
 
 
 def overlay_of(mutant):

@@ -106,14 +106,14 @@ class Outcomes(unittest.TestCase):
 
 
 class Tables(unittest.TestCase):
-    def wrong(self, **changed) -> str:
-        fields = {"name": "one", "file": "a.hpp", "why": "so", "battery": "two_turns", "find": "a", "replace": "b"}
+    def wrong(self, head: str = "", **changed) -> str:
+        fields = {"file": "a.hpp", "why": "so", "battery": "two_turns", "find": "a", "replace": "b"}
         fields.update(changed)
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "programs").mkdir()
             (pathlib.Path(folder) / "programs/two_turns.cpp").touch()
             lines = "\n".join(f"{k} = {json.dumps(v)}" for k, v in fields.items() if v is not None)
-            (pathlib.Path(folder) / "some.toml").write_text(f"[[mutant]]\n{lines}\n")
+            (pathlib.Path(folder) / "some.toml").write_text(f"{head}\n[one]\n{lines}\n")
             with self.assertRaises(mutants.Wrong) as raised:
                 mutants.read_tables(pathlib.Path(folder))
         return str(raised.exception)
@@ -125,9 +125,16 @@ class Tables(unittest.TestCase):
     def test_wrong_tables(self) -> None:
         self.assertIn("unknown field 'finds'", self.wrong(finds="a"))
         self.assertIn("the field 'why' is missing", self.wrong(why=None))
-        self.assertIn("needs either find and replace, or edits", self.wrong(replace=None))
+        self.assertIn("needs either find and replace, or one of", self.wrong(replace=None))
+        self.assertIn("needs either find and replace, or one of", self.wrong(remove="a"))
+        self.assertIn("'why' cannot be that of every mutant", self.wrong(head="why = 'so'"))
         self.assertIn("battery 'three' is neither", self.wrong(battery="three"))
         self.assertIn("expect knows no kind 'hang'", self.wrong(expect=["hang"]))
+
+    def test_edits_in_short(self) -> None:
+        self.assertEqual(mutants.edit_of({"remove": "a;"}), {"find": "a;", "replace": ""})
+        self.assertEqual(mutants.edit_of({"relax": "memory_order_acq_rel, memory_order_acquire"})["replace"],
+                         "memory_order_relaxed, memory_order_relaxed")
 
     def test_programs_that_nothing_would_include(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
