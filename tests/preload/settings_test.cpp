@@ -1,19 +1,29 @@
-#include "preload/recording/settings.hpp"
+// What each preloaded library reads from its variables.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "preload/heap/heap_settings.hpp"
+#include "preload/random_malloc/random_settings.hpp"
+#include "preload/recording/settings.hpp"
+
 namespace espalier::preload {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 /// An environment as main() is given one.
 class variables {
@@ -153,6 +163,116 @@ TEST(preload_settings, name_the_file_of_the_peak) {
   const settings how = read({std::string("ESPALIER_INSPECT_FILE=/t/").append(25, 'y')});
   EXPECT_TRUE(file_name(how, 12, 3, false, name.data(), name.size()));
   EXPECT_FALSE(peak_file_name(how, 12, false, name.data(), name.size()));
+}
+
+std::vector<std::string> complaints;
+
+heap_settings read_heap(std::vector<std::string> all) {
+  complaints.clear();
+  variables environment(std::move(all));
+  heap_settings got;
+  read_heap_settings(environment.data(), got, [](const char* line) { complaints.emplace_back(line); });
+  return got;
+}
+
+TEST(heap_settings, are_what_they_are_without_variables) {
+  heap_settings got;
+  read_heap_settings(nullptr, got, [](const char*) { FAIL(); });
+  EXPECT_FALSE(got.prefault || got.huge || got.stats);
+  EXPECT_EQ(got.keep, std::size_t{32} << 20U);
+  EXPECT_EQ(got.decay, 1000U);
+  EXPECT_EQ(read_heap({"PATH=/bin", "ESPALIER_MALLOC", "ESPALIER_MALLOC_KEEP"}).keep, got.keep);
+  EXPECT_THAT(complaints, IsEmpty());
+}
+
+TEST(heap_settings, are_read) {
+  const heap_settings got =
+      read_heap({"ESPALIER_MALLOC_PREFAULT=1", "ESPALIER_MALLOC_HUGE=1", "A=B", "ESPALIER_MALLOC_KEEP=7",
+                 "ESPALIER_MALLOC_DECAY=250", "ESPALIER_MALLOC_STATS=1"});
+  EXPECT_TRUE(got.prefault && got.huge && got.stats);
+  EXPECT_EQ(got.keep, std::size_t{7} << 20U);
+  EXPECT_EQ(got.decay, 250U);
+  EXPECT_THAT(complaints, IsEmpty());
+  EXPECT_FALSE(read_heap({"ESPALIER_MALLOC_STATS=1", "ESPALIER_MALLOC_STATS=0"}).stats);
+  EXPECT_EQ(read_heap({"ESPALIER_MALLOC_KEEP=0"}).keep, 0U);
+}
+
+TEST(heap_settings, that_are_wrong_are_named_and_left_out) {
+  for (const char* const wrong : {"", "yes", "2", "01", "1 "}) {
+    const heap_settings got =
+        read_heap({std::string("ESPALIER_MALLOC_PREFAULT=") + wrong, "ESPALIER_MALLOC_HUGE=1"});
+    EXPECT_FALSE(got.prefault);
+    EXPECT_TRUE(got.huge) << "the others are read";
+    EXPECT_THAT(complaints, ElementsAre(HasSubstr("PREFAULT is neither 0 nor 1"))) << wrong;
+  }
+  for (const char* const wrong : {"", "-1", "1M", "134217729", "99999999999999999999"}) {
+    EXPECT_EQ(read_heap({std::string("ESPALIER_MALLOC_KEEP=") + wrong}).keep, std::size_t{32} << 20U);
+    EXPECT_THAT(complaints, ElementsAre(HasSubstr("KEEP is not a number of MiB"))) << wrong;
+  }
+  for (const char* const wrong : {"", "1s", "4294967297"}) {
+    EXPECT_EQ(read_heap({std::string("ESPALIER_MALLOC_DECAY=") + wrong}).decay, 1000U);
+    EXPECT_THAT(complaints, ElementsAre(HasSubstr("DECAY is not a number of milliseconds"))) << wrong;
+  }
+  EXPECT_EQ(read_heap({"ESPALIER_MALLOC_DECAY=0"}).decay, 0U);
+  EXPECT_EQ(read_heap({"ESPALIER_MALLOC_KEEP=134217728"}).keep, std::size_t{1} << 47U);
+  static_cast<void>(
+      read_heap({"ESPALIER_MALLOC_STATS=x", "ESPALIER_MALLOC_HUGE=x", "ESPALIER_MALLOC_KEEPS=1"}));
+  EXPECT_THAT(complaints, ElementsAre(HasSubstr("STATS is neither"), HasSubstr("HUGE is neither"),
+                                      HasSubstr("other than PREFAULT, HUGE, KEEP, DECAY and STATS")));
+}
+
+struct outcome {
+  std::string wrong;
+  random_settings got;
+};
+
+outcome read_random(std::vector<std::string> all) {
+  variables environment(std::move(all));
+  outcome done;
+  if (const char* const wrong = read_random_settings(environment.data(), done.got)) done.wrong = wrong;
+  return done;
+}
+
+TEST(random_settings, are_those_of_the_environment) {
+  const outcome done =
+      read_random({"PATH=/bin", "ESPALIER_RANDOM_SEED=18446744073709551615", "ESPALIER_RANDOM_BYTES=256",
+                   "ESPALIER_RANDOM_STATS=1", "ESPALIER_MALLOC_STATS=maybe"});
+  EXPECT_EQ(done.wrong, "");
+  EXPECT_EQ(done.got.seed, std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(done.got.largest, 256U);
+  EXPECT_TRUE(done.got.stats);
+}
+
+TEST(random_settings, are_there_without_variables) {
+  random_settings none;
+  none.largest = 1;
+  EXPECT_EQ(read_random_settings(nullptr, none), nullptr);
+  EXPECT_EQ(none.largest, random_settings{}.largest);
+  EXPECT_GT(none.largest, 0U);
+  EXPECT_EQ(none.seed, 0U);
+  EXPECT_FALSE(none.stats);
+}
+
+TEST(random_settings, of_bytes_end_where_the_range_ends) {
+  EXPECT_EQ(read_random({"ESPALIER_RANDOM_BYTES=0"}).got.largest, 0U);
+  EXPECT_EQ(read_random({"ESPALIER_RANDOM_BYTES=65536"}).got.largest, 65536U);
+  EXPECT_NE(read_random({"ESPALIER_RANDOM_BYTES=65552"}).wrong, "");
+}
+
+TEST(random_settings, that_are_wrong_are_named_and_leave_no_trace) {
+  for (const char* const value :
+       {"", "-16", "17", "16 ", "0x10", "65552", "99999999999999999999999", "many"}) {
+    const outcome done = read_random(
+        {"ESPALIER_RANDOM_SEED=9", "ESPALIER_RANDOM_STATS=1", std::string("ESPALIER_RANDOM_BYTES=") + value});
+    EXPECT_THAT(done.wrong, AllOf(HasSubstr("ESPALIER_RANDOM_BYTES"), HasSubstr("16"), HasSubstr("65536"),
+                                  Not(HasSubstr("\n"))))
+        << value;
+    EXPECT_EQ(done.got.seed, 0U) << "half of what was asked for is another experiment";
+    EXPECT_FALSE(done.got.stats);
+  }
+  EXPECT_THAT(read_random({"ESPALIER_RANDOM_SEED=18446744073709551616"}).wrong, HasSubstr("2^64"));
+  EXPECT_THAT(read_random({"ESPALIER_RANDOM_STATS=yes"}).wrong, HasSubstr("neither 0 nor 1"));
+  EXPECT_THAT(read_random({"ESPALIER_RANDOM_BYTE=16"}).wrong, HasSubstr("other than SEED, BYTES and STATS"));
 }
 
 }  // namespace

@@ -1,17 +1,84 @@
-#include "espalier/programs/site_names.hpp"
+// Names of code, of the functions that allocate, and of the places that call them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
+
+#include "espalier/inspect/site_format.hpp"
+#include "espalier/inspect/snapshot_file.hpp"
+#include "espalier/inspect/snapshot_format.hpp"
+#include "espalier/programs/call_sites.hpp"
+#include "espalier/programs/code_names.hpp"
+#include "espalier/programs/site_names.hpp"
 
 namespace espalier::programs {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
+
+namespace fs = std::filesystem;
+
+TEST(programs_short_names, have_no_parameters) {
+  EXPECT_EQ(short_function_name("main"), "main");
+  EXPECT_EQ(short_function_name("f(int, char const*)"), "f");
+  EXPECT_EQ(short_function_name("a::b<int (*)(char)>::c(int) const"), "a::b<int (*)(char)>::c");
+  EXPECT_EQ(short_function_name("(anonymous namespace)::f(int)"), "f");
+  EXPECT_EQ(short_function_name("a::(anonymous namespace)::b::f()"), "a::b::f");
+}
+
+TEST(programs_short_names, have_no_return_type) {
+  EXPECT_EQ(short_function_name("void f<int>(int)"), "f<int>");
+  EXPECT_EQ(short_function_name("std::pair<int, long> a::g<char>(char*)"), "a::g<char>");
+}
+
+TEST(programs_short_names, keep_operators) {
+  EXPECT_EQ(short_function_name("operator new(unsigned long)"), "operator new");
+  EXPECT_EQ(short_function_name("operator new[](unsigned long, std::nothrow_t const&)"), "operator new[]");
+  EXPECT_EQ(short_function_name("a::operator()(int) const"), "a::operator()");
+  EXPECT_EQ(short_function_name("a::operator<<(int)"), "a::operator<<");
+  EXPECT_EQ(short_function_name("a::operator<(a const&)"), "a::operator<");
+}
+
+TEST(programs_short_names, have_no_marks_of_copies) {
+  EXPECT_EQ(short_function_name("f.isra.0"), "f");
+  EXPECT_EQ(short_function_name("f.constprop.0.isra.3"), "f");
+  EXPECT_EQ(short_function_name("f(int) [clone .cold]"), "f");
+  EXPECT_EQ(short_function_name(""), "");
+}
+
+TEST(programs_short_names, lose_template_arguments_where_they_are_too_long) {
+  const std::string arguments(90, 'x');
+  EXPECT_EQ(short_function_name("a<" + arguments + ", b<c> >::f<d>(int)"), "a<>::f<>");
+}
+
+TEST(programs_code_names, of_a_file_that_changed_are_not_believed) {
+  const std::string self = fs::read_symlink("/proc/self/exe").string();
+  const std::vector<code_module> modules{{self, "another build"}};
+  code_names names(modules);
+  const std::vector<code_place> places = names.places_of({0, 0x2000});
+  ASSERT_EQ(places.size(), 1U);
+  EXPECT_EQ(places[0].source, name_source::module_only);
+  EXPECT_EQ(places[0].function, fs::path(self).filename().string() + "+0x2000");
+}
+
+TEST(programs_code_names, of_what_is_not_there_are_addresses) {
+  const std::vector<code_module> modules{
+      {"/no/such/file.so", ""}, {"linux-vdso.so.1", ""}, {"/etc/passwd", ""}};
+  code_names names(modules);
+  EXPECT_EQ(names.places_of({0, 0x1234})[0].function, "file.so+0x1234");
+  EXPECT_EQ(names.places_of({1, 0x10})[0].function, "linux-vdso.so.1+0x10");
+  EXPECT_EQ(names.places_of({2, 0x10})[0].function, "passwd+0x10");
+  const std::vector<code_place> places = names.places_of({std::nullopt, 0x7f00});
+  EXPECT_EQ(places[0].function, "code made at run time+0x7f00");
+  EXPECT_EQ(places[0].source, name_source::module_only);
+}
 
 TEST(programs_allocator_names, are_those_that_hand_on) {
   for (const char* const name : {"malloc",
@@ -149,6 +216,116 @@ TEST(programs_site_names, of_nothing_are_none) {
   layout of;
   EXPECT_EQ(of.name(), naming{});
   EXPECT_TRUE(of.s.types.empty());
+}
+
+namespace fs = std::filesystem;
+namespace format = inspect::format;
+
+struct programs_call_sites : ::testing::Test {
+  programs_call_sites() {
+    std::string pattern = (fs::temp_directory_path() / "espalier-sites.XXXXXX").string();
+    folder = mkdtemp(pattern.data());
+  }
+  ~programs_call_sites() override { fs::remove_all(folder); }
+
+  static void put(std::string& to, std::uint32_t number) {
+    to.append(reinterpret_cast<const char*>(&number), 4);
+  }
+  static void put_wide(std::string& to, std::uint64_t number) {
+    to.append(reinterpret_cast<const char*>(&number), 8);
+  }
+  static void put(std::string& to, const std::string& text) {
+    put(to, static_cast<std::uint32_t>(text.size()));
+    to += text;
+  }
+
+  /// A file of these two sections alone.
+  fs::path write(const std::string& modules, const std::string& sites) const {
+    std::vector<format::section_entry> entries;
+    std::string payload;
+    const std::uint64_t begin = sizeof(format::header) + 2 * sizeof(format::section_entry);
+    for (const auto& [tag, content] : {std::pair{format::modules_tag, modules}, {format::sites_tag, sites}}) {
+      format::checksum sum;
+      sum.add(content.data(), content.size());
+      entries.push_back({tag, format::may_be_skipped, begin + payload.size(), content.size(), sum.sum()});
+      payload += content;
+      payload.resize(format::padded(payload.size()));
+    }
+    format::header head;
+    std::ranges::copy(format::magic, head.magic);
+    head.version = format::version;
+    head.sections = 2;
+    format::checksum sum;
+    sum.add(&head, offsetof(format::header, check));
+    sum.add(entries.data(), entries.size() * sizeof entries[0]);
+    head.check = sum.sum();
+    const fs::path file = folder / "snapshot";
+    std::ofstream out(file, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(&head), sizeof head);
+    out.write(reinterpret_cast<const char*>(entries.data()),
+              static_cast<std::streamsize>(entries.size() * sizeof entries[0]));
+    out << payload;
+    return file;
+  }
+
+  fs::path folder;
+};
+
+TEST_F(programs_call_sites, are_read) {
+  std::string modules;
+  put(modules, 1);
+  put(modules, "/bin/program");
+  put(modules, std::string("\0\1id", 4));
+  std::string sites;
+  put(sites, 2);
+  put(sites, 2);
+  put(sites, 0);
+  put_wide(sites, 0x1'0000'0001);
+  put(sites, format::no_module);
+  put_wide(sites, 0x7fff'0000'0000);
+  put(sites, 0);
+  const fs::path file = write(modules, sites);
+  const call_sites got = read_call_sites(file);
+  EXPECT_EQ(got.modules, (std::vector<code_module>{{"/bin/program", std::string("\0\1id", 4)}}));
+  ASSERT_EQ(got.sites.size(), 2U);
+  EXPECT_EQ(got.sites[0], (std::vector<code_frame>{{0, 0x1'0000'0001}, {std::nullopt, 0x7fff'0000'0000}}));
+  EXPECT_TRUE(got.sites[1].empty());
+  EXPECT_EQ(inspect::read_snapshot(file), inspect::read_snapshot(file)) << "others skip the sections";
+}
+
+TEST_F(programs_call_sites, of_other_snapshots_are_none) {
+  const inspect::snapshot s = inspect::make_snapshot("test", {{"t", false, {}, {}}}, {{4096, 8, 0, 0}});
+  inspect::write_snapshot(s, folder / "other");
+  EXPECT_TRUE(read_call_sites(folder / "other").sites.empty());
+  EXPECT_TRUE(read_call_sites(folder / "other").modules.empty());
+}
+
+TEST_F(programs_call_sites, that_are_damaged_are_refused) {
+  std::string none;
+  put(none, 0);
+  std::string frame;
+  put(frame, 1);
+  put(frame, 1);
+  put(frame, 0);
+  put_wide(frame, 5);
+  EXPECT_THROW(static_cast<void>(read_call_sites(write(none, frame))), std::invalid_argument)
+      << "a module that there is not";
+  std::string one;
+  put(one, 1);
+  put(one, "path");
+  put(one, "");
+  EXPECT_EQ(read_call_sites(write(one, frame)).sites.size(), 1U);
+  for (std::size_t size = 1; size < frame.size(); ++size)
+    EXPECT_THROW(static_cast<void>(read_call_sites(write(one, frame.substr(0, size)))), std::invalid_argument)
+        << size;
+  for (std::size_t size = 1; size < one.size(); ++size)
+    EXPECT_THROW(static_cast<void>(read_call_sites(write(one.substr(0, size), none))), std::invalid_argument)
+        << size;
+  EXPECT_THROW(static_cast<void>(read_call_sites(write(one, frame + "x"))), std::invalid_argument)
+      << "too long";
+  std::string huge;
+  put(huge, 0xffff'ffff);
+  EXPECT_THROW(static_cast<void>(read_call_sites(write(one, huge))), std::invalid_argument);
 }
 
 }  // namespace

@@ -9,29 +9,12 @@
 #include <utility>
 
 #include "espalier/map/bst/ticket.hpp"
-#include "scheduled/schedules.hpp"
-#include "sim/explore.hpp"
+#include "scheduled/expect.hpp"
 
 namespace {
 
 using namespace espalier;
 using sim::scene;
-
-sim::exploration_report explore(const char* name, double schedules, sim::memory_model model,
-                                const std::function<void(scene&)>& build) {
-  sim::exploration_options o;
-  o.schedules = sim::scaled_schedules(schedules);
-  o.model = model;
-  return sim::explore(name, o, build);
-}
-
-void expect_kept(const char* name, double schedules, const std::function<void(scene&)>& build) {
-  for (const auto model :
-       {sim::memory_model::sequential, sim::memory_model::buffered, sim::memory_model::weak}) {
-    const auto report = explore(name, schedules, model, build);
-    EXPECT_TRUE(report.passed()) << report;
-  }
-}
 
 struct object {
   std::atomic<int> alive{1};
@@ -77,7 +60,7 @@ void everything_is_given_back(shared_object& shared) {
 }
 
 TEST(epoch, a_pinned_reader_is_waited_for) {
-  expect_kept("a_pinned_reader_is_waited_for", 8000, [](scene& s) {
+  sim::expect_kept_in_all_models(8000, [](scene& s) {
     auto& shared = s.make<shared_object>();
     s.thread("reads", [&shared] {
       shared.read();
@@ -93,7 +76,7 @@ TEST(epoch, a_pinned_reader_is_waited_for) {
 }
 
 TEST(epoch, two_threads_collect_at_once) {
-  expect_kept("two_threads_collect_at_once", 5000, [](scene& s) {
+  sim::expect_kept_in_all_models(5000, [](scene& s) {
     auto& shared = s.make<shared_object>();
     s.thread("reads", [&shared] { shared.read(); });
     s.thread("replaces", [&shared] {
@@ -110,7 +93,7 @@ TEST(epoch, two_threads_collect_at_once) {
 }
 
 TEST(epoch, two_threads_replace) {
-  expect_kept("two_threads_replace", 5000, [](scene& s) {
+  sim::expect_kept_in_all_models(5000, [](scene& s) {
     auto& shared = s.make<shared_object>();
     for (const char* name : {"a", "b"}) {
       s.thread(name, [&shared] {
@@ -126,7 +109,7 @@ TEST(epoch, two_threads_replace) {
 }
 
 TEST(epoch, nested_guards_protect_until_the_last) {
-  expect_kept("nested_guards_protect_until_the_last", 5000, [](scene& s) {
+  sim::expect_kept_in_all_models(5000, [](scene& s) {
     auto& shared = s.make<shared_object>();
     s.thread("reads", [&shared] {
       auto outer = shared.domain.pin();
@@ -150,7 +133,7 @@ TEST(epoch, nested_guards_protect_until_the_last) {
 
 /// A thread that unpins and pins again in between: its later pins must not hide an earlier reader.
 TEST(epoch, pinning_again_is_no_pin_of_long_ago) {
-  expect_kept("pinning_again_is_no_pin_of_long_ago", 5000, [](scene& s) {
+  sim::expect_kept_in_all_models(5000, [](scene& s) {
     auto& shared = s.make<shared_object>();
     s.thread("reads", [&shared] {
       for (int i = 0; i < 3; ++i) shared.read();
@@ -168,7 +151,7 @@ TEST(epoch, pinning_again_is_no_pin_of_long_ago) {
 
 /// Other threads reclaim what an ended thread retired and never collected.
 TEST(epoch, bags_of_ended_threads) {
-  expect_kept("bags_of_ended_threads", 3000, [](scene& s) {
+  sim::expect_kept_in_all_models(3000, [](scene& s) {
     auto& shared = s.make<shared_object>();
     auto& ended = s.make<std::atomic<int>>(0);
     for (const char* name : {"a", "b"}) {
@@ -188,7 +171,7 @@ TEST(epoch, bags_of_ended_threads) {
 
 /// More than two bags, so that retiring advances and reclaims by itself, while a reader pins and unpins.
 TEST(epoch, full_bags) {
-  expect_kept("full_bags", 150, [](scene& s) {
+  sim::expect_kept_in_all_models(150, [](scene& s) {
     auto& shared = s.make<shared_object>();
     s.thread("retires", [&shared] {
       for (int i = 0; i < 140; ++i) shared.replace();
@@ -208,7 +191,7 @@ using shipped_map = ticket<std::uint64_t, std::uint64_t>;
 /// A map is destroyed beside another one on the same domain. The other map's thread collects what both have retired.
 /// Entries reclaimed after the purge would go to the destroyed map's placement, which no longer has memory.
 TEST(epoch, purge_of_a_dying_map) {
-  expect_kept("purge_of_a_dying_map", 1000, [](scene& s) {
+  sim::expect_kept_in_all_models(1000, [](scene& s) {
     auto& domain = s.make<epoch_domain>();
     auto& living = s.make<shipped_map>(&domain);
     living.insert(1, 1);

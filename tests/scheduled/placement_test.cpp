@@ -14,8 +14,7 @@
 #include "espalier/memory/index_aware.hpp"
 #include "espalier/memory/segregated.hpp"
 #include "espalier/memory/slab.hpp"
-#include "scheduled/schedules.hpp"
-#include "sim/explore.hpp"
+#include "scheduled/expect.hpp"
 
 namespace {
 
@@ -25,16 +24,10 @@ using sim::scene;
 constexpr std::size_t block_bytes = 32;
 constexpr block node_request{block_bytes, alignof(std::uint64_t), memory_role::node};
 
-void expect_kept(const char* name, double schedules, const std::function<void(scene&)>& build) {
-  for (const auto model :
-       {sim::memory_model::sequential, sim::memory_model::buffered, sim::memory_model::weak}) {
-    sim::exploration_options o;
-    o.schedules = sim::scaled_schedules(schedules);
-    o.model = model;
-    o.step_budget = 200'000;  // hundreds of blocks, each recorded
-    const auto report = sim::explore(name, o, build);
-    EXPECT_TRUE(report.passed()) << report;
-  }
+sim::exploration_options with_many_blocks() {
+  sim::exploration_options o;
+  o.step_budget = 200'000;  // hundreds of blocks, each recorded
+  return o;
 }
 
 /// A block in use has its owner's mark in all its words. If it is handed out twice, it has another owner's.
@@ -147,121 +140,136 @@ void require_empty(memory_usage usage) {
 }
 
 TYPED_TEST(placements, hand_out_no_block_twice) {
-  expect_kept("hand_out_no_block_twice", 1500, [](scene& s) {
-    auto& source = s.make<TypeParam>();
-    for (std::uint64_t t = 1; t <= 3; ++t) {
-      s.thread(std::to_string(t), [&source, t] {
-        holder<TypeParam, 4> mine(source, t);
-        for (int round = 0; round < 2; ++round) {
-          for (int i = 0; i < 3; ++i) mine.take();
-          mine.give_all();
+  sim::expect_kept_in_all_models(
+      1500,
+      [](scene& s) {
+        auto& source = s.make<TypeParam>();
+        for (std::uint64_t t = 1; t <= 3; ++t) {
+          s.thread(std::to_string(t), [&source, t] {
+            holder<TypeParam, 4> mine(source, t);
+            for (int round = 0; round < 2; ++round) {
+              for (int i = 0; i < 3; ++i) mine.take();
+              mine.give_all();
+            }
+          });
         }
-      });
-    }
-    s.at_end([&source] { require_empty(source.usage()); });
-  });
+        s.at_end([&source] { require_empty(source.usage()); });
+      },
+      with_many_blocks());
 }
 
 /// All request memory near one block, which stays; and each near its own.
 TYPED_TEST(placements, share_the_room_beside_a_block) {
-  expect_kept("share_the_room_beside_a_block", 3000, [](scene& s) {
-    auto& source = s.make<TypeParam>();
-    void* const wanted = source.take();
-    for (std::uint64_t t = 1; t <= 3; ++t) {
-      s.thread(std::to_string(t), [&source, wanted, t] {
-        holder<TypeParam, 4> mine(source, t);
-        for (int round = 0; round < 2; ++round) {
-          const void* const own = mine.take(wanted);
-          mine.take(own);
-          mine.give_all();
+  sim::expect_kept_in_all_models(
+      3000,
+      [](scene& s) {
+        auto& source = s.make<TypeParam>();
+        void* const wanted = source.take();
+        for (std::uint64_t t = 1; t <= 3; ++t) {
+          s.thread(std::to_string(t), [&source, wanted, t] {
+            holder<TypeParam, 4> mine(source, t);
+            for (int round = 0; round < 2; ++round) {
+              const void* const own = mine.take(wanted);
+              mine.take(own);
+              mine.give_all();
+            }
+          });
         }
-      });
-    }
-    s.at_end([&source, wanted] {
-      source.give(wanted);
-      require_empty(source.usage());
-    });
-  });
+        s.at_end([&source, wanted] {
+          source.give(wanted);
+          require_empty(source.usage());
+        });
+      },
+      with_many_blocks());
 }
 
 /// Two threads free adjacent blocks while a third allocates: the last free releases the whole cluster.
 TYPED_TEST(placements, neighbours_given_back_by_two_threads) {
-  expect_kept("neighbours_given_back_by_two_threads", 3000, [](scene& s) {
-    auto& source = s.make<TypeParam>();
-    void* const first = source.take();
-    void* const second = source.take(first);
-    s.thread("gives first", [&source, first] {
-      source.give(first);
-      holder<TypeParam, 2> mine(source, 1);
-      mine.take(mine.take());
-      mine.give_all();
-    });
-    s.thread("gives second", [&source, second] {
-      source.give(second);
-      holder<TypeParam, 2> mine(source, 2);
-      mine.take(mine.take());
-      mine.give_all();
-    });
-    s.thread("takes", [&source] {
-      holder<TypeParam, 4> mine(source, 3);
-      mine.take(mine.take());
-      mine.take(mine.take());
-      mine.give_all();
-    });
-    s.at_end([&source] { require_empty(source.usage()); });
-  });
+  sim::expect_kept_in_all_models(
+      3000,
+      [](scene& s) {
+        auto& source = s.make<TypeParam>();
+        void* const first = source.take();
+        void* const second = source.take(first);
+        s.thread("gives first", [&source, first] {
+          source.give(first);
+          holder<TypeParam, 2> mine(source, 1);
+          mine.take(mine.take());
+          mine.give_all();
+        });
+        s.thread("gives second", [&source, second] {
+          source.give(second);
+          holder<TypeParam, 2> mine(source, 2);
+          mine.take(mine.take());
+          mine.give_all();
+        });
+        s.thread("takes", [&source] {
+          holder<TypeParam, 4> mine(source, 3);
+          mine.take(mine.take());
+          mine.take(mine.take());
+          mine.give_all();
+        });
+        s.at_end([&source] { require_empty(source.usage()); });
+      },
+      with_many_blocks());
 }
 
 /// Enough blocks for the batches that move one thread's memory to another.
 TYPED_TEST(placements, batches_from_thread_to_thread) {
-  expect_kept("batches_from_thread_to_thread", 60, [](scene& s) {
-    constexpr std::size_t many = 270;
-    auto& source = s.make<TypeParam>();
-    auto& blocks = s.make<std::array<std::atomic<void*>, many>>();
-    for (auto& b : blocks) {
-      void* const memory = source.take();
-      static_cast<marked_block*>(memory)->mark(99);
-      b.store(memory);
-    }
-    s.thread("gives", [&] {
-      for (auto& b : blocks) {
-        void* const memory = b.exchange(nullptr);
-        if (memory == nullptr) continue;
-        static_cast<marked_block*>(memory)->check(99);
-        source.give(memory);
-      }
-    });
-    for (std::uint64_t t = 1; t <= 2; ++t) {
-      s.thread(std::to_string(t), [&, t] {
-        holder<TypeParam, 160> mine(source, t);
-        for (std::size_t i = 0; i < 60; ++i) {
-          mine.take();
-          if (void* const memory = blocks[many - 1 - i].exchange(nullptr)) source.give(memory);
+  sim::expect_kept_in_all_models(
+      60,
+      [](scene& s) {
+        constexpr std::size_t many = 270;
+        auto& source = s.make<TypeParam>();
+        auto& blocks = s.make<std::array<std::atomic<void*>, many>>();
+        for (auto& b : blocks) {
+          void* const memory = source.take();
+          static_cast<marked_block*>(memory)->mark(99);
+          b.store(memory);
         }
-        for (std::size_t i = 0; i < 80; ++i) mine.take();
-        mine.give_all();
-        for (std::size_t i = 0; i < 70; ++i) mine.take();
-        mine.give_all();
-      });
-    }
-    s.at_end([&] {
-      for (auto& b : blocks) sim::require(b.load() == nullptr, "every block was given back");
-      require_empty(source.usage());
-    });
-  });
+        s.thread("gives", [&] {
+          for (auto& b : blocks) {
+            void* const memory = b.exchange(nullptr);
+            if (memory == nullptr) continue;
+            static_cast<marked_block*>(memory)->check(99);
+            source.give(memory);
+          }
+        });
+        for (std::uint64_t t = 1; t <= 2; ++t) {
+          s.thread(std::to_string(t), [&, t] {
+            holder<TypeParam, 160> mine(source, t);
+            for (std::size_t i = 0; i < 60; ++i) {
+              mine.take();
+              if (void* const memory = blocks[many - 1 - i].exchange(nullptr)) source.give(memory);
+            }
+            for (std::size_t i = 0; i < 80; ++i) mine.take();
+            mine.give_all();
+            for (std::size_t i = 0; i < 70; ++i) mine.take();
+            mine.give_all();
+          });
+        }
+        s.at_end([&] {
+          for (auto& b : blocks) sim::require(b.load() == nullptr, "every block was given back");
+          require_empty(source.usage());
+        });
+      },
+      with_many_blocks());
 }
 
 /// Includes pages that a previous exploration has used.
 TEST(pages, are_zero) {
   for (int exploration = 0; exploration < 2; ++exploration) {
-    expect_kept("are_zero", 10, [](scene& s) {
-      auto& kept = s.make<hw::page_run>(hw::map_pages(1));
-      sim::require(kept.data()[10] == std::byte{}, "a mapped page is zero");
-      s.thread("writes", [&kept] { kept.data()[10] = std::byte{1}; });
-      // Pages that are freed out of order are cleared later.
-      s.make<hw::page_run>(hw::map_pages(1));
-      s.at_end([&kept] { kept = {}; });
-    });
+    sim::expect_kept_in_all_models(
+        10,
+        [](scene& s) {
+          auto& kept = s.make<hw::page_run>(hw::map_pages(1));
+          sim::require(kept.data()[10] == std::byte{}, "a mapped page is zero");
+          s.thread("writes", [&kept] { kept.data()[10] = std::byte{1}; });
+          // Pages that are freed out of order are cleared later.
+          s.make<hw::page_run>(hw::map_pages(1));
+          s.at_end([&kept] { kept = {}; });
+        },
+        with_many_blocks());
   }
 }
 

@@ -1,4 +1,4 @@
-// Which level serves an access, as a function of what was touched before by the same core.
+// Which level serves an access, which pages it needs, and how long it takes.
 
 #include <gtest/gtest.h>
 
@@ -323,6 +323,287 @@ TEST(machine_levels_prefetch, leaves_a_line_that_another_core_has_modified) {
   EXPECT_FALSE(p.m.l2_holds(0, 5 * line_bytes));
   EXPECT_EQ(p.write(1, 5), 1u);
   EXPECT_EQ(p.m.of(1).upgrades, 0u);
+}
+
+// Where pages lie, and what the TLBs reach.
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+
+TEST(machine_pages, first_touch_decides_the_home) {
+  paced_machine p(tiny_spec());
+  EXPECT_EQ(p.m.home_of(0), std::nullopt);
+  EXPECT_EQ(p.read(2, 0), 180u);
+  EXPECT_EQ(p.m.home_of(0), 1u);
+  EXPECT_EQ(p.m.home_of(page_bytes - 1), 1u);
+  EXPECT_EQ(p.m.home_of(page_bytes), std::nullopt);
+  EXPECT_EQ(p.read(0, 1), 300u);
+  EXPECT_EQ(p.m.of(0).remote_dram, 1u);
+  EXPECT_EQ(p.m.of(2).local_dram, 1u);
+}
+
+TEST(machine_pages, homes_can_be_touched_without_time) {
+  paced_machine p(tiny_spec());
+  p.m.first_touch(5000, 1);
+  p.m.first_touch(5000, 0);
+  EXPECT_EQ(p.m.home_of(4096), 1u);
+  EXPECT_EQ(p.m.total(), counts{});
+  EXPECT_EQ(p.read(0, 64), 300u);
+}
+
+TEST(machine_pages, set_page_places_whole_pages_again) {
+  paced_machine p(tiny_spec());
+  p.m.first_touch(0, 0);
+  p.m.set_page(100, page_bytes, {.huge = false, .numa_node = 1});
+  EXPECT_EQ(p.m.home_of(0), 1u);
+  EXPECT_EQ(p.m.home_of(2 * page_bytes - 1), 1u);
+  EXPECT_EQ(p.m.home_of(2 * page_bytes), std::nullopt);
+  p.m.set_page(0, 1, {});
+  EXPECT_EQ(p.m.home_of(0), std::nullopt);
+}
+
+TEST(machine_pages, a_huge_page_has_one_home) {
+  paced_machine p(tiny_spec(), 8 * mib);
+  p.m.set_page(2 * mib, 4 * mib, {.huge = true, .numa_node = std::nullopt});
+  p.read(2, 3 * mib / line_bytes);
+  EXPECT_EQ(p.m.home_of(2 * mib), 1u);
+  EXPECT_EQ(p.m.home_of(4 * mib - 1), 1u);
+  EXPECT_EQ(p.m.home_of(4 * mib), std::nullopt);
+  EXPECT_EQ(p.m.home_of(2 * mib - 1), std::nullopt);
+}
+
+TEST(machine_pages, bad_ranges_are_named) {
+  paced_machine p(tiny_spec(), 8 * mib);
+  EXPECT_THROW(p.m.set_page(8 * mib, 1, {}), std::invalid_argument);
+  EXPECT_THROW(p.m.set_page(0, ~std::uint64_t{0}, {}), std::invalid_argument);
+  EXPECT_THROW(p.m.set_page(mib, 2 * mib, {.huge = true, .numa_node = 0}), std::invalid_argument);
+  EXPECT_THROW(p.m.first_touch(8 * mib, 0), std::invalid_argument);
+  EXPECT_THROW(p.m.first_touch(0, 2), std::invalid_argument);
+  try {
+    p.m.set_page(0, 1, {.huge = false, .numa_node = 2});
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_EQ(std::string(error.what()), "machine \"tiny\" has NUMA nodes 0 to 1, not 2");
+  }
+}
+
+class machine_tlb : public ::testing::Test {
+ protected:
+  static machine_spec spec() {
+    machine_spec s = tiny_spec();
+    s.latency.l2_tlb = 7;
+    s.latency.page_walk = 25;
+    return s;
+  }
+
+  /// Reads one line of each of `pages` pages `stride` bytes apart, twice; returns the second round's counts.
+  counts second_round(unsigned pages, std::uint64_t stride) {
+    counts before;
+    for (int round = 0; round < 2; ++round) {
+      before = p.m.total();
+      for (unsigned i = 0; i < pages; ++i) {
+        p.m.access(0, p.now += 10'000, i * stride, 8, touch::read);
+      }
+    }
+    return p.m.total() - before;
+  }
+
+  paced_machine p{spec(), 64 * mib};
+};
+
+TEST_F(machine_tlb, a_walk_is_added_once) {
+  EXPECT_EQ(p.read(0, 0), 180u + 25);
+  EXPECT_EQ(p.read(0, 0), 4u);
+  EXPECT_EQ(p.read(0, 1), 180u);
+  EXPECT_EQ(p.m.of(0).tlb_misses, 1u);
+  EXPECT_EQ(p.m.of(0).page_walks, 1u);
+  // Each core has its own.
+  EXPECT_EQ(p.read(1, 1), 60u + 25);
+}
+
+TEST_F(machine_tlb, reach_of_small_pages) {
+  EXPECT_EQ(second_round(4, page_bytes).tlb_misses, 0u);
+  const counts five = second_round(5, page_bytes);
+  EXPECT_EQ(five.tlb_misses, 5u);
+  EXPECT_EQ(five.page_walks, 0u);
+  EXPECT_EQ(second_round(8, page_bytes).page_walks, 0u);
+  EXPECT_EQ(second_round(9, page_bytes).page_walks, 9u);
+}
+
+TEST_F(machine_tlb, reach_of_huge_pages) {
+  p.m.set_page(0, 64 * mib, {.huge = true, .numa_node = 0});
+  // All small pages of two huge ones.
+  EXPECT_EQ(second_round(1024, page_bytes).tlb_misses, 0u);
+  EXPECT_EQ(second_round(2, 2 * mib).tlb_misses, 0u);
+  // The second level of this machine holds no huge pages.
+  const counts three = second_round(3, 2 * mib);
+  EXPECT_EQ(three.tlb_misses, 3u);
+  EXPECT_EQ(three.page_walks, 3u);
+}
+
+TEST(machine_tlb_kinds, a_second_level_may_hold_huge_pages) {
+  hw::tlb_shape spec = tiny_spec().tlb;
+  spec.l2_holds_huge = true;
+  tlb t(spec);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(t.translate(i * huge_page_bytes, true), tlb::outcome::walk);
+  }
+  EXPECT_EQ(t.translate(0, true), tlb::outcome::l2_hit);
+  EXPECT_EQ(t.translate(0, true), tlb::outcome::l1_hit);
+  // The small page at the same address is another page.
+  EXPECT_EQ(t.translate(0, false), tlb::outcome::walk);
+  t.flush();
+  EXPECT_EQ(t.translate(0, false), tlb::outcome::walk);
+}
+
+TEST(machine_tlb_kinds, without_an_array_for_huge_pages_each_is_walked) {
+  hw::tlb_shape spec = tiny_spec().tlb;
+  spec.l1_huge = {};
+  tlb t(spec);
+  EXPECT_EQ(t.translate(0, true), tlb::outcome::walk);
+  EXPECT_EQ(t.translate(0, true), tlb::outcome::walk);
+}
+
+// Queues, store buffers, fences and hardware threads that share a core.
+
+TEST(machine_timing, requests_for_one_line_queue) {
+  machine m(tiny_spec(), tiny_bytes);
+  m.set_page(0, tiny_bytes, {.huge = false, .numa_node = 0});
+  m.access(0, 0, 0, 8, touch::atomic);
+  // At one moment: 176 from core 0, then in turn behind it.
+  EXPECT_EQ(m.access(2, 1000, 0, 8, touch::atomic), 20u + 196);
+  EXPECT_EQ(m.access(0, 1000, 0, 8, touch::atomic), 20u + 2 * 196);
+  EXPECT_EQ(m.access(3, 1000, 0, 8, touch::atomic), 20u + 3 * 196);
+  EXPECT_EQ(m.of(3).queue_cycles, 2u * 196);
+  EXPECT_EQ(m.of(3).stall_cycles, 3u * 196);
+  // Another line has no queue.
+  EXPECT_EQ(m.access(0, 1000, 64, 8, touch::read), 180u);
+}
+
+TEST(machine_timing, a_line_on_its_way_is_waited_for) {
+  machine m(tiny_spec(), tiny_bytes);
+  m.access(0, 0, 0, 8, touch::read);
+  EXPECT_EQ(m.access(1, 100, 0, 8, touch::read), 76u + 60);
+  // Asking the owner keeps the line busy.
+  EXPECT_EQ(m.access(0, 1000, 0, 8, touch::read), 4u);
+  m.access(0, 2000, 64, 8, touch::read);
+  EXPECT_EQ(m.access(1, 3000, 64, 8, touch::read), 60u);
+  EXPECT_EQ(m.access(2, 3000, 64, 8, touch::read), 56u + 150);
+  // A second hit in the last level waits, and keeps nobody waiting.
+  machine shared(tiny_spec(), tiny_bytes);
+  shared.access(0, 0, 0, 8, touch::read);
+  shared.access(2, 1000, 0, 8, touch::read);
+  shared.access(1, 2000, 0, 8, touch::read);
+  EXPECT_EQ(shared.access(3, 2000, 0, 8, touch::read), 40u);
+}
+
+TEST(machine_timing, memory_channels_queue) {
+  machine_spec spec = tiny_spec();
+  spec.latency.dram_occupancy = 50;
+  machine m(spec, tiny_bytes);
+  m.set_page(0, 8192, {.huge = false, .numa_node = 0});
+  m.set_page(8192, 4096, {.huge = false, .numa_node = 1});
+  EXPECT_EQ(m.access(0, 0, 0, 8, touch::read), 180u);
+  EXPECT_EQ(m.access(1, 0, 4096, 8, touch::read), 50u + 180);
+  EXPECT_EQ(m.access(2, 30, 64, 8, touch::read), 70u + 300);
+  EXPECT_EQ(m.access(3, 0, 8192, 8, touch::read), 180u);
+  EXPECT_EQ(m.access(0, 1000, 128, 8, touch::read), 180u);
+  EXPECT_EQ(m.of(1).queue_cycles, 50u);
+}
+
+TEST(machine_timing, prefetches_use_the_channel) {
+  machine_spec spec = tiny_spec();
+  spec.latency.dram_occupancy = 50;
+  spec.adjacent_line_prefetch = true;
+  machine m(spec, tiny_bytes);
+  m.access(0, 0, 0, 8, touch::read);
+  EXPECT_EQ(m.access(0, 0, 128, 8, touch::read), 100u + 180);
+}
+
+TEST(machine_timing, stores_are_buffered_until_the_buffer_is_full) {
+  machine m(tiny_spec(), tiny_bytes);
+  // Four places; each line is there 176 cycles after its store.
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(m.access(0, i, i * 64, 8, touch::write), 1u);
+  }
+  EXPECT_EQ(m.access(0, 4, 256, 8, touch::write), 1u + 172);
+  EXPECT_EQ(m.of(0).stall_cycles, 172u);
+  EXPECT_EQ(m.of(0).writes, 5u);
+}
+
+TEST(machine_timing, a_buffered_store_keeps_its_order) {
+  machine m(tiny_spec(), tiny_bytes);
+  m.access(0, 0, 0, 8, touch::write);
+  EXPECT_EQ(m.access(0, 1, 0, 8, touch::write), 1u);
+  // The second store hits, and still is visible only after the first, at 177.
+  EXPECT_EQ(m.fence(0, 10), 167u + 30);
+  EXPECT_EQ(m.fence(0, 1000), 30u);
+  EXPECT_EQ(m.of(0).fences, 2u);
+}
+
+TEST(machine_timing, an_atomic_drains_the_buffer) {
+  machine m(tiny_spec(), tiny_bytes);
+  m.access(0, 0, 64, 8, touch::atomic);
+  EXPECT_EQ(m.access(0, 1000, 64, 8, touch::atomic), 20u);
+  m.access(0, 2000, 0, 8, touch::write);
+  EXPECT_EQ(m.access(0, 2001, 64, 8, touch::atomic), 20u + 175);
+  EXPECT_EQ(m.of(0).atomics, 3u);
+}
+
+TEST(machine_timing, a_read_does_not_wait_for_stores) {
+  machine m(tiny_spec(), tiny_bytes);
+  m.access(0, 0, 0, 8, touch::write);
+  EXPECT_EQ(m.access(0, 1, 0, 8, touch::read), 4u);
+  EXPECT_EQ(m.access(0, 2, 4, 4, touch::read), 4u);
+}
+
+// The line of a store is there 176 cycles after it.
+TEST(machine_timing, a_read_waits_for_the_line_that_a_store_has_asked_for) {
+  machine m(tiny_spec(), tiny_bytes);
+  m.access(0, 0, 0, 8, touch::write);
+  EXPECT_EQ(m.access(0, 1, 8, 8, touch::read), 4u + 175);
+  EXPECT_EQ(m.access(0, 100, 4, 8, touch::read), 4u + 76);  // partly stored
+  EXPECT_EQ(m.access(0, 175, 63, 1, touch::read), 4u + 1);
+  EXPECT_EQ(m.access(0, 176, 8, 8, touch::read), 4u);
+  EXPECT_EQ(m.of(0).l1_hits, 4u);
+  EXPECT_EQ(m.of(0).stall_cycles, 175u + 76 + 1);
+}
+
+TEST(machine_timing, a_read_of_what_several_stores_have_written_does_not_wait) {
+  machine m(tiny_spec(), tiny_bytes);
+  m.access(0, 0, 0, 8, touch::write);
+  m.access(0, 1, 8, 8, touch::write);
+  EXPECT_EQ(m.access(0, 2, 0, 16, touch::read), 4u);
+  EXPECT_EQ(m.access(0, 2, 0, 17, touch::read), 4u + 174);
+  // Of another core's stores it knows nothing.
+  EXPECT_EQ(m.of(1).accesses, 0u);
+}
+
+TEST(machine_timing, a_read_of_a_line_that_is_there_does_not_wait_for_a_store_that_makes_it_writable) {
+  machine m(tiny_spec(), tiny_bytes);
+  m.access(0, 0, 0, 8, touch::read);
+  m.access(1, 1000, 0, 8, touch::read);
+  EXPECT_EQ(m.access(0, 2000, 0, 8, touch::write), 1u);
+  EXPECT_EQ(m.access(0, 2001, 8, 8, touch::read), 4u);
+}
+
+TEST(machine_timing, threads_that_share_a_core_slow_each_other) {
+  machine_spec spec = tiny_spec();
+  spec.threads_per_core = 2;
+  machine m(spec, tiny_bytes);
+  m.access(0, 0, 0, 8, touch::read);
+  m.set_running(0, true);
+  m.set_running(0, true);
+  EXPECT_EQ(m.access(0, 1000, 0, 8, touch::read), 4u);
+  EXPECT_EQ(m.work(0, 100), 100u);
+  m.set_running(1, true);
+  EXPECT_EQ(m.access(0, 2000, 0, 8, touch::read), 6u);
+  EXPECT_EQ(m.work(0, 100), 150u);
+  EXPECT_EQ(m.work(2, 100), 100u);
+  EXPECT_EQ(m.fence(0, 3000), 45u);
+  // What is waited for takes as long as before.
+  EXPECT_EQ(m.access(0, 4000, 64, 8, touch::read), 6u + 176);
+  m.set_running(1, false);
+  EXPECT_EQ(m.access(0, 5000, 0, 8, touch::read), 4u);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "espalier/sync/per_thread.hpp"
+// Storage and sums of which each thread has a part.
 
 #include <gtest/gtest.h>
 
@@ -14,6 +14,8 @@
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/thread_slot.hpp"
+#include "espalier/sync/per_thread.hpp"
+#include "espalier/sync/striped_counter.hpp"
 #include "support/on_threads.hpp"
 
 namespace espalier {
@@ -99,6 +101,37 @@ TEST(per_thread, destroys_what_it_made) {
     EXPECT_GE(counted::alive.load(), 1);
   }
   EXPECT_EQ(counted::alive.load(), 0);
+}
+
+TEST(striped_counter, adds_up_over_threads_that_run_and_threads_that_ended) {
+  striped_counter sum;
+  EXPECT_EQ(sum.read(), 0);
+  for (int generation = 1; generation <= 3; ++generation) {
+    test::on_threads(4, [&](int) {
+      for (int i = 0; i < 1000; ++i) sum.add(3);
+    });
+    EXPECT_EQ(sum.read(), generation * 4 * 1000 * 3);
+  }
+}
+
+TEST(striped_counter, a_thread_may_take_away_what_another_added) {
+  striped_counter sum;
+  sum.add(10);
+  std::thread([&] {
+    sum.add(-7);
+    EXPECT_EQ(sum.read(), 3);
+  }).join();
+  sum.add(-4);
+  EXPECT_EQ(sum.read(), -1);
+}
+
+TEST(striped_counter, counters_are_independent) {
+  striped_counter a;
+  striped_counter b;
+  a.add(1);
+  EXPECT_EQ(b.read(), 0);
+  b.add(2);
+  EXPECT_EQ(a.read(), 1);
 }
 
 }  // namespace
