@@ -3,36 +3,25 @@
 
 import csv
 import json
-import os
-import pathlib
 import subprocess
-import sys
-import tempfile
 import unittest
 
-from study_folder import study_files
+from case import COMMAND, COMPARE, Case, StudyCase, study_files
 
-COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 MAPS = ["edge_ext_lf", "global_lock_bst", "hand_over_hand_bst", "locked_map", "ticket"]
 TREES = ["occ_avl", "occ_avl_2", "edge_int_lf", "log_int", "citrus", "int_lf", "edge_ext_lf", "edge_ext_lf_2",
          "ticket", "ext_lf"]
 FIGURES = ["figure-1", "table-1", "figure-2", "figure-3", "table-4", "figure-4", "baselines"]
-COMPARE = pathlib.Path("/usr/share/benchmark/compare.py")
 FAST = ["--runs", "2", "--time", "0.02", "--threads", "2"]
 
 
-def espalier(*arguments: str, folder: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *arguments], cwd=folder, capture_output=True, text=True, timeout=240)
+def espalier(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=240)
 
 
-class CommandTest(unittest.TestCase):
-    def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = pathlib.Path(scratch.name)
-
+class CommandTest(Case):
     def bench(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        done = espalier("bench", *arguments, folder=str(self.folder))
+        done = self.espalier("bench", *arguments)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
@@ -47,17 +36,10 @@ class CommandTest(unittest.TestCase):
 
 
 class Refusals(CommandTest):
-    """Each is one line that names the fault and a way out, with status 2, and leaves nothing behind."""
-
     def refused(self, *arguments: str) -> str:
-        done = espalier(*arguments, folder=str(self.folder))
-        self.assertEqual(done.returncode, 2, done.stderr)
-        lines = done.stderr.strip().splitlines()
-        self.assertEqual(len(lines), 1, done.stderr)
-        self.assertTrue(lines[0].startswith("espalier: "))
-        self.assertEqual(done.stdout, "")
-        self.assertEqual(sorted(self.folder.iterdir()), [])
-        return lines[0]
+        line = super().refused(*arguments)
+        self.assertTrue(line.startswith("espalier: "))
+        return line
 
     def test_unknown_map_names_those_there_are(self) -> None:
         line = self.refused("bench", "--maps", "nosuch", "--json", "r.json")
@@ -285,29 +267,19 @@ class Results(CommandTest):
     def test_compare_py_reads_the_results(self) -> None:
         for name in ("a.json", "b.json"):
             self.bench("--maps", "ticket", "--keys", "100", *FAST, "--json", name)
-        done = subprocess.run(["/usr/bin/python3", COMPARE, "benchmarks", "a.json", "b.json"], cwd=self.folder,
-                              capture_output=True, text=True, env={**os.environ, "PYTHONWARNINGS": "ignore"})
-        if "No module named" in done.stderr:
-            self.skipTest(done.stderr.strip().splitlines()[-1])
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("ticket/threads:2", done.stdout)
+        self.assertIn("ticket/threads:2", self.compare("a.json", "b.json"))
 
 
-class Study(CommandTest):
+class Study(StudyCase):
     """With few keys: what is shown, never what is found."""
+
+    NAME = "atc18"
+    OPTIONS = ("--keys", "1000", "--operations", "2000", "--runs", "2", "--threads", "2")
 
     @classmethod
     def setUpClass(cls) -> None:
-        scratch = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(scratch.cleanup)
-        cls.out = pathlib.Path(scratch.name) / "o"
-        cls.done = espalier("bench", "--study", "atc18", "--keys", "1000", "--operations", "2000", "--runs", "2",
-                            "--threads", "2", "--out", str(cls.out))
+        super().setUpClass()
         cls.listed = {entry["map"] for entry in json.loads(espalier("list", "--json").stdout)}
-
-    def setUp(self) -> None:
-        self.assertEqual(self.done.returncode, 0, self.done.stderr)
-        self.results = json.loads((self.out / "atc18.json").read_text())
 
     def test_every_figure_has_a_page_and_the_index_leads_there(self) -> None:
         names = {f"{figure}.html" for figure in FIGURES}
@@ -346,16 +318,7 @@ class Study(CommandTest):
 
 class Interruption(CommandTest):
     def test_an_interrupted_run_leaves_no_file(self) -> None:
-        running = subprocess.Popen(
-            [COMMAND, "bench", "--maps", "ticket", "--keys", "1000", "--time", "60", "--json", "r.json"],
-            cwd=self.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        assert running.stderr is not None
-        running.stderr.readline()
-        running.terminate()
-        running.wait(timeout=60)
-        running.stderr.close()
-        self.assertNotEqual(running.returncode, 0)
-        self.assertEqual(sorted(self.folder.iterdir()), [])
+        self.interrupted("bench", "--maps", "ticket", "--keys", "1000", "--time", "60")
 
 
 class Shell(CommandTest):

@@ -9,26 +9,18 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import unittest
 
-import elf
 import servers
+from case import COMMAND, Case, elf_program
 
-COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 KEYS = "100000"
 
 
-class InspectTest(unittest.TestCase):
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
+class InspectTest(Case):
     def run_inspect(self, *arguments: str) -> subprocess.CompletedProcess:
-        return subprocess.run([COMMAND, "inspect", *arguments], cwd=self.folder, capture_output=True,
-                              text=True, timeout=240)
+        return self.espalier("inspect", *arguments)
 
     def analysis(self, *arguments: str) -> dict:
         done = self.run_inspect(*arguments, "--json", "layout.json")
@@ -48,12 +40,7 @@ class InspectTest(unittest.TestCase):
         return self.folder / "program"
 
     def refused(self, expected: str, *arguments: str) -> None:
-        done = self.run_inspect(*arguments)
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn(expected, done.stderr)
-        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
-        self.assertEqual(done.stdout, "")
-        self.assertEqual(list(self.folder.iterdir()), [])
+        self.assertIn(expected, super().refused("inspect", *arguments))
 
 
 class Models(InspectTest):
@@ -434,13 +421,13 @@ class Refusals(InspectTest):
     def test_of_programs(self) -> None:
         self.refused("there is no program 'no-such-program'; name one in PATH", "--", "no-such-program")
         self.refused("no file that may be executed", "--", "/etc")
-        self.refused_program("no file that may be executed", elf.program(), 0o644)
+        self.refused_program("no file that may be executed", elf_program(), 0o644)
         self.refused_program("neither a program nor a script", b"")
         self.refused_program("neither a program nor a script", b"echo without an interpreter\n")
         self.refused_program("'/no/such/interpreter', which there is not", b"#!/no/such/interpreter\n")
-        self.refused_program("linked statically", elf.program(segment=1))
-        self.refused_program("another architecture", elf.program(machine=183))
-        self.refused_program("another architecture", elf.program(machine=3, bits=1))
+        self.refused_program("linked statically", elf_program(segment=1))
+        self.refused_program("another architecture", elf_program(machine=183))
+        self.refused_program("another architecture", elf_program(machine=3, bits=1))
 
     def test_of_programs_with_more_rights(self) -> None:
         if os.geteuid() != 0:

@@ -5,11 +5,11 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-COMMAND = pathlib.Path(sys.argv.pop(1)).resolve()
+from case import COMMAND
+
 REQUESTS = {"TH", "SH", "SS", "TP", "PP", "B", "BR", "nf", "fi", "nh", "ad", '\\"'}
 # An option as help has it: its names, then perhaps "TYPE=default", then spaces and what it does.
 OPTION = re.compile(r"^  (-[\w,-]+)(?: \S+?=(\S+))?", re.MULTILINE)

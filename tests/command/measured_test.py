@@ -7,16 +7,13 @@ import math
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-from study_folder import study_files
+from case import COMMAND, LIBRARIES, StudyCase, study_files
 from ways import EMULATED_RTM
 
-COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 WORK = COMMAND.parent / "../studies/espalier-measured-work"
-LIBRARIES = COMMAND.parent / "../../preload"
 
 
 class Work(unittest.TestCase):
@@ -198,37 +195,17 @@ class EmulatedTransactions(unittest.TestCase):
         self.assertGreaterEqual(fresh["commits"], 190, fresh)
 
 
-class StudyTest(unittest.TestCase):
-    """A study, made once for all that is asked about it."""
-
-    NAME: str
-    OPTIONS: tuple[str, ...]
-
+class StudyTest(StudyCase):
     @classmethod
     def setUpClass(cls) -> None:
         if not (LIBRARIES / "libespalier-malloc.so").exists():
             raise unittest.SkipTest("this build has no libraries to preload")
-        scratch = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(scratch.cleanup)
-        cls.out = pathlib.Path(scratch.name) / "o"
-        cls.done = subprocess.run([COMMAND, "bench", "--study", cls.NAME, *cls.OPTIONS, "--out", cls.out],
-                                  capture_output=True, text=True, timeout=500)
+        super().setUpClass()
 
     def setUp(self) -> None:
-        self.assertEqual(self.done.returncode, 0, self.done.stderr)
-        self.results = json.loads((self.out / f"{self.NAME}.json").read_text())
+        super().setUp()
         self.study = self.results["study"]
         self.by_name = {b["name"]: b for b in self.results["benchmarks"]}
-
-    def refused(self, *arguments: str) -> str:
-        """What is said of a study with such a name and such options. Nothing is written."""
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([COMMAND, "bench", "--study", *arguments], cwd=folder, capture_output=True, text=True,
-                                  timeout=60)
-            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
-            self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
-            self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
-            return done.stderr
 
 
 class MallocTsx(StudyTest):

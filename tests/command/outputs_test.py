@@ -7,12 +7,11 @@ import pathlib
 import signal
 import stat
 import subprocess
-import sys
-import tempfile
 import threading
 import unittest
 
-COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
+from case import COMMAND, Case
+
 BENCH = ("bench", "--maps", "ticket,locked_map", "--keys", "500", "--runs", "2", "--time", "0.02", "--threads", "1")
 SIMULATE = ("simulate", "--machine", "i7_4770", "--maps", "ticket", "--keys", "500", "--threads", "1",
             "--operations", "500")
@@ -24,17 +23,7 @@ def says_so(page: pathlib.Path) -> bool:
     return "the run was interrupted" in page.read_text()
 
 
-class OutputTest(unittest.TestCase):
-    def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = pathlib.Path(scratch.name)
-
-    def espalier(self, *arguments: str, **how) -> subprocess.CompletedProcess[str]:
-        how = {"stdout": subprocess.PIPE, **how}
-        return subprocess.run([COMMAND, *arguments], cwd=self.folder, stderr=subprocess.PIPE, text=True, timeout=240,
-                              **how)
-
+class OutputTest(Case):
     def commands(self) -> list[tuple[str, ...]]:
         return [BENCH, INSPECT, *([SIMULATE] if SIMULATOR else [])]
 

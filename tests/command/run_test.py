@@ -7,24 +7,18 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import unittest
 
-import elf
+from case import COMMAND, LIBRARIES, Case, elf_program
 
-COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
-LIBRARIES = COMMAND.parent / "../../preload"
 PYTHON = "/usr/bin/python3"
 NO_TRANSACTIONS = "espalier: this processor has no transactions; mutexes are taken, none is elided\n"
 MAPS = "print({line.split()[5] for line in open('/proc/self/maps') if 'espalier-' in line})"
 
 
-class RunTest(unittest.TestCase):
+class RunTest(Case):
     def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.command = COMMAND
 
     def run_program(self, *arguments: str, given: str = "", **variables: str) -> subprocess.CompletedProcess:
@@ -331,8 +325,8 @@ class Refusals(RunTest):
 
     def test_of_programs_that_cannot_be_preloaded_into(self) -> None:
         self.needs("random")
-        for content, expected in ((elf.program(segment=1), "linked statically"),
-                                  (elf.program(machine=183), "another architecture"), (b"", "neither a program")):
+        for content, expected in ((elf_program(segment=1), "linked statically"),
+                                  (elf_program(machine=183), "another architecture"), (b"", "neither a program")):
             program = self.folder / "program"
             program.write_bytes(content)
             program.chmod(0o755)

@@ -3,25 +3,15 @@
 
 import csv
 import json
-import os
-import pathlib
 import shutil
 import subprocess
-import sys
-import tempfile
 import unittest
 
-COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
-COMPARE = pathlib.Path("/usr/share/benchmark/compare.py")
+from case import COMMAND, COMPARE, Case
+
 PRESETS = ["abu_dhabi", "haswell", "e7_4850", "e5_2650_htm", "i7_4770", "emerald_rapids"]
 SMALL = ["--keys", "500", "--operations", "1000"]
 SERVED = ["l1_hits", "l2_hits", "llc_hits", "local_transfers", "remote_transfers", "local_dram", "remote_dram"]
-
-
-def simulate(*arguments: str, folder: pathlib.Path | None = None,
-             under: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*under, COMMAND, "simulate", *arguments], cwd=folder, capture_output=True, text=True,
-                          timeout=240)
 
 
 def listed_maps() -> list[str]:
@@ -29,14 +19,12 @@ def listed_maps() -> list[str]:
     return [entry["map"] for entry in json.loads(done.stdout)]
 
 
-class SimulateTest(unittest.TestCase):
-    def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = pathlib.Path(scratch.name)
+class SimulateTest(Case):
+    def simulate(self, *arguments: str, under: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        return self.espalier("simulate", *arguments, under=under)
 
     def simulated(self, *arguments: str, under: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-        done = simulate(*arguments, folder=self.folder, under=under)
+        done = self.simulate(*arguments, under=under)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
@@ -46,17 +34,10 @@ class SimulateTest(unittest.TestCase):
 
 
 class Refusals(SimulateTest):
-    """Each is one line that names the fault and a way out, with status 2, and leaves nothing behind."""
-
     def refused(self, *arguments: str) -> str:
-        done = simulate(*arguments, folder=self.folder)
-        self.assertEqual(done.returncode, 2, done.stderr)
-        lines = done.stderr.strip().splitlines()
-        self.assertEqual(len(lines), 1, done.stderr)
-        self.assertTrue(lines[0].startswith("espalier simulate: "), lines[0])
-        self.assertEqual(done.stdout, "")
-        self.assertEqual(sorted(self.folder.iterdir()), [])
-        return lines[0]
+        line = super().refused("simulate", *arguments)
+        self.assertTrue(line.startswith("espalier simulate: "), line)
+        return line
 
     def test_mistakes(self) -> None:
         mistakes = {
@@ -109,7 +90,7 @@ class Refusals(SimulateTest):
 
     def test_a_map_without_validation_runs_beside_no_writer(self) -> None:
         for mix in ("90/5/5", "0/50/50", "ycsb-a"):
-            done = simulate("--maps", "occ_avl_2/unsafe", "--mix", mix, "--threads", "2", *SMALL, folder=self.folder)
+            done = self.simulate("--maps", "occ_avl_2/unsafe", "--mix", mix, "--threads", "2", *SMALL)
             self.assertEqual(done.returncode, 2, mix)
             self.assertIn("its reads are right only while no thread writes", done.stderr)
         self.simulated("--maps", "occ_avl_2/unsafe", "--mix", "100/0/0", "--threads", "2", *SMALL)
@@ -117,7 +98,7 @@ class Refusals(SimulateTest):
 
 class Words(SimulateTest):
     def test_help_teaches(self) -> None:
-        done = simulate("--help")
+        done = self.simulate("--help")
         self.assertEqual(done.returncode, 0)
         for word in ("Examples", "--calibrate", "--machine", "espalier simulate"):
             self.assertIn(word, done.stdout)
@@ -262,12 +243,7 @@ class Results(SimulateTest):
     def test_compare_py_reads_the_results(self) -> None:
         for name in ("a.json", "b.json"):
             self.simulated("--maps", "ticket", "--threads", "2", *SMALL, "--json", name)
-        done = subprocess.run(["/usr/bin/python3", COMPARE, "benchmarks", "a.json", "b.json"], cwd=self.folder,
-                              capture_output=True, text=True, env={**os.environ, "PYTHONWARNINGS": "ignore"})
-        if "No module named" in done.stderr:
-            self.skipTest(done.stderr.strip().splitlines()[-1])
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("ticket/threads:2", done.stdout)
+        self.assertIn("ticket/threads:2", self.compare("a.json", "b.json"))
 
 
 class Calibration(SimulateTest):
@@ -288,15 +264,7 @@ class Calibration(SimulateTest):
 
 class Interruption(SimulateTest):
     def test_an_interrupted_simulation_leaves_no_file(self) -> None:
-        running = subprocess.Popen([COMMAND, "simulate", "--operations", "100000000", "--json", "r.json"],
-                                   cwd=self.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        assert running.stderr is not None
-        running.stderr.readline()
-        running.terminate()
-        running.wait(timeout=60)
-        running.stderr.close()
-        self.assertNotEqual(running.returncode, 0)
-        self.assertEqual(sorted(self.folder.iterdir()), [])
+        self.interrupted("simulate", "--operations", "100000000")
 
 
 if __name__ == "__main__":

@@ -6,13 +6,11 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
-from study_folder import study_files
+from case import COMMAND, StudyCase, study_files
 
-COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 RETRY, CAPACITY = 1 << 1, 1 << 3  # bits of an abort's status word
 
 
@@ -282,20 +280,12 @@ class MallocTsx(StudiesTest):
         self.assertIn("malloc-tsx", done.stderr)
 
 
-class SearchTrees(unittest.TestCase):
+class SearchTrees(StudyCase):
     """ATC 2018 with few keys: what is shown. The effects themselves need millions, and minutes."""
 
-    @classmethod
-    def setUpClass(cls) -> None:
-        scratch = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(scratch.cleanup)
-        cls.out = pathlib.Path(scratch.name) / "o"
-        cls.done = subprocess.run([COMMAND, "simulate", "--study", "atc18", "--keys", "500", "--operations", "300",
-                                   "--out", cls.out], capture_output=True, text=True, timeout=500)
-
-    def setUp(self) -> None:
-        self.assertEqual(self.done.returncode, 0, self.done.stderr)
-        self.results = json.loads((self.out / "atc18.json").read_text())
+    VERB = "simulate"
+    NAME = "atc18"
+    OPTIONS = ("--keys", "500", "--operations", "300")
 
     def test_both_machines_of_the_paper(self) -> None:
         self.assertEqual({(b["threads"], b["simulated"]) for b in self.results["benchmarks"]},
@@ -330,12 +320,6 @@ class SearchTrees(unittest.TestCase):
             counts.setdefault((b["map"], b["threads"], b["keys"]), set()).add(json.dumps(b["counts"]))
         self.assertTrue(all(len(different) == 1 for different in counts.values()))
         self.assertLess(len(counts), len(self.results["benchmarks"]))
-
-    def refused(self, *arguments: str) -> str:
-        done = subprocess.run([COMMAND, "simulate", "--study", *arguments], capture_output=True, text=True, timeout=60)
-        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
-        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
-        return done.stderr
 
     def test_options_that_mean_nothing_to_a_study_are_refused(self) -> None:
         for arguments, word in {("atc18", "--mix", "90/5/5"): "--mix", ("atc18", "--json", "r.json"): "--out",

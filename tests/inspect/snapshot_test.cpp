@@ -199,9 +199,6 @@ TEST(snapshot, only_whole_aligned_words_of_a_block_are_read) {
 }
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 class snapshot_file : public testing::Test {
  protected:
