@@ -23,13 +23,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include "emulated_rtm/breakpoints.hpp"
-#include "emulated_rtm/c_library_code.hpp"
 #include "emulated_rtm/instruction.hpp"
-#include "emulated_rtm/interposed.hpp"
 #include "emulated_rtm/other_threads.hpp"
+#include "emulated_rtm/pages.hpp"
 #include "emulated_rtm/raw_calls.hpp"
-#include "emulated_rtm/resident_pages.hpp"
 #include "emulated_rtm/settings.hpp"
 #include "emulated_rtm/write_set.hpp"
 #include "espalier/hw/htm.hpp"

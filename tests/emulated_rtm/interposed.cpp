@@ -10,7 +10,6 @@
 #include <array>
 #include <cstdint>
 
-#include "emulated_rtm/interposed.hpp"
 #include "emulated_rtm/other_threads.hpp"
 #include "emulated_rtm/raw_calls.hpp"
 

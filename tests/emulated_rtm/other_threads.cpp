@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <span>
 
-#include "emulated_rtm/interposed.hpp"
 #include "emulated_rtm/raw_calls.hpp"
 
 namespace espalier::emulated_rtm {

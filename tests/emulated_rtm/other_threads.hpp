@@ -1,5 +1,7 @@
 #pragma once
 
+#include <signal.h>
+
 namespace espalier::emulated_rtm {
 
 /// The signal that stops a thread: one of those that the C library leaves to programs and that few use.
@@ -25,5 +27,13 @@ class other_threads {
   /// To stand. Tells whether a system call was interrupted by that.
   [[nodiscard]] static unsigned times_this_one_was_told() noexcept;
 };
+
+// In interposed.cpp, in place of the C library's.
+
+/// Installs a handler of ours, which the program cannot replace.
+void handle(int signal, const struct sigaction& ours) noexcept;
+
+/// What the program wants done at a signal of ours is done at the next: what it did was not for us.
+void leave_to_the_program(int signal) noexcept;
 
 }  // namespace espalier::emulated_rtm

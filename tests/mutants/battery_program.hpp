@@ -31,20 +31,19 @@ sim::battery::subject_type watched_type_of() {
 }
 
 template <class List, bool Wide>
-round_result explore_battery(std::string_view algorithm, const round_options& options) {
+void explore_battery(std::string_view algorithm, scenes& all) {
   using map = typename List::template entries_as<first_map>::type;
   sim::battery::options how;
-  how.schedules_per_scenario = options.schedules_per_scenario;
-  how.seed = options.seed;
+  how.schedules_per_scenario = all.options.schedules_per_scenario;
+  how.seed = all.options.seed;
   how.map = algorithm;
   sim::battery::result r = sim::battery::run(watched_type_of<sim::battery::simulated_map<map>, Wide>(), how);
-  return {r.passed, std::move(r.scenario), r.schedules, std::move(r.text)};
+  all.result = {r.passed, std::move(r.scenario), r.schedules, std::move(r.text)};
 }
 
 }  // namespace espalier::mutants
 
-#define ESPALIER_MUTANTS_BATTERY(algorithm, wide)                                                       \
-  espalier::mutants::round_result espalier::mutants::explore_all(                                       \
-      const espalier::mutants::round_options& options) {                                                \
-    return espalier::mutants::explore_battery<espalier::catalog::algorithm, wide>(#algorithm, options); \
+#define ESPALIER_MUTANTS_BATTERY(algorithm, wide)                                            \
+  void espalier::mutants::explore_all(scenes& all) {                                         \
+    espalier::mutants::explore_battery<espalier::catalog::algorithm, wide>(#algorithm, all); \
   }

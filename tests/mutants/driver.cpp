@@ -28,19 +28,19 @@ void schedule_begins() {
 
 void scenes::run(std::string_view name, const std::function<void(sim::scene&)>& build,
                  sim::exploration_options how, double share) {
-  if (!result_.passed) return;
+  if (!result.passed) return;
   how.schedules = std::max<std::uint64_t>(
-      1, static_cast<std::uint64_t>(static_cast<double>(options_.schedules_per_scenario) * share));
-  how.seed = options_.seed;
+      1, static_cast<std::uint64_t>(static_cast<double>(options.schedules_per_scenario) * share));
+  how.seed = options.seed;
   const sim::exploration_report report = sim::explore(name, how, [&build](sim::scene& s) {
     schedule_begins();
     build(s);
   });
-  result_.schedules += report.runs;
+  result.schedules += report.runs;
   if (report.passed()) return;
-  result_.passed = false;
-  result_.scenario = name;
-  result_.text = report.failure->text;
+  result.passed = false;
+  result.scenario = name;
+  result.text = report.failure->text;
 }
 
 namespace {
@@ -71,9 +71,10 @@ round_result explore_for(double seconds) {
     return static_cast<double>(std::clock() - begin) / static_cast<double>(CLOCKS_PER_SEC) < seconds;
   };
   do {
-    round_result one = explore_all(options);
-    one.schedules += sum.schedules;
-    sum = std::move(one);
+    scenes round{options, {}};
+    explore_all(round);
+    round.result.schedules += sum.schedules;
+    sum = std::move(round.result);
     if (!sum.passed) break;
     ++options.seed;
     options.schedules_per_scenario = std::min<std::uint64_t>(options.schedules_per_scenario * 2, 400);

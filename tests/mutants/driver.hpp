@@ -30,23 +30,17 @@ struct round_result {
 /// before and after them.
 void schedule_begins();
 
-/// Each program defines it: runs all its scenarios once, up to the first that fails.
-round_result explore_all(const round_options& options);
-
-/// For programs with scenes of their own: runs them one after the other.
-class scenes {
- public:
-  explicit scenes(const round_options& options) : options_(options) {}
+/// Runs scenes one after the other.
+struct scenes {
+  round_options options;
+  round_result result;
 
   /// Does nothing once a scene has failed. `share` scales the number of schedules: long scenes get fewer.
   void run(std::string_view name, const std::function<void(sim::scene&)>& build,
            sim::exploration_options how = {}, double share = 1);
-
-  [[nodiscard]] round_result result() && { return std::move(result_); }
-
- private:
-  round_options options_;
-  round_result result_;
 };
+
+/// Each program defines it: runs all its scenarios once, up to the first that fails.
+void explore_all(scenes& all);
 
 }  // namespace espalier::mutants

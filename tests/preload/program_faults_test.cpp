@@ -86,7 +86,9 @@ TEST_F(preload_faults, of_small_limits_leave_room_for_blocks) {
   }
 }
 
-TEST_F(preload_faults, leave_locked_memory_locked) { expect_the_same({program("malloc_keeps_locks")}, {""}); }
+TEST_F(preload_faults, leave_locked_memory_locked) {
+  expect_the_same({program("malloc_locked"), "kept"}, {""});
+}
 
 // The soak, while each call of a kind in turn is refused.
 

@@ -169,7 +169,7 @@ TEST_F(preload_malloc, tells_figures_that_add_up) {
 }
 
 TEST_F(preload_malloc, tells_narrow_figures_that_stop_at_their_most) {
-  const outcome told = run({program("malloc_mallinfo")});
+  const outcome told = run({program("malloc_figures"), "narrow"});
   EXPECT_EQ(told.exit_status(), 0) << told.output;
 }
 
@@ -215,7 +215,7 @@ TEST_F(preload_malloc, passes_the_programs_end_on) {
   for (const std::string how : {"_exit", "_Exit"}) {
     for (const std::string library : {MALLOC_LIBRARY, ELIDE_LIBRARY, RANDOM_LIBRARY}) {
       const outcome ended = programs.start({program("endings"), how},
-                                           {{"LD_PRELOAD", library + ":" + program("libending_behind.so")}});
+                                           {{"LD_PRELOAD", library + ":" + program("libbehind.so")}});
       EXPECT_THAT(ended.output, HasSubstr("behind: " + how + "\n")) << library;
     }
   }

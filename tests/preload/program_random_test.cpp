@@ -210,7 +210,7 @@ TEST_F(preload_random, tells_at_the_end_what_it_added_where_asked) {
 }
 
 TEST_F(preload_random, frees_by_size_what_is_larger_than_the_program_knows) {
-  const std::string behind = program("libsized_behind.so");
+  const std::string behind = program("libbehind.so");
   EXPECT_EQ(run({program("sized_free")}, {{"BEHIND", behind}}).exit_status(), 6);
   EXPECT_EQ(runs.start({program("sized_free")}, {{"LD_PRELOAD", behind}}).exit_status(), 98)
       << "a test of the test";

@@ -1,4 +1,4 @@
-// What the transactions of a world keep, without a program: fibers are numbers here, and accesses are told.
+// What the transactions of a world keep, without a program, and which bytes are one record.
 
 #include <gtest/gtest.h>
 
@@ -13,6 +13,8 @@
 #include "sim/runtime/arena.hpp"
 #include "sim/runtime/fibers.hpp"
 #include "sim/runtime/world.hpp"
+#include "sim/transactions/byte_mask.hpp"
+#include "sim/transactions/records.hpp"
 #include "sim/transactions/transactions.hpp"
 #include "support/abort_statuses.hpp"
 
@@ -27,8 +29,111 @@ using espalier::sim::access;
 using espalier::sim::access_kind;
 using espalier::sim::block_event;
 using espalier::sim::block_record;
+using espalier::sim::byte_mask;
+using espalier::sim::records;
 using espalier::sim::transactional_spec;
 using namespace espalier::test::abort_statuses;
+
+constexpr std::uint64_t some_line = 100;
+constexpr std::uint64_t first_byte = some_line * 64;
+
+class record_meeting : public testing::Test {
+ protected:
+  abort_reason of(std::uint64_t one, std::uint64_t other) const {
+    const abort_reason reason = known.meeting(some_line, byte_mask(one, 1), byte_mask(other, 1));
+    EXPECT_EQ(reason, known.meeting(some_line, byte_mask(other, 1), byte_mask(one, 1)));
+    return reason;
+  }
+  records known;
+};
+
+TEST(byte_mask, whole_and_parts) {
+  EXPECT_EQ(byte_mask(0, 64), ~std::uint64_t{0});
+  EXPECT_EQ(byte_mask(0, 1), 1U);
+  EXPECT_EQ(byte_mask(8, 8), 0xff00U);
+  EXPECT_EQ(byte_mask(63, 1), std::uint64_t{1} << 63U);
+}
+
+TEST_F(record_meeting, without_annotations_is_about_bytes) {
+  EXPECT_EQ(of(3, 3), abort_reason::true_conflict);
+  EXPECT_EQ(of(3, 4), abort_reason::false_conflict);
+}
+
+TEST_F(record_meeting, in_one_record_is_true) {
+  known.annotate(first_byte + 8, first_byte + 24, record_kind::record);
+  EXPECT_EQ(of(8, 23), abort_reason::true_conflict);
+  EXPECT_EQ(of(7, 8), abort_reason::false_conflict);
+  EXPECT_EQ(of(23, 24), abort_reason::false_conflict);
+}
+
+TEST_F(record_meeting, of_two_records_is_false) {
+  known.annotate(first_byte + 0, first_byte + 16, record_kind::record);
+  known.annotate(first_byte + 16, first_byte + 32, record_kind::record);
+  EXPECT_EQ(of(15, 16), abort_reason::false_conflict);
+}
+
+TEST_F(record_meeting, in_metadata) {
+  known.annotate(first_byte + 0, first_byte + 16, record_kind::metadata);
+  known.annotate(first_byte + 16, first_byte + 32, record_kind::record);
+  known.annotate(first_byte + 32, first_byte + 48, record_kind::metadata);
+  EXPECT_EQ(of(0, 0), abort_reason::metadata);
+  EXPECT_EQ(of(0, 15), abort_reason::metadata);
+  EXPECT_EQ(of(0, 16), abort_reason::false_conflict);
+  EXPECT_EQ(of(0, 32), abort_reason::false_conflict);
+}
+
+TEST_F(record_meeting, a_shared_record_outweighs_shared_metadata) {
+  known.annotate(first_byte + 0, first_byte + 16, record_kind::metadata);
+  known.annotate(first_byte + 16, first_byte + 32, record_kind::record);
+  EXPECT_EQ(known.meeting(some_line, byte_mask(0, 17), byte_mask(8, 24)), abort_reason::true_conflict);
+  EXPECT_EQ(known.meeting(some_line, byte_mask(0, 17), byte_mask(8, 8)), abort_reason::metadata);
+  EXPECT_EQ(known.meeting(some_line, byte_mask(0, 64), byte_mask(8, 8) | byte_mask(40, 1)),
+            abort_reason::true_conflict);
+}
+
+TEST_F(record_meeting, in_a_record_of_several_lines) {
+  known.annotate(first_byte - 128, first_byte + 8, record_kind::record);
+  known.annotate(first_byte + 60, first_byte + 100, record_kind::record);
+  EXPECT_EQ(of(0, 7), abort_reason::true_conflict);
+  EXPECT_EQ(of(60, 63), abort_reason::true_conflict);
+  EXPECT_EQ(of(7, 60), abort_reason::false_conflict);
+}
+
+TEST_F(record_meeting, after_new_annotations_knows_only_those) {
+  known.annotate(first_byte + 0, first_byte + 64, record_kind::record);
+  known.annotate(first_byte + 16, first_byte + 32, record_kind::metadata);
+  EXPECT_EQ(of(0, 15), abort_reason::true_conflict);
+  EXPECT_EQ(of(16, 31), abort_reason::metadata);
+  EXPECT_EQ(of(32, 63), abort_reason::true_conflict);
+  EXPECT_EQ(of(0, 63), abort_reason::false_conflict) << "cut in two";
+  known.annotate(first_byte + 8, first_byte + 40, record_kind::record);
+  EXPECT_EQ(of(8, 39), abort_reason::true_conflict);
+  EXPECT_EQ(of(7, 8), abort_reason::false_conflict);
+  EXPECT_EQ(of(40, 63), abort_reason::true_conflict);
+}
+
+TEST_F(record_meeting, after_forgetting_is_about_bytes) {
+  known.annotate(first_byte - 64, first_byte + 8, record_kind::record);
+  known.annotate(first_byte + 8, first_byte + 16, record_kind::record);
+  known.annotate(first_byte + 24, first_byte + 64, record_kind::record);
+  known.forget(first_byte + 4, first_byte + 32);
+  EXPECT_EQ(of(0, 3), abort_reason::true_conflict);
+  EXPECT_EQ(of(4, 7), abort_reason::false_conflict);
+  EXPECT_EQ(of(8, 15), abort_reason::false_conflict);
+  EXPECT_EQ(of(24, 31), abort_reason::false_conflict);
+  EXPECT_EQ(of(32, 63), abort_reason::true_conflict);
+  known.forget(0, ~std::uint64_t{0});
+  EXPECT_EQ(of(0, 3), abort_reason::false_conflict);
+}
+
+TEST_F(record_meeting, ignores_empty_ranges) {
+  known.annotate(first_byte, first_byte, record_kind::record);
+  known.annotate(first_byte, first_byte + 8, record_kind::record);
+  known.forget(first_byte + 4, first_byte + 4);
+  EXPECT_EQ(of(0, 7), abort_reason::true_conflict);
+}
+
+// What the transactions of a world keep, without a program: fibers are numbers here, and accesses are told.
 
 /// A world in which nothing runs.
 class still_world final : public espalier::sim::world {

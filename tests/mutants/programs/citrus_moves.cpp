@@ -5,8 +5,7 @@
 
 namespace espalier::mutants {
 
-round_result explore_all(const round_options& options) {
-  scenes all(options);
+void explore_all(scenes& all) {
   all.run("insert at an edge that is empty again", sim::insert_at_an_edge_that_is_empty_again, {}, 0.1);
   all.run("insert at an edge that is empty later", sim::insert_at_an_edge_that_is_empty_later, {}, 0.1);
   all.run("insert below the successor", sim::insert_below_the_successor, {}, 0.1);
@@ -17,7 +16,6 @@ round_result explore_all(const round_options& options) {
   all.run("copy is erased during the move", sim::copy_is_erased_during_the_move);
   all.run("searches are overtaken", sim::searches_are_overtaken);
   all.run("moves that share nodes", sim::moves_that_share_nodes);
-  return std::move(all).result();
 }
 
 }  // namespace espalier::mutants

@@ -37,11 +37,9 @@ void keeps(sim::scene& s) {
 
 }  // namespace
 
-round_result explore_all(const round_options& options) {
-  scenes all(options);
+void explore_all(scenes& all) {
   all.run("striped_counter adds", adds);
   all.run("per_thread keeps", keeps);
-  return std::move(all).result();
 }
 
 }  // namespace espalier::mutants

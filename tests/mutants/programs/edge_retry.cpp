@@ -26,12 +26,10 @@ void helped_and_inserted_again(sim::scene& s) {
 
 }  // namespace
 
-round_result explore_all(const round_options& options) {
-  scenes all(options);
+void explore_all(scenes& all) {
   sim::exploration_options how;
   how.memory = sim::freed_memory::reused;
   all.run("helped and inserted again", helped_and_inserted_again, how);
-  return std::move(all).result();
 }
 
 }  // namespace espalier::mutants

@@ -414,8 +414,7 @@ void unseen_reader(sim::scene& s) {
 
 }  // namespace
 
-round_result explore_all(const round_options& options) {
-  scenes all(options);
+void explore_all(scenes& all) {
   all.run("readers", readers);
   sim::exploration_options weak;
   weak.model = sim::memory_model::weak;
@@ -435,7 +434,6 @@ round_result explore_all(const round_options& options) {
   how.strategies = {"random"};  // the others would take turns for ever
   how.model = sim::memory_model::buffered;
   all.run("unseen reader", unseen_reader, how, 0.2);
-  return std::move(all).result();
 }
 
 }  // namespace espalier::mutants

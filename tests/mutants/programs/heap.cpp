@@ -611,8 +611,7 @@ void as_asked_for(sim::scene& s) {
 
 }  // namespace
 
-round_result explore_all(const round_options& options) {
-  scenes all(options);
+void explore_all(scenes& all) {
   all.run("as asked for", as_asked_for, {.step_budget = 2'000'000}, 0.02);
   all.run("told of late for sure", [](sim::scene& s) { told_of_late(s, true); }, {}, 0.05);
   all.run("told of late beside another", told_of_late_beside_another, {}, 0.02);
@@ -630,7 +629,6 @@ round_result explore_all(const round_options& options) {
   all.run("huge blocks beside", huge_blocks_beside);
   all.run("long rows filled", long_rows_filled);
   all.run("copies of the process", copies_of_the_process);
-  return std::move(all).result();
 }
 
 }  // namespace espalier::mutants

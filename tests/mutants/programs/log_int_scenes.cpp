@@ -6,14 +6,12 @@
 
 namespace espalier::mutants {
 
-round_result explore_all(const round_options& options) {
+void explore_all(scenes& all) {
   using namespace sim::log_int_scenes;
-  scenes all(options);
   all.run("search_from_above_then_from_below", search_from_above_then_from_below);
   all.run("key_comes_beside_a_node_that_goes", key_comes_beside_a_node_that_goes);
   all.run("key_comes_beside_a_node_that_goes_mirrored", key_comes_beside_a_node_that_goes_mirrored);
   all.run("parents_go_beside_the_erase_of_a_child", parents_go_beside_the_erase_of_a_child);
-  return std::move(all).result();
 }
 
 }  // namespace espalier::mutants

@@ -59,12 +59,10 @@ void revival_after_a_rotation(sim::scene& s) {
 
 }  // namespace
 
-round_result explore_all(const round_options& options) {
-  scenes all(options);
+void explore_all(scenes& all) {
   all.run("revival beside finds", revival_beside_finds);
   all.run("revival by another beside finds", revival_by_another_beside_finds);
   all.run("revival after a rotation", revival_after_a_rotation);
-  return std::move(all).result();
 }
 
 }  // namespace espalier::mutants

@@ -6,11 +6,9 @@
 
 namespace espalier::mutants {
 
-round_result explore_all(const round_options& options) {
-  scenes all(options);
+void explore_all(scenes& all) {
   sim::optimistic::for_each_scene(
       [&](const char* name, void (*build)(sim::scene&)) { all.run(name, build); });
-  return std::move(all).result();
 }
 
 }  // namespace espalier::mutants

@@ -70,10 +70,6 @@ void give_and_take(sim::scene& s) {
 
 }  // namespace
 
-round_result explore_all(const round_options& options) {
-  scenes all(options);
-  all.run("give and take", give_and_take);
-  return std::move(all).result();
-}
+void explore_all(scenes& all) { all.run("give and take", give_and_take); }
 
 }  // namespace espalier::mutants

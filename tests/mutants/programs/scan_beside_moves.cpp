@@ -29,10 +29,6 @@ void subtree_moves_up(sim::scene& s) {
 
 }  // namespace
 
-round_result explore_all(const round_options& options) {
-  scenes all(options);
-  all.run("subtree moves up", subtree_moves_up);
-  return std::move(all).result();
-}
+void explore_all(scenes& all) { all.run("subtree moves up", subtree_moves_up); }
 
 }  // namespace espalier::mutants

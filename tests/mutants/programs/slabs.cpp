@@ -202,8 +202,7 @@ void first_comers(sim::scene& s) {
 
 }  // namespace
 
-round_result explore_all(const round_options& options) {
-  scenes all(options);
+void explore_all(scenes& all) {
   all.run("fresh blocks", fresh_blocks);
   all.run("beside", beside);
   all.run("foreign", foreign);
@@ -215,7 +214,6 @@ round_result explore_all(const round_options& options) {
   sim::exploration_options how;  // the race is between two steps of some hundreds
   how.strategies = {"pct:2", "pct:3"};
   all.run("batches", batches, how, 0.5);
-  return std::move(all).result();
 }
 
 }  // namespace espalier::mutants

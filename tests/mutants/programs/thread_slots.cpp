@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
-#include <utility>
 
 #include "espalier/hw/slot_table.hpp"
 #include "mutants/driver.hpp"
@@ -74,12 +73,10 @@ void reclaim(sim::scene& s) {
 
 }  // namespace
 
-round_result explore_all(const round_options& options) {
-  scenes all(options);
+void explore_all(scenes& all) {
   all.run("begin together", begin_together);
   all.run("come and go", come_and_go);
   all.run("reclaim", reclaim);
-  return std::move(all).result();
 }
 
 }  // namespace espalier::mutants

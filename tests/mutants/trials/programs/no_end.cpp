@@ -5,8 +5,7 @@
 
 namespace espalier::mutants {
 
-round_result explore_all(const round_options& options) {
-  scenes all(options);
+void explore_all(scenes& all) {
   all.run("no end", [](sim::scene& s) {
     auto& taken = s.make<turns>();
     s.thread("a", [&taken] { taken.take(); });
@@ -14,7 +13,6 @@ round_result explore_all(const round_options& options) {
       while (taken.give_back() < 5) taken.take();
     });
   });
-  return std::move(all).result();
 }
 
 }  // namespace espalier::mutants
