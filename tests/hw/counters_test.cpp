@@ -110,6 +110,13 @@ void do_countable_work() {
   }
 }
 
+counter_values counted_work(counter_set& counters) {
+  counters.start();
+  do_countable_work();
+  counters.stop();
+  return counters.read();
+}
+
 void expect_kernel_counts(const counter_values& counts) {
   EXPECT_GE(counts[counter::page_faults].value_or(0), touched_pages);
   EXPECT_GE(counts[counter::context_switches].value_or(0), static_cast<std::uint64_t>(sleeps));
@@ -163,18 +170,12 @@ TEST(counters, nothing_is_known_before_the_first_start) {
 
 TEST(counters, kernel_events_are_counted) {
   counter_set counters;
-  counters.start();
-  do_countable_work();
-  counters.stop();
-  expect_kernel_counts(counters.read());
+  expect_kernel_counts(counted_work(counters));
 }
 
 TEST(counters, stopped_counts_stand_still_and_start_begins_anew) {
   counter_set counters;
-  counters.start();
-  do_countable_work();
-  counters.stop();
-  const auto counts = counters.read();
+  const auto counts = counted_work(counters);
   do_countable_work();
   const auto later = counters.read();
   for (const counter which : all_counters) EXPECT_EQ(to_text(counts[which]), to_text(later[which]));
@@ -210,10 +211,7 @@ TEST(counters, another_threads_events_are_not_counted) {
 TEST(counters, without_perf_the_kernels_accounting_serves) {
   const no_descriptors refused;
   counter_set counters;
-  counters.start();
-  do_countable_work();
-  counters.stop();
-  const auto counts = counters.read();
+  const auto counts = counted_work(counters);
   expect_kernel_counts(counts);
   for (const counter which : {counter::cycles, counter::instructions, counter::llc_misses,
                               counter::dtlb_misses, counter::branch_misses, counter::cpu_migrations}) {
@@ -223,10 +221,7 @@ TEST(counters, without_perf_the_kernels_accounting_serves) {
 
 TEST(counters, hardware_events_are_numbers_or_absent) {
   counter_set counters;
-  counters.start();
-  do_countable_work();
-  counters.stop();
-  const auto counts = counters.read();
+  const auto counts = counted_work(counters);
   if (hardware_counters_available()) {
     EXPECT_GT(counts[counter::cycles].value_or(0), 0U);
   } else {
