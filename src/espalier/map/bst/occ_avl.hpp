@@ -85,9 +85,9 @@
 // that ends at an empty edge reads nothing else; one that finds its key reads one rest. Rotations separate
 // neighbours. The head is then a block too, so making a map allocates memory.
 //
-// Reclamation. splice() unlinks a node; only its caller retires the node, after it has released the locks.
+// Reclamation. node::unlink() unlinks a node; only its caller retires the node, after it has released the locks.
 // (I1) The node was reachable by one edge, that of its parent, which was locked and linked. (I2) Whether a node
-// is unlinked is read and written under its lock. (I3) Rotations and splice() store edges to linked nodes only:
+// is unlinked is read and written under its lock. (I3) Rotations and node::unlink() store edges to linked nodes only:
 // edges lead to each of these from a locked node that is not unlinked. A thread that waits for the lock of an
 // unlinked node is pinned. Values that are no words lie in cells. An assignment retires the cell that it
 // replaces. The erase that makes a node route retires the node's cell: no thread follows its address while the
@@ -98,17 +98,17 @@
 //   insert -> false                      the read of the state
 //   insert_or_assign -> false            put: the store of the value
 //   update                               as the insert, the assignment or the erase that it amounts to
-//   erase -> true                        hide: the store of the state; splice(): the store of the parent's edge
+//   erase -> true                        make_routing: the store of the state; node::unlink(): the store of the parent's edge
 //   erase -> false, find, contains       at the key's node: the read of the state, or of the value if present;
 //                                        without one: the read of the empty edge, confirmed by the version
-//   A read of a node that is unlinked meanwhile counts immediately before splice() unlinks it. That moment lies
+//   A read of a node that is unlinked meanwhile counts immediately before node::unlink() unlinks it. That moment lies
 //   within the operation, which could not have reached the node otherwise.
 //
 // Orderings
 //   (1) hang (release) in occ_avl_node.hpp, link (release) -> read_edge (acquire): nodes are seen constructed;
 //       a seek that sees an edge of a rotation sees the versions that the rotation has opened.
-//   (2) close (release) in occ_avl_node.hpp, unlink (release) -> read_version (acquire): a seek that sees the
-//       version sees the edges changed before it, the one to the node among them.
+//   (2) close, unlink (release) in occ_avl_node.hpp -> read_version (acquire): a seek that sees the version sees the
+//       edges changed before it, the one to the node among them.
 //   (3) turn_life, correct_height (release) in occ_avl_node.hpp -> read_life (acquire): the value is seen that
 //       belongs to the state.
 //   (4) hang (release) in occ_avl_node.hpp -> parent_now (acquire) in occ_avl_node.hpp: the parent, whose lock is
@@ -178,7 +178,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
     place at;
-    return seek<Design::reads_validate>(to_key{&key, base::key_comp()}, at) && is_present(*at.where);
+    return seek<Design::reads_validate>(to_key{&key, base::key_comp()}, at) && at.where->is_present();
   }
 
   bool do_insert(guard_type& guard, const Key& key, const Value& value) {
@@ -198,7 +198,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     for (backoff pause;; pause.wait()) {
       place at;
       const bool has_node = seek<true>(to_key{&key, base::key_comp()}, at);
-      if (has_node && is_present(*at.where)) {
+      if (has_node && at.where->is_present()) {
         std::optional<Value> before;
         if (change(guard, *at.where, f, word, before, unlinks)) return before;
         continue;
@@ -225,8 +225,9 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     guard.reserve(retirements);
     for (backoff pause;; pause.wait()) {
       place at;
-      if (!seek<true>(to_key{&key, base::key_comp()}, at) || !is_present(*at.where)) return false;
-      const outcome done = at.where->has_two_children() ? hide(guard, *at.where) : take_out(guard, *at.where);
+      if (!seek<true>(to_key{&key, base::key_comp()}, at) || !at.where->is_present()) return false;
+      const outcome done =
+          at.where->has_two_children() ? make_routing(guard, *at.where) : erase_and_unlink(guard, *at.where);
       if (done != outcome::lost) return done == outcome::changed;
     }
   }
@@ -425,7 +426,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
         word.release();
         return true;
       }
-      if (!Assign && is_present(*at.where)) return false;
+      if (!Assign && at.where->is_present()) return false;
       const outcome done = put<Assign>(guard, *at.where, word.get(value));
       if (done == outcome::lost) continue;
       if (Assign || done == outcome::changed) word.release();
@@ -458,7 +459,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     {
       const lock_guard hold(n.rest().lock);
       if (n.is_unlinked()) return outcome::lost;
-      if (!is_present(n)) {
+      if (!n.is_present()) {
         // order (5): put, release
         n.rest().value.store(word, std::memory_order_release);
         n.turn_life();  // LP: insert(true)
@@ -486,10 +487,10 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       std::optional<lock_guard<typename parts::lock_type>> hold_parent;
       if (unlinks) {
         hold_parent.emplace(parent.rest().lock);
-        if (!is_parent(parent, n)) return false;
+        if (!parent.is_parent_of(n)) return false;
       }
       const lock_guard hold(n.rest().lock);
-      if (n.is_unlinked() || !is_present(n)) return false;
+      if (n.is_unlinked() || !n.is_present()) return false;
       old = n.rest().value.load(std::memory_order_relaxed);  // relaxed: written under the lock only
       before = holder::read(old);
       if (const std::optional<Value> value = f(before)) {
@@ -499,7 +500,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       } else if (n.has_two_children()) {
         n.turn_life();  // LP: update to nothing
       } else if (unlinks) {
-        splice(parent, n);  // LP: update to nothing
+        parent.unlink(n);  // LP: update to nothing
         needed = examine(parent);
         spliced = true;
       } else {
@@ -517,12 +518,12 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   }
 
   /// Erases a key whose node has two children: the node only routes from now on.
-  outcome hide(guard_type& guard, node& n) {
+  outcome make_routing(guard_type& guard, node& n) {
     value_word old;
     {
       const lock_guard hold(n.rest().lock);
       if (n.is_unlinked()) return outcome::lost;
-      if (!is_present(n)) return outcome::unchanged;
+      if (!n.is_present()) return outcome::unchanged;
       if (!n.has_two_children()) return outcome::lost;
       // relaxed: written under the lock only.
       old = n.rest().value.load(std::memory_order_relaxed);
@@ -533,30 +534,22 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   }
 
   /// Erases a key whose node has at most one child, and unlinks the node.
-  outcome take_out(guard_type& guard, node& n) {
+  outcome erase_and_unlink(guard_type& guard, node& n) {
     node& parent = *n.parent_now();
     repair needed;
     {
       const lock_guard hold_parent(parent.rest().lock);
-      if (!is_parent(parent, n)) return outcome::lost;
+      if (!parent.is_parent_of(n)) return outcome::lost;
       const lock_guard hold(n.rest().lock);
       if (n.is_unlinked()) return outcome::lost;
-      if (!is_present(n)) return outcome::unchanged;
+      if (!n.is_present()) return outcome::unchanged;
       if (n.has_two_children()) return outcome::lost;
-      splice(parent, n);  // LP: erase(true)
+      parent.unlink(n);  // LP: erase(true)
       needed = examine(parent);
     }
     base::retire_node(guard, &n);
     repair_from(guard, {&parent, needed, nullptr});
     return outcome::changed;
-  }
-
-  /// Unlinks a node with at most one child. The node and its parent are locked.
-  static void splice(node& parent, node& n) noexcept {
-    parent.hang(parent.side_of(n), n.child_on(n.child_on(left) != nullptr ? left : right));
-    // After the edge: a seek that finds the version `unlinked` reads the edge again and goes on.
-    // order (2): unlink, release
-    n.ovl.store(parts::unlinked, std::memory_order_release);
   }
 
   // Repairs.
@@ -571,7 +564,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   /// For a locked node. The heights of its children are read without their locks: a thread that changes one
   /// examines this node afterwards.
   [[nodiscard]] static repair condition(const node& n) noexcept {
-    if (!n.has_two_children() && !is_present(n)) return repair::unlink;
+    if (!n.has_two_children() && !n.is_present()) return repair::unlink;
     const unsigned l = parts::height_of(n.child_on(left));
     const unsigned r = parts::height_of(n.child_on(right));
     if (!parts::balanced(l, r)) return repair::rotation;
@@ -619,7 +612,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     {
       node& parent = *n.parent_now();
       const lock_guard hold_parent(parent.rest().lock);
-      if (!is_parent(parent, n)) {
+      if (!parent.is_parent_of(n)) {
         if (n.is_unlinked()) rest.needed = repair::none;
         return rest;  // the caller tries again
       }
@@ -629,7 +622,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       // If no retirement is reserved, the next round unlinks.
       unlinks = rest.needed == repair::unlink && d.needed == repair::unlink;
       if (unlinks) {
-        splice(parent, n);
+        parent.unlink(n);
         rest = {&parent, examine(parent), d.top == &n ? nullptr : d.top};
       }
     }
@@ -649,53 +642,25 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     if (parts::height_of(&child) <= parts::height_of(n.child_on(low)) + 1) return {&n, examine(n), top};
     node* const outer = child.child_on(high);
     node* const inner = child.child_on(low);
-    if (parts::height_of(inner) <= parts::height_of(outer)) return rotate_once(parent, n, child, high, top);
+    const auto rotate_once = [&] {
+      parts::rotate(parent, n, child, high);
+      return lowest(parent, child, n, top);
+    };
+    if (parts::height_of(inner) <= parts::height_of(outer)) return rotate_once();
     const lock_guard hold_inner(inner->rest().lock);
-    if (parts::height_of(inner) <= parts::height_of(outer)) return rotate_once(parent, n, child, high, top);
+    if (parts::height_of(inner) <= parts::height_of(outer)) return rotate_once();
     // A double rotation moves the inner child's own inner side to the child. It must not leave the child
     // damaged beside n: a repair goes on upwards, from one node. Where it would, only its first half is made,
     // and n is repaired after the child.
     node* const moves = inner->child_on(high);
-    const bool routes = !is_present(child);
+    const bool routes = !child.is_present();
     if (!parts::balanced(parts::height_of(outer), parts::height_of(moves)) ||
-        (routes && (outer == nullptr || moves == nullptr)))
-      return rotate_once(n, child, *inner, low, top);
-    return rotate_twice(parent, n, child, *inner, high, top);
-  }
-
-  /// The child on the high side takes the node's place. All three are locked. Only the node shrinks.
-  [[nodiscard]] damage rotate_once(node& parent, node& n, node& child, std::size_t high, node* top) noexcept {
-    const std::size_t low = 1 - high;
-    const version before = n.open();
-    n.hang(high, child.child_on(low));
-    const std::size_t side = parent.side_of(n);
-    child.hang(low, &n);
-    parent.hang(side, &child);
-    n.correct_height();
-    child.correct_height();
-    n.close(before);
-    return lowest(parent, child, n, top);
-  }
-
-  /// The inner child of the child on the high side takes the node's place. All four are locked. The node and
-  /// the child shrink.
-  [[nodiscard]] damage rotate_twice(node& parent, node& n, node& child, node& inner, std::size_t high,
-                                    node* top) noexcept {
-    const std::size_t low = 1 - high;
-    const version n_before = n.open();
-    const version child_before = child.open();
-    n.hang(high, inner.child_on(low));
-    child.hang(low, inner.child_on(high));
-    const std::size_t side = parent.side_of(n);
-    inner.hang(high, &child);
-    inner.hang(low, &n);
-    parent.hang(side, &inner);
-    n.correct_height();
-    child.correct_height();
-    inner.correct_height();
-    child.close(child_before);
-    n.close(n_before);
-    return lowest(parent, inner, n, top);
+        (routes && (outer == nullptr || moves == nullptr))) {
+      parts::rotate(n, child, *inner, low);
+      return lowest(n, *inner, child, top);
+    }
+    parts::rotate(parent, n, child, *inner, high);
+    return lowest(parent, *inner, n, top);
   }
 
   /// Where the repair goes on after a rotation that has moved `down` below `up`, all still locked. It goes up
@@ -708,15 +673,6 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   }
 
   // Parts.
-
-  // LP: contains, insert(false), erase(false). order (3): read_life, acquire
-  [[nodiscard]] static bool is_present(const node& n) noexcept {
-    return parts::is_present(n.rest().life.load(std::memory_order_acquire));
-  }
-
-  [[nodiscard]] static bool is_parent(const node& parent, const node& n) noexcept {
-    return n.parent_now() == &parent && !parent.is_unlinked();
-  }
 
   // order (1): read_edge, acquire
   [[nodiscard]] node* top() const noexcept { return (*above_).child[right].load(std::memory_order_acquire); }
@@ -734,7 +690,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   /// A routing node has no value any more. relaxed: the node is at rest, or out of reach.
   static const Value* cell_of(const node& n) noexcept {
-    return is_present(n) ? n.rest().value.load(std::memory_order_relaxed) : nullptr;
+    return n.is_present() ? n.rest().value.load(std::memory_order_relaxed) : nullptr;
   }
 
   alignas(hw::false_sharing_bytes) mutable typename parts::template head<store> above_{store_};

@@ -21,8 +21,8 @@
 // Orderings
 //   (1) hang (release) -> read_edge (acquire) in occ_avl.hpp: nodes are seen constructed; a seek that sees an edge
 //       of a rotation sees the versions that the rotation has opened.
-//   (2) close (release) -> read_version (acquire) in occ_avl.hpp: a seek that sees the version sees the edges
-//       changed before it.
+//   (2) close, unlink (release) -> read_version (acquire) in occ_avl.hpp: a seek that sees the version sees the
+//       edges changed before it.
 //   (3) turn_life, correct_height (release) -> read_life (acquire) in occ_avl.hpp: the value is seen that belongs
 //       to the state.
 //   (4) hang (release) -> parent_now (acquire): the parent, whose lock is taken next, is seen constructed.
@@ -232,6 +232,23 @@ class occ_avl_node {
       rest().life.store((life_now() & ~height_bits) | height, std::memory_order_release);
     }
 
+    /// Unlinks a child that has at most one child itself. Both nodes are locked.
+    void unlink(node& below) noexcept {
+      hang(side_of(below), below.child_on(below.child_on(0) != nullptr ? 0 : 1));
+      // After the edge: a seek that finds the version `unlinked` reads the edge again and goes on.
+      // order (2): unlink, release
+      below.ovl.store(unlinked, std::memory_order_release);
+    }
+
+    [[nodiscard]] bool is_parent_of(const node& n) const noexcept {
+      return n.parent_now() == this && !is_unlinked();
+    }
+
+    // LP: contains, insert(false), erase(false). order (3): read_life, acquire
+    [[nodiscard]] bool is_present() const noexcept {
+      return occ_avl_node::is_present(rest().life.load(std::memory_order_acquire));
+    }
+
     [[nodiscard]] bool is_held() const noexcept {
       if constexpr (elidable<lock_type>) return rest().lock.is_locked();
       return false;
@@ -249,6 +266,38 @@ class occ_avl_node {
     return std::min(1 + std::max(a, b), unsigned{height_bits});
   }
   [[nodiscard]] static bool balanced(unsigned a, unsigned b) noexcept { return a <= b + 1 && b <= a + 1; }
+
+  /// The child on the high side takes the node's place. All three are locked. Only the node shrinks.
+  static void rotate(node& parent, node& n, node& child, std::size_t high) noexcept {
+    const std::size_t low = 1 - high;
+    const version before = n.open();
+    n.hang(high, child.child_on(low));
+    const std::size_t side = parent.side_of(n);
+    child.hang(low, &n);
+    parent.hang(side, &child);
+    n.correct_height();
+    child.correct_height();
+    n.close(before);
+  }
+
+  /// The inner child of the child on the high side takes the node's place. All four are locked. The node and
+  /// the child shrink.
+  static void rotate(node& parent, node& n, node& child, node& inner, std::size_t high) noexcept {
+    const std::size_t low = 1 - high;
+    const version n_before = n.open();
+    const version child_before = child.open();
+    n.hang(high, inner.child_on(low));
+    child.hang(low, inner.child_on(high));
+    const std::size_t side = parent.side_of(n);
+    inner.hang(high, &child);
+    inner.hang(low, &n);
+    parent.hang(side, &inner);
+    n.correct_height();
+    child.correct_height();
+    inner.correct_height();
+    child.close(child_before);
+    n.close(n_before);
+  }
 
   static_assert(
       [] {
