@@ -18,7 +18,6 @@
 #include "apps/simulate/study.hpp"
 #include "espalier/workload/session.hpp"
 #include "sim/machine/presets.hpp"
-#include "sim/machine/this_machine.hpp"
 
 namespace espalier::simulate {
 namespace {

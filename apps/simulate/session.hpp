@@ -11,7 +11,6 @@
 #include "apps/simulate/simulated_map.hpp"
 #include "sim/machine/counts.hpp"
 #include "sim/machine/machine_spec.hpp"
-#include "sim/machine/thread_order.hpp"
 
 namespace espalier::simulate {
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "sim/machine/machine_spec.hpp"
-#include "sim/machine/thread_order.hpp"
 
 // Studies: simulations with a name, of maps in a given order or of programs other than maps. Each is a
 // folder, apps/studies/<name>, whose simulated.cpp has a variable of the type `registered_study`.

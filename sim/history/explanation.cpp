@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "sim/history/timeline.hpp"
+#include "sim/history/history.hpp"
 
 namespace espalier::sim {
 namespace {

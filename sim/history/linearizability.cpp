@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "sim/history/explanation.hpp"
+#include "sim/history/history.hpp"
 #include "sim/history/models.hpp"
-#include "sim/history/timeline.hpp"
 
 namespace espalier::sim {
 namespace {

@@ -9,7 +9,6 @@
 #include "espalier/map/map_concept.hpp"
 #include "sim/history/history.hpp"
 #include "sim/history/order_search.hpp"
-#include "sim/history/search_budget.hpp"
 
 // Checks whether a history of a map is linearizable: whether its operations could have given these results if each took
 // effect at one moment between its invocation and its return, one after the other.

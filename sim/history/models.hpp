@@ -11,7 +11,7 @@
 
 #include "espalier/workload/random.hpp"
 #include "sim/history/history.hpp"
-#include "sim/history/search_budget.hpp"
+#include "sim/history/order_search.hpp"
 
 // The behaviour of a map, for the search: as a register for one key, and as a whole.
 

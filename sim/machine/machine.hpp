@@ -19,7 +19,9 @@
 // Not modelled: instruction fetches, page-table lines in the caches, out-of-order overlap of reads, the load of the
 // interconnect and of write-backs, differing distances between sockets.
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -27,13 +29,83 @@
 
 #include "sim/machine/coherence.hpp"
 #include "sim/machine/counts.hpp"
-#include "sim/machine/lines_on_the_way.hpp"
 #include "sim/machine/machine_spec.hpp"
 #include "sim/machine/pages.hpp"
-#include "sim/machine/store_buffer.hpp"
-#include "sim/machine/tlb.hpp"
 
 namespace espalier::sim {
+
+/// A ring of completion times. Stores become visible in program order, at most one per cycle. The wait of a store for
+/// its line overlaps those of earlier stores, because their requests are sent early.
+class store_buffer {
+ public:
+  explicit store_buffer(unsigned places) : completions_(places, 0) {}
+
+  /// Buffers a store at time `now`. Its line arrives `latency` cycles after the store has a place. Returns the cycles
+  /// that the thread waits for a place.
+  std::uint64_t push(std::uint64_t now, std::uint64_t latency) noexcept {
+    // The store takes the place of the oldest, which is free once that store has completed.
+    std::uint64_t& place = completions_[next_];
+    const std::uint64_t wait = place > now ? place - now : 0;
+    last_ = std::max(last_ + 1, now + wait + latency);
+    place = last_;
+    next_ = next_ + 1 == completions_.size() ? 0 : next_ + 1;
+    return wait;
+  }
+
+  bool is_empty(std::uint64_t now) const noexcept { return last_ <= now; }
+
+  /// The cycles from `now` until every buffered store is visible.
+  std::uint64_t drain(std::uint64_t now) const noexcept { return last_ > now ? last_ - now : 0; }
+
+ private:
+  std::vector<std::uint64_t> completions_;
+  std::size_t next_ = 0;
+  std::uint64_t last_ = 0;
+};
+
+/// Lines for which stores of one thread wait in its store buffer, with the bytes that they have written. A load of only
+/// those bytes is served from the buffer; a load of other bytes waits for the line. There are as many places as a core
+/// has fill buffers. If more lines are requested, the oldest count as arrived.
+class lines_on_the_way {
+ public:
+  /// Whether a load may have to wait for any line; quick.
+  [[nodiscard]] bool any(std::uint64_t now) const noexcept { return latest_ > now; }
+
+  /// A store to these bytes (bit i: byte i of the line) has requested the line.
+  void ask(std::uint32_t line, std::uint64_t bytes, std::uint64_t arrival) noexcept {
+    places_[next_] = {line, bytes, arrival};
+    next_ = (next_ + 1) % places_.size();
+    latest_ = std::max(latest_, arrival);
+  }
+
+  /// A store to a line that may have been requested.
+  void add(std::uint32_t line, std::uint64_t bytes) noexcept {
+    for (place& p : places_) {
+      if (p.line == line) p.bytes |= bytes;
+    }
+  }
+
+  /// How long a load of these bytes waits.
+  [[nodiscard]] std::uint64_t wait(std::uint32_t line, std::uint64_t bytes,
+                                   std::uint64_t now) const noexcept {
+    std::uint64_t longest = 0;
+    for (const place& p : places_) {
+      if (p.line == line && p.arrival > now && (bytes & ~p.bytes) != 0)
+        longest = std::max(longest, p.arrival - now);
+    }
+    return longest;
+  }
+
+ private:
+  struct place {
+    std::uint32_t line = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t arrival = 0;
+  };
+  std::array<place, 12> places_{};
+  std::size_t next_ = 0;
+  std::uint64_t latest_ = 0;
+};
 
 /// atomic is a read-modify-write with the semantics of a locked instruction, successful or not.
 enum class touch : std::uint8_t { read, write, atomic };

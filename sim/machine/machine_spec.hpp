@@ -1,9 +1,11 @@
 #pragma once
 
-// The specification of a simulated machine: a plain description, without behaviour.
+// The specification of a simulated machine: a plain description, without behaviour. Also the order in which the
+// threads of a program occupy its hardware threads.
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "espalier/hw/cache_geometry.hpp"
 
@@ -66,7 +68,7 @@ struct machine_spec : hw::cache_geometry {
   unsigned cores_per_l2 = 1;
   double ghz = 1;
   bool llc_inclusive = true;
-  /// The L1's ways form pseudo-LRU trees of this many ways; 1 is exact LRU order (sim/machine/pseudo_lru.hpp).
+  /// The L1's ways form pseudo-LRU trees of this many ways; 1 is exact LRU order (pseudo_lru in sim/machine/cache.hpp).
   unsigned l1_tree_ways = 1;
   latency_spec latency{};
   unsigned store_buffer = 32;
@@ -85,5 +87,18 @@ inline constexpr unsigned max_private_caches = 128;
 
 /// Throws std::invalid_argument that names the first invalid field.
 void validate(const machine_spec& spec);
+
+enum class pinning {
+  /// One thread on each core of socket 0, then of socket 1 and so on; then the second threads of the cores in the same
+  /// order. Uses the fewest sockets for any number of threads up to the number of cores.
+  smt_last,
+  /// All threads of core 0, then of core 1 and so on. Uses the fewest cores.
+  compact,
+  /// As smt_last, but alternating between the sockets: threads are spread evenly over them.
+  scatter
+};
+
+/// Every hardware thread of the machine once.
+std::vector<unsigned> thread_order(const machine_spec& spec, pinning order = pinning::smt_last);
 
 }  // namespace espalier::sim

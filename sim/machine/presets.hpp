@@ -1,10 +1,11 @@
 #pragma once
 
-// The machines of the published measurements with which this library is compared.
+// The machines of the published measurements with which this library is compared, and one modelled on this machine.
 
 #include <span>
 #include <string_view>
 
+#include "espalier/hw/topology.hpp"
 #include "sim/machine/machine_spec.hpp"
 
 namespace espalier::sim {
@@ -14,5 +15,11 @@ std::span<const machine_spec> presets();
 
 /// Throws std::invalid_argument that names the presets if none has this name.
 const machine_spec& preset(std::string_view name);
+
+/// Named "this": sockets, cores, threads and caches as in the topology, rounded up to the largest package and core if
+/// these differ. What a topology does not tell is a guess, and the description says so: clock, latencies, TLBs,
+/// prefetching, inclusion, slices. Each last-level cache is a socket of the model with its own NUMA node. Throws
+/// std::invalid_argument if that machine exceeds the limits of the model.
+machine_spec this_machine(const hw::topology& topology);
 
 }  // namespace espalier::sim

@@ -14,7 +14,6 @@
 #include "sim/memory/weak_memory.hpp"
 #include "sim/runtime/fibers.hpp"
 #include "sim/runtime/world.hpp"
-#include "sim/schedule/schedule.hpp"
 #include "sim/schedule/strategy.hpp"
 #include "sim/transactions/transactions.hpp"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "sim/machine/machine_spec.hpp"
-#include "sim/transactions/byte_mask.hpp"
 
 namespace espalier::sim {
 

@@ -8,7 +8,7 @@
 #include "espalier/workload/random.hpp"
 #include "sim/runtime/arena.hpp"
 #include "sim/runtime/fibers.hpp"
-#include "sim/transactions/byte_mask.hpp"
+#include "sim/transactions/records.hpp"
 
 namespace espalier::sim {
 namespace {

@@ -12,7 +12,6 @@
 #include "scheduled/battery/subject.hpp"
 #include "scheduled/battery/subject_of.hpp"
 #include "sim/memory/eager_reclaimer.hpp"
-#include "sim/memory/split_traced_heap.hpp"
 #include "sim/memory/traced_heap.hpp"
 
 // The scheduled scenarios for maps (battery/scenarios.cpp, battery/random_programs.cpp), to be run against any type

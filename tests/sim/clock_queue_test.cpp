@@ -1,4 +1,4 @@
-#include "sim/simulation/clock_queue.hpp"
+#include "sim/simulation/simulation.hpp"
 
 #include <gtest/gtest.h>
 

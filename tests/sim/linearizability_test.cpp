@@ -21,8 +21,6 @@
 #include "sim/history/history.hpp"
 #include "sim/history/models.hpp"
 #include "sim/history/order_search.hpp"
-#include "sim/history/search_budget.hpp"
-#include "sim/history/timeline.hpp"
 
 namespace espalier::sim {
 

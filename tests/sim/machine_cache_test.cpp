@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sim/machine/cache.hpp"
-#include "sim/machine/pseudo_lru.hpp"
+#include "sim/machine/cache.hpp"
 
 namespace espalier::sim {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "sim/machine/machine.hpp"
 #include "sim/machine/presets.hpp"
-#include "sim/machine/this_machine.hpp"
-#include "sim/machine/thread_order.hpp"
+#include "sim/machine/presets.hpp"
+#include "sim/machine/machine_spec.hpp"
 #include "tests/sim/machine_fixture.hpp"
 
 namespace espalier::sim {

@@ -13,7 +13,7 @@
 #include "sim/runtime/arena.hpp"
 #include "sim/runtime/fibers.hpp"
 #include "sim/runtime/world.hpp"
-#include "sim/transactions/byte_mask.hpp"
+#include "sim/transactions/records.hpp"
 #include "sim/transactions/records.hpp"
 #include "sim/transactions/transactions.hpp"
 #include "support/abort_statuses.hpp"
