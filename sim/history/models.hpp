@@ -51,7 +51,7 @@ class map_model {
   map_model(const history& observed, search_budget& budget) : observed_(observed), budget_(budget) {}
   map_model(const map_model&) = delete;
   map_model& operator=(const map_model&) = delete;
-  ~map_model() { budget_.give_back(held_); }
+  ~map_model() { budget_.release(held_); }
 
   /// The history's initial contents.
   [[nodiscard]] state start();

@@ -66,7 +66,7 @@ class search_budget {
     held_ += bytes;
     return held_ <= limits_.memo_bytes || refuse("the limit of memory is reached");
   }
-  void give_back(std::size_t bytes) noexcept { held_ -= bytes; }
+  void release(std::size_t bytes) noexcept { held_ -= bytes; }
 
   /// Ends the search for this reason, unless it has ended; returns false.
   bool refuse(const char* reason) {
@@ -118,10 +118,10 @@ class visited_set {
   explicit visited_set(search_budget& budget) : budget_(budget) { clear(); }
   visited_set(const visited_set&) = delete;
   visited_set& operator=(const visited_set&) = delete;
-  ~visited_set() { budget_.give_back(bytes(slots_)); }
+  ~visited_set() { budget_.release(bytes(slots_)); }
 
   void clear() {
-    budget_.give_back(bytes(slots_));
+    budget_.release(bytes(slots_));
     slots_.assign(64, slot{});
     size_ = 0;
     budget_.take(bytes(slots_));
@@ -164,7 +164,7 @@ class visited_set {
   bool grow() {
     const std::size_t larger = 2 * bytes(slots_);
     if (!budget_.take(larger)) {
-      budget_.give_back(larger);
+      budget_.release(larger);
       return false;
     }
     std::vector<slot> slots(2 * slots_.size());
@@ -172,7 +172,7 @@ class visited_set {
       if (s.position != nowhere) find(slots, s) = s;
     }
     slots_.swap(slots);
-    budget_.give_back(bytes(slots));
+    budget_.release(bytes(slots));
     return true;
   }
 
