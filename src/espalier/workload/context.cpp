@@ -2,8 +2,10 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <chrono>
+#include <cstddef>
 #include <utility>
 
 #include "espalier/commit.hpp"
@@ -14,7 +16,10 @@
 #include "espalier/hw/pages.hpp"
 #include "espalier/hw/process.hpp"
 #include "espalier/hw/topology.hpp"
-#include "espalier/workload/heap_usage.hpp"
+
+// jemalloc's own function, if the program is linked or preloaded with it.
+extern "C" __attribute__((weak)) int mallctl(const char* name, void* old_value, size_t* old_bytes,
+                                             void* new_value, size_t new_bytes);
 
 namespace espalier::workload {
 namespace {
@@ -77,6 +82,25 @@ run_context gather_context(std::uint64_t seed, std::string pinning, bool incompl
   c.pinning = std::move(pinning);
   c.incomplete = incomplete;
   return c;
+}
+
+std::string_view malloc_name() noexcept { return mallctl != nullptr ? "jemalloc" : "libc"; }
+
+std::optional<std::uint64_t> heap_bytes_in_use() noexcept {
+  if (mallctl != nullptr) {
+    std::uint64_t epoch = 1;  // any write makes jemalloc refresh its statistics
+    std::size_t bytes = 0;
+    std::size_t size = sizeof bytes;
+    if (mallctl("epoch", nullptr, nullptr, &epoch, sizeof epoch) != 0) return std::nullopt;
+    if (mallctl("stats.allocated", &bytes, &size, nullptr, 0) != 0) return std::nullopt;
+    return bytes;
+  }
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
+  const auto info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+#else
+  return std::nullopt;
+#endif
 }
 
 }  // namespace espalier::workload

@@ -4,9 +4,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace espalier::workload {
+
+/// "jemalloc" if the process uses it, else "libc".
+[[nodiscard]] std::string_view malloc_name() noexcept;
+
+/// Bytes that the process has allocated from malloc and not freed, counted in the sizes that malloc holds.
+[[nodiscard]] std::optional<std::uint64_t> heap_bytes_in_use() noexcept;
 
 /// The circumstances of a measurement, without which its figures mean little. What is unknown is empty, and becomes the
 /// word "unavailable" in results.

@@ -89,4 +89,8 @@ struct registration {
 /// it before main.
 [[nodiscard]] std::vector<registration>& registry();
 
+/// The addresses of a map's blocks, if its placement records them: a type for each role that has blocks, with what
+/// searches read of them, and the pointers between the blocks. No thread may use the map meanwhile.
+[[nodiscard]] inspect::snapshot layout_of(const subject_facts& facts, const any_placement& placement);
+
 }  // namespace espalier::workload
