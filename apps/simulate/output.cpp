@@ -9,7 +9,6 @@
 #include "apps/common/exit_status.hpp"
 #include "apps/common/terminal.hpp"
 #include "sim/machine/presets.hpp"
-#include "sim/machine/presets.hpp"
 
 namespace espalier::simulate {
 

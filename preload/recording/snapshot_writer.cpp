@@ -10,7 +10,7 @@
 #include <limits>
 #include <span>
 
-#include "espalier/inspect/site_format.hpp"
+#include "espalier/inspect/snapshot_format.hpp"
 #include "preload/recording/address_order.hpp"
 #include "preload/recording/page_states.hpp"
 #include "preload/recording/recorder.hpp"

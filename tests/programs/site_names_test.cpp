@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "espalier/inspect/site_format.hpp"
 #include "espalier/inspect/snapshot_file.hpp"
 #include "espalier/inspect/snapshot_format.hpp"
 #include "espalier/programs/call_sites.hpp"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "sim/machine/cache.hpp"
-#include "sim/machine/cache.hpp"
 
 namespace espalier::sim {
 namespace {

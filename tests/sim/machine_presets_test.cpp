@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "sim/machine/machine.hpp"
-#include "sim/machine/presets.hpp"
-#include "sim/machine/presets.hpp"
 #include "sim/machine/machine_spec.hpp"
+#include "sim/machine/presets.hpp"
 #include "tests/sim/machine_fixture.hpp"
 
 namespace espalier::sim {

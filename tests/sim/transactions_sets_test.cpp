@@ -14,7 +14,6 @@
 #include "sim/runtime/fibers.hpp"
 #include "sim/runtime/world.hpp"
 #include "sim/transactions/records.hpp"
-#include "sim/transactions/records.hpp"
 #include "sim/transactions/transactions.hpp"
 #include "support/abort_statuses.hpp"
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/inspect/by_type_seen.hpp"
+#include "espalier/inspect/page_map.hpp"
 
 namespace espalier::inspect {
 namespace {

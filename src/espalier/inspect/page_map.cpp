@@ -6,8 +6,6 @@
 #include <limits>
 #include <tuple>
 
-#include "espalier/inspect/by_type_seen.hpp"
-
 namespace espalier::inspect {
 namespace {
 

@@ -90,4 +90,16 @@ static_assert(offsetof(live_block, address) == 0 && offsetof(live_block, bytes) 
 static_assert(std::is_trivially_copyable_v<live_block> && std::is_trivially_copyable_v<page> &&
               std::is_trivially_copyable_v<link>);
 
+// Two additional sections in the file of a snapshot whose types are call sites.
+// They hold the frames behind each type, from which a reader derives its name. Readers may skip both.
+//
+//   modules  their number; then for each its path and its build id, a text of bytes that is empty if it has none
+//   sites    their number, which equals that of the types; then for each the number of its frames, innermost first,
+//            and for each frame u32 module, an index in modules or no_module, and u64 address: the return address in
+//            the module's file, or in the process if it lies in no module
+
+inline constexpr std::uint32_t modules_tag = 256;
+inline constexpr std::uint32_t sites_tag = 257;
+inline constexpr std::uint32_t no_module = ~std::uint32_t{0};
+
 }  // namespace espalier::inspect::format

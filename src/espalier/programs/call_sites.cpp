@@ -3,8 +3,8 @@
 #include <string_view>
 #include <utility>
 
-#include "espalier/inspect/site_format.hpp"
 #include "espalier/inspect/snapshot_file.hpp"
+#include "espalier/inspect/snapshot_format.hpp"
 #include "espalier/inspect/snapshot_input.hpp"
 
 namespace espalier::programs {
