@@ -481,7 +481,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
               std::optional<Value>& before, bool& unlinks) {
     node& parent = *n.parent_now();
     value_word old;
-    bool spliced = false;
+    bool gone = false;
     repair needed = repair::none;
     {
       std::optional<lock_guard<typename parts::lock_type>> hold_parent;
@@ -502,13 +502,13 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       } else if (unlinks) {
         parent.unlink(n);  // LP: update to nothing
         needed = examine(parent);
-        spliced = true;
+        gone = true;
       } else {
         unlinks = true;
         return false;
       }
     }
-    if (spliced) {
+    if (gone) {
       base::retire_node(guard, &n);
       repair_from(guard, {&parent, needed, nullptr});
     } else {
