@@ -12,7 +12,7 @@
 #include "apps/espalier/preloaded_program.hpp"
 #include "espalier/hw/htm.hpp"
 #include "espalier/programs/preload_obstacle.hpp"
-#include "preload/environment/complaint.hpp"
+#include "preload/environment/output.hpp"
 
 namespace espalier::app {
 namespace {

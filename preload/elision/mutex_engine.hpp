@@ -12,27 +12,126 @@
 //     mutex that must not be elided, the transaction takes the mutex by its words, which is equally correct.
 //  3. A transaction aborts where the program waits for a condition, writes output, or has a page fault. Execution
 //     then resumes in lock(), which takes the mutex. glibc's condition variables find the words that they expect
-//     (elision/mutex_words.hpp).
+//     (elision/futex_mutex.hpp).
 //  4. If a mutex word is not free while this thread elides the mutex, other code locked it inside the transaction:
 //     that is never committed.
 
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 
+#include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/open_transaction.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/elision_policy.hpp"
+#include "espalier/workload/random.hpp"
 #include "preload/elision/futex_mutex.hpp"
-#include "preload/elision/learned_sites.hpp"
-#include "preload/elision/mutex_words.hpp"
 #include "preload/elision/section_counts.hpp"
-#include "preload/elision/thread_sections.hpp"
-#include "preload/recording/futex_lock.hpp"
+#include "preload/kernel/futex_lock.hpp"
 
 namespace espalier::preload {
+
+/// A number for the pair of a mutex and a place that locks it. Never 0.
+[[nodiscard]] constexpr std::uint64_t section_key(std::uintptr_t mutex, std::uintptr_t site) noexcept {
+  return workload::mix64(workload::mix64(mutex) + site) | 1U;
+}
+
+/// The history of the sections of each mutex and call site, in a table of fixed size, indexed by their keys. Two
+/// sections with the same place share a history, which costs only attempts or missed chances; concurrent updates may
+/// be lost. Each place has a cache line of its own, which is read before each transaction of its sections. Commits
+/// write it only until it is back in its initial state. Constant-initialised, never destroyed.
+class learned_sites {
+ public:
+  static constexpr std::size_t places = 1024;
+
+  class place {
+   public:
+    // relaxed: figures that guard no data.
+    [[nodiscard]] elision_history read() const noexcept {
+      return elision_history{word_.load(std::memory_order_relaxed)};
+    }
+    void write(elision_history history) noexcept {
+      if (history != read()) word_.store(history.word(), std::memory_order_relaxed);
+    }
+
+   private:
+    alignas(hw::cache_line_bytes) std::atomic<std::uint32_t> word_{0};
+  };
+
+  [[nodiscard]] place& of(std::uint64_t key) noexcept {
+    // The upper bits depend on every bit of the addresses; the lowest bit is constant.
+    return places_[key >> (64 - std::bit_width(places - 1))];
+  }
+
+ private:
+  std::array<place, places> places_{};
+};
+
+/// The places for a section's history and counts.
+struct section_place {
+  learned_sites::place* learned = nullptr;
+  section_counts::index counted = section_counts::nowhere;
+};
+
+/// A thread's state between its calls. It exists from the thread's first instruction to its last. An abort restores
+/// it with all other memory, so it never contains sections that did not happen.
+class thread_sections {
+ public:
+  /// The most mutexes that one thread elides at once, all in one transaction.
+  static constexpr std::size_t most_nested = 8;
+
+  /// True in a transaction of this library.
+  [[nodiscard]] bool eliding() const noexcept { return nested_ != 0; }
+  [[nodiscard]] bool full() const noexcept { return nested_ == most_nested; }
+  [[nodiscard]] bool elides(const pthread_mutex_t& mutex) const noexcept {
+    return std::find(begin(), end(), &mutex) != end();
+  }
+
+  /// Not where full().
+  void push(const pthread_mutex_t& mutex) noexcept { elided_[nested_++] = &mutex; }
+  /// Sections may end in any order.
+  void drop(const pthread_mutex_t& mutex) noexcept {
+    *std::find(elided_.begin(), elided_.begin() + nested_, &mutex) = elided_[nested_ - 1];
+    --nested_;
+  }
+  void clear() noexcept { nested_ = 0; }
+
+  /// The outermost section.
+  section_place outermost;
+
+  /// The thread's number in the kernel. It is asked once per thread, and not in a transaction, which the question
+  /// aborts.
+  [[nodiscard]] int id() noexcept { return id_ != 0 ? id_ : ask_id(); }
+  /// For striped counts.
+  [[nodiscard]] unsigned stripe() noexcept { return stripe_ != 0 ? stripe_ : ask_stripe(); }
+  /// In a child of fork(): its thread has another number.
+  void forget_id() noexcept { id_ = 0; }
+
+ private:
+  [[nodiscard]] const pthread_mutex_t* const* begin() const noexcept { return elided_.data(); }
+  [[nodiscard]] const pthread_mutex_t* const* end() const noexcept { return elided_.data() + nested_; }
+  [[gnu::noinline]] int ask_id() noexcept { return id_ = static_cast<int>(gettid()); }
+  [[gnu::noinline]] unsigned ask_stripe() noexcept {
+    static constinit std::atomic<unsigned> given{0};
+    // relaxed: any number will do.
+    return stripe_ = given.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+
+  std::size_t nested_ = 0;
+  std::array<const pthread_mutex_t*, most_nested> elided_{};
+  int id_ = 0;
+  unsigned stripe_ = 0;
+};
+
+inline thread_local constinit thread_sections sections_of_thread;
 
 /// Plain mutexes (mutex_words::is_plain()) under the policies `tts` and `tle`. Functions return what pthread's
 /// functions of the same names return, and preserve errno. `site` is the return address of the program's call. Any

@@ -10,16 +10,13 @@
 #include <cstdint>
 
 #include "espalier/hw/pause.hpp"
+#include "preload/elision/futex_mutex.hpp"
 #include "preload/elision/mutex_backend.hpp"
 #include "preload/elision/mutex_engine.hpp"
-#include "preload/elision/mutex_words.hpp"
-#include "preload/elision/next_mutex.hpp"
-#include "preload/elision/report.hpp"
 #include "preload/elision/section_counts.hpp"
 #include "preload/elision/settings.hpp"
 #include "preload/endings/process_ends.hpp"
-#include "preload/environment/complaint.hpp"
-#include "preload/environment/last_words.hpp"
+#include "preload/environment/output.hpp"
 #include "preload/kernel/kept_errno.hpp"
 
 namespace espalier::preload {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "preload/environment/knobs.hpp"
-#include "preload/recording/text.hpp"
+#include "preload/environment/output.hpp"
 
 namespace espalier::preload {
 namespace {

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "preload/environment/knobs.hpp"
-#include "preload/environment/number.hpp"
 
 namespace espalier::preload {
 namespace {

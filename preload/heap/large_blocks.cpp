@@ -6,7 +6,7 @@
 
 #include "espalier/memory/index_class.hpp"
 #include "preload/heap/misuse.hpp"
-#include "preload/kernel/page_bytes.hpp"
+#include "preload/kernel/pages.hpp"
 
 namespace espalier::preload {
 namespace {

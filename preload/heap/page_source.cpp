@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "preload/kernel/kept_errno.hpp"
-#include "preload/kernel/page_bytes.hpp"
+#include "preload/kernel/pages.hpp"
 
 namespace espalier::preload {
 namespace {

@@ -7,7 +7,7 @@
 #include "preload/heap/address_registry.hpp"
 #include "preload/heap/page_source.hpp"
 #include "preload/heap/region.hpp"
-#include "preload/recording/futex_lock.hpp"
+#include "preload/kernel/futex_lock.hpp"
 
 namespace espalier::preload {
 

@@ -8,7 +8,7 @@
 #include <new>
 
 #include "preload/kernel/kept_errno.hpp"
-#include "preload/kernel/page_bytes.hpp"
+#include "preload/kernel/pages.hpp"
 
 namespace espalier::preload {
 namespace {

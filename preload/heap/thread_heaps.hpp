@@ -2,9 +2,8 @@
 
 #include <cstddef>
 
-#include "preload/heap/heap_commons.hpp"
 #include "preload/heap/thread_heap.hpp"
-#include "preload/recording/futex_lock.hpp"
+#include "preload/kernel/futex_lock.hpp"
 
 namespace espalier::preload {
 

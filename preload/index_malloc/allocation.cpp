@@ -12,7 +12,7 @@
 #include <limits>
 
 #include "preload/index_malloc/process_heap.hpp"
-#include "preload/kernel/page_bytes.hpp"
+#include "preload/kernel/pages.hpp"
 
 namespace {
 

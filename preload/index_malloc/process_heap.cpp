@@ -9,12 +9,10 @@
 #include <atomic>
 
 #include "preload/endings/process_ends.hpp"
-#include "preload/environment/complaint.hpp"
-#include "preload/environment/last_words.hpp"
+#include "preload/environment/output.hpp"
 #include "preload/heap/heap_settings.hpp"
+#include "preload/kernel/futex_lock.hpp"
 #include "preload/kernel/kept_errno.hpp"
-#include "preload/recording/futex_lock.hpp"
-#include "preload/recording/text.hpp"
 
 namespace espalier::preload {
 

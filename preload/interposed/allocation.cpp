@@ -9,7 +9,7 @@
 
 #include "preload/interposed/process.hpp"
 #include "preload/interposed/recorded_block.hpp"
-#include "preload/kernel/page_bytes.hpp"
+#include "preload/kernel/pages.hpp"
 #include "preload/next/bootstrap.hpp"
 #include "preload/next/next_malloc.hpp"
 

@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "preload/endings/process_ends.hpp"
-#include "preload/environment/complaint.hpp"
+#include "preload/environment/output.hpp"
 #include "preload/interposed/process.hpp"
 #include "preload/kernel/kept_errno.hpp"
 #include "preload/next/next_malloc.hpp"

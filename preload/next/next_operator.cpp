@@ -5,7 +5,7 @@
 
 #include <initializer_list>
 
-#include "preload/environment/complaint.hpp"
+#include "preload/environment/output.hpp"
 
 namespace espalier::preload {
 namespace {

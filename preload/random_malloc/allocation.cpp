@@ -14,15 +14,12 @@
 
 #include "espalier/workload/random.hpp"
 #include "preload/endings/process_ends.hpp"
-#include "preload/environment/complaint.hpp"
-#include "preload/environment/last_words.hpp"
+#include "preload/environment/output.hpp"
 #include "preload/kernel/kept_errno.hpp"
-#include "preload/kernel/page_bytes.hpp"
+#include "preload/kernel/pages.hpp"
 #include "preload/next/bootstrap.hpp"
 #include "preload/next/next_malloc.hpp"
 #include "preload/random_malloc/padding.hpp"
-#include "preload/random_malloc/random_settings.hpp"
-#include "preload/recording/text.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/recording/memory_budget.hpp"
+#include "preload/kernel/pages.hpp"
 
 namespace espalier::preload {
 

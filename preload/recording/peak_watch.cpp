@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "preload/recording/futex_lock.hpp"
+#include "preload/kernel/futex_lock.hpp"
 
 namespace espalier::preload {
 namespace {

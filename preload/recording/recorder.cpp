@@ -9,10 +9,9 @@
 #include <array>
 #include <cstring>
 
-#include "preload/environment/quiet_writing.hpp"
+#include "preload/environment/output.hpp"
 #include "preload/kernel/kept_errno.hpp"
 #include "preload/recording/snapshot_writer.hpp"
-#include "preload/recording/text.hpp"
 
 namespace espalier::preload {
 

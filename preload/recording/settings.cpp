@@ -6,9 +6,8 @@
 #include <cstring>
 
 #include "preload/environment/knobs.hpp"
-#include "preload/environment/number.hpp"
+#include "preload/environment/output.hpp"
 #include "preload/recording/call_stack.hpp"
-#include "preload/recording/text.hpp"
 
 namespace espalier::preload {
 namespace {

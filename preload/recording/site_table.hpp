@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/kernel/futex_lock.hpp"
+#include "preload/kernel/pages.hpp"
 #include "preload/recording/call_stack.hpp"
-#include "preload/recording/futex_lock.hpp"
-#include "preload/recording/memory_budget.hpp"
 #include "preload/recording/modules.hpp"
 
 namespace espalier::preload {

@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/recording/futex_lock.hpp"
-#include "preload/recording/memory_budget.hpp"
+#include "preload/kernel/futex_lock.hpp"
+#include "preload/kernel/pages.hpp"
+#include "preload/recording/block_table.hpp"
+#include "preload/recording/call_stack.hpp"
 #include "preload/recording/peak_watch.hpp"
-#include "preload/recording/stack_memo.hpp"
-#include "preload/recording/young_blocks.hpp"
 
 namespace espalier::preload {
 

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 
 #include "emulated_rtm/raw_calls.hpp"
-#include "preload/kernel/page_bytes.hpp"
+#include "preload/kernel/pages.hpp"
 
 namespace espalier::emulated_rtm {
 namespace {

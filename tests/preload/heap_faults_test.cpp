@@ -13,7 +13,7 @@
 
 #include "heap_fixture.hpp"
 #include "kernel_faults/kernel_faults.hpp"
-#include "preload/kernel/page_bytes.hpp"
+#include "preload/kernel/pages.hpp"
 
 namespace espalier::preload {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "preload/heap/page_source.hpp"
-#include "preload/kernel/page_bytes.hpp"
+#include "preload/kernel/pages.hpp"
 
 namespace espalier::preload {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "heap_fixture.hpp"
-#include "preload/kernel/page_bytes.hpp"
+#include "preload/kernel/pages.hpp"
 
 namespace espalier::preload {
 namespace {

@@ -18,11 +18,10 @@
 #include <vector>
 
 #include "espalier/workload/random.hpp"
-#include "preload/recording/address_order.hpp"
 #include "preload/recording/block_table.hpp"
 #include "preload/recording/site_table.hpp"
+#include "preload/recording/snapshot_writer.hpp"
 #include "preload/recording/thread_records.hpp"
-#include "preload/recording/young_blocks.hpp"
 #include "support/on_threads.hpp"
 
 namespace espalier::preload {

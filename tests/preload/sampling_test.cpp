@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "preload/recording/peak_watch.hpp"
-#include "preload/recording/sampling.hpp"
+#include "preload/recording/settings.hpp"
 #include "support/on_threads.hpp"
 
 namespace espalier::preload {

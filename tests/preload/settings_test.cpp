@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "preload/heap/heap_settings.hpp"
-#include "preload/random_malloc/random_settings.hpp"
+#include "preload/random_malloc/padding.hpp"
 #include "preload/recording/settings.hpp"
 
 namespace espalier::preload {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "heap_fixture.hpp"
-#include "preload/kernel/page_bytes.hpp"
+#include "preload/kernel/pages.hpp"
 #include "support/sanitizers.hpp"
 
 namespace espalier::preload {

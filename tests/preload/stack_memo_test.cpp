@@ -1,4 +1,4 @@
-#include "preload/recording/stack_memo.hpp"
+#include "preload/recording/call_stack.hpp"
 
 #include <alloca.h>
 #include <gtest/gtest.h>

@@ -18,7 +18,7 @@
 #include "heap_fixture.hpp"
 #include "preload/heap/block_geometry.hpp"
 #include "preload/heap/thread_heap.hpp"
-#include "preload/kernel/page_bytes.hpp"
+#include "preload/kernel/pages.hpp"
 #include "support/on_threads.hpp"
 
 namespace espalier::preload {

@@ -14,7 +14,7 @@
 
 #include "espalier/hw/htm.hpp"
 #include "espalier/hw/pause.hpp"
-#include "preload/recording/memory_budget.hpp"
+#include "preload/kernel/pages.hpp"
 #include "support/elision_causes.hpp"
 #include "support/on_threads.hpp"
 

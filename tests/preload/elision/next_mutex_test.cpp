@@ -1,4 +1,4 @@
-#include "preload/elision/next_mutex.hpp"
+#include "preload/elision/futex_mutex.hpp"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

@@ -20,8 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "preload/elision/learned_sites.hpp"
-#include "preload/elision/report.hpp"
+#include "preload/elision/mutex_engine.hpp"
 #include "preload/elision/section_counts.hpp"
 #include "support/on_threads.hpp"
 #include "support/reexecute.hpp"

@@ -17,7 +17,7 @@
 
 #include "espalier/hw/open_transaction.hpp"
 #include "preload/elision/mutex_engine.hpp"
-#include "preload/recording/memory_budget.hpp"
+#include "preload/kernel/pages.hpp"
 #include "support/abort_statuses.hpp"
 #include "support/reexecute.hpp"
 #include "support/sanitizers.hpp"

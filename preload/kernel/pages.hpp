@@ -1,10 +1,21 @@
 #pragma once
 
+#include <sys/mman.h>
+
 #include <atomic>
 #include <cstddef>
 #include <limits>
 
+#include "preload/kernel/kept_errno.hpp"
+
 namespace espalier::preload {
+
+/// The size of a page on x86-64, the only architecture of preload/.
+inline constexpr std::size_t page_bytes = 4096;
+
+[[nodiscard]] constexpr std::size_t rounded_up(std::size_t bytes, std::size_t power_of_two) noexcept {
+  return (bytes + power_of_two - 1) & ~(power_of_two - 1);
+}
 
 /// Bounded memory for the data about a program's blocks. It comes directly from the kernel, so the program's
 /// allocator is not affected. Any thread, any time, signal handlers included. errno is preserved.
@@ -17,8 +28,26 @@ class memory_budget {
   void set_limit(std::size_t bytes) noexcept { limit_.store(bytes, std::memory_order_relaxed); }
 
   /// Zeroed pages, or null where the kernel or the limit refuses.
-  [[nodiscard]] void* map(std::size_t bytes) noexcept;
-  void unmap(void* pages, std::size_t bytes) noexcept;
+  [[nodiscard, gnu::noinline]] void* map(std::size_t bytes) noexcept {
+    if (bytes == 0 || bytes > std::numeric_limits<std::size_t>::max() - page_bytes) return nullptr;
+    bytes = rounded_up(bytes, page_bytes);
+    const std::size_t limit = limit_.load(std::memory_order_relaxed);
+    const std::size_t before = bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    if (bytes <= limit && before <= limit - bytes) {
+      const kept_errno keep;
+      void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (pages != MAP_FAILED) return pages;
+    }
+    bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    return nullptr;
+  }
+  [[gnu::noinline]] void unmap(void* pages, std::size_t bytes) noexcept {
+    if (pages == nullptr) return;
+    bytes = rounded_up(bytes, page_bytes);
+    const kept_errno keep;
+    munmap(pages, bytes);
+    bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  }
 
   /// An array of `Count` zeroed elements whose all-zero bytes are a valid state.
   template <class T>

@@ -2,12 +2,18 @@
 
 // Source: U. Drepper, Futexes are tricky, 2011, section 5, mutex 2.
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
 #endif
+
+#include "preload/kernel/kept_errno.hpp"
 
 namespace espalier::preload {
 
@@ -61,8 +67,15 @@ class futex_lock {
   static constexpr std::uint32_t taken = 1;
   static constexpr std::uint32_t awaited = 2;
 
-  void wait_and_lock() noexcept;
-  void wake_one() noexcept;
+  [[gnu::noinline]] void wait_and_lock() noexcept {
+    const kept_errno keep;
+    while (word_.exchange(awaited, std::memory_order_acquire) != open)
+      syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, awaited, nullptr, nullptr, 0);
+  }
+  [[gnu::noinline]] void wake_one() noexcept {
+    const kept_errno keep;
+    syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  }
 
   std::atomic<std::uint32_t> word_{open};
 };

@@ -1,14 +1,13 @@
-#include "preload/random_malloc/random_settings.hpp"
+#include "preload/random_malloc/padding.hpp"
 
 #include <array>
 #include <cstring>
 #include <limits>
 
 #include "preload/environment/knobs.hpp"
-#include "preload/environment/number.hpp"
-#include "preload/random_malloc/padding.hpp"
 
 namespace espalier::preload {
+
 namespace {
 
 constexpr std::uint64_t most_bytes = 65536;
