@@ -1,4 +1,7 @@
-// The malloc family, with glibc's behaviour where the standards leave it open.
+// The malloc family, with glibc's behaviour where the standards leave it open, and operator new and delete on the same
+// heap, also in programs whose allocator library has its own operators. Without memory, new-handlers and exceptions are
+// the C++ library's task: its operator is called, which calls malloc again. Nothing here needs that library: a program
+// without it does not call these.
 
 #include <malloc.h>
 #include <stdio.h>
@@ -13,6 +16,7 @@
 
 #include "preload/index_malloc/process_heap.hpp"
 #include "preload/kernel/pages.hpp"
+#include "preload/next/next_operator.hpp"
 
 namespace {
 
@@ -20,6 +24,7 @@ using espalier::preload::allocate;
 using espalier::preload::allocate_slowly;
 using espalier::preload::block_of_heap;
 using espalier::preload::give_back;
+using espalier::preload::next_operator_named;
 using espalier::preload::page_bytes;
 using espalier::preload::process_heaps;
 using espalier::preload::process_registry;
@@ -57,6 +62,20 @@ void* resized(void* old, std::size_t bytes) noexcept {
     return nullptr;
   }
   return or_enomem(block_of_heap([=](thread_heap& heap) { return heap.resize(old, bytes); }));
+}
+
+// Blocks of the operators; null where there is no memory.
+__attribute__((always_inline)) inline void* block_of(std::size_t n) noexcept { return allocate(n); }
+__attribute__((always_inline)) inline void* block_of(std::size_t n, const void*) noexcept {
+  return allocate(n);
+}
+void* block_of(std::size_t n, std::size_t align) noexcept { return aligned(n, align); }
+void* block_of(std::size_t n, std::size_t align, const void*) noexcept { return aligned(n, align); }
+
+/// A delete's further arguments do not matter.
+template <class... More>
+__attribute__((always_inline)) inline void deleted(void* block, More...) noexcept {
+  give_back(block);
 }
 
 /// The values saturate: the fields of the narrower structure (mallinfo) are int.
@@ -165,6 +184,23 @@ int malloc_info(int options, FILE* to) noexcept {
              ? -1
              : 0;
 }
+
+// Not noexcept: bad_alloc passes through.
+#define ESPALIER_NEW(label, parameters, arguments)                                      \
+  void* espalier##label parameters asm(#label);                                         \
+  void* espalier##label parameters {                                                    \
+    if (void* const block = block_of arguments) [[likely]]                              \
+      return block;                                                                     \
+    return reinterpret_cast<void*(*)parameters>(next_operator_named(#label)) arguments; \
+  }
+#define ESPALIER_DELETE(label, parameters, arguments) \
+  void espalier##label parameters asm(#label);        \
+  void espalier##label parameters { deleted arguments; }
+
+ESPALIER_OPERATORS(ESPALIER_NEW, ESPALIER_DELETE)
+
+#undef ESPALIER_NEW
+#undef ESPALIER_DELETE
 
 }  // extern "C"
 #pragma GCC visibility pop

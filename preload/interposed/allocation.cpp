@@ -1,41 +1,30 @@
 // The malloc family. Each function calls the next definition of its own name with its own arguments, so the allocator
-// decides where a block lies and how a failure looks. operator new is elsewhere: libstdc++'s calls malloc, and a
-// program's own may call anything.
+// decides where a block lies and how a failure looks.
+//
+// operator new and delete of C++: libstdc++'s call malloc and free, which record. Those of allocator libraries, such as
+// jemalloc and tcmalloc, do not call their own malloc, and a program's own may call anything. A block that the next
+// definition allocates or frees without malloc or free is recorded here. Nothing needs the C++ library: a program
+// without it does not call these.
 
 #include <malloc.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <cstddef>
 
 #include "preload/interposed/process.hpp"
-#include "preload/interposed/recorded_block.hpp"
 #include "preload/kernel/pages.hpp"
 #include "preload/next/bootstrap.hpp"
 #include "preload/next/next_malloc.hpp"
-
-namespace {
-
-using espalier::preload::aligned_from_bootstrap;
-using espalier::preload::array_from_bootstrap;
-using espalier::preload::block_record;
-using espalier::preload::bootstrap;
-using espalier::preload::from_bootstrap;
-using espalier::preload::moved_from_bootstrap;
-using espalier::preload::next;
-using espalier::preload::next_malloc;
-using espalier::preload::out_of_memory;
-using espalier::preload::page_bytes;
-using espalier::preload::pages_from_bootstrap;
-using espalier::preload::process_recorder;
-using espalier::preload::recorded;
-using espalier::preload::recorded_unless_passed_on;
-using espalier::preload::this_thread;
-
-}  // namespace
+#include "preload/next/next_operator.hpp"
+#include "preload/recording/call_stack.hpp"
 
 namespace espalier::preload {
+namespace {
 
-void record_block(const next_malloc& of, void* block, std::size_t asked, const caller_state& by) noexcept {
+/// Records a block that the program gets.
+__attribute__((noinline)) void record_block(const next_malloc& of, void* block, std::size_t asked,
+                                            const caller_state& by) noexcept {
   // operator new may have called malloc before the next allocator was known.
   if (bootstrap.contains(block)) return;
   std::size_t held = asked;
@@ -48,18 +37,28 @@ void record_block(const next_malloc& of, void* block, std::size_t asked, const c
   this_thread.latest_block = block;
 }
 
-}  // namespace espalier::preload
+/// Records the block that an allocating function got, for the caller of the function that contains this call.
+__attribute__((always_inline)) inline void* recorded(const next_malloc& of, void* block,
+                                                     std::size_t asked) noexcept {
+  if (block != nullptr && recorder_listens()) record_block(of, block, asked, caller_of_this());
+  return block;
+}
 
-namespace {
+/// The same where the block may come through malloc, which then has recorded it.
+__attribute__((always_inline)) inline void* recorded_unless_passed_on(void* block,
+                                                                      std::size_t asked) noexcept {
+  if (block == this_thread.latest_block) return block;
+  const next_malloc* const of = next();
+  return of == nullptr ? block : recorded(*of, block, asked);
+}
 
-__attribute__((always_inline)) inline void* resized(const next_malloc& of, void* old, std::size_t bytes,
-                                                    void* (*call)(const next_malloc&, void*, std::size_t,
-                                                                  std::size_t),
-                                                    std::size_t count, std::size_t size) noexcept {
+/// `call` is the next function that resizes the block.
+template <class Call>
+__attribute__((always_inline)) inline void* resized(void* old, std::size_t bytes, Call&& call) noexcept {
   block_record before;  // NOLINT: freeing() fills it where it says so
   const bool known = old != nullptr && process_recorder.listens() && process_recorder.freeing(old, &before);
   this_thread.latest_block = nullptr;
-  void* const block = call(of, old, count, size);
+  void* const block = call();
   // reallocarray may have called realloc.
   if (block != nullptr) return recorded_unless_passed_on(block, bytes);
   // realloc to zero bytes freed the old block; after a failure it is unchanged.
@@ -67,7 +66,75 @@ __attribute__((always_inline)) inline void* resized(const next_malloc& of, void*
   return nullptr;
 }
 
+__attribute__((always_inline)) inline void* resized_by_realloc(const next_malloc* to, void* old,
+                                                               std::size_t bytes) noexcept {
+  if (old != nullptr && bootstrap.contains(old)) {
+    void* const block = moved_from_bootstrap(to, old, bytes);
+    return to == nullptr ? block : recorded(*to, block, bytes);
+  }
+  if (to == nullptr) return from_bootstrap(bytes);
+  return resized(old, bytes, [=] { return to->realloc(old, bytes); });
+}
+
+/// The next definition of an operator, looked up by the first call.
+template <class Function>
+class next_operator {
+ public:
+  explicit constexpr next_operator(const char* name) noexcept : name_(name) {}
+
+  /// Not noexcept: bad_alloc passes through, and nothing has to be undone then.
+  template <class... More>
+  __attribute__((always_inline)) void* allocate(std::size_t bytes, More... more) {
+    Function* const function = get();
+    this_thread.latest_block = nullptr;
+    return recorded_unless_passed_on(function(bytes, more...), bytes);
+  }
+  template <class... More>
+  __attribute__((always_inline)) void deallocate(void* block, More... more) {
+    Function* const function = get();
+    if (block != nullptr && process_recorder.listens()) process_recorder.freeing(block);
+    this_thread.going_block = block;
+    function(block, more...);
+    this_thread.going_block = nullptr;
+  }
+
+ private:
+  Function* get() noexcept {
+    // relaxed: each thread that looks it up finds the same.
+    Function* const known = function_.load(std::memory_order_relaxed);
+    return known != nullptr ? known : look_up();
+  }
+  __attribute__((noinline)) Function* look_up() noexcept {
+    const bool before = this_thread.inside;
+    this_thread.inside = true;
+    auto* const function = reinterpret_cast<Function*>(next_operator_named(name_));
+    this_thread.inside = before;
+    function_.store(function, std::memory_order_relaxed);
+    return function;
+  }
+
+  const char* name_;
+  std::atomic<Function*> function_{nullptr};
+};
+
 }  // namespace
+}  // namespace espalier::preload
+
+using espalier::preload::aligned_from_bootstrap;
+using espalier::preload::array_from_bootstrap;
+using espalier::preload::bootstrap;
+using espalier::preload::from_bootstrap;
+using espalier::preload::next;
+using espalier::preload::next_malloc;
+using espalier::preload::next_operator;
+using espalier::preload::out_of_memory;
+using espalier::preload::page_bytes;
+using espalier::preload::pages_from_bootstrap;
+using espalier::preload::process_recorder;
+using espalier::preload::recorded;
+using espalier::preload::resized;
+using espalier::preload::resized_by_realloc;
+using espalier::preload::this_thread;
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -93,42 +160,15 @@ void free(void* block) noexcept {
   to->free(block);
 }
 
-void* realloc(void* old, std::size_t bytes) noexcept {
-  const next_malloc* const to = next();
-  if (old != nullptr && bootstrap.contains(old)) {
-    void* const block = moved_from_bootstrap(to, old, bytes);
-    return to == nullptr ? block : recorded(*to, block, bytes);
-  }
-  if (to == nullptr) return from_bootstrap(bytes);
-  return resized(
-      *to, old, bytes,
-      [](const next_malloc& of, void* block, std::size_t, std::size_t size) {
-        return of.realloc(block, size);
-      },
-      1, bytes);
-}
+void* realloc(void* old, std::size_t bytes) noexcept { return resized_by_realloc(next(), old, bytes); }
 
 void* reallocarray(void* old, std::size_t count, std::size_t size) noexcept {
   std::size_t bytes = 0;
   const next_malloc* const to = next();
   if (__builtin_mul_overflow(count, size, &bytes)) return out_of_memory();
-  if (to == nullptr || to->reallocarray == nullptr || (old != nullptr && bootstrap.contains(old))) {
-    if (to == nullptr) return old == nullptr ? from_bootstrap(bytes) : moved_from_bootstrap(to, old, bytes);
-    if (old != nullptr && bootstrap.contains(old))
-      return recorded(*to, moved_from_bootstrap(to, old, bytes), bytes);
-    return resized(
-        *to, old, bytes,
-        [](const next_malloc& of, void* block, std::size_t n, std::size_t s) {
-          return of.realloc(block, n * s);
-        },
-        count, size);
-  }
-  return resized(
-      *to, old, bytes,
-      [](const next_malloc& of, void* block, std::size_t n, std::size_t s) {
-        return of.reallocarray(block, n, s);
-      },
-      count, size);
+  if (to == nullptr || to->reallocarray == nullptr || (old != nullptr && bootstrap.contains(old)))
+    return resized_by_realloc(to, old, bytes);
+  return resized(old, bytes, [=] { return to->reallocarray(old, count, size); });
 }
 
 int posix_memalign(void** block, std::size_t align, std::size_t bytes) noexcept {
@@ -168,6 +208,24 @@ std::size_t malloc_usable_size(void* block) noexcept {
   const next_malloc* const to = next();
   return to == nullptr || to->malloc_usable_size == nullptr ? 0 : to->malloc_usable_size(block);
 }
+
+#define ESPALIER_NEW(label, parameters, arguments)                  \
+  void* espalier##label parameters asm(#label);                     \
+  void* espalier##label parameters {                                \
+    static constinit next_operator<void * parameters> next{#label}; \
+    return next.allocate arguments;                                 \
+  }
+#define ESPALIER_DELETE(label, parameters, arguments)             \
+  void espalier##label parameters asm(#label);                    \
+  void espalier##label parameters {                               \
+    static constinit next_operator<void parameters> next{#label}; \
+    next.deallocate arguments;                                    \
+  }
+
+ESPALIER_OPERATORS(ESPALIER_NEW, ESPALIER_DELETE)
+
+#undef ESPALIER_NEW
+#undef ESPALIER_DELETE
 
 }  // extern "C"
 #pragma GCC visibility pop
