@@ -1,7 +1,5 @@
 #include "preload/elision/settings.hpp"
 
-#include <unistd.h>
-
 #include <cstring>
 
 #include "preload/environment/knobs.hpp"
@@ -44,16 +42,12 @@ const char* read_learning(const char* value, elision_settings& to) noexcept {
 const char* read_counts(const char* value, elision_settings& to) noexcept {
   if (*value == 0) return "ESPALIER_ELIDE_STATS is empty; name a file, or stderr; nothing is counted";
   text path(to.counts.data(), to.counts.size());
-  if (value[0] != '/' && !is(value, "stderr")) {
-    std::array<char, 4096> folder{};
-    // The program may change its folder before it ends.
-    if (getcwd(folder.data(), folder.size()) == nullptr) {
-      return "ESPALIER_ELIDE_STATS is relative to a folder that is gone; name an absolute path; nothing is "
-             "counted";
-    }
-    path << folder.data() << "/";
+  if (is(value, "stderr")) {
+    path << value;
+  } else if (!put_absolute(path, value)) {
+    return "ESPALIER_ELIDE_STATS is relative to a folder that is gone; name an absolute path; nothing is "
+           "counted";
   }
-  path << value;
   if (path.whole()) return nullptr;
   to.counts[0] = 0;
   return "ESPALIER_ELIDE_STATS is too long; name a path of less than 4096 bytes; nothing is counted";
@@ -77,14 +71,7 @@ void read_elision_settings(char* const* environment, elision_settings& to,
 
 bool counts_file_name(const elision_settings& of, long process, char* to, std::size_t room) noexcept {
   text name(to, room);
-  for (const char* at = of.counts.data(); *at != 0; ++at) {
-    if (at[0] == '%' && at[1] == 'p') {
-      name << static_cast<std::uint64_t>(process);
-      ++at;
-    } else {
-      name.append(at, 1);
-    }
-  }
+  put_pattern(name, of.counts.data(), process);
   return name.whole();
 }
 

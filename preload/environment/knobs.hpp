@@ -21,6 +21,13 @@ namespace espalier::preload {
   return value <= most;
 }
 
+/// Reads 0 or 1; another value changes nothing.
+[[nodiscard]] inline bool read_switch(const char* value, bool& to) noexcept {
+  if ((value[0] != '0' && value[0] != '1') || value[1] != 0) return false;
+  to = value[0] == '1';
+  return true;
+}
+
 /// A variable of a library, named without the library's prefix.
 template <class Settings>
 struct knob {

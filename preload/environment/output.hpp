@@ -66,6 +66,44 @@ class text {
   bool whole_ = true;
 };
 
+/// Appends the absolute form of a path: the program may change its folder before it ends. False where that folder is
+/// gone.
+inline bool put_absolute(text& to, const char* path) noexcept {
+  std::array<char, 4096> folder{};
+  if (path[0] != '/') {
+    if (getcwd(folder.data(), folder.size()) == nullptr) return false;
+    to << folder.data() << "/";
+  }
+  to << path;
+  return true;
+}
+
+/// What a pattern of file names contains.
+struct pattern_uses {
+  bool process = false;
+  bool number = false;
+};
+
+/// Appends a file name: a pattern with the process in place of %p and, unless it is null, `number` in place of %n.
+inline pattern_uses put_pattern(text& to, const char* pattern, long process,
+                                const char* number = nullptr) noexcept {
+  pattern_uses uses;
+  for (const char* at = pattern; *at != 0; ++at) {
+    if (at[0] == '%' && at[1] == 'p') {
+      to << static_cast<std::uint64_t>(process);
+      uses.process = true;
+      ++at;
+    } else if (at[0] == '%' && at[1] == 'n' && number != nullptr) {
+      to << number;
+      uses.number = true;
+      ++at;
+    } else {
+      to.append(at, 1);
+    }
+  }
+  return uses;
+}
+
 /// During its life this thread may write to a pipe without reader or a file that may not grow, without a signal.
 /// SIGPIPE for a line of this library would end a program that had written nothing. errno is the write's.
 class quiet_writing {

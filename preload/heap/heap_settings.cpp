@@ -2,18 +2,11 @@
 
 #include <array>
 #include <cstdint>
-#include <cstring>
 
 #include "preload/environment/knobs.hpp"
 
 namespace espalier::preload {
 namespace {
-
-bool read_switch(const char* value, bool& to) noexcept {
-  if ((value[0] != '0' && value[0] != '1') || value[1] != 0) return false;
-  to = value[0] == '1';
-  return true;
-}
 
 const char* read_prefault(const char* value, heap_settings& to) noexcept {
   return read_switch(value, to.prefault)

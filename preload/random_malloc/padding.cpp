@@ -1,7 +1,6 @@
 #include "preload/random_malloc/padding.hpp"
 
 #include <array>
-#include <cstring>
 #include <limits>
 
 #include "preload/environment/knobs.hpp"
@@ -28,10 +27,9 @@ const char* read_bytes(const char* value, random_settings& to) noexcept {
 }
 
 const char* read_stats(const char* value, random_settings& to) noexcept {
-  to.stats = std::strcmp(value, "1") == 0;
-  return to.stats || std::strcmp(value, "0") == 0 ? nullptr
-                                                  : "ESPALIER_RANDOM_STATS is neither 0 nor 1, whether the "
-                                                    "program tells at its end what was added";
+  return read_switch(value, to.stats) ? nullptr
+                                      : "ESPALIER_RANDOM_STATS is neither 0 nor 1, whether the program tells "
+                                        "at its end what was added";
 }
 
 constexpr std::array<knob<random_settings>, 3> knobs{{

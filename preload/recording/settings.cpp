@@ -1,7 +1,6 @@
 #include "preload/recording/settings.hpp"
 
 #include <signal.h>
-#include <unistd.h>
 
 #include <cstring>
 
@@ -20,14 +19,8 @@ bool is(const char* text, const char* word) noexcept { return std::strcmp(text, 
 const char* read_file(const char* value, settings& to) noexcept {
   text path(to.file.data(), to.file.size());
   if (*value == 0) return "ESPALIER_INSPECT_FILE is empty; name a file, such as espalier-inspect.%p";
-  if (value[0] != '/') {
-    std::array<char, 4096> folder{};
-    // The program may change its folder before it ends.
-    if (getcwd(folder.data(), folder.size()) == nullptr)
-      return "ESPALIER_INSPECT_FILE is relative to a folder that is gone; name an absolute path";
-    path << folder.data() << "/";
-  }
-  path << value;
+  if (!put_absolute(path, value))
+    return "ESPALIER_INSPECT_FILE is relative to a folder that is gone; name an absolute path";
   return path.whole() ? nullptr : "ESPALIER_INSPECT_FILE is too long; name a path of less than 4096 bytes";
 }
 
@@ -102,17 +95,15 @@ const char* read_follow(const char* value, settings& to) noexcept {
 }
 
 const char* read_pointers(const char* value, settings& to) noexcept {
-  to.pointers = is(value, "1");
-  return to.pointers || is(value, "0")
+  return read_switch(value, to.pointers)
              ? nullptr
              : "ESPALIER_INSPECT_POINTERS is neither 0 nor 1, whether pointers between blocks are sought";
 }
 
 const char* read_peak(const char* value, settings& to) noexcept {
-  to.peak = is(value, "1");
-  return to.peak || is(value, "0") ? nullptr
-                                   : "ESPALIER_INSPECT_PEAK is neither 0 nor 1, whether there is a snapshot "
-                                     "of the heap at its peak";
+  return read_switch(value, to.peak) ? nullptr
+                                     : "ESPALIER_INSPECT_PEAK is neither 0 nor 1, whether there is a "
+                                       "snapshot of the heap at its peak";
 }
 
 const char* read_memory(const char* value, settings& to) noexcept {
@@ -194,31 +185,13 @@ void remove_from_environment(char** environment, const char* library) noexcept {
 
 namespace {
 
-/// `number` is null for the peak's file.
-bool named(const settings& of, long process, const unsigned* number, bool of_child, char* to,
-           std::size_t room) noexcept {
+/// `number` replaces %n: a number, or "peak". `unnumbered` is appended where the pattern has no %n.
+bool named(const settings& of, long process, const char* number, const char* unnumbered, bool of_child,
+           char* to, std::size_t room) noexcept {
   text name(to, room);
-  bool distinct = false;
-  bool numbered = false;
-  for (const char* at = of.file.data(); *at != 0; ++at) {
-    if (at[0] == '%' && at[1] == 'p') {
-      name << static_cast<std::uint64_t>(process);
-      distinct = true;
-      ++at;
-    } else if (at[0] == '%' && at[1] == 'n') {
-      if (number != nullptr) {
-        name << std::uint64_t{*number};
-      } else {
-        name << "peak";
-      }
-      numbered = true;
-      ++at;
-    } else {
-      name.append(at, 1);
-    }
-  }
-  if (number == nullptr && !numbered) name << ".peak";
-  if (of_child && !distinct) name << "." << static_cast<std::uint64_t>(process);
+  const pattern_uses uses = put_pattern(name, of.file.data(), process, number);
+  if (!uses.number) name << unnumbered;
+  if (of_child && !uses.process) name << "." << static_cast<std::uint64_t>(process);
   return name.whole();
 }
 
@@ -226,11 +199,13 @@ bool named(const settings& of, long process, const unsigned* number, bool of_chi
 
 bool file_name(const settings& of, long process, unsigned number, bool of_child, char* to,
                std::size_t room) noexcept {
-  return named(of, process, &number, of_child, to, room);
+  std::array<char, 24> digits{};
+  text(digits.data(), digits.size()) << std::uint64_t{number};
+  return named(of, process, digits.data(), "", of_child, to, room);
 }
 
 bool peak_file_name(const settings& of, long process, bool of_child, char* to, std::size_t room) noexcept {
-  return named(of, process, nullptr, of_child || of.follow == followed::all, to, room);
+  return named(of, process, "peak", ".peak", of_child || of.follow == followed::all, to, room);
 }
 
 }  // namespace espalier::preload

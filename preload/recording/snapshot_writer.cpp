@@ -27,55 +27,6 @@ namespace format = inspect::format;
 using format::section;
 using inspect::live_block;
 
-/// Writes the file of a snapshot section by section, with write(2) and a buffer of its own, so that a signal handler
-/// may use it. One at a time in a process.
-class snapshot_file {
- public:
-  /// `sections` is the number of sections that the file will have.
-  snapshot_file(const char* name, std::size_t sections) noexcept;
-  snapshot_file(const snapshot_file&) = delete;
-  snapshot_file& operator=(const snapshot_file&) = delete;
-  /// Removes a file that was not committed.
-  ~snapshot_file();
-
-  /// False after a failure; later output is discarded.
-  [[nodiscard]] bool good() const noexcept { return !failed_; }
-
-  void begin(std::uint32_t tag, std::uint32_t flags = 0) noexcept;
-  void begin(inspect::format::section tag) noexcept { begin(static_cast<std::uint32_t>(tag)); }
-  void end() noexcept;
-
-  void put_bytes(const void* bytes, std::size_t size) noexcept;
-  void put_number(std::uint32_t number) noexcept { put_bytes(&number, sizeof number); }
-  void put_text(const char* text) noexcept;
-
-  /// Moves the file to its name; false after a failure, which leaves the target unchanged.
-  bool commit() noexcept;
-
- private:
-  static constexpr std::size_t most_sections = 16;
-  static constexpr std::size_t buffer_bytes = std::size_t{1} << 16U;
-
-  void flush() noexcept;
-
-  const char* name_;
-  int descriptor_ = -1;
-  bool failed_ = false;
-  std::size_t sections_;
-  std::size_t begun_ = 0;
-  std::uint64_t offset_;
-  std::size_t buffered_ = 0;
-  inspect::format::checksum sum_;
-
-  static std::array<char, 4096> temporary_;
-  static std::array<char, buffer_bytes> buffer_;
-  static std::array<inspect::format::section_entry, most_sections> entries_;
-};
-
-constinit std::array<char, 4096> snapshot_file::temporary_{};
-constinit std::array<char, snapshot_file::buffer_bytes> snapshot_file::buffer_{};
-constinit std::array<format::section_entry, snapshot_file::most_sections> snapshot_file::entries_{};
-
 namespace {
 
 bool write_whole(int descriptor, const void* bytes, std::size_t size, off_t at) noexcept {
@@ -93,85 +44,114 @@ bool write_whole(int descriptor, const void* bytes, std::size_t size, off_t at) 
 
 }  // namespace
 
-snapshot_file::snapshot_file(const char* name, std::size_t sections) noexcept
-    : name_(name),
-      sections_(sections),
-      offset_(sizeof(format::header) + sections * sizeof(format::section_entry)) {
-  text temporary(temporary_.data(), temporary_.size());
-  temporary << name << "." << static_cast<std::uint64_t>(getpid()) << ".part";
-  if (temporary.whole() && sections <= most_sections && is_replaceable(name))
-    descriptor_ = open(temporary_.data(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-  failed_ = descriptor_ < 0;
-}
-
-snapshot_file::~snapshot_file() {
-  if (descriptor_ < 0) return;
-  close(descriptor_);
-  unlink(temporary_.data());
-}
-
-void snapshot_file::begin(std::uint32_t tag, std::uint32_t flags) noexcept {
-  if (begun_ == sections_) {
-    failed_ = true;
-    return;
+/// Writes the file of a snapshot section by section, with write(2) and a buffer of its own, so that a signal handler
+/// may use it. One at a time in a process.
+class snapshot_file {
+ public:
+  /// `sections` is the number of sections that the file will have.
+  snapshot_file(const char* name, std::size_t sections) noexcept
+      : name_(name),
+        sections_(sections),
+        offset_(sizeof(format::header) + sections * sizeof(format::section_entry)) {
+    text temporary(temporary_.data(), temporary_.size());
+    temporary << name << "." << static_cast<std::uint64_t>(getpid()) << ".part";
+    if (temporary.whole() && sections <= most_sections && is_replaceable(name))
+      descriptor_ = open(temporary_.data(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    failed_ = descriptor_ < 0;
   }
-  entries_[begun_++] = {tag, flags, offset_, 0, 0};
-  sum_ = {};
-}
-
-void snapshot_file::put_bytes(const void* bytes, std::size_t size) noexcept {
-  const auto* from = static_cast<const char*>(bytes);
-  while (size > 0 && !failed_) {
-    const std::size_t part = std::min(size, buffer_.size() - buffered_);
-    std::memcpy(buffer_.data() + buffered_, from, part);
-    buffered_ += part;
-    from += part;
-    size -= part;
-    if (buffered_ == buffer_.size()) flush();
+  snapshot_file(const snapshot_file&) = delete;
+  snapshot_file& operator=(const snapshot_file&) = delete;
+  /// Removes a file that was not committed.
+  ~snapshot_file() {
+    if (descriptor_ < 0) return;
+    close(descriptor_);
+    unlink(temporary_.data());
   }
-}
 
-void snapshot_file::put_text(const char* text) noexcept {
-  const std::size_t size = std::strlen(text);
-  put_number(static_cast<std::uint32_t>(size));
-  put_bytes(text, size);
-}
+  /// False after a failure; later output is discarded.
+  [[nodiscard]] bool good() const noexcept { return !failed_; }
 
-void snapshot_file::flush() noexcept {
-  sum_.add(buffer_.data(), buffered_);
-  failed_ |= !write_whole(descriptor_, buffer_.data(), buffered_, static_cast<off_t>(offset_));
-  offset_ += buffered_;
-  buffered_ = 0;
-}
+  void begin(std::uint32_t tag, std::uint32_t flags = 0) noexcept {
+    if (begun_ == sections_) {
+      failed_ = true;
+      return;
+    }
+    entries_[begun_++] = {tag, flags, offset_, 0, 0};
+    sum_ = {};
+  }
+  void begin(section tag) noexcept { begin(static_cast<std::uint32_t>(tag)); }
+  void end() noexcept {
+    if (failed_) return;
+    format::section_entry& entry = entries_[begun_ - 1];
+    entry.bytes = offset_ + buffered_ - entry.offset;
+    const std::uint64_t zero = 0;
+    put_bytes(&zero, format::padded(entry.bytes) - entry.bytes);
+    flush();
+    entry.check = sum_.sum();
+  }
 
-void snapshot_file::end() noexcept {
-  if (failed_) return;
-  format::section_entry& entry = entries_[begun_ - 1];
-  entry.bytes = offset_ + buffered_ - entry.offset;
-  const std::uint64_t zero = 0;
-  put_bytes(&zero, format::padded(entry.bytes) - entry.bytes);
-  flush();
-  entry.check = sum_.sum();
-}
+  void put_bytes(const void* bytes, std::size_t size) noexcept {
+    const auto* from = static_cast<const char*>(bytes);
+    while (size > 0 && !failed_) {
+      const std::size_t part = std::min(size, buffer_.size() - buffered_);
+      std::memcpy(buffer_.data() + buffered_, from, part);
+      buffered_ += part;
+      from += part;
+      size -= part;
+      if (buffered_ == buffer_.size()) flush();
+    }
+  }
+  void put_number(std::uint32_t number) noexcept { put_bytes(&number, sizeof number); }
+  void put_text(const char* text) noexcept {
+    const std::size_t size = std::strlen(text);
+    put_number(static_cast<std::uint32_t>(size));
+    put_bytes(text, size);
+  }
 
-bool snapshot_file::commit() noexcept {
-  if (failed_ || begun_ != sections_) return false;
-  format::header head;
-  std::copy(format::magic.begin(), format::magic.end(), head.magic);
-  head.version = format::version;
-  head.sections = static_cast<std::uint32_t>(sections_);
-  const std::size_t bytes = sections_ * sizeof(format::section_entry);
-  format::checksum sum;
-  sum.add(&head, offsetof(format::header, check));
-  sum.add(entries_.data(), bytes);
-  head.check = sum.sum();
-  if (!write_whole(descriptor_, &head, sizeof head, 0)) return false;
-  if (!write_whole(descriptor_, entries_.data(), bytes, sizeof head)) return false;
-  if (rename(temporary_.data(), name_) != 0) return false;
-  close(descriptor_);
-  descriptor_ = -1;
-  return true;
-}
+  /// Moves the file to its name; false after a failure, which leaves the target unchanged.
+  bool commit() noexcept {
+    if (failed_ || begun_ != sections_) return false;
+    format::header head;
+    std::copy(format::magic.begin(), format::magic.end(), head.magic);
+    head.version = format::version;
+    head.sections = static_cast<std::uint32_t>(sections_);
+    const std::size_t bytes = sections_ * sizeof(format::section_entry);
+    format::checksum sum;
+    sum.add(&head, offsetof(format::header, check));
+    sum.add(entries_.data(), bytes);
+    head.check = sum.sum();
+    if (!write_whole(descriptor_, &head, sizeof head, 0)) return false;
+    if (!write_whole(descriptor_, entries_.data(), bytes, sizeof head)) return false;
+    if (rename(temporary_.data(), name_) != 0) return false;
+    close(descriptor_);
+    descriptor_ = -1;
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t most_sections = 16;
+  static constexpr std::size_t buffer_bytes = std::size_t{1} << 16U;
+
+  void flush() noexcept {
+    sum_.add(buffer_.data(), buffered_);
+    failed_ |= !write_whole(descriptor_, buffer_.data(), buffered_, static_cast<off_t>(offset_));
+    offset_ += buffered_;
+    buffered_ = 0;
+  }
+
+  const char* name_;
+  int descriptor_ = -1;
+  bool failed_ = false;
+  std::size_t sections_;
+  std::size_t begun_ = 0;
+  std::uint64_t offset_;
+  std::size_t buffered_ = 0;
+  format::checksum sum_;
+
+  static inline constinit std::array<char, 4096> temporary_{};
+  static inline constinit std::array<char, buffer_bytes> buffer_{};
+  static inline constinit std::array<format::section_entry, most_sections> entries_{};
+};
 
 namespace {
 
@@ -179,13 +159,48 @@ namespace {
 /// queried in ascending order; many are read at once. Usable in a signal handler.
 class page_states {
  public:
-  page_states() noexcept;
-  ~page_states();
+  page_states() noexcept {
+    pagemap_.descriptor = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
+    flags_.descriptor = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
+    if (pagemap_.descriptor < 0)
+      frames_unknown_ = huge_unknown_ = "/proc/self/pagemap cannot be read";
+    else if (flags_.descriptor < 0)
+      huge_unknown_ = "/proc/kpageflags cannot be read: that takes root";
+  }
+  ~page_states() {
+    if (pagemap_.descriptor >= 0) close(pagemap_.descriptor);
+    if (flags_.descriptor >= 0) close(flags_.descriptor);
+  }
   page_states(const page_states&) = delete;
   page_states& operator=(const page_states&) = delete;
 
   /// The state of a page in the form of inspect::page.
-  [[nodiscard]] std::uint64_t of(std::uint64_t number) noexcept;
+  [[nodiscard]] std::uint64_t of(std::uint64_t number) noexcept {
+    inspect::page page{number, 0};
+    std::uint64_t entry = 0;
+    if (!pagemap_.read(number, entry)) {
+      if (*frames_unknown_ == 0) frames_unknown_ = "/proc/self/pagemap does not tell of some of the pages";
+      if (*huge_unknown_ == 0) huge_unknown_ = frames_unknown_;
+      return page.state;
+    }
+    if (!hw::is_in_memory(entry)) {
+      frames_unknown_ = huge_unknown_ = "some of the pages were never touched, or are swapped out";
+      return page.state;
+    }
+    const std::uint64_t frame = hw::frame_of(entry);
+    if (frame == 0) {
+      frames_unknown_ = huge_unknown_ = "the kernel tells page frames only to root";
+      return page.state;
+    }
+    page.set_frame(frame);
+    std::uint64_t flags = 0;
+    if (flags_.read(frame, flags)) {
+      page.set_huge(hw::is_huge(flags, frame, number));
+    } else if (*huge_unknown_ == 0) {
+      huge_unknown_ = "/proc/kpageflags does not tell of some of the pages";
+    }
+    return page.state;
+  }
 
   /// Why a fact is unknown for one of the pages queried, or for all; empty where all is known.
   [[nodiscard]] const char* frames_unknown() const noexcept { return frames_unknown_; }
@@ -202,7 +217,18 @@ class page_states {
     std::array<std::uint64_t, 64> words{};
 
     /// False where the kernel provides no such word to this process.
-    bool read(std::uint64_t index, std::uint64_t& word) noexcept;
+    bool read(std::uint64_t index, std::uint64_t& word) noexcept {
+      if (descriptor < 0) return false;
+      if (index < first || index - first >= count) {
+        const ssize_t got = pread(descriptor, words.data(), most * sizeof(std::uint64_t),
+                                  static_cast<off_t>(index * sizeof(std::uint64_t)));
+        first = index;
+        count = got > 0 ? static_cast<std::size_t>(got) / sizeof(std::uint64_t) : 0;
+        if (count == 0) return false;
+      }
+      word = words[index - first];
+      return true;
+    }
   };
 
   window pagemap_{64};
@@ -210,60 +236,6 @@ class page_states {
   const char* frames_unknown_ = "";
   const char* huge_unknown_ = "";
 };
-
-page_states::page_states() noexcept {
-  pagemap_.descriptor = open("/proc/thread-self/pagemap", O_RDONLY | O_CLOEXEC);
-  flags_.descriptor = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
-  if (pagemap_.descriptor < 0)
-    frames_unknown_ = huge_unknown_ = "/proc/self/pagemap cannot be read";
-  else if (flags_.descriptor < 0)
-    huge_unknown_ = "/proc/kpageflags cannot be read: that takes root";
-}
-
-page_states::~page_states() {
-  if (pagemap_.descriptor >= 0) close(pagemap_.descriptor);
-  if (flags_.descriptor >= 0) close(flags_.descriptor);
-}
-
-bool page_states::window::read(std::uint64_t index, std::uint64_t& word) noexcept {
-  if (descriptor < 0) return false;
-  if (index < first || index - first >= count) {
-    const ssize_t got = pread(descriptor, words.data(), most * sizeof(std::uint64_t),
-                              static_cast<off_t>(index * sizeof(std::uint64_t)));
-    first = index;
-    count = got > 0 ? static_cast<std::size_t>(got) / sizeof(std::uint64_t) : 0;
-    if (count == 0) return false;
-  }
-  word = words[index - first];
-  return true;
-}
-
-std::uint64_t page_states::of(std::uint64_t number) noexcept {
-  inspect::page page{number, 0};
-  std::uint64_t entry = 0;
-  if (!pagemap_.read(number, entry)) {
-    if (*frames_unknown_ == 0) frames_unknown_ = "/proc/self/pagemap does not tell of some of the pages";
-    if (*huge_unknown_ == 0) huge_unknown_ = frames_unknown_;
-    return page.state;
-  }
-  if (!hw::is_in_memory(entry)) {
-    frames_unknown_ = huge_unknown_ = "some of the pages were never touched, or are swapped out";
-    return page.state;
-  }
-  const std::uint64_t frame = hw::frame_of(entry);
-  if (frame == 0) {
-    frames_unknown_ = huge_unknown_ = "the kernel tells page frames only to root";
-    return page.state;
-  }
-  page.set_frame(frame);
-  std::uint64_t flags = 0;
-  if (flags_.read(frame, flags)) {
-    page.set_huge(hw::is_huge(flags, frame, number));
-  } else if (*huge_unknown_ == 0) {
-    huge_unknown_ = "/proc/kpageflags does not tell of some of the pages";
-  }
-  return page.state;
-}
 
 constexpr std::size_t most_blocks = std::numeric_limits<std::uint32_t>::max();
 
@@ -284,23 +256,12 @@ const char* name_of(sampling::kind how) noexcept {
 /// A fact is a name with a text or number. Facts are counted before they are written.
 class fact_list {
  public:
-  void add(const char* name, const char* value) noexcept {
-    facts_[count_].name = name;
-    text(facts_[count_].value.data(), facts_[count_].value.size()) << value;
-    ++count_;
+  /// The caller appends the value.
+  text add(const char* name) noexcept {
+    fact& added = facts_[count_++];
+    added.name = name;
+    return {added.value.data(), added.value.size()};
   }
-  void add(const char* name, const char* value, std::uint64_t number) noexcept {
-    facts_[count_].name = name;
-    text(facts_[count_].value.data(), facts_[count_].value.size()) << value << number;
-    ++count_;
-  }
-  void add(const char* name, std::uint64_t number) noexcept { add(name, "", number); }
-  void add_milliseconds(const char* name, std::uint64_t number) noexcept {
-    add(name, number);
-    std::array<char, 80>& value = facts_[count_ - 1].value;
-    std::strcat(value.data(), " ms");  // room for a number of 20 digits and more
-  }
-
   void clear() noexcept { count_ = 0; }
   void put(snapshot_file& to) const noexcept {
     to.put_number(static_cast<std::uint32_t>(count_));
@@ -456,26 +417,24 @@ void snapshot_writer::put_facts(snapshot_file& to) const noexcept {
   const char* const stopped = recorder_.stopped();
   static constinit fact_list facts;
   facts.clear();
-  facts.add("taken at", moment_);
-  facts.add("snapshot", number_);
-  facts.add_milliseconds("recorded for", recorder_.recorded_ms());
-  if (how.sample.how == sampling::kind::all) {
-    facts.add("sampling", name_of(how.sample.how));
-  } else {
-    facts.add("sampling", name_of(how.sample.how), how.sample.every);
-  }
-  facts.add("frames of a call site", how.frames);
-  facts.add("allocations recorded", inserted_);
-  facts.add("allocations passed over", recorder_.passed_over());
-  facts.add("calls not seen", recorder_.unseen());
-  facts.add("blocks left out", left_out_);
-  facts.add("call sites", sites_);
-  facts.add("call instructions", recorder_.stacks().rules());
-  facts.add("bytes of the recording", recorder_.budget().bytes());
-  if (how.peak) facts.add("most bytes at once", std::max(bytes_, recorder_.most_bytes()));
-  if (*recorder_.passed_by() != 0) facts.add("malloc of its own", recorder_.passed_by());
-  if (stopped != nullptr) facts.add("recording stopped", stopped);
-  if (refused_) facts.add("blocks missing", "the memory to copy them was refused");
+  facts.add("taken at") << moment_;
+  facts.add("snapshot") << std::uint64_t{number_};
+  facts.add("recorded for") << recorder_.recorded_ms() << " ms";
+  text sample = facts.add("sampling");
+  sample << name_of(how.sample.how);
+  if (how.sample.how != sampling::kind::all) sample << how.sample.every;
+  facts.add("frames of a call site") << std::uint64_t{how.frames};
+  facts.add("allocations recorded") << inserted_;
+  facts.add("allocations passed over") << recorder_.passed_over();
+  facts.add("calls not seen") << recorder_.unseen();
+  facts.add("blocks left out") << left_out_;
+  facts.add("call sites") << std::uint64_t{sites_};
+  facts.add("call instructions") << recorder_.stacks().rules();
+  facts.add("bytes of the recording") << recorder_.budget().bytes();
+  if (how.peak) facts.add("most bytes at once") << std::max(bytes_, recorder_.most_bytes());
+  if (*recorder_.passed_by() != 0) facts.add("malloc of its own") << recorder_.passed_by();
+  if (stopped != nullptr) facts.add("recording stopped") << stopped;
+  if (refused_) facts.add("blocks missing") << "the memory to copy them was refused";
   to.begin(section::facts);
   facts.put(to);
   to.end();
