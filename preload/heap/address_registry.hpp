@@ -6,7 +6,7 @@
 
 namespace espalier::preload {
 
-/// Tells with one load whether an address belongs to this heap. It has one byte for each 32 MiB of the
+/// Answers with one load whether an address belongs to this heap. It has one byte for each 32 MiB of the
 /// addresses that the kernel assigns by default. The table has 4 MiB of addresses, of which only the pages
 /// that are written take memory. Its initial state is all zero, so it can lie in .bss. Any thread.
 struct address_registry {

@@ -76,7 +76,7 @@ void* large_blocks::allocate(std::size_t bytes, std::size_t align, bool& zeroed)
   return block;
 }
 
-void large_blocks::give_back(region& of) noexcept {
+void large_blocks::deallocate(region& of) noexcept {
   of.use = region_use::unused;
   spans_.give_back(span::of(&of)->slot(of.run), of.run_regions);
 }
@@ -112,7 +112,7 @@ void* large_blocks::allocate_huge(std::size_t bytes, std::size_t align, std::siz
   return block;
 }
 
-void large_blocks::give_back_huge(void* block) noexcept {
+void large_blocks::deallocate_huge(void* block) noexcept {
   const huge_front front = front_of(block);
   huge_count_.fetch_sub(1, std::memory_order_relaxed);
   huge_bytes_.fetch_sub(front.bytes, std::memory_order_relaxed);
@@ -133,7 +133,7 @@ void* large_blocks::resize_huge(void* block, std::size_t bytes) noexcept {
   const std::size_t mapped = mapped_for(begin, bytes);
   std::byte* base = old.base;
   if (mapped < old.mapped) {
-    // As in give_back_huge(). Where the pages stay mapped, the block keeps them.
+    // As in deallocate_huge(). Where the pages stay mapped, the block keeps them.
     const std::size_t whole = mapped & ~(unit - 1);
     registry_.enter(old.base + whole, old.mapped - whole, address_registry::foreign);
     if (!pages_.unmap(old.base + mapped, old.mapped - mapped)) {

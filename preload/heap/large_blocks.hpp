@@ -33,8 +33,8 @@ class large_blocks {
 
   /// Only for blocks of this class: one in a span, which its region identifies, and a huge one, which the
   /// registry does.
-  void give_back(region& of) noexcept;
-  void give_back_huge(void* block) noexcept;
+  void deallocate(region& of) noexcept;
+  void deallocate_huge(void* block) noexcept;
   [[nodiscard]] static std::size_t usable_bytes(const region& of) noexcept { return of.bytes; }
   [[nodiscard]] static std::size_t usable_bytes_huge(void* block) noexcept;
 

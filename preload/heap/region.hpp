@@ -37,9 +37,9 @@ class pushed_blocks {
  public:
   constexpr explicit pushed_blocks(std::uint64_t word) noexcept : word_(word) {}
 
-  static constexpr std::uint64_t tell_bit = 1;
+  static constexpr std::uint64_t notify_bit = 1;
 
-  [[nodiscard]] constexpr bool tells() const noexcept { return (word_ & tell_bit) != 0; }
+  [[nodiscard]] constexpr bool notifies() const noexcept { return (word_ & notify_bit) != 0; }
   [[nodiscard]] constexpr std::uint32_t count() const noexcept { return bits(count_at); }
   /// Offsets of the newest and oldest block in their region, valid if count() is not zero.
   [[nodiscard]] constexpr std::size_t newest() const noexcept { return bits(newest_at) * unit; }
@@ -72,7 +72,7 @@ class pushed_blocks {
 ///
 /// Other threads push the blocks that they free onto the remote free list, `remote`. While the region is not
 /// current, its owner keeps the notify bit of that word set. The thread that clears the bit by its push
-/// notifies the owner once (thread_heap::tell()).
+/// notifies the owner once (thread_heap::notify()).
 ///
 /// A full region without a pending notification is abandoned. The thread that frees its first block clears
 /// the bit, and has then exclusive access: it takes the region over, or notifies `home`. thread_heap.hpp has
@@ -82,10 +82,10 @@ struct alignas(128) region {
   /// alone stores itself here and removes itself: a heap that reads itself is the owner.
   std::atomic<thread_heap*> quick_owner;
   free_block* free;
-  /// Blocks handed out, plus one while current. While full and owned it is 1, and the others are in `hidden`
-  /// (deferred): one comparison then detects both the next free and the last one.
+  /// Blocks handed out, plus one while current. While full and owned it is 1, and the others are in
+  /// `deferred`: one comparison then detects both the next free and the last one.
   std::uint32_t count;
-  std::uint32_t hidden;
+  std::uint32_t deferred;
   std::byte* fresh;            ///< the next bump-allocated block
   std::byte* fresh_until;      ///< where bump allocation stops: at a line left out, or the end of the run
   std::uint32_t fresh_behind;  ///< blocks of the run after fresh_until
@@ -94,14 +94,14 @@ struct alignas(128) region {
   std::uint8_t size_class;
   region_use use;
   region_state state;
-  bool zeroed;            ///< memory that was never handed out is zero
-  bool told_when_pushed;  ///< the owner set the notify bit of `remote`
-  bool telling;           ///< another thread cleared the bit; its notification is pending
+  bool zeroed;              ///< memory that was never handed out is zero
+  bool notify_when_pushed;  ///< the owner set the notify bit of `remote`
+  bool notifying;           ///< another thread cleared the bit; its notification is pending
 
   alignas(64) std::atomic<std::uint64_t> remote;  ///< remote free list: pushed_blocks
   std::atomic<thread_heap*> owner;                ///< null where abandoned; written as quick_owner is
   std::atomic<thread_heap*> home;                 ///< last owner of an abandoned region
-  region* next_told;
+  region* next_notified;
   region* next;
   region* before;
   std::size_t bytes;  ///< of a large block
@@ -109,7 +109,7 @@ struct alignas(128) region {
   std::uint32_t run_regions;
 
   [[nodiscard]] std::uint32_t live() const noexcept {
-    return count + hidden - (state == region_state::current ? 1 : 0);
+    return count + deferred - (state == region_state::current ? 1 : 0);
   }
   /// The block that contains an address of the run; the first block for an address before the run.
   [[nodiscard]] std::byte* start_of(const void* address) const noexcept {

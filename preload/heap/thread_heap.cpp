@@ -16,7 +16,7 @@ namespace espalier::preload {
 namespace {
 
 /// The most blocks of a class in the cache: so few that their memory is negligible.
-constexpr auto most_aside = [] {
+constexpr auto most_cached = [] {
   constexpr std::size_t most_blocks = 32;
   constexpr std::size_t most_bytes = std::size_t{64} << 10U;
   std::array<std::uint32_t, index_class::count> most{};
@@ -27,7 +27,7 @@ constexpr auto most_aside = [] {
 }();
 
 constexpr const char no_pointer[] = "free(): invalid pointer";
-constexpr const char given_twice[] = "free(): given back twice, or never handed out:";
+constexpr const char freed_twice[] = "free(): given back twice, or never handed out:";
 
 std::uintptr_t address(const void* pointer) noexcept { return reinterpret_cast<std::uintptr_t>(pointer); }
 
@@ -63,7 +63,7 @@ void copy_readable(void* to, const void* from, std::size_t bytes) noexcept {
 }
 
 /// True if the owner must be notified.
-[[nodiscard]] bool give_back_remotely(region& r, void* block) noexcept {
+[[nodiscard]] bool free_remotely(region& r, void* block) noexcept {
   auto* const pushed = static_cast<free_block*>(block);
   const std::size_t offset = address(block) & (region_bytes - 1);
   std::byte* const memory = static_cast<std::byte*>(block) - offset;
@@ -72,34 +72,34 @@ void copy_readable(void* to, const void* from, std::size_t bytes) noexcept {
   std::uint64_t after = 0;
   do {
     const pushed_blocks list(before);
-    if (list.count() != 0 && list.newest() == offset) misused(given_twice, block);
+    if (list.count() != 0 && list.newest() == offset) misused(freed_twice, block);
     pushed->next = list.count() == 0 ? nullptr : reinterpret_cast<free_block*>(memory + list.newest());
     after = list.with(offset);
-    // order (1): give_back_remotely, release; order (2): give_back_remotely, acquire. relaxed: a failure only
+    // order (1): free_remotely, release; order (2): free_remotely, acquire. relaxed: a failure only
     // retries.
   } while (
       !r.remote.compare_exchange_weak(before, after, std::memory_order_acq_rel, std::memory_order_relaxed));
   // Unless the bit was set, the region may belong to another owner by now.
-  return pushed_blocks(before).tells();
+  return pushed_blocks(before).notifies();
 }
 
 }  // namespace
 
 /// A copy of the process that is made during this object's life leaves the heap alone.
-class thread_heap::at_work {
+class thread_heap::heap_in_use {
  public:
-  explicit at_work(thread_heap& heap) noexcept : heap_(heap), nested_(heap.busy()) {
-    // order (5): at_work, seq_cst. relaxed: the fences order `busy_` with the changes between them.
+  explicit heap_in_use(thread_heap& heap) noexcept : heap_(heap), nested_(heap.busy()) {
+    // order (5): heap_in_use, seq_cst. relaxed: the fences order `busy_` with the changes between them.
     heap_.busy_.store(true, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
-  ~at_work() {
-    // order (5): at_work, seq_cst. relaxed: as in the constructor.
+  ~heap_in_use() {
+    // order (5): heap_in_use, seq_cst. relaxed: as in the constructor.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     heap_.busy_.store(nested_, std::memory_order_relaxed);
   }
-  at_work(const at_work&) = delete;
-  at_work& operator=(const at_work&) = delete;
+  heap_in_use(const heap_in_use&) = delete;
+  heap_in_use& operator=(const heap_in_use&) = delete;
 
  private:
   thread_heap& heap_;
@@ -137,7 +137,7 @@ void* thread_heap::allocate_of(class_regions& of, std::size_t size_class, region
                                bool grows) noexcept {
   void* const block = taken(*of.current, zeroed);
   if (block != nullptr) return block;
-  if (of.aside != nullptr) return taken_from_aside(of);
+  if (of.cached != nullptr) return taken_from_cache(of);
   return refill(of, size_class, use, grows) ? taken(*of.current, zeroed) : nullptr;
 }
 
@@ -169,7 +169,7 @@ void* thread_heap::allocate_zeroed(std::size_t bytes) noexcept {
 
 /// Ensures that the current region has a block to hand out. False with nothing changed where there is no memory.
 bool thread_heap::refill(class_regions& of, std::size_t size_class, region_use use, bool grows) noexcept {
-  const at_work now(*this);
+  const heap_in_use now(*this);
   for (;;) {
     region& r = *of.current;
     if (r.fresh_behind != 0 && r.free == nullptr && r.fresh == r.fresh_until) begin_group(r);
@@ -216,7 +216,7 @@ region* thread_heap::new_region(class_regions& of, std::size_t size_class, regio
   std::byte* const memory = span::of(r)->memory(span::number_of(*r));
   r->free = nullptr;
   r->count = 0;
-  r->hidden = 0;
+  r->deferred = 0;
   const std::size_t until_gap = shape.punctuated && shape.group < blocks ? shape.group : blocks;
   r->first = r->fresh = memory + offset;
   r->fresh_until = r->fresh + until_gap * shape.stride;
@@ -225,8 +225,8 @@ region* thread_heap::new_region(class_regions& of, std::size_t size_class, regio
   r->size_class = static_cast<std::uint8_t>(size_class);
   r->use = use;
   r->zeroed = zeroed;
-  r->told_when_pushed = false;
-  r->telling = false;
+  r->notify_when_pushed = false;
+  r->notifying = false;
   // relaxed: no other thread has a block of the region yet.
   r->remote.store(0, std::memory_order_relaxed);
   own(*r);
@@ -239,7 +239,7 @@ region* thread_heap::new_region(class_regions& of, std::size_t size_class, regio
 
 void thread_heap::make_current(class_regions& of, region& r) noexcept {
   // From now on, what others push is collected when the region is used up.
-  collect_untold(r);
+  collect_unnotified(r);
   r.state = region_state::current;
   ++r.count;
   of.current = &r;
@@ -257,7 +257,7 @@ void thread_heap::splice(region& r, pushed_blocks list) noexcept {
   if (list.count() == 0) return;
   std::byte* const memory = span::of(&r)->memory(span::number_of(r));
   if (list.count() > r.live() || memory + list.newest() >= r.fresh)
-    misused(given_twice, memory + list.newest());
+    misused(freed_twice, memory + list.newest());
   // The oldest block is the last of the list.
   if (r.free != nullptr) reinterpret_cast<free_block*>(memory + list.oldest())->next = r.free;
   r.free = reinterpret_cast<free_block*>(memory + list.newest());
@@ -265,11 +265,11 @@ void thread_heap::splice(region& r, pushed_blocks list) noexcept {
 }
 
 /// Collects the remote free list and clears the notify bit: later pushes notify no heap.
-void thread_heap::collect_untold(region& r) noexcept {
-  // order (1): collect_untold, acquire
+void thread_heap::collect_unnotified(region& r) noexcept {
+  // order (1): collect_unnotified, acquire
   const pushed_blocks list(r.remote.exchange(0, std::memory_order_acquire));
-  if (r.told_when_pushed && !list.tells()) r.telling = true;
-  r.told_when_pushed = false;
+  if (r.notify_when_pushed && !list.notifies()) r.notifying = true;
+  r.notify_when_pushed = false;
   splice(r, list);
 }
 
@@ -277,8 +277,8 @@ void thread_heap::collect_untold(region& r) noexcept {
 void thread_heap::used_up(region& r) noexcept {
   --r.count;
   r.state = region_state::full;
-  if (!r.telling) return offer(r);
-  r.hidden = r.count - 1;
+  if (!r.notifying) return offer(r);
+  r.deferred = r.count - 1;
   r.count = 1;
 }
 
@@ -293,12 +293,12 @@ void thread_heap::own(region& r) noexcept {
 void thread_heap::offer(region& r) noexcept {
   // relaxed: the compare-exchange below publishes `home` and the owner.
   r.home.store(this, std::memory_order_relaxed);
-  r.told_when_pushed = true;
+  r.notify_when_pushed = true;
   r.quick_owner.store(nullptr, std::memory_order_relaxed);
   r.owner.store(nullptr, std::memory_order_relaxed);
   std::uint64_t nothing = 0;
   // order (2): offer, release. relaxed: after a failure heard_of() acquires.
-  if (r.remote.compare_exchange_strong(nothing, pushed_blocks::tell_bit, std::memory_order_release,
+  if (r.remote.compare_exchange_strong(nothing, pushed_blocks::notify_bit, std::memory_order_release,
                                        std::memory_order_relaxed))
     return;
   // Another thread pushed a block meanwhile.
@@ -310,49 +310,49 @@ void thread_heap::offer(region& r) noexcept {
 void thread_heap::pushed_first(region& r) noexcept {
   // relaxed: (2) orders `owner` and `home`. `unheard_` only decides which thread takes the region over.
   if (thread_heap* const owner = r.owner.load(std::memory_order_relaxed); owner != nullptr)
-    return owner->tell(r);
-  const at_work now(*this);
+    return owner->notify(r);
+  const heap_in_use now(*this);
   thread_heap* const home = r.home.load(std::memory_order_relaxed);
   // A thread that allocates no blocks of the class would only hold the region's. relaxed: as above.
   const bool wanted =
       home->unheard_.load(std::memory_order_relaxed) >= commons_.patience && list_of(r).current != &no_region;
-  if (home != this && !wanted) return home->tell(r);
+  if (home != this && !wanted) return home->notify(r);
   own(r);
   heard_of(r);
 }
 
 /// For a full region of which this heap was the last owner.
-void thread_heap::keep_aside(region& r, void* block) noexcept {
+void thread_heap::cache_block(region& r, void* block) noexcept {
   class_regions& of = list_of(r);
   auto* const freed = static_cast<free_block*>(block);
   // `fresh` does not change any more: the whole run was handed out.
-  if (freed == of.aside || block >= r.fresh) came_twice(block);
-  freed->next = of.aside;
-  // order (4): keep_aside, release
+  if (freed == of.cached || block >= r.fresh) double_free(block);
+  freed->next = of.cached;
+  // order (4): cache_block, release
   std::atomic_signal_fence(std::memory_order_release);
-  of.aside = freed;
-  if (++of.aside_count > most_aside[r.size_class]) give_back_aside(of);
+  of.cached = freed;
+  if (++of.cached_count > most_cached[r.size_class]) free_cached(of);
 }
 
-void* thread_heap::taken_from_aside(class_regions& of) noexcept {
-  free_block* const block = of.aside;
-  of.aside = block->next;
-  of.aside_count = of.aside == nullptr ? 0 : of.aside_count - 1;
+void* thread_heap::taken_from_cache(class_regions& of) noexcept {
+  free_block* const block = of.cached;
+  of.cached = block->next;
+  of.cached_count = of.cached == nullptr ? 0 : of.cached_count - 1;
   return block;
 }
 
-void thread_heap::give_back_aside(class_regions& of) noexcept {
-  const at_work now(*this);
+void thread_heap::free_cached(class_regions& of) noexcept {
+  const heap_in_use now(*this);
   // As many as were counted: a double free makes the list circular.
-  std::uint32_t left = std::exchange(of.aside_count, 0);
-  free_block* block = std::exchange(of.aside, nullptr);
+  std::uint32_t left = std::exchange(of.cached_count, 0);
+  free_block* block = std::exchange(of.cached, nullptr);
   for (; block != nullptr && left != 0; --left) {
     free_block* const after = block->next;
     region& r = *region_of(block);
     // relaxed: as in deallocate().
     if (r.owner.load(std::memory_order_relaxed) == this)
       push(r, block);
-    else if (give_back_remotely(r, block))
+    else if (free_remotely(r, block))
       pushed_first(r);
     block = after;
   }
@@ -362,33 +362,34 @@ thread_heap::kept thread_heap::count_aside() const noexcept {
   kept all;
   for (const auto* const classes : {&plain_, &aligned_}) {
     for (std::size_t c = 0; c < classes->size(); ++c) {
-      all.blocks += (*classes)[c].aside_count;
-      all.bytes += std::size_t{(*classes)[c].aside_count} * geometries[c].stride;
+      all.blocks += (*classes)[c].cached_count;
+      all.bytes += std::size_t{(*classes)[c].cached_count} * geometries[c].stride;
     }
   }
   return all;
 }
 
-void thread_heap::tell(region& of) noexcept {
+void thread_heap::notify(region& of) noexcept {
   // relaxed: a count that orders nothing, and a list head that the compare-exchange checks.
   unheard_.fetch_add(1, std::memory_order_relaxed);
-  region* first = told_.load(std::memory_order_relaxed);
+  region* first = notified_.load(std::memory_order_relaxed);
   do {
-    of.next_told = first;
-    // order (3): tell, release. relaxed: a failure only retries.
-  } while (!told_.compare_exchange_weak(first, &of, std::memory_order_release, std::memory_order_relaxed));
+    of.next_notified = first;
+    // order (3): notify, release. relaxed: a failure only retries.
+  } while (
+      !notified_.compare_exchange_weak(first, &of, std::memory_order_release, std::memory_order_relaxed));
 }
 
 void thread_heap::listen() noexcept {
   // relaxed: a region missed here is found by the next call, and `unheard_` is approximate.
-  if (told_.load(std::memory_order_relaxed) == nullptr) return;
+  if (notified_.load(std::memory_order_relaxed) == nullptr) return;
   // order (3): listen, acquire
-  region* r = told_.exchange(nullptr, std::memory_order_acquire);
+  region* r = notified_.exchange(nullptr, std::memory_order_acquire);
   unheard_.store(0, std::memory_order_relaxed);
   while (r != nullptr) {
-    region* const after = r->next_told;
-    r->telling = false;
-    r->told_when_pushed = false;
+    region* const after = r->next_notified;
+    r->notifying = false;
+    r->notify_when_pushed = false;
     // relaxed: (3) orders it.
     if (r->owner.load(std::memory_order_relaxed) == nullptr) own(*r);
     heard_of(*r);
@@ -401,12 +402,12 @@ void thread_heap::heard_of(region& r) noexcept {
   if (r.state == region_state::current) return;
   if (r.state == region_state::leaving) return release(r);
   // order (1): heard_of, acquire; order (2): heard_of, release
-  const pushed_blocks list(r.remote.exchange(pushed_blocks::tell_bit, std::memory_order_acq_rel));
-  r.told_when_pushed = true;
+  const pushed_blocks list(r.remote.exchange(pushed_blocks::notify_bit, std::memory_order_acq_rel));
+  r.notify_when_pushed = true;
   if (r.state == region_state::full) {
     if (list.count() == 0) return;
-    r.count += r.hidden;
-    r.hidden = 0;
+    r.count += r.deferred;
+    r.deferred = 0;
     link(r);
   }
   splice(r, list);
@@ -416,15 +417,15 @@ void thread_heap::heard_of(region& r) noexcept {
   }
 }
 
-void thread_heap::came_twice(const void* block) noexcept { misused(given_twice, block); }
+void thread_heap::double_free(const void* block) noexcept { misused(freed_twice, block); }
 
 void thread_heap::counted_down(region& r) noexcept {
-  const at_work now(*this);
+  const heap_in_use now(*this);
   // A current region counts itself: only a double free removes that count.
-  if (r.state == region_state::current) came_twice(r.free);
+  if (r.state == region_state::current) double_free(r.free);
   if (r.state == region_state::full) {
-    r.count = r.hidden;
-    r.hidden = 0;
+    r.count = r.deferred;
+    r.deferred = 0;
     link(r);
     if (r.count != 0) return;
   }
@@ -449,7 +450,7 @@ void thread_heap::unlink(region& r) noexcept {
 /// For an empty region in no list. No thread has a block of it, but one that pushed a block may not have notified
 /// yet.
 void thread_heap::release(region& r) noexcept {
-  if (r.telling) {
+  if (r.notifying) {
     r.state = region_state::leaving;
     return;
   }
@@ -459,15 +460,15 @@ void thread_heap::release(region& r) noexcept {
   r.use = region_use::unused;
   commons_.spans.give_back(r, 1);
   // A program that shrinks does not keep regions for cached blocks.
-  if (of.aside != nullptr) give_back_aside(of);
+  if (of.cached != nullptr) free_cached(of);
 }
 
 std::size_t thread_heap::give_back_empty() noexcept {
-  const at_work now(*this);
+  const heap_in_use now(*this);
   std::size_t given = 0;
   listen();
   for (auto* const classes : {&plain_, &aligned_}) {
-    for (class_regions& of : *classes) give_back_aside(of);
+    for (class_regions& of : *classes) free_cached(of);
   }
   const auto look_at = [&](class_regions& of, std::size_t size_class) {
     region& r = *of.current;
@@ -493,25 +494,25 @@ void thread_heap::deallocate(void* block) noexcept {
     case address_registry::foreign:
       return;
     case address_registry::huge:
-      return commons_.large.give_back_huge(block);
+      return commons_.large.deallocate_huge(block);
     case address_registry::span:
       break;
   }
-  region& r = region_with(block, given_twice);
+  region& r = region_with(block, freed_twice);
   if (r.use == region_use::large) {
     if (block != r.first) misused(no_pointer, block);
-    return commons_.large.give_back(r);
+    return commons_.large.deallocate(r);
   }
   std::byte* const start = start_in(r, block);
   // relaxed: a heap that reads itself reads its own latest store. With a stale other value the block is pushed, which
   // is right under any owner. Where `home` is this heap, the block goes to the cache and keeps the region in use.
   thread_heap* const owner = r.owner.load(std::memory_order_relaxed);
   if (owner != this) {
-    if (owner == nullptr && r.home.load(std::memory_order_relaxed) == this) return keep_aside(r, start);
-    if (give_back_remotely(r, start)) pushed_first(r);
+    if (owner == nullptr && r.home.load(std::memory_order_relaxed) == this) return cache_block(r, start);
+    if (free_remotely(r, start)) pushed_first(r);
     return;
   }
-  if (start >= r.fresh) came_twice(block);
+  if (start >= r.fresh) double_free(block);
   push(r, start);
 }
 

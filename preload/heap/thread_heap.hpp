@@ -73,19 +73,19 @@ inline constinit region no_region{};
 /// them out next. Otherwise a heap used to the last block would change regions with every block.
 ///
 /// Orderings
-///   (1) give_back_remotely (release) -> refill, collect_untold, heard_of, give_back_empty (acquire): the links of
+///   (1) free_remotely (release) -> refill, collect_unnotified, heard_of, give_back_empty (acquire): the links of
 ///       the remote free list, and the program's last accesses to its blocks, precede their reuse.
-///   (2) offer, heard_of (release) -> give_back_remotely (acquire): the thread that clears the notify bit sees the
+///   (2) offer, heard_of (release) -> free_remotely (acquire): the thread that clears the notify bit sees the
 ///       region's owner, or its home and all that its last owner wrote.
-///   (3) tell (release) -> listen (acquire): the owner sees the links of the list of notified regions, and the
+///   (3) notify (release) -> listen (acquire): the owner sees the links of the list of notified regions, and the
 ///       notifying threads no longer use these regions.
-///   (4) push, keep_aside (release) -> after_fork_in_child (fork) in thread_heaps.cpp: the copy of a free list is
+///   (4) push, cache_block (release) -> after_fork_in_child (fork) in thread_heaps.cpp: the copy of a free list is
 ///       whole, because a block is linked before the head points to it. A compiler fence suffices: the copy has a
 ///       thread's stores in program order, up to some instruction.
-///   (5) at_work (seq_cst) -> after_fork_in_child (fork) in thread_heaps.cpp: a heap that is copied during a change
+///   (5) heap_in_use (seq_cst) -> after_fork_in_child (fork) in thread_heaps.cpp: a heap that is copied during a change
 ///       has busy_ set. A compiler fence suffices as in (4).
 ///
-/// Only the owner calls what follows, except tell().
+/// Only the owner calls what follows, except notify().
 class thread_heap {
  public:
   explicit constexpr thread_heap(heap_commons& commons) noexcept : commons_(commons) {
@@ -147,7 +147,7 @@ class thread_heap {
 
   /// Notifies this heap: another thread freed a block of one of its regions that is not current, or of an abandoned
   /// one with this home.
-  void tell(region& of) noexcept;
+  void notify(region& of) noexcept;
 
   /// Freed blocks in the cache. For figures; exact while the owner is idle.
   struct kept {
@@ -168,13 +168,13 @@ class thread_heap {
  private:
   struct class_regions {
     region* current;
-    region* with_room;  // doubly linked
-    free_block* aside;  // cache: blocks of full regions
-    std::uint32_t aside_count;
+    region* with_room;   // doubly linked
+    free_block* cached;  // cache: blocks of full regions
+    std::uint32_t cached_count;
     std::uint32_t next_index;
     bool begun;
   };
-  class at_work;
+  class heap_in_use;
 
   /// A freed block, or the next one by bump allocation. Null where the region has neither.
   [[nodiscard]] __attribute__((always_inline)) static void* taken(region& from, bool& zeroed) noexcept {
@@ -199,7 +199,7 @@ class thread_heap {
     free_block* const before = r.free;
     // A double free in direct succession. To detect others, the free list would have to be searched.
     if (freed == before) [[unlikely]]
-      came_twice(block);
+      double_free(block);
     freed->next = before;
     // order (4): push, release. A copy of the process may be made between any two instructions.
     std::atomic_signal_fence(std::memory_order_release);
@@ -218,20 +218,20 @@ class thread_heap {
   void* allocate_plain(std::size_t size_class, bool& zeroed) noexcept;
   void* allocate(std::size_t bytes, bool& zeroed) noexcept;
 
-  [[noreturn]] static void came_twice(const void* block) noexcept;
+  [[noreturn]] static void double_free(const void* block) noexcept;
   void counted_down(region& r) noexcept;
   void link(region& r) noexcept;
   void unlink(region& r) noexcept;
   void release(region& r) noexcept;
   static void splice(region& r, pushed_blocks list) noexcept;
-  void collect_untold(region& r) noexcept;
+  void collect_unnotified(region& r) noexcept;
   void used_up(region& r) noexcept;
   void own(region& r) noexcept;
   void offer(region& r) noexcept;
   void pushed_first(region& r) noexcept;
-  void keep_aside(region& r, void* block) noexcept;
-  [[nodiscard]] static void* taken_from_aside(class_regions& of) noexcept;
-  void give_back_aside(class_regions& of) noexcept;
+  void cache_block(region& r, void* block) noexcept;
+  [[nodiscard]] static void* taken_from_cache(class_regions& of) noexcept;
+  void free_cached(class_regions& of) noexcept;
   void listen() noexcept;
   void heard_of(region& r) noexcept;
   class_regions& list_of(const region& r) noexcept {
@@ -244,7 +244,7 @@ class thread_heap {
   heap_commons& commons_;
   std::atomic<bool> busy_{false};
   // Other threads write these.
-  alignas(128) std::atomic<region*> told_{nullptr};
+  alignas(128) std::atomic<region*> notified_{nullptr};
   std::atomic<std::uint32_t> unheard_{0};  // length of that list, approximately
 };
 

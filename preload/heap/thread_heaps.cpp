@@ -159,9 +159,9 @@ thread_heaps::figures thread_heaps::count_locked() noexcept {
     all.large_bytes += bytes;
   });
   const auto less_aside = [&](const thread_heap& heap) {
-    const thread_heap::kept aside = heap.count_aside();
-    all.used_blocks -= aside.blocks;
-    all.used_bytes -= aside.bytes;
+    const thread_heap::kept cached = heap.count_aside();
+    all.used_blocks -= cached.blocks;
+    all.used_bytes -= cached.bytes;
   };
   for (const thread_heap* h = heaps_; h != nullptr; h = h->next) {
     ++all.heaps;

@@ -15,10 +15,10 @@ namespace espalier::preload {
 /// many, adopt() asks the kernel which owners still exist.
 ///
 /// Orderings
-///   (1) push (release) in thread_heap.hpp, keep_aside (release) in thread_heap.cpp -> after_fork_in_child (fork):
+///   (1) push (release) in thread_heap.hpp, cache_block (release) in thread_heap.cpp -> after_fork_in_child (fork):
 ///       the free lists of a copied heap are whole.
-///   (2) at_work (seq_cst) in thread_heap.cpp -> after_fork_in_child (fork): a heap that is copied during a change is
-///       busy.
+///   (2) heap_in_use (seq_cst) in thread_heap.cpp -> after_fork_in_child (fork): a heap that is copied during a change
+///       is busy.
 class thread_heaps {
  public:
   explicit constexpr thread_heaps(address_registry& registry) noexcept

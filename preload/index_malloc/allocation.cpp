@@ -23,7 +23,7 @@ namespace {
 using espalier::preload::allocate;
 using espalier::preload::allocate_slowly;
 using espalier::preload::block_of_heap;
-using espalier::preload::give_back;
+using espalier::preload::deallocate;
 using espalier::preload::next_operator_named;
 using espalier::preload::page_bytes;
 using espalier::preload::process_heaps;
@@ -58,7 +58,7 @@ void* aligned(std::size_t bytes, std::size_t align) noexcept {
 void* resized(void* old, std::size_t bytes) noexcept {
   if (old == nullptr) return or_enomem(allocate(bytes));
   if (bytes == 0) {
-    give_back(old);
+    deallocate(old);
     return nullptr;
   }
   return or_enomem(block_of_heap([=](thread_heap& heap) { return heap.resize(old, bytes); }));
@@ -75,7 +75,7 @@ void* block_of(std::size_t n, std::size_t align, const void*) noexcept { return 
 /// A delete's further arguments do not matter.
 template <class... More>
 __attribute__((always_inline)) inline void deleted(void* block, More...) noexcept {
-  give_back(block);
+  deallocate(block);
 }
 
 /// The values saturate: the fields of the narrower structure (mallinfo) are int.
@@ -109,9 +109,9 @@ void* malloc(std::size_t bytes) noexcept {
   return block != nullptr ? block : slowly_or_enomem(bytes);
 }
 
-void free(void* block) noexcept { give_back(block); }
+void free(void* block) noexcept { deallocate(block); }
 
-void cfree(void* block) noexcept { give_back(block); }
+void cfree(void* block) noexcept { deallocate(block); }
 
 void* calloc(std::size_t count, std::size_t size) noexcept {
   std::size_t bytes = 0;

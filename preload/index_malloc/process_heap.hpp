@@ -53,7 +53,7 @@ void* allocate_slowly(std::size_t bytes) noexcept;
   return allocate_slowly(bytes);
 }
 
-__attribute__((always_inline)) inline void give_back(void* block) noexcept {
+__attribute__((always_inline)) inline void deallocate(void* block) noexcept {
   thread_heap& mine = *this_heap;
   if (!mine.deallocate_quickly(process_registry, block)) [[unlikely]]
     mine.deallocate(block);

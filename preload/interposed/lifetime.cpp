@@ -46,7 +46,7 @@ void listen_to(int number) noexcept {
 }
 
 /// An executable's own malloc also serves its libraries.
-void look_who_comes_first(std::uintptr_t own_begin, std::uintptr_t own_end) noexcept {
+void find_first_malloc(std::uintptr_t own_begin, std::uintptr_t own_end) noexcept {
   const void* const first = dlsym(RTLD_DEFAULT, "malloc");
   const auto address = reinterpret_cast<std::uintptr_t>(first);
   if (address >= own_begin && address < own_end) return;
@@ -96,7 +96,7 @@ void begin_recording(char** environment) noexcept {
     this_thread.inside = true;
     pthread_atfork([] { process_recorder.before_fork(); }, [] { process_recorder.after_fork_in_parent(); },
                    [] { process_recorder.after_fork_in_child(); });
-    look_who_comes_first(own_begin, own_end);
+    find_first_malloc(own_begin, own_end);
     this_thread.inside = false;
     process_recorder.start(
         how, [](void* record) { process_recorder.thread_ends(*static_cast<thread_record*>(record)); },

@@ -52,7 +52,7 @@ struct counts {
     for (auto* const count : {&blocks, &bytes, &added}) count->store(0, std::memory_order_relaxed);
   }
 };
-constinit counts told;
+constinit counts totals;
 
 /// Threads are numbered in the order of their first allocation: a program that starts them in one order repeats
 /// itself.
@@ -74,7 +74,7 @@ __attribute__((noinline)) void begin(char** environment) noexcept {
     last_words.keep();
     counts_at_end.begin();
     pthread_atfork(nullptr, nullptr, [] {
-      told.clear();
+      totals.clear();
       counts_at_end.begin();
     });
   }
@@ -96,9 +96,9 @@ std::size_t request(std::size_t bytes, std::size_t align = 1) noexcept {
   const std::size_t wanted =
       espalier::preload::padded(bytes, align, settings.largest, random_of_thread.generator);
   if (settings.stats) [[unlikely]] {
-    told.blocks.fetch_add(1, std::memory_order_relaxed);
-    told.bytes.fetch_add(bytes, std::memory_order_relaxed);
-    told.added.fetch_add(wanted - bytes, std::memory_order_relaxed);
+    totals.blocks.fetch_add(1, std::memory_order_relaxed);
+    totals.bytes.fetch_add(bytes, std::memory_order_relaxed);
+    totals.added.fetch_add(wanted - bytes, std::memory_order_relaxed);
   }
   return wanted;
 }
@@ -117,12 +117,12 @@ __attribute__((constructor)) void begin_with_library(int, char**, char** environ
 
 void say_counts() noexcept {
   if (!settings.stats || !counts_at_end.is_due()) return;
-  const std::uint64_t bytes = told.bytes.load(std::memory_order_relaxed);
-  const std::uint64_t added = told.added.load(std::memory_order_relaxed);
+  const std::uint64_t bytes = totals.bytes.load(std::memory_order_relaxed);
+  const std::uint64_t added = totals.added.load(std::memory_order_relaxed);
   char line[256];
   espalier::preload::text words(line, sizeof line);
   words << "espalier: random, process " << static_cast<std::uint64_t>(getpid()) << ": "
-        << told.blocks.load(std::memory_order_relaxed) << " blocks, " << bytes << " bytes asked for, "
+        << totals.blocks.load(std::memory_order_relaxed) << " blocks, " << bytes << " bytes asked for, "
         << added << " added (" << (bytes == 0 ? 0 : added * 100 / bytes) << " %)\n";
   last_words.say(words.c_str(), words.size());
 }
@@ -135,7 +135,7 @@ namespace espalier::preload {
 
 /// A child that was made for another program and did not become it has counted nothing, and reports nothing.
 void process_ends(const char*) noexcept {
-  if (told.blocks.load(std::memory_order_relaxed) != 0) say_counts();
+  if (totals.blocks.load(std::memory_order_relaxed) != 0) say_counts();
 }
 
 }  // namespace espalier::preload

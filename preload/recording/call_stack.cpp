@@ -149,7 +149,7 @@ unsigned call_stack::walk(const caller_state& from, std::uintptr_t* frames, unsi
   caller_state state = from;
   unsigned count = 0;
   while (true) {
-    if (state.pc - hidden_begin_ >= hidden_bytes_) frames[count++] = state.pc;
+    if (state.pc - own_begin_ >= own_bytes_) frames[count++] = state.pc;
     if (count == wanted || !step(rule_of(state.pc), stack, state)) break;
   }
   // If all frames are left out, the first one is better than none.

@@ -83,8 +83,8 @@ class call_stack {
 
   /// Frames of this code, the library's own, are skipped. Called once, before walk().
   void leave_out(std::uintptr_t begin, std::uintptr_t end) noexcept {
-    hidden_begin_ = begin;
-    hidden_bytes_ = end - begin;
+    own_begin_ = begin;
+    own_bytes_ = end - begin;
   }
 
   /// Writes up to `wanted` return addresses to `frames`, innermost first, from that of `from` on, and returns their
@@ -112,8 +112,8 @@ class call_stack {
 
   memory_budget& budget_;
   slot* slots_ = nullptr;
-  std::uintptr_t hidden_begin_ = 0;
-  std::uintptr_t hidden_bytes_ = 0;
+  std::uintptr_t own_begin_ = 0;
+  std::uintptr_t own_bytes_ = 0;
   std::atomic<std::size_t> used_{0};
 };
 

@@ -203,7 +203,7 @@ void recorder::enter(thread_record& mine, std::uintptr_t address, std::size_t as
     replaced(gone);
   }
   {
-    const thread_records::working at_work(threads_, mine);
+    const thread_records::working in_use(threads_, mine);
     mine.young.put({address, asked, held, site});
   }
   grown(&mine, static_cast<std::int64_t>(asked));

@@ -34,7 +34,7 @@ struct thread_state {
   bool ended = false;
   std::uint32_t calls = 0;
   thread_record* record = nullptr;
-  /// The last block that the thread got: tells operator new whether malloc was called.
+  /// The last block that the thread got. By it operator new sees whether malloc was called.
   const void* latest_block = nullptr;
   /// The block that operator delete is freeing, already removed from the record.
   const void* going_block = nullptr;
@@ -100,7 +100,7 @@ class recorder {
             [[unlikely]]
           return enter(*mine, address, asked, held, site);
         {
-          const thread_records::working at_work(threads_, *mine);
+          const thread_records::working in_use(threads_, *mine);
           mine->young.put({address, asked, held, site});
         }
         return grown(mine, static_cast<std::int64_t>(asked));
@@ -118,7 +118,7 @@ class recorder {
         const bool near = mine->drift.shrink(static_cast<std::int64_t>(mine->young.asked_for(address)));
         if (!near && removed == nullptr) [[unlikely]]
           before_fall(*mine);
-        const thread_records::working at_work(threads_, *mine);
+        const thread_records::working in_use(threads_, *mine);
         mine->young.take_held(address, removed);
         return true;
       }

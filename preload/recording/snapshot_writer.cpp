@@ -155,7 +155,7 @@ class snapshot_file {
 
 namespace {
 
-/// What the kernel tells about this process's pages, if it does: /proc/self/pagemap and /proc/kpageflags. Pages are
+/// What the kernel shows of this process's pages, if anything: /proc/self/pagemap and /proc/kpageflags. Pages are
 /// queried in ascending order; many are read at once. Usable in a signal handler.
 class page_states {
  public:

@@ -46,18 +46,18 @@ TEST_F(preload_thread_heaps, finds_what_others_gave_back) {
 }
 
 TEST(preload_pushed_blocks, say_where_a_list_ends_and_how_long_it_is) {
-  static_assert(pushed_blocks(0).count() == 0 && !pushed_blocks(0).tells());
-  static_assert(pushed_blocks(pushed_blocks::tell_bit).count() == 0 && pushed_blocks(1).tells());
+  static_assert(pushed_blocks(0).count() == 0 && !pushed_blocks(0).notifies());
+  static_assert(pushed_blocks(pushed_blocks::notify_bit).count() == 0 && pushed_blocks(1).notifies());
   // Those that are told of begin like those that are not, and need not be told of twice.
-  EXPECT_EQ(pushed_blocks(0).with(4096), pushed_blocks(pushed_blocks::tell_bit).with(4096));
-  std::uint64_t word = pushed_blocks::tell_bit;
+  EXPECT_EQ(pushed_blocks(0).with(4096), pushed_blocks(pushed_blocks::notify_bit).with(4096));
+  std::uint64_t word = pushed_blocks::notify_bit;
   for (std::size_t offset = region_bytes; offset != 0; offset -= least_align) {
     word = pushed_blocks(word).with(offset - least_align);
     const pushed_blocks all(word);
     ASSERT_EQ(all.newest(), offset - least_align);
     ASSERT_EQ(all.oldest(), region_bytes - least_align);
     ASSERT_EQ(all.count(), (region_bytes - offset) / least_align + 1);
-    ASSERT_FALSE(all.tells());
+    ASSERT_FALSE(all.notifies());
   }
 }
 
