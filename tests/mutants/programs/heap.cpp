@@ -361,7 +361,7 @@ region& pushed_untold(const marked& block) {
   block.check();
   region& r = *region_of(block.at);
   const pushed_blocks before(r.remote.load());
-  sim::require(before.tells() && before.count() == 0, "the owner does not ask to be told");
+  sim::require(before.notifies() && before.count() == 0, "the owner does not ask to be told");
   static_cast<free_block*>(block.at)->next = nullptr;
   r.remote.store(before.with(address(block.at) & (region_bytes - 1)));
   return r;
@@ -389,7 +389,7 @@ void told_of_late(sim::scene& s, bool for_sure) {
       region& r = pushed_untold(held.of[1].front());
       pushed = true;
       wait_until(emptied);
-      mine.tell(r);
+      mine.notify(r);
       told = true;
     } else {
       give_back(theirs, held.of[1].front());
@@ -437,7 +437,7 @@ void told_of_late_beside_another(sim::scene& s) {
     while (r.state != region_state::current) held.of[1].push_back(allocate(mine, wide));
     while (r.state == region_state::current) held.of[1].push_back(allocate(mine, wide));
     give_back(theirs, held.of[0][2]);
-    mine.tell(r);
+    mine.notify(r);
     for (std::size_t i = 3; i < held.of[0].size(); ++i) give_back(mine, held.of[0][i]);
     for (const marked& block : held.of[1]) give_back(mine, block);
   });
