@@ -172,7 +172,11 @@ def generate(arguments):
             continue
         mutant = mutants[name]
         text = (ROOT / mutant["file"]).read_text()
-        write(folder / overlay_of(mutant), edited(mutant, text))
+        overlay = folder / overlay_of(mutant)
+        # A mutant that edited another file before would still be built with that one.
+        for stale in (p for p in folder.rglob("*.?pp") if p not in (overlay, folder / "program.cpp")):
+            stale.unlink()
+        write(overlay, edited(mutant, text))
         if not mutant["shares_program"]:
             source = battery_source(arguments.tables, mutant["battery"], mutant.get("wide", False))
             write(folder / "program.cpp", source)
