@@ -53,10 +53,10 @@ class snapshot_file {
       : name_(name),
         sections_(sections),
         offset_(sizeof(format::header) + sections * sizeof(format::section_entry)) {
-    text temporary(temporary_.data(), temporary_.size());
+    text temporary(temporary_name.data(), temporary_name.size());
     temporary << name << "." << static_cast<std::uint64_t>(getpid()) << ".part";
     if (temporary.whole() && sections <= most_sections && is_replaceable(name))
-      descriptor_ = open(temporary_.data(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+      descriptor_ = open(temporary_name.data(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     failed_ = descriptor_ < 0;
   }
   snapshot_file(const snapshot_file&) = delete;
@@ -65,7 +65,7 @@ class snapshot_file {
   ~snapshot_file() {
     if (descriptor_ < 0) return;
     close(descriptor_);
-    unlink(temporary_.data());
+    unlink(temporary_name.data());
   }
 
   /// False after a failure; later output is discarded.
@@ -76,13 +76,13 @@ class snapshot_file {
       failed_ = true;
       return;
     }
-    entries_[begun_++] = {tag, flags, offset_, 0, 0};
+    entries[begun_++] = {tag, flags, offset_, 0, 0};
     sum_ = {};
   }
   void begin(section tag) noexcept { begin(static_cast<std::uint32_t>(tag)); }
   void end() noexcept {
     if (failed_) return;
-    format::section_entry& entry = entries_[begun_ - 1];
+    format::section_entry& entry = entries[begun_ - 1];
     entry.bytes = offset_ + buffered_ - entry.offset;
     const std::uint64_t zero = 0;
     put_bytes(&zero, format::padded(entry.bytes) - entry.bytes);
@@ -93,12 +93,12 @@ class snapshot_file {
   void put_bytes(const void* bytes, std::size_t size) noexcept {
     const auto* from = static_cast<const char*>(bytes);
     while (size > 0 && !failed_) {
-      const std::size_t part = std::min(size, buffer_.size() - buffered_);
-      std::memcpy(buffer_.data() + buffered_, from, part);
+      const std::size_t part = std::min(size, buffer.size() - buffered_);
+      std::memcpy(buffer.data() + buffered_, from, part);
       buffered_ += part;
       from += part;
       size -= part;
-      if (buffered_ == buffer_.size()) flush();
+      if (buffered_ == buffer.size()) flush();
     }
   }
   void put_number(std::uint32_t number) noexcept { put_bytes(&number, sizeof number); }
@@ -118,11 +118,11 @@ class snapshot_file {
     const std::size_t bytes = sections_ * sizeof(format::section_entry);
     format::checksum sum;
     sum.add(&head, offsetof(format::header, check));
-    sum.add(entries_.data(), bytes);
+    sum.add(entries.data(), bytes);
     head.check = sum.sum();
     if (!write_whole(descriptor_, &head, sizeof head, 0)) return false;
-    if (!write_whole(descriptor_, entries_.data(), bytes, sizeof head)) return false;
-    if (rename(temporary_.data(), name_) != 0) return false;
+    if (!write_whole(descriptor_, entries.data(), bytes, sizeof head)) return false;
+    if (rename(temporary_name.data(), name_) != 0) return false;
     close(descriptor_);
     descriptor_ = -1;
     return true;
@@ -133,8 +133,8 @@ class snapshot_file {
   static constexpr std::size_t buffer_bytes = std::size_t{1} << 16U;
 
   void flush() noexcept {
-    sum_.add(buffer_.data(), buffered_);
-    failed_ |= !write_whole(descriptor_, buffer_.data(), buffered_, static_cast<off_t>(offset_));
+    sum_.add(buffer.data(), buffered_);
+    failed_ |= !write_whole(descriptor_, buffer.data(), buffered_, static_cast<off_t>(offset_));
     offset_ += buffered_;
     buffered_ = 0;
   }
@@ -148,9 +148,9 @@ class snapshot_file {
   std::size_t buffered_ = 0;
   format::checksum sum_;
 
-  static inline constinit std::array<char, 4096> temporary_{};
-  static inline constinit std::array<char, buffer_bytes> buffer_{};
-  static inline constinit std::array<format::section_entry, most_sections> entries_{};
+  static inline constinit std::array<char, 4096> temporary_name{};
+  static inline constinit std::array<char, buffer_bytes> buffer{};
+  static inline constinit std::array<format::section_entry, most_sections> entries{};
 };
 
 namespace {

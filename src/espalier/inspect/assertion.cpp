@@ -250,19 +250,19 @@ std::string_view to_string(verdict v) noexcept {
 }
 
 std::vector<assertion> parse_assertions(std::string_view text) {
-  std::vector<assertion> all;
+  std::vector<assertion> assertions;
   do {
     const std::string_view condition = trimmed(take_condition(text));
     if (condition.empty()) throw std::invalid_argument(fmt::format("a condition is empty; {}", form));
-    all.push_back(parse_one(condition));
+    assertions.push_back(parse_one(condition));
   } while (!text.empty());
-  return all;
+  return assertions;
 }
 
-std::vector<assertion_outcome> evaluate(const std::vector<assertion>& all, const analysis& a) {
+std::vector<assertion_outcome> evaluate(const std::vector<assertion>& assertions, const analysis& a) {
   std::vector<assertion_outcome> outcomes;
-  outcomes.reserve(all.size());
-  for (const assertion& one : all) outcomes.push_back(evaluate_one(one, a));
+  outcomes.reserve(assertions.size());
+  for (const assertion& one : assertions) outcomes.push_back(evaluate_one(one, a));
   return outcomes;
 }
 
