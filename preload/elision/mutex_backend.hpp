@@ -1,6 +1,6 @@
 #pragma once
 
-#include "espalier/hw/open_transaction.hpp"
+#include "espalier/hw/htm.hpp"
 #include "espalier/hw/rtm_instructions.hpp"
 
 namespace espalier::preload {

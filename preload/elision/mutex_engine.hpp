@@ -6,7 +6,7 @@
 // skipped for a while.
 //
 // Differences:
-//  1. A transaction begins in lock() and ends in unlock(), through hw/open_transaction.
+//  1. A transaction begins in lock() and ends in unlock(), through hw::open_rtm.
 //  2. Sections of several mutexes nest in one transaction: the inner ones only read their mutex, and the transaction
 //     ends with the last of them, in whatever order they end. Beyond thread_sections::most_nested, and for an inner
 //     mutex that must not be elided, the transaction takes the mutex by its words, which is equally correct.
@@ -29,7 +29,7 @@
 #include <cstdint>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/hw/open_transaction.hpp"
+#include "espalier/hw/htm.hpp"
 #include "espalier/sync/backoff.hpp"
 #include "espalier/sync/elision_policy.hpp"
 #include "espalier/workload/random.hpp"

@@ -15,7 +15,7 @@
 #include <limits>
 #include <span>
 
-#include "espalier/hw/page_words.hpp"
+#include "espalier/hw/pages.hpp"
 #include "espalier/inspect/snapshot.hpp"
 #include "espalier/inspect/snapshot_format.hpp"
 #include "preload/environment/output.hpp"

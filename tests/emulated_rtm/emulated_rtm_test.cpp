@@ -1,5 +1,5 @@
 // The emulator itself, which is preloaded into this program: what an abort puts back and what nobody else sees. The
-// tests of hw/htm, hw/open_transaction and sync/elided_lock are run under it besides.
+// tests of hw/htm and sync/elided_lock are run under it besides.
 
 #include <gtest/gtest.h>
 #include <pthread.h>

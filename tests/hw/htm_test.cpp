@@ -12,7 +12,6 @@
 #include <string>
 
 #include "espalier/hw/htm.hpp"
-#include "espalier/hw/open_transaction.hpp"
 #include "support/abort_statuses.hpp"
 #include "support/on_threads.hpp"
 #include "support/sanitizers.hpp"

@@ -20,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/hw/page_words.hpp"
 #include "espalier/hw/pages.hpp"
 
 namespace espalier::hw {

@@ -1,7 +1,7 @@
 #pragma once
 
-// The instructions of Intel's restricted transactional memory, and whether they work on this processor. For hw/htm
-// and hw/open_transaction; all other code uses those. Header only, without the C++ library.
+// The instructions of Intel's restricted transactional memory, and whether they work on this processor. For hw/htm;
+// all other code uses that. Header only, without the C++ library.
 //
 // It uses assembler, not the compiler's intrinsics: those need a target attribute and are then not inlined here. A
 // call inside a transaction could be its first one through the dynamic linker, which aborts the transaction.

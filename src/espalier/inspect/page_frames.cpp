@@ -17,7 +17,7 @@
 #include <system_error>
 #include <vector>
 
-#include "espalier/hw/page_words.hpp"
+#include "espalier/hw/pages.hpp"
 
 namespace espalier::inspect {
 namespace {

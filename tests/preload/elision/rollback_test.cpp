@@ -15,7 +15,7 @@
 #include <memory>
 #include <optional>
 
-#include "espalier/hw/open_transaction.hpp"
+#include "espalier/hw/htm.hpp"
 #include "preload/elision/mutex_engine.hpp"
 #include "preload/kernel/pages.hpp"
 #include "support/abort_statuses.hpp"

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "espalier/hw/htm.hpp"
-#include "espalier/hw/open_transaction.hpp"
 
 namespace espalier::preload {
 
