@@ -14,7 +14,7 @@
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/option_group.hpp"
-#include "espalier/workload/key_file.hpp"
+#include "espalier/workload/key_space.hpp"
 
 namespace espalier::app {
 

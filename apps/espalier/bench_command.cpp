@@ -29,7 +29,7 @@
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/hw/topology.hpp"
 #include "espalier/peers_config.hpp"
-#include "espalier/workload/key_file.hpp"
+#include "espalier/workload/key_space.hpp"
 #include "espalier/workload/result.hpp"
 #include "espalier/workload/session.hpp"
 #include "espalier/workload/statistics.hpp"

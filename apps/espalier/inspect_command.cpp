@@ -35,7 +35,6 @@
 #include "espalier/inspect/findings.hpp"
 #include "espalier/inspect/model.hpp"
 #include "espalier/inspect/page_frames.hpp"
-#include "espalier/inspect/played_pattern.hpp"
 #include "espalier/inspect/result.hpp"
 #include "espalier/inspect/snapshot_file.hpp"
 #include "espalier/workload/session.hpp"

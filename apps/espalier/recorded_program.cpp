@@ -16,7 +16,6 @@
 #include "apps/common/child.hpp"
 #include "apps/espalier/preloaded_program.hpp"
 #include "espalier/inspect/snapshot_file.hpp"
-#include "espalier/programs/call_sites.hpp"
 #include "espalier/programs/code_names.hpp"
 #include "espalier/programs/site_names.hpp"
 

@@ -13,7 +13,6 @@
 #include "espalier/hw/cache_geometry.hpp"
 #include "espalier/inspect/analysis.hpp"
 #include "espalier/inspect/model.hpp"
-#include "espalier/inspect/played_pattern.hpp"
 #include "support/sanitizers.hpp"
 
 namespace espalier::inspect {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "espalier/inspect/snapshot_file.hpp"
-#include "espalier/programs/call_sites.hpp"
+#include "espalier/programs/site_names.hpp"
 #include "program_fixture.hpp"
 
 namespace espalier::test {

@@ -10,7 +10,6 @@
 #include <iterator>
 
 #include "espalier/inspect/snapshot_file.hpp"
-#include "espalier/programs/call_sites.hpp"
 #include "espalier/programs/code_names.hpp"
 #include "espalier/programs/site_names.hpp"
 

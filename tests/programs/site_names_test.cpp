@@ -12,7 +12,6 @@
 
 #include "espalier/inspect/snapshot_file.hpp"
 #include "espalier/inspect/snapshot_format.hpp"
-#include "espalier/programs/call_sites.hpp"
 #include "espalier/programs/code_names.hpp"
 #include "espalier/programs/site_names.hpp"
 

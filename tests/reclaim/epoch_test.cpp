@@ -19,7 +19,7 @@
 #include "espalier/hw/asymmetric_fence.hpp"
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/reclaim/leaky.hpp"
-#include "espalier/reclaim/no_guard.hpp"
+#include "espalier/reclaim/reclaimer_concept.hpp"
 #include "support/counting_new.hpp"
 #include "support/on_threads.hpp"
 #include "support/reexecute.hpp"

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "espalier/reclaim/leaky.hpp"
-#include "espalier/reclaim/no_guard.hpp"
 #include "espalier/reclaim/rcu.hpp"
+#include "espalier/reclaim/reclaimer_concept.hpp"
 #include "support/on_threads.hpp"
 
 namespace espalier {

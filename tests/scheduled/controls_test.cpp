@@ -18,7 +18,7 @@
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
 #include "espalier/map/scan.hpp"
-#include "espalier/reclaim/no_guard.hpp"
+#include "espalier/reclaim/reclaimer_concept.hpp"
 #include "scheduled/battery.hpp"
 #include "scheduled/lock_scenes.hpp"
 #include "sim/explore.hpp"

@@ -18,7 +18,7 @@
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/scan.hpp"
-#include "espalier/reclaim/no_guard.hpp"
+#include "espalier/reclaim/reclaimer_concept.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/ttas_lock.hpp"
 

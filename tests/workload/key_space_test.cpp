@@ -16,7 +16,6 @@
 #include <unordered_set>
 #include <vector>
 
-#include "espalier/workload/key_file.hpp"
 #include "espalier/workload/key_space.hpp"
 #include "workload/chi_square.hpp"
 

@@ -2,13 +2,27 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "espalier/programs/call_sites.hpp"
-
 namespace espalier::programs {
+
+/// An executable or shared library that contains frames.
+struct code_module {
+  std::string path;
+  std::string build_id;  ///< its bytes; empty where it has none
+
+  bool operator==(const code_module&) const = default;
+};
+
+struct code_frame {
+  std::optional<std::uint32_t> module;  ///< index in the modules; nullopt for code generated at run time
+  std::uint64_t address = 0;            ///< return address in the module's file, or in the process
+
+  bool operator==(const code_frame&) const = default;
+};
 
 /// The origin of a name, best first.
 enum class name_source : std::uint8_t {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <string>
@@ -8,10 +9,20 @@
 #include <vector>
 
 #include "espalier/inspect/snapshot.hpp"
-#include "espalier/programs/call_sites.hpp"
 #include "espalier/programs/code_names.hpp"
 
 namespace espalier::programs {
+
+/// The call stacks behind the types of a snapshot of a running program.
+struct call_sites {
+  std::vector<code_module> modules;
+  /// One per type; frames innermost first.
+  std::vector<std::vector<code_frame>> sites;
+};
+
+/// Reads the call sites from a snapshot's file. There are no sites if the snapshot is not of that kind. Throws as
+/// inspect::read_snapshot() does, and also if a frame names a module that does not exist.
+[[nodiscard]] call_sites read_call_sites(const std::filesystem::path& from);
 
 /// How much of a heap was named, in bytes requested.
 struct naming {

@@ -1,11 +1,22 @@
 #include "espalier/workload/key_space.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <optional>
 #include <stdexcept>
+#include <string>
+#include <system_error>
+#include <unordered_set>
 #include <utility>
+
+#include "espalier/hw/process.hpp"
+#include "espalier/workload/quoted.hpp"
 
 namespace espalier::workload {
 
@@ -15,6 +26,143 @@ constexpr std::uint64_t mask_of(unsigned bits) noexcept { return (std::uint64_t{
 
 // Both halves have at most 32 bits, so that no shift reaches the width of the type.
 unsigned bits_of(std::uint64_t size) noexcept { return static_cast<unsigned>(std::bit_width(size - 1)); }
+
+// Keys of files
+
+constexpr std::size_t probe_bytes = 4096;
+constexpr std::string_view blanks = " \t\r";
+
+[[noreturn]] void fail(int error, const std::filesystem::path& file) {
+  throw std::system_error(error != 0 ? error : EIO, std::generic_category(),
+                          fmt::format("cannot read key file '{}'", file.string()));
+}
+
+/// Keys are held twice, in a list and in a set, in addition to the input.
+constexpr std::uint64_t bytes_per_key = 64;
+
+/// Throws if this many keys would not fit in memory: a device or a pipe may never end.
+void check_room(const std::filesystem::path& file, std::size_t bytes_read, std::size_t least_keys,
+                const std::optional<std::uint64_t>& available) {
+  const std::uint64_t needed = bytes_read + least_keys * bytes_per_key;
+  if (!available || needed <= *available) return;
+  throw std::invalid_argument(fmt::format(
+      "key file '{}' has {:.1f} GiB at least; its keys would take {:.1f} GiB and {:.1f} GiB are free",
+      file.string(), static_cast<double>(bytes_read) / 0x1p30, static_cast<double>(needed) / 0x1p30,
+      static_cast<double>(*available) / 0x1p30));
+}
+
+std::string read_all(const std::filesystem::path& file) {
+  if (std::filesystem::is_directory(file)) fail(EISDIR, file);  // a stream would open it and read no bytes
+  if (std::filesystem::is_character_file(file))
+    throw std::invalid_argument(
+        fmt::format("key file '{}' is a device, which may have no end; write as many keys as are wanted to a "
+                    "file, or pass "
+                    "them through a pipe",
+                    file.string()));
+  errno = 0;
+  std::ifstream in(file, std::ios::binary);
+  if (!in) fail(errno, file);
+  const std::optional<std::uint64_t> available = hw::available_memory_bytes();
+  // Checked before it is read, if its size is known.
+  std::error_code unknown;
+  constexpr std::size_t most_bytes_per_key = 21;  // 20 digits and the end of the line
+  if (const auto bytes = std::filesystem::file_size(file, unknown); !unknown)
+    check_room(file, bytes, bytes / most_bytes_per_key, available);
+  std::string content;
+  std::vector<char> block(std::size_t{1} << 20);
+  while (in) {
+    check_room(file, content.size(), content.size() / most_bytes_per_key, available);
+    in.read(block.data(), static_cast<std::streamsize>(block.size()));
+    content.append(block.data(), static_cast<std::size_t>(in.gcount()));
+  }
+  if (in.bad()) fail(errno, file);
+  return content;
+}
+
+bool looks_like_text(std::string_view content) {
+  const auto head = content.substr(0, probe_bytes);
+  return std::all_of(head.begin(), head.end(),
+                     [](char c) { return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r'); });
+}
+
+key_file_format format_of(const std::filesystem::path& file, std::string_view content) {
+  const bool named_binary = file.extension() == ".u64" || file.extension() == ".bin";
+  if (!named_binary && looks_like_text(content)) return key_file_format::text;
+  if (content.size() % 8 == 0) return key_file_format::binary;
+  throw std::invalid_argument(fmt::format(
+      "key file '{}' has {} bytes{}; expected a multiple of 8 (little-endian 64-bit keys), or text "
+      "with one unsigned number a line",
+      file.string(), content.size(), named_binary ? "" : " that are not text"));
+}
+
+class distinct_keys {
+ public:
+  void add(std::uint64_t key) {
+    if (seen_.insert(key).second) {
+      list_.keys.push_back(key);
+    } else {
+      ++list_.duplicates;
+    }
+  }
+  std::size_t size() const { return list_.keys.size(); }
+  key_list take() { return std::move(list_); }
+
+ private:
+  key_list list_;
+  std::unordered_set<std::uint64_t> seen_;
+};
+
+void parse_binary(std::string_view content, distinct_keys& keys) {
+  for (std::size_t at = 0; at < content.size(); at += 8) {
+    std::uint64_t key = 0;
+    for (std::size_t byte = 8; byte-- > 0;) key = key << 8 | static_cast<unsigned char>(content[at + byte]);
+    keys.add(key);
+  }
+}
+
+void parse_text(const std::filesystem::path& file, std::string_view content, distinct_keys& keys) {
+  std::uint64_t number = 0;
+  while (!content.empty()) {
+    ++number;
+    const auto end = content.find('\n');
+    auto line = content.substr(0, end);
+    content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
+
+    line = line.substr(0, line.find('#'));
+    const auto first = line.find_first_not_of(blanks);
+    if (first == std::string_view::npos) continue;
+    line = line.substr(first, line.find_last_not_of(blanks) - first + 1);
+    std::uint64_t key = 0;
+    const auto [stop, error] = std::from_chars(line.data(), line.data() + line.size(), key);
+    if (error != std::errc{} || stop != line.data() + line.size()) {
+      throw std::invalid_argument(fmt::format("{}:{}: found {}; expected one unsigned 64-bit decimal number",
+                                              file.string(), number, quoted(line)));
+    }
+    keys.add(key);
+  }
+}
+
+// Visits files depth first with sorted names, which is the order of the sorted paths. Stops at the limit.
+void collect_times(const std::filesystem::path& directory, std::size_t limit, distinct_keys& times) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    entries.push_back(it->path());
+  }
+  std::sort(entries.begin(), entries.end());
+  for (const auto& entry : entries) {
+    if (times.size() >= limit) return;
+    struct ::stat status{};
+    if (::lstat(entry.c_str(), &status) != 0) continue;
+    if (S_ISDIR(status.st_mode)) {
+      collect_times(entry, limit, times);
+    } else if (S_ISREG(status.st_mode)) {
+      times.add(static_cast<std::uint64_t>(status.st_mtim.tv_sec) * 1'000'000'000U +
+                static_cast<std::uint64_t>(status.st_mtim.tv_nsec));
+    }
+  }
+}
 
 }  // namespace
 
@@ -64,6 +212,36 @@ key_space::key_space(std::vector<std::uint64_t> keys)
     throw std::invalid_argument(
         fmt::format("key {} occurs more than once in the list of keys; each key must occur once", *twin));
   }
+}
+
+key_list load_key_file(const std::filesystem::path& file) {
+  const auto content = read_all(file);
+  const auto format = format_of(file, content);
+  distinct_keys keys;
+  if (format == key_file_format::binary) {
+    parse_binary(content, keys);
+  } else {
+    parse_text(file, content, keys);
+  }
+  if (keys.size() == 0) {
+    throw std::invalid_argument(
+        fmt::format("key file '{}' holds no key; expected one unsigned number a line, or 64-bit binary keys",
+                    file.string()));
+  }
+  auto list = keys.take();
+  list.format = format;
+  return list;
+}
+
+std::vector<std::uint64_t> file_times_under(const std::filesystem::path& root, std::size_t limit) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(root, error)) {
+    throw std::invalid_argument(fmt::format(
+        "'{}' is not a directory; expected one whose files give their times as keys", root.string()));
+  }
+  distinct_keys times;
+  collect_times(root, limit, times);
+  return times.take().keys;
 }
 
 }  // namespace espalier::workload

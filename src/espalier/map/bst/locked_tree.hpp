@@ -7,7 +7,7 @@
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/reclaim/no_guard.hpp"
+#include "espalier/reclaim/reclaimer_concept.hpp"
 
 namespace espalier {
 
