@@ -32,7 +32,7 @@ const CLI::Validator not_negative{
     ""};
 
 /// Redirects standard output to standard error.
-hw::output_file take_standard_output() {
+io::output_file take_standard_output() {
   static bool taken = false;
   if (taken) throw usage_error("only one of the results can go to standard output");
   taken = true;
@@ -126,11 +126,11 @@ std::vector<std::shared_ptr<const workload::workload_plan>> plans_of_mixes(
   return plans;
 }
 
-std::optional<hw::output_file> open_output(const std::string& path) {
+std::optional<io::output_file> open_output(const std::string& path) {
   if (path.empty()) return std::nullopt;
   outlive_closed_pipes();
   if (is_standard_output(path)) return take_standard_output();
-  return std::optional<hw::output_file>(std::in_place, fs::path(path));
+  return std::optional<io::output_file>(std::in_place, fs::path(path));
 }
 
 void make_folder(const fs::path& folder) {
@@ -146,7 +146,7 @@ void make_folder(const fs::path& folder) {
 
 result_files open_results(const result_options& o) {
   make_folder(o.out);
-  if (!o.report.empty()) const hw::output_file probe{fs::path(o.report)};
+  if (!o.report.empty()) const io::output_file probe{fs::path(o.report)};
   return {open_output(o.json), open_output(o.csv)};
 }
 

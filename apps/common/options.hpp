@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/common/exit_status.hpp"
-#include "espalier/hw/output_file.hpp"
+#include "espalier/io/output_file.hpp"
 #include "espalier/workload/plan.hpp"
 
 // Options that several verbs share with the same meaning, as unchecked text and numbers.
@@ -68,15 +68,15 @@ void declare_results(CLI::App& verb, result_options& options);
 /// A file for results, or nothing for an empty path. "-" and /dev/stdout are standard output: normal output then goes
 /// to standard error. A closed pipe no longer ends the program. Throws std::invalid_argument if the file cannot be
 /// written, usage_error if standard output is taken already.
-[[nodiscard]] std::optional<hw::output_file> open_output(const std::string& path);
+[[nodiscard]] std::optional<io::output_file> open_output(const std::string& path);
 
 /// Creates the folder if it does not exist; its parent must exist. Does nothing for an empty path. Throws usage_error.
 void make_folder(const std::filesystem::path& folder);
 
 /// Results and table of a run; the files are opened before the run begins.
 struct result_files {
-  std::optional<hw::output_file> json;
-  std::optional<hw::output_file> csv;
+  std::optional<io::output_file> json;
+  std::optional<io::output_file> csv;
 };
 
 /// Creates the folder, opens the files that the options name, and checks whether the page can be written.

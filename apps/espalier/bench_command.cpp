@@ -318,7 +318,7 @@ void write_hgrm(const fs::path& folder, const std::vector<workload::measurement>
     if (h.count() == 0) continue;
     std::string name = fmt::format("{}-{}-{}.hgrm", m.plan->name, m.facts.name, m.threads);
     std::replace_if(name.begin(), name.end(), [](char c) { return c == '/' || c == ' ' || c == ':'; }, '_');
-    hw::output_file(folder / name).commit(h.hgrm());
+    io::output_file(folder / name).commit(h.hgrm());
   }
 }
 
@@ -331,8 +331,8 @@ void run_bench(bench_options o, const CLI::App& verb) {
   workload::session_request session = session_of(o, verb);
   result_files files = open_results(o);
   make_folder(o.hgrm);
-  if (!o.hgrm.empty()) const hw::output_file probe{fs::path(o.hgrm) / "probe"};
-  std::optional<hw::output_file> record = open_output(o.record);
+  if (!o.hgrm.empty()) const io::output_file probe{fs::path(o.hgrm) / "probe"};
+  std::optional<io::output_file> record = open_output(o.record);
   std::optional<workload::trace_recorder> recorder;
   if (record) {
     recorder.emplace(*std::max_element(session.threads.begin(), session.threads.end()));

@@ -324,7 +324,7 @@ class examination {
         save_(open_output(o.save)),
         report_(o.report),
         types_(o.types) {
-    if (!report_.empty()) const hw::output_file probe{report_};
+    if (!report_.empty()) const io::output_file probe{report_};
   }
 
   /// Throws std::runtime_error if a condition does not hold. With earlier looks, also shows how the types developed.
@@ -373,7 +373,7 @@ class examination {
     if (report_.empty()) return;
     const scratch_folder folder("espalier-inspect");
     const fs::path layout = folder.path() / "layout.json";
-    hw::output_file(layout).commit(result);
+    io::output_file(layout).commit(result);
     write_report({layout}, report_, child_output::dropped);
     std::fprintf(out_, "wrote %s\n", report_.c_str());
   }
@@ -381,8 +381,8 @@ class examination {
   std::FILE* out_;
   hw::cache_geometry geometry_;
   std::vector<inspect::assertion> conditions_;
-  std::optional<hw::output_file> json_;
-  std::optional<hw::output_file> save_;
+  std::optional<io::output_file> json_;
+  std::optional<io::output_file> save_;
   fs::path report_;
   std::size_t types_;
 };

@@ -16,7 +16,7 @@
 #include "apps/common/exit_status.hpp"
 #include "apps/common/options.hpp"
 #include "apps/espalier/commands.hpp"
-#include "espalier/hw/output_file.hpp"
+#include "espalier/io/output_file.hpp"
 
 // Manual pages, generated from the parser that prints --help, so that the two cannot differ. Each is in roff with the
 // macros of man(7).
@@ -209,7 +209,7 @@ void add_man_command(CLI::App& parser) {
     std::vector<const CLI::App*> all = verbs_of(parser);
     all.push_back(&parser);
     for (const CLI::App* app : all)
-      hw::output_file(fs::path(chosen->out) / (page_name(parser, *app) + ".1")).commit(page_of(parser, *app));
+      io::output_file(fs::path(chosen->out) / (page_name(parser, *app) + ".1")).commit(page_of(parser, *app));
   });
 }
 

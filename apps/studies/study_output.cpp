@@ -55,7 +55,7 @@ study_files::study_files(const std::string& folder, std::string_view study) {
   make_folder(folder);
   outlive_closed_pipes();
   results_.emplace(fs::path(folder) / fmt::format("{}.json", study));
-  const hw::output_file probe(fs::path(folder) / "index.html");
+  const io::output_file probe(fs::path(folder) / "index.html");
 }
 
 void study_files::write(const ordered_json& results) {

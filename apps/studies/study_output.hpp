@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/studies/study_claims.hpp"
-#include "espalier/hw/output_file.hpp"
+#include "espalier/io/output_file.hpp"
 
 // The output of a study: words on the terminal, a result file, and pages. docs/studies.md defines the file's form.
 
@@ -32,7 +32,7 @@ class study_files {
   void write(const nlohmann::ordered_json& results);
 
  private:
-  std::optional<hw::output_file> results_;
+  std::optional<io::output_file> results_;
 };
 
 /// A limit with which curves or bars are compared.

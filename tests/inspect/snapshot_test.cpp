@@ -273,7 +273,7 @@ TEST_F(snapshot_file, replaces_one_that_is_there) {
 
 TEST_F(snapshot_file, an_output_not_committed_leaves_nothing) {
   {
-    hw::output_file output(file());
+    io::output_file output(file());
     output.write("half");
   }
   EXPECT_TRUE(fs::is_empty(folder_));

@@ -172,7 +172,7 @@ std::string content_of(const std::filesystem::path& file) {
 }
 
 void write(const std::filesystem::path& to, std::span<const trace_record> records) {
-  hw::output_file file(to);
+  io::output_file file(to);
   write_trace(file, records);
 }
 
@@ -299,7 +299,7 @@ TEST_F(trace_files, of_a_recorder_follow_the_sequence_across_lanes) {
   recorder.lane_of(1).record({1, 0, map_operation::find});
   recorder.lane_of(0).record({2, 5, map_operation::insert});
   recorder.lane_of(1).record({3, 0, map_operation::erase});
-  hw::output_file file(at("ops"));
+  io::output_file file(at("ops"));
   recorder.write(file);
   EXPECT_EQ(content_of(at("ops")), "lookup 1\ninsert 2 5\nerase 3\n");
   EXPECT_EQ(read_trace(at("ops")), recorder.records());

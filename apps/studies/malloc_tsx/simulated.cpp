@@ -21,7 +21,7 @@
 #include "apps/studies/malloc_tsx/figures.hpp"
 #include "apps/studies/malloc_tsx/results.hpp"
 #include "apps/studies/study_output.hpp"
-#include "espalier/hw/output_file.hpp"
+#include "espalier/io/output_file.hpp"
 #include "espalier/workload/random.hpp"
 #include "sim/simulation/simulation.hpp"
 
@@ -249,7 +249,7 @@ class malloc_tsx_study {
   }
 
   int run() {
-    std::optional<hw::output_file> json = app::open_output(o_.json);
+    std::optional<io::output_file> json = app::open_output(o_.json);
     app::study_files files(o_.out, app::malloc_tsx::study_name);
     measure();
     std::vector<shown_figure> figures = begun_figures();

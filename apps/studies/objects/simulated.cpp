@@ -16,7 +16,7 @@
 #include "apps/simulate/output.hpp"
 #include "apps/simulate/study.hpp"
 #include "apps/studies/objects/program.hpp"
-#include "espalier/hw/output_file.hpp"
+#include "espalier/io/output_file.hpp"
 #include "espalier/workload/random.hpp"
 #include "sim/machine/counts.hpp"
 #include "sim/simulation/simulation.hpp"
@@ -211,8 +211,8 @@ std::string csv_of(const std::vector<row>& rows) {
 }
 
 int run(const study_options& o) {
-  std::optional<hw::output_file> json = app::open_output(o.json);
-  std::optional<hw::output_file> csv = app::open_output(o.csv);
+  std::optional<io::output_file> json = app::open_output(o.json);
+  std::optional<io::output_file> csv = app::open_output(o.csv);
   const std::vector<row> rows = measure_all(o);
   print(o, rows);
   if (json) json->commit(json_of(o, rows));

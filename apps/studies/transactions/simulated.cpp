@@ -18,7 +18,7 @@
 #include "apps/studies/draws.hpp"
 #include "apps/studies/transactions/program.hpp"
 #include "espalier/hw/htm.hpp"
-#include "espalier/hw/output_file.hpp"
+#include "espalier/io/output_file.hpp"
 #include "sim/machine/machine_spec.hpp"
 #include "sim/simulation/simulation.hpp"
 #include "sim/transactions/transaction_counts.hpp"
@@ -182,7 +182,7 @@ std::string json_of(const study_options& o, const transactional_limits& limits,
 }
 
 int run(const study_options& o) {
-  std::optional<hw::output_file> json = app::open_output(o.json);
+  std::optional<io::output_file> json = app::open_output(o.json);
   const transactional_limits limits = probe_limits(o.places.front().machine);
   std::vector<row> rows;
   for (const unsigned threads : o.places.front().threads) {

@@ -6,6 +6,8 @@
 // program, to a test of one address.
 //
 // An annotation holds until its bytes are annotated again or their block is freed.
+// The header lies here and not in sim/, because programs without the simulator include it too, and macros choose its
+// code.
 
 #include <cstddef>
 #include <memory>

@@ -209,7 +209,7 @@ class snapshot_reader {
 
 }  // namespace
 
-void write_snapshot(const snapshot& s, hw::output_file& to) {
+void write_snapshot(const snapshot& s, io::output_file& to) {
   const std::string about = about_section(s);
   const std::string facts = facts_section(s);
   const std::string types = types_section(s);
@@ -249,7 +249,7 @@ void write_snapshot(const snapshot& s, hw::output_file& to) {
 }
 
 void write_snapshot(const snapshot& s, const std::filesystem::path& to) {
-  hw::output_file file(to);
+  io::output_file file(to);
   write_snapshot(s, file);
 }
 

@@ -4,14 +4,14 @@
 #include <filesystem>
 #include <vector>
 
-#include "espalier/hw/output_file.hpp"
 #include "espalier/inspect/snapshot.hpp"
+#include "espalier/io/output_file.hpp"
 
 namespace espalier::inspect {
 
 /// Writes the file as a whole or not at all, in the form that snapshot_format.hpp describes. Throws std::runtime_error
 /// if it cannot be written. A caller that opens the output before it takes the snapshot learns early of an error.
-void write_snapshot(const snapshot& s, hw::output_file& to);
+void write_snapshot(const snapshot& s, io::output_file& to);
 void write_snapshot(const snapshot& s, const std::filesystem::path& to);
 
 /// Returns what was written; it is valid as defined by require_valid(). Throws std::invalid_argument in one line if the

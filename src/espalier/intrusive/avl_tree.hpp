@@ -215,7 +215,7 @@ class avl_links {
 
 /// An AVL tree of nodes that the caller owns: it allocates nothing and links what it is given. The code is sequential.
 /// Concurrent operations need one lock over both, or one transaction each under an elided lock, for which the tree is
-/// made.
+/// made. Here only the study malloc-tsx uses it. It is a module of its own because any program that elides a lock can.
 ///
 /// The tree of figure 2 of "The Influence of Malloc Placement on TSX Hardware Transactional Memory" (Dice, Harris,
 /// Kogan and Lev, section 2), with that paper's two changes: the count of elements is alone in its pair of lines, and

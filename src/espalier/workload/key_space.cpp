@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "espalier/hw/process.hpp"
-#include "espalier/workload/quoted.hpp"
+#include "espalier/io/quoted.hpp"
 
 namespace espalier::workload {
 
@@ -136,7 +136,7 @@ void parse_text(const std::filesystem::path& file, std::string_view content, dis
     const auto [stop, error] = std::from_chars(line.data(), line.data() + line.size(), key);
     if (error != std::errc{} || stop != line.data() + line.size()) {
       throw std::invalid_argument(fmt::format("{}:{}: found {}; expected one unsigned 64-bit decimal number",
-                                              file.string(), number, quoted(line)));
+                                              file.string(), number, io::quoted(line)));
     }
     keys.add(key);
   }

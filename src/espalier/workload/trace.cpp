@@ -12,7 +12,7 @@
 #include <string>
 #include <system_error>
 
-#include "espalier/workload/quoted.hpp"
+#include "espalier/io/quoted.hpp"
 
 namespace espalier::workload {
 
@@ -77,15 +77,15 @@ class line_parser {
     if (word.empty()) return std::nullopt;
     const auto* const found =
         std::find_if(forms.begin(), forms.end(), [&](auto& f) { return f.word == word; });
-    if (found == forms.end()) refuse(fmt::format("unknown operation {}", quoted(word)), all_forms);
+    if (found == forms.end()) refuse(fmt::format("unknown operation {}", io::quoted(word)), all_forms);
 
     std::array<std::uint64_t, 2> numbers{};
     std::size_t count = 0;
     for (auto next = take_word(rest); !next.empty(); next = take_word(rest), ++count) {
       if (count == found->numbers)
-        refuse(fmt::format("{} after the end of the operation", quoted(next)), found->usage);
+        refuse(fmt::format("{} after the end of the operation", io::quoted(next)), found->usage);
       const auto number = parse_number(next);
-      if (!number) refuse(quoted(next), "an unsigned 64-bit number, decimal or 0x hexadecimal");
+      if (!number) refuse(io::quoted(next), "an unsigned 64-bit number, decimal or 0x hexadecimal");
       numbers[count] = *number;
     }
     if (count < found->numbers) {
@@ -129,7 +129,7 @@ std::vector<trace_record> read_trace(const std::filesystem::path& file) {
   return read_trace(in, file.string());
 }
 
-void write_trace(hw::output_file& file, std::span<const trace_record> records) {
+void write_trace(io::output_file& file, std::span<const trace_record> records) {
   constexpr std::size_t piece = std::size_t{1} << 16U;
   std::string text;
   for (const auto& record : records) {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/hw/output_file.hpp"
+#include "espalier/io/output_file.hpp"
 #include "espalier/map/map_concept.hpp"
 
 namespace espalier::workload {
@@ -37,7 +37,7 @@ std::vector<trace_record> read_trace(const std::filesystem::path& file);
 
 /// Writes the records and commits the file. read_trace() reads them back. Throws as output_file does, and
 /// std::invalid_argument for an operation that has no form.
-void write_trace(hw::output_file& file, std::span<const trace_record> records);
+void write_trace(io::output_file& file, std::span<const trace_record> records);
 
 /// Collects the operations of several threads in the order in which they were recorded.
 class trace_recorder {
@@ -71,7 +71,7 @@ class trace_recorder {
 
   /// All records in sequence. Call these two only when no thread records any more.
   [[nodiscard]] std::vector<trace_record> records() const;
-  void write(hw::output_file& file) const { write_trace(file, records()); }
+  void write(io::output_file& file) const { write_trace(file, records()); }
 
  private:
   alignas(hw::false_sharing_bytes) std::atomic<std::uint64_t> next_ = 0;

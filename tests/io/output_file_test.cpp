@@ -1,4 +1,4 @@
-#include "espalier/hw/output_file.hpp"
+#include "espalier/io/output_file.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -13,17 +13,17 @@
 #include <iterator>
 #include <string>
 
-namespace espalier::hw {
+namespace espalier::io {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct hw_output_file : ::testing::Test {
-  hw_output_file() {
+struct io_output_file : ::testing::Test {
+  io_output_file() {
     std::string name = (fs::temp_directory_path() / "espalier-output.XXXXXX").string();
     folder = mkdtemp(name.data());
   }
-  ~hw_output_file() override { fs::remove_all(folder); }
+  ~io_output_file() override { fs::remove_all(folder); }
 
   static std::string content(const fs::path& file) {
     std::ifstream in(file);
@@ -36,7 +36,7 @@ struct hw_output_file : ::testing::Test {
   fs::path folder;
 };
 
-TEST_F(hw_output_file, is_there_whole_or_not_at_all) {
+TEST_F(io_output_file, is_there_whole_or_not_at_all) {
   const fs::path file = folder / "file";
   {
     output_file out(file);
@@ -50,7 +50,7 @@ TEST_F(hw_output_file, is_there_whole_or_not_at_all) {
   EXPECT_EQ(content(file), "one two");
 }
 
-TEST_F(hw_output_file, leaves_the_old_file_until_the_new_one_is_there) {
+TEST_F(io_output_file, leaves_the_old_file_until_the_new_one_is_there) {
   const fs::path file = folder / "file";
   std::ofstream(file) << "old";
   {
@@ -63,7 +63,7 @@ TEST_F(hw_output_file, leaves_the_old_file_until_the_new_one_is_there) {
   EXPECT_EQ(entries(), 1U);
 }
 
-TEST_F(hw_output_file, takes_no_pipes_place) {
+TEST_F(io_output_file, takes_no_pipes_place) {
   const fs::path pipe = folder / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
@@ -79,7 +79,7 @@ TEST_F(hw_output_file, takes_no_pipes_place) {
   EXPECT_EQ(entries(), 1U);
 }
 
-TEST_F(hw_output_file, takes_no_descriptors_place) {
+TEST_F(io_output_file, takes_no_descriptors_place) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
   const fs::path named = "/proc/self/fd/" + std::to_string(ends[1]);
@@ -111,7 +111,7 @@ TEST_F(hw_output_file, takes_no_descriptors_place) {
   close(held);
 }
 
-TEST_F(hw_output_file, takes_no_devices_place) {
+TEST_F(io_output_file, takes_no_devices_place) {
   const fs::path device = folder / "null";
   if (mknod(device.c_str(), S_IFCHR | 0600, makedev(1, 3)) != 0) GTEST_SKIP() << "no device can be made here";
   const int opened = open(device.c_str(), O_WRONLY);
@@ -125,7 +125,7 @@ TEST_F(hw_output_file, takes_no_devices_place) {
   EXPECT_TRUE(fs::is_block_file(block));
 }
 
-TEST_F(hw_output_file, a_link_leads_to_the_new_file) {
+TEST_F(io_output_file, a_link_leads_to_the_new_file) {
   const fs::path there = folder / "there";
   fs::create_directory(there);
   std::ofstream(there / "file") << "old";
@@ -141,7 +141,7 @@ TEST_F(hw_output_file, a_link_leads_to_the_new_file) {
   EXPECT_EQ(entries(), 4U);
 }
 
-TEST_F(hw_output_file, makes_no_folder) {
+TEST_F(io_output_file, makes_no_folder) {
   try {
     output_file(folder / "new" / "file");
     FAIL();
@@ -151,7 +151,7 @@ TEST_F(hw_output_file, makes_no_folder) {
   EXPECT_EQ(entries(), 0U);
 }
 
-TEST_F(hw_output_file, says_what_cannot_be_written) {
+TEST_F(io_output_file, says_what_cannot_be_written) {
   EXPECT_THROW(output_file{folder}, std::invalid_argument);
   std::ofstream(folder / "file") << "text";
   EXPECT_THROW(output_file{folder / "file" / "below"}, std::invalid_argument);
@@ -163,4 +163,4 @@ TEST_F(hw_output_file, says_what_cannot_be_written) {
 }
 
 }  // namespace
-}  // namespace espalier::hw
+}  // namespace espalier::io

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace espalier::hw {
+namespace espalier::io {
 
 /// A file that appears whole or not at all. Opening it early shows whether it can be written before hours of
 /// measuring are spent. Until commit() its content lies in a nameless or temporary file on the same file system,
@@ -45,4 +45,4 @@ class output_file {
   bool stream_ = false;  // there is nothing to put in place
 };
 
-}  // namespace espalier::hw
+}  // namespace espalier::io

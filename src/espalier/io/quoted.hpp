@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace espalier::workload {
+namespace espalier::io {
 
 /// Quotes input for a message: at most 40 bytes of it, with bytes that are not printable ASCII as `\xNN`.
 [[nodiscard]] inline std::string quoted(std::string_view text) {
@@ -22,4 +22,4 @@ namespace espalier::workload {
   return shown + '\'';
 }
 
-}  // namespace espalier::workload
+}  // namespace espalier::io

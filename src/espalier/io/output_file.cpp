@@ -1,4 +1,4 @@
-#include "espalier/hw/output_file.hpp"
+#include "espalier/io/output_file.hpp"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-namespace espalier::hw {
+namespace espalier::io {
 
 namespace {
 
@@ -137,4 +137,4 @@ void output_file::commit(std::string_view content) {
   temporary_.clear();
 }
 
-}  // namespace espalier::hw
+}  // namespace espalier::io
