@@ -1,4 +1,4 @@
-#include "espalier/workload/thread_team.hpp"
+#include "espalier/workload/driver.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,11 +4,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/clock.hpp"
@@ -19,12 +22,21 @@
 #include "espalier/workload/context.hpp"
 #include "espalier/workload/step.hpp"
 #include "espalier/workload/subject.hpp"
-#include "espalier/workload/thread_team.hpp"
 
 // The loop that performs a plan's operations on a map of a known type. Every map, of the catalogue and of the peers, is
 // driven by this code.
 
 namespace espalier::workload {
+
+/// Runs body(i) in `threads` new threads, pinned if PUs are given. Each calls `ready` when it is prepared, and all
+/// continue together once every thread has called it. between() runs in the calling thread while they work; then they
+/// are joined. Rethrows the first exception of any of them.
+///
+/// Returns the wall time in nanoseconds from the moment when the first body continues after `ready` to the end of the
+/// last; 0 if no body calls it.
+double run_team(unsigned threads, std::span<const unsigned> pus,
+                const std::function<void(unsigned index, const std::function<void()>& ready)>& body,
+                const std::function<void()>& between = {});
 
 namespace detail {
 

@@ -1,6 +1,7 @@
-#include "espalier/workload/thread_team.hpp"
+#include "espalier/workload/driver.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <latch>
 #include <limits>
 #include <mutex>
