@@ -16,6 +16,7 @@
 #include "apps/common/child.hpp"
 #include "apps/espalier/preloaded_program.hpp"
 #include "espalier/inspect/snapshot_file.hpp"
+#include "espalier/io/text.hpp"
 #include "espalier/programs/code_names.hpp"
 #include "espalier/programs/site_names.hpp"
 
@@ -31,9 +32,8 @@ std::vector<fs::path> snapshots_of(pid_t process, const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(begin)) continue;
-    unsigned number = 0;
-    const auto [end, failed] = std::from_chars(name.data() + begin.size(), name.data() + name.size(), number);
-    if (failed == std::errc() && end == name.data() + name.size()) found.emplace(number, entry.path());
+    const auto number = io::parse_whole<unsigned>(std::string_view(name).substr(begin.size()));
+    if (number) found.emplace(*number, entry.path());
   }
   std::vector<fs::path> ordered;
   ordered.reserve(found.size());

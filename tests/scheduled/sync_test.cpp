@@ -14,7 +14,6 @@
 #include "espalier/sync/mcs_lock.hpp"
 #include "espalier/sync/per_thread.hpp"
 #include "espalier/sync/std_mutex.hpp"
-#include "espalier/sync/striped_counter.hpp"
 #include "espalier/sync/ticket_lock.hpp"
 #include "espalier/sync/ttas_lock.hpp"
 #include "espalier/sync/version_lock.hpp"

@@ -15,7 +15,6 @@
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/sync/per_thread.hpp"
-#include "espalier/sync/striped_counter.hpp"
 #include "support/on_threads.hpp"
 
 namespace espalier {

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "espalier/hw/clock.hpp"
@@ -23,37 +24,36 @@ constexpr std::uint64_t read_misses_of(std::uint64_t cache) noexcept {
          std::uint64_t{PERF_COUNT_HW_CACHE_RESULT_MISS} << 16U;
 }
 
+struct event_row {
+  counter which;
+  std::string_view name;
+  event_code code;
+};
+
+/// In the order of the enumerators.
+constexpr std::array<event_row, all_counters.size()> rows{{
+    {counter::cycles, "cycles", {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES}},
+    {counter::instructions, "instructions", {PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS}},
+    {counter::llc_misses, "llc_misses", {PERF_TYPE_HW_CACHE, read_misses_of(PERF_COUNT_HW_CACHE_LL)}},
+    {counter::dtlb_misses, "dtlb_misses", {PERF_TYPE_HW_CACHE, read_misses_of(PERF_COUNT_HW_CACHE_DTLB)}},
+    {counter::branch_misses, "branch_misses", {PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES}},
+    {counter::context_switches, "context_switches", {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES}},
+    {counter::page_faults, "page_faults", {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS}},
+    {counter::cpu_migrations, "cpu_migrations", {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS}},
+    {counter::task_clock, "task_clock", {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK}},
+}};
+
+constexpr const event_row& row_of(counter which) noexcept { return rows[static_cast<std::size_t>(which)]; }
+static_assert(std::ranges::all_of(all_counters, [](counter c) { return row_of(c).which == c; }));
+
 /// The kernel's generic "cache misses" are last-level misses on Intel only; AMD's are those of L2 and ARM's
 /// those of L1. Elsewhere only the event that names the last level is right.
-event_code llc_misses_code() noexcept {
-#if defined(__x86_64__)
-  if (__builtin_cpu_is("intel") != 0) return {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES};
-#endif
-  return {PERF_TYPE_HW_CACHE, read_misses_of(PERF_COUNT_HW_CACHE_LL)};
-}
-
 event_code code_of(counter which) noexcept {
-  switch (which) {
-    case counter::cycles:
-      return {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES};
-    case counter::instructions:
-      return {PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS};
-    case counter::llc_misses:
-      return llc_misses_code();
-    case counter::dtlb_misses:
-      return {PERF_TYPE_HW_CACHE, read_misses_of(PERF_COUNT_HW_CACHE_DTLB)};
-    case counter::branch_misses:
-      return {PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES};
-    case counter::context_switches:
-      return {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES};
-    case counter::page_faults:
-      return {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS};
-    case counter::cpu_migrations:
-      return {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS};
-    case counter::task_clock:
-      break;
-  }
-  return {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK};
+#if defined(__x86_64__)
+  if (which == counter::llc_misses && __builtin_cpu_is("intel") != 0)
+    return {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES};
+#endif
+  return row_of(which).code;
 }
 
 bool is_hardware(counter which) noexcept { return which < counter::context_switches; }
@@ -70,29 +70,7 @@ std::optional<std::uint64_t> without_perf(counter which) noexcept {
 
 }  // namespace
 
-std::string_view to_text(counter which) noexcept {
-  switch (which) {
-    case counter::cycles:
-      return "cycles";
-    case counter::instructions:
-      return "instructions";
-    case counter::llc_misses:
-      return "llc_misses";
-    case counter::dtlb_misses:
-      return "dtlb_misses";
-    case counter::branch_misses:
-      return "branch_misses";
-    case counter::context_switches:
-      return "context_switches";
-    case counter::page_faults:
-      return "page_faults";
-    case counter::cpu_migrations:
-      return "cpu_migrations";
-    case counter::task_clock:
-      break;
-  }
-  return "task_clock";
-}
+std::string_view to_text(counter which) noexcept { return row_of(which).name; }
 
 std::string to_text(const std::optional<std::uint64_t>& value) {
   return value ? std::to_string(*value) : "unavailable";

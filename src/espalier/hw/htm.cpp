@@ -1,5 +1,6 @@
 #include "espalier/hw/htm.hpp"
 
+#include <array>
 #include <utility>
 
 namespace espalier::hw {
@@ -32,21 +33,10 @@ thread_local constinit script_state script;
 }  // namespace
 
 std::string_view to_string(abort_cause cause) noexcept {
-  switch (cause) {
-    case abort_cause::conflict:
-      return "conflict";
-    case abort_cause::capacity:
-      return "capacity";
-    case abort_cause::explicit_abort:
-      return "explicit";
-    case abort_cause::debug:
-      return "debug";
-    case abort_cause::nested:
-      return "nested";
-    case abort_cause::other:
-      return "other";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 6> names{"conflict", "capacity", "explicit",
+                                                  "debug",    "nested",   "other"};
+  const auto place = static_cast<std::size_t>(cause);
+  return place < names.size() ? names[place] : "unknown";
 }
 
 std::string to_string(abort_status status) {

@@ -10,26 +10,20 @@
 #include <system_error>
 
 #include "espalier/hw/pages.hpp"
+#include "espalier/io/text.hpp"
 
 namespace espalier::hw {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\r\n";
-  const auto first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
-
 /// Value of the first line "key : value".
 std::optional<std::string> field(const fs::path& file, std::string_view key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
     const auto colon = line.find(':');
-    if (colon == std::string::npos || trimmed(std::string_view(line).substr(0, colon)) != key) continue;
-    const auto value = trimmed(std::string_view(line).substr(colon + 1));
+    if (colon == std::string::npos || io::trimmed(std::string_view(line).substr(0, colon)) != key) continue;
+    const auto value = io::trimmed(std::string_view(line).substr(colon + 1));
     if (!value.empty()) return std::string(value);
   }
   return std::nullopt;

@@ -1,13 +1,14 @@
 #include "espalier/inspect/assertion.hpp"
 
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <stdexcept>
-#include <system_error>
+
+#include "espalier/io/text.hpp"
 
 namespace espalier::inspect {
 namespace {
@@ -101,13 +102,6 @@ namespace {
 constexpr std::string_view form =
     "a condition is [type.]figure, then <, <=, > or >=, then a number, such as unused_l2<5%";
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t\n\r";
-  const std::size_t first = text.find_first_not_of(blanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
-}
-
 /// Returns the part before the first comma outside quotes; `text` becomes what follows the comma.
 std::string_view take_condition(std::string_view& text) {
   bool quoted = false;
@@ -115,7 +109,8 @@ std::string_view take_condition(std::string_view& text) {
   for (; end < text.size() && (quoted || text[end] != ','); ++end)
     if (text[end] == '"') quoted = !quoted;
   if (quoted)
-    throw std::invalid_argument(fmt::format("'{}' has a quote that does not end; {}", trimmed(text), form));
+    throw std::invalid_argument(
+        fmt::format("'{}' has a quote that does not end; {}", io::trimmed(text), form));
   const std::string_view condition = text.substr(0, end);
   text.remove_prefix(std::min(text.size(), end + 1));
   return condition;
@@ -130,17 +125,15 @@ std::string names_of_metrics() {
 double parse_bound(std::string_view text, const metric& of, std::string_view condition) {
   std::string_view digits = text;
   const bool is_percentage = digits.ends_with('%');
-  if (is_percentage) digits = trimmed(digits.substr(0, digits.size() - 1));
-  double bound = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bound);
-  if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size() ||
-      !std::isfinite(bound) || bound < 0)
+  if (is_percentage) digits = io::trimmed(digits.substr(0, digits.size() - 1));
+  const auto number = io::parse_whole<double>(digits);
+  if (!number || !std::isfinite(*number) || *number < 0)
     throw std::invalid_argument(
         fmt::format("'{}': found '{}' where a number of 0 or more belongs; {}", condition, text, form));
   if (of.unit != metric_unit::share && is_percentage)
     throw std::invalid_argument(
         fmt::format("'{}': {} is no share, write its bound without %", condition, of.name));
-  if (is_percentage) bound /= 100;
+  const double bound = is_percentage ? *number / 100 : *number;
   if (of.unit == metric_unit::share && bound > 1)
     throw std::invalid_argument(
         fmt::format("'{}': {} is a share, write its bound as 5% or 0.05", condition, of.name));
@@ -160,20 +153,20 @@ assertion parse_one(std::string_view condition) {
   else
     a.holds_if = or_equal ? relation::at_least : relation::more;
 
-  std::string_view what = trimmed(condition.substr(0, at));
+  std::string_view what = io::trimmed(condition.substr(0, at));
   if (const std::size_t dot = what.rfind('.'); dot != std::string_view::npos) {
-    std::string_view type = trimmed(what.substr(0, dot));
+    std::string_view type = io::trimmed(what.substr(0, dot));
     if (type.size() >= 2 && type.front() == '"' && type.back() == '"') type = type.substr(1, type.size() - 2);
     if (type.empty())
       throw std::invalid_argument(fmt::format("'{}' names no type before its dot; {}", condition, form));
     a.type = type;
-    what = trimmed(what.substr(dot + 1));
+    what = io::trimmed(what.substr(dot + 1));
   }
   a.figure = metric_named(what);
   if (a.figure == nullptr)
     throw std::invalid_argument(
         fmt::format("'{}': no figure is called '{}'; there are {}", condition, what, names_of_metrics()));
-  a.bound = parse_bound(trimmed(condition.substr(at + (or_equal ? 2 : 1))), *a.figure, condition);
+  a.bound = parse_bound(io::trimmed(condition.substr(at + (or_equal ? 2 : 1))), *a.figure, condition);
   return a;
 }
 
@@ -252,7 +245,7 @@ std::string_view to_string(verdict v) noexcept {
 std::vector<assertion> parse_assertions(std::string_view text) {
   std::vector<assertion> assertions;
   do {
-    const std::string_view condition = trimmed(take_condition(text));
+    const std::string_view condition = io::trimmed(take_condition(text));
     if (condition.empty()) throw std::invalid_argument(fmt::format("a condition is empty; {}", form));
     assertions.push_back(parse_one(condition));
   } while (!text.empty());

@@ -7,17 +7,16 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "espalier/hw/pages.hpp"
+#include "espalier/io/text.hpp"
 
 namespace espalier::inspect {
 namespace {
@@ -101,12 +100,6 @@ struct mapping {
   }
 };
 
-std::optional<std::uint64_t> number(std::string_view text, int base) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
 /// "7f0000000000-7f0000021000 rw-p ..." begins a mapping, "Rss:   132 kB" is one of its fields.
 std::vector<mapping> read_mappings(const std::string& file) {
   std::vector<mapping> all;
@@ -114,15 +107,16 @@ std::vector<mapping> read_mappings(const std::string& file) {
   for (std::string line; std::getline(in, line);) {
     const std::string_view head = std::string_view(line).substr(0, line.find(' '));
     if (const std::size_t dash = head.find('-'); dash != std::string_view::npos) {
-      const auto first = number(head.substr(0, dash), 16);
-      const auto end = number(head.substr(dash + 1), 16);
+      const auto first = io::parse_whole<std::uint64_t>(head.substr(0, dash), 16);
+      const auto end = io::parse_whole<std::uint64_t>(head.substr(dash + 1), 16);
       if (first && end) all.push_back({*first / page_bytes, *end / page_bytes});
       continue;
     }
     if (all.empty()) continue;
     std::string_view value = std::string_view(line).substr(head.size());
     value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
-    const std::uint64_t kib = number(value.substr(0, value.find(' ')), 10).value_or(0);
+    const std::uint64_t kib =
+        io::parse_whole<std::uint64_t>(value.substr(0, value.find(' ')), 10).value_or(0);
     if (head == "Rss:") all.back().resident = kib;
     if (head == "KernelPageSize:") all.back().page_size = kib;
     if (head == "AnonHugePages:" || head == "ShmemPmdMapped:" || head == "FilePmdMapped:")

@@ -1,18 +1,22 @@
 #include "espalier/inspect/snapshot_file.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <limits>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "espalier/inspect/snapshot_format.hpp"
-#include "espalier/inspect/snapshot_input.hpp"
 
 namespace espalier::inspect {
 namespace {
@@ -208,6 +212,48 @@ class snapshot_reader {
 };
 
 }  // namespace
+
+snapshot_input::snapshot_input(const std::filesystem::path& file)
+    : file_(file), number_(open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (number_ < 0) fail();
+}
+
+snapshot_input::~snapshot_input() {
+  if (number_ >= 0) close(number_);
+}
+
+void snapshot_input::fail() const {
+  throw std::system_error(errno, std::generic_category(),
+                          fmt::format("cannot read the snapshot '{}'", file_.string()));
+}
+
+void snapshot_input::refuse(std::string_view why) const {
+  throw std::invalid_argument(fmt::format("'{}' {}", file_.string(), why));
+}
+
+void snapshot_input::refuse_damage(std::string_view what) const {
+  refuse(fmt::format("is a damaged snapshot: {}; take it again", what));
+}
+
+std::uint64_t snapshot_input::size() const {
+  struct ::stat status{};
+  if (fstat(number_, &status) != 0) fail();
+  if (!S_ISREG(status.st_mode)) refuse("is no file; name one that a snapshot was written to");
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+bool snapshot_input::read_whole(void* to, std::uint64_t bytes) const {
+  auto* at = static_cast<char*>(to);
+  while (bytes > 0) {
+    const ssize_t got = ::read(number_, at, bytes);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail();
+    if (got == 0) return false;
+    at += got;
+    bytes -= static_cast<std::uint64_t>(got);
+  }
+  return true;
+}
 
 void write_snapshot(const snapshot& s, io::output_file& to) {
   const std::string about = about_section(s);

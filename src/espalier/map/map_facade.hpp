@@ -12,7 +12,7 @@
 
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/scan.hpp"
-#include "espalier/sync/striped_counter.hpp"
+#include "espalier/sync/per_thread.hpp"
 
 namespace espalier {
 

@@ -6,7 +6,7 @@
 
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/memory/slab.hpp"
-#include "espalier/sync/striped_counter.hpp"
+#include "espalier/sync/per_thread.hpp"
 
 namespace espalier {
 

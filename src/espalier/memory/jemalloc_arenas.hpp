@@ -10,7 +10,6 @@
 #include "espalier/hw/fork_recovery.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/sync/per_thread.hpp"
-#include "espalier/sync/striped_counter.hpp"
 
 namespace espalier {
 

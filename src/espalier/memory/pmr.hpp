@@ -3,7 +3,7 @@
 #include <memory_resource>
 
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/sync/striped_counter.hpp"
+#include "espalier/sync/per_thread.hpp"
 
 namespace espalier {
 

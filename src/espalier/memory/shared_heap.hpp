@@ -1,7 +1,7 @@
 #pragma once
 
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/sync/striped_counter.hpp"
+#include "espalier/sync/per_thread.hpp"
 
 namespace espalier {
 

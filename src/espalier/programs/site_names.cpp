@@ -14,7 +14,6 @@
 
 #include "espalier/inspect/snapshot_file.hpp"
 #include "espalier/inspect/snapshot_format.hpp"
-#include "espalier/inspect/snapshot_input.hpp"
 
 namespace espalier::programs {
 namespace {

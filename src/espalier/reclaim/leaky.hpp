@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "espalier/reclaim/reclaimer_concept.hpp"
-#include "espalier/sync/striped_counter.hpp"
+#include "espalier/sync/per_thread.hpp"
 
 namespace espalier {
 

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 #include <span>
 #include <stdexcept>
-#include <system_error>
+
+#include "espalier/io/text.hpp"
 
 namespace espalier::workload {
 
@@ -105,13 +105,6 @@ std::optional<std::string> fault_in(const kind_rule& rule, const std::array<doub
                                           form_of(rule), example_of(rule)));
 }
 
-std::optional<double> parse_real(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 distribution_spec checked(const distribution_spec& spec, std::uint64_t keys) {
   const auto& rule = rule_of(spec.kind);
   if (const auto fault = fault_in(rule, spec.parameters)) refuse_parameters(spec.to_string(), rule, *fault);
@@ -148,7 +141,7 @@ distribution_spec distribution_spec::parse(std::string_view text) {
   for (auto rest = text.substr(colon + 1);; ++found) {
     const auto comma = rest.find(',');
     if (found == rule->parameter_count) refuse_parameters(text, *rule, "too many parameters");
-    const auto value = parse_real(rest.substr(0, comma));
+    const auto value = io::parse_whole<double>(rest.substr(0, comma));
     if (!value) refuse_parameters(text, *rule, fmt::format("'{}' is no number", rest.substr(0, comma)));
     spec.parameters[found] = *value;
     if (comma == std::string_view::npos) break;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <charconv>
 #include <fstream>
 #include <optional>
 #include <stdexcept>
@@ -16,7 +15,7 @@
 #include <utility>
 
 #include "espalier/hw/process.hpp"
-#include "espalier/io/quoted.hpp"
+#include "espalier/io/text.hpp"
 
 namespace espalier::workload {
 
@@ -30,7 +29,6 @@ unsigned bits_of(std::uint64_t size) noexcept { return static_cast<unsigned>(std
 // Keys of files
 
 constexpr std::size_t probe_bytes = 4096;
-constexpr std::string_view blanks = " \t\r";
 
 [[noreturn]] void fail(int error, const std::filesystem::path& file) {
   throw std::system_error(error != 0 ? error : EIO, std::generic_category(),
@@ -128,17 +126,14 @@ void parse_text(const std::filesystem::path& file, std::string_view content, dis
     auto line = content.substr(0, end);
     content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
 
-    line = line.substr(0, line.find('#'));
-    const auto first = line.find_first_not_of(blanks);
-    if (first == std::string_view::npos) continue;
-    line = line.substr(first, line.find_last_not_of(blanks) - first + 1);
-    std::uint64_t key = 0;
-    const auto [stop, error] = std::from_chars(line.data(), line.data() + line.size(), key);
-    if (error != std::errc{} || stop != line.data() + line.size()) {
+    line = io::trimmed(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    const auto key = io::parse_whole<std::uint64_t>(line);
+    if (!key) {
       throw std::invalid_argument(fmt::format("{}:{}: found {}; expected one unsigned 64-bit decimal number",
                                               file.string(), number, io::quoted(line)));
     }
-    keys.add(key);
+    keys.add(*key);
   }
 }
 

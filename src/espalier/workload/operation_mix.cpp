@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
+
+#include "espalier/io/text.hpp"
 
 namespace espalier::workload {
 
@@ -32,13 +32,6 @@ const std::array<named_mix, 6> ycsb{{
     {"ycsb-e", {0, 5, 0, 0, 95, 0}, skewed},
     {"ycsb-f", {50, 0, 0, 0, 0, 50}, skewed},
 }};
-
-std::optional<unsigned> parse_count(std::string_view text) {
-  unsigned value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::uint64_t sum_of(const operation_shares& percent) {
   std::uint64_t sum = 0;
@@ -105,7 +98,7 @@ operation_mix operation_mix::parse(std::string_view text) {
   for (std::size_t kind = 0; kind < 3; ++kind) {
     const auto slash = rest.find('/');
     if ((slash == std::string_view::npos) != (kind == 2)) throw malformed();
-    const auto share = parse_count(rest.substr(0, slash));
+    const auto share = io::parse_whole<unsigned>(rest.substr(0, slash));
     if (!share) throw malformed();
     percent[kind] = *share;
     rest.remove_prefix(kind == 2 ? rest.size() : slash + 1);

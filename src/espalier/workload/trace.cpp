@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <fstream>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 
-#include "espalier/io/quoted.hpp"
+#include "espalier/io/text.hpp"
 
 namespace espalier::workload {
 
@@ -52,11 +51,7 @@ std::string_view take_word(std::string_view& rest) {
 std::optional<std::uint64_t> parse_number(std::string_view text) {
   const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
   if (hexadecimal) text.remove_prefix(2);
-  std::uint64_t value = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value, hexadecimal ? 16 : 10);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return io::parse_whole<std::uint64_t>(text, hexadecimal ? 16 : 10);
 }
 
 const form& form_of(map_operation op) {

@@ -1,7 +1,6 @@
 // Per-thread storage keeps its contents, and no addition to a striped counter is lost.
 
 #include "espalier/sync/per_thread.hpp"
-#include "espalier/sync/striped_counter.hpp"
 #include "mutants/driver.hpp"
 
 namespace espalier::mutants {
