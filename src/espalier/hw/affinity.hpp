@@ -17,7 +17,7 @@ enum class pin_policy {
 };
 
 /// Operating-system indices of the PUs on which the calling thread may run, ascending. Throws
-/// std::system_error if the kernel does not tell.
+/// std::system_error if the kernel does not report it.
 std::vector<unsigned> allowed_pus();
 
 /// Operating-system indices of PUs in the order in which a policy fills them; empty for pin_policy::none.
@@ -46,7 +46,7 @@ class [[nodiscard]] scoped_pin {
 
 inline scoped_pin pin_current_thread(unsigned pu) { return scoped_pin(pu); }
 
-/// The PU on which the caller runs at this moment, or nullopt if the system does not tell.
+/// The PU on which the caller runs at this moment, or nullopt if the system does not report it.
 std::optional<unsigned> current_cpu() noexcept;
 
 }  // namespace espalier::hw

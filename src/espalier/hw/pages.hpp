@@ -1,7 +1,7 @@
 #pragma once
 
-// Pages straight from the kernel: alignment for huge pages, binding to a NUMA node, prefaulting; and what the kernel says of
-// pages that exist.
+// Pages straight from the kernel: alignment for huge pages, binding to a NUMA node, prefaulting; and what the kernel
+// says of pages that exist.
 
 #include <cstddef>
 #include <cstdint>

@@ -20,14 +20,14 @@ constinit table slots;
 
 // The fast path reads a plain word, which needs no guard for dynamic initialisation.
 thread_local constinit std::uint32_t my_slot = table::none;
-// The thread has released a slot, or nothing will call give_back() at its end.
+// The thread has released a slot, or nothing will call release_at_end() at its end.
 thread_local constinit bool is_late = false;
 
 bool is_gone(std::int32_t thread) noexcept {
   return syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH;
 }
 
-void give_back(void*) noexcept {
+void release_at_end(void*) noexcept {
   const std::uint32_t slot = my_slot;
   my_slot = table::none;
   is_late = true;
@@ -38,9 +38,10 @@ void give_back(void*) noexcept {
 //   (1) make (release) -> announce, make (acquire): a thread that uses key_ sees it made, and a second attempt to make
 //       it comes after a failed one.
 
-/// Makes a thread call give_back() at its end. It is a pthread key, not a thread_local object. Keys are destroyed after
-/// all thread_local objects, which may use the library in their destructors. And a key needs no memory, so that lack of
-/// memory does not end the process. The process makes the key once; threads that come while it is being made take late slots.
+/// Makes a thread call release_at_end() at its end. It is a pthread key, not a thread_local object. Keys are destroyed
+/// after all thread_local objects, which may use the library in their destructors. And a key needs no memory, so that
+/// lack of memory does not end the process. The process makes the key once; threads that come while it is being made
+/// take late slots.
 class end_of_thread {
  public:
   [[nodiscard]] bool announce() noexcept {
@@ -57,7 +58,7 @@ class end_of_thread {
     step seen = unmade;
     // order (1): make, acquire; order (1): make, release
     if (!state_.compare_exchange_strong(seen, being_made, std::memory_order_acquire)) return;
-    const bool made = pthread_key_create(&key_, give_back) == 0;
+    const bool made = pthread_key_create(&key_, release_at_end) == 0;
     state_.store(made ? ready : unmade, std::memory_order_release);
   }
 

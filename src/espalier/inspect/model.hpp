@@ -4,7 +4,7 @@
 // allocates blocks of a few types in a fixed order, again and again. As in the study, a size class is an array of
 // blocks of its size, handed out one after the other (ATC 2018, section 3.2.1). The patterns by which the study
 // explains its anomalies are here by name, so that the analysis can be compared with the study's figures, and a
-// program's layout with the patterns. A placement can also allocate the blocks of a pattern really.
+// program's layout with the patterns. A placement can also perform the allocations of a pattern.
 
 #include <cstdint>
 #include <span>
@@ -89,7 +89,7 @@ class played_pattern {
   played_pattern& operator=(const played_pattern&) = delete;
   ~played_pattern();
 
-  /// The addresses of the blocks, with frames as far as the kernel tells them.
+  /// The addresses of the blocks, with frames as far as the kernel shows them.
   [[nodiscard]] snapshot layout() const;
 
  private:

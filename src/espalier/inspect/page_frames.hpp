@@ -15,7 +15,7 @@ struct page_sources {
   std::string pagemap = "/proc/self/pagemap";
   /// A 64-bit word for each frame. Only root can read it.
   std::string page_flags = "/proc/kpageflags";
-  /// Totals for each mapping, readable by every user. They tell the size of pages only if all pages of a mapping are
+  /// Totals for each mapping, readable by every user. They give the size of pages only if all pages of a mapping are
   /// alike.
   std::string mappings = "/proc/self/smaps";
 };

@@ -21,7 +21,7 @@ struct epoch_domain::bag {
 
   [[nodiscard]] std::size_t room() const noexcept { return capacity - count; }
 
-  void give_back() noexcept {
+  void reclaim_all() noexcept {
     for (std::size_t i = 0; i < count; ++i) entries[i].reclaim(entries[i]);
     count = 0;
   }
@@ -73,8 +73,8 @@ void epoch_domain::record::recover_in_child(bool lost) noexcept {
 
 epoch_domain::~epoch_domain() {
   records_.for_each([](std::uint32_t, record& r) {
-    if (r.current != nullptr) r.current->give_back();
-    for (bag* b = r.sealed_first; b != nullptr; b = b->next) b->give_back();
+    if (r.current != nullptr) r.current->reclaim_all();
+    for (bag* b = r.sealed_first; b != nullptr; b = b->next) b->reclaim_all();
   });
 }
 
@@ -153,7 +153,7 @@ void epoch_domain::collect_record(record& r, std::uint64_t epoch) noexcept {
     // order (7): count_reclaimed, relaxed: written under the lock, read without it.
     r.reclaimed.store(r.reclaimed.load(std::memory_order_relaxed) + b->count, std::memory_order_relaxed);
     // Under the lock: purge() relies on it that no entry of its owner is still being reclaimed.
-    b->give_back();
+    b->reclaim_all();
     if (r.spares == nullptr) {
       b->next = nullptr;
       std::atomic_signal_fence(  // order (8): keep_spare, release
@@ -197,7 +197,7 @@ std::size_t epoch_domain::collect() noexcept {
       // order (7): count_reclaimed, relaxed
       r.reclaimed.store(r.reclaimed.load(std::memory_order_relaxed) + r.current->count,
                         std::memory_order_relaxed);
-      r.current->give_back();
+      r.current->reclaim_all();
     }
     if (r.current != nullptr) waiting += r.current->count;
     for (const bag* b = r.sealed_first; b != nullptr; b = b->next) waiting += b->count;

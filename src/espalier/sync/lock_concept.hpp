@@ -20,7 +20,7 @@ concept elidable = lockable<L> && requires(const L& lock) {
   { lock.is_locked() } noexcept -> std::same_as<bool>;
 };
 
-/// Whether the lock is held; false for a lock that cannot tell. For checks at quiescence.
+/// Whether the lock is held; false for a lock that does not know. For checks at quiescence.
 template <lockable L>
 [[nodiscard]] bool is_seen_held(const L& lock) noexcept {
   if constexpr (elidable<L>) return lock.is_locked();

@@ -46,7 +46,7 @@ template <class Map>
 struct thread_scope_of {
   using type = no_thread_scope;
 };
-/// For a map from a library that must be told of each thread: each thread holds an object of this type.
+/// For a map from a library that must be notified of each thread: each thread holds an object of this type.
 template <class Map>
   requires requires { typename Map::thread_scope; }
 struct thread_scope_of<Map> {

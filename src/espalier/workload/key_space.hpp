@@ -1,7 +1,7 @@
 #pragma once
 
-// Maps the indices that a distribution draws to the keys that a map receives, and orders the prefill. The keys of an explicit
-// list are read here too.
+// Maps the indices that a distribution draws to the keys that a map receives, and orders the prefill. The keys of an
+// explicit list are read here too.
 
 #include <array>
 #include <bit>
