@@ -18,8 +18,9 @@ using table = slot_table<max_thread_slots>;
 
 constinit table slots;
 
-// The fast path reads a plain word, which needs no guard for dynamic initialisation.
-thread_local constinit std::uint32_t my_slot = table::none;
+// The fast path reads a plain word, which needs no guard for dynamic initialisation. initial-exec: the shared library
+// reads it without a call; it takes 4 bytes of what a program keeps for libraries that it opens later.
+[[gnu::tls_model("initial-exec")]] thread_local constinit std::uint32_t my_slot = table::none;
 // The thread has released a slot, or nothing will call release_at_end() at its end.
 thread_local constinit bool is_late = false;
 
@@ -68,7 +69,7 @@ class end_of_thread {
 
 constinit end_of_thread ending;
 
-std::uint32_t first_call() noexcept {
+[[gnu::noinline]] std::uint32_t first_call() noexcept {
   watch_forks();
   if (!is_late) is_late = !ending.announce();
   const auto how = is_late ? table::tenure::late : table::tenure::ends_with_thread;
@@ -78,9 +79,14 @@ std::uint32_t first_call() noexcept {
   return my_slot;
 }
 
-[[noreturn]] void refuse() {
-  throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
-                          "espalier: more than 4096 threads use the library at one time");
+// Separate and called last, so that the fast paths save no registers.
+
+[[gnu::noinline]] std::uint32_t first_call_or_throw() {
+  const std::uint32_t slot = first_call();
+  if (slot == table::none)
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                            "espalier: more than 4096 threads use the library at one time");
+  return slot;
 }
 
 }  // namespace
@@ -104,8 +110,7 @@ std::uint32_t thread_slot() {
   const std::uint32_t slot = my_slot;
   if (slot != table::none) [[likely]]
     return slot;
-  if (first_call() == table::none) refuse();
-  return my_slot;
+  return first_call_or_throw();
 }
 
 std::uint32_t thread_slots_used() noexcept { return slots.used(); }

@@ -111,35 +111,33 @@ class global_lock_bst
 
   using batch = entry_batch<Key, Value>;
 
-  struct place {
-    node** edge;   // to the node with the key, or null where it would be
-    node* parent;  // the node that has the edge; null for root_
+  /// What a seek holds.
+  struct locks : lock_guard<typename traits::lock_type> {
+    explicit locks(const global_lock_bst& map) : lock_guard<typename traits::lock_type>(map.lock_) {}
   };
 
-  // Everything below is called with the lock held, unless it takes the lock itself.
+  /// Where a seek ended.
+  struct place {
+    node** edge;   // to the target, or null where the key would be
+    node* parent;  // the node that has the edge; null for root_
+    node* target;  // the node with the key
+  };
 
-  [[nodiscard]] place seek(const Key& key) const {
-    place at{&root_, nullptr};
-    while (node* const n = *at.edge) {
+  [[nodiscard]] place seek(const Key& key, const locks&) const {
+    place at{&root_, nullptr, root_};
+    while (node* const n = at.target) {
       std::size_t side = 0;
       if (!base::less(key, n->key)) {
         if (!base::less(n->key, key)) break;
         side = 1;
       }
-      at = {&n->child[side], n};
+      at = {&n->child[side], n, n->child[side]};
     }
     return at;
   }
 
-  template <class Body>
-  auto at_place(const Key& key, Body&& body) const {
-    const lock_guard hold(lock_);
-    const place at = seek(key);
-    return body(at);
-  }
-
   [[nodiscard]] static node* unlink(const place& at) noexcept {
-    node* const target = *at.edge;
+    node* const target = at.target;
     if (target->child[0] == nullptr || target->child[1] == nullptr) {
       *at.edge = target->child[target->child[0] == nullptr ? 1 : 0];
       return target;

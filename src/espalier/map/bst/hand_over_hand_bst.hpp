@@ -156,39 +156,40 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
     lock_type* lock_ = nullptr;
   };
 
-  /// Where a seek ended.
-  struct place {
-    held above;    // guards the edge
-    held on;       // guards the node with the key, where there is one
-    node** edge;   // to that node, or null where the key would be
-    node* parent;  // the node that has the edge; null for head_
+  /// What a seek holds.
+  struct locks {
+    held above;  // guards the edge
+    held on;     // guards the target, where there is one
+
+    explicit locks(const hand_over_hand_bst& map) : above(map.head_.lock) {}
   };
 
-  [[nodiscard]] place seek(const Key& key) const {
-    place at{held(head_.lock), held(), &head_.root, nullptr};
-    while (*at.edge != nullptr) {
-      node& n = **at.edge;
-      at.on = held(n.lock);
+  /// Where a seek ended.
+  struct place {
+    node** edge;   // to the target, or null where the key would be
+    node* parent;  // the node that has the edge; null for head_
+    // The node with the key. Kept, since the locks' atomics would have the compiler read it again from the edge.
+    node* target;
+  };
+
+  [[nodiscard]] place seek(const Key& key, locks& hold) const {
+    place at{&head_.root, nullptr, head_.root};
+    while (at.target != nullptr) {
+      node& n = *at.target;
+      hold.on = held(n.lock);
       std::size_t side = 0;
       if (!base::less(key, n.key)) {
         if (!base::less(n.key, key)) break;
         side = 1;
       }
-      at.above = std::move(at.on);
-      at.edge = &n.child[side];
-      at.parent = &n;
+      hold.above = std::move(hold.on);
+      at = {&n.child[side], &n, n.child[side]};
     }
     return at;
   }
 
-  template <class Body>
-  auto at_place(const Key& key, Body&& body) const {
-    const place at = seek(key);
-    return body(at);
-  }
-
   [[nodiscard]] static node* unlink(const place& at) {
-    node* const target = *at.edge;
+    node* const target = at.target;
     const std::array<node*, 2>& child = target->child;
     if (child[0] != nullptr && child[1] != nullptr) return relocate(*target);
     *at.edge = child[child[0] == nullptr ? 1 : 0];  // LP: erase(true)

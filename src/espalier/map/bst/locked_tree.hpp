@@ -15,11 +15,13 @@ namespace espalier {
 /// is inspected. The traits' reclaimer has nothing to do; `unprotected` replaces it.
 ///
 /// The algorithm derives from it, befriends it, and provides
-///   node, place        a place has the edge to the node with the key, or the empty edge where the key would be, and the
-///                      parent, which has the edge; no parent at the top
+///   node               with its value
 ///   top()              the node at the top, or null
-///   at_place(key, f)   returns f(place&), called while the locks are held by which the place does not change
-///   unlink(place)      erases the key of a place: unlinks a node, so that no thread has or gets a pointer to it once
+///   locks              constructed from the map; what a seek holds then, and releases when it is destroyed
+///   seek(key, locks&)  returns a place, which does not change while the locks are held: the target, which is the node
+///                      with the key, or null; the edge to it, or the empty edge where the key would be; the parent,
+///                      which has the edge, or null at the top
+///   unlink(place)      erases the target's key: unlinks a node, so that no thread has or gets a pointer to it once
 ///                      the locks are released, and returns it
 template <class Map, class Key, class Value, class Traits, class Compare>
 class locked_tree : public stored_map<Map, Key, Value, Compare,
@@ -62,39 +64,44 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
 
  private:
   [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
-    return self().at_place(key, [](const auto& at) -> std::optional<Value> {
-      if (*at.edge == nullptr) return std::nullopt;
-      return (*at.edge)->value;
-    });
+    typename Map::locks hold(self());
+    const auto at = self().seek(key, hold);
+    if (at.target == nullptr) return std::nullopt;
+    return at.target->value;
   }
 
   [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
-    return self().at_place(key, [](const auto& at) { return *at.edge != nullptr; });
+    typename Map::locks hold(self());
+    return self().seek(key, hold).target != nullptr;
   }
 
   bool do_insert(guard_type&, const Key& key, const Value& value) {
-    return self().at_place(key, [&](const auto& at) {
-      if (*at.edge != nullptr) return false;
-      link(at, key, value);
-      return true;
-    });
+    typename Map::locks hold(self());
+    const auto at = self().seek(key, hold);
+    if (at.target != nullptr) return false;
+    link(at, key, value);
+    return true;
   }
 
   bool do_assign(guard_type&, const Key& key, const Value& value) {
-    return self().at_place(key, [&](const auto& at) {
-      if (*at.edge == nullptr) {
-        link(at, key, value);
-        return true;
-      }
-      (*at.edge)->value = value;
-      return false;
-    });
+    typename Map::locks hold(self());
+    const auto at = self().seek(key, hold);
+    if (at.target == nullptr) {
+      link(at, key, value);
+      return true;
+    }
+    at.target->value = value;
+    return false;
   }
 
   bool do_erase(guard_type&, const Key& key) {
-    auto* const removed = self().at_place(
-        key, [&](const auto& at) { return *at.edge == nullptr ? nullptr : self().unlink(at); });
-    if (removed == nullptr) return false;
+    typename Map::node* removed = nullptr;
+    {
+      typename Map::locks hold(self());
+      const auto at = self().seek(key, hold);
+      if (at.target == nullptr) return false;
+      removed = self().unlink(at);
+    }
     store_.destroy(memory_role::node, removed);
     return true;
   }
@@ -102,18 +109,19 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
   template <class Function>
   std::optional<Value> do_update(guard_type&, const Key& key, Function&& f) {
     typename Map::node* removed = nullptr;
-    const auto before = self().at_place(key, [&](const auto& at) {
-      std::optional<Value> now;
-      if (*at.edge != nullptr) now = (*at.edge)->value;
-      const std::optional<Value> after = f(now);
-      if (now && after)
-        (*at.edge)->value = *after;
+    std::optional<Value> before;
+    {
+      typename Map::locks hold(self());
+      const auto at = self().seek(key, hold);
+      if (at.target != nullptr) before = at.target->value;
+      const std::optional<Value> after = f(before);
+      if (before && after)
+        at.target->value = *after;
       else if (after)
         link(at, key, *after);
-      else if (now)
+      else if (before)
         removed = self().unlink(at);
-      return now;
-    });
+    }
     if (removed != nullptr) store_.destroy(memory_role::node, removed);
     return before;
   }
