@@ -12,6 +12,7 @@
 
 #include "espalier/hw/thread_slot.hpp"
 #include "support/allocation_failure.hpp"
+#include "support/chosen_placement.hpp"
 #include "support/model.hpp"
 #include "support/suite.hpp"
 
@@ -185,12 +186,14 @@ std::uint64_t run_script(const subject_type& type, const std::vector<action>& sc
 
 }  // namespace
 
+ESPALIER_SUITE_TAKES(fault) { return type.codec.empty() || type.only_in == "fault"; }
+
 ESPALIER_CHECK(fault, nth_allocation_of_a_script) {
   constexpr std::uint64_t most = 200;
   const auto script = make_script(type);
   const std::uint64_t there = run_script(type, script, 0);
   // The arenas ask operator new for little; these two for every block.
-  if (type.placement == "shared_heap" || type.placement == "failing") {
+  if (type.placement == "shared_heap" || type.placement == chosen_placement::failing) {
     ASSERT_GE(there, most) << "the script fails too little";
   }
   for (std::uint64_t nth = 1; nth <= std::min(there, most); ++nth) {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "forks/forks.hpp"
+#include "support/chosen_placement.hpp"
 #include "support/forking.hpp"
 #include "support/model.hpp"
 #include "support/on_threads.hpp"
@@ -146,7 +146,7 @@ void fork_beside_threads(const subject_type& type, int children) {
   end = true;
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(status, good) << (status > 0 ? to_text[status] : status == -14 ? "it hangs" : "it crashed");
-  if (type.placement != named_placement::name) return expect_sound_at_rest(*map, type);
+  if (type.only_in.empty()) return expect_sound_at_rest(*map, type);
   EXPECT_EQ(map->collect(), 0U);
   const char* const broken = map->check_invariants();
   EXPECT_EQ(broken, nullptr) << broken;
@@ -154,19 +154,20 @@ void fork_beside_threads(const subject_type& type, int children) {
 
 }  // namespace
 
-ESPALIER_SUITE_TAKES(forks) { return type.properties.update_progress != progress::blocking; }
+ESPALIER_SUITE_TAKES(forks) {
+  return type.codec.empty() && type.properties.update_progress != progress::blocking;
+}
 
 ESPALIER_CHECK(forks, children_work_beside_threads_that_are_lost) {
   if (thread_sanitizer || address_sanitizer) GTEST_SKIP() << "the sanitizer does not fork among threads";
   constexpr int children = 60;
-  if (type.placement != named_placement::name)
-    return fork_beside_threads(type, type.variant.empty() ? children : children / 4);
+  if (type.only_in.empty()) return fork_beside_threads(type, type.variant.empty() ? children : children / 4);
   for (const placement_choice& c : placement_names()) {
     if (!c.available()) continue;
     for (const bool recorded : {false, true}) {
       SCOPED_TRACE(std::string(c.name) + (recorded ? ", recorded" : ""));
-      named_placement::chosen = c.name;
-      named_placement::keeps = recorded ? any_placement::recording::on : any_placement::recording::off;
+      chosen_placement::now = c.name;
+      chosen_placement::keeps = recorded ? any_placement::recording::on : any_placement::recording::off;
       fork_beside_threads(type, children / 15);
     }
   }

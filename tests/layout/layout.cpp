@@ -146,7 +146,7 @@ ESPALIER_CHECK(layout, names_are_unique) {
   EXPECT_EQ(std::count_if(subjects().begin(), subjects().end(),
                           [&](const subject_type& other) {
                             return other.algorithm == type.algorithm && other.variant.empty() &&
-                                   other.codec.empty();
+                                   other.codec.empty() && other.only_in.empty();
                           }),
             1)
       << "an algorithm has one default";

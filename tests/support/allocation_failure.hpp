@@ -5,7 +5,7 @@
 namespace espalier::test {
 
 /// Which of a thread's allocations must fail, and the number of allocations so far. They are counted in an executable
-/// that replaces operator new (tests/fault) and in a failing_placement.
+/// that replaces operator new (tests/fault) and in a chosen_placement.
 struct failure_plan {
   /// Counted from 1; 0 for none.
   std::uint64_t nth = 0;

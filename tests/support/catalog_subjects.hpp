@@ -1,16 +1,100 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "espalier/memory/segregated.hpp"
+#include "espalier/memory/shared_heap.hpp"
+#include "support/chosen_placement.hpp"
+#include "support/sanitizers.hpp"
 #include "support/subject_of.hpp"
 
-// Every entry of the catalogue as a subject, with the catalogue's own keys and values, except those that leak from the
-// heap. Compiled once for all programs that run the suites.
+// The subjects of all suites: every entry of the catalogue, except those that leak from the heap, and further ones for
+// each algorithm's default, since nothing else of an entry affects values and order.
+//
+//   every suite but fault and forks   values larger than a word; signed keys under std::greater; an order that treats
+//                                     different keys as equivalent
+//   fault                             all memory from operator new, and a placement that fails, for both sizes of value
+//   forks                             lock-free algorithms over every placement that is chosen by name
+//
+// An algorithm's default is compiled as it ships. All others are on chosen_placement, so that entries which differ in
+// their placement alone are one type. Under sanitizers the default is too, and the orders are left out: they affect
+// neither memory nor the ordering of accesses. With ESPALIER_EVERY_ENTRY every entry is as it ships.
 
 namespace espalier::test {
+
+#ifdef ESPALIER_EVERY_ENTRY
+inline constexpr bool every_entry = true;
+#else
+inline constexpr bool every_entry = false;
+#endif
+inline constexpr bool sanitized = address_sanitizer || thread_sanitizer;
+
+/// Whether chosen_placement can be this one.
+template <class Placement>
+constexpr bool is_choice = std::ranges::any_of(
+    std::to_array<std::string_view>({"shared_heap", "segregated", "clustered", "index_aware", "shifted"}),
+    [](std::string_view name) { return name == Placement::name; });
+
+template <class Map, class Codec>
+using on_chosen_placement = catalog::placed<rebind_to_codec<Map, Codec>, chosen_placement>;
+
+/// The subject in one suite alone, over another placement.
+inline void add_placed(subject_type type, std::string_view suite, std::string_view placement,
+                       bool from_heap) {
+  type.name = std::string(type.algorithm).append("@").append(placement).append(type.codec);
+  type.only_in = suite;
+  type.placement = placement;
+  type.from_heap = from_heap;
+  add_subject(std::move(type));
+}
+
+/// Compiled for calls with a guard alone.
+template <class Entry, class Codec>
+subject_type subject_on_chosen_placement() {
+  using shipped = typename Entry::map_type::traits_type::placement_type;
+  using map = on_chosen_placement<typename Entry::map_type, Codec>;
+  using placement = std::conditional_t<is_choice<shipped>, shipped, segregated>;
+  return describe<Entry, Codec, map, placement, call_forms::guarded>(Entry::name().append(Codec::suffix));
+}
+
+template <class Entry>
+void add_entry() {
+  using map = typename Entry::map_type;
+  using placement = typename map::traits_type::placement_type;
+  if constexpr (loses_heap_memory<map>)
+    return;
+  else if constexpr (every_entry || !is_choice<placement> || (Entry::variant.empty() && !sanitized))
+    add_subject_of<Entry, plain_codec>();
+  else
+    add_subject(subject_on_chosen_placement<Entry, plain_codec>());
+}
+
+template <class Entry>
+void add_to_default() {
+  const subject_type plain = subject_on_chosen_placement<Entry, plain_codec>();
+  const subject_type wide = subject_on_chosen_placement<Entry, wide_codec>();
+  add_subject(wide);
+  if constexpr (!sanitized) {
+    add_subject(subject_on_chosen_placement<Entry, descending_codec>());
+    add_subject(subject_on_chosen_placement<Entry, folded_codec>());
+  }
+  for (const subject_type& type : {plain, wide}) {
+    add_placed(type, "fault", shared_heap::name, true);
+    add_placed(type, "fault", chosen_placement::failing, false);
+  }
+  add_placed(plain, "forks", "named", false);
+}
 
 template <class Entries>
 bool add_catalog_subjects() {
   Entries::for_each([]<class Entry>() {
-    if constexpr (!loses_heap_memory<typename Entry::map_type>) add_subject_of<Entry, plain_codec>();
+    add_entry<Entry>();
+    if constexpr (Entry::variant.empty()) add_to_default<Entry>();
   });
   return true;
 }

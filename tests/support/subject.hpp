@@ -94,9 +94,44 @@ class subject {
   [[nodiscard]] virtual std::optional<reclaimer_figures> reclaimed() = 0;
 };
 
+/// The operations of a subject, each with a guard of its own.
+class guarding_operations final : public operations {
+ public:
+  explicit guarding_operations(subject& of) noexcept : of_(of) {}
+
+  std::optional<value> find(key k) override;
+  bool contains(key k) override;
+  std::size_t find_batch(std::span<const key> keys, std::span<std::optional<value>> results) override;
+  std::optional<entry_pair> lower_bound(key k) override;
+  std::optional<entry_pair> first() override;
+  bool insert(key k, value v) override;
+  bool try_emplace(key k, value v) override;
+  bool insert_or_assign(key k, value v) override;
+  bool erase(key k) override;
+  std::size_t scan(key from, function_ref<bool(key, value)> visit) override;
+  std::size_t scan(key from, key to, function_ref<bool(key, value)> visit) override;
+  std::size_t scan_to_end(key from, function_ref<void(key, value)> visit) override;
+  void for_each(function_ref<bool(key, value)> visit) override;
+  std::size_t size() override;
+  bool empty() override;
+  void clear() override;
+  [[nodiscard]] bool exchanges() const override;
+  std::optional<value> exchange(key k, value v) override;
+  std::optional<value> extract(key k) override;
+  std::optional<value> update(key k, function_ref<std::optional<value>(std::optional<value>)> f) override;
+
+ private:
+  template <class Call>
+  auto guarded(Call call);
+
+  subject& of_;
+};
+
 /// A type of map, and how to make one.
 struct subject_type {
   std::string name;
+  /// The one suite that takes it; empty for all that may.
+  std::string_view only_in;
   std::string_view algorithm;
   std::string_view variant;
   /// Empty for the catalogue's own keys and values.

@@ -146,10 +146,14 @@ class operations_of final : public operations {
 template <class Map>
 concept takes_domain = requires(typename Map::reclaimer_type* domain) { Map(domain); };
 
-template <class Map, class Codec>
+/// Which forms of the contract are compiled. With `guarded` alone, a call without a guard is one with a guard of its own.
+enum class call_forms : bool { guarded, both };
+
+template <class Map, class Codec, call_forms Forms>
 class subject_of final : public subject {
  public:
-  explicit subject_of(const std::shared_ptr<void>& domain) : domain_(domain), map_(construct(domain.get())) {}
+  explicit subject_of(const std::shared_ptr<void>& domain)
+      : domain_(domain), map_(construct(domain.get())), plain_(plain_operations()) {}
 
   operations& plain() override { return plain_; }
   void with_guard(function_ref<void(operations&)> body) override {
@@ -207,12 +211,20 @@ class subject_of final : public subject {
     }
   }
 
+  auto plain_operations() {
+    if constexpr (Forms == call_forms::both)
+      return operations_of<Map, Codec>(map_);
+    else
+      return guarding_operations(*this);
+  }
+
   std::shared_ptr<void> domain_;
   Map map_;
-  operations_of<Map, Codec> plain_{map_};
+  std::conditional_t<Forms == call_forms::both, operations_of<Map, Codec>, guarding_operations> plain_;
 };
 
-template <class Entry, class Codec, class Map>
+/// A map of the entry's algorithm. `Placement` is the one to name, which a chosen_placement then is.
+template <class Entry, class Codec, class Map, class Placement, call_forms Forms>
 [[nodiscard]] subject_type describe(std::string name) {
   subject_type type{};
   type.name = std::move(name);
@@ -222,13 +234,13 @@ template <class Entry, class Codec, class Map>
   type.properties = Map::properties;
   type.largest_key = Codec::largest_key;
   type.gives_back = Map::reclaimer_type::gives_back;
-  type.placement = Map::traits_type::placement_type::name;
-  type.from_heap = heap_placement<typename Map::traits_type::placement_type>;
+  type.placement = Placement::name;
+  type.from_heap = heap_placement<Placement>;
   type.layout = Map::traits_type::layout_type::name;
   if constexpr (requires { Map::node_bytes; }) type.node_bytes = Map::node_bytes;
   if constexpr (requires { Map::node_members; }) type.node_members = Map::node_members;
   type.make = [](const std::shared_ptr<void>& domain) -> std::unique_ptr<subject> {
-    return std::make_unique<subject_of<Map, Codec>>(domain);
+    return std::make_unique<subject_of<Map, Codec, Forms>>(domain);
   };
   type.make_domain = []() -> std::shared_ptr<void> {
     if constexpr (takes_domain<Map>) return std::make_shared<typename Map::reclaimer_type>();
@@ -249,7 +261,8 @@ void add_subject_of(std::string name = Entry::name()) {
   using map = rebind_to_codec<typename Entry::map_type, Codec>;
   static_assert(concurrent_ordered_map<map>);
   static_assert(exchanging_ordered_map<map> == map::properties.exchanges);
-  add_subject(describe<Entry, Codec, map>(name.append(Codec::suffix)));
+  add_subject(describe<Entry, Codec, map, typename map::traits_type::placement_type, call_forms::both>(
+      name.append(Codec::suffix)));
 }
 
 }  // namespace espalier::test

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "support/chosen_placement.hpp"
 #include "support/codec.hpp"
 
 namespace espalier::test {
@@ -29,7 +30,11 @@ std::vector<subject_type>& all_subjects() {
 class check_test : public ::testing::Test {
  public:
   check_test(const check& c, const subject_type& type) : check_(c), type_(type) {}
-  void TestBody() override { check_.run(type_); }
+  void TestBody() override {
+    chosen_placement::now = type_.placement;
+    chosen_placement::keeps = any_placement::recording::off;
+    check_.run(type_);
+  }
 
  private:
   const check& check_;
@@ -57,6 +62,7 @@ const std::vector<subject_type>& subjects() { return all_subjects(); }
 bool register_tests() {
   for (const subject_type& type : all_subjects()) {
     for (const check& c : all_checks()) {
+      if (!type.only_in.empty() && type.only_in != c.suite) continue;
       const auto takes = all_filters().find(c.suite);
       if (takes != all_filters().end() && !takes->second(type)) continue;
       const std::string suite = c.suite + "/" + type.name;
