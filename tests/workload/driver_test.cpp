@@ -218,11 +218,11 @@ TEST(driver, replays_every_operation_of_a_trace_and_records_it_again) {
   p.prefill = false;
   p.trace = trace;
   const auto plan = make_plan(p);
-  driver<counted_map<true>> subject(facts_of_map<counted_map<true>>());
-  ASSERT_EQ(subject.facts().cannot_run(*plan), "");
+  const auto subject = drive<counted_map<true>>(facts_of_map<counted_map<true>>());
+  ASSERT_EQ(subject->facts().cannot_run(*plan), "");
 
   trace_recorder recorder(1);
-  const run_outcome outcome = subject.run(request_of(*plan, &recorder));
+  const run_outcome outcome = subject->run(request_of(*plan, &recorder));
   EXPECT_EQ(outcome.operations, trace.size());
   EXPECT_THAT(recorder.records(), ElementsAreArray(trace));
 }
@@ -232,9 +232,9 @@ TEST(driver, records_the_values_of_a_mix_where_they_are_used) {
   p.keys = 50;
   p.mix = "40/30/30";
   const auto plan = make_plan(p);
-  driver<counted_map<false>> subject(facts_of_map<counted_map<false>>());
+  const auto subject = drive<counted_map<false>>(facts_of_map<counted_map<false>>());
   trace_recorder recorder(1);
-  static_cast<void>(subject.run(request_of(*plan, &recorder)));
+  static_cast<void>(subject->run(request_of(*plan, &recorder)));
   const auto records = recorder.records();
   ASSERT_EQ(records.size(), 500U);
   for (const trace_record& r : records)
@@ -246,10 +246,10 @@ TEST(driver, records_the_updates_of_a_mix_as_additions) {
   p.keys = 50;
   p.mix = "ycsb-f";
   const auto plan = make_plan(p);
-  driver<counted_map<false>> subject(facts_of_map<counted_map<false>>());
-  subject.prefill(*plan, 1, {});
+  const auto subject = drive<counted_map<false>>(facts_of_map<counted_map<false>>());
+  subject->prefill(*plan, 1, {});
   trace_recorder recorder(1);
-  static_cast<void>(subject.run(request_of(*plan, &recorder)));
+  static_cast<void>(subject->run(request_of(*plan, &recorder)));
   const auto records = recorder.records();
   ASSERT_EQ(records.size(), 500U);
   std::size_t updates = 0;
