@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "espalier/memory/index_class.hpp"
+#include "espalier/memory/parts/index_class.hpp"
 
 // Maps sizes to classes by tables, and addresses to blocks without a division: a fast form of
-// memory/index_class.
+// memory/parts/index_class.
 
 namespace espalier::preload {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "espalier/memory/index_class.hpp"
+#include "espalier/memory/parts/index_class.hpp"
 #include "preload/heap/misuse.hpp"
 #include "preload/kernel/pages.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "espalier/memory/index_class.hpp"
+#include "espalier/memory/parts/index_class.hpp"
 #include "preload/heap/address_registry.hpp"
 #include "preload/heap/block_geometry.hpp"
 #include "preload/heap/large_blocks.hpp"
@@ -58,7 +58,7 @@ inline constinit region no_region{};
 
 /// A thread's heap, which spreads blocks over all indices of a cache (Afek, Dice and Morrison, "Cache index-aware
 /// memory allocation", ISMM 2011, in the variant of "The Influence of Malloc Placement on TSX Hardware Transactional
-/// Memory", section 2). It uses the size classes of memory/index_class. Each region has a run of one class; a run
+/// Memory", section 2). It uses the size classes of memory/parts/index_class. Each region has a run of one class; a run
 /// begins at the index where the one before ended. Of N blocks of a class from a new heap, at most N / 64 rounded up
 /// begin at any one index. Freed blocks are reused in reverse order, wherever they lie, so this bound ends when
 /// blocks of a class are freed in another order.

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/memory/disturbed.hpp"
+#include "espalier/memory/baselines/disturbed.hpp"
 #include "espalier/memory/index_aware.hpp"
 
 namespace espalier::simulate {

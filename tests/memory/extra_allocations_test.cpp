@@ -1,4 +1,4 @@
-#include "espalier/memory/disturbed.hpp"
+#include "espalier/memory/baselines/disturbed.hpp"
 
 #include <gtest/gtest.h>
 

@@ -15,8 +15,8 @@
 
 #include "espalier/hw/fork_recovery.hpp"
 #include "espalier/memory/any_placement.hpp"
-#include "espalier/memory/block_cache.hpp"
-#include "espalier/memory/live_blocks.hpp"
+#include "espalier/memory/parts/block_cache.hpp"
+#include "espalier/memory/parts/live_blocks.hpp"
 #include "memory/shipped_placements.hpp"
 #include "support/forking.hpp"
 #include "support/on_threads.hpp"

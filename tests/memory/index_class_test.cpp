@@ -1,4 +1,4 @@
-#include "espalier/memory/index_class.hpp"
+#include "espalier/memory/parts/index_class.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "espalier/memory/page_blocks.hpp"
+#include "espalier/memory/parts/page_blocks.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

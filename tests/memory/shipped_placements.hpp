@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "espalier/memory/baselines/disturbed.hpp"
 #include "espalier/memory/clustered.hpp"
-#include "espalier/memory/disturbed.hpp"
 #include "espalier/memory/index_aware.hpp"
 #include "espalier/memory/numa_local.hpp"
 #include "espalier/memory/pmr.hpp"

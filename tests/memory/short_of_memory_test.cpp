@@ -15,7 +15,7 @@
 
 #include "espalier/hw/thread_slot.hpp"
 #include "espalier/memory/any_placement.hpp"
-#include "espalier/memory/slab.hpp"
+#include "espalier/memory/parts/slab.hpp"
 #include "espalier/sync/per_thread.hpp"
 #include "memory/shipped_placements.hpp"
 #include "support/counting_new.hpp"

@@ -1,4 +1,4 @@
-#include "espalier/memory/size_class.hpp"
+#include "espalier/memory/parts/size_class.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "espalier/memory/slab.hpp"
+#include "espalier/memory/parts/slab.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

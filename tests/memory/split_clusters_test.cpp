@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/memory/slab.hpp"
+#include "espalier/memory/parts/slab.hpp"
 
 namespace espalier {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "apps/studies/malloc_tsx/allocation_models.hpp"
-#include "espalier/memory/disturbed.hpp"
+#include "espalier/memory/baselines/disturbed.hpp"
 #include "espalier/memory/index_aware.hpp"
 #include "sim/machine/presets.hpp"
 #include "sim/simulation/simulation.hpp"

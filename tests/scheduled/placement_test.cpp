@@ -8,12 +8,12 @@
 
 #include "espalier/hw/pages.hpp"
 #include "espalier/memory/any_placement.hpp"
-#include "espalier/memory/cluster_slab.hpp"
+#include "espalier/memory/baselines/disturbed.hpp"
 #include "espalier/memory/clustered.hpp"
-#include "espalier/memory/disturbed.hpp"
 #include "espalier/memory/index_aware.hpp"
+#include "espalier/memory/parts/cluster_slab.hpp"
+#include "espalier/memory/parts/slab.hpp"
 #include "espalier/memory/segregated.hpp"
-#include "espalier/memory/slab.hpp"
 #include "scheduled/expect.hpp"
 
 namespace {

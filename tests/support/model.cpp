@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "espalier/memory/size_class.hpp"
+#include "espalier/memory/parts/size_class.hpp"
 
 namespace espalier::test {
 

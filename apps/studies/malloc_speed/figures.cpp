@@ -6,7 +6,7 @@
 #include <array>
 
 #include "apps/studies/malloc_tsx/allocation_models.hpp"
-#include "espalier/memory/index_class.hpp"
+#include "espalier/memory/parts/index_class.hpp"
 #include "espalier/workload/statistics.hpp"
 
 namespace espalier::app::malloc_speed {

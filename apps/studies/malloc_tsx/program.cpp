@@ -9,7 +9,7 @@
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/record.hpp"
 #include "espalier/intrusive/avl_tree.hpp"
-#include "espalier/memory/disturbed.hpp"
+#include "espalier/memory/baselines/disturbed.hpp"
 #include "espalier/memory/index_aware.hpp"
 #include "espalier/sync/elided_lock.hpp"
 #include "espalier/sync/lock_concept.hpp"

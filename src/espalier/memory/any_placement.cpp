@@ -5,10 +5,10 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "espalier/memory/baselines/disturbed.hpp"
+#include "espalier/memory/baselines/jemalloc_arenas.hpp"
 #include "espalier/memory/clustered.hpp"
-#include "espalier/memory/disturbed.hpp"
 #include "espalier/memory/index_aware.hpp"
-#include "espalier/memory/jemalloc_arenas.hpp"
 #include "espalier/memory/numa_local.hpp"
 #include "espalier/memory/recorded.hpp"
 #include "espalier/memory/segregated.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "espalier/memory/live_blocks.hpp"
+#include "espalier/memory/parts/live_blocks.hpp"
 #include "espalier/memory/placement_concept.hpp"
 
 namespace espalier {

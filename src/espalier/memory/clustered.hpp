@@ -6,11 +6,11 @@
 #include <string_view>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/memory/cluster_slab.hpp"
-#include "espalier/memory/made_once.hpp"
+#include "espalier/memory/parts/cluster_slab.hpp"
+#include "espalier/memory/parts/made_once.hpp"
+#include "espalier/memory/parts/size_class.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/memory/segregated.hpp"
-#include "espalier/memory/size_class.hpp"
 
 namespace espalier {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <new>
 
-#include "espalier/memory/index_class.hpp"
-#include "espalier/memory/size_class.hpp"
+#include "espalier/memory/parts/index_class.hpp"
+#include "espalier/memory/parts/size_class.hpp"
 
 namespace espalier {
 namespace {

@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <string_view>
 
-#include "espalier/memory/index_arena.hpp"
-#include "espalier/memory/index_class.hpp"
-#include "espalier/memory/made_once.hpp"
-#include "espalier/memory/page_blocks.hpp"
+#include "espalier/memory/parts/index_arena.hpp"
+#include "espalier/memory/parts/index_class.hpp"
+#include "espalier/memory/parts/made_once.hpp"
+#include "espalier/memory/parts/page_blocks.hpp"
+#include "espalier/memory/parts/size_class.hpp"
+#include "espalier/memory/parts/slab.hpp"
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/memory/size_class.hpp"
-#include "espalier/memory/slab.hpp"
 
 namespace espalier {
 
@@ -23,7 +23,7 @@ namespace espalier {
 /// visits their first lines has conflict misses, and its transactions have capacity aborts. Here
 ///
 /// - blocks of one class, role and thread follow each other at a stride that visits every index
-///   (memory/index_class): of N blocks from a new arena, no index has more than N / 64 rounded up;
+///   (memory/parts/index_class): of N blocks from a new arena, no index has more than N / 64 rounded up;
 /// - the runs of different threads, roles and classes begin at different indices, and on different pages;
 /// - blocks of 64 bytes and more are aligned to 64 bytes: no line is shared.
 ///
@@ -34,7 +34,7 @@ namespace espalier {
 /// size_class; each covers every index. Blocks above 2 MiB have pages of their own, and begin at one index after the
 /// other.
 ///
-/// memory/index_class says what rounding costs: bytes held over bytes asked are at most 1.29 from 320 bytes on.
+/// memory/parts/index_class says what rounding costs: bytes held over bytes asked are at most 1.29 from 320 bytes on.
 ///
 /// O(1) per operation, except that each block above 2 MiB is a system call. A thread takes a lock once per batch of
 /// blocks, or run. All memory returns to the OS with the placement.

@@ -11,18 +11,18 @@
 
 #include "espalier/hw/affinity.hpp"
 #include "espalier/hw/topology.hpp"
-#include "espalier/memory/made_once.hpp"
-#include "espalier/memory/page_blocks.hpp"
+#include "espalier/memory/parts/made_once.hpp"
+#include "espalier/memory/parts/page_blocks.hpp"
+#include "espalier/memory/parts/size_class.hpp"
+#include "espalier/memory/parts/slab.hpp"
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/memory/size_class.hpp"
-#include "espalier/memory/slab.hpp"
 
 namespace espalier {
 
 /// Each block lies in pages bound to the NUMA node on which the requesting thread runs at that moment, and never
 /// moves to another node: only threads of its own node use it again after a thread elsewhere frees it. Until then
 /// up to 128 blocks of a size wait in each foreign thread that frees them, which hands them on by the batch
-/// (memory/block_cache). Within a node blocks lie as in segregated.
+/// (memory/parts/block_cache). Within a node blocks lie as in segregated.
 ///
 /// With one node, or where the system forbids binding, everything else is the same, and binding() says so.
 ///

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "espalier/memory/live_blocks.hpp"
+#include "espalier/memory/parts/live_blocks.hpp"
 #include "espalier/memory/placement_concept.hpp"
 
 namespace espalier {

@@ -6,11 +6,11 @@
 #include <string_view>
 
 #include "espalier/hw/pages.hpp"
-#include "espalier/memory/made_once.hpp"
-#include "espalier/memory/page_blocks.hpp"
+#include "espalier/memory/parts/made_once.hpp"
+#include "espalier/memory/parts/page_blocks.hpp"
+#include "espalier/memory/parts/size_class.hpp"
+#include "espalier/memory/parts/slab.hpp"
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/memory/size_class.hpp"
-#include "espalier/memory/slab.hpp"
 
 namespace espalier {
 

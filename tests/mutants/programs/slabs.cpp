@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "espalier/hw/thread_slot.hpp"
-#include "espalier/memory/cluster_slab.hpp"
 #include "espalier/memory/clustered.hpp"
-#include "espalier/memory/slab.hpp"
+#include "espalier/memory/parts/cluster_slab.hpp"
+#include "espalier/memory/parts/slab.hpp"
 #include "mutants/driver.hpp"
 
 namespace espalier::mutants {

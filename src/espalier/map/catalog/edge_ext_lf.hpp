@@ -2,7 +2,7 @@
 
 #include "espalier/map/bst/edge_ext_lf.hpp"
 #include "espalier/map/catalog.hpp"
-#include "espalier/memory/disturbed.hpp"
+#include "espalier/memory/baselines/disturbed.hpp"
 #include "espalier/memory/shared_heap.hpp"
 #include "espalier/reclaim/leaky.hpp"
 

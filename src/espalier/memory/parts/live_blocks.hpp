@@ -9,8 +9,8 @@
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/fork_recovery.hpp"
 #include "espalier/hw/pages.hpp"
+#include "espalier/memory/parts/slab.hpp"
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/memory/slab.hpp"
 #include "espalier/sync/lock_concept.hpp"
 #include "espalier/sync/ttas_lock.hpp"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/memory/size_class.hpp"
+#include "espalier/memory/parts/size_class.hpp"
 
 // The class table of index-aware allocation (Afek, Dice and Morrison, "Cache index-aware memory allocation",
 // ISMM 2011): the stride at which the blocks of a size follow each other, so that their starts visit every index

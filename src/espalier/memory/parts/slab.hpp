@@ -10,7 +10,7 @@
 
 #include "espalier/hw/fork_recovery.hpp"
 #include "espalier/hw/pages.hpp"
-#include "espalier/memory/block_cache.hpp"
+#include "espalier/memory/parts/block_cache.hpp"
 #include "espalier/memory/placement_concept.hpp"
 
 namespace espalier {

@@ -1,4 +1,4 @@
-#include "espalier/memory/page_blocks.hpp"
+#include "espalier/memory/parts/page_blocks.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "espalier/memory/size_class.hpp"
+#include "espalier/memory/parts/size_class.hpp"
 #include "espalier/sync/lock_concept.hpp"
 
 namespace espalier {

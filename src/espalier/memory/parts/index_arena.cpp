@@ -1,4 +1,4 @@
-#include "espalier/memory/index_arena.hpp"
+#include "espalier/memory/parts/index_arena.hpp"
 
 #include <bit>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "espalier/memory/live_blocks.hpp"
+#include "espalier/memory/parts/live_blocks.hpp"
 
 #include <atomic>
 #include <bit>

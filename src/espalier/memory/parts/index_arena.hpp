@@ -7,10 +7,10 @@
 #include <cstdint>
 
 #include "espalier/hw/fork_recovery.hpp"
-#include "espalier/memory/block_cache.hpp"
-#include "espalier/memory/index_class.hpp"
+#include "espalier/memory/parts/block_cache.hpp"
+#include "espalier/memory/parts/index_class.hpp"
+#include "espalier/memory/parts/slab.hpp"
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/memory/slab.hpp"
 
 namespace espalier {
 

@@ -1,4 +1,4 @@
-#include "espalier/memory/jemalloc_arenas.hpp"
+#include "espalier/memory/baselines/jemalloc_arenas.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "espalier/memory/parts/slab.hpp"
 #include "espalier/memory/placement_concept.hpp"
-#include "espalier/memory/slab.hpp"
 #include "espalier/sync/per_thread.hpp"
 
 namespace espalier {

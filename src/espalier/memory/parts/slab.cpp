@@ -1,4 +1,4 @@
-#include "espalier/memory/slab.hpp"
+#include "espalier/memory/parts/slab.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -7,7 +7,7 @@
 #include <memory>
 #include <new>
 
-#include "espalier/memory/size_class.hpp"
+#include "espalier/memory/parts/size_class.hpp"
 
 namespace espalier {
 namespace {

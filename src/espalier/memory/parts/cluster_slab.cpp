@@ -1,4 +1,4 @@
-#include "espalier/memory/cluster_slab.hpp"
+#include "espalier/memory/parts/cluster_slab.hpp"
 
 #include <bit>
 #include <cassert>
