@@ -49,6 +49,19 @@ inline void path_goes(scene& s) {
   s.at_end([&] { map.check(); });
 }
 
+/// A node is unlinked and freed, and its address recurs at the same edge, while a helper that pinned in between is late.
+inline void edge_recurs(scene& s) {
+  auto& map = s.make<recorded_int_lf>();
+  for (const std::uint64_t k : {20, 10}) map.start_with(k, k);
+  s.thread("erases", [&] {
+    map.erase(10);
+    map.insert(5, 1);
+    map.find(5);
+  });
+  s.thread("helps", [&] { map.erase(10); });
+  s.at_end([&] { map.check(); });
+}
+
 /// The entry that moves up is erased too: at its old place, or at the new one by a second relocation there.
 inline void target_twice(scene& s) {
   auto& map = s.make<recorded_int_lf>();

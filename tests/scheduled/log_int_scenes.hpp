@@ -36,6 +36,14 @@ inline void search_from_above_then_from_below(scene& s) {
   });
 }
 
+/// The successor of 50 moves up to it. If it leads to 80 before 80 leads to it no longer, a search for a key between
+/// the two ends only when the erase goes on.
+inline void search_below_a_successor_that_moves(scene& s) {
+  auto& map = map_with(s, {50, 20, 80, 60});
+  s.thread("erases", [&map] { map.erase(50); });
+  s.thread("searches", [&map] { map.contains(65); });
+}
+
 /// 40, on the left of 90 and with 60 on its right, is marked and out of the list, but still in the tree when its erase
 /// stops. If the gap before it is unlocked, 10 is erased and 30 inserted, left of 60. A search for 30 then ends at 40,
 /// and its links lead by 10 to 60, past 30. With one guard, so that 10 is not reclaimed.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdarg>
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +42,9 @@ address_registry registry;
 /// An access before and after each kernel call of the heap: a step of the schedule, at which other threads may run. A
 /// thread that gets addresses sees what happened before another thread unmapped them: kernels synchronise.
 std::atomic<int> kernel_steps;
+
+/// How many moves of memory the kernel makes before it refuses one.
+std::atomic<unsigned> moves_left;
 
 /// Before addresses go to others: the heap no longer has them by then.
 void require_foreign(const void* pages) {
@@ -297,7 +301,8 @@ void idle_discarded_beside(sim::scene& s) {
 }
 
 /// Long rows get the memory of other empty regions, while threads take those.
-void long_rows_filled(sim::scene& s) {
+void long_rows_filled(sim::scene& s, unsigned moves) {
+  moves_left = moves;
   auto& all = s.make<tested_heaps>();
   auto& held = s.make<held_blocks>();
   constexpr std::size_t bytes = std::size_t{3} << 20U;
@@ -314,11 +319,14 @@ void long_rows_filled(sim::scene& s) {
   for (std::size_t t = 0; t < heaps.size(); ++t) {
     s.thread(std::string(1, static_cast<char>('a' + t)), [&mine = *heaps[t], t] {
       const marked small = allocate(mine, between);
-      auto* const zeroed = static_cast<unsigned char*>(mine.allocate_zeroed(bytes + t));
-      for (std::size_t byte = 0; byte < bytes; byte += 4096)
-        sim::require(zeroed[byte] == 0, "memory that was to be zero is not");
-      const marked large = marked::of(zeroed, bytes);
-      const marked other = allocate(mine, between);
+      const auto zeroed = [&mine](std::size_t size) {
+        auto* const block = static_cast<unsigned char*>(mine.allocate_zeroed(size));
+        for (std::size_t byte = 0; byte < size; byte += 4096)
+          sim::require(block[byte] == 0, "memory that was to be zero is not");
+        return marked::of(block, size);
+      };
+      const marked large = zeroed(bytes + t);
+      const marked other = zeroed(between);
       give_back(mine, small);
       give_back(mine, large);
       give_back(mine, other);
@@ -627,7 +635,8 @@ void explore_all(scenes& all) {
   all.run("large blocks beside", large_blocks_beside);
   all.run("idle discarded beside", idle_discarded_beside);
   all.run("huge blocks beside", huge_blocks_beside);
-  all.run("long rows filled", long_rows_filled);
+  all.run("long rows filled", [](sim::scene& s) { long_rows_filled(s, 1000); });
+  all.run("long rows filled in part", [](sim::scene& s) { long_rows_filled(s, 1); }, {}, 0.2);
   all.run("copies of the process", copies_of_the_process);
 }
 
@@ -635,6 +644,7 @@ void explore_all(scenes& all) {
 
 // The heap's kernel calls, by -Wl,--wrap.
 using espalier::mutants::kernel_steps;
+using espalier::mutants::moves_left;
 using espalier::mutants::require_foreign;
 
 extern "C" {
@@ -664,6 +674,10 @@ void* __wrap_mremap(void* pages, std::size_t bytes, std::size_t to_bytes, int fl
   void* const to = (flags & MREMAP_FIXED) != 0 ? va_arg(more, void*) : nullptr;
   va_end(more);
   ++kernel_steps;
+  if ((flags & MREMAP_DONTUNMAP) != 0 && moves_left-- == 0) {
+    errno = EINVAL;
+    return MAP_FAILED;
+  }
   if (to != nullptr && (flags & MREMAP_DONTUNMAP) == 0) require_foreign(pages);
   void* const done = __real_mremap(pages, bytes, to_bytes, flags, to);
   ++kernel_steps;

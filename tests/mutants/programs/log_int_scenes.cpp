@@ -9,6 +9,7 @@ namespace espalier::mutants {
 void explore_all(scenes& all) {
   using namespace sim::log_int_scenes;
   all.run("search_from_above_then_from_below", search_from_above_then_from_below);
+  all.run("search_below_a_successor_that_moves", search_below_a_successor_that_moves);
   all.run("key_comes_beside_a_node_that_goes", key_comes_beside_a_node_that_goes);
   all.run("key_comes_beside_a_node_that_goes_mirrored", key_comes_beside_a_node_that_goes_mirrored);
   all.run("parents_go_beside_the_erase_of_a_child", parents_go_beside_the_erase_of_a_child);
