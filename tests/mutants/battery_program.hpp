@@ -4,7 +4,7 @@
 #include "scheduled/battery.hpp"
 
 // The scheduled battery against a catalogue entry's default map: the whole program of a map's mutant.
-// Scenarios with values larger than a word run only if Wide is true.
+// Scenarios with values larger than a word are compiled only if Wide is true.
 
 namespace espalier::mutants {
 
@@ -37,7 +37,9 @@ void explore_battery(std::string_view algorithm, scenes& all) {
   how.schedules_per_scenario = all.options.schedules_per_scenario;
   how.seed = all.options.seed;
   how.map = algorithm;
-  sim::battery::result r = sim::battery::run(watched_type_of<sim::battery::simulated_map<map>, Wide>(), how);
+  sim::battery::subject_type type = watched_type_of<sim::battery::simulated_map<map>, Wide>();
+  if (!all.options.wide) type.make_wide = nullptr;
+  sim::battery::result r = sim::battery::run(type, how);
   all.result = {r.passed, std::move(r.scenario), r.schedules, std::move(r.text)};
 }
 

@@ -9,12 +9,18 @@
 #include <iostream>
 #include <string>
 
+#include "mutants/chosen.hpp"
+
 namespace espalier::mutants {
 namespace {
 
 double schedule_seconds = 0;  // 0: no limit
+std::uint32_t chosen_mutant = 0;
+bool runs_wide = true;
 
 }  // namespace
+
+bool is_chosen(std::uint32_t mutant) noexcept { return mutant == chosen_mutant; }
 
 void schedule_begins() {
   if (schedule_seconds <= 0) return;
@@ -64,7 +70,7 @@ std::string quoted(std::string_view text) {
 round_result explore_for(double seconds) {
   // Small rounds first: most mutants fail in the first schedules of the scenario that is meant for them,
   // which may be the last one.
-  round_options options{50, 1};
+  round_options options{50, 1, runs_wide};
   round_result sum;
   const std::clock_t begin = std::clock();
   const auto left = [&] {
@@ -91,6 +97,10 @@ int main(int argc, char** argv) {
     if (std::string_view(argv[i]) == "--seconds") seconds = std::strtod(argv[i + 1], nullptr);
     if (std::string_view(argv[i]) == "--schedule-seconds")
       espalier::mutants::schedule_seconds = std::strtod(argv[i + 1], nullptr);
+    if (std::string_view(argv[i]) == "--mutant")
+      espalier::mutants::chosen_mutant = static_cast<std::uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
+    if (std::string_view(argv[i]) == "--wide")
+      espalier::mutants::runs_wide = std::string_view(argv[i + 1]) == "1";
   }
   const auto result = espalier::mutants::explore_for(seconds);
   std::cout << "{\"passed\": " << (result.passed ? "true" : "false")

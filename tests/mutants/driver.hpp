@@ -15,6 +15,7 @@ namespace espalier::mutants {
 struct round_options {
   std::uint64_t schedules_per_scenario;
   std::uint64_t seed;
+  bool wide;  ///< with the scenarios of values larger than a word, where the program has them
 };
 
 struct round_result {

@@ -11,9 +11,10 @@ A mutant is an edit of one source file of the library that exists only in the bu
     why = "what error this is, and where it was published if it was"
     battery = "ticket"          # a catalogue entry, or a program of programs/
     wide = true                 # optional: only scenarios with values larger than a word find it. The others
-                                # are compiled without those, in two thirds of the time.
+                                # run without those
     expect = ["leak"]           # optional: the only kinds of failure that count
     equivalent = "reason"       # optional: why it breaks no part of the contract
+    alone = "reason"            # optional: why it needs a program of its own
 
 Instead of find and replace there may be one of
 
@@ -22,6 +23,9 @@ Instead of find and replace there may be one of
     edits = [{find = "...", replace = "..."}]   # several edits
 
 A file and a battery above the first mutant are those of every mutant of the table that names no other.
+
+Each battery is one program, of which --mutant chooses the bug (switches.py). A mutant that cannot be chosen so, such
+as one that changes a signature, is a program by itself.
 
 Verbs: list, generate (overlays and programs into the build folder), run (each mutant in a process of its own).
 
@@ -43,16 +47,17 @@ import subprocess
 import sys
 import tomllib
 
+import switches
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 CATALOG = ROOT / "src/espalier/map/catalog"
 
-NEEDED_SHARE = 0.95
 # The share of a mutant's schedule time that a schedule of unchanged code may take.
 REFERENCE_SHARE = 0.1
 REQUIRED = {"file", "why", "battery"}
 EDITS = ({"find", "replace"}, {"remove"}, {"relax"}, {"edits"})
-FIELDS = REQUIRED.union({"wide", "expect", "equivalent"}, *EDITS)
+FIELDS = REQUIRED.union({"wide", "expect", "equivalent", "alone"}, *EDITS)
 # How the explorer's reports begin: sim::to_string(failure_kind). no_end comes from driver.cpp's limit of time.
 KINDS = {
     "requirement": "a requirement does not hold",
@@ -108,10 +113,7 @@ def read_tables(folder):
                 if kind not in KINDS:
                     raise Wrong(f"{place}: expect knows no kind {kind!r}; there are {', '.join(KINDS)}")
             mutant.setdefault("edits", [edit_of(mutant)])
-            mutant |= {"name": name, "table": path.name}
-            # It shares the program of the unchanged code if the edit is in a .cpp of the library.
-            mutant["shares_program"] = overlay_of(mutant).suffix == ".cpp" and mutant["battery"] in programs
-            found[name] = mutant
+            found[name] = mutant | {"name": name, "table": path.name}
     return found
 
 
@@ -123,13 +125,13 @@ def edit_of(mutant):
     return {"find": mutant.get("find"), "replace": mutant.get("replace")}
 
 
-def overlay_of(mutant):
-    """Path of the edited file below the mutant's folder: as the library includes it."""
-    path = pathlib.PurePosixPath(mutant["file"])
+def overlay_of(file):
+    """Path of the edited file below the program's folder: as the library includes it."""
+    path = pathlib.PurePosixPath(file)
     return path.relative_to("src") if path.parts[0] == "src" else path
 
 
-def edited(mutant, text):
+def check_edits(mutant, text):
     for edit in mutant["edits"]:
         count = text.count(edit["find"])
         if count != 1:
@@ -137,8 +139,40 @@ def edited(mutant, text):
                 f"mutant {mutant['name']} ({mutant['table']}): its text occurs {count} times in {mutant['file']}, "
                 f"not once; adapt the mutant to the file:\n    " + edit["find"].strip().replace("\n", "\n    ")
             )
+
+
+def edited(mutant, text):
+    check_edits(mutant, text)
+    for edit in mutant["edits"]:
         text = text.replace(edit["find"], edit["replace"])
     return text
+
+
+def programs_of(mutants):
+    """{program: {battery, wide, files, overlays: {path: text}}}, and {mutant: its program}."""
+    programs = {}
+    program_of = {}
+    for battery in sorted({m["battery"] for m in mutants.values()}):
+        of = [m for m in mutants.values() if m["battery"] == battery]
+        wide = any(m.get("wide") for m in of)
+        all_of_it = programs[battery] = {"battery": battery, "wide": wide, "files": [], "overlays": {}}
+        for file in sorted({m["file"] for m in of}):
+            text = (ROOT / file).read_text()
+            here = {m["name"]: m for m in of if m["file"] == file}
+            for m in here.values():
+                check_edits(m, text)
+            both, chosen = switches.switched(text, {n: m["edits"] for n, m in here.items() if "alone" not in m})
+            if chosen:
+                all_of_it["files"].append(file)
+                all_of_it["overlays"][overlay_of(file)] = both
+            for name, m in here.items():
+                program_of[name] = battery if name in chosen else name
+                if name not in chosen:
+                    programs[name] = {"battery": battery, "wide": m.get("wide", False), "files": [file],
+                                      "overlays": {overlay_of(file): edited(m, text)}}
+    if clash := set(programs) & set(mutants) - {n for n, p in program_of.items() if n == p}:
+        raise Wrong(f"a mutant has the name of a battery: {sorted(clash)[0]}")
+    return programs, program_of
 
 
 def battery_source(tables, battery, wide=True):
@@ -164,34 +198,27 @@ def write(path, text):
 
 
 def generate(arguments):
-    mutants = read_tables(arguments.tables)
-    for name in arguments.names or mutants:
-        folder = arguments.into / name
-        if name.startswith("reference_"):
-            write(folder / "program.cpp", battery_source(arguments.tables, name.removeprefix("reference_")))
+    programs, _ = programs_of(read_tables(arguments.tables))
+    for name, program in programs.items():
+        if arguments.batteries and program["battery"] not in arguments.batteries:
             continue
-        mutant = mutants[name]
-        text = (ROOT / mutant["file"]).read_text()
-        overlay = folder / overlay_of(mutant)
-        # A mutant that edited another file before would still be built with that one.
-        for stale in (p for p in folder.rglob("*.?pp") if p not in (overlay, folder / "program.cpp")):
+        folder = arguments.into / name
+        texts = {folder / path: text for path, text in program["overlays"].items()}
+        texts[folder / "program.cpp"] = battery_source(arguments.tables, program["battery"], program["wide"])
+        # A program whose mutants edited another file before would still be built with that one.
+        for stale in (p for p in folder.rglob("*.?pp") if p not in texts):
             stale.unlink()
-        write(overlay, edited(mutant, text))
-        if not mutant["shares_program"]:
-            source = battery_source(arguments.tables, mutant["battery"], mutant.get("wide", False))
-            write(folder / "program.cpp", source)
+        for path, text in texts.items():
+            write(path, text)
 
 
 def show_list(arguments):
     mutants = read_tables(arguments.tables)
     if arguments.cmake:
-        # One list element each: name, table, edited file, its overlay, and whose program it shares.
-        rows = []
-        for m in mutants.values():
-            shared = f"reference_{m['battery']}" if m["shares_program"] else ""
-            rows.append(f"{m['name']}|{m['table']}|{m['file']}|{overlay_of(m)}|{shared}")
-        rows += [f"reference_{b}||||" for b in sorted({m["battery"] for m in mutants.values()})]
-        print(";".join(rows), end="")
+        # One list element each: program, battery, edited files, their overlays.
+        programs, _ = programs_of(mutants)
+        print(";".join(f"{name}|{p['battery']}|{','.join(p['files'])}|{','.join(map(str, p['overlays']))}"
+                       for name, p in programs.items()), end="")
         return
     for m in mutants.values():
         print(f"{m['name']}  ({m['file']}, by {m['battery']})\n    {' '.join(m['why'].split())}")
@@ -274,6 +301,7 @@ def run(arguments):
         if unknown := [n for n in arguments.only if n not in mutants]:
             raise Wrong(f"there is no mutant {unknown[0]}")
         mutants = {name: mutants[name] for name in arguments.only}
+    _, program_of = programs_of(mutants)
     folder = arguments.programs
     rows = []
     false_alarms = []
@@ -287,7 +315,7 @@ def run(arguments):
     for battery in sorted({m["battery"] for m in mutants.values()}):
         each = arguments.schedule_seconds * REFERENCE_SHARE
         report, ended, used = outcome_of(
-            folder / f"reference_{battery}",
+            folder / battery,
             ["--seconds", str(arguments.reference_seconds), "--schedule-seconds", str(each)], arguments.seconds
         )
         alarm = false_alarm(report, ended, each)
@@ -298,37 +326,38 @@ def run(arguments):
         if alarm is not None:
             false_alarms.append(battery)
 
-    killed_count = 0
-    counted = 0
+    survivors = []
     slow = []
     for name, mutant in mutants.items():
-        report, ended, used = outcome_of(
-            folder / name,
-            ["--seconds", str(arguments.seconds - 1), "--schedule-seconds", str(arguments.schedule_seconds)],
-            arguments.seconds
-        )
+        how = ["--seconds", str(arguments.seconds - 1), "--schedule-seconds", str(arguments.schedule_seconds)]
+        how += ["--wide", str(int(mutant.get("wide", False)))]
+        if program_of[name] != name:
+            how += ["--mutant", str(switches.number_of(name))]
+        report, ended, used = outcome_of(folder / program_of[name], how, arguments.seconds)
         killed, scenario, schedules, what = judge(mutant, report, ended)
         if "equivalent" in mutant and not killed:
             what += f" (equivalent: {mutant['equivalent']})"
         show(name, killed, scenario, schedules, used, what)
         if arguments.verbose and report is not None and not report["passed"]:
             print("    " + report["text"].replace("\n", "\n    "))
-        counted += 1
-        killed_count += killed
+        if not killed and "equivalent" not in mutant:
+            survivors.append(name)
         if killed and used > arguments.seconds:
             slow.append(name)
         rows.append({"mutant": name, "file": mutant["file"], "battery": mutant["battery"], "killed": killed,
                      "scenario": scenario, "schedules": schedules, "cpu_seconds": used, "kind": what,
                      "equivalent": "equivalent" in mutant, "text": report["text"] if report else ended})
-    share = killed_count / counted
-    print(f"{killed_count} of {counted} killed ({100 * share:.1f} %)")
+    killed_count = sum(row.get("killed", False) for row in rows)
+    print(f"{killed_count} of {len(mutants)} killed ({100 * killed_count / len(mutants):.1f} %)")
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if survivors:
+        print(f"survivors: {', '.join(survivors)}")
     if false_alarms:
         print(f"false alarms on unchanged code: {', '.join(false_alarms)}")
     for name in slow:
         print(f"{name} took more than {arguments.seconds} s")
-    return 0 if share >= NEEDED_SHARE and not slow and not false_alarms else 1
+    return 1 if survivors or slow or false_alarms else 0
 
 
 def main():
@@ -343,16 +372,16 @@ def main():
 
     verb = verbs.add_parser("generate", help="write overlays and programs")
     verb.add_argument("--into", type=pathlib.Path, required=True, help="folder in the build folder")
-    verb.add_argument("names", nargs="*", help="mutants, or reference_BATTERY; all mutants if none")
+    verb.add_argument("batteries", nargs="*", help="those whose programs to write; all if none")
     verb.set_defaults(do=generate)
 
-    verb = verbs.add_parser("run", help="run the built programs; 0 only if enough mutants are killed")
+    verb = verbs.add_parser("run", help="run the built programs; 0 only if every mutant is killed")
     verb.add_argument("--programs", type=pathlib.Path, required=True, help="folder of the executables")
     verb.add_argument("--only", nargs="+", metavar="NAME", help="these mutants")
     verb.add_argument("--seconds", type=int, default=10, help="processor time that a mutant has to be killed in")
     verb.add_argument("--schedule-seconds", type=float, default=2.0,
                       help="processor time after which one schedule of a mutant is said to have no end")
-    verb.add_argument("--reference-seconds", type=float, default=1.0,
+    verb.add_argument("--reference-seconds", type=float, default=0.5,
                       help="processor time for each battery on unchanged code")
     verb.add_argument("--json", type=pathlib.Path, help="results into this file")
     verb.add_argument("--verbose", action="store_true", help="with the explorer's reports")

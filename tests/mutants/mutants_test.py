@@ -12,6 +12,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import mutants  # noqa: E402
+import switches  # noqa: E402
 
 PROGRAMS = pathlib.Path()  # from the command line
 TRIALS = HERE / "trials"
@@ -150,6 +151,83 @@ class Tables(unittest.TestCase):
         for text in ("dog", "banana"):
             with self.assertRaisesRegex(mutants.Wrong, f"occurs {text.count('a')} times in a.hpp, not once"):
                 mutants.edited(mutant, text)
+
+
+class Switches(unittest.TestCase):
+    TEXT = """#pragma once
+struct counter {
+  int add(int n) {  // sums
+    if (n < 0) return 0;
+    const int old = sum_;
+    sum_ = old + n;  // no overflow
+    for (int i = 0; i < n; ++i) {
+      touch(i);
+      touch(-i);
+    }
+    return old;
+  }
+  int sum_ = 0;
+};
+"""
+
+    def branches(self, *edits: tuple[str, str], text: str = TEXT) -> list[str]:
+        """What stands in the branches of each mutant and, last, in that of none, in the order of the text."""
+        names = {f"m{i}": [{"find": find, "replace": replace}] for i, (find, replace) in enumerate(edits)}
+        out, chosen = switches.switched(text, names)
+        self.assertEqual(chosen, set(names))
+        self.assertTrue(out.startswith("#pragma once\n" + switches.HEADER))
+        source = switches.Source(out)
+        found = []
+        for i, word in enumerate(source.words):
+            if word == "chosen":
+                brace = source.words.index("{", i)
+                found.append(out[source.end(brace):source.begin(source.partner[brace])])
+                behind = source.partner[brace] + 1
+                if source.word(behind + 1) == "{":
+                    found.append(out[source.end(behind + 1):source.begin(source.partner[behind + 1])])
+        return [" ".join(branch.split()) for branch in found]
+
+    def test_a_statement(self) -> None:
+        self.assertEqual(self.branches(("touch(i);", "touch(i + 1);")), ["touch(i + 1);", "touch(i);"])
+        self.assertEqual(self.branches(("n < 0", "n < 1")), ["if (n < 1) return 0;", "if (n < 0) return 0;"])
+
+    def test_statements_that_go_come_and_change_places(self) -> None:
+        self.assertEqual(self.branches(("      touch(-i);\n", "")), ["", "touch(-i);"])
+        self.assertEqual(self.branches(("      touch(i);\n", "      touch(i);\n      touch(i);\n")),
+                         ["touch(i);", ""])
+        self.assertEqual(self.branches(("touch(i);\n      touch(-i);", "touch(-i);\n      touch(i);")),
+                         ["touch(-i); touch(i);", "touch(i); touch(-i);"])
+
+    def test_a_declaration_takes_along_what_may_use_it(self) -> None:
+        changed, same = self.branches(("old = sum_;", "old = 0;"))
+        self.assertTrue(changed.startswith("const int old = 0; sum_ = old + n;") and changed.endswith("return old;"))
+        self.assertTrue(same.startswith("const int old = sum_; sum_ =") and same.endswith("return old;"))
+
+    def test_two_mutants_of_one_statement(self) -> None:
+        self.assertEqual(self.branches(("touch(i);\n      touch(-i);", "touch(-i);"), ("touch(-i);", "touch(n);")),
+                         ["touch(-i);", "touch(i); touch(n);", "touch(i); touch(-i);"])
+
+    def test_a_comment_is_not_cut(self) -> None:
+        changed, same = self.branches(("old + n;  // no", "old - n;  // no"))
+        self.assertIn("sum_ = old - n;", changed)
+        self.assertIn("sum_ = old + n;", same)
+
+    def test_what_is_no_statement(self) -> None:
+        for find, replace in (("int add(int n)", "int add(long n)"), ("int sum_ = 0", "long sum_ = 0"),
+                              ("  int sum_ = 0;\n", "")):
+            out, chosen = switches.switched(self.TEXT, {"one": [{"find": find, "replace": replace}]})
+            self.assertEqual((out, chosen), (self.TEXT, set()))
+
+    def test_a_case_takes_the_switch_along(self) -> None:
+        text = "#pragma once\ninline int f(int a) {\n  switch (a) {\n    case 1:\n      return 2;\n  }\n  return 0;\n}\n"
+        self.assertEqual(self.branches(("return 2;", "return 3;"), text=text),
+                         ["switch (a) { case 1: return 3; }", "switch (a) { case 1: return 2; }"])
+
+    def test_all_mutants_but_a_few_share_programs(self) -> None:
+        found = mutants.read_tables(HERE)
+        _, program_of = mutants.programs_of(found)
+        alone = [name for name, program in program_of.items() if name == program]
+        self.assertLess(len(alone), len(found) / 10)
 
 
 if __name__ == "__main__":
