@@ -42,7 +42,9 @@ class drawn_steps {
       : plan_(request.plan),
         random_(request.seed, thread * 2 + 1),
         draws_(request.plan.draws, request.seed, thread, request.threads),
-        new_keys_(new_keys) {
+        new_keys_(new_keys),
+        follows_(request.plan.draws.spec().kind == distribution_kind::latest),
+        batch_(follows_ ? 1 : steps_per_batch) {
     if (request.operations) {
       const index_range mine = share_of(*request.operations, thread, request.threads);
       left_ = mine.end - mine.begin;
@@ -51,8 +53,8 @@ class drawn_steps {
 
   /// The number of steps that may be taken before the next call; 0 ends the run.
   std::uint64_t more(bool stopped) noexcept {
-    if (!left_) return stopped ? 0 : steps_per_batch;
-    const std::uint64_t now = std::min(*left_, steps_per_batch);
+    if (!left_) return stopped ? 0 : batch_;
+    const std::uint64_t now = std::min(*left_, batch_);
     *left_ -= now;
     return now;
   }
@@ -63,9 +65,8 @@ class drawn_steps {
       const std::uint64_t key = plan_.keys.key(new_keys_.fetch_add(1, std::memory_order_relaxed));
       return {op, key, value_for(key)};
     }
-    const bool follows = plan_.draws.spec().kind == distribution_kind::latest;
     const std::uint64_t index =
-        follows ? draws_.next(new_keys_.load(std::memory_order_relaxed)) : draws_.next();
+        follows_ ? draws_.next(new_keys_.load(std::memory_order_relaxed)) : draws_.next();
     const std::uint64_t key = plan_.keys.key(index);
     if (op == map_operation::scan) return {op, key, plan_.mix.draw_scan_length(random_)};
     return {op, key, op == map_operation::update ? 1 : value_for(key)};
@@ -76,6 +77,9 @@ class drawn_steps {
   random_generator random_;
   sampler draws_;
   std::atomic<std::uint64_t>& new_keys_;
+  // Where keys follow the newest one, none is drawn before the inserts of those that it follows are performed.
+  const bool follows_;
+  const std::uint64_t batch_;
   std::optional<std::uint64_t> left_;
 };
 
