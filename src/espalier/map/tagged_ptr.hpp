@@ -43,7 +43,7 @@ class tagged_ptr {
 /// when other keys may belong there. The top bit says that an edge is null, because no address of a user program has
 /// it. A fourth low bit would not do: nodes with an alignment of 8 bytes leave three.
 ///
-/// Stamps need no counter. A thread that hangs a node on an edge with stamp n gives the node's own empty edges n + 1. A
+/// Stamps need no counter. A thread that links a node to an edge with stamp n gives the node's own empty edges n + 1. A
 /// thread that removes the last node below an edge leaves there the larger stamp of that node's edges plus one. Then
 /// every stamp below an edge is larger than any that this edge ever had, and no stamp returns to an edge. Helpers that
 /// remove the same node all compute the same word.
@@ -64,16 +64,16 @@ class stamped_edge {
     return stamped_edge(null_bit | stamp << Flags);
   }
   /// Null, with the address of a node in place of the stamp. For an edge that never changes again.
-  [[nodiscard]] static stamped_edge null_noting(const Node* node, std::uintptr_t flags) noexcept {
+  [[nodiscard]] static stamped_edge null_with(const Node* node, std::uintptr_t flags) noexcept {
     return stamped_edge(null_bit | address(node) | flags);
   }
 
   [[nodiscard]] bool is_null() const noexcept { return (word_ & null_bit) != 0; }
   [[nodiscard]] Node* get() const noexcept { return is_null() ? nullptr : pointer(word_); }
-  /// Of a null that is not noting.
+  /// Of a null without a node.
   [[nodiscard]] std::uint64_t stamp() const noexcept { return (word_ & ~null_bit) >> Flags; }
-  /// Of a null that is noting.
-  [[nodiscard]] Node* noted() const noexcept { return pointer(word_ & ~null_bit); }
+  /// Of a null with a node.
+  [[nodiscard]] Node* null_node() const noexcept { return pointer(word_ & ~null_bit); }
 
   [[nodiscard]] std::uintptr_t flags() const noexcept { return word_ & flag_mask; }
   [[nodiscard]] bool has(std::uintptr_t flags) const noexcept { return (word_ & flags) != 0; }

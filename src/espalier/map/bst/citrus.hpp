@@ -234,7 +234,7 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
 
   [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
     const rcu_domain::read_section inside(readers_);
-    const node* const n = descend(key);
+    const node* const n = seek_node(key);
     if (n == nullptr) return std::nullopt;
     // order (2): read_value, acquire. Inside the section: while the successor's key is in two nodes, no value
     // changes.
@@ -243,7 +243,7 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
 
   [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
     const rcu_domain::read_section inside(readers_);
-    return descend(key) != nullptr;
+    return seek_node(key) != nullptr;
   }
 
   bool do_insert(guard_type&, const Key& key, const Value& value) {
@@ -373,10 +373,10 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     return child(n, 0) != nullptr && child(n, 1) != nullptr;
   }
 
-  // Seeks. descend() is called in a read section; the others have their own.
+  // Seeks. seek_node() is called in a read section; the others have their own.
 
   /// The node with the key, or null.
-  [[nodiscard]] const node* descend(const Key& key) const {
+  [[nodiscard]] const node* seek_node(const Key& key) const {
     const node* n = top();
     while (n != nullptr && !equal(n->key, key)) n = child(*n, side(key, *n));
     return n;

@@ -55,17 +55,17 @@
 // Linearization points
 //   insert, insert_or_assign -> true     publish: its CAS
 //   insert -> false, assign -> false     the read of the edge to the leaf; the store of the value
-//   erase -> true                        the swing that detaches the leaf, by whichever thread; cut_root
+//   erase -> true                        the swing that detaches the leaf, by whichever thread; unlink_last
 //   erase -> false, find, contains       the read of the edge to the leaf (marks are ignored)
 //
 // Orderings
 //   (1) publish, swing (release) -> read_edge (acquire), read_edge (acquire) in external_map.hpp: a thread that reaches
 //       a node sees it constructed.
 //   (2) freeze (release) -> read_edge (acquire): a thread that sees a TAG sees the FLAG on the edge beside it as well.
-//       So the thread that retires a chain has seen where each edge of it points for good; give_back_chain() reads
+//       So the thread that retires a chain has seen where each edge of it points for good; reclaim_chain() reads
 //       these edges relaxed.
-//   (3) flag, cut_root (acq_rel) -> read_edge (acquire): more than the proofs need. Neither CAS publishes a node, and
-//       as a read-modify-write each continues the release sequence of (1).
+//   (3) flag, unlink_last (acq_rel) -> read_edge (acquire): more than the proofs need. Neither CAS publishes a node,
+//       and as a read-modify-write each continues the release sequence of (1).
 
 namespace espalier {
 
@@ -168,14 +168,14 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
  private:
   using typename base::contract;
   friend contract;
-  using graft_type = graft<store, node, holder, Key, Value, Compare>;
+  using insertion_type = insertion<store, node, holder, Key, Value, Compare>;
 
   bool do_insert(guard_type& guard, const Key& key, const Value& value) {
-    return add(guard, key, value, [](node&, graft_type&) {});
+    return add(guard, key, value, [](node&, insertion_type&) {});
   }
 
   bool do_assign(guard_type& guard, const Key& key, const Value& value) {
-    return add(guard, key, value, [&](node& leaf, graft_type& fresh) {
+    return add(guard, key, value, [&](node& leaf, insertion_type& fresh) {
       holder::assign(store_, guard, leaf.value, fresh.word.get(value));
       fresh.word.release();
     });
@@ -187,8 +187,8 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
       seek_record at = seek(key);
       if (at.leaf == nullptr || !equal(at.leaf->key, key)) return false;
       if (at.parent == nullptr) {
-        // LP: erase(true) is cut_root when it removes the unflagged word.
-        if (cut_root(guard, at.leaf_word) && !at.leaf_word.has(flag)) return true;
+        // LP: erase(true) is unlink_last when it removes the unflagged word.
+        if (unlink_last(guard, at.leaf_word) && !at.leaf_word.has(flag)) return true;
         continue;
       }
       edge_word expected(at.leaf);
@@ -249,7 +249,7 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
 
   template <class Present>
   bool add(guard_type& guard, const Key& key, const Value& value, Present&& present) {
-    graft_type fresh(store_, base::key_comp());
+    insertion_type fresh(store_, base::key_comp());
     for (backoff pause;; pause.wait()) {
       guard.reserve(1 + holder::retirements);
       seek_record at = seek(key);
@@ -267,7 +267,7 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
       }
       if (at.leaf == nullptr || expected.get() != at.leaf) continue;
       if (at.parent == nullptr)
-        cut_root(guard, expected);
+        unlink_last(guard, expected);
       else
         cleanup(guard, key, at);
     }
@@ -279,14 +279,14 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
     // The leaf cannot be reclaimed while this thread is pinned. So another leaf at this key, or none, means that
     // another thread's swing has removed this one.
     for (backoff pause; at.leaf == mine; pause.wait(), at = seek(key)) {
-      if (at.parent == nullptr ? cut_root(guard, at.leaf_word) : cleanup(guard, key, at)) return;
+      if (at.parent == nullptr ? unlink_last(guard, at.leaf_word) : cleanup(guard, key, at)) return;
     }
   }
 
   /// Unlinks the only leaf, given as read from root_. True if this call did.
-  bool cut_root(guard_type& guard, edge_word only) noexcept {
+  bool unlink_last(guard_type& guard, edge_word only) noexcept {
     edge_word expected = only;
-    // LP of the erase that owns the leaf. order (3): cut_root, acq_rel. relaxed at a failure: the word read is not
+    // LP of the erase that owns the leaf. order (3): unlink_last, acq_rel. relaxed at a failure: the word read is not
     // used.
     if (!root_.compare_exchange_strong(expected, edge_word(), std::memory_order_acq_rel,
                                        std::memory_order_relaxed))
@@ -318,13 +318,13 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
     if (!at.ancestor_edge->compare_exchange_strong(expected, edge_word(sibling.get(), sibling.tags() & flag),
                                                    std::memory_order_acq_rel, std::memory_order_relaxed))
       return false;
-    store_.retire_by(guard, at.successor, sibling.get(), give_back_chain);
+    store_.retire_by(guard, at.successor, sibling.get(), reclaim_chain);
     return true;
   }
 
   /// entry.object is the first node of a detached chain. entry.aux is the sibling that took its place; it is only
   /// compared, never followed.
-  static void give_back_chain(const retired& entry) noexcept {
+  static void reclaim_chain(const retired& entry) noexcept {
     store& owner = *static_cast<store*>(entry.owner);
     const void* const stop = entry.aux;
     node* n = static_cast<node*>(entry.object);

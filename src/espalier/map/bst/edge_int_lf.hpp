@@ -83,13 +83,13 @@
 //   insert, insert_or_assign -> true     publish: its CAS
 //   insert -> false                      the read of the entry
 //   insert_or_assign -> false            the CAS on the entry
-//   erase -> true                        simple: the CAS of lift; else promote; by whichever thread
+//   erase -> true                        simple: the CAS of unlink_simple; else promote; by whichever thread
 //   find, contains -> present            the read of the entry; if the node was detached by then, node_store.hpp
 //                                        has the argument; if the entry is final, any moment when it was linked
 //   erase -> false, find, contains       the read of the empty edge, or of a promoted entry with another key
 //
 // Orderings
-//   (1) publish, lift, unlink, replace (release) -> read_edge (acquire): a thread that reaches a node sees it
+//   (1) publish, unlink_simple, unlink, replace (release) -> read_edge (acquire): a thread that reaches a node sees it
 //       constructed, with its first entry.
 //   (2) unlink (release) -> read_edge (acquire): the unlinking thread has seen the target's right edge frozen and its
 //       entry promoted. So a search that misses the key that moved then sees the frozen edge, and the key if its anchor
@@ -160,12 +160,12 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
   friend contract;
 
   [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
-    const Value* const cell = lookup(key);
+    const Value* const cell = find_cell(key);
     if (cell == nullptr) return std::nullopt;
     return *cell;
   }
 
-  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const { return lookup(key) != nullptr; }
+  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const { return find_cell(key) != nullptr; }
 
   bool do_insert(guard_type& guard, const Key& key, const Value& value) {
     typename holder::pending cell(store_);
@@ -191,23 +191,23 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
   }
 
   bool do_erase(guard_type& guard, const Key& key) {
-    means with(store_, guard);
+    erase_context context(store_, guard);
     for (backoff pause;; pause.wait()) {
       place at = seek(key);
       if (at.seen.is_null()) {
-        if (confirms_miss(with, at)) return false;
+        if (confirms_absence(context, at)) return false;
         continue;
       }
       node& n = *at.seen.get();
       if (at.seen.flags() == 0) {  // then the node is not promoted: the edge to a target has INTENT
-        with.prepare(n);
+        context.prepare(n);
         const edge_word mine = at.seen.with(intent_flag);
         // order (7): announce, acq_rel
         if (at.edge_to->compare_exchange_strong(at.seen, mine, std::memory_order_acq_rel,
                                                 std::memory_order_acquire)) {
-          with.own = &n;
-          await_detached(with, {at.edge_to, &n}, mine);
-          with.own = nullptr;
+          context.own = &n;
+          await_detached(context, {at.edge_to, &n}, mine);
+          context.own = nullptr;
           // Any thread may have detached it; the erase is this one's, unless the node was unlinked as a successor
           // and its key is further up now. The flag that decided precedes the CAS that detached.
           // order (3): read_edge, acquire
@@ -215,7 +215,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
           continue;
         }
       }
-      help(with, at);
+      help(context, at);
     }
   }
 
@@ -248,7 +248,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
   };
 
   /// The same for readers.
-  struct end_of_search {
+  struct read_place {
     edge_word seen;
     const node* anchor;
   };
@@ -272,23 +272,23 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
 
   /// Resources that complete an erase. An erase prepares for its own target before it announces itself. From then on it
   /// may not throw: it reserves for its own target what it has, and helps others if there is more.
-  class means {
+  class erase_context {
    public:
-    means(store& s, guard_type& g) noexcept
-        : guard(g), of_own_(s, memory_role::node), of_others_(s, memory_role::node) {}
+    erase_context(store& s, guard_type& g) noexcept
+        : guard(g), own_copy_(s, memory_role::node), other_copy_(s, memory_role::node) {}
 
     /// Before the erase of this node is announced. Throws std::bad_alloc.
     void prepare(const node& n) {
       guard.reserve(per_target);
-      provide(of_own_, n);
+      provide(own_copy_, n);
     }
     /// Whether there is room to retire the nodes that this target's erase detaches.
-    bool has_room(const node& n) {
+    bool can_retire(const node& n) {
       return own == &n || attempt([&] { guard.reserve(own == nullptr ? per_target : 2 * per_target); });
     }
     /// A node to replace this target by, or null.
     unpublished_node* copy_for(const node& n) {
-      unpublished_node& copy = own == &n ? of_own_ : of_others_;
+      unpublished_node& copy = own == &n ? own_copy_ : other_copy_;
       return attempt([&] { provide(copy, n); }) ? &copy : nullptr;
     }
 
@@ -312,8 +312,8 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
       }
     }
 
-    unpublished_node of_own_;
-    unpublished_node of_others_;
+    unpublished_node own_copy_;
+    unpublished_node other_copy_;
   };
 
   // order (1): read_edge, acquire
@@ -321,10 +321,10 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
 
   // Searches.
 
-  [[nodiscard]] end_of_search glance(const Key& key) const {
+  [[nodiscard]] read_place seek_for_read(const Key& key) const {
     const Key sought = key;  // the caller's would be read again after each acquire load
     // order (1), (2): read_edge, acquire
-    end_of_search end{root_.load(std::memory_order_acquire), nullptr};
+    read_place end{root_.load(std::memory_order_acquire), nullptr};
     while (!end.seen.is_null()) {
       const node& n = *end.seen.get();
       const bool right = base::less(n.key, sought);
@@ -362,12 +362,12 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
   }
 
   /// The cell of the key's value, or null.
-  [[nodiscard]] const Value* lookup(const Key& key) const {
+  [[nodiscard]] const Value* find_cell(const Key& key) const {
     const node* suspect = nullptr;
     while (true) {
       const auto end = [&] {
         if constexpr (traits::layout_type::shape == node_shape::compact)
-          return glance(key);
+          return seek_for_read(key);
         else
           return seek(key);
       }();
@@ -429,7 +429,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
   template <class Present>
   bool add(guard_type& guard, const Key& key, const Value& value, typename holder::pending& cell,
            Present&& present) {
-    means with(store_, guard);
+    erase_context context(store_, guard);
     unpublished_node fresh(store_, memory_role::node);
     for (backoff pause;; pause.wait()) {
       place at = seek(key);
@@ -437,10 +437,10 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
         node& n = *at.seen.get();
         const entry_word e = n.entry.load(std::memory_order_acquire);  // order (4), (5): read_entry, acquire
         if (!e.has(entry_word::promoted) && present(n, e)) return false;
-        finish(with, {at.edge_to, &n});  // the entry is final: the node is being unlinked
+        finish(context, {at.edge_to, &n});  // the entry is final: the node is being unlinked
         continue;
       }
-      if (!confirms_miss(with, at)) continue;
+      if (!confirms_absence(context, at)) continue;
       if (at.seen.flags() == 0) {
         const entry_word e(cell.get(value));
         if (fresh.get() == nullptr) fresh.emplace(at.parent, key, e, edge_word());
@@ -456,32 +456,32 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
           return true;
         }
       }
-      help(with, at);
+      help(context, at);
     }
   }
 
   /// Whether an update may rely on the key's absence; if not, it helps to erase the anchor.
-  bool confirms_miss(means& with, const place& at) {
+  bool confirms_absence(erase_context& context, const place& at) {
     if (is_steady(at.anchor)) return true;
-    finish(with, {at.to_anchor, at.anchor});
+    finish(context, {at.to_anchor, at.anchor});
     return false;
   }
 
   /// Helps the erase that has marked the edge at which an update ended.
-  void help(means& with, const place& at) {
+  void help(erase_context& context, const place& at) {
     // order (1), (3), (7): read_edge, acquire
     const edge_word now = at.edge_to->load(std::memory_order_acquire);
     if (now.has(intent_flag))
-      finish(with, {at.edge_to, now.get()});
+      finish(context, {at.edge_to, now.get()});
     else if (now.has(frozen))
-      finish(with, {at.to_parent, at.parent});
+      finish(context, {at.to_parent, at.parent});
   }
 
   /// Returns when the node whose erase this thread has announced is out of the tree. The edge to it changes then and
   /// not before.
-  void await_detached(means& with, target own, edge_word announced) {
+  void await_detached(erase_context& context, target own, edge_word announced) {
     for (backoff pause;; pause.wait()) {
-      finish(with, own);
+      finish(context, own);
       // order (1), (2): read_edge, acquire
       if (own.edge_to->load(std::memory_order_acquire) != announced) return;
     }
@@ -490,12 +490,12 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
   // Helping. A step that finds another target in its way returns that target, and the thread works on it instead of its
   // own: the caller retries anyway.
 
-  void finish(means& with, target t) {
-    while (t.victim != nullptr) t = advance(with, t);
+  void finish(erase_context& context, target t) {
+    while (t.victim != nullptr) t = advance(context, t);
   }
 
   /// The node is a target or a successor, or will be one of them because the edge to it has INTENT.
-  target advance(means& with, target t) {
+  target advance(erase_context& context, target t) {
     node& v = *t.victim;
     for (edge& e : v.child) {
       edge_word w = e.load(std::memory_order_acquire);  // order (1), (3): read_edge, acquire
@@ -506,47 +506,47 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
                                     std::memory_order_acquire))
           break;
       }
-      if (w.has(promote_flag)) return relocate(with, *w.noted());  // the left one, which is first
+      if (w.has(promote_flag)) return relocate(context, *w.null_node());  // the left one, which is first
     }
-    if (!with.has_room(v)) return {};
+    if (!context.can_retire(v)) return {};
     // Edges before the entry: the right one can become empty, but only after the promotion.
     // order (1), (2): read_edge, acquire. order (4): read_entry, acquire
     const edge_word left = v.child[0].load(std::memory_order_acquire);
     const edge_word right = v.child[1].load(std::memory_order_acquire);
     const bool promoted = v.entry.load(std::memory_order_acquire).has(entry_word::promoted);
     if (!promoted && (left.is_null() || right.is_null())) {
-      lift(with, t, left, right);
+      unlink_simple(context, t, left, right);
       return {};
     }
-    const target obstacle = relocate(with, v);
-    if (obstacle.victim == nullptr) replace(with, t);
+    const target obstacle = relocate(context, v);
+    if (obstacle.victim == nullptr) replace(context, t);
     return obstacle;
   }
 
   /// The edge that replaces a node with these frozen edges, one of them null.
-  static edge_word heir(edge_word left, edge_word right) noexcept {
+  static edge_word replacement_edge(edge_word left, edge_word right) noexcept {
     if (!left.is_null()) return edge_word(left.get());
     if (!right.is_null()) return edge_word(right.get());
     return edge_word::null(std::max(left.stamp(), right.stamp()) + 1);
   }
 
   /// Unlinks a simple target.
-  void lift(means& with, target t, edge_word left, edge_word right) noexcept {
+  void unlink_simple(erase_context& context, target t, edge_word left, edge_word right) noexcept {
     edge_word expected(t.victim, intent_flag);
-    // LP: erase(true). order (1): lift, acq_rel. relaxed at a failure: the word read is not used.
-    if (t.edge_to->compare_exchange_strong(expected, heir(left, right), std::memory_order_acq_rel,
+    // LP: erase(true). order (1): unlink_simple, acq_rel. relaxed at a failure: the word read is not used.
+    if (t.edge_to->compare_exchange_strong(expected, replacement_edge(left, right), std::memory_order_acq_rel,
                                            std::memory_order_relaxed))
-      base::retire_node(with.guard, t.victim);
+      base::retire_node(context.guard, t.victim);
   }
 
   /// Puts a copy, with its successor's key, in the place of a target whose successor is unlinked.
-  void replace(means& with, target t) {
+  void replace(erase_context& context, target t) {
     edge_word expected(t.victim, intent_flag);
     // order (1): read_edge, acquire
     if (t.edge_to->load(std::memory_order_acquire) != expected) return;
     node& v = *t.victim;
     const entry_word e = v.entry.load(std::memory_order_acquire);  // order (4), (6): read_entry, acquire
-    unpublished_node* const copy = e.has(entry_word::ready) ? with.copy_for(v) : nullptr;
+    unpublished_node* const copy = e.has(entry_word::ready) ? context.copy_for(v) : nullptr;
     if (copy == nullptr) return;
     node* const successor = e.successor();
     node& c = *copy->get();
@@ -564,7 +564,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
     if (t.edge_to->compare_exchange_strong(expected, edge_word(&c), std::memory_order_acq_rel,
                                            std::memory_order_relaxed)) {
       copy->release();
-      base::retire_node(with.guard, &v, successor);
+      base::retire_node(context.guard, &v, successor);
     }
   }
 
@@ -586,14 +586,14 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
 
   /// Moves the successor's entry up into a target with two frozen edges, and unlinks the successor. Returns the target
   /// that has to be finished before, or none if the work is done or there is no room for it.
-  target relocate(means& with, node& v) {
-    if (!with.has_room(v)) return {};
+  target relocate(erase_context& context, node& v) {
+    if (!context.can_retire(v)) return {};
     while (true) {
       // order (4), (6): read_entry, acquire
       const entry_word before = v.entry.load(std::memory_order_acquire);
       if (before.has(entry_word::ready)) return {};
       const leftmost at = find_leftmost(v);
-      const bool chosen = at.smallest != nullptr && at.left.has(promote_flag) && at.left.noted() == &v;
+      const bool chosen = at.smallest != nullptr && at.left.has(promote_flag) && at.left.null_node() == &v;
       if (!chosen) {
         // A chosen successor stays the leftmost until it is unlinked.
         if (before.has(entry_word::promoted)) {
@@ -608,7 +608,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
         if (v.entry.load(std::memory_order_acquire).has(entry_word::promoted)) continue;
         edge_word expected = at.left;
         // order (3): choose, acq_rel. relaxed at a failure: the word read is not used.
-        if (!at.smallest->child[0].compare_exchange_strong(expected, edge_word::null_noting(&v, promote_flag),
+        if (!at.smallest->child[0].compare_exchange_strong(expected, edge_word::null_with(&v, promote_flag),
                                                            std::memory_order_acq_rel,
                                                            std::memory_order_relaxed))
           continue;
@@ -622,12 +622,12 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
                                              std::memory_order_acquire))
           break;
       }
-      promote(with, v, s);
+      promote(context, v, s);
       // order (1): read_edge, acquire
       if (edge_word to_s = at.edge_to->load(std::memory_order_acquire); to_s.get() == &s) {
         const bool is_right_child = at.edge_to == &v.child[1];
         if (to_s.has(delete_flag) && !is_right_child) return {at.to_parent, at.parent};
-        edge_word after = heir(edge_word(), right);
+        edge_word after = replacement_edge(edge_word(), right);
         if (is_right_child) after = after.with(delete_flag);
         // An INTENT on this edge is removed with it: that erase starts again.
         // order (1), (2): unlink, acq_rel. relaxed at a failure: the word read is not used.
@@ -641,7 +641,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
     }
   }
 
-  void promote(means& with, node& v, node& s) noexcept {
+  void promote(erase_context& context, node& v, node& s) noexcept {
     // Sealed before a copy can be made: an assignment after that would be lost.
     // order (5): read_entry, acquire
     entry_word e = s.entry.load(std::memory_order_acquire);
@@ -655,7 +655,7 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
       // LP: erase(true). order (4): promote, acq_rel
       if (v.entry.compare_exchange_weak(e, entry_word(&s), std::memory_order_acq_rel,
                                         std::memory_order_acquire)) {
-        holder::retire(store_, with.guard, e.cell());
+        holder::retire(store_, context.guard, e.cell());
         return;
       }
     }

@@ -57,7 +57,7 @@ struct edge_int_lf_nodes {
   };
 
   // As in the implementation that the study measured: a word for readyToReplace, here unused. The study finds one
-  // fault with the node's use: lookups record what only updates need.
+  // fault with the node's use: reads record what only updates need.
   struct published_fields {
     Key key;
     std::array<edge, 2> child;

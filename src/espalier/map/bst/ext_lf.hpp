@@ -91,7 +91,7 @@
 //   insert_or_assign -> false            the same
 //   update                               as the insert, the assignment or the erase that it amounts to: the leaf whose
 //                                        value it has read is the one that goes
-//   erase -> true                        swing, by whichever thread; at head_, cut
+//   erase -> true                        swing, by whichever thread; at head_, unlink_last
 //   insert, erase -> false               the read of the edge to the leaf (flags are ignored); if the router
 //   find, contains                       with that edge was unlinked by then, its unlinking
 //
@@ -100,11 +100,11 @@
 //   (2) unflag (release) -> read_update (acquire): with a version come the edges that it stands for. The word
 //       is read before the edge: where a flag finds that version, the edge is still the one that was read.
 //   (3) mark (acq_rel) -> read_update, mark (acquire): with a mark come the edges that it freezes, which
-//       take_out reads relaxed. The acquire of mark is for a failure that finds the mark of another thread.
+//       unlink_marked reads relaxed. The acquire of mark is for a failure that finds the mark of another thread.
 //   (4) swing, replace (release) -> read_edge (acquire), read_edge (acquire) in map/bst/external_map.hpp:
 //       nodes are seen constructed. With an edge that was swung comes its router's word, no older than the
 //       flag for it: a flag that expects an older word fails.
-//   (5) cut (release) -> read_edge (acquire): no access needs it, since a null edge leads nowhere.
+//   (5) unlink_last (release) -> read_edge (acquire): no access needs it, since a null edge leads nowhere.
 //   (6) copy_of (relaxed) -> find (acquire): a leaf has its value before (4) publishes it, so (4) suffices,
 //       and this acquire is not needed.
 // All stores to an update word after its construction are CASes, one release sequence: a read_update acquires
@@ -272,7 +272,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
       if (found(at, key)) return false;
-      if (put(guard, at, false, parts, key, value)) return true;
+      if (insert_or_replace(guard, at, false, parts, key, value)) return true;
     }
   }
 
@@ -281,7 +281,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
       const bool present = found(at, key);
-      if (put(guard, at, present, parts, key, value)) return !present;
+      if (insert_or_replace(guard, at, present, parts, key, value)) return !present;
     }
   }
 
@@ -290,7 +290,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
       if (!found(at, key)) return false;
-      if (take(guard, at, fresh)) return true;
+      if (erase_at(guard, at, fresh)) return true;
     }
   }
 
@@ -304,7 +304,8 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
       if (found(at, key)) before = holder::read(at.leaf->value.load(std::memory_order_relaxed));
       const std::optional<Value> value = f(before);
       if (!before && !value) return before;
-      if (value ? put(guard, at, before.has_value(), parts, key, *value) : take(guard, at, parts.fresh))
+      if (value ? insert_or_replace(guard, at, before.has_value(), parts, key, *value)
+                : erase_at(guard, at, parts.fresh))
         return before;
     }
   }
@@ -325,13 +326,13 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   }
 
  private:
-  using graft_type = graft<store, node, holder, Key, Value, Compare>;
+  using insertion_type = insertion<store, node, holder, Key, Value, Compare>;
 
   /// What an update prepares, and keeps over its attempts.
   struct new_parts {
     new_parts(store& s, const Compare& less) noexcept
-        : graft(s, less), copy(s, memory_role::leaf), fresh(s, memory_role::descriptor) {}
-    graft_type graft;
+        : insertion(s, less), copy(s, memory_role::leaf), fresh(s, memory_role::descriptor) {}
+    insertion_type insertion;
     unpublished<store, node> copy;
     unpublished<store, record> fresh;
   };
@@ -379,22 +380,23 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
 
   /// Inserts the key where a seek has not found it, or replaces the leaf that it found. False if the caller must seek
   /// again.
-  bool put(guard_type& guard, const seek_record& at, bool present, new_parts& parts, const Key& key,
-           const Value& value) {
+  bool insert_or_replace(guard_type& guard, const seek_record& at, bool present, new_parts& parts,
+                         const Key& key, const Value& value) {
     guard.reserve(retirements);
     if (help(guard, at.parent_seen)) return false;
     const bool moves = at.leaf != nullptr && !present;
     node* const sibling = moves ? copy_of(*at.leaf, parts.copy) : nullptr;
-    if (!replace(guard, at, parts.graft.prepare(key, value, sibling, at.parent), parts.fresh)) return false;
-    parts.graft.linked();
+    if (!replace(guard, at, parts.insertion.prepare(key, value, sibling, at.parent), parts.fresh))
+      return false;
+    parts.insertion.linked();
     if (moves) parts.copy.release();
     return true;
   }
 
   /// Unlinks the leaf that a seek found. False if the caller must seek again.
-  bool take(guard_type& guard, const seek_record& at, unpublished<store, record>& fresh) {
+  bool erase_at(guard_type& guard, const seek_record& at, unpublished<store, record>& fresh) {
     guard.reserve(retirements);
-    if (at.parent == &head_) return cut(guard, at.leaf);
+    if (at.parent == &head_) return unlink_last(guard, at.leaf);
     if (help(guard, at.grandparent_seen) || help(guard, at.parent_seen)) return false;
     record& mine = prepare(fresh, {at.grandparent, at.parent, nullptr, version_after(at.grandparent_seen),
                                    at.parent_seen, at.parent_side, at.leaf_side});
@@ -424,13 +426,13 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   }
 
   /// Unlinks the only leaf, which is on head_.
-  bool cut(guard_type& guard, node* leaf) noexcept {
+  bool unlink_last(guard_type& guard, node* leaf) noexcept {
     node* expected = leaf;
-    // LP: erase(true). order (5): cut, release. relaxed: after a failure nothing is read through the edge.
+    // LP: erase(true). order (5): unlink_last, release. relaxed: after a failure nothing is read through the edge.
     if (!head_.child[0].compare_exchange_strong(expected, nullptr, std::memory_order_release,
                                                 std::memory_order_relaxed))
       return false;
-    retire_whole(guard, leaf);
+    retire_with_cell(guard, leaf);
     return true;
   }
 
@@ -456,7 +458,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
         finish_erase(guard, *seen.get());
         return true;
       case mark:
-        take_out(guard, *seen.get());
+        unlink_marked(guard, *seen.get());
         return true;
       default:
         return false;
@@ -482,12 +484,12 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
       unflag(guard, r, dflag);
       return false;
     }
-    take_out(guard, r);
+    unlink_marked(guard, r);
     return true;
   }
 
   /// Swings the edge past a marked parent.
-  void take_out(guard_type& guard, record& r) noexcept {
+  void unlink_marked(guard_type& guard, record& r) noexcept {
     // relaxed: these edges, and the nodes that they point to, came with the mark, ordering (3), and the edges
     // never change again.
     node* const leaf = r.old->child[r.old_side].load(std::memory_order_relaxed);
@@ -535,12 +537,12 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   /// For a leaf that another leaf, or a router with its copy, has replaced.
   void retire_replaced(guard_type& guard, node* leaf, const node* by) noexcept {
     if (by->is_leaf())
-      retire_whole(guard, leaf);
+      retire_with_cell(guard, leaf);
     else  // the copy has the value's cell
       store_.template retire<node, memory_role::leaf>(guard, leaf);
   }
 
-  void retire_whole(guard_type& guard, node* leaf) noexcept {
+  void retire_with_cell(guard_type& guard, node* leaf) noexcept {
     store_.retire_by(guard, leaf, nullptr, [](const retired& entry) noexcept {
       base::destroy(*static_cast<store*>(entry.owner), static_cast<node*>(entry.object));
     });

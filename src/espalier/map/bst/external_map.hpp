@@ -185,9 +185,9 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
 /// The nodes of an insert in progress: a leaf with the entry, and a router for this leaf and the one that was there.
 /// They are created at the first attempt, kept over retries, and freed unless linked() was called.
 template <class Store, class Node, class Holder, class Key, class Value, class Compare>
-class graft {
+class insertion {
  public:
-  graft(Store& store, const Compare& less) noexcept
+  insertion(Store& store, const Compare& less) noexcept
       : word(store), less_(less), leaf_(store, memory_role::leaf), router_(store, memory_role::node) {}
 
   /// The node to link: the leaf alone into an empty tree (old_leaf is null), else the router, below `parent`. The value

@@ -65,7 +65,7 @@
 // after its cell was read. The cell is then that of x, since a relocation exchanges the cell before the key.
 // For the target of a relocation, the descriptor says which entry is there.
 //   find walks by keys and edges alone and reads op words only where it ends. If they do not settle the
-// result, first_sight walks again and passes over gone nodes. It repeats only if `right`, or the node that it
+// result, first_entry walks again and passes over gone nodes. It repeats only if `right`, or the node that it
 // found, has become gone or got a new key during the walk.
 //
 // Progress: every operation is lock-free, none wait-free. A reader repeats only after another operation has
@@ -81,8 +81,8 @@
 // does not recur. It is a version, a key that has grown, or an address that their guard keeps allocated.
 //
 // Linearization points
-//   insert, insert_or_assign -> true     swap_in: of the edge, by whichever thread
-//   insert_or_assign -> false            swap_in: of the cell
+//   insert, insert_or_assign -> true     cas_field: of the edge, by whichever thread
+//   insert_or_assign -> false            cas_field: of the cell
 //   update                               as the insert, the assignment or the erase that it amounts to
 //   insert -> false                      seek: the read of the key; the node was at rest
 //   erase -> true, a child or none       mark
@@ -96,7 +96,7 @@
 //   (2) mark, rest (acq_rel) -> read_op (acquire): with a version come the node's fields, none older than the
 //       operation before it: after a relocation, the new key. With a mark come the edges that it freezes, and
 //       the accept by which the entry moved, if it did.
-//   (3) swap_in (acq_rel) -> read_edge, read_cell (acquire): nodes and cells are seen constructed. With the
+//   (3) cas_field (acq_rel) -> read_edge, read_cell (acquire): nodes and cells are seen constructed. With the
 //       new field comes its node's op word, no older than the change: an update that read an older one fails
 //       to publish. With an edge past an unlinked successor comes the accept by which its entry moved.
 //   (4) move_cell (acq_rel) -> read_cell (acquire): with the new cell comes the target's op word, no older
@@ -104,7 +104,7 @@
 //       for that of the old key.
 //   (5) move_key (acq_rel) -> read_key (acquire): with the new key comes its cell, and the target's op word
 //       as in (4).
-//   (6) decide (acq_rel) -> is_gone, look_at, decide (acquire): with a decision comes the target's op word,
+//   (6) decide (acq_rel) -> is_gone, read_entry, decide (acquire): with a decision comes the target's op word,
 //       no older than the deciding thread saw it. Without it a reader that passes over a gone successor could
 //       miss the entry at the target.
 // Moves are made in the order cell, key, op word (rest), and readers read key, cell, op word, key.
@@ -171,12 +171,12 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   using spare_change = unpublished<store, change>;
 
   [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
-    const cell_word cell = look_up(key);
+    const cell_word cell = find_cell(key);
     if (cell == nullptr) return std::nullopt;
     return holder::read(cell);
   }
 
-  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const { return look_up(key) != nullptr; }
+  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const { return find_cell(key) != nullptr; }
 
   bool do_insert(guard_type& guard, const Key& key, const Value& value) {
     new_parts parts(store_);
@@ -203,7 +203,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     for (backoff pause;; pause.wait()) {
       const place at = seek(guard, key, spare);
       if (!at.found) return false;
-      if (take(guard, at, spare)) return true;
+      if (erase_at(guard, at, spare)) return true;
     }
   }
 
@@ -221,7 +221,8 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
       const cell_word cell = read_cell(*at.on);
       const Value before = holder::read(cell);
       const std::optional<Value> value = f(before);
-      if (value ? replace_cell(guard, at, parts, cell, *value) : take(guard, at, parts.spare)) return before;
+      if (value ? replace_cell(guard, at, parts, cell, *value) : erase_at(guard, at, parts.spare))
+        return before;
     }
   }
 
@@ -253,7 +254,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   };
 
   /// An entry as a reader saw it.
-  struct sight {
+  struct entry_view {
     Key key;
     cell_word cell;
     Key before;  // the key that a relocation in progress replaces here; else the same
@@ -280,10 +281,10 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
 
   /// The CAS of all fields. Each call names its label.
   template <class T>
-  static bool swap_in(std::atomic<T>& word, std::type_identity_t<T> from,
-                      std::type_identity_t<T> to) noexcept {
+  static bool cas_field(std::atomic<T>& word, std::type_identity_t<T> from,
+                        std::type_identity_t<T> to) noexcept {
     // order (1): publish, acq_rel; order (2): mark, acq_rel; order (2): rest, acq_rel
-    // order (3): swap_in, acq_rel; order (4): move_cell, acq_rel; order (5): move_key, acq_rel
+    // order (3): cas_field, acq_rel; order (4): move_cell, acq_rel; order (5): move_key, acq_rel
     // relaxed on failure: another thread has changed the field, and a thread that acquires what this one
     // releases later sees the field no older than this one did.
     return word.compare_exchange_strong(from, to, std::memory_order_acq_rel, std::memory_order_relaxed);
@@ -298,7 +299,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   // Reading.
 
   /// The cell of the key, or null.
-  [[nodiscard]] cell_word look_up(const Key& key) const {
+  [[nodiscard]] cell_word find_cell(const Key& key) const {
     const node* right = &head_;
     for (child_word next = read_edge(head_, 1); !next.is_null();) {
       const node& n = *next.get();
@@ -312,23 +313,23 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
         const cell_word cell = read_cell(n);  // LP: present
         // relaxed: follows the acquire of the op word, ordering (2)
         if (read_op(n).entry_stays() && !less(here, n.key.load(std::memory_order_relaxed))) return cell;
-        return look_up_again(key);
+        return find_cell_again(key);
       }
     }
     // LP: absent. relaxed: as above, ordering (2)
     if (right == &head_ ||
         (read_op(*right).entry_stays() && less(right->key.load(std::memory_order_relaxed), key)))
       return nullptr;
-    return look_up_again(key);
+    return find_cell_again(key);
   }
 
-  [[gnu::noinline]] [[nodiscard]] cell_word look_up_again(const Key& key) const {
-    const auto first = first_sight(scan_bound<Key, Compare>::at(base::key_comp(), key));
+  [[gnu::noinline]] [[nodiscard]] cell_word find_cell_again(const Key& key) const {
+    const auto first = first_entry(scan_bound<Key, Compare>::at(base::key_comp(), key));
     return first && !less(key, first->key) ? first->cell : nullptr;
   }
 
   /// The entry with the smallest key that the bound admits. The cell lives as long as the guard.
-  [[nodiscard]] std::optional<sight> first_sight(const scan_bound<Key, Compare>& bound) const {
+  [[nodiscard]] std::optional<entry_view> first_entry(const scan_bound<Key, Compare>& bound) const {
     for (backoff pause;; pause.wait()) {
       const node* right = nullptr;  // last node with a smaller key, which is not admitted
       const node* best = nullptr;   // last node with an admitted key
@@ -345,17 +346,17 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
         }
       }
       if (right != nullptr) {
-        const auto below = look_at(*right);
+        const auto below = read_entry(*right);
         if (!below || bound.admits(below->before)) continue;  // the entry may have moved there
         if (bound.admits(below->key)) return below;           // a relocation is moving it there
       }
       if (best == nullptr) return std::nullopt;
-      if (const auto found = look_at(*best)) return found;
+      if (const auto found = read_entry(*best)) return found;
     }
   }
 
   [[nodiscard]] std::optional<map_entry<Key, Value>> first_of(const scan_bound<Key, Compare>& bound) const {
-    const auto first = first_sight(bound);
+    const auto first = first_entry(bound);
     if (!first) return std::nullopt;
     return map_entry<Key, Value>{first->key, holder::read(first->cell)};
   }
@@ -370,20 +371,20 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   }
 
   /// The entry of a node; nothing if the node is gone or its key has just changed.
-  [[nodiscard]] std::optional<sight> look_at(const node& n) const {
+  [[nodiscard]] std::optional<entry_view> read_entry(const node& n) const {
     const Key key = read_key(n);
     const cell_word cell = read_cell(n);  // LP: a visit
     const op_word w = read_op(n);
     if (w.marked()) return std::nullopt;
     if (const relocation* const r = w.relocating()) {
       // accept has succeeded: the old key is erased, the new one is here.
-      if (r->target == &n) return sight{r->new_key, r->new_cell, r->old_key};
-      // order (6): look_at, acquire
+      if (r->target == &n) return entry_view{r->new_key, r->new_cell, r->old_key};
+      // order (6): read_entry, acquire
       if (r->state.load(std::memory_order_acquire) == decision::successful) return std::nullopt;
     }
     // relaxed: follows the acquire of the op word, ordering (2)
     if (less(key, n.key.load(std::memory_order_relaxed))) return std::nullopt;
-    return sight{key, cell, key};
+    return entry_view{key, cell, key};
   }
 
   // Updates.
@@ -472,7 +473,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   }
 
   /// Erases the key that a seek found. False if the caller must seek again.
-  bool take(guard_type& guard, const place& at, spare_change& spare) {
+  bool erase_at(guard_type& guard, const place& at, spare_change& spare) {
     ready(spare);  // may throw, so not after the mark, which is final
     return has_two_children(*at.on) ? relocate(guard, at, spare) : remove(guard, at, spare);
   }
@@ -481,7 +482,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   bool publish(guard_type& guard, node& n, op_word seen, spare_change& spare) noexcept {
     change& c = *spare.get();
     c.rest = seen.next();
-    if (!swap_in(n.op, seen, op_word(c))) return false;  // publish, ordering (1)
+    if (!cas_field(n.op, seen, op_word(c))) return false;  // publish, ordering (1)
     spare.release();
     complete(guard, n, c);
     return true;
@@ -490,13 +491,13 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   /// Completes a change that n's op word held when this thread read it. The CASes of a late helper fail: what
   /// they expect has been replaced, and does not recur while the helper is pinned.
   void complete(guard_type& guard, node& n, change& c) noexcept {
-    // LP: insert, insert_or_assign is this swap_in, ordering (3)
+    // LP: insert, insert_or_assign is this cas_field, ordering (3)
     if (c.what == field::cell)
-      swap_in(n.cell, to_cell(c.before), to_cell(c.after));
+      cas_field(n.cell, to_cell(c.before), to_cell(c.after));
     else
-      swap_in(n.child[side_of(c.what)], child_word::from_word(c.before), child_word::from_word(c.after));
+      cas_field(n.child[side_of(c.what)], child_word::from_word(c.before), child_word::from_word(c.after));
     // rest, ordering (2)
-    if (swap_in(n.op, op_word(c), c.rest)) store_.retire_by(guard, &c, nullptr, give_back_change);
+    if (cas_field(n.op, op_word(c), c.rest)) store_.retire_by(guard, &c, nullptr, reclaim_change);
   }
 
   /// Completes the operation that the walk of an update has met at its last node, or a part of it. Throws
@@ -510,11 +511,11 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
         move_entry(*r);
       } else if (const auto reachable = reachable_target(*r, at)) {
         ready(spare);
-        if (settle(guard, *r, *at.on, *reachable)) splice_successor(guard, *r, at, spare);
+        if (finish_relocation(guard, *r, *at.on, *reachable)) unlink_successor(guard, *r, at, spare);
       }
     } else {
       ready(spare);
-      splice(guard, *at.above, at.above_op, *at.on, spare);
+      unlink(guard, *at.above, at.above_op, *at.on, spare);
     }
   }
 
@@ -553,29 +554,29 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   /// The target's half of a successful relocation. A late helper fails at each step: the old cell is not
   /// reclaimed before the descriptor, keys grow, versions do not recur.
   static void move_entry(relocation& r) noexcept {
-    swap_in(r.target->cell, r.old_cell, r.new_cell);          // move_cell, ordering (4)
-    swap_in(r.target->key, r.old_key, r.new_key);             // move_key, ordering (5)
-    swap_in(r.target->op, op_word(r), r.target_rest.next());  // rest, ordering (2)
+    cas_field(r.target->cell, r.old_cell, r.new_cell);          // move_cell, ordering (4)
+    cas_field(r.target->key, r.old_key, r.new_key);             // move_key, ordering (5)
+    cas_field(r.target->op, op_word(r), r.target_rest.next());  // rest, ordering (2)
   }
 
   /// Completes a relocation, but does not unlink the successor. True if it succeeded.
-  bool settle(guard_type& guard, relocation& r, node& successor, bool reachable) noexcept {
+  bool finish_relocation(guard_type& guard, relocation& r, node& successor, bool reachable) noexcept {
     const bool moves = decide(r, reachable) == decision::successful;
     if (moves && reachable) move_entry(r);  // else it has moved, and the target was unlinked since
     // mark or rest, ordering (2)
-    if (swap_in(successor.op, op_word(r), moves ? op_word::mark(true) : r.successor_rest.next()))
-      store_.retire_by(guard, &r, nullptr, give_back_relocation);
+    if (cas_field(successor.op, op_word(r), moves ? op_word::mark(true) : r.successor_rest.next()))
+      store_.retire_by(guard, &r, nullptr, reclaim_relocation);
     return moves;
   }
 
-  bool splice_successor(guard_type& guard, const relocation& r, const place& at,
+  bool unlink_successor(guard_type& guard, const relocation& r, const place& at,
                         spare_change& spare) noexcept {
     const op_word above_op = at.above == r.target ? r.target_rest.next() : at.above_op;
-    return splice(guard, *at.above, above_op, *at.on, spare);
+    return unlink(guard, *at.above, above_op, *at.on, spare);
   }
 
   /// Unlinks a marked node, if its parent's op word is still what it was when the parent's edge was read.
-  bool splice(guard_type& guard, node& above, op_word above_op, node& marked, spare_change& spare) noexcept {
+  bool unlink(guard_type& guard, node& above, op_word above_op, node& marked, spare_change& spare) noexcept {
     change& c = *spare.get();
     const child_word below = only_child(marked);
     c.before = child_word(&marked).word();
@@ -593,8 +594,8 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   bool remove(guard_type& guard, const place& at, spare_change& spare) noexcept {
     const Key key = read_key(*at.on);
     // LP: erase(true) is mark, this CAS, ordering (2)
-    if (!swap_in(at.on->op, at.op, op_word::mark(false))) return false;
-    if (!splice(guard, *at.above, at.above_op, *at.on, spare)) clean_up(guard, key, spare);
+    if (!cas_field(at.on->op, at.op, op_word::mark(false))) return false;
+    if (!unlink(guard, *at.above, at.above_op, *at.on, spare)) clean_up(guard, key, spare);
     return true;
   }
 
@@ -628,10 +629,10 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
     terms.new_cell = read_cell(successor);
     unpublished<store, relocation> made(store_, memory_role::descriptor);
     relocation& r = made.emplace(nullptr, terms);
-    if (!swap_in(successor.op, at.op, op_word(r))) return false;  // publish, ordering (1)
+    if (!cas_field(successor.op, at.op, op_word(r))) return false;  // publish, ordering (1)
     made.release();
-    if (!settle(guard, r, successor, true)) return false;
-    if (!splice_successor(guard, r, at, spare)) clean_up(guard, terms.new_key, spare);
+    if (!finish_relocation(guard, r, successor, true)) return false;
+    if (!unlink_successor(guard, r, at, spare)) clean_up(guard, terms.new_key, spare);
     return true;
   }
 
@@ -653,17 +654,17 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
                                                               : n.cell.load(std::memory_order_relaxed);
   }
 
-  static void give_back_change(const retired& entry) noexcept {
+  static void reclaim_change(const retired& entry) noexcept {
     store& owner = *static_cast<store*>(entry.owner);
     change* const c = static_cast<change*>(entry.object);
     if (c->what == field::cell)
       holder::discard(owner, to_cell(c->before));
-    else if (node* const spliced = child_word::from_word(c->before).get())
-      base::destroy(owner, spliced);
+    else if (node* const unlinked = child_word::from_word(c->before).get())
+      base::destroy(owner, unlinked);
     owner.destroy(memory_role::descriptor, c);
   }
 
-  static void give_back_relocation(const retired& entry) noexcept {
+  static void reclaim_relocation(const retired& entry) noexcept {
     store& owner = *static_cast<store*>(entry.owner);
     relocation* const r = static_cast<relocation*>(entry.object);
     // relaxed: decided before the descriptor was retired

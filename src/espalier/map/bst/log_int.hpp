@@ -226,18 +226,18 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   friend contract;
 
   [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
-    const node* const n = locate(key);
+    const node* const n = seek(key);
     if (!is_present(*n, key)) return std::nullopt;
     // order (4): read_value, acquire
     return holder::read(n->value.load(std::memory_order_acquire));
   }
 
-  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const { return is_present(*locate(key), key); }
+  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const { return is_present(*seek(key), key); }
 
   bool do_insert(guard_type&, const Key& key, const Value& value) {
     new_node fresh(store_);
     for (backoff pause;; pause.wait()) {
-      node& at = *locate(key);
+      node& at = *seek(key);
       if (is_present(at, key)) return false;
       if (link_before(at, fresh, key, value)) return true;
     }
@@ -247,7 +247,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     guard.reserve(holder::retirements);
     new_node fresh(store_);
     for (backoff pause;; pause.wait()) {
-      node& at = *locate(key);
+      node& at = *seek(key);
       if (!is_present(at, key)) {
         if (link_before(at, fresh, key, value)) return true;
         continue;
@@ -270,7 +270,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     guard.reserve(1);
     new_node fresh(store_);
     for (backoff pause;; pause.wait()) {
-      node& at = *locate(key);
+      node& at = *seek(key);
       if (!is_present(at, key)) {
         const std::optional<Value> value = f(std::nullopt);
         if (!value || link_before(at, fresh, key, *value)) return std::nullopt;
@@ -303,7 +303,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   }
 
   bool do_erase(guard_type& guard, const Key& key) {
-    node* const n = locate(key);
+    node* const n = seek(key);
     if (!is_present(*n, key)) return false;
     guard.reserve(1);
     {
@@ -318,7 +318,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   template <class Visit>
   void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
     const Key* const from = bound.key();
-    const node* n = from == nullptr ? next_of(left_end()) : locate(*from);
+    const node* n = from == nullptr ? next_of(left_end()) : seek(*from);
     if (bound.excludes_key() && !is_larger(*n, *from)) n = next_of(*n);
     while (n != &right_end()) {
       const link next = n->succ.load(std::memory_order_acquire);  // order (1): read_link, acquire
@@ -414,12 +414,12 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     // order (1): read_link, acquire
     return n.succ.load(std::memory_order_acquire).has(mark);
   }
-  /// For a node that locate() found.
+  /// For a node that seek() found.
   bool is_present(const node& n, const Key& key) const { return !is_larger(n, key) && !is_marked(n); }
 
   /// The seek. Returns the node with the key, present or not; if there is none, the first one behind the key,
   /// which may be right_end().
-  [[nodiscard]] node* locate(const Key& key) const {
+  [[nodiscard]] node* seek(const Key& key) const {
     node* n = &right_end();
     for (node* next = top(); next != nullptr;) {
       n = next;
@@ -548,9 +548,9 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   static void unlink(node& n, node& s, node* above) noexcept {
     node* const left = child(n, 0);
     node* const right = child(n, 1);
-    node* heir = left != nullptr ? left : right;
+    node* replacement = left != nullptr ? left : right;
     if (above != nullptr) {
-      heir = &s;
+      replacement = &s;
       if (above != &n) {
         // The successor is unlinked before it gets an edge to what lies above it: no cycle at any time.
         set_child(*above, 0, child(s, 1));
@@ -560,7 +560,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     }
     // relaxed: the parent's lock is held.
     node& parent = *n.parent.load(std::memory_order_relaxed);
-    set_child(parent, child(parent, 0) == &n ? 0 : 1, heir);
+    set_child(parent, child(parent, 0) == &n ? 0 : 1, replacement);
   }
 
   /// For a locked node. relaxed: only the holder of its lock writes it.

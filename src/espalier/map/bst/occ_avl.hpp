@@ -94,9 +94,9 @@
 // key is absent. An unlinked node is retired together with its cell.
 //
 // Linearization points
-//   insert, insert_or_assign -> true     link: the store of the edge; put: the store of the state
+//   insert, insert_or_assign -> true     link: the store of the edge; store_value: the store of the state
 //   insert -> false                      the read of the state
-//   insert_or_assign -> false            put: the store of the value
+//   insert_or_assign -> false            store_value: the store of the value
 //   update                               as the insert, the assignment or the erase that it amounts to
 //   erase -> true                        make_routing: the store of the state; node::unlink(): the store of the parent's edge
 //   erase -> false, find, contains       at the key's node: the read of the state, or of the value if present;
@@ -105,16 +105,16 @@
 //   within the operation, which could not have reached the node otherwise.
 //
 // Orderings
-//   (1) hang (release) in occ_avl_node.hpp, link (release) -> read_edge (acquire): nodes are seen constructed;
-//       a seek that sees an edge of a rotation sees the versions that the rotation has opened.
-//   (2) close, unlink (release) in occ_avl_node.hpp -> read_version (acquire): a seek that sees the version sees the
-//       edges changed before it, the one to the node among them.
-//   (3) turn_life, correct_height (release) in occ_avl_node.hpp -> read_life (acquire): the value is seen that
+//   (1) set_child (release) in occ_avl_node.hpp, link (release) -> read_edge (acquire): nodes are seen constructed; a
+//       seek that sees an edge of a rotation sees the versions that the rotation has marked as shrinking.
+//   (2) end_shrink, unlink (release) in occ_avl_node.hpp -> read_version (acquire): a seek that sees the version sees
+//       the edges changed before it, the one to the node among them.
+//   (3) toggle_presence, correct_height (release) in occ_avl_node.hpp -> read_status (acquire): the value is seen that
 //       belongs to the state.
-//   (4) hang (release) in occ_avl_node.hpp -> parent_now (acquire) in occ_avl_node.hpp: the parent, whose lock is
+//   (4) set_child (release) in occ_avl_node.hpp -> parent_now (acquire) in occ_avl_node.hpp: the parent, whose lock is
 //       taken next, is seen constructed.
-//   (5) put, change (release) -> read_value (acquire): a cell is seen constructed. A find that sees the value of a
-//       revived key sees in its second read of the state that the key had been absent.
+//   (5) store_value, change (release) -> read_value (acquire): a cell is seen constructed. A find that sees the value
+//       of a revived key sees in its second read of the state that the key had been absent.
 // The nodes' locks order all other accesses.
 
 namespace espalier {
@@ -207,7 +207,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       if (!value) return std::nullopt;
       const value_word w = word.get(*value);
       if (has_node) {
-        if (put<false>(guard, *at.where, w) != outcome::changed) continue;
+        if (store_value<false>(guard, *at.where, w) != outcome::changed) continue;
       } else {
         if (fresh.get() == nullptr)
           fresh.emplace(at.where, key, w, parts::present_leaf);
@@ -238,14 +238,14 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   /// As in the base. Where nodes are split, the head is visited too, and of each node only the front.
   template <class Visitor>
   void visit_nodes(Visitor&& visitor) const {
-    if constexpr (parts::split) visitor(static_cast<const void*>(&*above_), sizeof(node), memory_role::node);
+    if constexpr (parts::split) visitor(static_cast<const void*>(&*head_), sizeof(node), memory_role::node);
     base::visit_nodes(visitor);
   }
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
-    if ((*above_).is_held()) return "the head is locked";
-    if (top() != nullptr && top()->parent_now() != &*above_) return "the top node does not know its parent";
+    if ((*head_).is_held()) return "the head is locked";
+    if (top() != nullptr && top()->parent_now() != &*head_) return "the top node does not know its parent";
     return tree_at_rest::check_internal(
         base::key_comp(), static_cast<const node*>(top()), [](const node& n) -> const char* {
           if (n.is_held()) return "a reachable node is locked";
@@ -309,7 +309,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     [[nodiscard]] node* end(node*) const noexcept { return turned_left; }
   };
 
-  enum class arrival : std::uint8_t { found, absent, lost };
+  enum class seek_result : std::uint8_t { found, absent, lost };
 
   /// Where a seek ended.
   struct place {
@@ -319,31 +319,32 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   };
 
   /// True if it found the key's node, whether the key is present or not.
-  template <bool Validate, class Way>
-  bool seek(const Way& way, place& to) const {
-    arrival how;
-    do how = descend<Validate>(way, &*above_, right, 0, to);
-    while (how == arrival::lost);
-    return how == arrival::found;
+  template <bool Validate, class Target>
+  bool seek(const Target& target, place& to) const {
+    seek_result how;
+    do how = seek_from<Validate>(target, &*head_, right, 0, to);
+    while (how == seek_result::lost);
+    return how == seek_result::found;
   }
 
   /// Goes down from a node that was on the way when it had the version `seen`, over its edge on one side.
-  template <bool Validate, class Way>
-  [[nodiscard]] static arrival descend(Way way, node* n, std::size_t side, version seen, place& to) {
+  template <bool Validate, class Target>
+  [[nodiscard]] static seek_result seek_from(Target target, node* n, std::size_t side, version seen,
+                                             place& to) {
     while (true) {
       // order (1): read_edge, acquire
       node* const child = n->child[side].load(std::memory_order_acquire);
       if (child == nullptr) {
         // LP: the read of the edge, where the key is absent. relaxed: the acquire above orders this load after it.
-        if (Validate && n->ovl.load(std::memory_order_relaxed) != seen) return arrival::lost;
-        to = {way.end(n), side, seen};
-        return arrival::absent;
+        if (Validate && n->ovl.load(std::memory_order_relaxed) != seen) return seek_result::lost;
+        to = {target.end(n), side, seen};
+        return seek_result::absent;
       }
-      Way onwards = way;
-      const std::size_t next = onwards.at(*child);
+      Target next_target = target;
+      const std::size_t next = next_target.at(*child);
       if (next == here) {  // on whatever path the seek came here
         to.where = child;
-        return arrival::found;
+        return seek_result::found;
       }
       // order (2): read_version, acquire
       const version below = Validate ? child->ovl.load(std::memory_order_acquire) : 0;
@@ -357,15 +358,15 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
         // relaxed: the acquire above orders it. If n has not changed, the way down to the child was right
         // when the edge was read; from now on the child's version stands for it.
         if (n->ovl.load(std::memory_order_relaxed) != seen) [[unlikely]]
-          return arrival::lost;
+          return seek_result::lost;
         if (!there) [[unlikely]]
           continue;
       }
       if constexpr (Validate && Design::retry == retry_from::ancestor) {
-        const arrival how = descend<Validate>(onwards, child, next, below, to);
-        if (how != arrival::lost) return how;
+        const seek_result how = seek_from<Validate>(next_target, child, next, below, to);
+        if (how != seek_result::lost) return how;
       } else {
-        way = onwards;
+        target = next_target;
         n = child;
         side = next;
         seen = below;
@@ -383,13 +384,14 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   /// The value at a moment at which the key was present, or nothing.
   [[nodiscard]] static std::optional<Value> read(const node& n) noexcept {
     while (true) {
-      // LP: where the key is absent. order (3): read_life, acquire
-      const state before = n.rest().life.load(std::memory_order_acquire);
+      // LP: where the key is absent. order (3): read_status, acquire
+      const state before = n.rest().status.load(std::memory_order_acquire);
       if (!parts::is_present(before)) return std::nullopt;
       // LP: where it is present. order (5): read_value, acquire
       const value_word word = n.rest().value.load(std::memory_order_acquire);
       // relaxed: the acquire above orders it.
-      if (parts::same_life(n.rest().life.load(std::memory_order_relaxed), before)) return holder::read(word);
+      if (parts::same_presence(n.rest().status.load(std::memory_order_relaxed), before))
+        return holder::read(word);
     }
   }
 
@@ -427,7 +429,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
         return true;
       }
       if (!Assign && at.where->is_present()) return false;
-      const outcome done = put<Assign>(guard, *at.where, word.get(value));
+      const outcome done = store_value<Assign>(guard, *at.where, word.get(value));
       if (done == outcome::lost) continue;
       if (Assign || done == outcome::changed) word.release();
       return done == outcome::changed;
@@ -454,20 +456,20 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   /// Stores a value in the node that has the key. `changed`: the key was absent.
   template <bool Assign>
-  outcome put(guard_type& guard, node& n, value_word word) {
+  outcome store_value(guard_type& guard, node& n, value_word word) {
     value_word old;
     {
       const lock_guard hold(n.rest().lock);
       if (n.is_unlinked()) return outcome::lost;
       if (!n.is_present()) {
-        // order (5): put, release
+        // order (5): store_value, release
         n.rest().value.store(word, std::memory_order_release);
-        n.turn_life();  // LP: insert(true)
+        n.toggle_presence();  // LP: insert(true)
         return outcome::changed;
       }
       if (!Assign) return outcome::unchanged;
       old = n.rest().value.load(std::memory_order_relaxed);  // relaxed: written under the lock only
-      // LP: insert_or_assign(false). order (5): put, release
+      // LP: insert_or_assign(false). order (5): store_value, release
       n.rest().value.store(word, std::memory_order_release);
     }
     holder::retire(store_, guard, old);
@@ -498,7 +500,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
         n.rest().value.store(word.get(*value), std::memory_order_release);
         word.release();
       } else if (n.has_two_children()) {
-        n.turn_life();  // LP: update to nothing
+        n.toggle_presence();  // LP: update to nothing
       } else if (unlinks) {
         parent.unlink(n);  // LP: update to nothing
         needed = examine(parent);
@@ -527,7 +529,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       if (!n.has_two_children()) return outcome::lost;
       // relaxed: written under the lock only.
       old = n.rest().value.load(std::memory_order_relaxed);
-      n.turn_life();  // LP: erase(true)
+      n.toggle_presence();  // LP: erase(true)
     }
     holder::retire(store_, guard, old);
     return outcome::changed;
@@ -574,7 +576,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   /// Corrects the height of a locked node, and returns what else it needs. `height`: the height was changed,
   /// which damages the parent.
   [[nodiscard]] repair examine(node& n) noexcept {
-    if (&n == &*above_ || n.is_unlinked()) return repair::none;
+    if (&n == &*head_ || n.is_unlinked()) return repair::none;
     const repair needed = condition(n);
     if (needed == repair::height) n.correct_height();
     return needed;
@@ -584,7 +586,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   [[nodiscard]] damage examine_parent(const node& n, node* top) noexcept {
     while (true) {
       node& parent = *n.parent_now();
-      if (&parent == &*above_) return {&*above_, repair::none, nullptr};
+      if (&parent == &*head_) return {&*head_, repair::none, nullptr};
       const lock_guard hold(parent.rest().lock);
       if (n.parent_now() == &parent) return {&parent, examine(parent), top};
     }
@@ -592,7 +594,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   /// Repairs until all damage by this thread is repaired.
   void repair_from(guard_type& guard, damage d) noexcept {
-    while (d.at != &*above_) {
+    while (d.at != &*head_) {
       if (d.needed == repair::unlink && !can_retire(guard)) d.needed = repair::none;
       if (d.needed == repair::unlink || d.needed == repair::rotation) {
         d = restructure(guard, d);
@@ -675,7 +677,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   // Parts.
 
   // order (1): read_edge, acquire
-  [[nodiscard]] node* top() const noexcept { return (*above_).child[right].load(std::memory_order_acquire); }
+  [[nodiscard]] node* top() const noexcept { return (*head_).child[right].load(std::memory_order_acquire); }
 
   // Memory.
 
@@ -693,7 +695,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     return n.is_present() ? n.rest().value.load(std::memory_order_relaxed) : nullptr;
   }
 
-  alignas(hw::false_sharing_bytes) mutable typename parts::template head<store> above_{store_};
+  alignas(hw::false_sharing_bytes) mutable typename parts::template head<store> head_{store_};
 };
 
 }  // namespace espalier

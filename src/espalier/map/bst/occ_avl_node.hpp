@@ -19,13 +19,13 @@
 // The node of occ_avl (occ_avl.hpp), its layouts, and the operations on a single node.
 //
 // Orderings
-//   (1) hang (release) -> read_edge (acquire) in occ_avl.hpp: nodes are seen constructed; a seek that sees an edge
-//       of a rotation sees the versions that the rotation has opened.
-//   (2) close, unlink (release) -> read_version (acquire) in occ_avl.hpp: a seek that sees the version sees the
+//   (1) set_child (release) -> read_edge (acquire) in occ_avl.hpp: nodes are seen constructed; a seek that sees an edge
+//       of a rotation sees the versions that the rotation has marked as shrinking.
+//   (2) end_shrink, unlink (release) -> read_version (acquire) in occ_avl.hpp: a seek that sees the version sees the
 //       edges changed before it.
-//   (3) turn_life, correct_height (release) -> read_life (acquire) in occ_avl.hpp: the value is seen that belongs
-//       to the state.
-//   (4) hang (release) -> parent_now (acquire): the parent, whose lock is taken next, is seen constructed.
+//   (3) toggle_presence, correct_height (release) -> read_status (acquire) in occ_avl.hpp: the value is seen that
+//       belongs to the state.
+//   (4) set_child (release) -> parent_now (acquire): the parent, whose lock is taken next, is seen constructed.
 // The numbers are those of occ_avl.hpp, which has (5) besides.
 
 namespace espalier {
@@ -113,11 +113,11 @@ class occ_avl_node {
   // The fields that it reads of the node with its key, and those of updates.
   struct rest_fields {
     std::atomic<Word> value;
-    std::atomic<state> life;
+    std::atomic<state> status;
     lock_type lock{};
     edge parent{nullptr};
 
-    rest_fields(Word v, state s) noexcept : value(v), life(s) {}
+    rest_fields(Word v, state s) noexcept : value(v), status(s) {}
   };
 
   struct split_fields : front_fields {
@@ -134,9 +134,9 @@ class occ_avl_node {
     std::atomic<Word> value;
     edge parent{nullptr};
     lock_type lock{};
-    std::atomic<state> life;
+    std::atomic<state> status;
 
-    compact_fields(const Key& k, Word v, state s) noexcept : key(k), child{}, value(v), life(s) {}
+    compact_fields(const Key& k, Word v, state s) noexcept : key(k), child{}, value(v), status(s) {}
   };
 
   struct scattered_fields {
@@ -147,14 +147,14 @@ class occ_avl_node {
     std::uint64_t index{};
     std::int64_t color{};
     lock_type lock{};
-    std::atomic<state> life;
+    std::atomic<state> status;
     std::atomic<version> ovl{0};
 
-    scattered_fields(const Key& k, Word v, state s) noexcept : key(k), value(v), child{}, life(s) {}
+    scattered_fields(const Key& k, Word v, state s) noexcept : key(k), value(v), child{}, status(s) {}
   };
 
   struct one_line_fields {
-    std::atomic<state> life;
+    std::atomic<state> status;
     Key key;
     std::atomic<Word> value;
     std::atomic<version> ovl{0};
@@ -162,7 +162,7 @@ class occ_avl_node {
     std::array<edge, 2> child;
     lock_type lock{};
 
-    one_line_fields(const Key& k, Word v, state s) noexcept : life(s), key(k), value(v), child{} {}
+    one_line_fields(const Key& k, Word v, state s) noexcept : status(s), key(k), value(v), child{} {}
   };
 
   using unsplit_fields = std::conditional_t<compact, compact_fields,
@@ -172,7 +172,7 @@ class occ_avl_node {
   struct alignas(Traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
 
-    /// Where value, life, lock and parent are.
+    /// Where value, status, lock and parent are.
     [[nodiscard]] auto& rest() noexcept {
       if constexpr (split)
         return *std::launder(static_cast<rest_fields*>(placement_type::rest_of(this)));
@@ -197,8 +197,8 @@ class occ_avl_node {
       return rest().parent.load(std::memory_order_acquire);
     }
 
-    void hang(std::size_t side, node* below) noexcept {
-      // order (1), (4): hang, release
+    void set_child(std::size_t side, node* below) noexcept {
+      // order (1), (4): set_child, release
       this->child[side].store(below, std::memory_order_release);
       if (below != nullptr) below->rest().parent.store(this, std::memory_order_release);
     }
@@ -210,31 +210,33 @@ class occ_avl_node {
     }
 
     /// Before the first change of edges by which the node loses keys. relaxed: those are stored with release.
-    version open() noexcept {
+    version begin_shrink() noexcept {
       const version before = this->ovl.load(std::memory_order_relaxed);
       this->ovl.store(before | shrinking, std::memory_order_relaxed);
       return before;
     }
-    /// After the last such change. order (2): close, release
-    void close(version before) noexcept {
+    /// After the last such change. order (2): end_shrink, release
+    void end_shrink(version before) noexcept {
       this->ovl.store((before | shrinking | unlinked) + 1, std::memory_order_release);
     }
 
     /// relaxed: written under the node's lock. The height of a child may be read without it.
-    [[nodiscard]] state life_now() const noexcept { return rest().life.load(std::memory_order_relaxed); }
+    [[nodiscard]] state status_now() const noexcept { return rest().status.load(std::memory_order_relaxed); }
 
-    /// From absent to present, or back. order (3): turn_life, release
-    void turn_life() noexcept { rest().life.store(life_now() + one_change, std::memory_order_release); }
+    /// From absent to present, or back. order (3): toggle_presence, release
+    void toggle_presence() noexcept {
+      rest().status.store(status_now() + one_change, std::memory_order_release);
+    }
 
     void correct_height() noexcept {
       const state height = height_over(height_of(child_on(0)), height_of(child_on(1)));
       // order (3): correct_height, release: this store begins a release sequence of its own.
-      rest().life.store((life_now() & ~height_bits) | height, std::memory_order_release);
+      rest().status.store((status_now() & ~height_bits) | height, std::memory_order_release);
     }
 
     /// Unlinks a child that has at most one child itself. Both nodes are locked.
     void unlink(node& below) noexcept {
-      hang(side_of(below), below.child_on(below.child_on(0) != nullptr ? 0 : 1));
+      set_child(side_of(below), below.child_on(below.child_on(0) != nullptr ? 0 : 1));
       // After the edge: a seek that finds the version `unlinked` reads the edge again and goes on.
       // order (2): unlink, release
       below.ovl.store(unlinked, std::memory_order_release);
@@ -244,9 +246,9 @@ class occ_avl_node {
       return n.parent_now() == this && !is_unlinked();
     }
 
-    // LP: contains, insert(false), erase(false). order (3): read_life, acquire
+    // LP: contains, insert(false), erase(false). order (3): read_status, acquire
     [[nodiscard]] bool is_present() const noexcept {
-      return occ_avl_node::is_present(rest().life.load(std::memory_order_acquire));
+      return occ_avl_node::is_present(rest().status.load(std::memory_order_acquire));
     }
 
     [[nodiscard]] bool is_held() const noexcept {
@@ -256,10 +258,10 @@ class occ_avl_node {
   };
 
   [[nodiscard]] static bool is_present(state s) noexcept { return (s & one_change) != 0; }
-  [[nodiscard]] static bool same_life(state a, state b) noexcept { return ((a ^ b) & ~height_bits) == 0; }
+  [[nodiscard]] static bool same_presence(state a, state b) noexcept { return ((a ^ b) & ~height_bits) == 0; }
 
   [[nodiscard]] static unsigned height_of(const node* n) noexcept {
-    return n == nullptr ? 0 : n->life_now() & height_bits;
+    return n == nullptr ? 0 : n->status_now() & height_bits;
   }
   /// Bounded, in case hundreds of threads stop before they repair one path.
   [[nodiscard]] static unsigned height_over(unsigned a, unsigned b) noexcept {
@@ -270,33 +272,33 @@ class occ_avl_node {
   /// The child on the high side takes the node's place. All three are locked. Only the node shrinks.
   static void rotate(node& parent, node& n, node& child, std::size_t high) noexcept {
     const std::size_t low = 1 - high;
-    const version before = n.open();
-    n.hang(high, child.child_on(low));
+    const version before = n.begin_shrink();
+    n.set_child(high, child.child_on(low));
     const std::size_t side = parent.side_of(n);
-    child.hang(low, &n);
-    parent.hang(side, &child);
+    child.set_child(low, &n);
+    parent.set_child(side, &child);
     n.correct_height();
     child.correct_height();
-    n.close(before);
+    n.end_shrink(before);
   }
 
   /// The inner child of the child on the high side takes the node's place. All four are locked. The node and
   /// the child shrink.
   static void rotate(node& parent, node& n, node& child, node& inner, std::size_t high) noexcept {
     const std::size_t low = 1 - high;
-    const version n_before = n.open();
-    const version child_before = child.open();
-    n.hang(high, inner.child_on(low));
-    child.hang(low, inner.child_on(high));
+    const version n_before = n.begin_shrink();
+    const version child_before = child.begin_shrink();
+    n.set_child(high, inner.child_on(low));
+    child.set_child(low, inner.child_on(high));
     const std::size_t side = parent.side_of(n);
-    inner.hang(high, &child);
-    inner.hang(low, &n);
-    parent.hang(side, &inner);
+    inner.set_child(high, &child);
+    inner.set_child(low, &n);
+    parent.set_child(side, &inner);
     n.correct_height();
     child.correct_height();
     inner.correct_height();
-    child.close(child_before);
-    n.close(n_before);
+    child.end_shrink(child_before);
+    n.end_shrink(n_before);
   }
 
   static_assert(
@@ -352,17 +354,18 @@ class occ_avl_node {
     constexpr node_member value{"value", from + offsetof(others, value), sizeof(others::value)};
     constexpr node_member parent{"parent", from + offsetof(others, parent), sizeof(others::parent)};
     constexpr node_member lock{"lock", from + offsetof(others, lock), sizeof(others::lock)};
-    constexpr node_member life{"presence / height", from + offsetof(others, life), sizeof(others::life)};
+    constexpr node_member status{"presence / height", from + offsetof(others, status),
+                                 sizeof(others::status)};
     if constexpr (split) {
-      return std::to_array<node_member>({key, child, ovl, value, life, lock, parent});
+      return std::to_array<node_member>({key, child, ovl, value, status, lock, parent});
     } else if constexpr (compact) {
-      return std::to_array<node_member>({key, child, ovl, value, parent, lock, life});
+      return std::to_array<node_member>({key, child, ovl, value, parent, lock, status});
     } else if constexpr (scattered) {
       constexpr node_member index{"index", offsetof(fields, index), sizeof(fields::index)};
       constexpr node_member color{"color", offsetof(fields, color), sizeof(fields::color)};
-      return std::to_array<node_member>({key, value, child, parent, index, color, lock, life, ovl});
+      return std::to_array<node_member>({key, value, child, parent, index, color, lock, status, ovl});
     } else {
-      return std::to_array<node_member>({life, key, value, ovl, parent, child, lock});
+      return std::to_array<node_member>({status, key, value, ovl, parent, child, lock});
     }
   }();
 
@@ -378,7 +381,7 @@ class occ_avl_node {
                     (offsetof(unsplit_fields, key) == 0 && offsetof(unsplit_fields, child) == 8 &&
                      offsetof(unsplit_fields, ovl) == 24 && offsetof(unsplit_fields, value) == 32 &&
                      offsetof(unsplit_fields, parent) == 40 && offsetof(unsplit_fields, lock) == 48 &&
-                     offsetof(unsplit_fields, life) == 52 && sizeof(unsplit_fields) == 56),
+                     offsetof(unsplit_fields, status) == 52 && sizeof(unsplit_fields) == 56),
                 "the layout of a node, on which the measured figures rest, has changed");
   static_assert(!words || compact || sizeof(unsplit_fields) == (scattered ? 112 : 64),
                 "the layout of a node, on which the measured figures rest, has changed");

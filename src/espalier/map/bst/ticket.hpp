@@ -176,10 +176,10 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
   using typename base::contract;
   friend contract;
 
-  using graft_type = graft<store, node, holder, Key, Value, Compare>;
+  using insertion_type = insertion<store, node, holder, Key, Value, Compare>;
 
   bool do_insert(guard_type&, const Key& key, const Value& value) {
-    graft_type fresh(store_, base::key_comp());
+    insertion_type fresh(store_, base::key_comp());
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
       if (found(at, key)) return false;
@@ -188,7 +188,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
   }
 
   bool do_assign(guard_type& guard, const Key& key, const Value& value) {
-    graft_type fresh(store_, base::key_comp());
+    insertion_type fresh(store_, base::key_comp());
     guard.reserve(holder::retirements);
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
@@ -207,7 +207,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
 
   template <class Function>
   std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
-    graft_type fresh(store_, base::key_comp());
+    insertion_type fresh(store_, base::key_comp());
     guard.reserve(2);
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
@@ -328,7 +328,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
   }
 
   /// Links a new leaf where a seek has not found its key. False if the edge has changed.
-  bool link(const seek_record& at, graft_type& fresh, const Key& key, const Value& value) {
+  bool link(const seek_record& at, insertion_type& fresh, const Key& key, const Value& value) {
     node* const top_node = fresh.prepare(key, value, at.leaf, at.parent);
     if (!at.to_leaf.try_lock()) return false;
     // LP: insert(true). order (1): link, release
@@ -370,7 +370,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
       at.to_parent.revert();
       return false;
     }
-    take_over(at);
+    replace_by_sibling(at);
     return true;
   }
 
@@ -384,12 +384,12 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
       at.to_parent.revert();
       return false;
     }
-    take_over(at);
+    replace_by_sibling(at);
     return true;
   }
 
   /// Puts the sibling in the place of the parent. The three edges are held.
-  void take_over(const seek_record& at) noexcept {
+  void replace_by_sibling(const seek_record& at) noexcept {
     // relaxed: by (2) this thread sees the latest store of this edge, and no other thread may store now.
     node* const sibling = at.parent->child[1 - at.to_leaf.index].load(std::memory_order_relaxed);
     // LP: erase(true). order (1): unlink, release
