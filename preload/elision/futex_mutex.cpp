@@ -10,7 +10,7 @@
 
 #include "espalier/sync/backoff.hpp"
 #include "preload/kernel/futex_lock.hpp"
-#include "preload/kernel/kept_errno.hpp"
+#include "preload/kernel/saved_errno.hpp"
 
 namespace espalier::preload {
 
@@ -60,7 +60,7 @@ int sleep_on(std::atomic_ref<int> word, int* address, clockid_t clock, const tim
 void acquire(mutex_words mutex, int owner) noexcept {
   const std::atomic_ref<int> word = mutex.lock_word();
   if (!take_spinning(mutex)) {
-    const kept_errno keep;
+    const saved_errno keep;
     while (word.exchange(mutex_awaited, std::memory_order_acquire) != mutex_free)
       sleep_on(word, mutex.futex(), CLOCK_MONOTONIC, nullptr);
   }
@@ -80,7 +80,7 @@ int acquire_until(mutex_words mutex, int owner, clockid_t clock, const timespec&
     if (moment.tv_nsec < 0 || moment.tv_nsec >= 1'000'000'000) return EINVAL;
     // The kernel rejects such a moment as invalid.
     if (moment.tv_sec < 0) return ETIMEDOUT;
-    const kept_errno keep;
+    const saved_errno keep;
     int failed = 0;
     while (word.exchange(mutex_awaited, std::memory_order_acquire) != mutex_free) {
       failed = sleep_on(word, mutex.futex(), clock, &moment);
@@ -105,7 +105,7 @@ void release(mutex_words mutex) noexcept {
   // order: release (release) -> take_if_free, acquire, acquire_until (acquire). The next holder may destroy the
   // mutex, so it is not accessed any more.
   if (word.exchange(mutex_free, std::memory_order_release) != mutex_awaited) return;
-  const kept_errno keep;
+  const saved_errno keep;
   syscall(SYS_futex, address, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, nullptr, nullptr, 0);
 }
 
@@ -167,7 +167,7 @@ bool look_up(next_mutex& to) noexcept {
 }
 
 bool keeps_known_words(const next_mutex& functions) noexcept {
-  const kept_errno keep;
+  const saved_errno keep;
   const words held{mutex_taken, static_cast<int>(gettid()), 1};
   // Normal by attribute: the C library may elide other mutexes itself, and then their words show nothing.
   pthread_mutexattr_t normal{};

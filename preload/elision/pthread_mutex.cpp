@@ -17,7 +17,7 @@
 #include "preload/elision/settings.hpp"
 #include "preload/endings/process_ends.hpp"
 #include "preload/environment/output.hpp"
-#include "preload/kernel/kept_errno.hpp"
+#include "preload/kernel/saved_errno.hpp"
 
 namespace espalier::preload {
 namespace {
@@ -59,7 +59,7 @@ void follow_policy() noexcept {
 }
 
 stage start() noexcept {
-  const kept_errno keep;
+  const saved_errno keep;
   stage next = stage::forwarding;
   read_elision_settings(environ, settings, say);
   next_mutex found{};
@@ -88,7 +88,7 @@ stage start() noexcept {
 /// Without an environment, in the first code that an executable runs: only finds the functions. There is one thread.
 void look_up_early() noexcept {
   if (following.lock != nullptr) return;
-  const kept_errno keep;
+  const saved_errno keep;
   starts = true;
   next_mutex found{};
   if (look_up(found)) following = found;

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "preload/environment/output.hpp"
-#include "preload/kernel/kept_errno.hpp"
 #include "preload/kernel/pages.hpp"
+#include "preload/kernel/saved_errno.hpp"
 #include "preload/recording/modules.hpp"
 
 namespace espalier::preload {
@@ -27,7 +27,7 @@ bool section_counts::start() noexcept {
 
 void section_counts::wipe_in_children() noexcept {
 #if defined(MADV_WIPEONFORK)
-  const kept_errno keep;
+  const saved_errno keep;
   // Where the kernel does not support it, clear() resets the table.
   if (counting()) static_cast<void>(madvise(table_, sizeof *table_, MADV_WIPEONFORK));
 #endif
@@ -230,7 +230,7 @@ bool report_to_file(const char* name, const section_counts& counts, const char* 
 
 bool report_counts(const elision_settings& settings, const section_counts& counts, const char* how,
                    int standard_error) noexcept {
-  const kept_errno keep;
+  const saved_errno keep;
   std::array<char, 4096> name{};
   bool good = counts_file_name(settings, getpid(), name.data(), name.size());
   if (good) {

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "preload/kernel/kept_errno.hpp"
+#include "preload/kernel/saved_errno.hpp"
 
 namespace espalier::preload {
 
@@ -124,7 +124,7 @@ class quiet_writing {
   quiet_writing(const quiet_writing&) = delete;
   quiet_writing& operator=(const quiet_writing&) = delete;
   ~quiet_writing() {
-    const kept_errno keep;
+    const saved_errno keep;
     constexpr timespec at_once{};
     while (sigtimedwait(&raised_, nullptr, &at_once) > 0 || errno == EINTR) {
     }

@@ -78,7 +78,7 @@ void* large_blocks::allocate(std::size_t bytes, std::size_t align, bool& zeroed)
 
 void large_blocks::deallocate(region& of) noexcept {
   of.use = region_use::unused;
-  spans_.give_back(span::of(&of)->slot(of.run), of.run_regions);
+  spans_.release(span::of(&of)->slot(of.run), of.run_regions);
 }
 
 bool large_blocks::resize(region& of, std::size_t bytes) noexcept {

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "preload/kernel/kept_errno.hpp"
 #include "preload/kernel/pages.hpp"
+#include "preload/kernel/saved_errno.hpp"
 
 namespace espalier::preload {
 namespace {
@@ -73,7 +73,7 @@ bool page_source::count(std::size_t bytes) noexcept {
 }
 
 void* page_source::map(std::size_t bytes, std::size_t align, void* near) noexcept {
-  const kept_errno keep;
+  const saved_errno keep;
   if (!count(bytes)) return nullptr;
   void* const pages = aligned(bytes, align, near);
   if (pages == nullptr) bytes_.fetch_sub(bytes, std::memory_order_relaxed);
@@ -81,7 +81,7 @@ void* page_source::map(std::size_t bytes, std::size_t align, void* near) noexcep
 }
 
 bool page_source::grow(void* pages, std::size_t bytes, std::size_t to_bytes) noexcept {
-  const kept_errno keep;
+  const saved_errno keep;
   if (!count(to_bytes - bytes)) return false;
   if (mremap(pages, bytes, to_bytes, 0) != MAP_FAILED) return true;
   bytes_.fetch_sub(to_bytes - bytes, std::memory_order_relaxed);
@@ -89,7 +89,7 @@ bool page_source::grow(void* pages, std::size_t bytes, std::size_t to_bytes) noe
 }
 
 bool page_source::move(void* from, std::size_t bytes, void* to, std::size_t to_bytes) noexcept {
-  const kept_errno keep;
+  const saved_errno keep;
   // The kernel may refuse before or after it unmaps the pages at `to`. If after, another thread may have
   // mapped something there, which must stay.
   const mark ours{~address(to), address(from)};
@@ -106,7 +106,7 @@ bool page_source::move(void* from, std::size_t bytes, void* to, std::size_t to_b
 page_source::transferred page_source::transfer(void* from, void* to, std::size_t bytes) noexcept {
 #if defined(MREMAP_DONTUNMAP)
   if (!transfers_.load(std::memory_order_relaxed)) return transferred::refused;
-  const kept_errno keep;
+  const saved_errno keep;
   // A move would unlock the whole mapping that contains the pages, other blocks included, and the pages would
   // arrive unlocked. MADV_DONTNEED fails on locked pages and so detects them.
   if (madvise(from, page_bytes, MADV_DONTNEED) != 0 || madvise(to, page_bytes, MADV_DONTNEED) != 0) {
@@ -133,19 +133,19 @@ page_source::transferred page_source::transfer(void* from, void* to, std::size_t
 }
 
 bool page_source::unmap(void* pages, std::size_t bytes) noexcept {
-  const kept_errno keep;
+  const saved_errno keep;
   if (munmap(pages, bytes) != 0) return false;
   bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   return true;
 }
 
 bool page_source::discard(void* pages, std::size_t bytes) noexcept {
-  const kept_errno keep;
+  const saved_errno keep;
   return madvise(pages, bytes, MADV_DONTNEED) == 0;
 }
 
 void page_source::touch(void* pages, std::size_t bytes) noexcept {
-  const kept_errno keep;
+  const saved_errno keep;
 #if defined(MADV_POPULATE_WRITE)
   if (madvise(pages, bytes, MADV_POPULATE_WRITE) == 0) return;
 #endif
@@ -154,7 +154,7 @@ void page_source::touch(void* pages, std::size_t bytes) noexcept {
 }
 
 void page_source::advise_huge(void* pages, std::size_t bytes) noexcept {
-  const kept_errno keep;
+  const saved_errno keep;
   madvise(pages, bytes, MADV_HUGEPAGE);
 }
 

@@ -33,9 +33,9 @@ enum class region_state : std::uint8_t {
 /// The remote free list of a region in one word: the blocks that other threads freed, newest first. The word
 /// has the list's first and last block and its length, so the owner takes the list without touching a block.
 /// The lowest bit means: the next thread to push must notify the owner.
-class pushed_blocks {
+class remote_free_list {
  public:
-  constexpr explicit pushed_blocks(std::uint64_t word) noexcept : word_(word) {}
+  constexpr explicit remote_free_list(std::uint64_t word) noexcept : word_(word) {}
 
   static constexpr std::uint64_t notify_bit = 1;
 
@@ -86,9 +86,9 @@ struct alignas(128) region {
   /// `deferred`: one comparison then detects both the next free and the last one.
   std::uint32_t count;
   std::uint32_t deferred;
-  std::byte* fresh;            ///< the next bump-allocated block
-  std::byte* fresh_until;      ///< where bump allocation stops: at a line left out, or the end of the run
-  std::uint32_t fresh_behind;  ///< blocks of the run after fresh_until
+  std::byte* bump;           ///< the next bump-allocated block
+  std::byte* bump_end;       ///< where bump allocation stops: at a line left out, or the end of the run
+  std::uint32_t bump_after;  ///< blocks of the run after bump_end
   std::uint32_t stride;
   std::byte* first;  ///< start of the run, or of the large block
   std::uint8_t size_class;
@@ -98,7 +98,7 @@ struct alignas(128) region {
   bool notify_when_pushed;  ///< the owner set the notify bit of `remote`
   bool notifying;           ///< another thread cleared the bit; its notification is pending
 
-  alignas(64) std::atomic<std::uint64_t> remote;  ///< remote free list: pushed_blocks
+  alignas(64) std::atomic<std::uint64_t> remote;  ///< remote free list: remote_free_list
   std::atomic<thread_heap*> owner;                ///< null where abandoned; written as quick_owner is
   std::atomic<thread_heap*> home;                 ///< last owner of an abandoned region
   region* next_notified;

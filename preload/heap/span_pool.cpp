@@ -243,7 +243,7 @@ bool span_pool::extend(region& first, std::size_t regions, std::size_t by) noexc
   return true;
 }
 
-void span_pool::give_back(region& first, std::size_t regions) noexcept {
+void span_pool::release(region& first, std::size_t regions) noexcept {
   span& s = *span::of(&first);
   const std::size_t number = span::number_of(first);
   // Before the regions are free, while no other thread can take them. relaxed: the bound may be missed by a little.
@@ -388,7 +388,7 @@ span_pool::figures span_pool::count_locked() const noexcept {
   figures all;
   for (const span* s = spans_; s != nullptr; s = s->next) ++all.spans;
   all.free_regions = free_;
-  all.kept_regions = dirty_.load(std::memory_order_relaxed);
+  all.dirty_regions = dirty_.load(std::memory_order_relaxed);
   return all;
 }
 

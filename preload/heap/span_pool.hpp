@@ -44,7 +44,7 @@ class span_pool {
   [[nodiscard]] region* take(std::size_t regions, bool& zeroed) noexcept;
   /// Extends a row by the regions after it if they are free.
   [[nodiscard]] bool extend(region& first, std::size_t regions, std::size_t by) noexcept;
-  void give_back(region& first, std::size_t regions) noexcept;
+  void release(region& first, std::size_t regions) noexcept;
 
   /// Returns to the OS the addresses of empty spans and the memory of all other empty regions. The result is the
   /// bytes of regions that had memory. Memory that the OS does not take, such as locked memory, stays.
@@ -53,7 +53,7 @@ class span_pool {
   struct figures {
     std::size_t spans = 0;
     std::size_t free_regions = 0;
-    std::size_t kept_regions = 0;  ///< free regions with memory
+    std::size_t dirty_regions = 0;  ///< free regions with memory
   };
   [[nodiscard]] figures count() noexcept;
   /// The caller holds the lock.

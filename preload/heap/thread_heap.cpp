@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "preload/heap/misuse.hpp"
-#include "preload/kernel/kept_errno.hpp"
 #include "preload/kernel/pages.hpp"
+#include "preload/kernel/saved_errno.hpp"
 
 namespace espalier::preload {
 namespace {
@@ -27,7 +27,7 @@ constexpr auto most_cached = [] {
 }();
 
 constexpr const char no_pointer[] = "free(): invalid pointer";
-constexpr const char freed_twice[] = "free(): given back twice, or never handed out:";
+constexpr const char freed_twice[] = "free(): double free, or never handed out:";
 
 std::uintptr_t address(const void* pointer) noexcept { return reinterpret_cast<std::uintptr_t>(pointer); }
 
@@ -52,7 +52,7 @@ std::byte* start_in(const region& r, void* block) noexcept {
 
 /// Copies as many of the bytes as are readable: the size of another allocator's block is unknown.
 void copy_readable(void* to, const void* from, std::size_t bytes) noexcept {
-  const kept_errno keep;
+  const saved_errno keep;
   const iovec into{to, bytes};
   const iovec out_of{const_cast<void*>(from), bytes};
   // Where the system call is forbidden, copies to the end of the page, which is mapped.
@@ -71,7 +71,7 @@ void copy_readable(void* to, const void* from, std::size_t bytes) noexcept {
   std::uint64_t before = r.remote.load(std::memory_order_relaxed);
   std::uint64_t after = 0;
   do {
-    const pushed_blocks list(before);
+    const remote_free_list list(before);
     if (list.count() != 0 && list.newest() == offset) misused(freed_twice, block);
     pushed->next = list.count() == 0 ? nullptr : reinterpret_cast<free_block*>(memory + list.newest());
     after = list.with(offset);
@@ -80,7 +80,7 @@ void copy_readable(void* to, const void* from, std::size_t bytes) noexcept {
   } while (
       !r.remote.compare_exchange_weak(before, after, std::memory_order_acq_rel, std::memory_order_relaxed));
   // Unless the bit was set, the region may belong to another owner by now.
-  return pushed_blocks(before).notifies();
+  return remote_free_list(before).notifies();
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ void* thread_heap::allocate_plain(std::size_t size_class, bool& zeroed) noexcept
   void* block = allocate_of(plain_[size_class], size_class, region_use::blocks, zeroed);
   // Where no region can be had, frees an empty one, and then uses larger blocks. There may be few regions: of memory
   // that is locked, a program may have as little as a megabyte.
-  if (block == nullptr && give_back_empty() != 0)
+  if (block == nullptr && free_empty_regions() != 0)
     block = allocate_of(plain_[size_class], size_class, region_use::blocks, zeroed);
   for (std::size_t larger = size_class + 1; block == nullptr && larger < index_class::count; ++larger) {
     if (plain_[larger].current != &no_region)
@@ -135,10 +135,10 @@ void* thread_heap::allocate_plain(std::size_t size_class, bool& zeroed) noexcept
 /// `grows`: where the class has no block left, a region may be added to it.
 void* thread_heap::allocate_of(class_regions& of, std::size_t size_class, region_use use, bool& zeroed,
                                bool grows) noexcept {
-  void* const block = taken(*of.current, zeroed);
+  void* const block = pop(*of.current, zeroed);
   if (block != nullptr) return block;
-  if (of.cached != nullptr) return taken_from_cache(of);
-  return refill(of, size_class, use, grows) ? taken(*of.current, zeroed) : nullptr;
+  if (of.cached != nullptr) return pop_cached(of);
+  return refill(of, size_class, use, grows) ? pop(*of.current, zeroed) : nullptr;
 }
 
 void* thread_heap::allocate_aligned(std::size_t bytes, std::size_t align) noexcept {
@@ -172,14 +172,14 @@ bool thread_heap::refill(class_regions& of, std::size_t size_class, region_use u
   const heap_in_use now(*this);
   for (;;) {
     region& r = *of.current;
-    if (r.fresh_behind != 0 && r.free == nullptr && r.fresh == r.fresh_until) begin_group(r);
-    if (r.free != nullptr || r.fresh != r.fresh_until) return true;
+    if (r.bump_after != 0 && r.free == nullptr && r.bump == r.bump_end) begin_group(r);
+    if (r.free != nullptr || r.bump != r.bump_end) return true;
     if (&r != &no_region) {
       // order (1): refill, acquire
-      splice(r, pushed_blocks(r.remote.exchange(0, std::memory_order_acquire)));
+      append(r, remote_free_list(r.remote.exchange(0, std::memory_order_acquire)));
       if (r.free != nullptr) return true;
     }
-    listen();
+    process_notifications();
     region* fresh = of.with_room;
     if (fresh != nullptr)
       unlink(*fresh);
@@ -194,10 +194,10 @@ bool thread_heap::refill(class_regions& of, std::size_t size_class, region_use u
 /// Continues bump allocation after the line left out.
 void thread_heap::begin_group(region& r) noexcept {
   const std::uint32_t group = geometries[r.size_class].group;
-  const std::uint32_t blocks = r.fresh_behind < group ? r.fresh_behind : group;
-  r.fresh_behind -= blocks;
-  r.fresh_until += index_class::line + std::size_t{blocks} * r.stride;
-  r.fresh += index_class::line;
+  const std::uint32_t blocks = r.bump_after < group ? r.bump_after : group;
+  r.bump_after -= blocks;
+  r.bump_end += index_class::line + std::size_t{blocks} * r.stride;
+  r.bump += index_class::line;
 }
 
 region* thread_heap::new_region(class_regions& of, std::size_t size_class, region_use use) noexcept {
@@ -218,9 +218,9 @@ region* thread_heap::new_region(class_regions& of, std::size_t size_class, regio
   r->count = 0;
   r->deferred = 0;
   const std::size_t until_gap = shape.punctuated && shape.group < blocks ? shape.group : blocks;
-  r->first = r->fresh = memory + offset;
-  r->fresh_until = r->fresh + until_gap * shape.stride;
-  r->fresh_behind = static_cast<std::uint32_t>(blocks - until_gap);
+  r->first = r->bump = memory + offset;
+  r->bump_end = r->bump + until_gap * shape.stride;
+  r->bump_after = static_cast<std::uint32_t>(blocks - until_gap);
   r->stride = static_cast<std::uint32_t>(shape.stride);
   r->size_class = static_cast<std::uint8_t>(size_class);
   r->use = use;
@@ -253,10 +253,10 @@ void thread_heap::set_granules(const class_regions& of, std::size_t size_class) 
 }
 
 /// Adds a remote free list to the region's own free list.
-void thread_heap::splice(region& r, pushed_blocks list) noexcept {
+void thread_heap::append(region& r, remote_free_list list) noexcept {
   if (list.count() == 0) return;
   std::byte* const memory = span::of(&r)->memory(span::number_of(r));
-  if (list.count() > r.live() || memory + list.newest() >= r.fresh)
+  if (list.count() > r.live() || memory + list.newest() >= r.bump)
     misused(freed_twice, memory + list.newest());
   // The oldest block is the last of the list.
   if (r.free != nullptr) reinterpret_cast<free_block*>(memory + list.oldest())->next = r.free;
@@ -267,17 +267,17 @@ void thread_heap::splice(region& r, pushed_blocks list) noexcept {
 /// Collects the remote free list and clears the notify bit: later pushes notify no heap.
 void thread_heap::collect_unnotified(region& r) noexcept {
   // order (1): collect_unnotified, acquire
-  const pushed_blocks list(r.remote.exchange(0, std::memory_order_acquire));
+  const remote_free_list list(r.remote.exchange(0, std::memory_order_acquire));
   if (r.notify_when_pushed && !list.notifies()) r.notifying = true;
   r.notify_when_pushed = false;
-  splice(r, list);
+  append(r, list);
 }
 
 /// The current region is used up.
 void thread_heap::used_up(region& r) noexcept {
   --r.count;
   r.state = region_state::full;
-  if (!r.notifying) return offer(r);
+  if (!r.notifying) return abandon(r);
   r.deferred = r.count - 1;
   r.count = 1;
 }
@@ -290,43 +290,43 @@ void thread_heap::own(region& r) noexcept {
 }
 
 /// Abandons a full region: the next thread that frees a block of it clears the notify bit.
-void thread_heap::offer(region& r) noexcept {
+void thread_heap::abandon(region& r) noexcept {
   // relaxed: the compare-exchange below publishes `home` and the owner.
   r.home.store(this, std::memory_order_relaxed);
   r.notify_when_pushed = true;
   r.quick_owner.store(nullptr, std::memory_order_relaxed);
   r.owner.store(nullptr, std::memory_order_relaxed);
   std::uint64_t nothing = 0;
-  // order (2): offer, release. relaxed: after a failure heard_of() acquires.
-  if (r.remote.compare_exchange_strong(nothing, pushed_blocks::notify_bit, std::memory_order_release,
+  // order (2): abandon, release. relaxed: after a failure collect_notified() acquires.
+  if (r.remote.compare_exchange_strong(nothing, remote_free_list::notify_bit, std::memory_order_release,
                                        std::memory_order_relaxed))
     return;
   // Another thread pushed a block meanwhile.
   own(r);
-  heard_of(r);
+  collect_notified(r);
 }
 
 /// For a region of which this thread cleared the notify bit by a push.
-void thread_heap::pushed_first(region& r) noexcept {
-  // relaxed: (2) orders `owner` and `home`. `unheard_` only decides which thread takes the region over.
+void thread_heap::notify_owner(region& r) noexcept {
+  // relaxed: (2) orders `owner` and `home`. `notified_count_` only decides which thread takes the region over.
   if (thread_heap* const owner = r.owner.load(std::memory_order_relaxed); owner != nullptr)
     return owner->notify(r);
   const heap_in_use now(*this);
   thread_heap* const home = r.home.load(std::memory_order_relaxed);
   // A thread that allocates no blocks of the class would only hold the region's. relaxed: as above.
-  const bool wanted =
-      home->unheard_.load(std::memory_order_relaxed) >= commons_.patience && list_of(r).current != &no_region;
+  const bool wanted = home->notified_count_.load(std::memory_order_relaxed) >= commons_.patience &&
+                      list_of(r).current != &no_region;
   if (home != this && !wanted) return home->notify(r);
   own(r);
-  heard_of(r);
+  collect_notified(r);
 }
 
 /// For a full region of which this heap was the last owner.
 void thread_heap::cache_block(region& r, void* block) noexcept {
   class_regions& of = list_of(r);
   auto* const freed = static_cast<free_block*>(block);
-  // `fresh` does not change any more: the whole run was handed out.
-  if (freed == of.cached || block >= r.fresh) double_free(block);
+  // `bump` does not change any more: the whole run was handed out.
+  if (freed == of.cached || block >= r.bump) double_free(block);
   freed->next = of.cached;
   // order (4): cache_block, release
   std::atomic_signal_fence(std::memory_order_release);
@@ -334,7 +334,7 @@ void thread_heap::cache_block(region& r, void* block) noexcept {
   if (++of.cached_count > most_cached[r.size_class]) free_cached(of);
 }
 
-void* thread_heap::taken_from_cache(class_regions& of) noexcept {
+void* thread_heap::pop_cached(class_regions& of) noexcept {
   free_block* const block = of.cached;
   of.cached = block->next;
   of.cached_count = of.cached == nullptr ? 0 : of.cached_count - 1;
@@ -353,13 +353,13 @@ void thread_heap::free_cached(class_regions& of) noexcept {
     if (r.owner.load(std::memory_order_relaxed) == this)
       push(r, block);
     else if (free_remotely(r, block))
-      pushed_first(r);
+      notify_owner(r);
     block = after;
   }
 }
 
-thread_heap::kept thread_heap::count_aside() const noexcept {
-  kept all;
+thread_heap::cached_blocks thread_heap::count_cached() const noexcept {
+  cached_blocks all;
   for (const auto* const classes : {&plain_, &aligned_}) {
     for (std::size_t c = 0; c < classes->size(); ++c) {
       all.blocks += (*classes)[c].cached_count;
@@ -371,7 +371,7 @@ thread_heap::kept thread_heap::count_aside() const noexcept {
 
 void thread_heap::notify(region& of) noexcept {
   // relaxed: a count that orders nothing, and a list head that the compare-exchange checks.
-  unheard_.fetch_add(1, std::memory_order_relaxed);
+  notified_count_.fetch_add(1, std::memory_order_relaxed);
   region* first = notified_.load(std::memory_order_relaxed);
   do {
     of.next_notified = first;
@@ -380,29 +380,29 @@ void thread_heap::notify(region& of) noexcept {
       !notified_.compare_exchange_weak(first, &of, std::memory_order_release, std::memory_order_relaxed));
 }
 
-void thread_heap::listen() noexcept {
-  // relaxed: a region missed here is found by the next call, and `unheard_` is approximate.
+void thread_heap::process_notifications() noexcept {
+  // relaxed: a region missed here is found by the next call, and `notified_count_` is approximate.
   if (notified_.load(std::memory_order_relaxed) == nullptr) return;
-  // order (3): listen, acquire
+  // order (3): process_notifications, acquire
   region* r = notified_.exchange(nullptr, std::memory_order_acquire);
-  unheard_.store(0, std::memory_order_relaxed);
+  notified_count_.store(0, std::memory_order_relaxed);
   while (r != nullptr) {
     region* const after = r->next_notified;
     r->notifying = false;
     r->notify_when_pushed = false;
     // relaxed: (3) orders it.
     if (r->owner.load(std::memory_order_relaxed) == nullptr) own(*r);
-    heard_of(*r);
+    collect_notified(*r);
     r = after;
   }
 }
 
 /// For a region without a pending notification: collects the remote free list.
-void thread_heap::heard_of(region& r) noexcept {
+void thread_heap::collect_notified(region& r) noexcept {
   if (r.state == region_state::current) return;
   if (r.state == region_state::leaving) return release(r);
-  // order (1): heard_of, acquire; order (2): heard_of, release
-  const pushed_blocks list(r.remote.exchange(pushed_blocks::notify_bit, std::memory_order_acq_rel));
+  // order (1): collect_notified, acquire; order (2): collect_notified, release
+  const remote_free_list list(r.remote.exchange(remote_free_list::notify_bit, std::memory_order_acq_rel));
   r.notify_when_pushed = true;
   if (r.state == region_state::full) {
     if (list.count() == 0) return;
@@ -410,7 +410,7 @@ void thread_heap::heard_of(region& r) noexcept {
     r.deferred = 0;
     link(r);
   }
-  splice(r, list);
+  append(r, list);
   if (r.count == 0) {
     unlink(r);
     release(r);
@@ -458,23 +458,23 @@ void thread_heap::release(region& r) noexcept {
   // relaxed: no block of the region is left, so no other thread reads the owner before the region's next use.
   r.quick_owner.store(nullptr, std::memory_order_relaxed);
   r.use = region_use::unused;
-  commons_.spans.give_back(r, 1);
+  commons_.spans.release(r, 1);
   // A program that shrinks does not keep regions for cached blocks.
   if (of.cached != nullptr) free_cached(of);
 }
 
-std::size_t thread_heap::give_back_empty() noexcept {
+std::size_t thread_heap::free_empty_regions() noexcept {
   const heap_in_use now(*this);
   std::size_t given = 0;
-  listen();
+  process_notifications();
   for (auto* const classes : {&plain_, &aligned_}) {
     for (class_regions& of : *classes) free_cached(of);
   }
   const auto look_at = [&](class_regions& of, std::size_t size_class) {
     region& r = *of.current;
     if (&r == &no_region) return;
-    // order (1): give_back_empty, acquire
-    splice(r, pushed_blocks(r.remote.exchange(0, std::memory_order_acquire)));
+    // order (1): free_empty_regions, acquire
+    append(r, remote_free_list(r.remote.exchange(0, std::memory_order_acquire)));
     if (r.count != 1) return;
     of.current = &no_region;
     if (&of == &plain_[size_class]) set_granules(of, size_class);
@@ -509,10 +509,10 @@ void thread_heap::deallocate(void* block) noexcept {
   thread_heap* const owner = r.owner.load(std::memory_order_relaxed);
   if (owner != this) {
     if (owner == nullptr && r.home.load(std::memory_order_relaxed) == this) return cache_block(r, start);
-    if (free_remotely(r, start)) pushed_first(r);
+    if (free_remotely(r, start)) notify_owner(r);
     return;
   }
-  if (start >= r.fresh) double_free(block);
+  if (start >= r.bump) double_free(block);
   push(r, start);
 }
 

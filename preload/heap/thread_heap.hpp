@@ -73,12 +73,12 @@ inline constinit region no_region{};
 /// them out next. Otherwise a heap used to the last block would change regions with every block.
 ///
 /// Orderings
-///   (1) free_remotely (release) -> refill, collect_unnotified, heard_of, give_back_empty (acquire): the links of
-///       the remote free list, and the program's last accesses to its blocks, precede their reuse.
-///   (2) offer, heard_of (release) -> free_remotely (acquire): the thread that clears the notify bit sees the
+///   (1) free_remotely (release) -> refill, collect_unnotified, collect_notified, free_empty_regions (acquire): the
+///       links of the remote free list, and the program's last accesses to its blocks, precede their reuse.
+///   (2) abandon, collect_notified (release) -> free_remotely (acquire): the thread that clears the notify bit sees the
 ///       region's owner, or its home and all that its last owner wrote.
-///   (3) notify (release) -> listen (acquire): the owner sees the links of the list of notified regions, and the
-///       notifying threads no longer use these regions.
+///   (3) notify (release) -> process_notifications (acquire): the owner sees the links of the list of notified
+///       regions, and the notifying threads no longer use these regions.
 ///   (4) push, cache_block (release) -> after_fork_in_child (fork) in thread_heaps.cpp: the copy of a free list is
 ///       whole, because a block is linked before the head points to it. A compiler fence suffices: the copy has a
 ///       thread's stores in program order, up to some instruction.
@@ -107,10 +107,10 @@ class thread_heap {
                                                                       bool& zeroed) noexcept {
     if (bytes > dense_bytes) [[unlikely]] {
       if (bytes > index_class::largest_bytes) return nullptr;
-      return taken(*plain_[classes_by_lines[(bytes + index_class::line - 1) / index_class::line]].current,
-                   zeroed);
+      return pop(*plain_[classes_by_lines[(bytes + index_class::line - 1) / index_class::line]].current,
+                 zeroed);
     }
-    return taken(*by_granules_[granules_of(bytes)], zeroed);
+    return pop(*by_granules_[granules_of(bytes)], zeroed);
   }
 
   /// Frees a block of this heap's plain regions; false where the caller must use deallocate().
@@ -143,22 +143,22 @@ class thread_heap {
   [[nodiscard]] void* resize(void* old, std::size_t bytes) noexcept;
 
   /// Frees the regions that contain no block; the result is their bytes.
-  std::size_t give_back_empty() noexcept;
+  std::size_t free_empty_regions() noexcept;
 
   /// Notifies this heap: another thread freed a block of one of its regions that is not current, or of an abandoned
   /// one with this home.
   void notify(region& of) noexcept;
 
   /// Freed blocks in the cache. For figures; exact while the owner is idle.
-  struct kept {
+  struct cached_blocks {
     std::size_t blocks = 0;
     std::size_t bytes = 0;
   };
-  [[nodiscard]] kept count_aside() const noexcept;
+  [[nodiscard]] cached_blocks count_cached() const noexcept;
 
   /// True while the heap changes its regions: a copy of the process made then cannot use its copy of the heap.
-  /// relaxed: row (5) orders it for a forked child; take_back() leaves out heaps of threads that ended during a
-  /// change.
+  /// relaxed: row (5) orders it for a forked child; free_heaps_of_ended_threads() leaves out heaps of threads that
+  /// ended during a change.
   [[nodiscard]] bool busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
 
   // Only the list of heaps uses these.
@@ -177,7 +177,7 @@ class thread_heap {
   class heap_in_use;
 
   /// A freed block, or the next one by bump allocation. Null where the region has neither.
-  [[nodiscard]] __attribute__((always_inline)) static void* taken(region& from, bool& zeroed) noexcept {
+  [[nodiscard]] __attribute__((always_inline)) static void* pop(region& from, bool& zeroed) noexcept {
     free_block* const block = from.free;
     if (block != nullptr) [[likely]] {
       from.free = block->next;
@@ -186,10 +186,10 @@ class thread_heap {
       ++from.count;
       return block;
     }
-    std::byte* const fresh = from.fresh;
-    if (fresh == from.fresh_until) [[unlikely]]
+    std::byte* const fresh = from.bump;
+    if (fresh == from.bump_end) [[unlikely]]
       return nullptr;
-    from.fresh = fresh + from.stride;
+    from.bump = fresh + from.stride;
     ++from.count;
     zeroed = from.zeroed;
     return fresh;
@@ -223,17 +223,17 @@ class thread_heap {
   void link(region& r) noexcept;
   void unlink(region& r) noexcept;
   void release(region& r) noexcept;
-  static void splice(region& r, pushed_blocks list) noexcept;
+  static void append(region& r, remote_free_list list) noexcept;
   void collect_unnotified(region& r) noexcept;
   void used_up(region& r) noexcept;
   void own(region& r) noexcept;
-  void offer(region& r) noexcept;
-  void pushed_first(region& r) noexcept;
+  void abandon(region& r) noexcept;
+  void notify_owner(region& r) noexcept;
   void cache_block(region& r, void* block) noexcept;
-  [[nodiscard]] static void* taken_from_cache(class_regions& of) noexcept;
+  [[nodiscard]] static void* pop_cached(class_regions& of) noexcept;
   void free_cached(class_regions& of) noexcept;
-  void listen() noexcept;
-  void heard_of(region& r) noexcept;
+  void process_notifications() noexcept;
+  void collect_notified(region& r) noexcept;
   class_regions& list_of(const region& r) noexcept {
     return (r.use == region_use::aligned ? aligned_ : plain_)[r.size_class];
   }
@@ -245,7 +245,7 @@ class thread_heap {
   std::atomic<bool> busy_{false};
   // Other threads write these.
   alignas(128) std::atomic<region*> notified_{nullptr};
-  std::atomic<std::uint32_t> unheard_{0};  // length of that list, approximately
+  std::atomic<std::uint32_t> notified_count_{0};  // length of that list, approximately
 };
 
 /// The usable bytes of a block, at least the requested ones; 0 for null and for blocks of other allocators.

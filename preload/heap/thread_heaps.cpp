@@ -7,18 +7,18 @@
 
 #include <new>
 
-#include "preload/kernel/kept_errno.hpp"
 #include "preload/kernel/pages.hpp"
+#include "preload/kernel/saved_errno.hpp"
 
 namespace espalier::preload {
 namespace {
 
 constexpr std::size_t heap_bytes = rounded_up(sizeof(thread_heap), page_bytes);
 
-bool had_soon(futex_lock& lock) noexcept {
+bool try_lock_briefly(futex_lock& lock) noexcept {
   constexpr int tries = 100;
   constexpr timespec between{0, 1'000'000};
-  const kept_errno keep;
+  const saved_errno keep;
   for (int i = 0; i < tries; ++i) {
     if (lock.try_lock()) return true;
     syscall(SYS_nanosleep, &between, nullptr);
@@ -42,7 +42,7 @@ thread_heap* thread_heaps::adopt() noexcept {
   const futex_guard guard(lock_);
   thread_heap* free = first_free();
   if (free == nullptr && heap_count_ >= ask_at_) {
-    take_back(caller);
+    free_heaps_of_ended_threads(caller);
     free = first_free();
   }
   if (free != nullptr) {
@@ -70,8 +70,8 @@ thread_heap* thread_heaps::first_free() noexcept {
 /// The caller holds the lock. Frees the heaps whose owners have ended. The calling thread has no heap: one with its
 /// number is of an earlier thread. Heaps of other processes stay, such as those of the parent after a copy without
 /// fork()'s handlers: their owners have other numbers here.
-void thread_heaps::take_back(kernel_thread caller) noexcept {
-  const kept_errno keep;
+void thread_heaps::free_heaps_of_ended_threads(kernel_thread caller) noexcept {
+  const saved_errno keep;
   std::size_t owned = 0;
   for (thread_heap* h = heaps_; h != nullptr; h = h->next) {
     // A heap that was changing stays as it is.
@@ -85,21 +85,21 @@ void thread_heaps::take_back(kernel_thread caller) noexcept {
 }
 
 void thread_heaps::leave(thread_heap& mine) noexcept {
-  mine.give_back_empty();
+  mine.free_empty_regions();
   const futex_guard guard(lock_);
   mine.owned_by = {};
 }
 
 bool thread_heaps::trim(thread_heap* mine) noexcept {
-  std::size_t given = mine == nullptr ? 0 : mine->give_back_empty();
+  std::size_t given = mine == nullptr ? 0 : mine->free_empty_regions();
   {
     // Under the lock no heap is adopted meanwhile.
     const futex_guard guard(lock_);
     for (thread_heap* h = heaps_; h != nullptr; h = h->next) {
-      if (h->owned_by == kernel_thread{}) given += h->give_back_empty();
+      if (h->owned_by == kernel_thread{}) given += h->free_empty_regions();
     }
   }
-  given += with_shared([](thread_heap& h) { return h.give_back_empty(); });
+  given += with_shared([](thread_heap& h) { return h.free_empty_regions(); });
   given += commons_.spans.discard_empty();
   return given != 0;
 }
@@ -135,8 +135,8 @@ thread_heaps::figures thread_heaps::count() noexcept {
 }
 
 bool thread_heaps::count_soon(figures& all) noexcept {
-  if (!had_soon(lock_)) return false;
-  const bool both = had_soon(commons_.spans.lock());
+  if (!try_lock_briefly(lock_)) return false;
+  const bool both = try_lock_briefly(commons_.spans.lock());
   if (both) {
     all = count_locked();
     commons_.spans.lock().unlock();
@@ -158,23 +158,23 @@ thread_heaps::figures thread_heaps::count_locked() noexcept {
     ++all.large_blocks;
     all.large_bytes += bytes;
   });
-  const auto less_aside = [&](const thread_heap& heap) {
-    const thread_heap::kept cached = heap.count_aside();
+  const auto subtract_cached = [&](const thread_heap& heap) {
+    const thread_heap::cached_blocks cached = heap.count_cached();
     all.used_blocks -= cached.blocks;
     all.used_bytes -= cached.bytes;
   };
   for (const thread_heap* h = heaps_; h != nullptr; h = h->next) {
     ++all.heaps;
-    less_aside(*h);
+    subtract_cached(*h);
   }
-  less_aside(shared_);
+  subtract_cached(shared_);
   const large_blocks::figures huge = commons_.large.count_huge();
   all.used_blocks += huge.blocks;
   all.used_bytes += huge.bytes;
   all.large_blocks += huge.blocks;
   all.large_bytes += huge.bytes;
   all.mapped_bytes = commons_.pages.bytes();
-  all.empty_bytes = commons_.spans.count_locked().kept_regions * region_bytes;
+  all.empty_bytes = commons_.spans.count_locked().dirty_regions * region_bytes;
   return all;
 }
 

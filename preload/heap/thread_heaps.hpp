@@ -72,7 +72,7 @@ class thread_heaps {
  private:
   [[nodiscard]] figures count_locked() noexcept;
   [[nodiscard]] thread_heap* first_free() noexcept;
-  void take_back(kernel_thread caller) noexcept;
+  void free_heaps_of_ended_threads(kernel_thread caller) noexcept;
 
   heap_commons commons_;
   futex_lock lock_;  // of the list

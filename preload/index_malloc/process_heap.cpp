@@ -12,7 +12,7 @@
 #include "preload/environment/output.hpp"
 #include "preload/heap/heap_settings.hpp"
 #include "preload/kernel/futex_lock.hpp"
-#include "preload/kernel/kept_errno.hpp"
+#include "preload/kernel/saved_errno.hpp"
 
 namespace espalier::preload {
 
@@ -53,7 +53,7 @@ void start(char* const* environment) noexcept {
   const futex_guard guard(start_lock);
   if (!key_made) key_made = pthread_key_create(&key, thread_ends) == 0;
   if (started.load(std::memory_order_relaxed) || environment == nullptr) return;
-  const kept_errno keep;
+  const saved_errno keep;
   read_heap_settings(environment, settings, [](const char* line) { complain("", line); });
   if (settings.stats) {
     words_at_end.keep();
@@ -136,7 +136,7 @@ void write_figures(int to) noexcept {
   char whole[most_of_figures];
   text out(whole, sizeof whole);
   put_figures(out, process_heaps.count());
-  const kept_errno keep;
+  const saved_errno keep;
   // Where the file is closed the figures are lost.
   static_cast<void>(!write(to, out.c_str(), out.size()));
 }

@@ -14,7 +14,7 @@
 #include "preload/endings/process_ends.hpp"
 #include "preload/environment/output.hpp"
 #include "preload/interposed/process.hpp"
-#include "preload/kernel/kept_errno.hpp"
+#include "preload/kernel/saved_errno.hpp"
 #include "preload/next/next_malloc.hpp"
 
 namespace espalier::preload {
@@ -30,7 +30,7 @@ using main_function = int (*)(int, char**, char**);
 main_function program_main = nullptr;
 
 void on_signal(int) {
-  const kept_errno keep;
+  const saved_errno keep;
   stack_t stack{};
   // An alternate stack may be too small for writing a file.
   const bool small = sigaltstack(nullptr, &stack) == 0 && (stack.ss_flags & SS_ONSTACK) != 0;
@@ -82,7 +82,7 @@ void process_ends(const char* moment) noexcept { process_recorder.finish(moment)
 
 void begin_recording(char** environment) noexcept {
   if (recording_begun.exchange(true)) return;
-  const kept_errno keep;
+  const saved_errno keep;
   static constinit settings how;
   const char* const wrong = read_settings(environment, how);
   if (how.follow != followed::all) remove_from_environment(environment, library_name);

@@ -4,19 +4,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "preload/kernel/kept_errno.hpp"
+#include "preload/kernel/saved_errno.hpp"
 
 namespace espalier::preload {
 
 void futex_lock::wait_and_lock() noexcept {
-  const kept_errno keep;
+  const saved_errno keep;
   while (word_.exchange(awaited, std::memory_order_acquire) != open) {
     syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, awaited, nullptr, nullptr, 0);
   }
 }
 
 void futex_lock::wake_one() noexcept {
-  const kept_errno keep;
+  const saved_errno keep;
   syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "preload/kernel/kept_errno.hpp"
+#include "preload/kernel/saved_errno.hpp"
 
 namespace espalier::preload {
 
@@ -34,7 +34,7 @@ class memory_budget {
     const std::size_t limit = limit_.load(std::memory_order_relaxed);
     const std::size_t before = bytes_.fetch_add(bytes, std::memory_order_relaxed);
     if (bytes <= limit && before <= limit - bytes) {
-      const kept_errno keep;
+      const saved_errno keep;
       void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (pages != MAP_FAILED) return pages;
     }
@@ -44,7 +44,7 @@ class memory_budget {
   [[gnu::noinline]] void unmap(void* pages, std::size_t bytes) noexcept {
     if (pages == nullptr) return;
     bytes = rounded_up(bytes, page_bytes);
-    const kept_errno keep;
+    const saved_errno keep;
     munmap(pages, bytes);
     bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   }

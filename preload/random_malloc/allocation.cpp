@@ -15,8 +15,8 @@
 #include "espalier/workload/random.hpp"
 #include "preload/endings/process_ends.hpp"
 #include "preload/environment/output.hpp"
-#include "preload/kernel/kept_errno.hpp"
 #include "preload/kernel/pages.hpp"
+#include "preload/kernel/saved_errno.hpp"
 #include "preload/next/bootstrap.hpp"
 #include "preload/next/next_malloc.hpp"
 #include "preload/random_malloc/padding.hpp"
@@ -27,13 +27,13 @@ using espalier::preload::aligned_from_bootstrap;
 using espalier::preload::array_from_bootstrap;
 using espalier::preload::bootstrap;
 using espalier::preload::from_bootstrap;
-using espalier::preload::kept_errno;
 using espalier::preload::moved_from_bootstrap;
 using espalier::preload::next;
 using espalier::preload::next_malloc;
 using espalier::preload::out_of_memory;
 using espalier::preload::page_bytes;
 using espalier::preload::pages_from_bootstrap;
+using espalier::preload::saved_errno;
 
 constinit espalier::preload::random_settings settings;
 constinit espalier::preload::last_words last_words;
@@ -67,7 +67,7 @@ thread_local constinit thread_random random_of_thread;
 __attribute__((noinline)) void begin(char** environment) noexcept {
   auto expected = beginning::before;
   if (!begun.compare_exchange_strong(expected, beginning::under_way)) return;
-  const kept_errno keep;
+  const saved_errno keep;
   if (const char* const wrong = espalier::preload::read_random_settings(environment, settings))
     espalier::preload::complain("blocks are padded as without variables: ", wrong);
   if (settings.stats) {

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "preload/kernel/kept_errno.hpp"
+#include "preload/kernel/saved_errno.hpp"
 
 namespace espalier::preload {
 namespace {
@@ -44,7 +44,7 @@ void read_path(const link_map& map, code_module& module) noexcept {
   const std::size_t room = module.path.size() - 1;
   // The executable's own name is empty there. thread-self also works when the process's first thread has ended.
   if (map.l_name == nullptr || map.l_name[0] == 0) {
-    const kept_errno keep;
+    const saved_errno keep;
     const ssize_t length = readlink("/proc/thread-self/exe", module.path.data(), room);
     module.path[length > 0 ? static_cast<std::size_t>(length) : 0] = 0;
     return;

@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "preload/environment/output.hpp"
-#include "preload/kernel/kept_errno.hpp"
+#include "preload/kernel/saved_errno.hpp"
 #include "preload/recording/snapshot_writer.hpp"
 
 namespace espalier::preload {
@@ -251,7 +251,7 @@ void recorder::before_fall(thread_record& mine) noexcept { take_peak(watch_.judg
 void recorder::take_peak(peak_watch::verdict judged) noexcept {
   if (judged == peak_watch::verdict::none) return;
   if (finished_.load(std::memory_order_relaxed) || getpid() != process_) return;
-  const kept_errno keep;
+  const saved_errno keep;
   const uninterrupted alone;
   // Does not wait for a snapshot that another thread is writing.
   if (!snapshot_lock_.try_lock()) return;
@@ -351,7 +351,7 @@ void recorder::finish(const char* moment) noexcept {
 void recorder::write_snapshot(const char* moment) noexcept {
   if (getpid() != process_) return;
   const inside_scope scope;
-  const kept_errno keep;
+  const saved_errno keep;
   {
     const futex_guard guard(snapshot_lock_);
     const quiet_writing quiet;

@@ -6,13 +6,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "preload/kernel/kept_errno.hpp"
+#include "preload/kernel/saved_errno.hpp"
 
 namespace espalier::preload {
 namespace {
 
 bool barrier(int command) noexcept {
-  const kept_errno keep;
+  const saved_errno keep;
   return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
@@ -62,7 +62,7 @@ void thread_records::release(thread_record& record) noexcept {
 void thread_records::freeze() noexcept {
   if (!started_) return;
   constexpr timespec moment{0, 20'000};
-  const kept_errno keep;
+  const saved_errno keep;
   gate_.lock();
   frozen_.store(true);
   barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);

@@ -81,7 +81,7 @@ TEST_F(preload_heap_faults, a_block_that_moves_leaves_others_what_they_map_where
   EXPECT_EQ(moved[39 * mebibyte], 2);
   EXPECT_EQ(moved[199 * mebibyte], 0);
   munmap(in_the_way, page_bytes);
-  give_back(mine, moved);
+  deallocate(mine, moved);
   EXPECT_EQ(test_registry.of(moved), address_registry::foreign);
 }
 
@@ -97,7 +97,7 @@ TEST_F(preload_heap_faults, a_block_that_cannot_move_stays_and_costs_nothing) {
     ASSERT_NE(copied, nullptr);
     EXPECT_EQ(copied[0], 1);
     EXPECT_EQ(copied[39 * mebibyte], 2);
-    give_back(mine, copied);
+    deallocate(mine, copied);
   }
   EXPECT_EQ(heaps.count().large_bytes, 0U);
   const std::size_t before = pages.bytes();
@@ -111,7 +111,7 @@ TEST_F(preload_heap_faults, a_block_that_cannot_move_stays_and_costs_nothing) {
   EXPECT_EQ(pages.bytes(), with);
   EXPECT_EQ(test_registry.of(other), address_registry::huge);
   EXPECT_EQ(other[0], 3);
-  give_back(mine, other);
+  deallocate(mine, other);
   EXPECT_EQ(pages.bytes(), before);
 }
 
@@ -148,14 +148,14 @@ struct preload_refused_memory : heap_fixture {
       blocks.push_back(allocate(mine, bytes));
       std::memset(blocks.back(), 0xee, bytes);
     }
-    for (void* const b : blocks) give_back(mine, b);
+    for (void* const b : blocks) deallocate(mine, b);
     if (trims) heaps.trim(&mine);
     for (void*& b : blocks) {
       b = mine.allocate_zeroed(bytes);
       const auto* const at = static_cast<const unsigned char*>(b);
       ASSERT_TRUE(at[0] == 0 && std::memcmp(at, at + 1, bytes - 1) == 0);
     }
-    for (void* const b : blocks) give_back(mine, b);
+    for (void* const b : blocks) deallocate(mine, b);
   }
 };
 
@@ -186,36 +186,36 @@ TEST_F(preload_refused_memory, stays_and_is_tried_again) {
   {
     // All that was idle, row by row; each but once.
     const kernel_faults faults("madvise:fail=EINVAL@*");
-    for (region* const r : all) pool.give_back(*r, 1);
-    EXPECT_EQ(pool.count().kept_regions, regions);
+    for (region* const r : all) pool.release(*r, 1);
+    EXPECT_EQ(pool.count().dirty_regions, regions);
     EXPECT_GT(kernel_calls(kernel_call::madvise), 0U);
     EXPECT_LE(kernel_calls(kernel_call::madvise), 16 * regions);
     EXPECT_EQ(pool.discard_empty(), 0U);
-    EXPECT_EQ(pool.count().kept_regions, regions);
+    EXPECT_EQ(pool.count().dirty_regions, regions);
     EXPECT_EQ(pool.take(1, zeroed), all[0]);
     EXPECT_FALSE(zeroed);
-    pool.give_back(*all[0], 1);
+    pool.release(*all[0], 1);
   }
   EXPECT_EQ(pool.discard_empty(), regions * region_bytes);
-  EXPECT_EQ(pool.count().kept_regions, 0U);
+  EXPECT_EQ(pool.count().dirty_regions, 0U);
   EXPECT_EQ(pool.take(1, zeroed), all[0]);
   EXPECT_TRUE(zeroed);
-  pool.give_back(*all[0], 1);
-  pool.give_back(*kept, 1);
+  pool.release(*all[0], 1);
+  pool.release(*kept, 1);
 }
 
 TEST_F(preload_refused_memory, goes_with_its_span) {
   bool zeroed = false;
   pool.set_keep(2 * span::bytes);
   region* const all = pool.take(span_pool::most_regions, zeroed);
-  pool.give_back(*all, span_pool::most_regions);
+  pool.release(*all, span_pool::most_regions);
   const kernel_faults faults("madvise:fail=EINVAL@*,munmap:fail=ENOMEM@1");
   EXPECT_EQ(pool.discard_empty(), 0U) << "neither";
   EXPECT_EQ(test_registry.of(all), address_registry::span);
-  EXPECT_EQ(pool.count().kept_regions, span_pool::most_regions);
+  EXPECT_EQ(pool.count().dirty_regions, span_pool::most_regions);
   EXPECT_EQ(pool.discard_empty(), span_pool::most_regions * region_bytes);
   EXPECT_EQ(test_registry.of(all), address_registry::foreign);
-  EXPECT_EQ(pool.count().kept_regions, 0U);
+  EXPECT_EQ(pool.count().dirty_regions, 0U);
   EXPECT_EQ(heaps.commons().pages.bytes() < span::bytes, true);
 }
 
@@ -239,7 +239,7 @@ TEST_F(preload_small_limits, leave_spans_of_fewer_regions) {
   }
   EXPECT_EQ(all.size(), 15U) << "4 MiB but for what is known of them";
   EXPECT_EQ(pool.count().spans, 1U);
-  for (region* const r : all) pool.give_back(*r, 1);
+  for (region* const r : all) pool.release(*r, 1);
   EXPECT_EQ(pool.count().free_regions, 15U);
   // Rows end where the span does.
   region* const row = pool.take(14, zeroed);
@@ -247,7 +247,7 @@ TEST_F(preload_small_limits, leave_spans_of_fewer_regions) {
   EXPECT_FALSE(pool.extend(*row, 14, 2));
   EXPECT_TRUE(pool.extend(*row, 14, 1));
   EXPECT_EQ(pool.take(1, zeroed), nullptr);
-  pool.give_back(*row, 15);
+  pool.release(*row, 15);
   pool.discard_empty();
   EXPECT_EQ(pool.count().free_regions, 0U);
   EXPECT_EQ(test_registry.of(row), address_registry::foreign);
@@ -271,7 +271,7 @@ TEST_F(preload_small_limits, leave_the_rest_of_a_unit_to_others) {
   ASSERT_NE(theirs, nullptr);
   theirs[0] = std::byte{7};
   for (std::byte* const foreign : {theirs, theirs + 64, base + mebibyte, base + 30 * mebibyte + 7}) {
-    give_back(mine, foreign);
+    deallocate(mine, foreign);
     EXPECT_EQ(usable(foreign), 0U);
   }
   auto* const copied = static_cast<std::byte*>(mine.resize(theirs, 40));
@@ -279,8 +279,8 @@ TEST_F(preload_small_limits, leave_the_rest_of_a_unit_to_others) {
   EXPECT_EQ(copied[0], std::byte{7});
   EXPECT_EQ(theirs[0], std::byte{7});
   munmap(theirs, page_bytes);
-  give_back(mine, copied);
-  give_back(mine, block);
+  deallocate(mine, copied);
+  deallocate(mine, block);
 }
 
 TEST_F(preload_small_limits, leave_larger_blocks_to_smaller_requests) {
@@ -293,11 +293,11 @@ TEST_F(preload_small_limits, leave_larger_blocks_to_smaller_requests) {
     EXPECT_GE(usable(block), bytes);
     std::memset(block, 0xee, usable(block));
     EXPECT_EQ(mine.resize(block, usable(block)), block);
-    give_back(mine, block);
+    deallocate(mine, block);
     auto* const zeroed = static_cast<std::byte*>(mine.allocate_zeroed(bytes));
     ASSERT_NE(zeroed, nullptr);
     for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(zeroed[i], std::byte{0});
-    give_back(mine, zeroed);
+    deallocate(mine, zeroed);
   }
   // To the last one, each of its own.
   std::vector<void*> all;
@@ -308,9 +308,9 @@ TEST_F(preload_small_limits, leave_larger_blocks_to_smaller_requests) {
   EXPECT_GT(all.size(), 2 * region_bytes / 6000);
   for (std::size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(static_cast<unsigned char*>(all[i])[63], i % 251);
-    give_back(mine, all[i]);
+    deallocate(mine, all[i]);
   }
-  mine.give_back_empty();
+  mine.free_empty_regions();
   EXPECT_EQ(heaps.count().used_blocks, 3U);
 }
 
@@ -326,15 +326,15 @@ TEST_F(preload_small_limits, leave_huge_blocks_of_just_their_size) {
   auto* const theirs = mmap(behind, page_bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   ASSERT_EQ(theirs, behind);
-  give_back(mine, theirs);
-  give_back(mine, behind + 64);
+  deallocate(mine, theirs);
+  deallocate(mine, behind + 64);
   EXPECT_EQ(usable(behind), 0U);
   EXPECT_EQ(mine.resize(huge, 50 * mebibyte), nullptr);
   EXPECT_EQ(huge[0], std::byte{1});
   munmap(theirs, page_bytes);
   auto* const shrunk = static_cast<std::byte*>(mine.resize(huge, 17 * mebibyte));
   EXPECT_EQ(shrunk[0], std::byte{1});
-  give_back(mine, shrunk);
+  deallocate(mine, shrunk);
   EXPECT_EQ(heaps.count().large_blocks, 0U);
 }
 
@@ -348,7 +348,7 @@ struct preload_long_rows : heap_fixture {
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = pool.take(i % 2 == 0 ? half : 1, zeroed);
     for (const std::size_t i : {0U, 2U}) {
       std::memset(memory(all[i], 0), 0xee, half * region_bytes);
-      pool.give_back(*all[i], half);
+      pool.release(*all[i], half);
     }
   }
   static unsigned char* memory(region* first, std::size_t number) {
@@ -379,14 +379,14 @@ TEST_F(preload_long_rows, get_the_memory_of_other_regions) {
   EXPECT_EQ(kernel_calls(kernel_call::mremap), 2U) << "one call for each row of regions that give theirs";
   EXPECT_FALSE(zeroed);
   EXPECT_EQ(filled(taken, regions), regions) << "no page is new";
-  EXPECT_EQ(pool.count().kept_regions, 2 * half - regions);
+  EXPECT_EQ(pool.count().dirty_regions, 2 * half - regions);
   // What gave its memory is empty and zero.
   region* const rest = pool.take(span_pool::most_regions, zeroed);
   EXPECT_FALSE(zeroed);
   EXPECT_EQ(filled(rest, span_pool::most_regions), 2 * half - regions);
-  EXPECT_EQ(pool.count().kept_regions, 0U);
-  pool.give_back(*taken, regions);
-  pool.give_back(*rest, span_pool::most_regions);
+  EXPECT_EQ(pool.count().dirty_regions, 0U);
+  pool.release(*taken, regions);
+  pool.release(*rest, span_pool::most_regions);
   EXPECT_EQ(pool.discard_empty() % region_bytes, 0U);
 }
 
@@ -396,7 +396,7 @@ TEST_F(preload_long_rows, do_without_where_the_kernel_moves_nothing) {
     region* const taken = pool.take(60, zeroed);
     EXPECT_EQ(filled(taken, 60), zeroed ? 0U : filled(taken, 60));
     EXPECT_EQ(kernel_calls(kernel_call::mremap), 1U) << "it is asked once";
-    EXPECT_EQ(pool.count().kept_regions + (zeroed ? 0 : filled(taken, 60)), 2 * half);
+    EXPECT_EQ(pool.count().dirty_regions + (zeroed ? 0 : filled(taken, 60)), 2 * half);
   }
 }
 
@@ -404,13 +404,13 @@ TEST_F(preload_long_rows, get_what_came_from_several_mappings_by_several_calls) 
   region* const taken = pool.take(60, zeroed);
   // It comes back, but for what lies behind it: the next long row lies elsewhere.
   ASSERT_TRUE(pool.extend(*taken, 60, 30));
-  pool.give_back(*taken, 60);
+  pool.release(*taken, 60);
   const kernel_faults faults("mremap:fail=EINVAL@1000");
   region* const next = pool.take(90, zeroed);
   ASSERT_NE(span::of(next), span::of(taken));
   EXPECT_EQ(filled(next, 90), 2 * half);
   EXPECT_EQ(kernel_calls(kernel_call::mremap), 3U) << "most kernels move no pages of two mappings at once";
-  EXPECT_EQ(pool.count().kept_regions, 0U);
+  EXPECT_EQ(pool.count().dirty_regions, 0U);
 }
 
 TEST_F(preload_long_rows, get_it_in_pieces_where_some_have_memory) {
@@ -421,12 +421,12 @@ TEST_F(preload_long_rows, get_it_in_pieces_where_some_have_memory) {
     return span::of(whole)->slot(span::number_of(*whole) + number);
   };
   pool.set_keep(0);
-  pool.give_back(*whole, 10);
-  pool.give_back(after(20), regions - 20);
+  pool.release(*whole, 10);
+  pool.release(after(20), regions - 20);
   pool.set_keep(span::bytes);
-  pool.give_back(after(10), 10);
+  pool.release(after(10), 10);
   const std::size_t others = 2 * half - regions;
-  ASSERT_EQ(pool.count().kept_regions, others + 10);
+  ASSERT_EQ(pool.count().dirty_regions, others + 10);
   region* taken = nullptr;
   {
     const kernel_faults faults("mremap:fail=EINVAL@2");
@@ -435,7 +435,7 @@ TEST_F(preload_long_rows, get_it_in_pieces_where_some_have_memory) {
   ASSERT_EQ(taken, whole);
   EXPECT_FALSE(zeroed);
   EXPECT_EQ(filled(taken, regions), 20U) << "the first piece";
-  EXPECT_EQ(pool.count().kept_regions, others - 10) << "the second one was refused";
+  EXPECT_EQ(pool.count().dirty_regions, others - 10) << "the second one was refused";
   // Each region that counts as zero is.
   std::size_t left = others - 10;
   for (std::size_t i = pool.count().free_regions; i != 0; --i) {
@@ -446,7 +446,7 @@ TEST_F(preload_long_rows, get_it_in_pieces_where_some_have_memory) {
     left -= with_memory;
   }
   EXPECT_EQ(left, 0U);
-  pool.give_back(*taken, regions);
+  pool.release(*taken, regions);
 }
 
 TEST_F(preload_long_rows, leave_alone_what_may_be_anothers) {
@@ -471,7 +471,7 @@ TEST_F(preload_long_rows, leave_alone_what_may_be_anothers) {
       EXPECT_EQ(with_memory, 0U);
     }
   }
-  pool.give_back(*taken, 60);
+  pool.release(*taken, 60);
 }
 
 TEST_F(preload_long_rows, leave_the_program_room_for_mappings) {
@@ -487,7 +487,7 @@ TEST_F(preload_long_rows, leave_the_program_room_for_mappings) {
   const kernel_faults faults("mremap:fail=EINVAL@100000");
   for (std::size_t before = kernel_calls(kernel_call::mremap), calls = 1; calls != 0; before += calls) {
     ASSERT_LE(before, most) << "no bound";
-    for (region* const one : giving) pool.give_back(*one, 1);
+    for (region* const one : giving) pool.release(*one, 1);
     for (std::size_t rows = 0; rows < giving.size() / span_pool::long_row; ++rows)
       ASSERT_NE(pool.take(span_pool::long_row, zeroed), nullptr);
     // Those that gave it are free, and zero: in the same places.
@@ -502,8 +502,8 @@ TEST_F(preload_long_rows, go_where_they_exceed_what_is_kept) {
   pool.set_period(1'000'000);
   region* const taken = pool.take(span_pool::most_regions - 1, zeroed);
   std::memset(memory(taken, 0), 0xee, (span_pool::most_regions - 1) * region_bytes);
-  pool.give_back(*taken, span_pool::most_regions - 1);
-  EXPECT_EQ(pool.count().kept_regions, 64U) << "16 MiB";
+  pool.release(*taken, span_pool::most_regions - 1);
+  EXPECT_EQ(pool.count().dirty_regions, 64U) << "16 MiB";
 }
 
 }  // namespace

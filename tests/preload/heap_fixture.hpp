@@ -25,7 +25,7 @@ struct heap_fixture : ::testing::Test {
     void* const block = from.allocate_quickly(bytes);
     return block != nullptr ? block : from.allocate(bytes);
   }
-  static void give_back(thread_heap& by, void* block) {
+  static void deallocate(thread_heap& by, void* block) {
     if (!by.deallocate_quickly(test_registry, block)) by.deallocate(block);
   }
   /// So many full regions of one heap: a block of each.

@@ -36,7 +36,7 @@ class adopted_heap {
     return mine_.allocate_aligned(bytes, align);
   }
   void* resize(void* block, std::size_t bytes) { return mine_.resize(block, bytes); }
-  void give_back(void* block) { heap_fixture::give_back(mine_, block); }
+  void deallocate(void* block) { heap_fixture::deallocate(mine_, block); }
   static std::size_t usable(void* block) { return heap_fixture::usable(block); }
 
  protected:
@@ -85,7 +85,7 @@ TEST_F(preload_heap_soak, loses_nothing_and_keeps_nothing) {
 
 /// Errors that a malloc may have. Of two blocks that overlap we do one's writing, so that the heap stays whole.
 enum class defect {
-  block_given_twice,
+  double_allocation,
   blocks_overlap,
   zeroes_too_little,
   loses_what_it_moves,
@@ -101,7 +101,7 @@ class broken_heap : public adopted_heap {
   using adopted_heap::adopted_heap;
 
   void* allocate(std::size_t bytes) {
-    if (Kind == defect::block_given_twice && bytes <= 64 && now_and_then()) {
+    if (Kind == defect::double_allocation && bytes <= 64 && now_and_then()) {
       if (chosen_ == nullptr) chosen_ = adopted_heap::allocate(64);
       return chosen_;
     }
@@ -129,9 +129,9 @@ class broken_heap : public adopted_heap {
     if (Kind == defect::loses_what_it_moves && now_and_then()) moved[0] ^= std::byte{1};
     return moved;
   }
-  void give_back(void* block) {
-    if (block == chosen_) return give_back_chosen();
-    if (Kind != defect::keeps_a_block || !now_and_then()) adopted_heap::give_back(block);
+  void deallocate(void* block) {
+    if (block == chosen_) return deallocate_chosen();
+    if (Kind != defect::keeps_a_block || !now_and_then()) adopted_heap::deallocate(block);
   }
 
  private:
@@ -140,13 +140,13 @@ class broken_heap : public adopted_heap {
   void* resize_chosen(std::size_t bytes) {
     void* const moved = adopted_heap::allocate(bytes);
     std::memcpy(moved, chosen_, std::min(bytes, usable(chosen_)));
-    give_back_chosen();
+    deallocate_chosen();
     return moved;
   }
   /// Who else has it has it still.
-  void give_back_chosen() {
-    if (Kind == defect::block_given_twice) return;
-    adopted_heap::give_back(std::exchange(chosen_, nullptr));
+  void deallocate_chosen() {
+    if (Kind == defect::double_allocation) return;
+    adopted_heap::deallocate(std::exchange(chosen_, nullptr));
   }
 
   unsigned turns_ = 0;
@@ -156,7 +156,7 @@ class broken_heap : public adopted_heap {
 TEST_F(preload_heap_soak, finds_each_error_that_it_is_there_for) {
   const soak_options options = a_short_one();
   const soak_options alone = one_that_keeps_to_itself();
-  EXPECT_THAT(run<broken_heap<defect::block_given_twice>>(alone).wrong, HasSubstr("lost"));
+  EXPECT_THAT(run<broken_heap<defect::double_allocation>>(alone).wrong, HasSubstr("lost"));
   EXPECT_THAT(run<broken_heap<defect::blocks_overlap>>(alone).wrong, HasSubstr("lost"));
   EXPECT_THAT(run<broken_heap<defect::zeroes_too_little>>(options).wrong, HasSubstr("to be zero"));
   EXPECT_THAT(run<broken_heap<defect::loses_what_it_moves>>(options).wrong,
@@ -166,7 +166,7 @@ TEST_F(preload_heap_soak, finds_each_error_that_it_is_there_for) {
               HasSubstr("less may be used"));
 }
 
-TEST_F(preload_heap_soak, sees_what_is_not_given_back) {
+TEST_F(preload_heap_soak, sees_what_is_not_freed) {
   EXPECT_EQ(run<broken_heap<defect::keeps_a_block>>(a_short_one()).wrong, "");
   heaps.trim(&mine);
   EXPECT_GT(heaps.count().used_blocks, 0U);

@@ -31,7 +31,7 @@ TEST_F(preload_large_blocks, may_be_used_to_their_ends) {
     EXPECT_EQ(address(block + held) % page_bytes, 0U);
     EXPECT_EQ(block[0], std::byte{0});
     block[0] = block[held - 1] = std::byte{1};
-    give_back(mine, block);
+    deallocate(mine, block);
   }
   EXPECT_EQ(heaps.count().used_blocks, 0U);
 }
@@ -44,7 +44,7 @@ TEST_F(preload_large_blocks, are_aligned_as_asked_for) {
       EXPECT_EQ(address(block) % align, 0U) << bytes;
       EXPECT_GE(usable(block), bytes);
       block[0] = block[usable(block) - 1] = std::byte{1};
-      give_back(mine, block);
+      deallocate(mine, block);
     }
   }
   EXPECT_EQ(heaps.count().used_bytes, 0U);
@@ -61,7 +61,7 @@ TEST_F(preload_large_blocks, do_not_overlap_and_are_found_by_their_beginning) {
   EXPECT_EQ(heaps.count().large_blocks, 60U);
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (std::size_t at = 0; at < all[i].second; at += 509) ASSERT_EQ(all[i].first[at], std::byte(i));
-    give_back(mine, all[i].first);
+    deallocate(mine, all[i].first);
   }
   EXPECT_EQ(heaps.count().large_blocks, 0U);
 }
@@ -76,14 +76,14 @@ TEST_F(preload_large_blocks, come_back_without_the_kernel) {
   heaps.commons().spans.set_keep(2 * mebibyte);
   auto* const first = static_cast<std::byte*>(allocate(mine, mebibyte));
   std::memset(first, 0x77, mebibyte);
-  give_back(mine, first);
+  deallocate(mine, first);
   auto* const second = static_cast<std::byte*>(allocate(mine, mebibyte));
   EXPECT_LT(address(second) - address(first) + 64 * 1024, std::size_t{128} * 1024) << "the same regions";
   EXPECT_EQ(second[mebibyte / 2], std::byte{0x77}) << "with their memory";
-  give_back(mine, second);
+  deallocate(mine, second);
   auto* const zeroed = static_cast<std::byte*>(mine.allocate_zeroed(mebibyte));
   for (std::size_t i = 0; i < mebibyte; ++i) ASSERT_EQ(zeroed[i], std::byte{0});
-  give_back(mine, zeroed);
+  deallocate(mine, zeroed);
 }
 
 TEST_F(preload_large_blocks, keep_their_contents_as_they_grow_and_shrink) {
@@ -102,7 +102,7 @@ TEST_F(preload_large_blocks, keep_their_contents_as_they_grow_and_shrink) {
   };
   for (std::size_t bytes = 33'000; bytes < 100 * mebibyte; bytes = bytes * 3 / 2) resize(bytes);
   for (std::size_t bytes = 100 * mebibyte; bytes > 100; bytes = bytes / 7 * 2) resize(bytes);
-  give_back(mine, block);
+  deallocate(mine, block);
   EXPECT_EQ(heaps.count().used_bytes, 0U);
 }
 
@@ -127,7 +127,7 @@ TEST_F(preload_large_blocks, grow_in_place_where_there_is_room) {
   EXPECT_NE(moved, huge);
   munmap(behind, page_bytes);
   EXPECT_EQ(test_registry.of(huge), address_registry::foreign);
-  give_back(mine, moved);
+  deallocate(mine, moved);
 }
 
 TEST_F(preload_large_blocks, that_were_moved_lie_where_they_lay_in_their_pages) {
@@ -139,7 +139,7 @@ TEST_F(preload_large_blocks, that_were_moved_lie_where_they_lay_in_their_pages) 
   EXPECT_EQ(moved[10 * mebibyte], 42);
   EXPECT_EQ(moved[199 * mebibyte], 0);
   EXPECT_EQ(heaps.count().large_blocks, 1U);
-  give_back(mine, moved);
+  deallocate(mine, moved);
   EXPECT_EQ(heaps.count().large_bytes, 0U);
 }
 
@@ -154,7 +154,7 @@ TEST_F(preload_large_blocks, are_refused_and_left_as_they_were) {
   EXPECT_EQ(huge[0], 1);
   EXPECT_GE(usable(huge), 40 * mebibyte);
   EXPECT_EQ(pages.bytes(), before);
-  give_back(mine, huge);
+  deallocate(mine, huge);
   constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
   for (const std::size_t bytes : {most, most / 2 + 1, most / 2, most - 4096, most / 2 - page_bytes}) {
     EXPECT_EQ(allocate(mine, bytes), nullptr) << bytes;

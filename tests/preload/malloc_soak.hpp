@@ -56,7 +56,7 @@ struct soak_outcome {
 
 /// A malloc, as the thread that made the object calls it: `Malloc` has
 ///   void* allocate(bytes), allocate_zeroed(bytes), allocate_aligned(bytes, align), resize(block, bytes)
-///   void give_back(block)
+///   void deallocate(block)
 ///   std::size_t usable(block)
 /// `make()` is called in each thread, and what it gives is destroyed there.
 template <class Make>
@@ -73,7 +73,7 @@ class malloc_soak {
   /// is given back and no thread is left; it says what is wrong with the figures, or nothing.
   soak_outcome run(const std::function<std::string(const soak_figures&)>& look) {
     std::vector<std::thread> all;
-    at_work_ = options_.lines + 2;
+    running_ = options_.lines + 2;
     // Of what is passed on as soon as it is made there is a quarter of all.
     const std::uint64_t passed_on = options_.passes_on ? options_.operations / 8 : 0;
     const std::uint64_t of_line = (options_.operations - 2 * passed_on) / options_.lines;
@@ -81,7 +81,7 @@ class malloc_soak {
     all.emplace_back([this] { consume(); });
     for (std::size_t l = 0; l < options_.lines; ++l)
       all.emplace_back([this, l, of_line] { run_line(l, of_line); });
-    while (at_work_ != 0) {
+    while (running_ != 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       note(look(measure()));
     }
@@ -186,11 +186,11 @@ class malloc_soak {
 
     void drop(block& b) {
       if (b.at == nullptr) return;
-      // What is somebody else's too is not given back twice.
+      // What is somebody else's too is not double free.
       if (!holds(b, b.at, b.bytes)) return soak_.note("a block has lost its contents");
       ++done_;
       sums_.live.fetch_sub(b.usable, std::memory_order_relaxed);
-      malloc_.give_back(b.at);
+      malloc_.deallocate(b.at);
       b.at = nullptr;
     }
 
@@ -295,7 +295,7 @@ class malloc_soak {
         for (block& b : lines_[l].blocks) w.drop(b);
       }).join();
     }
-    at_work_.fetch_sub(1);
+    running_.fetch_sub(1);
   }
 
   /// A turn of a thread that does everything; how many operations it was.
@@ -344,7 +344,7 @@ class malloc_soak {
       }
     }
     ring_ends_.store(true, std::memory_order_release);
-    at_work_.fetch_sub(1);
+    running_.fetch_sub(1);
   }
 
   void consume() {
@@ -362,7 +362,7 @@ class malloc_soak {
         ring_taken_.store(i + 1, std::memory_order_release);
       }
     }
-    at_work_.fetch_sub(1);
+    running_.fetch_sub(1);
   }
 
   soak_figures measure() {
@@ -401,7 +401,7 @@ class malloc_soak {
   alignas(64) std::atomic<std::uint64_t> ring_taken_{0};
   std::atomic<bool> ring_ends_{false};
   alignas(64) std::atomic<bool> failed_{false};
-  std::atomic<std::size_t> at_work_{0};
+  std::atomic<std::size_t> running_{0};
   std::atomic<std::uint64_t> threads_{0};
   std::atomic<std::uint64_t> refused_{0};
   std::mutex wrong_lock_;

@@ -115,9 +115,7 @@ TEST_F(preload_malloc, is_there_before_the_environment_and_behind_the_first_thre
   expect_the_same({program("malloc_early")}, 0);
 }
 
-TEST_F(preload_malloc, gives_all_back_that_a_process_may_have) {
-  expect_the_same({program("malloc_limits")}, 0);
-}
+TEST_F(preload_malloc, frees_all_that_a_process_may_have) { expect_the_same({program("malloc_limits")}, 0); }
 
 TEST_F(preload_malloc, serves_copies_of_a_process_with_threads) {
   expect_the_same({program("malloc_forks")}, 0);
@@ -146,16 +144,16 @@ TEST_F(preload_malloc, serves_what_comes_before_main_and_with_modules) {
   expect_the_same({program("modules"), program("libplugin_cpp.so"), program("libplugin_cpp.so")}, 0);
 }
 
-TEST_F(preload_malloc, says_what_was_given_back_wrongly_and_ends) {
+TEST_F(preload_malloc, reports_an_invalid_free_and_ends) {
   const auto ends = [&](const char* how, const char* line) {
     const outcome ended = run({program("malloc_misuse"), how});
     EXPECT_TRUE(WIFSIGNALED(ended.status) && WTERMSIG(ended.status) == SIGABRT) << how;
     EXPECT_THAT(ended.output, HasSubstr(line));
   };
   ends("inside", "espalier: free(): invalid pointer 0x");
-  ends("twice", "espalier: free(): given back twice, or never handed out: 0x");
-  ends("small_twice", "espalier: free(): given back twice, or never handed out: 0x");
-  ends("small_twice_running", "espalier: free(): given back twice, or never handed out: 0x");
+  ends("twice", "espalier: free(): double free, or never handed out: 0x");
+  ends("small_twice", "espalier: free(): double free, or never handed out: 0x");
+  ends("small_twice_running", "espalier: free(): double free, or never handed out: 0x");
   const outcome goes_on = run({program("malloc_misuse"), "foreign"});
   EXPECT_EQ(goes_on.exit_status(), 3) << goes_on.output;
   EXPECT_EQ(goes_on.output, "");

@@ -42,7 +42,7 @@ TEST_F(preload_blocks, has_a_block_for_each_that_it_keeps) {
   EXPECT_EQ(got.of("keep_grown"), (b{1, 100000}));
   EXPECT_EQ(got.of("keep_shrunk"), (b{1, 40}));
   EXPECT_EQ(got.of("keep_what_cannot_grow"), (b{1, 77}));
-  EXPECT_EQ(got.of("give_back_by_resizing"), (b{0, 0}));
+  EXPECT_EQ(got.of("free_by_resizing"), (b{0, 0}));
   EXPECT_EQ(got.of("keep_array"), (b{1, 341}));
   EXPECT_EQ(got.of("keep_posix"), (b{1, 400}));
   EXPECT_EQ(got.of("keep_aligned"), (b{1, 128}));
@@ -130,7 +130,7 @@ TEST_F(preload_blocks, has_nothing_where_the_program_has_a_malloc_of_its_own) {
   EXPECT_EQ(recorded({program("every_function")}, 0).fact("malloc of its own"), "");
 }
 
-TEST_F(preload_blocks, has_threads_that_give_back_each_others_blocks) {
+TEST_F(preload_blocks, has_threads_that_free_each_others_blocks) {
   const recording got = recorded({program("threads")}, 0);
   EXPECT_EQ(got.of("allocate"), (blocks_of_function{400, 400 * 48}));
   EXPECT_GE(got.number("allocations recorded"), 80400U);

@@ -129,7 +129,7 @@ TEST_F(preload_block_table, is_as_it_was_where_memory_is_refused) {
   EXPECT_TRUE(table->insert({refused, 7, 8, 3})) << "and come again where there is memory";
 }
 
-TEST_F(preload_block_table, lets_threads_take_out_what_others_put_in) {
+TEST_F(preload_block_table, lets_threads_remove_what_others_inserted) {
   constexpr int threads = 4;
   constexpr std::uintptr_t each = 20'000;
   std::atomic<std::uintptr_t> published[threads] = {};
@@ -262,7 +262,7 @@ TEST_F(preload_young_blocks, are_lost_where_the_table_refuses_them) {
   EXPECT_THAT(there(), ElementsAre()) << "their thread goes on";
 }
 
-TEST_F(preload_young_blocks, are_given_back_by_others_once) {
+TEST_F(preload_young_blocks, are_freed_by_others_once) {
   // The owner puts and moves, another thread gives every block back: each is in exactly one of the two places.
   constexpr std::uintptr_t blocks = 20'000;
   std::atomic<std::uintptr_t> handed{0};
@@ -510,7 +510,7 @@ TEST_F(preload_thread_records, keep_their_owners_out_while_frozen) {
       what.store(what.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     };
     while (!stop.load(std::memory_order_relaxed)) {
-      const thread_records::working at_work(records, *mine);
+      const thread_records::working scope(records, *mine);
       count(my.one);
       count(my.other);
     }

@@ -42,7 +42,7 @@ TEST_F(preload_span_pool, gives_each_region_once_and_takes_it_again) {
     EXPECT_EQ(test_registry.of(memory(r)), address_registry::span);
   }
   EXPECT_EQ(pages.bytes(), 2 * span::bytes);
-  for (region* const r : all) pool.give_back(*r, 1);
+  for (region* const r : all) pool.release(*r, 1);
   std::set<region*> again;
   for (std::size_t i = 0; i < 2 * span_pool::most_regions; ++i) again.insert(take(1));
   EXPECT_EQ(again, all);
@@ -57,8 +57,8 @@ TEST_F(preload_span_pool, knows_where_a_span_ends) {
   EXPECT_EQ(address(end) % span::bytes, 0U);
   region* const other = take(1);
   EXPECT_NE(span::of(other), span::of(most));
-  pool.give_back(*most, span_pool::most_regions);
-  pool.give_back(*other, 1);
+  pool.release(*most, span_pool::most_regions);
+  pool.release(*other, 1);
 }
 
 TEST_F(preload_span_pool, finds_rows_between_what_is_taken) {
@@ -69,7 +69,7 @@ TEST_F(preload_span_pool, finds_rows_between_what_is_taken) {
   std::vector<region*> holes;
   for (std::size_t size = 1; size <= 10; ++size) {
     holes.push_back(all[at]);
-    for (std::size_t i = 0; i < size; ++i) pool.give_back(*all[at + i], 1);
+    for (std::size_t i = 0; i < size; ++i) pool.release(*all[at + i], 1);
     at += size + 1;
   }
   for (std::size_t size = 10; size >= 1; --size) EXPECT_EQ(take(size), holes[size - 1]) << size;
@@ -83,8 +83,8 @@ TEST_F(preload_span_pool, keeps_the_memory_of_so_many_regions_and_takes_these_fi
     all.push_back(take(1));
     std::memset(memory(all.back()), 0xee, region_bytes);
   }
-  for (region* const r : all) pool.give_back(*r, 1);
-  EXPECT_EQ(pool.count().kept_regions, 2U);
+  for (region* const r : all) pool.release(*r, 1);
+  EXPECT_EQ(pool.count().dirty_regions, 2U);
   EXPECT_EQ(take(1), all[0]);
   EXPECT_FALSE(zeroed);
   EXPECT_EQ(*memory(all[0]), std::byte{0xee});
@@ -105,12 +105,12 @@ TEST_F(preload_span_pool, keeps_more_than_that_while_it_is_taken_again) {
       all.push_back(take(1));
       EXPECT_EQ(zeroed, round == 0);
     }
-    for (region* const r : all) pool.give_back(*r, 1);
-    EXPECT_EQ(pool.count().kept_regions, 4U);
+    for (region* const r : all) pool.release(*r, 1);
+    EXPECT_EQ(pool.count().dirty_regions, 4U);
   }
 }
 
-TEST_F(preload_span_pool, gives_back_what_was_idle_for_a_period) {
+TEST_F(preload_span_pool, discards_what_was_idle_for_a_period) {
   const auto after_a_period = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
   pool.set_keep(region_bytes);
   pool.set_period(1);
@@ -119,17 +119,17 @@ TEST_F(preload_span_pool, gives_back_what_was_idle_for_a_period) {
   for (region* const r : all) std::memset(memory(r), 1, region_bytes);
   region* const used = all.back();
   all.pop_back();
-  const auto take_and_give_back = [&] {
+  const auto take_and_release = [&] {
     region* const r = take(1);
-    pool.give_back(*r, 1);
+    pool.release(*r, 1);
   };
-  for (region* const r : all) pool.give_back(*r, 1);
+  for (region* const r : all) pool.release(*r, 1);
   // Whatever periods there were so far, one has begun with less than all: the next but one finds what nobody took.
   for (int period = 0; period < 3; ++period) {
     after_a_period();
-    take_and_give_back();
+    take_and_release();
   }
-  EXPECT_EQ(pool.count().kept_regions, 2U) << "the one that is kept, and the one that was taken";
+  EXPECT_EQ(pool.count().dirty_regions, 2U) << "the one that is kept, and the one that was taken";
   // The first of them, for that is taken first.
   EXPECT_EQ(take(2), all[0]);
   EXPECT_FALSE(zeroed);
@@ -140,25 +140,25 @@ TEST_F(preload_span_pool, gives_back_what_was_idle_for_a_period) {
   EXPECT_EQ(pool.count().free_regions, span_pool::most_regions - 4);
 }
 
-TEST_F(preload_span_pool, gives_back_no_more_than_was_idle_throughout) {
+TEST_F(preload_span_pool, discards_no_more_than_was_idle_throughout) {
   pool.set_period(1);
   std::vector<region*> all;
   for (int i = 0; i < 6; ++i) all.push_back(take(1));
-  for (region* const r : all) pool.give_back(*r, 1);
+  for (region* const r : all) pool.release(*r, 1);
   for (int period = 0; period < 3; ++period) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     region* const four = take(4);
-    pool.give_back(*four, 4);
+    pool.release(*four, 4);
   }
-  EXPECT_EQ(pool.count().kept_regions, 4U);
+  EXPECT_EQ(pool.count().dirty_regions, 4U);
 }
 
-TEST_F(preload_span_pool, gives_the_memory_of_empty_regions_back) {
+TEST_F(preload_span_pool, discards_the_memory_of_empty_regions) {
   pool.set_keep(span::bytes);
   region* const r = take(3);
   ASSERT_NE(take(1), nullptr) << "so that the span stays";
   std::memset(memory(r), 1, 3 * region_bytes);
-  pool.give_back(*r, 3);
+  pool.release(*r, 3);
   EXPECT_EQ(pool.discard_empty(), 3 * region_bytes);
   EXPECT_EQ(pool.discard_empty(), 0U);
   EXPECT_EQ(take(3), r);
@@ -166,19 +166,19 @@ TEST_F(preload_span_pool, gives_the_memory_of_empty_regions_back) {
   EXPECT_EQ(memory(r)[3 * region_bytes - 1], std::byte{0});
 }
 
-TEST_F(preload_span_pool, gives_the_last_regions_of_a_span_back) {
+TEST_F(preload_span_pool, frees_the_last_regions_of_a_span) {
   pool.set_keep(span::bytes);
   region* const all = take(span_pool::most_regions);
-  pool.give_back(*all, span_pool::most_regions);
+  pool.release(*all, span_pool::most_regions);
   EXPECT_EQ(pool.discard_empty(), span_pool::most_regions * region_bytes);
 }
 
-TEST_F(preload_span_pool, gives_the_addresses_of_empty_spans_back) {
+TEST_F(preload_span_pool, unmaps_empty_spans) {
   pool.set_keep(4 * span::bytes);
   std::vector<region*> all;
   for (int i = 0; i < 3; ++i) all.push_back(take(span_pool::most_regions));
   std::byte* const kept = memory(all[1]);
-  for (const int i : {0, 2}) pool.give_back(*all[static_cast<std::size_t>(i)], span_pool::most_regions);
+  for (const int i : {0, 2}) pool.release(*all[static_cast<std::size_t>(i)], span_pool::most_regions);
   EXPECT_EQ(pages.bytes(), 3 * span::bytes);
   pool.discard_empty();
   EXPECT_EQ(pages.bytes(), span::bytes);
@@ -190,7 +190,7 @@ TEST_F(preload_span_pool, gives_the_addresses_of_empty_spans_back) {
   // There is more where they came from.
   EXPECT_NE(take(1), nullptr);
   EXPECT_EQ(pages.bytes(), 2 * span::bytes);
-  pool.give_back(*all[1], span_pool::most_regions);
+  pool.release(*all[1], span_pool::most_regions);
 }
 
 TEST_F(preload_span_pool, extends_a_row_only_by_what_is_free_behind_it) {

@@ -90,7 +90,7 @@ TEST_F(preload_thread_heap, gives_disjoint_blocks_that_keep_their_contents) {
       void* const block = blocks[chosen];
       if (what < 8) {
         known.remove(block);
-        give_back(mine, block);
+        deallocate(mine, block);
         blocks[chosen] = blocks.back();
         blocks.pop_back();
       } else {
@@ -110,10 +110,10 @@ TEST_F(preload_thread_heap, gives_disjoint_blocks_that_keep_their_contents) {
   EXPECT_EQ(heaps.count().used_blocks, blocks.size());
   for (void* const block : blocks) {
     known.remove(block);
-    give_back(mine, block);
+    deallocate(mine, block);
   }
   EXPECT_EQ(heaps.count().used_blocks, 0U);
-  mine.give_back_empty();
+  mine.free_empty_regions();
   EXPECT_EQ(heaps.count().regions, 0U);
 }
 
@@ -131,7 +131,7 @@ TEST_F(preload_thread_heap, gives_every_size_and_alignment_what_it_asks_for) {
       ASSERT_EQ(address(block) % std::max<std::size_t>(align, 16), 0U) << bytes;
       ASSERT_GE(usable(block), bytes) << bytes << " at " << align;
       std::memset(block, 1, usable(block));
-      give_back(mine, block);
+      deallocate(mine, block);
     }
   }
 }
@@ -193,13 +193,13 @@ TEST_F(preload_thread_heap, spreads_what_it_gives_out_again_in_order) {
     thread_heap& fresh = *heaps.adopt();
     std::vector<void*> blocks(2000);
     for (void*& b : blocks) b = allocate(fresh, bytes);
-    for (void* const b : blocks) give_back(fresh, b);
+    for (void* const b : blocks) deallocate(fresh, b);
     blocks.resize(512);
     for (void*& b : blocks) b = allocate(fresh, bytes);
     EXPECT_LE(most_at_one_index(blocks), 9U) << bytes;
     // Nothing of it stays for the next size.
-    for (void* const b : blocks) give_back(fresh, b);
-    fresh.give_back_empty();
+    for (void* const b : blocks) deallocate(fresh, b);
+    fresh.free_empty_regions();
   }
 }
 
@@ -212,7 +212,7 @@ TEST_F(preload_thread_heap, measures_a_load_that_can_be_too_high) {
 TEST_F(preload_thread_heap, gives_the_same_block_again_at_once) {
   for (const std::size_t bytes : {1U, 48U, 1024U, 1025U, 32'832U}) {
     void* const block = allocate(mine, bytes);
-    give_back(mine, block);
+    deallocate(mine, block);
     EXPECT_EQ(mine.allocate_quickly(bytes), block) << bytes;
   }
 }
@@ -227,9 +227,9 @@ TEST_F(preload_thread_heap, uses_up_a_region_before_it_takes_another) {
     } while (heaps.count().regions == before + 1);
     // The 64 blocks of a period of even strides, and the colour, may be lost.
     EXPECT_GT((blocks.size() - 1) * geometries[class_of(bytes)].stride, region_bytes * 3 / 4) << bytes;
-    for (void* const b : blocks) give_back(fresh, b);
+    for (void* const b : blocks) deallocate(fresh, b);
     EXPECT_EQ(heaps.count().regions, before + 1) << "the one that is current";
-    fresh.give_back_empty();
+    fresh.free_empty_regions();
     EXPECT_EQ(heaps.count().regions, before);
   }
 }
@@ -244,7 +244,7 @@ TEST_F(preload_thread_heap, finds_room_in_full_regions) {
     if (region_of(b)->state == region_state::full && regions.insert(region_of(b)).second) freed.insert(b);
   }
   ASSERT_EQ(freed.size(), 3U);
-  for (void* const b : freed) give_back(mine, b);
+  for (void* const b : freed) deallocate(mine, b);
   // All that is left in the current one, and then these.
   std::set<void*> got;
   while (heaps.count().regions < 5) got.insert(allocate(mine, 1000));
@@ -262,7 +262,7 @@ TEST_F(preload_thread_heap, zeroes_what_was_used_and_only_that) {
         std::memset(block, 0xff, usable(block));
         blocks.push_back(block);
       }
-      for (unsigned char* const b : blocks) give_back(mine, b);
+      for (unsigned char* const b : blocks) deallocate(mine, b);
       blocks.clear();
     }
   }
@@ -271,7 +271,7 @@ TEST_F(preload_thread_heap, zeroes_what_was_used_and_only_that) {
   auto* const block = static_cast<unsigned char*>(allocate(*heaps.adopt(), 48));
   std::memset(block, 1, 48);
   thread_heap* const owner = region_of(block)->owner;
-  give_back(*owner, block);
+  deallocate(*owner, block);
   EXPECT_EQ(owner->allocate_zeroed(48), block);
   EXPECT_EQ(block[40], 0);
 }
@@ -281,7 +281,7 @@ TEST_F(preload_thread_heap, keeps_the_memory_of_empty_regions_as_told) {
   std::vector<void*> blocks;
   while (heaps.count().regions < 10) blocks.push_back(allocate(mine, 2000));
   for (void* const b : blocks) std::memset(b, 1, 2000);
-  for (void* const b : blocks) give_back(mine, b);
+  for (void* const b : blocks) deallocate(mine, b);
   EXPECT_EQ(heaps.count().regions, 1U);
   EXPECT_EQ(heaps.count().empty_bytes, 2 * region_bytes);
   EXPECT_TRUE(heaps.trim(&mine));
@@ -328,7 +328,7 @@ TEST_F(preload_thread_heap, shares_regions_whose_memory_goes_when_they_are_idle)
         const std::byte* const first = span::of(r)->memory(span::number_of(*r));
         ASSERT_EQ(first[0], mark) << "it was taken, and went";
         ASSERT_EQ(first[region_bytes - 1], mark);
-        pool.give_back(*r, 1);
+        pool.release(*r, 1);
       }
     }
   });
@@ -356,14 +356,14 @@ TEST_F(preload_thread_heap, is_as_it_was_where_memory_is_refused) {
     EXPECT_EQ(heaps.adopt(), nullptr) << "nor is there a heap";
     known.check(blocks.front(), bytes);
     for (int i = 0; i < 100; ++i) {
-      give_back(mine, blocks[7]);
+      deallocate(mine, blocks[7]);
       EXPECT_EQ(allocate(mine, bytes), blocks[7]);
       EXPECT_EQ(allocate(mine, bytes), nullptr);
     }
-    for (void* const b : blocks) give_back(mine, b);
+    for (void* const b : blocks) deallocate(mine, b);
     EXPECT_EQ(heaps.count().used_blocks, 0U);
     pages.set_limit(std::numeric_limits<std::size_t>::max());
-    mine.give_back_empty();
+    mine.free_empty_regions();
   }
 }
 
@@ -382,14 +382,14 @@ TEST_F(preload_thread_heap, has_its_runs_mapped_at_once_where_told) {
 
 TEST_F(preload_thread_heap, leaves_alone_what_others_handed_out) {
   alignas(16) static char theirs[64] = "of another allocator";
-  give_back(mine, nullptr);
-  give_back(mine, theirs);
+  deallocate(mine, nullptr);
+  deallocate(mine, theirs);
   EXPECT_EQ(usable(nullptr), 0U);
   EXPECT_EQ(usable(theirs), 0U);
   auto* const moved = static_cast<char*>(mine.resize(theirs, 40));
   EXPECT_STREQ(moved, "of another allocator");
   EXPECT_STREQ(theirs, "of another allocator");
-  give_back(mine, moved);
+  deallocate(mine, moved);
 }
 
 TEST_F(preload_thread_heap, moves_what_others_handed_out_though_it_may_end_where_nothing_is) {

@@ -25,35 +25,36 @@ using preload_thread_heaps = heap_fixture;
 
 // What others give back.
 
-TEST_F(preload_thread_heaps, finds_what_others_gave_back) {
+TEST_F(preload_thread_heaps, finds_what_others_freed) {
   thread_heap& other = *heaps.adopt();
   for (const std::size_t bytes : {16U, 100U, 3000U, 32'000U}) {
     std::vector<void*> blocks;
     const std::size_t before = heaps.count().regions;
     while (heaps.count().regions < before + 4) blocks.push_back(allocate(mine, bytes));
-    for (void* const b : blocks) give_back(other, b);
+    for (void* const b : blocks) deallocate(other, b);
     EXPECT_EQ(heaps.count().used_blocks, blocks.size()) << "the owner has not looked";
     // All blocks again, and no region more.
     std::set<void*> again;
     for (std::size_t i = 0; i < blocks.size(); ++i) again.insert(allocate(mine, bytes));
     EXPECT_EQ(again.size(), blocks.size());
     EXPECT_LE(heaps.count().regions, before + 4);
-    for (void* const b : again) give_back(mine, b);
-    mine.give_back_empty();
+    for (void* const b : again) deallocate(mine, b);
+    mine.free_empty_regions();
     EXPECT_EQ(heaps.count().used_blocks, 0U);
     EXPECT_EQ(heaps.count().regions, before);
   }
 }
 
-TEST(preload_pushed_blocks, say_where_a_list_ends_and_how_long_it_is) {
-  static_assert(pushed_blocks(0).count() == 0 && !pushed_blocks(0).notifies());
-  static_assert(pushed_blocks(pushed_blocks::notify_bit).count() == 0 && pushed_blocks(1).notifies());
+TEST(preload_remote_free_list, say_where_a_list_ends_and_how_long_it_is) {
+  static_assert(remote_free_list(0).count() == 0 && !remote_free_list(0).notifies());
+  static_assert(remote_free_list(remote_free_list::notify_bit).count() == 0 &&
+                remote_free_list(1).notifies());
   // Those that are told of begin like those that are not, and need not be told of twice.
-  EXPECT_EQ(pushed_blocks(0).with(4096), pushed_blocks(pushed_blocks::notify_bit).with(4096));
-  std::uint64_t word = pushed_blocks::notify_bit;
+  EXPECT_EQ(remote_free_list(0).with(4096), remote_free_list(remote_free_list::notify_bit).with(4096));
+  std::uint64_t word = remote_free_list::notify_bit;
   for (std::size_t offset = region_bytes; offset != 0; offset -= least_align) {
-    word = pushed_blocks(word).with(offset - least_align);
-    const pushed_blocks all(word);
+    word = remote_free_list(word).with(offset - least_align);
+    const remote_free_list all(word);
     ASSERT_EQ(all.newest(), offset - least_align);
     ASSERT_EQ(all.oldest(), region_bytes - least_align);
     ASSERT_EQ(all.count(), (region_bytes - offset) / least_align + 1);
@@ -61,7 +62,7 @@ TEST(preload_pushed_blocks, say_where_a_list_ends_and_how_long_it_is) {
   }
 }
 
-TEST_F(preload_thread_heaps, gives_out_what_others_gave_back_with_what_is_left) {
+TEST_F(preload_thread_heaps, hands_out_what_others_freed_with_what_is_left) {
   // The list of the others' blocks goes in front of one that is not empty.
   thread_heap& other = *heaps.adopt();
   std::vector<void*> blocks;
@@ -73,19 +74,19 @@ TEST_F(preload_thread_heaps, gives_out_what_others_gave_back_with_what_is_left) 
   for (void* const b : blocks) {
     if (region_of(b) != full || freed.size() == 40) continue;
     freed.insert(b);
-    give_back(turn++ % 2 == 0 ? other : mine, b);
+    deallocate(turn++ % 2 == 0 ? other : mine, b);
   }
   std::set<void*> again;
   while (heaps.count().regions < 4) again.insert(allocate(mine, 300));
   for (void* const b : freed) EXPECT_TRUE(again.contains(b));
 }
 
-TEST_F(preload_thread_heaps, gives_regions_back_that_others_emptied) {
+TEST_F(preload_thread_heaps, frees_regions_that_others_emptied) {
   thread_heap& other = *heaps.adopt();
   std::vector<void*> blocks;
   while (heaps.count().regions < 20) blocks.push_back(allocate(mine, 500));
-  for (void* const b : blocks) give_back(other, b);
-  mine.give_back_empty();
+  for (void* const b : blocks) deallocate(other, b);
+  mine.free_empty_regions();
   EXPECT_EQ(heaps.count().regions, 0U);
 }
 
@@ -97,16 +98,16 @@ TEST_F(preload_thread_heaps, is_told_of_a_region_once_at_a_time) {
   workload::random_generator random{7};
   for (int round = 0; round < 20'000; ++round) {
     void*& b = blocks[random() % blocks.size()];
-    give_back(random() % 2 == 0 ? mine : other, b);
-    if (random() % 64 == 0) mine.give_back_empty();
+    deallocate(random() % 2 == 0 ? mine : other, b);
+    if (random() % 64 == 0) mine.free_empty_regions();
     b = allocate(mine, 700);
     ASSERT_NE(b, nullptr);
   }
   EXPECT_LE(heaps.count().regions, 8U) << "what others give back is used again";
   std::sort(blocks.begin(), blocks.end());
   EXPECT_EQ(std::adjacent_find(blocks.begin(), blocks.end()), blocks.end());
-  for (void* const b : blocks) give_back(other, b);
-  mine.give_back_empty();
+  for (void* const b : blocks) deallocate(other, b);
+  mine.free_empty_regions();
   EXPECT_EQ(heaps.count().regions, 0U);
 }
 
@@ -117,27 +118,27 @@ TEST_F(preload_thread_heaps, takes_back_blocks_in_blocks_from_anybody) {
     blocks.push_back(mine.allocate_aligned(3000, 1024));
     ASSERT_EQ(address(blocks.back()) % 1024, 0U);
   }
-  for (std::size_t i = 0; i < blocks.size(); ++i) give_back(i % 2 == 0 ? mine : other, blocks[i]);
-  mine.give_back_empty();
+  for (std::size_t i = 0; i < blocks.size(); ++i) deallocate(i % 2 == 0 ? mine : other, blocks[i]);
+  mine.free_empty_regions();
   EXPECT_EQ(heaps.count().used_blocks, 0U);
   EXPECT_EQ(heaps.count().regions, 0U);
 }
 
-TEST_F(preload_thread_heaps, has_full_regions_that_are_nobodys_until_a_block_comes_back) {
+TEST_F(preload_thread_heaps, abandons_full_regions_until_a_block_is_freed) {
   void* const block = one_of_each_full_region(mine, 1, 700).front();
   region& r = *region_of(block);
   EXPECT_EQ(r.state, region_state::full);
   EXPECT_EQ(r.owner, nullptr);
   EXPECT_FALSE(mine.deallocate_quickly(test_registry, block));
-  give_back(mine, block);
+  deallocate(mine, block);
   EXPECT_EQ(r.owner, nullptr) << "the block is kept aside";
-  mine.give_back_empty();
+  mine.free_empty_regions();
   EXPECT_EQ(r.owner, &mine);
   EXPECT_EQ(r.state, region_state::with_room);
   EXPECT_EQ(heaps.count().regions, 2U);
 }
 
-TEST_F(preload_thread_heaps, keeps_some_blocks_of_full_regions_aside_and_hands_them_out_next) {
+TEST_F(preload_thread_heaps, caches_some_blocks_of_full_regions_and_hands_them_out_next) {
   struct expected {
     std::size_t bytes;
     std::size_t most;
@@ -147,30 +148,30 @@ TEST_F(preload_thread_heaps, keeps_some_blocks_of_full_regions_aside_and_hands_t
     const std::vector<void*> blocks = one_of_each_full_region(fresh, most + 1, bytes);
     const std::size_t used = heaps.count().used_blocks;
     const std::size_t used_bytes = heaps.count().used_bytes;
-    for (std::size_t i = 0; i < most; ++i) give_back(fresh, blocks[i]);
-    EXPECT_EQ(fresh.count_aside().blocks, most) << bytes;
+    for (std::size_t i = 0; i < most; ++i) deallocate(fresh, blocks[i]);
+    EXPECT_EQ(fresh.count_cached().blocks, most) << bytes;
     EXPECT_EQ(heaps.count().used_blocks, used - most) << "they are not in use";
     EXPECT_EQ(heaps.count().used_bytes, used_bytes - most * geometries[class_of(bytes)].stride);
     // The current region is used up before.
     std::vector<void*> again;
-    while (fresh.count_aside().blocks != 0) again.push_back(allocate(fresh, bytes));
+    while (fresh.count_cached().blocks != 0) again.push_back(allocate(fresh, bytes));
     for (std::size_t i = 0; i < most; ++i) EXPECT_EQ(again[again.size() - 1 - i], blocks[i]);
     for (std::size_t i = 0; i < most; ++i) EXPECT_EQ(region_of(blocks[i])->owner, nullptr);
-    for (void* const b : blocks) give_back(fresh, b);
-    EXPECT_EQ(fresh.count_aside().blocks, 0U) << "one more than is kept";
+    for (void* const b : blocks) deallocate(fresh, b);
+    EXPECT_EQ(fresh.count_cached().blocks, 0U) << "one more than is kept";
     for (void* const b : blocks) EXPECT_EQ(region_of(b)->owner, &fresh);
     heaps.leave(fresh);
     EXPECT_NE(heaps.adopt(), nullptr);
   }
 }
 
-TEST_F(preload_thread_heaps, loses_what_it_does_not_look_at_to_who_allocates_the_same) {
+TEST_F(preload_thread_heaps, loses_what_it_does_not_look_at_to_a_thread_that_allocates_the_same) {
   heaps.commons().patience = 2;
   thread_heap& other = *heaps.adopt();
   for (const std::size_t bytes : {48U, 700U}) {
     const std::vector<void*> blocks = one_of_each_full_region(mine, 5, bytes);
     void* const own = allocate(other, bytes);
-    for (void* const b : blocks) give_back(other, b);
+    for (void* const b : blocks) deallocate(other, b);
     EXPECT_EQ(region_of(blocks[0])->owner, nullptr) << "it is about to be told";
     EXPECT_EQ(region_of(blocks[1])->owner, nullptr);
     for (std::size_t i = 2; i < blocks.size(); ++i) {
@@ -178,10 +179,10 @@ TEST_F(preload_thread_heaps, loses_what_it_does_not_look_at_to_who_allocates_the
       EXPECT_EQ(region_of(blocks[i])->state, region_state::with_room);
     }
     // It looks, and is not passed over any more.
-    mine.give_back_empty();
+    mine.free_empty_regions();
     EXPECT_EQ(region_of(blocks[0])->owner, &mine);
     EXPECT_EQ(region_of(blocks[1])->owner, &mine);
-    give_back(other, own);
+    deallocate(other, own);
   }
 }
 
@@ -191,8 +192,8 @@ TEST_F(preload_thread_heaps, keeps_what_it_looks_at) {
   const std::vector<void*> blocks = one_of_each_full_region(mine, 5, 700);
   static_cast<void>(allocate(other, 700));
   for (void* const b : blocks) {
-    give_back(other, b);
-    mine.give_back_empty();
+    deallocate(other, b);
+    mine.free_empty_regions();
     EXPECT_EQ(region_of(b)->owner, &mine);
   }
 }
@@ -204,8 +205,8 @@ TEST_F(preload_thread_heaps, keeps_what_others_could_not_use) {
   // Of another class, and of this one for aligned blocks only.
   static_cast<void>(allocate(other, 800));
   static_cast<void>(other.allocate_aligned(600, 128));
-  for (void* const b : blocks) give_back(other, b);
-  mine.give_back_empty();
+  for (void* const b : blocks) deallocate(other, b);
+  mine.free_empty_regions();
   for (void* const b : blocks) EXPECT_EQ(region_of(b)->owner, &mine);
 }
 
@@ -216,14 +217,14 @@ TEST_F(preload_thread_heaps, loses_blocks_in_blocks_as_well) {
   while (heaps.count().regions < 3) blocks.push_back(mine.allocate_aligned(3000, 1024));
   std::vector<void*> others{other.allocate_aligned(3000, 1024)};
   region& r = *region_of(blocks.front());
-  give_back(other, blocks.front());
+  deallocate(other, blocks.front());
   EXPECT_EQ(r.owner, &other);
   EXPECT_EQ(r.quick_owner, nullptr);
   blocks.erase(blocks.begin());
-  for (void* const b : blocks) give_back(mine, b);
-  give_back(other, others.front());
-  mine.give_back_empty();
-  other.give_back_empty();
+  for (void* const b : blocks) deallocate(mine, b);
+  deallocate(other, others.front());
+  mine.free_empty_regions();
+  other.free_empty_regions();
   EXPECT_EQ(heaps.count().used_blocks, 0U);
 }
 
@@ -250,16 +251,16 @@ TEST_F(preload_thread_heaps, serves_threads_with_what_another_has_filled) {
       void* const gone = table[random() % table.size()].exchange(nullptr);
       if (gone != nullptr) {
         check(gone);
-        give_back(heap, gone);
+        deallocate(heap, gone);
       }
       std::atomic<void*>& place = table[random() % table.size()];
       if (place.load() == nullptr) {
-        if (void* const before = place.exchange(marked(allocate(heap, bytes)))) give_back(heap, before);
+        if (void* const before = place.exchange(marked(allocate(heap, bytes)))) deallocate(heap, before);
       }
     }
   });
   for (auto& place : table) {
-    if (place != nullptr) give_back(mine, place);
+    if (place != nullptr) deallocate(mine, place);
   }
   for (thread_heap* const h : of) heaps.leave(*h);
   heaps.trim(&mine);
@@ -267,7 +268,7 @@ TEST_F(preload_thread_heaps, serves_threads_with_what_another_has_filled) {
   EXPECT_EQ(heaps.count().regions, 0U);
 }
 
-TEST_F(preload_thread_heaps, serves_threads_that_give_back_each_others_blocks) {
+TEST_F(preload_thread_heaps, serves_threads_that_free_each_others_blocks) {
   constexpr int threads = 4;
   constexpr std::size_t places = 64;
   std::array<std::array<std::atomic<void*>, places>, threads> mailboxes{};
@@ -288,16 +289,16 @@ TEST_F(preload_thread_heaps, serves_threads_that_give_back_each_others_blocks) {
       std::memcpy(&theirs, got, sizeof theirs);
       for (std::size_t at = sizeof theirs; at < theirs; ++at)
         ASSERT_EQ(static_cast<unsigned char*>(got)[at], theirs & 127U);
-      give_back(*of[me], got);
+      deallocate(*of[me], got);
     }
   });
   for (auto& box : mailboxes) {
     for (auto& place : box) {
-      if (place != nullptr) give_back(mine, place);
+      if (place != nullptr) deallocate(mine, place);
     }
   }
   for (thread_heap* const h : of) {
-    h->give_back_empty();
+    h->free_empty_regions();
     heaps.leave(*h);
   }
   EXPECT_EQ(heaps.count().used_blocks, 0U);
@@ -305,7 +306,7 @@ TEST_F(preload_thread_heaps, serves_threads_that_give_back_each_others_blocks) {
   EXPECT_EQ(heaps.count().heaps, threads + 1U);
 }
 
-TEST_F(preload_thread_heaps, serves_a_thread_that_only_allocates_and_one_that_only_gives_back) {
+TEST_F(preload_thread_heaps, serves_a_thread_that_only_allocates_and_one_that_only_frees) {
   constexpr std::size_t places = 128;
   std::array<std::atomic<void*>, places> ring{};
   constexpr std::size_t all = 100'000;
@@ -320,12 +321,12 @@ TEST_F(preload_thread_heaps, serves_a_thread_that_only_allocates_and_one_that_on
       } else {
         void* block = nullptr;
         while ((block = place.exchange(nullptr)) == nullptr) std::this_thread::yield();
-        give_back(other, block);
+        deallocate(other, block);
       }
     }
   });
   EXPECT_LE(heaps.count().regions, 4U) << "what the one gives back the other uses";
-  mine.give_back_empty();
+  mine.free_empty_regions();
   EXPECT_EQ(heaps.count().used_blocks, 0U);
 }
 
@@ -335,15 +336,15 @@ TEST_F(preload_thread_heaps, goes_to_the_next_thread_with_what_is_in_it) {
   thread_heap* const first = heaps.adopt();
   void* const kept = allocate(*first, 100);
   void* const gone = allocate(*first, 5000);
-  give_back(*first, gone);
+  deallocate(*first, gone);
   heaps.leave(*first);
   EXPECT_EQ(heaps.count().regions, 1U) << "the one with the block that is left";
   // Nobody has the heap, and somebody gives back what is of it.
-  give_back(mine, kept);
+  deallocate(mine, kept);
   thread_heap* const second = heaps.adopt();
   EXPECT_EQ(second, first);
   EXPECT_EQ(heaps.count().heaps, 2U);
-  second->give_back_empty();
+  second->free_empty_regions();
   EXPECT_EQ(heaps.count().regions, 0U);
   EXPECT_NE(heaps.adopt(), second);
 }
@@ -366,7 +367,7 @@ TEST_F(preload_thread_heaps, is_one_of_as_many_as_there_are_threads_at_once) {
   }
   EXPECT_EQ(heaps.count().heaps, 5U);
   EXPECT_EQ(heaps.count().used_blocks, left.size());
-  for (void* const b : left) give_back(mine, b);
+  for (void* const b : left) deallocate(mine, b);
   EXPECT_TRUE(heaps.trim(&mine)) << "of heaps without a thread too";
   EXPECT_EQ(heaps.count().regions, 0U);
 }
@@ -377,7 +378,7 @@ TEST_F(preload_thread_heaps, is_taken_back_from_a_thread_that_ended_without_leav
     test::on_threads(1, [&](int) {
       thread_heap* const lost = heaps.adopt();
       ASSERT_NE(lost, nullptr);
-      give_back(*lost, allocate(*lost, 100));
+      deallocate(*lost, allocate(*lost, 100));
     });
   }
   EXPECT_LE(heaps.count().heaps, 24U);
@@ -419,14 +420,14 @@ TEST_F(preload_thread_heaps, is_shared_by_threads_that_have_none) {
       if (i == 999) {
         blocks[static_cast<std::size_t>(t)] = block;
       } else if (i % 2 == 0) {
-        heaps.with_shared([&](thread_heap& h) { give_back(h, block); });
+        heaps.with_shared([&](thread_heap& h) { deallocate(h, block); });
       } else {
         thread_heap none(heaps.commons());
-        give_back(none, block);
+        deallocate(none, block);
       }
     }
   });
-  for (void* const b : blocks) give_back(mine, b);
+  for (void* const b : blocks) deallocate(mine, b);
   EXPECT_TRUE(heaps.trim(&mine));
   EXPECT_EQ(heaps.count().regions, 0U);
 }
@@ -455,7 +456,7 @@ TEST_F(preload_thread_heaps, counts_soon_or_not_at_all) {
   EXPECT_EQ(all.heaps, 1U);
   EXPECT_EQ(all.large_blocks, 1U);
   EXPECT_EQ(all.used_bytes, heaps.count().used_bytes);
-  give_back(mine, block);
+  deallocate(mine, block);
 }
 
 }  // namespace

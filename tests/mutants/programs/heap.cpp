@@ -65,7 +65,7 @@ struct tested_heaps {
     sim::require(heaps.count().used_blocks == 0, "a block that was given back is in use");
     sim::require(heaps.count().regions == 0, "a region without blocks is not given back");
     const span_pool::figures pool = heaps.commons().spans.count();
-    sim::require(pool.free_regions == pool.spans * span_pool::most_regions, "a region is given back twice");
+    sim::require(pool.free_regions == pool.spans * span_pool::most_regions, "a region is double free");
   }
 
   thread_heaps heaps{registry};
@@ -102,7 +102,7 @@ marked allocate(thread_heap& from, std::size_t bytes) {
   void* const quick = from.allocate_quickly(bytes);
   return marked::of(quick != nullptr ? quick : from.allocate(bytes), bytes);
 }
-void give_back(thread_heap& by, const marked& block) {
+void deallocate(thread_heap& by, const marked& block) {
   block.check();
   if (!by.deallocate_quickly(registry, block.at)) by.deallocate(block.at);
 }
@@ -133,20 +133,20 @@ void blocks_of_others(sim::scene& s) {
   thread_heap& mine = *all.heaps.adopt();
   for (std::size_t i = 0; i < of_region + 3; ++i) held.of[i % 3].push_back(allocate(mine, wide));
   s.thread("owner", [&] {
-    give_back(mine, held.of[0].back());
+    deallocate(mine, held.of[0].back());
     held.of[0].pop_back();
     for (int i = 0; i < 7; ++i) held.of[3].push_back(allocate(mine, wide));
   });
   for (const std::size_t other : {1U, 2U}) {
     thread_heap& theirs = *all.heaps.adopt();
     s.thread(std::string("other ") + static_cast<char>('0' + other), [&, other] {
-      for (const marked& block : held.of[other]) give_back(theirs, block);
+      for (const marked& block : held.of[other]) deallocate(theirs, block);
     });
   }
   s.at_end([&] {
-    for (const marked& block : held.of[0]) give_back(mine, block);
-    for (const marked& block : held.of[3]) give_back(mine, block);
-    mine.give_back_empty();
+    for (const marked& block : held.of[0]) deallocate(mine, block);
+    for (const marked& block : held.of[3]) deallocate(mine, block);
+    mine.free_empty_regions();
     all.heaps.leave(mine);
     all.expect_empty();
   });
@@ -160,19 +160,19 @@ void regions_emptied(sim::scene& s) {
   for (std::size_t i = 0; i < 2 * of_region; ++i)
     held.of[i < 3 ? 0 : 1 + i % 2].push_back(allocate(mine, wide));
   s.thread("owner", [&] {
-    for (const marked& block : held.of[0]) give_back(mine, block);
-    mine.give_back_empty();
+    for (const marked& block : held.of[0]) deallocate(mine, block);
+    mine.free_empty_regions();
     for (int i = 0; i < 3; ++i) held.of[3].push_back(allocate(mine, wide));
-    mine.give_back_empty();
+    mine.free_empty_regions();
   });
   for (const std::size_t other : {1U, 2U}) {
     thread_heap& theirs = *all.heaps.adopt();
     s.thread(std::string("other ") + static_cast<char>('0' + other), [&, other] {
-      for (const marked& block : held.of[other]) give_back(theirs, block);
+      for (const marked& block : held.of[other]) deallocate(theirs, block);
     });
   }
   s.at_end([&] {
-    for (const marked& block : held.of[3]) give_back(mine, block);
+    for (const marked& block : held.of[3]) deallocate(mine, block);
     all.heaps.leave(mine);
     all.expect_empty();
   });
@@ -192,17 +192,17 @@ void regions_taken_over(sim::scene& s) {
       thread_heap& mine = *heaps[t];
       std::vector<marked> more;
       more.push_back(allocate(mine, wide));
-      for (const marked& block : held.of[t]) give_back(mine, block);
+      for (const marked& block : held.of[t]) deallocate(mine, block);
       for (int i = 0; i < 3; ++i) more.push_back(allocate(mine, wide));
-      for (const marked& block : more) give_back(mine, block);
-      mine.give_back_empty();
+      for (const marked& block : more) deallocate(mine, block);
+      mine.free_empty_regions();
     });
   }
   leave_at_end(s, all, heaps);
 }
 
 /// Freed blocks of full regions are cached, but only a few of them, and not for long where regions become empty.
-void kept_aside(sim::scene& s) {
+void cached_blocks_are_bounded(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   auto& held = s.make<held_blocks>();
   thread_heap& mine = *all.heaps.adopt();
@@ -210,22 +210,22 @@ void kept_aside(sim::scene& s) {
     for (std::size_t i = 0; i < 4 * of_region; ++i) held.of[i / of_region].push_back(allocate(mine, wide));
     const std::size_t before = all.heaps.count().regions;
     // Two of the first region are cached, and freed with the third; two of the second when the first is empty.
-    for (std::size_t i = 0; i < 3; ++i) give_back(mine, held.of[0][i]);
-    sim::require(mine.count_aside().blocks == 0, "too many blocks are kept aside");
-    for (std::size_t i = 0; i < 2; ++i) give_back(mine, held.of[1][i]);
-    sim::require(mine.count_aside().blocks == 2, "no block is kept aside");
+    for (std::size_t i = 0; i < 3; ++i) deallocate(mine, held.of[0][i]);
+    sim::require(mine.count_cached().blocks == 0, "too many blocks are kept aside");
+    for (std::size_t i = 0; i < 2; ++i) deallocate(mine, held.of[1][i]);
+    sim::require(mine.count_cached().blocks == 2, "no block is kept aside");
     sim::require(all.heaps.count().used_blocks == 4 * of_region - 5, "what is aside counts as used");
-    for (std::size_t i = 3; i < of_region; ++i) give_back(mine, held.of[0][i]);
-    sim::require(mine.count_aside().blocks == 0, "blocks are kept aside while regions become empty");
+    for (std::size_t i = 3; i < of_region; ++i) deallocate(mine, held.of[0][i]);
+    sim::require(mine.count_cached().blocks == 0, "blocks are kept aside while regions become empty");
     // Once more; the cached blocks are handed out when there are no others.
-    for (std::size_t i = 0; i < 2; ++i) give_back(mine, held.of[2][i]);
-    sim::require(mine.count_aside().blocks == 2, "no block is kept aside");
-    while (mine.count_aside().blocks != 0) held.of[3].push_back(allocate(mine, wide));
+    for (std::size_t i = 0; i < 2; ++i) deallocate(mine, held.of[2][i]);
+    sim::require(mine.count_cached().blocks == 2, "no block is kept aside");
+    while (mine.count_cached().blocks != 0) held.of[3].push_back(allocate(mine, wide));
     sim::require(held.of[3].back().at != held.of[3][held.of[3].size() - 2].at, "a block is handed out twice");
     held.of[2].erase(held.of[2].begin(), held.of[2].begin() + 2);
-    for (std::size_t i = 2; i < of_region; ++i) give_back(mine, held.of[1][i]);
+    for (std::size_t i = 2; i < of_region; ++i) deallocate(mine, held.of[1][i]);
     for (const std::size_t region : {2U, 3U}) {
-      for (const marked& block : held.of[region]) give_back(mine, block);
+      for (const marked& block : held.of[region]) deallocate(mine, block);
     }
     sim::require(all.heaps.count().used_blocks == 0, "a block that was given back is in use");
     sim::require(all.heaps.count().regions <= before - 2, "regions are not given back");
@@ -245,18 +245,18 @@ void served_by_another(sim::scene& s) {
     const std::size_t before = all.heaps.count().regions;
     held.of[1].push_back(allocate(other, wide));
     for (const marked& block : held.of[0]) {
-      give_back(other, block);
+      deallocate(other, block);
       held.of[1].push_back(allocate(other, wide));
     }
     // One of which its owner is notified, and one that is still abandoned.
     sim::require(all.heaps.count().regions <= before + 2, "what has room is not used");
-    for (const marked& block : held.of[1]) give_back(other, block);
+    for (const marked& block : held.of[1]) deallocate(other, block);
   });
   leave_at_end(s, all, {&mine, &other});
 }
 
 /// A thread that only frees leaves the room to one that allocates.
-void given_back_by_who_allocates_none(sim::scene& s) {
+void freed_by_a_thread_that_allocates_none(sim::scene& s) {
   auto& all = s.make<tested_heaps>();
   all.heaps.commons().patience = 0;
   auto& held = s.make<held_blocks>();
@@ -265,10 +265,10 @@ void given_back_by_who_allocates_none(sim::scene& s) {
   s.thread("alone", [&] {
     for (std::size_t i = 0; i < 4 * of_region; ++i) held.of[i % 2].push_back(allocate(mine, wide));
     const std::size_t before = all.heaps.count().regions;
-    for (const marked& block : held.of[0]) give_back(other, block);
+    for (const marked& block : held.of[0]) deallocate(other, block);
     for (std::size_t i = 0; i < 2 * of_region; ++i) held.of[1].push_back(allocate(mine, wide));
     sim::require(all.heaps.count().regions <= before, "what has room is not used");
-    for (const marked& block : held.of[1]) give_back(mine, block);
+    for (const marked& block : held.of[1]) deallocate(mine, block);
   });
   leave_at_end(s, all, {&mine, &other});
 }
@@ -285,7 +285,7 @@ void idle_discarded_beside(sim::scene& s) {
   {
     std::vector<marked> blocks;
     for (int i = 0; i < 6; ++i) blocks.push_back(allocate(*heaps[0], bytes));
-    for (const marked& block : blocks) give_back(*heaps[0], block);
+    for (const marked& block : blocks) deallocate(*heaps[0], block);
   }
   // Each check then finds a period over, and idle what was there at the check before.
   pool.set_period(0);
@@ -293,8 +293,8 @@ void idle_discarded_beside(sim::scene& s) {
     s.thread(std::string(1, static_cast<char>('a' + t)), [&mine = *heaps[t]] {
       const marked first = allocate(mine, bytes);
       const marked second = allocate(mine, bytes);
-      give_back(mine, first);
-      give_back(mine, second);
+      deallocate(mine, first);
+      deallocate(mine, second);
     });
   }
   leave_at_end(s, all, heaps);
@@ -315,7 +315,7 @@ void long_rows_filled(sim::scene& s, unsigned moves) {
     std::memset(block, 0xff, between);
     held.of[i % 2].push_back(marked::of(block, between));
   }
-  for (const marked& block : held.of[0]) give_back(*heaps[0], block);
+  for (const marked& block : held.of[0]) deallocate(*heaps[0], block);
   for (std::size_t t = 0; t < heaps.size(); ++t) {
     s.thread(std::string(1, static_cast<char>('a' + t)), [&mine = *heaps[t], t] {
       const marked small = allocate(mine, between);
@@ -327,13 +327,13 @@ void long_rows_filled(sim::scene& s, unsigned moves) {
       };
       const marked large = zeroed(bytes + t);
       const marked other = zeroed(between);
-      give_back(mine, small);
-      give_back(mine, large);
-      give_back(mine, other);
+      deallocate(mine, small);
+      deallocate(mine, large);
+      deallocate(mine, other);
     });
   }
   s.at_end([&all, &held, heaps] {
-    for (const marked& block : held.of[1]) give_back(*heaps[0], block);
+    for (const marked& block : held.of[1]) deallocate(*heaps[0], block);
     for (thread_heap* const heap : heaps) all.heaps.leave(*heap);
     all.expect_empty();
   });
@@ -351,10 +351,10 @@ void huge_blocks_beside(sim::scene& s) {
       block = marked::of(mine.resize(block.at, 3 * bytes), 3 * bytes);
       other.check();
       block = marked::of(mine.resize(block.at, bytes + t), bytes + t);
-      give_back(mine, other);
-      give_back(mine, allocate(mine, 300'000));
+      deallocate(mine, other);
+      deallocate(mine, allocate(mine, 300'000));
       all.heaps.trim(&mine);
-      give_back(mine, block);
+      deallocate(mine, block);
     });
   }
   s.at_end([&] { all.expect_empty(); });
@@ -365,10 +365,10 @@ void wait_until(const std::atomic<bool>& happened) {
 }
 
 /// A remote free that stops before it notifies the owner.
-region& pushed_untold(const marked& block) {
+region& pushed_without_notice(const marked& block) {
   block.check();
   region& r = *region_of(block.at);
-  const pushed_blocks before(r.remote.load());
+  const remote_free_list before(r.remote.load());
   sim::require(before.notifies() && before.count() == 0, "the owner does not ask to be told");
   static_cast<free_block*>(block.at)->next = nullptr;
   r.remote.store(before.with(address(block.at) & (region_bytes - 1)));
@@ -387,20 +387,20 @@ void told_of_late(sim::scene& s, bool for_sure) {
   auto& told = s.make<std::atomic<bool>>(false);
   auto& ended = s.make<std::atomic<int>>(0);
   const marked small = allocate(mine, 40);
-  give_back(mine, allocate(mine, 40));
+  deallocate(mine, allocate(mine, 40));
   for (std::size_t i = 0; i <= of_region; ++i) held.of[i == 0 ? 1 : 0].push_back(allocate(mine, wide));
   // The owner has the full region again, and it has room.
-  give_back(mine, held.of[0].front());
-  mine.give_back_empty();
+  deallocate(mine, held.of[0].front());
+  mine.free_empty_regions();
   s.thread("other", [&, for_sure] {
     if (for_sure) {
-      region& r = pushed_untold(held.of[1].front());
+      region& r = pushed_without_notice(held.of[1].front());
       pushed = true;
       wait_until(emptied);
       mine.notify(r);
       told = true;
     } else {
-      give_back(theirs, held.of[1].front());
+      deallocate(theirs, held.of[1].front());
     }
     ++ended;
   });
@@ -408,23 +408,23 @@ void told_of_late(sim::scene& s, bool for_sure) {
     if (for_sure) wait_until(pushed);
     // It is used up, then empty; and others take it.
     for (std::size_t i = 0; i < of_region + 3; ++i) held.of[2].push_back(allocate(mine, wide));
-    for (std::size_t i = 1; i < held.of[0].size(); ++i) give_back(mine, held.of[0][i]);
-    for (const marked& block : held.of[2]) give_back(mine, block);
+    for (std::size_t i = 1; i < held.of[0].size(); ++i) deallocate(mine, held.of[0][i]);
+    for (const marked& block : held.of[2]) deallocate(mine, block);
     emptied = true;
     if (for_sure) wait_until(told);
     // Long enough for the notification.
-    for (int i = 0; i < 60; ++i) give_back(mine, allocate(mine, 40));
-    mine.give_back_empty();
+    for (int i = 0; i < 60; ++i) deallocate(mine, allocate(mine, 40));
+    mine.free_empty_regions();
     for (std::size_t i = 0; i < of_region; ++i) held.of[3].push_back(allocate(mine, wide / 2));
-    mine.give_back_empty();
+    mine.free_empty_regions();
     for (std::size_t i = 0; i < of_region; ++i) held.of[3].push_back(allocate(mine, wide));
     ++ended;
   });
   // As a thread, because a thread cannot run for ever.
   s.thread("last", [&, small] {
     while (ended != 2) sim::wait_for_others();
-    give_back(mine, small);
-    for (const marked& block : held.of[3]) give_back(mine, block);
+    deallocate(mine, small);
+    for (const marked& block : held.of[3]) deallocate(mine, block);
     all.heaps.leave(mine);
     all.expect_empty();
   });
@@ -439,15 +439,15 @@ void told_of_late_beside_another(sim::scene& s) {
   thread_heap& theirs = *all.heaps.adopt();
   for (std::size_t i = 0; i <= of_region; ++i) held.of[0].push_back(allocate(mine, wide));
   s.thread("alone", [&] {
-    give_back(mine, held.of[0][0]);
-    mine.give_back_empty();
-    region& r = pushed_untold(held.of[0][1]);
+    deallocate(mine, held.of[0][0]);
+    mine.free_empty_regions();
+    region& r = pushed_without_notice(held.of[0][1]);
     while (r.state != region_state::current) held.of[1].push_back(allocate(mine, wide));
     while (r.state == region_state::current) held.of[1].push_back(allocate(mine, wide));
-    give_back(theirs, held.of[0][2]);
+    deallocate(theirs, held.of[0][2]);
     mine.notify(r);
-    for (std::size_t i = 3; i < held.of[0].size(); ++i) give_back(mine, held.of[0][i]);
-    for (const marked& block : held.of[1]) give_back(mine, block);
+    for (std::size_t i = 3; i < held.of[0].size(); ++i) deallocate(mine, held.of[0][i]);
+    for (const marked& block : held.of[1]) deallocate(mine, block);
   });
   leave_at_end(s, all, {&mine});
 }
@@ -462,17 +462,17 @@ void told_of_and_used(sim::scene& s) {
   s.thread("alone", [&] {
     for (std::size_t i = 0; i < 4 * of_region; ++i) held.of[i % 2].push_back(allocate(mine, wide));
     // Of three full regions: `other` allocates none yet, and notifies.
-    for (const marked& block : held.of[0]) give_back(other, block);
+    for (const marked& block : held.of[0]) deallocate(other, block);
     // Then one of these is current, the others have room.
     for (std::size_t i = 0; i < of_region; ++i) held.of[2].push_back(allocate(mine, wide));
     held.of[3].push_back(allocate(other, wide));
-    for (const marked& block : held.of[1]) give_back(other, block);
+    for (const marked& block : held.of[1]) deallocate(other, block);
     for (std::size_t i = 0; i < 4 * of_region; ++i) {
       held.of[2].push_back(allocate(mine, wide));
       held.of[3].push_back(allocate(other, wide));
     }
-    for (const marked& block : held.of[2]) give_back(mine, block);
-    for (const marked& block : held.of[3]) give_back(other, block);
+    for (const marked& block : held.of[2]) deallocate(mine, block);
+    for (const marked& block : held.of[3]) deallocate(other, block);
   });
   leave_at_end(s, all, {&mine, &other});
 }
@@ -486,7 +486,7 @@ void heaps_handed_on(sim::scene& s) {
       for (int life = 0; life < 2; ++life) {
         thread_heap* const mine = all.heaps.adopt();
         sim::require(mine != nullptr, "there is no heap");
-        for (const marked& block : held.of[t]) give_back(*mine, block);
+        for (const marked& block : held.of[t]) deallocate(*mine, block);
         held.of[t].clear();
         held.of[t].push_back(allocate(*mine, wide));
         held.of[t].push_back(allocate(*mine, 40));
@@ -498,7 +498,7 @@ void heaps_handed_on(sim::scene& s) {
     sim::require(all.heaps.count().heaps <= 3, "a heap is not handed on");
     thread_heap& mine = *all.heaps.adopt();
     for (const auto& blocks : held.of) {
-      for (const marked& block : blocks) give_back(mine, block);
+      for (const marked& block : blocks) deallocate(mine, block);
     }
     all.heaps.leave(mine);
     all.expect_empty();
@@ -516,8 +516,8 @@ void large_blocks_beside(sim::scene& s) {
       const marked other = allocate(mine, 33'000);
       block.check();
       block = marked::of(mine.resize(block.at, 2 * bytes), 2 * bytes);
-      give_back(mine, other);
-      give_back(mine, block);
+      deallocate(mine, other);
+      deallocate(mine, block);
     });
   }
   s.at_end([&] { all.expect_empty(); });
@@ -574,7 +574,7 @@ void as_asked_for(sim::scene& s) {
         }
         for (unsigned char* const block : blocks) mine.deallocate(block);
         // The same blocks again; then the region is freed, and taken again.
-        if (round % 2 == 1) mine.give_back_empty();
+        if (round % 2 == 1) mine.free_empty_regions();
       }
     }
     // Neighbours of every size, including classes with a skipped line between some blocks.
@@ -587,7 +587,7 @@ void as_asked_for(sim::scene& s) {
         sim::require(usable_bytes(registry, blocks.back().at) >= bytes,
                      "less may be used than was asked for");
       }
-      for (const marked& block : blocks) give_back(mine, block);
+      for (const marked& block : blocks) deallocate(mine, block);
     }
     for (const std::size_t align : {32U, 64U, 128U, 1024U, 4096U, 65'536U}) {
       std::array<marked, 3> blocks;
@@ -595,15 +595,15 @@ void as_asked_for(sim::scene& s) {
         block = marked::of(mine.allocate_aligned(600, align), 600);
         sim::require(address(block.at) % align == 0, "a block is not aligned as asked for");
       }
-      for (const marked& block : blocks) give_back(mine, block);
+      for (const marked& block : blocks) deallocate(mine, block);
     }
     // A block that cannot grow in place.
     marked grows = allocate(mine, 300'000);
     const marked behind = allocate(mine, 300'000);
     grows = marked::of(mine.resize(grows.at, 900'000), 900'000);
     std::memset(static_cast<std::byte*>(grows.at) + 8, 0xff, 900'000 - 16);
-    give_back(mine, behind);
-    give_back(mine, grows);
+    deallocate(mine, behind);
+    deallocate(mine, grows);
     // A block of which only its place in the class is known.
     auto* moved = static_cast<unsigned char*>(mine.allocate(100));
     for (std::size_t i = 0; i < 100; ++i) moved[i] = static_cast<unsigned char>(i);
@@ -624,9 +624,9 @@ void explore_all(scenes& all) {
   all.run("told of late for sure", [](sim::scene& s) { told_of_late(s, true); }, {}, 0.05);
   all.run("told of late beside another", told_of_late_beside_another, {}, 0.02);
   all.run("told of and used", told_of_and_used, {}, 0.02);
-  all.run("kept aside", kept_aside, {}, 0.02);
+  all.run("kept aside", cached_blocks_are_bounded, {}, 0.02);
   all.run("served by another", served_by_another, {}, 0.02);
-  all.run("given back by who allocates none", given_back_by_who_allocates_none, {}, 0.02);
+  all.run("given back by who allocates none", freed_by_a_thread_that_allocates_none, {}, 0.02);
   all.run("blocks of others", blocks_of_others);
   all.run("regions emptied", regions_emptied);
   all.run("regions taken over", regions_taken_over);

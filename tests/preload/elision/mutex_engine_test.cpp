@@ -158,7 +158,7 @@ TEST_F(elision_engine, begins_no_attempt_while_the_mutex_is_held) {
   EXPECT_EQ(sums().waited, 1U);
 }
 
-TEST_F(elision_engine, waits_awake_for_no_mutex_that_somebody_sleeps_for) {
+TEST_F(elision_engine, waits_awake_for_no_mutex_with_sleepers) {
   acquire(mutex_words(mutex), 1);
   mutex_words(mutex).lock_word() = mutex_awaited;
   std::uint64_t waits = 0;
@@ -286,7 +286,7 @@ TEST_F(elision_engine, a_mutex_locked_again_by_its_holder_aborts) {
   EXPECT_EQ(unlock(mutex), 0);
 }
 
-TEST_F(elision_engine, a_mutex_that_somebody_locked_inside_is_not_committed) {
+TEST_F(elision_engine, a_mutex_that_is_locked_inside_is_not_committed) {
   const scripted::cue script({});
   EXPECT_EQ(lock(mutex), 0);
   mutex_words(mutex).lock_word() = mutex_awaited;  // as glibc's condition variables do

@@ -12,7 +12,7 @@
 
 extern char** environ;
 static void* kept;
-static void give_back(void) { free(kept); }
+static void deallocate(void) { free(kept); }
 APART static void keep(void) { kept = malloc(900); }
 
 static pthread_t first;
@@ -47,8 +47,8 @@ static int status_of(pid_t child) {
 int main(int count, char** arguments) {
   const char* how = count > 1 ? arguments[1] : "";
   keep();
-  atexit(give_back);
-  at_quick_exit(give_back);
+  atexit(deallocate);
+  at_quick_exit(deallocate);
   puts(how);
   fflush(stdout);
   if (strcmp(how, "return") == 0) return 11;

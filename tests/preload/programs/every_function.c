@@ -57,7 +57,7 @@ APART static void keep_what_cannot_grow(void) {
   keep(block);
 }
 
-APART static void give_back_by_resizing(void) {
+APART static void free_by_resizing(void) {
   void* block = malloc(81);
   EXPECT(realloc(block, none) == NULL);
 }
@@ -129,7 +129,7 @@ int main(void) {
   keep_grown();
   keep_shrunk();
   keep_what_cannot_grow();
-  give_back_by_resizing();
+  free_by_resizing();
   keep_array();
   keep_posix();
   keep_aligned();

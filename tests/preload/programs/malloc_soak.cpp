@@ -38,7 +38,7 @@ struct programs_malloc {
     return said_by_errno(block);
   }
   static void* resize(void* block, std::size_t bytes) { return said_by_errno(realloc(block, bytes)); }
-  static void give_back(void* block) { free(block); }
+  static void deallocate(void* block) { free(block); }
   static std::size_t usable(void* block) { return malloc_usable_size(block); }
 };
 

@@ -52,11 +52,11 @@ static void cancelled_while_waiting(void) {
 
 /* A cancelled timed wait for a condition has the mutex when it cleans up, whatever kind it is. */
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
-static void give_back(void* mutex) { EXPECT(pthread_mutex_unlock(mutex) == 0); }
+static void deallocate(void* mutex) { EXPECT(pthread_mutex_unlock(mutex) == 0); }
 static void* waits_for_a_condition(void* mutex) {
   const struct timespec far = in_ms(CLOCK_REALTIME, 100000);
   EXPECT(pthread_mutex_lock(mutex) == 0);
-  pthread_cleanup_push(give_back, mutex);
+  pthread_cleanup_push(deallocate, mutex);
   waiting = 1;
   for (;;) pthread_cond_timedwait(&never, mutex, &far);
   pthread_cleanup_pop(0);
