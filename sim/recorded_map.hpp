@@ -152,7 +152,7 @@ class recorded {
                     map_.usage();
                     map_.visit_nodes(count_block{});
                   }) {
-      if constexpr (Map::reclaimer_type::gives_back) {
+      if constexpr (Map::reclaimer_type::reclaims) {
         std::uint64_t reached = 0;
         map_.visit_nodes(count_block{&reached});
         require(map_.usage().blocks == reached, "the map holds a block that it does not reach");

@@ -211,7 +211,7 @@ class order_search {
   [[nodiscard]] std::size_t blocked() const noexcept { return blocked_; }
 
  private:
-  static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::uint32_t no_operation = std::numeric_limits<std::uint32_t>::max();
 
   struct event {
     moment at;
@@ -239,7 +239,7 @@ class order_search {
     if (!prepare()) return outcome::unknown;
     bool found = false;
     for (const state& start : starts) {
-      found |= descend(start, ends);
+      found |= search_from(start, ends);
       if (budget_.ended()) return outcome::unknown;
       if (found && ends == nullptr) return outcome::linearizable;
     }
@@ -263,7 +263,7 @@ class order_search {
     });
     bit_.resize(operations_.size());
     before_.resize(operations_.size());
-    std::ranges::fill(holder_, nobody);
+    std::ranges::fill(holder_, no_operation);
     std::uint64_t free = ~std::uint64_t{0};
     for (const event& e : events_) {
       if (e.is_return) {
@@ -276,7 +276,7 @@ class order_search {
       bit_[e.op] = static_cast<std::uint8_t>(bit);
       before_[e.op] = std::exchange(holder_[bit], e.op);
     }
-    std::ranges::fill(holder_, nobody);
+    std::ranges::fill(holder_, no_operation);
     position_ = 0;
     open_ = 0;
     changing_ = 0;
@@ -284,7 +284,7 @@ class order_search {
   }
 
   // One search from one start; true if it reached an end.
-  bool descend(state now, std::vector<state>* ends) {
+  bool search_from(state now, std::vector<state>* ends) {
     rewind(0);
     order_.clear();
     junctions_.clear();
@@ -391,7 +391,7 @@ class order_search {
 
   void hold(std::uint32_t op, std::uint64_t bit) {
     holder_[std::countr_zero(bit)] = op;
-    const bool changes = op != nobody && !only_observes(operations_[op].what);
+    const bool changes = op != no_operation && !only_observes(operations_[op].what);
     changing_ = changes ? changing_ | bit : changing_ & ~bit;
   }
 

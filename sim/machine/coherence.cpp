@@ -65,7 +65,7 @@ bool coherence::held_elsewhere(const directory_entry& entry, unsigned socket) co
 // Accesses a line that the core's private cache holds. The result's entry is null if it does not.
 coherence::result coherence::access_private(unsigned core, std::uint32_t line, bool write, counts& c) {
   const unsigned me = private_of(core);
-  result r{source::l1, reach::nobody, 0, nullptr};
+  result r{source::l1, reach::none, 0, nullptr};
   // If the L1 holds the line, hit_l1 has already made it the latest used.
   cache::way* way = l1_[core].find(line);
   if (way == nullptr) {
@@ -107,7 +107,7 @@ coherence::result coherence::access_shared(unsigned core, std::uint32_t line, bo
   const unsigned me = private_of(core);
   expect(me, line);
   directory_entry& entry = directory_[line];
-  result r{source_of(entry, me, home), reach::nobody, 0, &entry};
+  result r{source_of(entry, me, home), reach::none, 0, &entry};
   switch (r.from) {
     case source::l1:
     case source::l2:
@@ -250,7 +250,7 @@ reach coherence::take(directory_entry& entry, std::uint32_t line, unsigned me, s
     return reach::socket;
   }
   // The line was shared and no other cache holds it now, but the core learns that only by asking.
-  return from == source::l1 || from == source::l2 ? reach::last_level : reach::nobody;
+  return from == source::l1 || from == source::l2 ? reach::last_level : reach::none;
 }
 
 unsigned coherence::prefetch(unsigned core, std::uint32_t line, unsigned home, counts& c) {

@@ -182,7 +182,7 @@ struct displaced_line {
 };
 
 /// How far a write had to reach to make its line writable.
-enum class reach : std::uint8_t { nobody, last_level, socket, sockets };
+enum class reach : std::uint8_t { none, last_level, socket, sockets };
 
 class coherence {
  public:

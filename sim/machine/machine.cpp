@@ -47,7 +47,7 @@ unsigned latency_of(source from, const latency_spec& l) {
 
 std::uint64_t latency_of(reach invalidated, const latency_spec& l) {
   switch (invalidated) {
-    case reach::nobody:
+    case reach::none:
       return 0;
     case reach::last_level:
       return l.llc;
@@ -191,7 +191,7 @@ machine::arrival machine::fetch(thread_state& thread, std::uint64_t now, std::ui
       [&] { return home = pages_.home(std::uint64_t{line} * line_bytes, thread.socket); }, thread.count);
   const std::uint64_t there = beyond_l1_[static_cast<std::size_t>(r.from)];
   const std::uint64_t latency = std::max<std::uint64_t>(there, latency_of(r.invalidated, spec_.latency));
-  if (r.from <= source::l2 && r.invalidated == reach::nobody) {
+  if (r.from <= source::l2 && r.invalidated == reach::none) {
     return {latency, there};
   }
 
@@ -204,7 +204,7 @@ machine::arrival machine::fetch(thread_state& thread, std::uint64_t now, std::ui
     channels_busy_[home] =
         std::max(start, channels_busy_[home]) + std::uint64_t{fetched} * spec_.latency.dram_occupancy;
   }
-  const bool keeps_busy = r.invalidated != reach::nobody || r.from > source::llc;
+  const bool keeps_busy = r.invalidated != reach::none || r.from > source::llc;
   if (keeps_busy) {
     r.entry->busy_until = start + latency;
   }

@@ -71,8 +71,8 @@ class after_grace {
 
 /// Reclaiming is the program's own work: destructors and deallocations are steps. It may be interrupted, so that no
 /// reference into the state is held during it.
-void give_back(const std::vector<retired>& entries, const weak_memory::knowledge& unpinned,
-               const own_code& scope) noexcept {
+void reclaim_all(const std::vector<retired>& entries, const weak_memory::knowledge& unpinned,
+                 const own_code& scope) noexcept {
   if (entries.empty()) return;
   const after_grace waited(scope, unpinned);
   for (const retired& entry : entries) {
@@ -113,7 +113,7 @@ eager_reclaimer::eager_reclaimer() {
 
 eager_reclaimer::~eager_reclaimer() {
   const own_code scope;
-  give_back(state_->take_if([](const auto&) { return true; }), state_->unpinned, scope);
+  reclaim_all(state_->take_if([](const auto&) { return true; }), state_->unpinned, scope);
   delete state_;
 }
 
@@ -147,7 +147,7 @@ void eager_reclaimer::unpin(std::uint64_t number) noexcept {
     state_->unpinned.join(weak->known(scope.running()->slot() - 1));
   for (auto& w : state_->waiting) std::erase(w.guards, number);
   const auto ready = state_->take_if([](const auto& w) { return w.guards.empty(); });
-  give_back(ready, state_->decided, scope);
+  reclaim_all(ready, state_->decided, scope);
 }
 
 void eager_reclaimer::guard::reserve(std::size_t n) {
@@ -178,7 +178,7 @@ void eager_reclaimer::retire(std::uint64_t number, const retired& entry) noexcep
 void eager_reclaimer::purge(void* owner) noexcept {
   const own_code scope;
   const auto mine = state_->take_if([owner](const auto& w) { return w.entry.owner == owner; });
-  give_back(mine, state_->unpinned, scope);
+  reclaim_all(mine, state_->unpinned, scope);
 }
 
 std::size_t eager_reclaimer::collect() noexcept {

@@ -17,7 +17,7 @@ class eager_reclaimer {
   struct state;
 
  public:
-  static constexpr bool gives_back = true;
+  static constexpr bool reclaims = true;
   static constexpr std::size_t max_reserve = 16;
 
   class [[nodiscard]] guard {

@@ -143,7 +143,7 @@ unsigned simulation::finished(unsigned id) {
 }
 
 /// Continues the thread with the lowest clock, if that is another one.
-void simulation::give_way() {
+void simulation::yield_to_others() {
   const unsigned me = fibers_.current();
   const clock_queue::rank mine = clock_queue::rank_of(clock_[me], me);
   if (mine <= others_) return;
@@ -239,7 +239,7 @@ void simulation::before(const access& a) {
     if (transactional != nullptr) transactions_.on_access(fibers_.current(), a);
     return touch_page(*where);
   }
-  give_way();
+  yield_to_others();
   const unsigned me = fibers_.current();
   if (transactional != nullptr) transactions_.on_access(me, a);
   const unsigned hardware = hardware_thread_[me];
@@ -254,10 +254,10 @@ void simulation::before(const access& a) {
   }
   clock += machine_.work(hardware, work_per_access);
   clock += machine_.access(hardware, clock, *where, a.bytes, touch_of(a.kind));
-  if (transactional != nullptr && !machine_.displaced().empty()) give_up_displaced();
+  if (transactional != nullptr && !machine_.displaced().empty()) abort_displaced();
 }
 
-void simulation::give_up_displaced() {
+void simulation::abort_displaced() {
   for (const displaced_line& d : machine_.displaced()) transactions_.on_displaced(d.line);
   transactions_.leave_if_doomed(fibers_.current());
 }
@@ -265,7 +265,7 @@ void simulation::give_up_displaced() {
 void simulation::fence(std::memory_order order) {
   // Total store order, which the machines have, performs no reordering that weaker fences forbid.
   if (!timed_ || order != std::memory_order_seq_cst) return;
-  give_way();
+  yield_to_others();
   const unsigned me = fibers_.current();
   spins_[me].reads_only = false;
   clock_[me] += machine_.fence(hardware_thread_[me], clock_[me]);
@@ -273,7 +273,7 @@ void simulation::fence(std::memory_order order) {
 
 void simulation::step(transaction_step what, const void*) {
   if (!timed_) return;
-  if (what != transaction_step::abort) give_way();
+  if (what != transaction_step::abort) yield_to_others();
   const unsigned me = fibers_.current();
   const std::uint64_t cycles = what == transaction_step::begin    ? begin_cycles
                                : what == transaction_step::commit ? commit_cycles
@@ -288,7 +288,7 @@ void simulation::wait(bool long_wait) {
   if (goes_round(spins_[me], clock_[me]))
     sleep();
   else
-    give_way();
+    yield_to_others();
   spins_[me].line_count = 0;
   spins_[me].reads_only = true;
   spins_[me].since = clock_[me];
@@ -329,7 +329,7 @@ void simulation::fault(const char* what, const block_record*) {
 
 void simulation::mapped(std::uintptr_t address, std::size_t bytes, bool huge, const unsigned* numa_node) {
   page_attributes attributes;
-  attributes.huge = huge && gives_huge_pages_;
+  attributes.huge = huge && huge_pages_;
   if (numa_node != nullptr) attributes.numa_node = *numa_node;
   // NOLINTNEXTLINE(bugprone-unchecked-optional-access): pages come from the arena
   const std::uint64_t where = arena::simulated(address).value();

@@ -87,7 +87,7 @@ class simulation final : public world {
   phase_result run(const std::function<void(unsigned)>& code);
 
   /// Whether the machine's system grants requests for huge pages. Initially it does.
-  void give_huge_pages(bool given) noexcept { gives_huge_pages_ = given; }
+  void set_huge_pages(bool given) noexcept { huge_pages_ = given; }
 
   [[nodiscard]] unsigned threads() const noexcept { return static_cast<unsigned>(clock_.size()); }
   [[nodiscard]] const machine_spec& spec() const noexcept { return machine_.spec(); }
@@ -143,10 +143,10 @@ class simulation final : public world {
   void run_fibers(const std::function<void(unsigned)>& code, unsigned first);
   unsigned finished(unsigned id);
   void go_on_in_turn();
-  void give_way();
+  void yield_to_others();
   void touch_page(std::uint64_t where);
   /// Aborts the transactions that had written lines which the last access displaced.
-  void give_up_displaced();
+  void abort_displaced();
 
   sim::machine machine_;
   std::vector<unsigned> hardware_thread_;
@@ -168,7 +168,7 @@ class simulation final : public world {
   std::vector<blocked> blocked_;
 
   bool timed_ = false;
-  bool gives_huge_pages_ = true;
+  bool huge_pages_ = true;
   // Without time, threads take turns of a fixed number of accesses.
   std::uint64_t turn_left_ = 0;
   std::vector<bool> ended_;

@@ -72,7 +72,7 @@ TYPED_TEST(allocation_model, lays_fresh_blocks_end_to_end) {
   }
 }
 
-TYPED_TEST(allocation_model, gives_the_last_block_back_first) {
+TYPED_TEST(allocation_model, reuses_the_last_block_first) {
   TypeParam from;
   const auto blocks = allocated(from, 3, 200);
   void* const others = from.allocate(node(500));

@@ -34,7 +34,7 @@ void with_small_stack(function_ref<void()> body) {
 
 }  // namespace
 
-ESPALIER_CHECK(conformance, gives_memory_back) {
+ESPALIER_CHECK(conformance, frees_its_memory) {
   const auto map = make(type);
   random_source random(51);
   const auto keys = key_range(0, 500);
@@ -45,7 +45,7 @@ ESPALIER_CHECK(conformance, gives_memory_back) {
     for (const key k : keys) map->plain().erase(k);
     expected.clear();
     expect_sound_at_rest(*map, type);
-    if (type.gives_back) {
+    if (type.reclaims) {
       EXPECT_EQ(map->usage().blocks, blocks_when_empty(type));
     }
   }

@@ -71,7 +71,7 @@ class told_threads {
 
 constinit told_threads told;
 
-/// Whose turn it is: nobody's, somebody's, and whether others wait for it.
+/// Whose turn it is: 0 for no thread, or a thread's, and whether others wait for it.
 enum turn_state : std::uint32_t { nobodys, somebodys, wanted };
 constinit std::atomic<std::uint32_t> turn{nobodys};
 
@@ -81,8 +81,8 @@ class waiting_threads {
   /// Where there is no place for it, it will be told to stand like any other.
   void add(int thread) noexcept {
     for (std::atomic<int>& place : threads_) {
-      int nobody = 0;
-      if (place.load() == 0 && place.compare_exchange_strong(nobody, thread)) return;
+      int no_thread = 0;
+      if (place.load() == 0 && place.compare_exchange_strong(no_thread, thread)) return;
     }
   }
   void remove(int thread) noexcept {
@@ -185,7 +185,7 @@ void other_threads::forget() noexcept {
 unsigned other_threads::times_this_one_was_told() noexcept { return times_told; }
 
 bool other_threads::stop() noexcept {
-  // Or a thread that runs one transaction after the other would let nobody else do anything.
+  // Or a thread that runs one transaction after the other would stop all others.
   for (unsigned round = 0; round < patience && gone_on.load() < number_standing(); ++round) let_others_run();
   gone_on.store(0);
   const std::uint32_t mine = phase.load() + 1;

@@ -143,7 +143,7 @@ void prepare(subject& map, model& expected) {
 
 /// Whether a dead map of this type leaves nothing behind: all but those which never give back what the shared
 /// heap would have to get from them.
-bool dies_clean(const subject_type& type) { return type.gives_back || !type.from_heap; }
+bool dies_clean(const subject_type& type) { return type.reclaims || !type.from_heap; }
 
 /// One run of the script in which the nth allocation fails. Returns the allocations that it made.
 std::uint64_t run_script(const subject_type& type, const std::vector<action>& script, std::uint64_t nth) {

@@ -91,7 +91,7 @@ int work_in_child(std::unique_ptr<subject> map, const subject_type& type) {
   const auto before = map->reclaimed();
   disturb(map->plain(), random, 500);
   if (const int wrong = work_on_own_keys(map->plain(), 0); wrong != good) return wrong;
-  if (type.gives_back && before) {
+  if (type.reclaims && before) {
     if (map->collect() != 0) return keeps_waiting;
     const auto after = map->reclaimed();
     if (after->reclaimed < before->reclaimed + own_keys) return reclaims_nothing;
@@ -106,7 +106,7 @@ int work_in_child(std::unique_ptr<subject> map, const subject_type& type) {
     disturb(map->plain(), own, 200);
   });
   if (of_threads != good) return of_threads;
-  if (type.gives_back && before && map->collect() != 0) return keeps_waiting;
+  if (type.reclaims && before && map->collect() != 0) return keeps_waiting;
   map.reset();
   return good;
 }

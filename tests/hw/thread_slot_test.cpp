@@ -151,7 +151,7 @@ TEST(thread_slot, returns_with_its_thread_and_serves_the_next_one) {
   }
 }
 
-TEST(thread_slot, nobody_owns_what_was_never_handed_out) {
+TEST(thread_slot, no_thread_owns_what_was_never_handed_out) {
   EXPECT_EQ(thread_slot_owner(max_thread_slots), 0);
   EXPECT_EQ(thread_slot_owner(~std::uint32_t{0}), 0);
 }

@@ -254,7 +254,7 @@ snapshot some_snapshot() {
   return s;
 }
 
-TEST_F(snapshot_file, gives_back_what_was_written) {
+TEST_F(snapshot_file, reads_what_was_written) {
   write_snapshot(some_snapshot(), file());
   EXPECT_EQ(read_snapshot(file()), some_snapshot());
   EXPECT_THAT(std::vector<fs::path>(fs::directory_iterator(folder_), {}), ElementsAre(file()));

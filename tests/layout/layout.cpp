@@ -136,7 +136,7 @@ ESPALIER_CHECK(layout, properties_are_filled_in) {
   EXPECT_GE(type.properties.find_progress, type.properties.update_progress);
   // Only readers without locks need protection; only with it can something be retired and not given back.
   EXPECT_TRUE(type.properties.region_protection || type.properties.find_progress == progress::blocking);
-  EXPECT_TRUE(type.properties.region_protection || type.gives_back);
+  EXPECT_TRUE(type.properties.region_protection || type.reclaims);
 }
 
 ESPALIER_CHECK(layout, names_are_unique) {

@@ -148,7 +148,7 @@ TEST_F(on_jemalloc, blocks_that_another_thread_freed_never_change_their_role) {
   EXPECT_EQ(source.usage().blocks, before - 1);
 }
 
-TEST_F(on_jemalloc, death_gives_back_arenas_with_blocks_in_use) {
+TEST_F(on_jemalloc, destruction_frees_arenas_with_blocks_in_use) {
   std::set<unsigned> used;
   {
     jemalloc_arenas source;

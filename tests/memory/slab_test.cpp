@@ -163,7 +163,7 @@ bool is_mapped(void* where) {
   return mincore(page, hw::page_size(), &flag) == 0 || errno != ENOMEM;
 }
 
-TEST(slab, death_gives_back_every_page_blocks_in_use_included) {
+TEST(slab, destruction_unmaps_every_page_blocks_in_use_included) {
   std::vector<void*> blocks;
   {
     slab s(64);

@@ -184,7 +184,7 @@ epoch_domain::stall oldest_of(const epoch_domain& domain) {
   return domain.statistics().oldest.value_or(epoch_domain::stall{hw::max_thread_slots, 0, 0, 0});
 }
 
-TEST(epoch, statistics_name_who_holds_everything_up) {
+TEST(epoch, statistics_name_the_thread_that_holds_everything_up) {
   epoch_domain domain;
   tally owner;
   EXPECT_FALSE(domain.statistics().oldest);
@@ -268,7 +268,7 @@ TEST(epoch, purge_takes_its_owners_entries_and_no_others) {
   EXPECT_EQ(b.reclaimed, 1200U);
 }
 
-TEST(epoch, destruction_gives_everything_back) {
+TEST(epoch, destruction_reclaims_everything) {
   tally owner;
   {
     epoch_domain domain;
@@ -436,7 +436,7 @@ TEST(control, a_reclaimer_that_does_not_wait_is_caught) {
   EXPECT_FALSE(protects_a_reader(hasty, 0));
 }
 
-TEST(epoch, readers_never_meet_a_cell_that_was_given_back) {
+TEST(epoch, readers_never_meet_a_reclaimed_cell) {
   epoch_domain domain;
   constexpr int writers = 2;
   constexpr int readers = 2;

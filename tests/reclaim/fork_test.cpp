@@ -57,9 +57,9 @@ class stopped_thread {
   std::thread thread_;
 };
 
-std::atomic<std::uint64_t> given_back{0};
+std::atomic<std::uint64_t> reclaimed{0};
 
-void count(const retired&) noexcept { ++given_back; }
+void count(const retired&) noexcept { ++reclaimed; }
 
 void retire_some(epoch_domain& domain, int n, void (*reclaim)(const retired&) noexcept = count) {
   for (int i = 0; i < n; ++i) {
@@ -79,12 +79,12 @@ TEST_F(forks, a_domain_forgets_the_pins_of_lost_threads) {
   retire_some(domain, 200);
   ASSERT_EQ(domain.collect(), 200U);
   EXPECT_EQ(test::in_forked_copy([&]() -> int {
-              given_back = 0;
+              reclaimed = 0;
               if (domain.statistics().pinned_threads != 0) return 1;
-              if (domain.collect() != 0 || given_back != 200) return 2;
+              if (domain.collect() != 0 || reclaimed != 200) return 2;
               // Another thread in the slot that the reader had.
               std::thread([&] { retire_some(domain, 300); }).join();
-              return domain.collect() == 0 && given_back == 500 ? 0 : 3;
+              return domain.collect() == 0 && reclaimed == 500 ? 0 : 3;
             }),
             0);
   EXPECT_EQ(domain.collect(), 200U) << "the parent's reader is still there";
@@ -109,7 +109,7 @@ void* stop_argument = nullptr;
 
 void stopping_reclaim(const retired&) noexcept {
   if (const auto stop = stop_at_entry.exchange(nullptr)) stop(stop_argument);
-  ++given_back;
+  ++reclaimed;
 }
 
 TEST_F(forks, a_domain_leaks_bags_that_a_lost_thread_was_changing) {
@@ -122,13 +122,13 @@ TEST_F(forks, a_domain_leaks_bags_that_a_lost_thread_was_changing) {
       domain.collect();
     });
     EXPECT_EQ(test::in_forked_copy([&]() -> int {
-                given_back = 0;
-                if (domain.collect() != 0 || given_back != 0) return 1;
+                reclaimed = 0;
+                if (domain.collect() != 0 || reclaimed != 0) return 1;
                 const auto before = domain.statistics();
                 if (before.retired != before.reclaimed) return 2;
                 retire_some(domain, 500);
                 std::thread([&] { retire_some(domain, 500); }).join();
-                return domain.collect() == 0 && given_back == 1000 ? 0 : 3;
+                return domain.collect() == 0 && reclaimed == 1000 ? 0 : 3;
               }),
               0);
   }
@@ -147,12 +147,12 @@ TEST_F(forks, room_that_was_reserved_before_is_there) {
       domain.purge(&domain);
     });
     EXPECT_EQ(test::in_forked_copy([&]() -> int {
-                given_back = 0;
+                reclaimed = 0;
                 for (int i = 0; i < 3; ++i) guard.retire({nullptr, nullptr, &domain, count});
                 {
                   auto left = std::move(guard);
                 }
-                return domain.collect() == 0 && given_back == 3 ? 0 : 1;
+                return domain.collect() == 0 && reclaimed == 3 ? 0 : 1;
               }),
               0);
   }

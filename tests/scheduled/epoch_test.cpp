@@ -51,7 +51,7 @@ struct shared_object {
   }
 };
 
-void everything_is_given_back(shared_object& shared) {
+void everything_is_reclaimed(shared_object& shared) {
   sim::require(shared.domain.collect() == 0, "nothing waits when nobody is pinned");
   const auto count = shared.domain.statistics();
   sim::require(count.retired == static_cast<std::uint64_t>(shared.replaced.load()) &&
@@ -71,7 +71,7 @@ TEST(epoch, a_pinned_reader_is_waited_for) {
       shared.domain.collect();
       shared.domain.collect();
     });
-    s.at_end([&shared] { everything_is_given_back(shared); });
+    s.at_end([&shared] { everything_is_reclaimed(shared); });
   });
 }
 
@@ -88,7 +88,7 @@ TEST(epoch, two_threads_collect_at_once) {
       shared.domain.collect();
       shared.domain.collect();
     });
-    s.at_end([&shared] { everything_is_given_back(shared); });
+    s.at_end([&shared] { everything_is_reclaimed(shared); });
   });
 }
 
@@ -104,7 +104,7 @@ TEST(epoch, two_threads_replace) {
       });
     }
     s.thread("reads", [&shared] { shared.read(); });
-    s.at_end([&shared] { everything_is_given_back(shared); });
+    s.at_end([&shared] { everything_is_reclaimed(shared); });
   });
 }
 
@@ -127,7 +127,7 @@ TEST(epoch, nested_guards_protect_until_the_last) {
       shared.replace();
       shared.domain.collect();
     });
-    s.at_end([&shared] { everything_is_given_back(shared); });
+    s.at_end([&shared] { everything_is_reclaimed(shared); });
   });
 }
 
@@ -145,7 +145,7 @@ TEST(epoch, pinning_again_is_no_pin_of_long_ago) {
     s.thread("collects", [&shared] {
       for (int i = 0; i < 3; ++i) shared.domain.collect();
     });
-    s.at_end([&shared] { everything_is_given_back(shared); });
+    s.at_end([&shared] { everything_is_reclaimed(shared); });
   });
 }
 
@@ -165,7 +165,7 @@ TEST(epoch, bags_of_ended_threads) {
       while (ended.load() != 2) sim::wait_for_others();
       sim::require(shared.domain.collect() == 0, "a thread that has ended holds nothing up");
     });
-    s.at_end([&shared] { everything_is_given_back(shared); });
+    s.at_end([&shared] { everything_is_reclaimed(shared); });
   });
 }
 
@@ -182,7 +182,7 @@ TEST(epoch, full_bags) {
     s.thread("reads", [&shared] {
       for (int i = 0; i < 40; ++i) shared.read();
     });
-    s.at_end([&shared] { everything_is_given_back(shared); });
+    s.at_end([&shared] { everything_is_reclaimed(shared); });
   });
 }
 

@@ -184,7 +184,7 @@ TYPED_TEST(placements, share_the_room_beside_a_block) {
 }
 
 /// Two threads free adjacent blocks while a third allocates: the last free releases the whole cluster.
-TYPED_TEST(placements, neighbours_given_back_by_two_threads) {
+TYPED_TEST(placements, neighbours_freed_by_two_threads) {
   sim::expect_kept_in_all_models(
       3000,
       [](scene& s) {

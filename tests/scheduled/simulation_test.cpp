@@ -216,7 +216,7 @@ TEST(simulation, pages_lie_where_they_are_touched_first_without_time) {
 std::uint64_t walks(bool huge, bool given = true) {
   constexpr std::size_t pages = 512;
   simulation s(tiny_spec(), 1);
-  s.give_huge_pages(given);
+  s.set_huge_pages(given);
   std::optional<hw::page_run> memory;
   s.outside_time([&] { memory.emplace(hw::map_pages(pages * sim::page_bytes, {.huge = huge})); });
   const phase_result r = s.run([&](unsigned) {

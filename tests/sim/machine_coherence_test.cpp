@@ -17,7 +17,7 @@ class machine_coherence : public ::testing::Test {
   paced_machine p{tiny_spec()};
 };
 
-TEST_F(machine_coherence, writing_what_nobody_else_holds_asks_nobody) {
+TEST_F(machine_coherence, writing_what_no_other_core_holds_asks_none) {
   p.read(0, 7);
   p.write(0, 7);
   p.write(0, 7);

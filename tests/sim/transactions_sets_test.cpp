@@ -270,7 +270,7 @@ TEST_F(transaction_sets, one_write_aborts_all_readers) {
   EXPECT_TRUE(all().try_commit(1));
 }
 
-TEST_F(transaction_sets, ended_transactions_meet_nobody) {
+TEST_F(transaction_sets, ended_transactions_conflict_with_none) {
   begin(0);
   read(0, 0);
   write(0, 64);
@@ -366,7 +366,7 @@ TEST_F(transaction_sets, a_displaced_line_is_kept_where_caches_keep_them) {
   EXPECT_EQ(all().taken_back(0).status, capacity);
 }
 
-TEST_F(transaction_sets, a_displaced_line_aborts_whoever_has_written_it) {
+TEST_F(transaction_sets, a_displaced_line_aborts_its_writer) {
   const std::uint64_t line = espalier::sim::arena::simulated(at(0)).value() / 64;
   begin(0);
   begin(1);

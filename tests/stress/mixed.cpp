@@ -319,7 +319,7 @@ void stress(const subject_type& type, settings s) {
   for (key k = 0; k < s.keys; ++k) map->plain().erase(k);
   expect_equal(map->plain(), {}, key_range(0, s.keys));
   expect_sound_at_rest(*map, type);
-  if (type.gives_back) {
+  if (type.reclaims) {
     EXPECT_EQ(map->usage().blocks, blocks_when_empty(type)) << "an empty map holds memory";
   }
 }

@@ -18,7 +18,7 @@ namespace espalier::test {
 
 ESPALIER_CHECK(stress, stalled_reader) {
   const auto map = make(type);
-  if (!type.gives_back || !map->reclaimed()) return;  // nothing for a stalled thread to hold up
+  if (!type.reclaims || !map->reclaimed()) return;  // nothing for a stalled thread to hold up
   constexpr key keys = 64;
   constexpr std::size_t workers = 3;
   constexpr std::uint64_t steps = instrumented ? 4000 : 20000;

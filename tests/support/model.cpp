@@ -135,7 +135,7 @@ void expect_sound_at_rest(subject& map, const subject_type& type) {
   const char* const wrong = map.check_invariants();
   EXPECT_EQ(wrong, nullptr) << wrong;
   EXPECT_EQ(map.collect(), 0U) << "retired entries still wait though nobody is pinned";
-  if (!type.gives_back) return;
+  if (!type.reclaims) return;
 
   std::uint64_t blocks = 0;
   std::uint64_t bytes = 0;

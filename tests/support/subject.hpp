@@ -139,7 +139,7 @@ struct subject_type {
   map_properties properties;
   key largest_key;
   /// Retired memory is reclaimed (the reclaimer is not leaky).
-  bool gives_back;
+  bool reclaims;
   std::string_view placement;
   /// Its blocks come directly from malloc.
   bool from_heap;

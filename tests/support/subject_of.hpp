@@ -233,7 +233,7 @@ template <class Entry, class Codec, class Map, class Placement, call_forms Forms
   type.codec = Codec::suffix;
   type.properties = Map::properties;
   type.largest_key = Codec::largest_key;
-  type.gives_back = Map::reclaimer_type::gives_back;
+  type.reclaims = Map::reclaimer_type::reclaims;
   type.placement = Placement::name;
   type.from_heap = heap_placement<Placement>;
   type.layout = Map::traits_type::layout_type::name;
@@ -253,7 +253,7 @@ template <class Entry, class Codec, class Map, class Placement, call_forms Forms
 /// Reproduces code that leaks, and from the heap: leak detectors rightly report it.
 template <class Map>
 concept loses_heap_memory =
-    heap_placement<typename Map::traits_type::placement_type> && !Map::reclaimer_type::gives_back;
+    heap_placement<typename Map::traits_type::placement_type> && !Map::reclaimer_type::reclaims;
 
 /// Adds the map of a catalogue entry, translated by the codec, to the subjects of this executable.
 template <class Entry, class Codec>

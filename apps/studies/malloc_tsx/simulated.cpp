@@ -102,7 +102,7 @@ malloc_tsx_measurement measure_ring(const malloc_tsx_request& request) {
   const configuration& what = request.what;
   const std::vector<std::uint32_t> order = shuffled(what.nodes, workload::random_generator(request.seed));
   sim::simulation simulated(request.machine, 1);
-  simulated.give_huge_pages(false);
+  simulated.set_huge_pages(false);
   std::unique_ptr<ring_program> program;
   // On a thread, so that the blocks belong to it.
   simulated.without_time(
@@ -130,7 +130,7 @@ malloc_tsx_measurement measure_tree(const malloc_tsx_request& request) {
   const std::vector<std::uint32_t> keys =
       shuffled(range, workload::random_generator(request.seed, 1U << 16U));
   sim::simulation simulated(request.machine, request.threads, request.pinning);
-  simulated.give_huge_pages(false);
+  simulated.set_huge_pages(false);
   std::unique_ptr<tree_program> program;
   const node_made when = what.program == benchmark::tree ? node_made::before_search : node_made::after_search;
   simulated.outside_time([&] { program = make_tree(what.from, what.policy, what.node_bytes, when); });

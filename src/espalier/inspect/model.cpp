@@ -139,7 +139,7 @@ class model_heap {
   std::map<std::pair<std::size_t, std::uint32_t>, run> runs_;
 };
 
-void give_frames(snapshot& s, frame_model frames, std::mt19937_64& random) {
+void assign_frames(snapshot& s, frame_model frames, std::mt19937_64& random) {
   // Physical addresses of 38 bits: a machine of 256 GiB.
   constexpr std::uint64_t frame_count = std::uint64_t{1} << 26U;
   constexpr std::uint64_t frames_of_huge = huge_page_bytes / page_bytes;
@@ -232,7 +232,7 @@ snapshot lay_out(const allocation_pattern& pattern, std::uint64_t rounds, std::u
   }
   snapshot s = make_snapshot(pattern.name, std::move(types), std::move(blocks));
   s.facts.push_back({"model", pattern.description});
-  give_frames(s, by.frames, random);
+  assign_frames(s, by.frames, random);
   return s;
 }
 

@@ -89,7 +89,7 @@ void output_file::open_named() {
   if (descriptor_ >= 0) temporary_ = std::move(name);
 }
 
-void output_file::give_name() {
+void output_file::link_temporary() {
   const std::string self = "/proc/self/fd/" + std::to_string(descriptor_);
   // mkostemp finds a free name by the pattern; the file that it makes is only a placeholder.
   std::string name = beside_;
@@ -130,7 +130,7 @@ void output_file::commit(std::string_view content) {
   }
   const mode_t mask = umask(0);
   umask(mask);
-  if (temporary_.empty()) give_name();
+  if (temporary_.empty()) link_temporary();
   if (temporary_.empty() || fchmod(descriptor_, 0666 & ~mask) != 0) fail();
   if (close(std::exchange(descriptor_, -1)) != 0) fail();
   if (rename(temporary_.c_str(), target_.c_str()) != 0) fail();

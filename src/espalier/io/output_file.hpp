@@ -36,7 +36,7 @@ class output_file {
   void follow_links();
   [[noreturn]] void fail() const;
   void open_named();
-  void give_name();
+  void link_temporary();
 
   std::filesystem::path target_;
   std::string beside_;     // pattern of a name in the same folder

@@ -54,18 +54,18 @@ std::vector<code_place> places_beyond_allocators(const std::vector<code_frame>& 
 }
 
 /// False for frames without a name, and for those at the base of every program's and every thread's stack.
-bool tells_who(const code_place& place) {
-  constexpr std::array<std::string_view, 9> everybodys{"main",
-                                                       "_start",
-                                                       "__libc_start_main",
-                                                       "__libc_start_main_impl",
-                                                       "__libc_start_call_main",
-                                                       "start_thread",
-                                                       "__clone3",
-                                                       "call_init",
-                                                       "_dl_init"};
+bool is_informative(const code_place& place) {
+  constexpr std::array<std::string_view, 9> uninformative{"main",
+                                                          "_start",
+                                                          "__libc_start_main",
+                                                          "__libc_start_main_impl",
+                                                          "__libc_start_call_main",
+                                                          "start_thread",
+                                                          "__clone3",
+                                                          "call_init",
+                                                          "_dl_init"};
   const bool named = place.source == name_source::debug_info || place.source == name_source::symbol_table;
-  return named && std::ranges::find(everybodys, place.function) == everybodys.end();
+  return named && std::ranges::find(uninformative, place.function) == uninformative.end();
 }
 
 struct function_use {
@@ -121,7 +121,7 @@ class site_namer {
         break;
     }
     const auto outwards = places.begin() + static_cast<std::ptrdiff_t>(chosen_[site]);
-    const auto caller = std::find_if(outwards, places.end(), tells_who);
+    const auto caller = std::find_if(outwards, places.end(), is_informative);
     if (caller != places.end())
       return {fmt::format("{} > {}", displayed(*caller), place.function), &naming::by_caller};
     return {place.function,

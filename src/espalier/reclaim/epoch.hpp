@@ -58,7 +58,7 @@ class epoch_domain {
   struct record;
 
  public:
-  static constexpr bool gives_back = true;
+  static constexpr bool reclaims = true;
 
   class [[nodiscard]] guard {
    public:

@@ -11,7 +11,7 @@ namespace espalier {
 /// Never reclaims anything, as much published code does: a baseline for measurements. Pinning is free.
 class leaky {
  public:
-  static constexpr bool gives_back = false;
+  static constexpr bool reclaims = false;
 
   class [[nodiscard]] guard {
    public:

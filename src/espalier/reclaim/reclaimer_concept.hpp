@@ -40,7 +40,7 @@ concept reclaimer =
       guard.reserve(n);
       { guard.retire(entry) } noexcept;
       { r.purge(owner) } noexcept;
-      { R::gives_back } -> std::convertible_to<bool>;
+      { R::reclaims } -> std::convertible_to<bool>;
     } && std::movable<typename R::guard> && !std::copyable<typename R::guard>;
 
 /// The guard of a map in which no thread can hold a pointer to an unlinked object, because locks keep readers
@@ -63,7 +63,7 @@ class [[nodiscard]] no_guard {
 /// uses it in place of the reclaimer that its traits name.
 class unprotected {
  public:
-  static constexpr bool gives_back = true;
+  static constexpr bool reclaims = true;
   using guard = no_guard;
 
   [[nodiscard]] guard pin() noexcept { return {}; }

@@ -27,14 +27,14 @@ struct thing {
   int value = 7;
 };
 
-void give_back(const retired& entry) noexcept {
+void reclaim(const retired& entry) noexcept {
   owner& of = *static_cast<owner*>(entry.owner);
   if (of.purged) of.called_after = true;
   delete static_cast<thing*>(entry.object);
 }
 
 void hand_over(epoch_domain::guard& guard, owner& of, thing* detached) {
-  guard.retire({detached, nullptr, &of, give_back});
+  guard.retire({detached, nullptr, &of, reclaim});
 }
 
 /// One entry more than a bag holds: seals the bag.

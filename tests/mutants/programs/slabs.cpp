@@ -140,11 +140,11 @@ constinit const without_records* records = nullptr;
 /// Two threads free without a record, while a third one allocates what they free.
 void freed_for_all(sim::scene& s) {
   struct all {
-    without_records who;
+    without_records without;
     held_blocks held;
     slab source{std::size_t{32} << 10U};  // two blocks make a batch
     std::array<std::vector<void*>, 2> given;
-    all() { records = &who; }
+    all() { records = &without; }
     all(const all&) = delete;
     all& operator=(const all&) = delete;
     ~all() { records = nullptr; }
@@ -156,7 +156,7 @@ void freed_for_all(sim::scene& s) {
   const std::uint64_t carved = a.source.usage().bytes_reserved;
   for (std::size_t i = 0; i < 2; ++i) {
     s.thread(std::string(1, static_cast<char>('a' + i)), [&a, i] {
-      a.who.lacks[hw::thread_slot()] = true;
+      a.without.lacks[hw::thread_slot()] = true;
       for (void* block : a.given[i]) a.source.deallocate(block);
     });
   }

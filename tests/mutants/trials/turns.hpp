@@ -16,7 +16,7 @@ class turns {
     while (taken_.load() < others) sim::wait_for_others();
   }
   /// Releases all turns and returns their number.
-  int give_back() {
+  int release_all() {
     int given = 0;
     while (taken_.load() != 0) {
       taken_.fetch_sub(1);

@@ -38,7 +38,7 @@ inline void unpoison([[maybe_unused]] const void* memory, [[maybe_unused]] std::
 
 /// A run of bump-allocated blocks, never used before. next() is null when there are no more.
 template <class R>
-concept fresh_run = std::default_initializable<R> && requires(R& run) {
+concept bump_run = std::default_initializable<R> && requires(R& run) {
   { run.next() } noexcept -> std::same_as<void*>;
 };
 
@@ -52,7 +52,7 @@ concept fresh_run = std::default_initializable<R> && requires(R& run) {
 /// A child of fork() leaks the runs and free blocks of lost threads where they may be half written. Free blocks
 /// always, at most two batches for each such thread, since their lists are plain words in plain order. What the lock
 /// protects, if a lost thread held it.
-template <fresh_run Run>
+template <bump_run Run>
 class block_cache {
  public:
   /// Blocks of at least 16 bytes. A batch has 64 blocks; of large ones it has 64 KiB, at least two blocks, so that
@@ -95,7 +95,7 @@ class block_cache {
     c.free = b;
     // relaxed: only this thread writes it; a count needs no order.
     c.in_use.store(c.in_use.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    if (++c.free_count >= 2 * batch_) give_batch(c);
+    if (++c.free_count >= 2 * batch_) flush_batch(c);
   }
 
   [[nodiscard]] std::size_t block_bytes() const noexcept { return block_bytes_; }
@@ -201,7 +201,7 @@ class block_cache {
     freed_for_all_.store(freed_for_all_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   }
 
-  void give_batch(cache& c) noexcept {
+  void flush_batch(cache& c) noexcept {
     free_block* const first = c.free;
     free_block* last = first;
     for (std::size_t i = 1; i < batch_; ++i) {

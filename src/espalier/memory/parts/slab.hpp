@@ -46,11 +46,11 @@ struct split_block {
 
 /// A run of bump-allocated blocks that lie end to end.
 struct end_to_end_run {
-  std::byte* fresh = nullptr;
+  std::byte* bump = nullptr;
   std::byte* end = nullptr;
   std::size_t block_bytes = 0;
 
-  void* next() noexcept { return fresh == end ? nullptr : std::exchange(fresh, fresh + block_bytes); }
+  void* next() noexcept { return bump == end ? nullptr : std::exchange(bump, bump + block_bytes); }
 };
 
 /// Blocks of one size, laid end to end in pages of their own. Two blocks that one thread allocates in a row

@@ -10,7 +10,7 @@ void explore_all(scenes& all) {
     auto& taken = s.make<turns>();
     s.thread("a", [&taken] { taken.take(); });
     s.at_end([&taken] {
-      while (taken.give_back() < 5) taken.take();
+      while (taken.release_all() < 5) taken.take();
     });
   });
 }

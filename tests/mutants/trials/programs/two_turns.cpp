@@ -14,7 +14,7 @@ void explore_all(scenes& all) {
         both.wait_for(1);
       });
     }
-    s.at_end([&both] { sim::require(both.give_back() == 2, "a turn is lost"); });
+    s.at_end([&both] { sim::require(both.release_all() == 2, "a turn is lost"); });
   });
 }
 
