@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that prose and comments use the project's terms: docs/glossary.md has them.
+"""Checks that prose, comments and the names in C++ use the project's terms: docs/glossary.md has them.
 
 Prose is a Markdown file without its code. Comments are those of C++, Python (docstrings included), shell and CMake.
-Code, strings and text between backticks are left alone, so that a name may be quoted.
+Other code, strings and text between backticks are left alone, so that a name may be quoted.
 """
 
 import ast
@@ -17,6 +17,9 @@ from collections.abc import Callable, Iterator
 
 # Files, and folders with all below them.
 PLACES = ("*.md", "docs", "src", "preload", "sim", "apps", "bench", "examples", "report/README.md", "tests/mutants")
+
+# Where only names are checked.
+NAME_PLACES = ("tests",)
 
 # "Who" of persons. A reader is not one of them: it may be a thread. "Whose" is of things too.
 PERSONS = re.compile(r"\b(?:authors?|engineers?|persons?|people|users?)(?: of [\w, ]+?)? whom?\b", re.IGNORECASE)
@@ -48,6 +51,11 @@ RULES = (
     rule(r"at work", "say in use, running or busy"),
 )
 
+# Of names alone: in prose these words have other uses.
+NAME_RULES = RULES + (
+    rule(r"descends?|locates?|lifts?|take out", "say seek, find or unlink"),
+)
+
 QUOTED = re.compile(r"(`+)[^`].*?\1", re.DOTALL)
 FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 TARGET = re.compile(r"(?<=\])\([^)]*\)")
@@ -55,6 +63,7 @@ CPP = re.compile(r'(?P<string>R"(?P<end>[^(\s]*)\((?:.|\n)*?\)(?P=end)"|"(?:\\.|
                  r"|(?<![0-9a-zA-Z_])'(?:\\.|[^'\\\n])+')"
                  r"|(?P<line>//(?:\\\n|[^\n])*)|(?P<block>/\*(?:.|\n)*?\*/)")
 CPP_MARKS = re.compile(r"^[ \t]*(?://[/!]?<?|/\*[*!]?<?|\*(?!/))|\*/", re.MULTILINE)
+NAME = re.compile(r"[A-Za-z_]\w*")
 HASH_STRING = re.compile(r'"(?:\\.|[^"\\])*"|\'[^\']*\'')
 HASH = re.compile(r"(?:^|(?<=\s))#+")
 
@@ -129,11 +138,20 @@ def paragraphs(lines: list[Line]) -> Iterator[list[Line]]:
         yield part
 
 
-def faults_of(path: pathlib.Path, name: str) -> list[str]:
+def name_faults(text: str) -> list[tuple[int, str, str]]:
+    """The parts of a name are its words."""
+    return [(number, name[0], one.advice) for number, line in enumerate(blank(text, CPP).splitlines(), start=1)
+            for name in NAME.finditer(line) for one in NAME_RULES if one.pattern.search(name[0].replace("_", " "))]
+
+
+def faults_of(path: pathlib.Path, name: str, names_only: bool = False) -> list[str]:
     read = reader_of(path)
     if read is None:
         return []
-    faults = []
+    faults = [(line, f"{name}:{line}: '{word}': {advice}")
+              for line, word, advice in (name_faults(path.read_text()) if read is cpp_lines else ())]
+    if names_only:
+        return [text for _, text in faults]
     for part in paragraphs(read(path.read_text())):
         # One space between two words: a rule need not know where lines end.
         joined = ""
@@ -157,9 +175,10 @@ def files_of(project: pathlib.Path, places: tuple[str, ...]) -> Iterator[pathlib
             yield from sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
 
 
-def check(project: pathlib.Path, places: tuple[str, ...] = PLACES) -> list[str]:
-    return [fault for path in files_of(project, places)
-            for fault in faults_of(path, path.relative_to(project).as_posix())]
+def check(project: pathlib.Path, places: tuple[str, ...] = PLACES,
+          name_places: tuple[str, ...] = NAME_PLACES) -> list[str]:
+    return [fault for names_only, of in ((False, places), (True, name_places)) for path in files_of(project, of)
+            for fault in faults_of(path, path.relative_to(project).as_posix(), names_only)]
 
 
 def main() -> int:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The word check passes on the tree as it is, and sees each word that it forbids, in prose and in comments alone."""
+"""The word check passes on the tree as it is, and sees each word that it forbids, in prose, comments and C++ names."""
 
 import pathlib
 import sys
@@ -37,10 +37,10 @@ class CheckWords(unittest.TestCase):
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        return check_words.check(self.folder, (name,))
+        return check_words.check(self.folder, (name,), ())
 
     def test_this_tree(self) -> None:
-        for place in check_words.PLACES:
+        for place in check_words.PLACES + check_words.NAME_PLACES:
             with self.subTest(place):
                 self.assertTrue(any(check_words.files_of(ROOT, (place,))))
         self.assertEqual(check_words.check(ROOT), [])
@@ -62,8 +62,8 @@ class CheckWords(unittest.TestCase):
 
     def test_comments_and_not_code(self) -> None:
         for name, text in {
-            "a.hpp": 'auto s = "nobody"; auto r = R"(nobody\n// nobody)"; int nobody = 1\'000;\n//\n/// nobody\n',
-            "a.cpp": "int nobody;\nchar c = '\"';\n/* Is\n * nobody */",
+            "a.hpp": 'auto s = "nobody"; auto r = R"(nobody\n// nobody)"; int n = 1\'000;\n//\n/// nobody\n',
+            "a.cpp": "int n;\nchar c = '\"';\n/* Is\n * nobody */",
             "a.py": 's = "nobody"\n\n# nobody\ndef nobody():\n    return "nobody"\n',
             "b.py": 's = 1\n\n\ndef f():\n    """As\n    nobody."""\n',
             "a.sh": 'echo "# nobody" nobody\necho $# nobody\necho x # nobody\n',
@@ -78,6 +78,15 @@ class CheckWords(unittest.TestCase):
         (fault,) = self.faults("a.hpp", "int a;\n// Blocks are given\n// back.\n")
         self.assertIn("a.hpp:2: 'given back'", fault)
         self.assertEqual(self.faults("b.hpp", "// A block is given\n\n// back\n"), [])
+
+    def test_names(self) -> None:
+        text = 'int gives_back_all(const heir& next);\n\nvoid descend(); f("splice");\n'
+        self.assertEqual([fault.split(": say ")[0] for fault in self.faults("a.cpp", text)],
+                         ["a.cpp:1: 'gives_back_all'", "a.cpp:1: 'heir'", "a.cpp:3: 'descend'"])
+        self.assertEqual(self.faults("b.cpp", '#include "nobody.hpp"\nauto giver_back_ = their("nobody");\n'), [])
+        (self.folder / "tests").mkdir()
+        (self.folder / "tests/a.cpp").write_text("int nobody;  // nobody\n")
+        self.assertEqual(len(check_words.check(self.folder, (), ("tests",))), 1)
 
     def test_names_may_be_quoted(self) -> None:
         self.assertEqual(self.faults("a.md", "`splice` of [a list](splice/rooms.md), splice(), list::splice, at_work.\n"
