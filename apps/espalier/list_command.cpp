@@ -30,15 +30,15 @@ nlohmann::ordered_json node_bytes_json(const workload::subject_facts& facts) {
 }
 
 void print_table(const std::vector<workload::registration>& all) {
-  table t(
-      {"map", "progress (find / update)", "balance", "scan", "exchanges", "node bytes", "placement", "paper"},
-      {0, 1, 2, 3, 4, 6, 7});
+  table t({"map", "progress (find / update)", "balance", "scan", "bidirectional", "exchanges", "node bytes",
+           "placement", "paper"},
+          {0, 1, 2, 3, 4, 5, 7, 8});
   for (const auto& r : all) {
     const auto& f = r.facts;
     t.add({f.name, find_and_update(f.properties), std::string(to_string(f.properties.shape)),
            f.supports_scan ? std::string(to_string(f.properties.scan)) : "none",
-           f.properties.exchanges ? "yes" : "no", node_bytes(f), std::string(f.placement),
-           std::string(f.properties.paper)});
+           f.properties.bidirectional ? "yes" : "no", f.properties.exchanges ? "yes" : "no", node_bytes(f),
+           std::string(f.placement), std::string(f.properties.paper)});
   }
   std::fputs(t.text(wants_colour(STDOUT_FILENO)).c_str(), stdout);
 }
@@ -54,6 +54,7 @@ void print_json(const std::vector<workload::registration>& all) {
     j["update_progress"] = to_string(f.properties.update_progress);
     j["balance"] = to_string(f.properties.shape);
     j["scan"] = f.supports_scan ? to_string(f.properties.scan) : "none";
+    j["bidirectional"] = f.properties.bidirectional;
     j["exchanges"] = f.properties.exchanges;
     j["node_bytes"] = node_bytes_json(f);
     j["placement"] = f.placement;

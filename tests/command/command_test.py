@@ -145,7 +145,7 @@ class Results(CommandTest):
     def test_list_shows_every_promise(self) -> None:
         done = espalier("list")
         self.assertEqual(done.returncode, 0)
-        for head in ("progress", "balance", "scan", "exchanges", "node bytes", "paper"):
+        for head in ("progress", "balance", "scan", "bidirectional", "exchanges", "node bytes", "paper"):
             self.assertIn(head, done.stdout.splitlines()[0])
         listed = {entry["map"]: entry for entry in json.loads(espalier("list", "--json").stdout)}
         for name in MAPS:
@@ -156,6 +156,8 @@ class Results(CommandTest):
         self.assertEqual(listed["ticket"]["node_bytes"], 32)
         self.assertIs(listed["edge_ext_lf"]["exchanges"], False)
         self.assertIs(listed["ticket"]["exchanges"], True)
+        self.assertIs(listed["edge_int_lf"]["bidirectional"], False)
+        self.assertIs(listed["ticket"]["bidirectional"], True)
 
     def test_list_shows_nodes_side_by_side(self) -> None:
         lines = espalier("list", "--nodes").stdout.splitlines()

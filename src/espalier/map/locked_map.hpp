@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <type_traits>
@@ -67,7 +68,8 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
       .scan = scan_guarantee::per_key,
       .region_protection = false,
       .paper = "baseline: the standard library's std::map under one lock",
-      .exchanges = true};
+      .exchanges = true,
+      .bidirectional = true};
 
   static constexpr std::size_t node_bytes = round_up(entry_offset + sizeof(entry), node_align);
 
@@ -167,16 +169,23 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   }
 
   /// Copies up to 64 entries at a time under the lock; the visitor may call the map.
-  template <class Visit>
-  void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
+  template <class Bound, class Visit>
+  void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
     batched_scan<Key, Value>(
         bound,
-        [this](auto& batch, const scan_bound<Key, Compare>& from) {
+        [this](auto& batch, const Bound& from) {
           const lock_guard hold(lock_);
-          auto at = from.key() == nullptr ? map_.begin()
-                    : from.excludes_key() ? map_.upper_bound(*from.key())
-                                          : map_.lower_bound(*from.key());
-          for (; at != map_.end() && !batch.full(); ++at) batch.add(at->first, at->second);
+          const auto fill = [&batch](auto at, auto end) {
+            for (; at != end && !batch.full(); ++at) batch.add(at->first, at->second);
+          };
+          // A reverse iterator refers to the entry before.
+          const auto start = from.key() == nullptr ? (Bound::reverse ? map_.end() : map_.begin())
+                             : from.excludes_key() != Bound::reverse ? map_.upper_bound(*from.key())
+                                                                     : map_.lower_bound(*from.key());
+          if constexpr (Bound::reverse)
+            fill(std::make_reverse_iterator(start), map_.rend());
+          else
+            fill(start, map_.end());
         },
         visit);
   }

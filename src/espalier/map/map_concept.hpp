@@ -30,9 +30,16 @@
 //   extract(key)                    removes; returns the value, or nothing
 //   update(key, f)                  one atomic read, f, write; returns the value before, or nothing
 //
+// A bidirectional map also has the mirror images of first and scan
+//
+//   last()                          copy of the last entry
+//   reverse_scan(from, visitor)     ordered visit of the keys <= from, the greatest first
+//   reverse_scan(from, to, visitor) of those that are larger than to besides
+//
 // The operations that read are const. Each operation is linearizable per key. A scan visits each key that was present
-// throughout exactly once, in strictly increasing order; keys that come or go meanwhile may or may not be seen. The
-// visitor takes (key, value) and returns void, or a bool that says whether to go on. scan returns the number of visits.
+// throughout exactly once, in strictly increasing order (a reverse scan in decreasing order); keys that come or go
+// meanwhile may or may not be seen. The visitor takes (key, value) and returns void, or a bool that says whether to go
+// on. A scan returns the number of visits. Like the end of a range, `to` is never visited, in either direction.
 //
 // An operation that returns a value happens after the call that stored it: values may be pointers to objects that their
 // writers have prepared. There is no such promise for a key that is seen to be absent.
@@ -99,6 +106,8 @@ struct map_properties {
   bool updates_await_reads = false;
   /// True for a map that has exchange, extract and update.
   bool exchanges = false;
+  /// True for a map that has last and reverse_scan.
+  bool bidirectional = false;
 };
 
 /// A copy of an entry.
@@ -149,6 +158,18 @@ concept concurrent_ordered_map =
       { M::properties } -> std::convertible_to<map_properties>;
     };
 
+template <class M>
+concept bidirectional_ordered_map =
+    concurrent_ordered_map<M> &&
+    requires(const M& read, const typename M::key_view& key, typename M::guard_type& guard) {
+      { read.last() } -> std::same_as<std::optional<typename M::value_type>>;
+      { read.last(guard) } -> std::same_as<std::optional<typename M::value_type>>;
+      { read.reverse_scan(key, ignore_entry{}) } -> std::same_as<std::size_t>;
+      { read.reverse_scan(guard, key, ignore_entry{}) } -> std::same_as<std::size_t>;
+      { read.reverse_scan(key, key, ignore_entry{}) } -> std::same_as<std::size_t>;
+      { read.reverse_scan(guard, key, key, ignore_entry{}) } -> std::same_as<std::size_t>;
+    };
+
 /// A function of update() that changes nothing.
 struct same_value {
   template <class Value>
@@ -186,28 +207,43 @@ enum class map_operation : std::uint8_t {
   exchange,
   extract,
   update,
-  scan
+  scan,
+  reverse_scan
 };
 
 inline constexpr std::array map_operations{
-    map_operation::find,  map_operation::contains, map_operation::insert,  map_operation::insert_or_assign,
-    map_operation::erase, map_operation::exchange, map_operation::extract, map_operation::update,
-    map_operation::scan};
+    map_operation::find,  map_operation::contains,    map_operation::insert,  map_operation::insert_or_assign,
+    map_operation::erase, map_operation::exchange,    map_operation::extract, map_operation::update,
+    map_operation::scan,  map_operation::reverse_scan};
 
 [[nodiscard]] constexpr std::string_view to_string(map_operation op) noexcept {
   constexpr std::array<std::string_view, map_operations.size()> names{
-      "find", "contains", "insert", "insert_or_assign", "erase", "exchange", "extract", "update", "scan"};
+      "find",    "contains", "insert", "insert_or_assign", "erase", "exchange",
+      "extract", "update",   "scan",   "reverse_scan"};
   return names[static_cast<std::size_t>(op)];
+}
+
+[[nodiscard]] constexpr bool is_scan(map_operation op) noexcept {
+  return op == map_operation::scan || op == map_operation::reverse_scan;
 }
 
 /// Whether it can change a map.
 [[nodiscard]] constexpr bool is_write(map_operation op) noexcept {
-  return op != map_operation::find && op != map_operation::contains && op != map_operation::scan;
+  return op != map_operation::find && op != map_operation::contains && !is_scan(op);
 }
 
-/// Whether only an exchanging map has it (map_concept.hpp).
-[[nodiscard]] constexpr bool needs_exchanging(map_operation op) noexcept {
-  return op == map_operation::exchange || op == map_operation::extract || op == map_operation::update;
+/// Whether maps with these properties have the operation.
+[[nodiscard]] constexpr bool offers(const map_properties& properties, map_operation op) noexcept {
+  switch (op) {
+    case map_operation::exchange:
+    case map_operation::extract:
+    case map_operation::update:
+      return properties.exchanges;
+    case map_operation::reverse_scan:
+      return properties.bidirectional;
+    default:
+      return true;
+  }
 }
 
 }  // namespace espalier

@@ -49,7 +49,7 @@ struct uncounted_size {
 ///   do_assign(guard, key, value)    insert_or_assign: true if the key was absent
 ///   do_erase(guard, key)            true if the key was present
 ///   do_scan(guard, bound, visit)    visits the entries that the scan_bound admits, in order, until visit(key, value)
-///                                   returns false
+///                                   returns false; where properties.bidirectional, also with a reverse_bound
 ///   do_update(guard, key, f)        where properties.exchanges: stores f(value), or erases the key if that is nothing,
 ///                                   at one moment at which the key has that value; returns the value. f may be called
 ///                                   several times, and the last call counts. If f throws, nothing has changed.
@@ -62,6 +62,7 @@ class map_facade {
  protected:
   using contract = map_facade;
   using bound_type = scan_bound<Key, Compare>;
+  using reverse_bound_type = reverse_bound<Key, Compare>;
 
  public:
   using key_type = Key;
@@ -123,7 +124,19 @@ class map_facade {
     return first(guard);
   }
   [[nodiscard]] std::optional<value_type> first(Guard& guard) const {
-    return first_from(guard, bound_type::lowest(less_));
+    return first_from(guard, bound_type::whole(less_));
+  }
+  /// The entry with the greatest key.
+  [[nodiscard]] std::optional<value_type> last() const
+    requires(Map::properties.bidirectional)
+  {
+    auto guard = self().pin();
+    return last(guard);
+  }
+  [[nodiscard]] std::optional<value_type> last(Guard& guard) const
+    requires(Map::properties.bidirectional)
+  {
+    return first_from(guard, reverse_bound_type::whole(less_));
   }
 
   /// Without a guard it pins again every few hundred keys, so that a long scan does not delay reclamation.
@@ -144,6 +157,29 @@ class map_facade {
   template <class Visitor>
   std::size_t scan(Guard& guard, const Key& from, const Key& to, Visitor&& visitor) const {
     return scan_under(guard, bound_type::at(less_, from), &to, visitor);
+  }
+
+  /// The mirror image of scan: the keys that are not larger than `from`, in decreasing order.
+  template <class Visitor>
+    requires(Map::properties.bidirectional)
+  std::size_t reverse_scan(const Key& from, Visitor&& visitor) const {
+    return scan_by_parts(reverse_bound_type::at(less_, from), nullptr, visitor);
+  }
+  template <class Visitor>
+    requires(Map::properties.bidirectional)
+  std::size_t reverse_scan(Guard& guard, const Key& from, Visitor&& visitor) const {
+    return scan_under(guard, reverse_bound_type::at(less_, from), nullptr, visitor);
+  }
+  /// Those of them that are larger than `to`.
+  template <class Visitor>
+    requires(Map::properties.bidirectional)
+  std::size_t reverse_scan(const Key& from, const Key& to, Visitor&& visitor) const {
+    return scan_by_parts(reverse_bound_type::at(less_, from), &to, visitor);
+  }
+  template <class Visitor>
+    requires(Map::properties.bidirectional)
+  std::size_t reverse_scan(Guard& guard, const Key& from, const Key& to, Visitor&& visitor) const {
+    return scan_under(guard, reverse_bound_type::at(less_, from), &to, visitor);
   }
 
   /// Reads the entries in order, a few dozen under each guard. The loop may change the map. It sees what a scan sees.
@@ -169,7 +205,7 @@ class map_facade {
 
    private:
     friend map_facade;
-    explicit iterator(const Map& map) : map_(&map) { fill(bound_type::lowest(map.key_comp())); }
+    explicit iterator(const Map& map) : map_(&map) { fill(bound_type::whole(map.key_comp())); }
 
     void fill(const bound_type& from) {
       at_ = 0;
@@ -312,7 +348,8 @@ class map_facade {
   Map& self() noexcept { return static_cast<Map&>(*this); }
   const Map& self() const noexcept { return static_cast<const Map&>(*this); }
 
-  [[nodiscard]] std::optional<value_type> first_from(Guard& guard, const bound_type& from) const {
+  template <class Bound>
+  [[nodiscard]] std::optional<value_type> first_from(Guard& guard, const Bound& from) const {
     std::optional<value_type> found;
     self().do_scan(guard, from, [&](const Key& key, const Value& value) {
       found = value_type{key, value};
@@ -322,19 +359,19 @@ class map_facade {
   }
 
   /// `to`: the first key not to visit; null for none.
-  template <class Visitor>
-  std::size_t scan_under(Guard& guard, const bound_type& from, const Key* to, Visitor& visitor) const {
+  template <class Bound, class Visitor>
+  std::size_t scan_under(Guard& guard, const Bound& from, const Key* to, Visitor& visitor) const {
     std::size_t visits = 0;
     self().do_scan(guard, from, [&](const Key& key, const Value& value) {
-      if (to != nullptr && !less_(key, *to)) return false;
+      if (to != nullptr && !from.precedes(key, *to)) return false;
       ++visits;
       return visit_entry(visitor, key, value);
     });
     return visits;
   }
 
-  template <class Visitor>
-  std::size_t scan_by_parts(bound_type from, const Key* to, Visitor& visitor) const {
+  template <class Bound, class Visitor>
+  std::size_t scan_by_parts(Bound from, const Key* to, Visitor& visitor) const {
     std::size_t visits = 0;
     std::optional<Key> last;  // of the part before
     for (bool more = true; more;) {
@@ -348,7 +385,7 @@ class map_facade {
         return !more;
       };
       visits += scan_under(guard, from, to, part);
-      if (more) from = bound_type::behind(less_, *last);
+      if (more) from.move_behind(*last);
     }
     return visits;
   }

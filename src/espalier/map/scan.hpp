@@ -31,11 +31,19 @@ template <class Compare>
 using comparator_in_use =
     std::conditional_t<std::is_empty_v<Compare>, Compare, std::reference_wrapper<const Compare>>;
 
-/// Where a scan begins: at the lowest key of the map, at a key, or behind one. It refers to the key and the comparator.
-template <class Key, class Compare>
+enum class scan_direction : bool { forward, reverse };
+
+/// Where a scan begins, in its direction: at the end of the map, at a key, or behind one. It refers to the key and the
+/// comparator.
+template <class Key, class Compare, scan_direction Direction = scan_direction::forward>
 class scan_bound {
  public:
-  [[nodiscard]] static scan_bound lowest(const Compare& less) noexcept { return {less, nullptr, false}; }
+  static constexpr bool reverse = Direction == scan_direction::reverse;
+  /// The side of a search tree on which the keys lie that the scan visits first, and the other side.
+  static constexpr std::size_t near = reverse ? 1 : 0;
+  static constexpr std::size_t far = reverse ? 0 : 1;
+
+  [[nodiscard]] static scan_bound whole(const Compare& less) noexcept { return {less, nullptr, false}; }
   [[nodiscard]] static scan_bound at(const Compare& less, const Key& key) noexcept {
     return {less, &key, false};
   }
@@ -43,13 +51,19 @@ class scan_bound {
     return {less, &key, true};
   }
 
+  /// Whether a scan in this direction visits one key before the other.
+  [[nodiscard]] bool precedes(const Key& a, const Key& b) const {
+    return reverse ? less_(b, a) : less_(a, b);
+  }
   /// Whether the scan visits this key.
   [[nodiscard]] bool admits(const Key& candidate) const {
     if (key_ == nullptr) return true;
-    return excludes_key_ ? less_(*key_, candidate) : !less_(candidate, *key_);
+    return excludes_key_ ? precedes(*key_, candidate) : !precedes(candidate, *key_);
   }
-  /// Whether the scan may visit keys smaller than this one.
-  [[nodiscard]] bool admits_below(const Key& router) const { return key_ == nullptr || less_(*key_, router); }
+  /// Whether the scan may visit keys on the near side of a router, which has smaller keys on its left.
+  [[nodiscard]] bool admits_near(const Key& router) const {
+    return key_ == nullptr || less_(*key_, router) != reverse;
+  }
 
   /// The scan goes on behind this key, to which it refers from now on.
   void move_behind(const Key& key) noexcept {
@@ -57,7 +71,7 @@ class scan_bound {
     excludes_key_ = true;
   }
 
-  /// Null for the lowest key of the map.
+  /// Null for the whole map.
   [[nodiscard]] const Key* key() const noexcept { return key_; }
   [[nodiscard]] bool excludes_key() const noexcept { return excludes_key_; }
 
@@ -69,6 +83,9 @@ class scan_bound {
   const Key* key_;
   bool excludes_key_;
 };
+
+template <class Key, class Compare>
+using reverse_bound = scan_bound<Key, Compare, scan_direction::reverse>;
 
 /// Space for copies of a few entries. None is constructed before it is added.
 template <class Key, class Value>
@@ -104,8 +121,8 @@ class entry_batch {
 /// For maps whose readers hold a lock. Entries are copied in batches under the lock and visited after its release, so
 /// that a visitor may call the map, or run for long. fill(batch, bound) adds to the empty batch, in order, the first
 /// entries that the bound admits, until the batch is full or there are no more. It returns with no lock held.
-template <class Key, class Value, class Compare, class Fill, class Visit>
-void batched_scan(scan_bound<Key, Compare> bound, Fill&& fill, Visit&& visit) {
+template <class Key, class Value, class Bound, class Fill, class Visit>
+void batched_scan(Bound bound, Fill&& fill, Visit&& visit) {
   entry_batch<Key, Value> batch;
   std::optional<Key> last;
   do {
@@ -121,14 +138,13 @@ void batched_scan(scan_bound<Key, Compare> bound, Fill&& fill, Visit&& visit) {
 }
 
 /// A scan by a search for each entry. It is for a map with entries that move, where a walk from node to node could miss
-/// some or meet one twice. first_of(bound) returns the entry with the smallest key that the bound admits, or nothing.
+/// some or meet one twice. first_of(bound) returns the first entry that the bound admits, in its direction, or nothing.
 /// It must not miss a key that is present throughout the search. The visitor is called between searches, and may call
 /// the map.
-template <class Key, class Compare, class FirstOf, class Visit>
-void stepwise_scan(scan_bound<Key, Compare> bound, FirstOf&& first_of, Visit&& visit) {
-  auto at = first_of(bound);
-  while (at && visit(at->key, at->value)) {
-    const Key last = at->key;
+template <class Bound, class FirstOf, class Visit>
+void stepwise_scan(Bound bound, FirstOf&& first_of, Visit&& visit) {
+  for (auto at = first_of(bound); at && visit(at->key, at->value);) {
+    const auto last = at->key;
     bound.move_behind(last);
     at = first_of(bound);
   }

@@ -55,6 +55,7 @@ std::string_view word_of(map_operation op) noexcept {
     case map_operation::exchange:
     case map_operation::extract:
     case map_operation::scan:
+    case map_operation::reverse_scan:
       break;
   }
   return to_string(op);

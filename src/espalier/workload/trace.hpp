@@ -4,7 +4,7 @@
 //   lookup KEY | insert KEY VALUE | assign KEY VALUE | erase KEY | scan KEY COUNT
 //   exchange KEY VALUE | extract KEY | add KEY AMOUNT
 // "add" is an update that adds to the value, where an absent key counts as 0. Each word stands for one map_operation;
-// contains has none.
+// contains and reverse_scan have none.
 // Numbers are unsigned, of 64 bits, decimal or 0x hexadecimal. '#' begins a comment; blank lines are allowed.
 
 #include <atomic>

@@ -146,13 +146,14 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
   using rebind = edge_ext_lf<K, V, T, C, Design>;
 
   static constexpr map_properties properties{
-      Design::name,
-      progress::lock_free,
-      progress::lock_free,
-      balance::none,
-      scan_guarantee::per_key,
-      true,
-      "Natarajan and Mittal, Fast Concurrent Lock-free Binary Search Trees, PPoPP 2014"};
+      .name = Design::name,
+      .find_progress = progress::lock_free,
+      .update_progress = progress::lock_free,
+      .shape = balance::none,
+      .scan = scan_guarantee::per_key,
+      .region_protection = true,
+      .paper = "Natarajan and Mittal, Fast Concurrent Lock-free Binary Search Trees, PPoPP 2014",
+      .bidirectional = true};
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members = std::to_array<node_member>(

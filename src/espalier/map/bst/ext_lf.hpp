@@ -222,7 +222,8 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
       .scan = scan_guarantee::per_key,
       .region_protection = true,
       .paper = "Ellen, Fatourou, Ruppert and van Breugel, Non-blocking Binary Search Trees, PODC 2010",
-      .exchanges = true};
+      .exchanges = true,
+      .bidirectional = true};
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members = [] {

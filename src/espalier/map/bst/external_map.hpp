@@ -15,16 +15,16 @@
 
 namespace espalier {
 
-/// Visits the leaves that the bound admits in increasing order until visit(leaf) returns false. Allocates nothing.
+/// Visits the leaves that the bound admits, in its direction, until visit(leaf) returns false. Allocates nothing.
 ///
-/// It keeps the last few nodes at which it turned left, because their right sides are still to be visited. Where these
-/// run out, it starts again from the root and resumes by key. It requires of the tree that a node, once reached, leads
-/// to every key that was below it and stays present, even if the node is detached meanwhile; and that keys never move
-/// between leaves. A key that is present throughout is then found once: it lies below one of the kept nodes, or beyond
-/// them all. The comparison with the last key visited keeps the order strict if a kept node has been detached and its
-/// former range has new keys.
-template <class Key, class Compare, class Root, class Child, class Visit>
-void external_scan(scan_bound<Key, Compare> bound, Root&& root, Child&& child, Visit&& visit) {
+/// It keeps the last few nodes at which it turned to the near side, because their far sides are still to be visited.
+/// Where these run out, it starts again from the root and resumes by key. It requires of the tree that a node, once
+/// reached, leads to every key that was below it and stays present, even if the node is detached meanwhile; and that
+/// keys never move between leaves. A key that is present throughout is then found once: it lies below one of the kept
+/// nodes, or beyond them all. The comparison with the last key visited keeps the order strict if a kept node has been
+/// detached and its former range has new keys.
+template <class Key, class Bound, class Root, class Child, class Visit>
+void external_scan(Bound bound, Root&& root, Child&& child, Visit&& visit) {
   using node = std::remove_cvref_t<decltype(*root())>;
   constexpr std::size_t kept_most = 64;
   std::array<const node*, kept_most> kept;  // a ring: the oldest is lost first
@@ -33,13 +33,13 @@ void external_scan(scan_bound<Key, Compare> bound, Root&& root, Child&& child, V
     std::size_t turns = 0;  // kept at index (turns - 1) % kept_most and before
     std::size_t lost = 0;
     const node* n = root();
-    bool by_key = true;  // after the first leaf, always leftmost
+    bool by_key = true;  // after the first leaf, always to the near side
     while (n != nullptr) {
       while (true) {
-        const std::size_t side = by_key && !bound.admits_below(n->key) ? 1 : 0;
+        const std::size_t side = by_key && !bound.admits_near(n->key) ? Bound::far : Bound::near;
         const node* const next = child(*n, side);
         if (next == nullptr) break;
-        if (side == 0) {
+        if (side == Bound::near) {
           kept[turns++ % kept_most] = n;
           if (turns - lost > kept_most) ++lost;
         }
@@ -51,7 +51,7 @@ void external_scan(scan_bound<Key, Compare> bound, Root&& root, Child&& child, V
         if (!visit(*n)) return;
       }
       by_key = false;
-      n = turns > lost ? child(*kept[--turns % kept_most], 1) : nullptr;
+      n = turns > lost ? child(*kept[--turns % kept_most], Bound::far) : nullptr;
     }
     if (lost == 0) return;
   }
@@ -126,9 +126,9 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
     return leaf != nullptr && equal(leaf->key, key);
   }
 
-  template <class Visit>
-  void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
-    external_scan(
+  template <class Bound, class Visit>
+  void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
+    external_scan<Key>(
         bound, [this] { return self().top(); }, [](const auto& n, std::size_t s) { return child(n, s); },
         [&](const auto& leaf) {
           // order (2): read_value, acquire

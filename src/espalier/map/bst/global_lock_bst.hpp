@@ -86,7 +86,8 @@ class global_lock_bst
                                              .scan = scan_guarantee::per_key,
                                              .region_protection = false,
                                              .paper = "baseline: textbook internal tree under one lock",
-                                             .exchanges = true};
+                                             .exchanges = true,
+                                             .bidirectional = true};
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members =
@@ -153,17 +154,17 @@ class global_lock_bst
   }
 
   /// Copies up to 64 entries at a time under the lock; the visitor may call the map.
-  template <class Visit>
-  void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
-    batched_scan<Key, Value>(
-        bound, [this](batch& out, const scan_bound<Key, Compare>& from) { fill(out, from); }, visit);
+  template <class Bound, class Visit>
+  void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
+    batched_scan<Key, Value>(bound, [this](batch& out, const Bound& from) { fill(out, from); }, visit);
   }
 
   /// Takes the lock itself.
-  void fill(batch& out, const scan_bound<Key, Compare>& bound) const {
+  template <class Bound>
+  void fill(batch& out, const Bound& bound) const {
     const lock_guard hold(lock_);
-    // The latest nodes at which the walk turned left; a newer one overwrites the oldest. Each gives one entry
-    // when the walk comes back to it, so none is missed before the batch is full.
+    // The latest nodes at which the walk turned to the near side; a newer one overwrites the oldest. Each gives one
+    // entry when the walk comes back to it, so none is missed before the batch is full.
     std::array<const node*, batch::capacity> kept;
     std::size_t turns = 0;
     std::size_t count = 0;
@@ -174,13 +175,14 @@ class global_lock_bst
     for (const node* n = root_; n != nullptr;) {
       const bool in_range = bound.admits(n->key);
       if (in_range) keep(n);
-      n = n->child[in_range ? 0 : 1];
+      n = n->child[in_range ? Bound::near : Bound::far];
     }
     while (count != 0 && !out.full()) {
       const node* const n = kept[--turns % kept.size()];
       --count;
       out.add(n->key, n->value);
-      for (const node* next = n->child[1]; next != nullptr; next = next->child[0]) keep(next);
+      for (const node* next = n->child[Bound::far]; next != nullptr; next = next->child[Bound::near])
+        keep(next);
     }
   }
 

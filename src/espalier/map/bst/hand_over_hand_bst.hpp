@@ -37,9 +37,9 @@
 // nodes are linked at empty edges. So x is still below n when the seek goes on. The seek finds x, or it comes to
 // an empty edge, and x was then absent.
 //
-// A scan repeatedly takes the smallest key beyond the last one. Each time it seeks from head_, and copies key
-// and value of the best candidate while it holds that node. By the above, such a seek passes no key between the
-// bound and its answer that is present throughout; the answers increase strictly.
+// A scan repeatedly takes the next key beyond the last one, in either direction. Each time it seeks from head_, and
+// copies key and value of the best candidate while it holds that node. By the above, such a seek passes no key between
+// the bound and its answer that is present throughout; no key is an answer twice.
 //
 // Progress: blocking, every operation. A lock holder that is descheduled stops all threads that come to its
 // node; at the root these are all threads.
@@ -110,7 +110,8 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
       .scan = scan_guarantee::per_key,
       .region_protection = false,
       .paper = "baseline: lock coupling after Bayer and Schkolnick, Acta Informatica 1977",
-      .exchanges = true};
+      .exchanges = true,
+      .bidirectional = true};
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members =
@@ -215,13 +216,14 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
   }
 
   /// A seek for each entry. The visitor is called with no lock held, and may call the map.
-  template <class Visit>
-  void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
+  template <class Bound, class Visit>
+  void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
     stepwise_scan(bound, [this](const auto& from) { return first_of(from); }, visit);
   }
 
-  /// The entry with the smallest key that the bound admits.
-  [[nodiscard]] std::optional<map_entry<Key, Value>> first_of(const scan_bound<Key, Compare>& bound) const {
+  /// The first entry that the bound admits.
+  template <class Bound>
+  [[nodiscard]] std::optional<map_entry<Key, Value>> first_of(const Bound& bound) const {
     std::optional<map_entry<Key, Value>> best;
     held at(head_.lock);
     node* next = head_.root;
@@ -230,7 +232,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
       at = held(n.lock);
       const bool in_range = bound.admits(n.key);
       if (in_range) best = {n.key, n.value};
-      next = n.child[in_range ? 0 : 1];
+      next = n.child[in_range ? Bound::near : Bound::far];
     }
     return best;
   }

@@ -56,8 +56,8 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   ~internal_map() = default;
 
   /// One seek for each entry. The visitor is called between seeks, and may call the map.
-  template <class Visit>
-  void do_scan(guard_type&, const scan_bound<Key, Compare>& bound, Visit&& visit) const {
+  template <class Bound, class Visit>
+  void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
     stepwise_scan(bound, [this](const auto& from) { return self().first_of(from); }, visit);
   }
 

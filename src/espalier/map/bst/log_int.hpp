@@ -68,7 +68,9 @@
 // when the mark is read. If y has a mark, the key was absent once y was marked, if that was after t, or else
 // at t: while the gaps are locked no other node with this key comes.
 //   A scan goes along succ and visits the nodes without a mark. By (b) it passes no key that is present
-// throughout, also while it stands on erased nodes. Keys increase along succ, in these too.
+// throughout, also while it stands on erased nodes. Keys increase along succ, in these too. A reverse scan is at a
+// node y. It goes from y by pred to a node z before y, which lags behind, and then by succ to the last node below y, as
+// a seek for the key of y does. By (b) it passes no key either.
 //
 // Order of locks. succ_locks come first, by increasing keys; a thread that holds a tree_lock waits for no
 // succ_lock. An insert takes one tree_lock. An erase waits for its node's, then for the parent's. It only tries
@@ -196,7 +198,8 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
                                              .paper =
                                                  "Drachsler, Vechev and Yahav, Practical Concurrent Binary "
                                                  "Search Trees via Logical Ordering, PPoPP 2014",
-                                             .exchanges = true};
+                                             .exchanges = true,
+                                             .bidirectional = true};
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members = [] {
@@ -325,6 +328,24 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
       // order (4): read_value, acquire
       if (!next.has(mark) && !visit(n->key, holder::read(n->value.load(std::memory_order_acquire)))) return;
       n = next.get();
+    }
+  }
+
+  /// Back along pred, then up along succ to the last node that the bound admits.
+  template <class Visit>
+  void do_scan(guard_type&, reverse_bound<Key, Compare> bound, Visit&& visit) const {
+    const auto admits = [&](const node& n) {
+      return &n != &right_end() && (&n == &left_end() || bound.admits(n.key));
+    };
+    for (const node* n = bound.key() == nullptr ? &right_end() : locate(*bound.key());;
+         bound.move_behind(n->key)) {
+      // order (1): read_link, acquire
+      while (!admits(*n)) n = n->pred.load(std::memory_order_acquire);
+      link next = n->succ.load(std::memory_order_acquire);
+      for (; admits(*next.get()); next = n->succ.load(std::memory_order_acquire)) n = next.get();
+      if (n == &left_end()) return;
+      // order (4): read_value, acquire
+      if (!next.has(mark) && !visit(n->key, holder::read(n->value.load(std::memory_order_acquire)))) return;
     }
   }
 

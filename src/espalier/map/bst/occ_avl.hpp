@@ -78,7 +78,7 @@
 // beyond the bound that is present throughout. The range of the node where the seek stands contains x until
 // the seek turns left at a node whose key is not larger than x; the nodes where it turns left below that one
 // have smaller keys still. So the key found is not larger than x. If that key is absent, the scan seeks the
-// next one.
+// next one. A reverse scan is the mirror image.
 //
 // Placement. A placement that splits nodes, as the default does for keys of a word (memory/clustered.hpp),
 // puts what a seek reads of a node beside the node's parent where there is room, and the rest elsewhere. A seek
@@ -157,7 +157,8 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       .region_protection = true,
       .paper = "Bronson, Casper, Chafi and Olukotun, A Practical Concurrent Binary Search Tree, PPoPP 2010",
       .reads_beside_writers = Design::reads_validate,
-      .exchanges = true};
+      .exchanges = true,
+      .bidirectional = true};
 
   static constexpr std::size_t node_bytes = parts::bytes;
   static constexpr auto node_members = parts::members;
@@ -270,8 +271,6 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   }
 
  private:
-  using typename base::bound_type;
-
   /// Retirements reserved before the first change: of the operation's own node and cell, and of the routing
   /// nodes that its repairs unlink while no other thread works there.
   static constexpr unsigned retirements = 4;
@@ -297,16 +296,17 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     [[nodiscard]] node* end(node* last) const noexcept { return last; }
   };
 
-  /// The way to the node with the smallest key that a bound admits.
+  /// The way to the first node that a bound admits, in its direction.
+  template <class Bound>
   struct to_first {
-    const bound_type* bound;
-    node* turned_left = nullptr;
+    const Bound* bound;
+    node* turned_near = nullptr;
     [[nodiscard]] std::size_t at(node& n) {
-      if (!bound->admits(n.key)) return right;
-      turned_left = &n;
-      return left;
+      if (!bound->admits(n.key)) return Bound::far;
+      turned_near = &n;
+      return Bound::near;
     }
-    [[nodiscard]] node* end(node*) const noexcept { return turned_left; }
+    [[nodiscard]] node* end(node*) const noexcept { return turned_near; }
   };
 
   enum class seek_result : std::uint8_t { found, absent, lost };
@@ -395,16 +395,15 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     }
   }
 
-  [[nodiscard]] std::optional<map_entry<Key, Value>> first_of(const bound_type& from) const {
-    std::optional<Key> routing;
+  template <class Bound>
+  [[nodiscard]] std::optional<map_entry<Key, Value>> first_of(Bound bound) const {
     while (true) {
-      const bound_type bound = routing ? bound_type::behind(base::key_comp(), *routing) : from;
       place at;
-      seek<Design::reads_validate>(to_first{&bound}, at);
+      seek<Design::reads_validate>(to_first<Bound>{&bound}, at);
       if (at.where == nullptr) return std::nullopt;
       if (const std::optional<Value> value = read(*at.where))
         return map_entry<Key, Value>{at.where->key, *value};
-      routing = at.where->key;
+      bound.move_behind(at.where->key);
     }
   }
 

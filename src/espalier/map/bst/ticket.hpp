@@ -150,7 +150,8 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
       .scan = scan_guarantee::per_key,
       .region_protection = true,
       .paper = "David, Guerraoui and Trigonakis, Asynchronized Concurrency, ASPLOS 2015",
-      .exchanges = true};
+      .exchanges = true,
+      .bidirectional = true};
 
   static constexpr std::size_t node_bytes = sizeof(node);
   static constexpr auto node_members = [] {
