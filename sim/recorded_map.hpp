@@ -93,44 +93,38 @@ class recorded {
   bool erase(std::uint64_t key) { return do_erase(key); }
   bool erase(guard_type& guard, std::uint64_t key) { return do_erase(key, guard); }
 
-  std::optional<std::uint64_t> exchange(std::uint64_t key, std::uint64_t value)
-    requires exchanging_ordered_map<Map>
-  {
+  std::optional<std::uint64_t> exchange(std::uint64_t key, std::uint64_t value) {
     return do_exchange(key, value);
   }
-  std::optional<std::uint64_t> exchange(guard_type& guard, std::uint64_t key, std::uint64_t value)
-    requires exchanging_ordered_map<Map>
-  {
+  std::optional<std::uint64_t> exchange(guard_type& guard, std::uint64_t key, std::uint64_t value) {
     return do_exchange(key, value, guard);
   }
 
-  std::optional<std::uint64_t> extract(std::uint64_t key)
-    requires exchanging_ordered_map<Map>
-  {
-    return do_extract(key);
-  }
-  std::optional<std::uint64_t> extract(guard_type& guard, std::uint64_t key)
-    requires exchanging_ordered_map<Map>
-  {
+  std::optional<std::uint64_t> extract(std::uint64_t key) { return do_extract(key); }
+  std::optional<std::uint64_t> extract(guard_type& guard, std::uint64_t key) {
     return do_extract(key, guard);
   }
 
   /// Adds to the value, or inserts the amount if the key is absent. The value type must hold the sum.
-  std::optional<std::uint64_t> update(std::uint64_t key, std::uint64_t amount)
-    requires exchanging_ordered_map<Map>
-  {
+  std::optional<std::uint64_t> update(std::uint64_t key, std::uint64_t amount) {
     return do_update(key, amount);
   }
-  std::optional<std::uint64_t> update(guard_type& guard, std::uint64_t key, std::uint64_t amount)
-    requires exchanging_ordered_map<Map>
-  {
+  std::optional<std::uint64_t> update(guard_type& guard, std::uint64_t key, std::uint64_t amount) {
     return do_update(key, amount, guard);
   }
 
   /// Visits at most `most` entries; returns how many.
-  std::size_t scan(std::uint64_t from, std::uint64_t most = all) { return do_scan(from, most); }
+  std::size_t scan(std::uint64_t from, std::uint64_t most = all) {
+    return do_scan(map_operation::scan, from, most);
+  }
   std::size_t scan(guard_type& guard, std::uint64_t from, std::uint64_t most = all) {
-    return do_scan(from, most, guard);
+    return do_scan(map_operation::scan, from, most, guard);
+  }
+  std::size_t reverse_scan(std::uint64_t from, std::uint64_t most = all) {
+    return do_scan(map_operation::reverse_scan, from, most);
+  }
+  std::size_t reverse_scan(guard_type& guard, std::uint64_t from, std::uint64_t most = all) {
+    return do_scan(map_operation::reverse_scan, from, most, guard);
   }
 
   static constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
@@ -254,10 +248,16 @@ class recorded {
   }
 
   template <class... Guard>
-  [[gnu::no_sanitize_thread]] std::size_t do_scan(std::uint64_t from, std::uint64_t most, Guard&... guard) {
-    log_.begin(map_operation::scan, from);
+  [[gnu::no_sanitize_thread]] std::size_t do_scan(map_operation kind, std::uint64_t from, std::uint64_t most,
+                                                  Guard&... guard) {
+    log_.begin(kind, from);
     visitor visit{&log_, most};
-    const std::size_t visits = map_.scan(guard..., keys::from_word(from), visit);
+    std::size_t visits = 0;
+    if constexpr (bidirectional_ordered_map<Map>) {
+      if (kind == map_operation::reverse_scan)
+        visits = map_.reverse_scan(guard..., keys::from_word(from), visit);
+    }
+    if (kind == map_operation::scan) visits = map_.scan(guard..., keys::from_word(from), visit);
     log_.end_scan(visit.left != 0);
     return visits;
   }

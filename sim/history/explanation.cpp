@@ -142,10 +142,11 @@ class explainer {
 
   [[nodiscard]] std::string name_of(const observation& o) const {
     const operation& original = observed_.operations()[o.source];
-    if (original.kind != map_operation::scan || o.what.kind == map_operation::scan) {
+    if (!is_scan(original.kind) || is_scan(o.what.kind)) {
       return describe(observed_, original);
     }
-    return "scan(" + std::to_string(original.key) + ") saw " + std::to_string(o.what.key) + " -> " +
+    return std::string(to_string(original.kind)) + "(" + std::to_string(original.key) + ") saw " +
+           std::to_string(o.what.key) + " -> " +
            (o.what.result ? std::to_string(o.what.returned_value) : "absent");
   }
 
@@ -155,7 +156,7 @@ class explainer {
     std::string possible;
     if (returns_value(o.kind)) {
       possible = possible_values(p);
-    } else if (o.kind != map_operation::scan) {
+    } else if (!is_scan(o.kind)) {
       possible = o.result ? "false" : "true";
     }
     return possible.empty() ? "" : ", whose result could only be " + possible;

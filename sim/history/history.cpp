@@ -37,7 +37,7 @@ void history_lane::begin(map_operation kind, std::uint64_t key, std::uint64_t va
   operation o;
   o.invoked = at;
   o.key = key;
-  o.value = kind == map_operation::scan ? pool_.size() : value;
+  o.value = is_scan(kind) ? pool_.size() : value;
   o.thread = thread_;
   o.kind = kind;
   operations_.push_back(o);
@@ -56,8 +56,7 @@ operation& history_lane::close(bool fits, moment at) {
 }
 
 void history_lane::end(bool result, moment at) {
-  const bool fits =
-      open_ && !returns_value(operations_.back().kind) && operations_.back().kind != map_operation::scan;
+  const bool fits = open_ && !returns_value(operations_.back().kind) && !is_scan(operations_.back().kind);
   close(fits, at).result = result;
 }
 
@@ -68,11 +67,11 @@ void history_lane::end_with(std::optional<std::uint64_t> before, moment at) {
 }
 
 void history_lane::end_scan(bool reached_end, moment at) {
-  close(open_ && operations_.back().kind == map_operation::scan, at).result = reached_end;
+  close(open_ && is_scan(operations_.back().kind), at).result = reached_end;
 }
 
 void history_lane::visit(std::uint64_t key, std::uint64_t value) {
-  if (!open_ || operations_.back().kind != map_operation::scan) {
+  if (!open_ || !is_scan(operations_.back().kind)) {
     throw std::invalid_argument("history_lane: thread " + std::to_string(thread_) +
                                 " visited an entry, but the operation it began last is no open scan");
   }
@@ -94,14 +93,14 @@ void history::add(const history_lane& lane) {
   pool_.insert(pool_.end(), lane.pool().begin(), lane.pool().end());
   operations_.reserve(operations_.size() + lane.operations().size());
   for (operation o : lane.operations()) {
-    if (o.kind == map_operation::scan) o.value += shift;
+    if (is_scan(o.kind)) o.value += shift;
     operations_.push_back(o);
   }
 }
 
 void history::add(const operation& o) {
   check_interval(o);
-  if (o.kind == map_operation::scan) {
+  if (is_scan(o.kind)) {
     throw std::invalid_argument("history: a scan is added together with the entries that it visited");
   }
   operations_.push_back(o);
@@ -109,7 +108,7 @@ void history::add(const operation& o) {
 
 void history::add(const operation& scan, std::span<const map_entry> visited) {
   check_interval(scan);
-  if (scan.kind != map_operation::scan) {
+  if (!is_scan(scan.kind)) {
     throw std::invalid_argument("history: only a scan is added together with visited entries");
   }
   operation o = scan;
@@ -126,7 +125,7 @@ std::span<const map_entry> history::entries(const operation& scan) const {
 void history::write_text(std::ostream& out) const {
   for (const map_entry& e : initial_) out << "initial " << e.key << ' ' << e.value << '\n';
   for (const operation& o : operations_) {
-    const bool scan = o.kind == map_operation::scan;
+    const bool scan = is_scan(o.kind);
     out << to_string(o.kind) << ' ' << o.thread << ' ' << o.invoked << ' ';
     if (o.pending()) {
       out << '-';
@@ -161,7 +160,7 @@ std::string describe(const history& observed, const operation& o) {
   if (o.pending()) return text + " pending";
   text += " -> ";
   if (returns_value(o.kind)) return text + (o.result ? std::to_string(o.returned_value) : "absent");
-  if (o.kind != map_operation::scan) return text + (o.result ? "true" : "false");
+  if (!is_scan(o.kind)) return text + (o.result ? "true" : "false");
   for (const map_entry& e : observed.entries(o)) {
     text += std::to_string(e.key) + ": " + std::to_string(e.value) + ", ";
   }

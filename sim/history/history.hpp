@@ -44,11 +44,20 @@ using map_entry = espalier::map_entry<std::uint64_t, std::uint64_t>;
   return is_write(kind) && (result || changes_always);
 }
 
+/// Whether a scan of this kind visits a before b.
+struct visiting_order {
+  map_operation scan;
+
+  [[nodiscard]] bool operator()(std::uint64_t a, std::uint64_t b) const noexcept {
+    return scan == map_operation::reverse_scan ? b < a : a < b;
+  }
+};
+
 struct operation {
   moment invoked = 0;
   /// never: the operation is pending. It may or may not have taken effect, at any moment since `invoked`.
   moment returned = never;
-  /// scan: its start, inclusive.
+  /// A scan of either direction, which "scan" means below too: its start, inclusive.
   std::uint64_t key = 0;
   /// insert, insert_or_assign, exchange: the argument. update: what it adds to the value; it inserts this where the key
   /// is absent. scan: the index of its first entry in the history's pool.
@@ -59,8 +68,8 @@ struct operation {
   /// scan: how many entries it visited.
   std::uint32_t entries = 0;
   map_operation kind = map_operation::find;
-  /// The returned result. find, exchange, extract, update: whether there was a value. scan: whether it reached the end of the map; a stopped scan
-  /// has covered the keys from `key` to the last one visited.
+  /// The returned result. find, exchange, extract, update: whether there was a value. scan: whether it reached the end
+  /// of the map, a reverse scan the beginning; a stopped scan has covered the keys from `key` to the last one visited.
   bool result = false;
 
   [[nodiscard]] bool pending() const noexcept { return returned == never; }

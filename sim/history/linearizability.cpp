@@ -27,10 +27,12 @@ struct key_use {
 
 // A fault in the entries of a scan by themselves, or null.
 const char* disorder(const operation& scan, std::span<const map_entry> visited) {
-  if (!visited.empty() && visited.front().key < scan.key) return "visited a key below its beginning";
-  const auto not_above = [](const map_entry& a, const map_entry& b) { return a.key >= b.key; };
-  if (std::ranges::adjacent_find(visited, not_above) != visited.end()) {
-    return "visited a key that is not above the one before";
+  const visiting_order precedes{scan.kind};
+  if (!visited.empty() && precedes(visited.front().key, scan.key))
+    return "visited a key before its beginning";
+  const auto out_of_order = [&](const map_entry& a, const map_entry& b) { return !precedes(a.key, b.key); };
+  if (std::ranges::adjacent_find(visited, out_of_order) != visited.end()) {
+    return "visited a key that does not follow the one before";
   }
   return nullptr;
 }
@@ -56,7 +58,7 @@ class checker {
 
   bool scans_in_order() {
     for (const operation& o : observed_.operations()) {
-      if (o.kind != map_operation::scan || o.pending()) continue;
+      if (!is_scan(o.kind) || o.pending()) continue;
       has_scans_ = true;
       const char* const wrong = disorder(o, observed_.entries(o));
       if (wrong == nullptr) continue;
@@ -126,20 +128,21 @@ class checker {
     uses.reserve(operations.size());
     for (std::uint32_t i = 0; i < operations.size(); ++i) {
       const operation& o = operations[i];
-      if (o.kind == map_operation::scan || (o.pending() && only_observes(o))) continue;
+      if (is_scan(o.kind) || (o.pending() && only_observes(o))) continue;
       uses.push_back({o.key, o.invoked, i});
     }
     if (has_scans_) {
       const std::vector<std::uint64_t> keys = mentioned_keys();
       for (std::uint32_t i = 0; i < operations.size(); ++i) {
         const operation& o = operations[i];
-        if (o.kind != map_operation::scan || o.pending()) continue;
+        if (!is_scan(o.kind) || o.pending()) continue;
         const auto visited = observed_.entries(o);
         if (visited.empty() && !o.result) continue;
-        for (auto key = std::ranges::lower_bound(keys, o.key);
-             key != keys.end() && (o.result || *key <= visited.back().key); ++key) {
+        const bool reverse = o.kind == map_operation::reverse_scan;
+        const std::uint64_t end = !o.result ? visited.back().key : reverse ? 0 : ~std::uint64_t{0};
+        const auto [lowest, largest] = reverse ? std::pair(end, o.key) : std::pair(o.key, end);
+        for (auto key = std::ranges::lower_bound(keys, lowest); key != keys.end() && *key <= largest; ++key)
           uses.push_back({*key, o.invoked, i});
-        }
       }
     }
     std::ranges::sort(uses, std::less<>{});
@@ -150,7 +153,7 @@ class checker {
     std::vector<std::uint64_t> keys;
     for (const map_entry& e : observed_.initial()) keys.push_back(e.key);
     for (const operation& o : observed_.operations()) {
-      if (o.kind != map_operation::scan) {
+      if (!is_scan(o.kind)) {
         keys.push_back(o.key);
       } else if (!o.pending()) {
         for (const map_entry& e : observed_.entries(o)) keys.push_back(e.key);
@@ -164,9 +167,10 @@ class checker {
 
   [[nodiscard]] observation seen_by(const key_use& use) const {
     observation seen{observed_.operations()[use.source], use.source};
-    if (seen.what.kind == map_operation::scan) {
+    if (is_scan(seen.what.kind)) {
       const auto visited = observed_.entries(seen.what);
-      const auto at = std::ranges::lower_bound(visited, use.key, {}, &map_entry::key);
+      const auto at =
+          std::ranges::lower_bound(visited, use.key, visiting_order{seen.what.kind}, &map_entry::key);
       const bool found = at != visited.end() && at->key == use.key;
       seen.what.kind = map_operation::find;
       seen.what.key = use.key;

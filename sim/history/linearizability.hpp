@@ -18,13 +18,13 @@
 // if the operations of each key are. So each key is searched by itself, as order_search.hpp describes.
 //
 // A scan gives one of two guarantees.
-//   per_key: the keys that it visits are strictly increasing; each entry visited was present at some moment of the
-//     scan; each key of the covered range that was present throughout is visited. The covered range extends from the
-//     start of the scan to the last key visited, or to the end of the map if the scan reached it. For one key this
-//     means that the scan read it once, at some moment of its own, and reported the result. That is what a find of
-//     this key does, invoked and returned with the scan. The moments of different keys are independent. Hence a scan
-//     is checked as one find for each covered key that the history mentions. A key that it does not mention is absent
-//     throughout.
+//   per_key: the keys that it visits are strictly increasing, those of a reverse scan decreasing; each entry visited
+//     was present at some moment of the scan; each key of the covered range that was present throughout is visited. The
+//     covered range extends from the start of the scan to the last key visited, or to where the map ends if the scan
+//     reached that. For one key this means that the scan read it once, at some moment of its own, and reported the
+//     result. That is what a find of this key does, invoked and returned with the scan. The moments of different keys
+//     are independent. Hence a scan is checked as one find for each covered key that the history mentions. A key that
+//     it does not mention is absent throughout.
 //   snapshot: the whole scan takes effect at one moment. Then the keys are not independent, and the search has the
 //     whole map as its state: for small histories.
 

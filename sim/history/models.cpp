@@ -1,6 +1,7 @@
 #include "sim/history/models.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace espalier::sim {
@@ -33,6 +34,7 @@ std::optional<register_state> register_model::apply(const operation& o, const st
     case map_operation::update:
       return state{before.value + o.value, true};  // an absent one has the value 0
     case map_operation::scan:
+    case map_operation::reverse_scan:
       break;
   }
   return std::nullopt;
@@ -48,7 +50,7 @@ map_model::state map_model::start() {
 
 std::optional<map_model::state> map_model::apply(const operation& o, const state& before) {
   const contents& now = *contents_[before.number];
-  if (o.kind == map_operation::scan) {
+  if (is_scan(o.kind)) {
     if (!agrees(o, now)) return std::nullopt;
     return before;
   }
@@ -72,10 +74,15 @@ std::optional<map_model::state> map_model::apply(const operation& o, const state
 
 bool map_model::agrees(const operation& scan, const contents& c) const {
   const auto visited = observed_.entries(scan);
-  const auto first = std::ranges::lower_bound(c, scan.key, {}, &map_entry::key);
-  const auto held = static_cast<std::size_t>(c.end() - first);
-  if (scan.result ? held != visited.size() : held < visited.size()) return false;
-  return std::equal(visited.begin(), visited.end(), first);
+  const auto visits = [&](auto first, auto end) {
+    const auto held = static_cast<std::size_t>(end - first);
+    if (scan.result ? held != visited.size() : held < visited.size()) return false;
+    return std::equal(visited.begin(), visited.end(), first);
+  };
+  if (scan.kind == map_operation::scan)
+    return visits(std::ranges::lower_bound(c, scan.key, {}, &map_entry::key), c.end());
+  return visits(std::make_reverse_iterator(std::ranges::upper_bound(c, scan.key, {}, &map_entry::key)),
+                c.rend());
 }
 
 map_model::state map_model::number_of(contents&& c) {

@@ -50,7 +50,7 @@ bool add_algorithm() {
     if constexpr (Entry::variant.empty()) {
       subject_type shipped = subject_type_of<typename Entry::map_type>();
       // A map guarantees what its algorithm does, but the placements that ship take locks when they allocate.
-      shipped.update_progress = progress::blocking;
+      shipped.properties.update_progress = progress::blocking;
       add_tests(Entry::name() + "/as_shipped", shipped, 0.25);
     }
   });

@@ -365,9 +365,22 @@ outcome result_of(const scan_case& c, scan_guarantee guarantee) {
   return check(h, {}, guarantee).result;
 }
 
-void expect_both(outcome expected, const scan_case& c) {
-  EXPECT_EQ(result_of(c, scan_guarantee::per_key), expected);
-  EXPECT_EQ(result_of(c, scan_guarantee::snapshot), expected);
+/// The same with a reverse scan.
+scan_case in_mirror(scan_case c) {
+  const auto turn = [](std::uint64_t& key) { key = 100 - key; };
+  for (map_entry& e : c.initial) turn(e.key);
+  for (map_entry& e : c.visited) turn(e.key);
+  for (operation& o : c.others) turn(o.key);
+  turn(c.scan.key);
+  c.scan.kind = reverse_scan;
+  return c;
+}
+
+void expect_both(outcome expected, const scan_case& of) {
+  for (const scan_case& c : {of, in_mirror(of)}) {
+    EXPECT_EQ(result_of(c, scan_guarantee::per_key), expected) << to_string(c.scan.kind);
+    EXPECT_EQ(result_of(c, scan_guarantee::snapshot), expected) << to_string(c.scan.kind);
+  }
 }
 
 TEST(scans, alone) {
@@ -676,10 +689,14 @@ class every_order {
         map[o.key] += o.value;
         return as_returned;
       case scan:
+      case reverse_scan:
         break;
     }
     std::vector<map_entry> expected;
-    for (auto e = map.lower_bound(o.key); e != map.end(); ++e) expected.push_back({e->first, e->second});
+    for (const auto& [key, value] : map) {
+      if (o.kind == scan ? key >= o.key : key <= o.key) expected.push_back({key, value});
+    }
+    if (o.kind == reverse_scan) std::ranges::reverse(expected);
     const auto visited = history_.entries(o);
     if (!o.result && expected.size() > visited.size()) expected.resize(visited.size());
     return std::ranges::equal(expected, visited);
@@ -799,16 +816,20 @@ TEST(recording, lanes_merge_into_one_history) {
   a.visit(7, 4);
   a.visit(9, 1);
   a.end_scan(false, 8);
+  a.begin(reverse_scan, 8, 0, 10);
+  a.visit(7, 4);
+  a.end_scan(true, 11);
   b.begin(erase, 7, 0, 9);
   history h;
   h.add_initial(9, 1);
   h.add(b);
   h.add(a);
-  ASSERT_EQ(h.operations().size(), 5);
+  ASSERT_EQ(h.operations().size(), 6);
   std::vector<std::string> lines;
   for (const operation& o : h.operations()) lines.push_back(describe(h, o));
   EXPECT_EQ(lines, (std::vector<std::string>{"find(7) -> 3", "scan(5) -> 7: 3, end", "erase(7) pending",
-                                             "insert(7, 3) -> true", "scan(0) -> 7: 4, 9: 1, stopped"}));
+                                             "insert(7, 3) -> true", "scan(0) -> 7: 4, 9: 1, stopped",
+                                             "reverse_scan(8) -> 7: 4, end"}));
   std::ostringstream text;
   h.write_text(text);
   EXPECT_EQ(text.str(),
@@ -817,7 +838,8 @@ TEST(recording, lanes_merge_into_one_history) {
             "scan 1 5 6 5 1 1 7 3\n"
             "erase 1 9 - 7 0 0\n"
             "insert 0 1 3 7 3 1\n"
-            "scan 0 7 8 0 2 0 7 4 9 1\n");
+            "scan 0 7 8 0 2 0 7 4 9 1\n"
+            "reverse_scan 0 10 11 8 1 1 7 4\n");
   EXPECT_EQ(check(h).result, violation) << "9 was there during scan(5)";
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <vector>
@@ -55,8 +56,8 @@ class random_history {
   }
 
  private:
-  static constexpr std::size_t all_but_scan = map_operations.size() - 1;
-  static_assert(map_operations.back() == map_operation::scan);
+  static constexpr std::size_t all_but_scans = map_operations.size() - 2;
+  static_assert(is_scan(map_operations[all_but_scans]) && is_scan(map_operations.back()));
 
   enum class stage : std::uint8_t { idle, invoked, effective };
 
@@ -79,7 +80,7 @@ class random_history {
       case stage::idle:
         t = {};
         t.now = stage::invoked;
-        t.kind = chance(options_.scans) ? map_operation::scan : map_operations[below(all_but_scan)];
+        t.kind = map_operations[chance(options_.scans) ? all_but_scans + below(2) : below(all_but_scans)];
         t.key = below(options_.keys);
         t.value = below(options_.values);
         lane.begin(t.kind, t.key, t.value, ++clock_);
@@ -139,21 +140,26 @@ class random_history {
         map_[t.key] += t.value;
         break;
       case map_operation::scan:
-        t.result = true;
-        for (auto e = map_.lower_bound(t.key); e != map_.end(); ++e) {
-          t.visited.push_back({e->first, e->second});
-          if (below(4) == 0) {
-            t.result = false;
-            break;
-          }
-        }
+        visit(t, map_.lower_bound(t.key), map_.end());
         break;
+      case map_operation::reverse_scan:
+        visit(t, std::make_reverse_iterator(map_.upper_bound(t.key)), map_.rend());
+        break;
+    }
+  }
+
+  template <class Iterator>
+  void visit(thread_state& t, Iterator from, Iterator end) {
+    t.result = true;
+    for (; from != end && t.result; ++from) {
+      t.visited.push_back({from->first, from->second});
+      t.result = below(4) != 0;
     }
   }
 
   void end(thread_state& t, history_lane& lane) {
     t.now = stage::idle;
-    if (t.kind == map_operation::scan) {
+    if (is_scan(t.kind)) {
       for (const map_entry& e : t.visited) {
         if (chance(options_.wrong)) continue;
         lane.visit(e.key, chance(options_.wrong) ? below(options_.values) : e.value);

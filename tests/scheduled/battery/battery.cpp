@@ -26,8 +26,7 @@ struct player {
 void print(std::ostream& out, const step& s) {
   out << to_string(s.kind) << '(' << s.key;
   if (stores_value(s.kind)) out << (s.kind == map_operation::update ? ", +" : ", ") << s.value;
-  if (s.kind == map_operation::scan && s.value != std::numeric_limits<std::uint64_t>::max())
-    out << ", at most " << s.value;
+  if (is_scan(s.kind) && s.value != std::numeric_limits<std::uint64_t>::max()) out << ", at most " << s.value;
   out << ')';
 }
 
@@ -63,9 +62,21 @@ bool writes(const thread_program& t) {
 /// do not, that holds for a single writer: no thread waits for its locks. It does not hold if that writer waits for
 /// readers, because a reader may be the stopped thread.
 bool survives_a_stop(const subject_type& type, const program& p) {
-  if (type.find_progress == progress::blocking || type.updates_await_reads) return false;
-  return type.update_progress != progress::blocking ||
+  const map_properties& promised = type.properties;
+  if (promised.find_progress == progress::blocking || promised.updates_await_reads) return false;
+  return promised.update_progress != progress::blocking ||
          std::count_if(p.threads.begin(), p.threads.end(), writes) <= 1;
+}
+
+bool offers_all(const subject_type& type, const scenario& s) {
+  for (const program& p : s.programs) {
+    for (const thread_program& t : p.threads) {
+      for (const step& one : t.steps) {
+        if (!offers(type.properties, one.kind)) return false;
+      }
+    }
+  }
+  return true;
 }
 
 /// False if it fails.
@@ -121,7 +132,7 @@ result run(const subject_type& type, const options& o) {
   for (const scenario& s : all_scenarios(o.seed)) {
     if (!o.only.empty() && o.only != s.name) continue;
     found = true;
-    if ((s.wide && type.make_wide == nullptr) || (s.exchanges && !type.exchanges)) continue;
+    if ((s.wide && type.make_wide == nullptr) || !offers_all(type, s)) continue;
     if (!run_scenario(type, s, o, all)) break;
   }
   if (!found) throw std::invalid_argument("there is no scenario '" + o.only + "' in the battery");

@@ -12,10 +12,14 @@ using workload::random_generator;
 
 constexpr std::uint64_t keys[] = {10, 20, 30, 40};
 
-step random_step(random_generator& random, std::uint64_t key_count, std::uint64_t& next_value,
-                 bool exchanges) {
+/// What the programs do beside the operations that all maps have.
+enum class also : std::uint8_t { nothing, exchanges, reverse_scans };
+
+step random_step(random_generator& random, std::uint64_t key_count, std::uint64_t& next_value, also does) {
   const std::uint64_t key = keys[random.below(key_count)];
-  if (exchanges && random.below(2) == 0) {
+  if (does == also::reverse_scans && random.below(4) == 0)
+    return {map_operation::reverse_scan, random.below(2) == 0 ? 100 : key, 1 + random.below(5)};
+  if (does == also::exchanges && random.below(2) == 0) {
     switch (random.below(5)) {
       case 0:
         return {map_operation::exchange, key, ++next_value};
@@ -49,7 +53,7 @@ step random_step(random_generator& random, std::uint64_t key_count, std::uint64_
   }
 }
 
-program random_program(random_generator& random, bool exchanges) {
+program random_program(random_generator& random, also does) {
   program p;
   const std::uint64_t key_count = 1 + random.below(std::size(keys));
   std::vector<std::uint64_t> order(std::begin(keys), std::begin(keys) + key_count);
@@ -63,7 +67,7 @@ program random_program(random_generator& random, bool exchanges) {
     thread_program mine;
     const std::uint64_t length = 1 + random.below(3);
     for (std::uint64_t i = 0; i < length; ++i)
-      mine.steps.push_back(random_step(random, key_count, next_value, exchanges));
+      mine.steps.push_back(random_step(random, key_count, next_value, does));
     mine.one_guard = random.below(5) == 0;
     p.threads.push_back(std::move(mine));
   }
@@ -71,13 +75,12 @@ program random_program(random_generator& random, bool exchanges) {
 }
 
 scenario random_scenario(std::string name, std::size_t programs, std::uint64_t seed, std::uint64_t stream,
-                         bool exchanges = false) {
+                         also does = also::nothing) {
   random_generator random(seed, stream);
   scenario s;
   s.name = std::move(name);
-  s.exchanges = exchanges;
   s.weight = 10;
-  for (std::size_t i = 0; i < programs; ++i) s.programs.push_back(random_program(random, exchanges));
+  for (std::size_t i = 0; i < programs; ++i) s.programs.push_back(random_program(random, does));
   return s;
 }
 
@@ -89,7 +92,8 @@ std::vector<scenario> random_scenarios(std::uint64_t seed) {
     all.push_back(random_scenario("random_programs_" + std::to_string(i), 100, seed, i));
   all.push_back(random_scenario("random_programs_with_wide_values", 100, seed, 6));
   all.back().wide = true;
-  all.push_back(random_scenario("random_programs_with_exchanges", 100, seed, 7, true));
+  all.push_back(random_scenario("random_programs_with_exchanges", 100, seed, 7, also::exchanges));
+  all.push_back(random_scenario("random_programs_with_reverse_scans", 100, seed, 8, also::reverse_scans));
   return all;
 }
 

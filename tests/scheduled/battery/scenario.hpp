@@ -20,14 +20,13 @@ struct program {
   std::vector<thread_program> threads;
 };
 
+/// It is for the maps that have all of its operations.
 struct scenario {
   std::string name;
   /// If there are several, each gets an equal share of the schedules.
   std::vector<program> programs;
   /// Values of 24 bytes instead of a word.
   bool wide = false;
-  /// With exchange, extract and update: for maps that have them.
-  bool exchanges = false;
   /// Factor for the number of schedules.
   double weight = 1;
   /// A run with more steps counts as a livelock.

@@ -23,6 +23,7 @@ step exchange(std::uint64_t key) { return {map_operation::exchange, key, some_va
 step extract(std::uint64_t key) { return {map_operation::extract, key, 0}; }
 step add(std::uint64_t key, std::uint64_t amount) { return {map_operation::update, key, amount}; }
 step scan(std::uint64_t from = 0, std::uint64_t most = largest) { return {map_operation::scan, from, most}; }
+step reverse_scan() { return {map_operation::reverse_scan, largest, largest}; }
 
 /// Keys in order of insertion, then each thread's steps.
 program of(const std::vector<std::uint64_t>& keys, std::vector<steps> threads) {
@@ -52,11 +53,7 @@ class collection {
   void add_wide(std::string name, std::vector<program> programs) {
     add(std::move(name), std::move(programs)).wide = true;
   }
-  scenario& add_exchanging(std::string name, std::vector<program> programs) {
-    scenario& s = add(std::move(name), std::move(programs));
-    s.exchanges = true;
-    return s;
-  }
+  [[nodiscard]] const std::vector<scenario>& all() const { return all_; }
   [[nodiscard]] std::vector<scenario> take() { return std::move(all_); }
 
  private:
@@ -192,16 +189,15 @@ std::vector<program> exchanges() {
 }
 
 void add_exchanges(collection& c) {
-  c.add_exchanging("exchanges", exchanges()).weight = 2;
-  c.add_exchanging("exchanges_of_wide_values", exchanges()).wide = true;
-  c.add_exchanging(
-      "exchanges_under_one_guard",
-      {guarded(0, of({10, 20}, {{extract(20), add(20, 1024), exchange(20)}, {assign(20), extract(20)}})),
-       guarded(0, guarded(1, of({10, 20, 30}, {{exchange(20), extract(20), extract(30)},
-                                               {add(20, 1024), add(30, 1024), extract(10)}}))),
-       guarded(1, of({50, 20, 80}, {{erase(50), insert(50)},
-                                    {extract(50), add(50, 1024), extract(80), find(50)},
-                                    {assign(80)}}))});
+  c.add("exchanges", exchanges()).weight = 2;
+  c.add("exchanges_of_wide_values", exchanges()).wide = true;
+  c.add("exchanges_under_one_guard",
+        {guarded(0, of({10, 20}, {{extract(20), add(20, 1024), exchange(20)}, {assign(20), extract(20)}})),
+         guarded(0, guarded(1, of({10, 20, 30}, {{exchange(20), extract(20), extract(30)},
+                                                 {add(20, 1024), add(30, 1024), extract(10)}}))),
+         guarded(1, of({50, 20, 80}, {{erase(50), insert(50)},
+                                      {extract(50), add(50, 1024), extract(80), find(50)},
+                                      {assign(80)}}))});
 }
 
 /// A key that is erased and inserted again, for readers and for updates that hold state from its first life.
@@ -236,6 +232,9 @@ void add_scans(collection& c) {
          of({40, 30, 20, 10}, {{scan()}, {erase(20), erase(30)}, {insert(15), insert(5)}}),
          of({30, 10, 50, 20, 40}, {{scan(), scan()}, {erase(10), insert(10)}, {erase(50), insert(50)}}),
          of({10, 20, 30}, {{scan(15)}, {erase(10), insert(12)}, {erase(30), insert(30)}})});
+  c.add("scan_after_a_find", {of({10, 30}, {{insert(20)}, {find(20), scan()}}),
+                              of({10, 20, 30}, {{erase(20)}, {find(20), scan()}}),
+                              of({10, 30, 20}, {{erase(30), insert(30)}, {contains(30), scan(20)}})});
   c.add("scans_that_stop",
         {of({10, 20, 30, 40}, {{scan(15, 2), scan(0, 1)}, {erase(20)}, {insert(17), erase(30)}}),
          of({10, 20, 30}, {{scan(10, 1), scan(11, 1), scan(21, 1)}, {erase(10), erase(20)}}),
@@ -255,6 +254,32 @@ void add_scans(collection& c) {
              of(many, {{scan()}, {erase(126), erase(128), insert(127)}, {insert(1021), erase(1026)}})});
   breath.weight = 0.02;
   breath.step_budget = 1'000'000;
+  scenario& back =
+      c.add("reverse_scan_over_several_guards",
+            {of(many, {{reverse_scan()}, {erase(18), erase(16), insert(17)}}),
+             of(many, {{reverse_scan()}, {erase(914), erase(912), insert(913)}, {insert(19), erase(14)}})});
+  back.weight = breath.weight;
+  back.step_budget = breath.step_budget;
+}
+
+/// The programs of usual length that scan, with reverse scans instead.
+void add_reverse_scans(collection& c) {
+  std::vector<program> programs;
+  for (const scenario& s : c.all()) {
+    if (s.wide || s.weight < 1) continue;
+    for (program p : s.programs) {
+      bool scans = false;
+      for (thread_program& t : p.threads) {
+        for (step& one : t.steps) {
+          if (one.kind != map_operation::scan) continue;
+          scans = true;
+          one = {map_operation::reverse_scan, one.key == 0 ? largest : one.key, one.value};
+        }
+      }
+      if (scans) programs.push_back(std::move(p));
+    }
+  }
+  c.add("reverse_scans", std::move(programs)).weight = 4;
 }
 
 /// Internal trees move the successor of a key that has two children, or link it elsewhere; external ones replace
@@ -312,10 +337,11 @@ std::vector<scenario> written_scenarios() {
   add_neighbours(c);
   add_one_writer(c);
   add_values(c);
-  add_exchanges(c);
   add_returning_keys(c);
   add_scans(c);
   add_two_children(c);
+  add_reverse_scans(c);
+  add_exchanges(c);
   return c.take();
 }
 

@@ -16,8 +16,8 @@ namespace espalier::sim::battery {
 struct step {
   map_operation kind;
   std::uint64_t key;
-  /// insert, insert_or_assign, exchange: the value. update: the amount to add. scan: the maximal number of entries to
-  /// visit.
+  /// insert, insert_or_assign, exchange: the value. update: the amount to add. scan, reverse_scan: the maximal number of
+  /// entries to visit.
   std::uint64_t value;
 };
 
@@ -43,11 +43,7 @@ struct subject_type {
   subject& (*make)(scene& s);
   /// With values of 24 bytes; null if the type cannot be given other values.
   subject& (*make_wide)(scene& s);
-  /// The map's guarantees.
-  progress find_progress = progress::blocking;
-  progress update_progress = progress::blocking;
-  bool updates_await_reads = false;
-  bool exchanges = false;
+  map_properties properties;
 };
 
 }  // namespace espalier::sim::battery

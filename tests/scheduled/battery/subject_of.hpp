@@ -85,6 +85,9 @@ class subject_of final : public subject {
       case map_operation::scan:
         map_.scan(guard..., s.key, s.value);
         break;
+      case map_operation::reverse_scan:
+        map_.reverse_scan(guard..., s.key, s.value);
+        break;
     }
   }
 
@@ -99,13 +102,7 @@ subject& make_subject(scene& s) {
 /// Without Wide, the scenarios with values larger than a word are left out for this map.
 template <class Map, bool Wide = true>
 [[nodiscard]] subject_type subject_type_of() {
-  subject_type type{make_subject<Map>, nullptr};
-  if constexpr (requires { Map::properties; }) {
-    type.find_progress = Map::properties.find_progress;
-    type.update_progress = Map::properties.update_progress;
-    type.updates_await_reads = Map::properties.updates_await_reads;
-  }
-  type.exchanges = exchanging_ordered_map<Map>;
+  subject_type type{make_subject<Map>, nullptr, Map::properties};
   if constexpr (Wide && rebindable<Map>)
     type.make_wide = make_subject<
         typename Map::template rebind<typename Map::key_type, wide_value, typename Map::key_compare>>;

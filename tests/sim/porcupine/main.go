@@ -76,12 +76,12 @@ func step(before contents, c call) (bool, contents) {
 	}
 	var held []entry
 	for key, value := range before {
-		if key >= c.key {
+		if !c.precedes(key, c.key) {
 			held = append(held, entry{key, value})
 		}
 	}
 	slices.SortFunc(held, func(a, b entry) int {
-		if a.key < b.key {
+		if c.precedes(a.key, b.key) {
 			return -1
 		}
 		return 1
@@ -90,6 +90,16 @@ func step(before contents, c call) (bool, contents) {
 		held = held[:len(c.visited)]
 	}
 	return slices.Equal(held, c.visited), before
+}
+
+func (c call) scans() bool { return c.kind == "scan" || c.kind == "reverse_scan" }
+
+// precedes tells whether a scan of this kind visits a before b.
+func (c call) precedes(a, b uint64) bool {
+	if c.kind == "reverse_scan" {
+		return b < a
+	}
+	return a < b
 }
 
 // finds gives what a scan tells of single keys.
@@ -102,7 +112,7 @@ func finds(scan call, keys map[uint64]bool) []call {
 		last = e.key
 	}
 	for key := range keys {
-		if key < scan.key || !scan.result && (len(seen) == 0 || key > last) {
+		if scan.precedes(key, scan.key) || !scan.result && (len(seen) == 0 || scan.precedes(last, key)) {
 			continue
 		}
 		f := scan
@@ -115,7 +125,7 @@ func finds(scan call, keys map[uint64]bool) []call {
 
 func inOrder(scan call) bool {
 	for i, e := range scan.visited {
-		if e.key < scan.key || i > 0 && e.key <= scan.visited[i-1].key {
+		if scan.precedes(e.key, scan.key) || i > 0 && !scan.precedes(scan.visited[i-1].key, e.key) {
 			return false
 		}
 	}
@@ -128,7 +138,7 @@ func check(h recorded) bool {
 		keys[key] = true
 	}
 	for _, c := range h.calls {
-		if c.kind != "scan" {
+		if !c.scans() {
 			keys[c.key] = true
 		}
 		for _, e := range c.visited {
@@ -138,7 +148,7 @@ func check(h recorded) bool {
 	parts := map[uint64][]porcupine.Operation{}
 	for _, c := range h.calls {
 		single := []call{c}
-		if c.kind == "scan" {
+		if c.scans() {
 			if !c.pending && !inOrder(c) {
 				return false
 			}
@@ -147,7 +157,7 @@ func check(h recorded) bool {
 			}
 		}
 		for _, s := range single {
-			if s.pending && (s.kind == "find" || s.kind == "contains" || s.kind == "scan") {
+			if s.pending && (s.kind == "find" || s.kind == "contains" || s.scans()) {
 				continue
 			}
 			part := uint64(0)
