@@ -28,6 +28,7 @@ template <class Defect, class Placement = segregated>
 void add() {
   using map = broken_map<key, value, plain_traits::with_placement<Placement>, std::less<key>, Defect>;
   add_subject_of<catalog::entry<map>, plain_codec>();
+  add_subject(mirrored(subjects().back()));
 }
 
 bool add_all() {
@@ -40,6 +41,8 @@ bool add_all() {
   add<defect::compares_by_difference>();
   add<defect::scan_excludes_bound>();
   add<defect::scan_repeats>();
+  add<defect::reverse_scan_excludes_bound>();
+  add<defect::reverse_scan_repeats>();
   add<defect::scan_never_stops>();
   add<defect::scan_by_position>();
   add<defect::scan_holds_the_lock>();

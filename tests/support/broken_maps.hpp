@@ -39,6 +39,8 @@ struct compares_31_bits            { static constexpr std::string_view name = "c
 struct compares_by_difference { static constexpr std::string_view name = "compares_by_difference"; };
 struct scan_excludes_bound         { static constexpr std::string_view name = "scan_excludes_bound"; };
 struct scan_repeats                { static constexpr std::string_view name = "scan_repeats"; };
+struct reverse_scan_excludes_bound { static constexpr std::string_view name = "reverse_scan_excludes_bound"; };
+struct reverse_scan_repeats        { static constexpr std::string_view name = "reverse_scan_repeats"; };
 struct scan_never_stops            { static constexpr std::string_view name = "scan_never_stops"; };
 struct scan_by_position            { static constexpr std::string_view name = "scan_by_position"; };
 struct scan_holds_the_lock         { static constexpr std::string_view name = "scan_holds_the_lock"; };
@@ -105,7 +107,8 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
                                              .paper = "a control of the tests",
                                              .reads_beside_writers = true,
                                              .updates_await_reads = false,
-                                             .exchanges = true};
+                                             .exchanges = true,
+                                             .bidirectional = true};
   static constexpr std::size_t node_bytes = sizeof(cell);
 
   explicit broken_map(reclaimer_type* domain = nullptr) : store_(domain) {}
@@ -141,7 +144,6 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   [[nodiscard]] reclaimer_type& domain() noexcept { return store_.domain(); }
 
  private:
-  using bound = scan_bound<Key, Compare>;
   using entry = map_entry<Key, Value>;
 
   std::optional<Value> do_find(guard_type&, const Key& key) const {
@@ -235,9 +237,9 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     return before;
   }
 
-  template <class Visit>
-  void do_scan(guard_type&, const bound& from, Visit&& visit) const {
-    if constexpr (has<defect::scan_holds_the_lock>) {
+  template <class Bound, class Visit>
+  void do_scan(guard_type&, const Bound& from, Visit&& visit) const {
+    if constexpr (has<defect::scan_holds_the_lock> && !Bound::reverse) {
       const lock_guard hold(lock_);
       for (auto at = start(from); at != tree_.end(); ++at) {
         if (!visit(at->first, at->second->now)) break;
@@ -246,6 +248,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     }
     // A range-for, which has room for what it asks for and no more, never begins at a key.
     constexpr bool ignores_the_end = has<defect::scan_never_stops>;
+    constexpr bool repeats = Bound::reverse ? has<defect::reverse_scan_repeats> : has<defect::scan_repeats>;
     const bool never_stops = ignores_the_end && from.key() != nullptr && !from.excludes_key();
     std::uint64_t visits = 0;
     std::optional<Key> last;
@@ -254,7 +257,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
       last = e->key;
       ++visits;
       bool more = visit(e->key, e->value);
-      if (has<defect::scan_repeats> && more && visits % 64 == 0) more = visit(e->key, e->value);
+      if (repeats && more && visits % 64 == 0) more = visit(e->key, e->value);
       if (!more && !never_stops) break;
       if (has<defect::scan_by_position> && visits % 16 == 0) std::this_thread::yield();
     }
@@ -282,7 +285,14 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     if constexpr (has<defect::size_ignores_exchanges>) not_counted_ += std::ssize(tree_) - before;
   }
 
-  [[nodiscard]] typename tree::const_iterator start(const bound& from) const {
+  /// Where a scan begins: at this entry, or in reverse at the one before it.
+  template <class Bound>
+  [[nodiscard]] typename tree::const_iterator start(const Bound& from) const {
+    if constexpr (Bound::reverse) {
+      if (from.key() == nullptr) return tree_.end();
+      return from.excludes_key() || has<defect::reverse_scan_excludes_bound> ? tree_.lower_bound(*from.key())
+                                                                             : tree_.upper_bound(*from.key());
+    }
     if (from.key() == nullptr) {
       const bool is_zero = !tree_.empty() && tree_.begin()->first == Key{};
       return has<defect::lowest_excludes_zero> && is_zero ? std::next(tree_.begin()) : tree_.begin();
@@ -322,9 +332,16 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     return tree_.erase(at);
   }
 
-  std::optional<entry> next_entry(const bound& from, const std::optional<Key>& last,
+  template <class Bound>
+  std::optional<entry> next_entry(const Bound& from, const std::optional<Key>& last,
                                   std::optional<std::ptrdiff_t>& position) const {
     const lock_guard hold(lock_);
+    if constexpr (Bound::reverse) {
+      const auto behind = last ? tree_.lower_bound(*last) : start(from);
+      if (behind == tree_.begin()) return std::nullopt;
+      const auto at = std::prev(behind);
+      return entry{at->first, at->second->now};
+    }
     auto at = last ? tree_.upper_bound(*last) : start(from);
     if constexpr (has<defect::scan_by_position>) {
       if (!position) position = std::distance(tree_.begin(), at);

@@ -17,7 +17,7 @@
 // each algorithm's default, since nothing else of an entry affects values and order.
 //
 //   every suite but fault and forks   values larger than a word; signed keys under std::greater; an order that treats
-//                                     different keys as equivalent
+//                                     different keys as equivalent; reverse scans, by a mirror
 //   fault                             all memory from operator new, and a placement that fails, for both sizes of value
 //   forks                             lock-free algorithms over every placement that is chosen by name
 //
@@ -79,6 +79,7 @@ void add_to_default() {
   const subject_type plain = subject_on_chosen_placement<Entry, plain_codec>();
   const subject_type wide = subject_on_chosen_placement<Entry, wide_codec>();
   add_subject(wide);
+  if (plain.properties.bidirectional) add_subject(mirrored(plain));
   if constexpr (!sanitized) {
     add_subject(subject_on_chosen_placement<Entry, descending_codec>());
     add_subject(subject_on_chosen_placement<Entry, folded_codec>());

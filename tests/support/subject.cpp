@@ -1,79 +1,107 @@
 #include "support/subject.hpp"
 
-#include <optional>
+#include <vector>
 
 namespace espalier::test {
+namespace {
 
-template <class Call>
-auto guarding_operations::guarded(Call call) {
-  std::optional<decltype(call(of_.plain()))> result;
-  of_.with_guard([&](operations& map) { result = call(map); });
-  return *result;
-}
+class mirrored_operations final : public operations {
+ public:
+  mirrored_operations(operations& of, key largest) noexcept : of_(of), largest_(largest) {}
 
-std::optional<value> guarding_operations::find(key k) {
-  return guarded([&](operations& map) { return map.find(k); });
-}
-bool guarding_operations::contains(key k) {
-  return guarded([&](operations& map) { return map.contains(k); });
-}
-std::size_t guarding_operations::find_batch(std::span<const key> keys,
-                                            std::span<std::optional<value>> results) {
-  return guarded([&](operations& map) { return map.find_batch(keys, results); });
-}
-std::optional<entry_pair> guarding_operations::lower_bound(key k) {
-  return guarded([&](operations& map) { return map.lower_bound(k); });
-}
-std::optional<entry_pair> guarding_operations::first() {
-  return guarded([&](operations& map) { return map.first(); });
-}
-bool guarding_operations::insert(key k, value v) {
-  return guarded([&](operations& map) { return map.insert(k, v); });
-}
-bool guarding_operations::try_emplace(key k, value v) {
-  return guarded([&](operations& map) { return map.try_emplace(k, v); });
-}
-bool guarding_operations::insert_or_assign(key k, value v) {
-  return guarded([&](operations& map) { return map.insert_or_assign(k, v); });
-}
-bool guarding_operations::erase(key k) {
-  return guarded([&](operations& map) { return map.erase(k); });
-}
-std::size_t guarding_operations::scan(key from, function_ref<bool(key, value)> visit) {
-  return guarded([&](operations& map) { return map.scan(from, visit); });
-}
-std::size_t guarding_operations::scan(key from, key to, function_ref<bool(key, value)> visit) {
-  return guarded([&](operations& map) { return map.scan(from, to, visit); });
-}
-std::size_t guarding_operations::scan_to_end(key from, function_ref<void(key, value)> visit) {
-  return guarded([&](operations& map) { return map.scan_to_end(from, visit); });
-}
-std::size_t guarding_operations::size() {
-  return guarded([&](operations& map) { return map.size(); });
-}
-bool guarding_operations::empty() {
-  return guarded([&](operations& map) { return map.empty(); });
-}
-std::optional<value> guarding_operations::exchange(key k, value v) {
-  return guarded([&](operations& map) { return map.exchange(k, v); });
-}
-std::optional<value> guarding_operations::extract(key k) {
-  return guarded([&](operations& map) { return map.extract(k); });
-}
-std::optional<value> guarding_operations::update(key k,
-                                                 function_ref<std::optional<value>(std::optional<value>)> f) {
-  return guarded([&](operations& map) { return map.update(k, f); });
-}
-void guarding_operations::for_each(function_ref<bool(key, value)> visit) {
-  of_.with_guard([&](operations& map) { map.for_each(visit); });
-}
-void guarding_operations::clear() {
-  of_.with_guard([](operations& map) { map.clear(); });
-}
-bool guarding_operations::exchanges() const {
-  bool result = false;
-  of_.with_guard([&](operations& map) { result = map.exchanges(); });
-  return result;
+  std::optional<value> find(key k) override { return of_.find(largest_ - k); }
+  bool contains(key k) override { return of_.contains(largest_ - k); }
+  std::size_t find_batch(std::span<const key> keys, std::span<std::optional<value>> results) override {
+    std::vector<key> of_map;
+    for (const key k : keys) of_map.push_back(largest_ - k);
+    return of_.find_batch(of_map, results);
+  }
+  std::optional<entry_pair> lower_bound(key k) override {
+    std::optional<entry_pair> found;
+    of_.reverse_scan(largest_ - k, [&](key seen, value v) { return found.emplace(seen, v), false; });
+    return seen_in_mirror(found);
+  }
+  std::optional<entry_pair> first() override { return seen_in_mirror(of_.last()); }
+  bool insert(key k, value v) override { return of_.insert(largest_ - k, v); }
+  bool try_emplace(key k, value v) override { return of_.try_emplace(largest_ - k, v); }
+  bool insert_or_assign(key k, value v) override { return of_.insert_or_assign(largest_ - k, v); }
+  bool erase(key k) override { return of_.erase(largest_ - k); }
+  std::size_t scan(key from, function_ref<bool(key, value)> visit) override {
+    return of_.reverse_scan(largest_ - from, [&](key k, value v) { return visit(largest_ - k, v); });
+  }
+  std::size_t scan(key from, key to, function_ref<bool(key, value)> visit) override {
+    return of_.reverse_scan(largest_ - from, largest_ - to,
+                            [&](key k, value v) { return visit(largest_ - k, v); });
+  }
+  std::size_t scan_to_end(key from, function_ref<void(key, value)> visit) override {
+    return scan(from, [&](key k, value v) { return visit(k, v), true; });
+  }
+  /// There is no range in reverse.
+  void for_each(function_ref<bool(key, value)> visit) override { scan(0, visit); }
+  std::size_t size() override { return of_.size(); }
+  bool empty() override { return of_.empty(); }
+  void clear() override { of_.clear(); }
+
+  [[nodiscard]] const map_properties& properties() const override { return of_.properties(); }
+  std::optional<entry_pair> last() override { return seen_in_mirror(of_.first()); }
+  std::size_t reverse_scan(key from, function_ref<bool(key, value)> visit) override {
+    return of_.scan(largest_ - from, [&](key k, value v) { return visit(largest_ - k, v); });
+  }
+  std::size_t reverse_scan(key from, key to, function_ref<bool(key, value)> visit) override {
+    return of_.scan(largest_ - from, largest_ - to, [&](key k, value v) { return visit(largest_ - k, v); });
+  }
+  std::optional<value> exchange(key k, value v) override { return of_.exchange(largest_ - k, v); }
+  std::optional<value> extract(key k) override { return of_.extract(largest_ - k); }
+  std::optional<value> update(key k, function_ref<std::optional<value>(std::optional<value>)> f) override {
+    return of_.update(largest_ - k, f);
+  }
+
+ private:
+  [[nodiscard]] std::optional<entry_pair> seen_in_mirror(std::optional<entry_pair> e) const {
+    if (e) e->first = largest_ - e->first;
+    return e;
+  }
+
+  operations& of_;
+  key largest_;
+};
+
+class mirrored_subject final : public subject {
+ public:
+  mirrored_subject(std::unique_ptr<subject> of, key largest)
+      : of_(std::move(of)), largest_(largest), plain_(of_->plain(), largest) {}
+
+  operations& plain() override { return plain_; }
+  void with_guard(function_ref<void(operations&)> body) override {
+    of_->with_guard([&](operations& map) {
+      mirrored_operations guarded(map, largest_);
+      body(guarded);
+    });
+  }
+  void visit_blocks(function_ref<void(const void*, std::size_t, memory_role)> visit) override {
+    of_->visit_blocks(visit);
+  }
+  const char* check_invariants() override { return of_->check_invariants(); }
+  memory_usage usage() override { return of_->usage(); }
+  std::size_t collect() override { return of_->collect(); }
+  std::string reclaimer_state() override { return of_->reclaimer_state(); }
+  std::optional<reclaimer_figures> reclaimed() override { return of_->reclaimed(); }
+
+ private:
+  std::unique_ptr<subject> of_;
+  key largest_;
+  mirrored_operations plain_;
+};
+
+}  // namespace
+
+subject_type mirrored(subject_type type) {
+  type.name += mirrored_suffix;
+  type.codec = mirrored_suffix;
+  type.make = [make = type.make, largest = type.largest_key](const std::shared_ptr<void>& domain) {
+    return std::make_unique<mirrored_subject>(make(domain), largest);
+  };
+  return type;
 }
 
 }  // namespace espalier::test

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,8 +50,11 @@ class operations {
   virtual bool empty() = 0;
   virtual void clear() = 0;
 
-  /// Whether the map has the following operations, which otherwise throw std::logic_error.
-  [[nodiscard]] virtual bool exchanges() const = 0;
+  /// Says whether the map has the following operations, which otherwise throw std::logic_error.
+  [[nodiscard]] virtual const map_properties& properties() const = 0;
+  virtual std::optional<entry_pair> last() = 0;
+  virtual std::size_t reverse_scan(key from, function_ref<bool(key, value)> visit) = 0;
+  virtual std::size_t reverse_scan(key from, key to, function_ref<bool(key, value)> visit) = 0;
   virtual std::optional<value> exchange(key k, value v) = 0;
   virtual std::optional<value> extract(key k) = 0;
   virtual std::optional<value> update(key k, function_ref<std::optional<value>(std::optional<value>)> f) = 0;
@@ -94,39 +98,6 @@ class subject {
   [[nodiscard]] virtual std::optional<reclaimer_figures> reclaimed() = 0;
 };
 
-/// The operations of a subject, each with a guard of its own.
-class guarding_operations final : public operations {
- public:
-  explicit guarding_operations(subject& of) noexcept : of_(of) {}
-
-  std::optional<value> find(key k) override;
-  bool contains(key k) override;
-  std::size_t find_batch(std::span<const key> keys, std::span<std::optional<value>> results) override;
-  std::optional<entry_pair> lower_bound(key k) override;
-  std::optional<entry_pair> first() override;
-  bool insert(key k, value v) override;
-  bool try_emplace(key k, value v) override;
-  bool insert_or_assign(key k, value v) override;
-  bool erase(key k) override;
-  std::size_t scan(key from, function_ref<bool(key, value)> visit) override;
-  std::size_t scan(key from, key to, function_ref<bool(key, value)> visit) override;
-  std::size_t scan_to_end(key from, function_ref<void(key, value)> visit) override;
-  void for_each(function_ref<bool(key, value)> visit) override;
-  std::size_t size() override;
-  bool empty() override;
-  void clear() override;
-  [[nodiscard]] bool exchanges() const override;
-  std::optional<value> exchange(key k, value v) override;
-  std::optional<value> extract(key k) override;
-  std::optional<value> update(key k, function_ref<std::optional<value>(std::optional<value>)> f) override;
-
- private:
-  template <class Call>
-  auto guarded(Call call);
-
-  subject& of_;
-};
-
 /// A type of map, and how to make one.
 struct subject_type {
   std::string name;
@@ -149,16 +120,22 @@ struct subject_type {
   std::span<const node_member> node_members;
 
   /// With a domain from make_domain(), or null for a map with a reclaimer of its own.
-  std::unique_ptr<subject> (*make)(const std::shared_ptr<void>& domain);
+  std::function<std::unique_ptr<subject>(const std::shared_ptr<void>& domain)> make;
   /// A reclaimer that maps of this type can share; null if they cannot.
   std::shared_ptr<void> (*make_domain)();
   /// Constructs and destroys a map in place and allocates nothing else, for the fault suite.
   void (*construct_only)();
 };
 
-/// Whether maps of this type have the operation.
-[[nodiscard]] constexpr bool has(const subject_type& type, map_operation what) noexcept {
-  return type.properties.exchanges || !needs_exchanging(what);
+/// Whether the suites perform the operation on maps of this type. A reverse scan is the scan of a mirrored one.
+[[nodiscard]] inline bool has(const subject_type& type, map_operation what) noexcept {
+  return what != map_operation::reverse_scan && offers(type.properties, what);
 }
+
+inline constexpr std::string_view mirrored_suffix = "+mirrored";
+
+/// The same maps in a mirror: their key k is `largest_key - k` here. What the suites check of first, lower_bound, scan
+/// and the range-for thereby holds for last and reverse_scan.
+[[nodiscard]] subject_type mirrored(subject_type type);
 
 }  // namespace espalier::test

@@ -6,7 +6,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -23,14 +22,18 @@ template <class Map, class Codec>
 using rebind_to_codec = typename Map::template rebind<typename Codec::key_type, typename Codec::value_type,
                                                       decltype(Codec::order())>;
 
-/// The operations of a map, without a guard or with one.
+/// Which forms of the contract are compiled. With `guarded` alone, a call without a guard is one with a guard of its own.
+enum class call_forms : bool { guarded, both };
+
+/// The operations of a map, without a guard, or with the given one, or with one for each call.
 template <class Map, class Codec, class... Guard>
 class operations_of final : public operations {
   using map_key = typename Codec::key_type;
   using map_value = typename Codec::value_type;
 
  public:
-  explicit operations_of(Map& map, Guard&... guard) noexcept : map_(map), guard_(guard...) {}
+  explicit operations_of(Map& map, typename Map::guard_type* guard = nullptr) noexcept
+      : map_(map), guard_(guard) {}
 
   std::optional<value> find(key k) override {
     return decoded(call([&](Guard&... g) { return map_.find(g..., Codec::encode_key(k)); }));
@@ -89,7 +92,32 @@ class operations_of final : public operations {
   bool empty() override { return map_.empty(); }
   void clear() override { map_.clear(); }
 
-  [[nodiscard]] bool exchanges() const override { return Map::properties.exchanges; }
+  [[nodiscard]] const map_properties& properties() const override { return Map::properties; }
+  std::optional<entry_pair> last() override {
+    if constexpr (Map::properties.bidirectional) {
+      return decoded_entry(call([&](Guard&... g) { return map_.last(g...); }));
+    } else {
+      refuse();
+    }
+  }
+  std::size_t reverse_scan(key from, function_ref<bool(key, value)> visit) override {
+    if constexpr (Map::properties.bidirectional) {
+      return call([&](Guard&... g) {
+        return map_.reverse_scan(g..., Codec::encode_key(from), decoding<bool>(visit));
+      });
+    } else {
+      refuse();
+    }
+  }
+  std::size_t reverse_scan(key from, key to, function_ref<bool(key, value)> visit) override {
+    if constexpr (Map::properties.bidirectional) {
+      return call([&](Guard&... g) {
+        return map_.reverse_scan(g..., Codec::encode_key(from), Codec::encode_key(to), decoding<bool>(visit));
+      });
+    } else {
+      refuse();
+    }
+  }
   std::optional<value> exchange(key k, value v) override {
     if constexpr (Map::properties.exchanges) {
       return decoded(call(
@@ -116,7 +144,7 @@ class operations_of final : public operations {
 
  private:
   [[noreturn]] static void refuse() {
-    throw std::logic_error(std::string(Map::properties.name).append(" does not exchange"));
+    throw std::logic_error(std::string(Map::properties.name).append(" has no such operation"));
   }
   static std::optional<value> decoded(const std::optional<map_value>& v) {
     return v ? std::optional(Codec::decode_value(*v)) : std::nullopt;
@@ -136,29 +164,32 @@ class operations_of final : public operations {
   }
   template <class Call>
   auto call(Call&& body) {
-    return std::apply(body, guard_);
+    if constexpr (sizeof...(Guard) == 0) {
+      return body();
+    } else {
+      if (guard_ != nullptr) return body(*guard_);
+      auto own = map_.pin();
+      return body(own);
+    }
   }
 
   Map& map_;
-  std::tuple<Guard&...> guard_;
+  typename Map::guard_type* guard_;
 };
 
 template <class Map>
 concept takes_domain = requires(typename Map::reclaimer_type* domain) { Map(domain); };
 
-/// Which forms of the contract are compiled. With `guarded` alone, a call without a guard is one with a guard of its own.
-enum class call_forms : bool { guarded, both };
-
 template <class Map, class Codec, call_forms Forms>
 class subject_of final : public subject {
  public:
   explicit subject_of(const std::shared_ptr<void>& domain)
-      : domain_(domain), map_(construct(domain.get())), plain_(plain_operations()) {}
+      : domain_(domain), map_(construct(domain.get())), plain_(map_) {}
 
   operations& plain() override { return plain_; }
   void with_guard(function_ref<void(operations&)> body) override {
     auto guard = map_.pin();
-    operations_of<Map, Codec, typename Map::guard_type> guarded(map_, guard);
+    guarded_operations guarded(map_, &guard);
     body(guarded);
   }
   void visit_blocks(function_ref<void(const void*, std::size_t, memory_role)> visit) override {
@@ -199,6 +230,8 @@ class subject_of final : public subject {
   }
 
  private:
+  using guarded_operations = operations_of<Map, Codec, typename Map::guard_type>;
+
   static Map construct([[maybe_unused]] void* domain) {
     if constexpr (takes_domain<Map>) {
       auto* const own = static_cast<typename Map::reclaimer_type*>(domain);
@@ -211,16 +244,9 @@ class subject_of final : public subject {
     }
   }
 
-  auto plain_operations() {
-    if constexpr (Forms == call_forms::both)
-      return operations_of<Map, Codec>(map_);
-    else
-      return guarding_operations(*this);
-  }
-
   std::shared_ptr<void> domain_;
   Map map_;
-  std::conditional_t<Forms == call_forms::both, operations_of<Map, Codec>, guarding_operations> plain_;
+  std::conditional_t<Forms == call_forms::both, operations_of<Map, Codec>, guarded_operations> plain_;
 };
 
 /// A map of the entry's algorithm. `Placement` is the one to name, which a chosen_placement then is.
@@ -261,6 +287,7 @@ void add_subject_of(std::string name = Entry::name()) {
   using map = rebind_to_codec<typename Entry::map_type, Codec>;
   static_assert(concurrent_ordered_map<map>);
   static_assert(exchanging_ordered_map<map> == map::properties.exchanges);
+  static_assert(bidirectional_ordered_map<map> == map::properties.bidirectional);
   add_subject(describe<Entry, Codec, map, typename map::traits_type::placement_type, call_forms::both>(
       name.append(Codec::suffix)));
 }
