@@ -9,34 +9,13 @@
 
 #include "espalier/map/map_concept.hpp"
 #include "espalier/memory/placement_concept.hpp"
+#include "espalier/workload/codec.hpp"
 #include "sim/explore.hpp"
 #include "sim/history/recorder.hpp"
 
 namespace espalier::sim {
 
-/// How a map's values are represented in a history, one word each. Specialise it for values that are not integers.
-template <class Value>
-struct recorded_value {
-  static_assert(std::is_integral_v<Value>, "specialise recorded_value for values that are no integers");
-  [[nodiscard]] static Value from_word(std::uint64_t word) noexcept { return static_cast<Value>(word); }
-  [[nodiscard]] static std::uint64_t to_word(Value v) noexcept { return static_cast<std::uint64_t>(v); }
-};
-
-/// How a map's keys are represented in a history, one word each: 0 for the lowest key, larger words for larger keys.
-/// Specialise it for keys that are not integers.
-template <class Key>
-struct recorded_key {
-  static_assert(std::is_integral_v<Key>, "specialise recorded_key for keys that are no integers");
-  [[nodiscard]] static Key from_word(std::uint64_t word) noexcept { return static_cast<Key>(word + lowest); }
-  [[nodiscard]] static std::uint64_t to_word(Key key) noexcept {
-    return static_cast<std::uint64_t>(key) - lowest;
-  }
-
- private:
-  static constexpr auto lowest = static_cast<std::uint64_t>(std::numeric_limits<Key>::min());
-};
-
-/// A map in a scene; its keys and values are given as words. Its operations are recorded, so that its history can be
+/// A map in a scene; its keys and values are given as numbers, which a codec translates if they are no integers. Its operations are recorded, so that its history can be
 /// checked at the end of the run:
 ///
 ///     auto& map = s.make<sim::recorded<espalier::ticket<std::uint64_t, std::uint64_t, traits>>>();
@@ -46,12 +25,11 @@ struct recorded_key {
 ///     s.at_end([&] { map.check(); });
 ///
 /// Recording adds no step to the run. Only the map's own code does, because these functions are not instrumented.
-template <class Map>
+template <class Map,
+          workload::codec Codec = workload::number_codec<typename Map::key_type, typename Map::mapped_type>>
 class recorded {
   using key_type = typename Map::key_type;
   using mapped_type = typename Map::mapped_type;
-  using keys = recorded_key<key_type>;
-  using values = recorded_value<mapped_type>;
 
  public:
   using guard_type = typename Map::guard_type;
@@ -67,7 +45,7 @@ class recorded {
 
   /// Call while the scene is set up: adds to the contents with which the history begins.
   void start_with(std::uint64_t key, std::uint64_t value) {
-    require(map_.insert(keys::from_word(key), values::from_word(value)),
+    require(map_.insert(Codec::encode_key(key), Codec::encode_value(value)),
             "the set-up inserts a key which is there");
     log_.initial(key, value);
   }
@@ -165,7 +143,7 @@ class recorded {
     std::uint64_t left;
 
     [[gnu::no_sanitize_thread]] bool operator()(const key_type& key, const mapped_type& value) {
-      log->visit(keys::to_word(key), values::to_word(value));
+      log->visit(Codec::decode_key(key), Codec::decode_value(value));
       return --left != 0;
     }
   };
@@ -175,15 +153,15 @@ class recorded {
     std::uint64_t amount;
 
     [[gnu::no_sanitize_thread]] std::optional<mapped_type> operator()(const std::optional<mapped_type>& now) {
-      const std::uint64_t sum = now ? values::to_word(*now) + amount : amount;
+      const std::uint64_t sum = now ? Codec::decode_value(*now) + amount : amount;
       log->stores(sum);
-      return values::from_word(sum);
+      return Codec::encode_value(sum);
     }
   };
 
   [[gnu::no_sanitize_thread]] std::optional<std::uint64_t> ended(const std::optional<mapped_type>& before) {
     std::uint64_t word = 0;
-    if (before) word = values::to_word(*before);
+    if (before) word = Codec::decode_value(*before);
     log_.end_with(before ? &word : nullptr);
     if (!before) return std::nullopt;
     return word;
@@ -192,13 +170,13 @@ class recorded {
   template <class... Guard>
   [[gnu::no_sanitize_thread]] std::optional<std::uint64_t> do_find(std::uint64_t key, Guard&... guard) {
     log_.begin(map_operation::find, key);
-    return ended(map_.find(guard..., keys::from_word(key)));
+    return ended(map_.find(guard..., Codec::encode_key(key)));
   }
 
   template <class... Guard>
   [[gnu::no_sanitize_thread]] bool do_contains(std::uint64_t key, Guard&... guard) {
     log_.begin(map_operation::contains, key);
-    const bool present = map_.contains(guard..., keys::from_word(key));
+    const bool present = map_.contains(guard..., Codec::encode_key(key));
     log_.end(present);
     return present;
   }
@@ -206,7 +184,7 @@ class recorded {
   template <class... Guard>
   [[gnu::no_sanitize_thread]] bool do_insert(std::uint64_t key, std::uint64_t value, Guard&... guard) {
     log_.begin(map_operation::insert, key, value);
-    const bool fresh = map_.insert(guard..., keys::from_word(key), values::from_word(value));
+    const bool fresh = map_.insert(guard..., Codec::encode_key(key), Codec::encode_value(value));
     log_.end(fresh);
     return fresh;
   }
@@ -214,7 +192,7 @@ class recorded {
   template <class... Guard>
   [[gnu::no_sanitize_thread]] bool do_assign(std::uint64_t key, std::uint64_t value, Guard&... guard) {
     log_.begin(map_operation::insert_or_assign, key, value);
-    const bool fresh = map_.insert_or_assign(guard..., keys::from_word(key), values::from_word(value));
+    const bool fresh = map_.insert_or_assign(guard..., Codec::encode_key(key), Codec::encode_value(value));
     log_.end(fresh);
     return fresh;
   }
@@ -222,7 +200,7 @@ class recorded {
   template <class... Guard>
   [[gnu::no_sanitize_thread]] bool do_erase(std::uint64_t key, Guard&... guard) {
     log_.begin(map_operation::erase, key);
-    const bool removed = map_.erase(guard..., keys::from_word(key));
+    const bool removed = map_.erase(guard..., Codec::encode_key(key));
     log_.end(removed);
     return removed;
   }
@@ -231,20 +209,20 @@ class recorded {
   [[gnu::no_sanitize_thread]] std::optional<std::uint64_t> do_exchange(std::uint64_t key, std::uint64_t value,
                                                                        Guard&... guard) {
     log_.begin(map_operation::exchange, key, value);
-    return ended(map_.exchange(guard..., keys::from_word(key), values::from_word(value)));
+    return ended(map_.exchange(guard..., Codec::encode_key(key), Codec::encode_value(value)));
   }
 
   template <class... Guard>
   [[gnu::no_sanitize_thread]] std::optional<std::uint64_t> do_extract(std::uint64_t key, Guard&... guard) {
     log_.begin(map_operation::extract, key);
-    return ended(map_.extract(guard..., keys::from_word(key)));
+    return ended(map_.extract(guard..., Codec::encode_key(key)));
   }
 
   template <class... Guard>
   [[gnu::no_sanitize_thread]] std::optional<std::uint64_t> do_update(std::uint64_t key, std::uint64_t amount,
                                                                      Guard&... guard) {
     log_.begin(map_operation::update, key, amount);
-    return ended(map_.update(guard..., keys::from_word(key), adder{&log_, amount}));
+    return ended(map_.update(guard..., Codec::encode_key(key), adder{&log_, amount}));
   }
 
   template <class... Guard>
@@ -255,9 +233,9 @@ class recorded {
     std::size_t visits = 0;
     if constexpr (bidirectional_ordered_map<Map>) {
       if (kind == map_operation::reverse_scan)
-        visits = map_.reverse_scan(guard..., keys::from_word(from), visit);
+        visits = map_.reverse_scan(guard..., Codec::encode_key(from), visit);
     }
-    if (kind == map_operation::scan) visits = map_.scan(guard..., keys::from_word(from), visit);
+    if (kind == map_operation::scan) visits = map_.scan(guard..., Codec::encode_key(from), visit);
     log_.end_scan(visit.left != 0);
     return visits;
   }

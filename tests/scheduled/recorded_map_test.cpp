@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "espalier/map/bst/ticket.hpp"
+#include "espalier/map/locked_map.hpp"
 #include "scheduled/battery.hpp"
 #include "sim/explore.hpp"
 
@@ -69,6 +72,27 @@ TEST(recorded_map, a_whole_test) {
     s.at_end([&map] { map.check(); });
   });
   EXPECT_TRUE(report.passed()) << report;
+}
+
+using string_map = sim::battery::simulated_map<locked_map<std::string, std::uint64_t>>;
+
+TEST(recorded_map, strings_as_keys) {
+  sim::battery::options o;
+  o.schedules_per_scenario = 50;
+  const auto r = sim::battery::run(sim::battery::subject_type_of<string_map, false, test::string_codec>(), o);
+  EXPECT_TRUE(r.passed) << r.text;
+}
+
+/// Finds all keys of one length equal.
+struct compares_lengths {
+  using is_transparent = void;
+  bool operator()(std::string_view a, std::string_view b) const noexcept { return a.size() < b.size(); }
+};
+
+TEST(recorded_map, strings_that_are_confused_are_found) {
+  using map = string_map::rebind<std::string, std::uint64_t, compares_lengths>;
+  const auto r = sim::battery::run(sim::battery::subject_type_of<map, false, test::string_codec>(), {});
+  EXPECT_FALSE(r.passed);
 }
 
 /// The report of check() on contents that do not follow from the history: an operation that bypassed the recorder.

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "espalier/memory/segregated.hpp"
 #include "espalier/memory/shared_heap.hpp"
@@ -17,7 +18,8 @@
 // each algorithm's default, since nothing else of an entry affects values and order.
 //
 //   every suite but fault and forks   values larger than a word; signed keys under std::greater; an order that treats
-//                                     different keys as equivalent; reverse scans, by a mirror
+//                                     different keys as equivalent; reverse scans, by a mirror; strings as keys,
+//                                     where the map can have them
 //   fault                             all memory from operator new, and a placement that fails, for both sizes of value
 //   forks                             lock-free algorithms over every placement that is chosen by name
 //
@@ -84,7 +86,13 @@ void add_to_default() {
     add_subject(subject_on_chosen_placement<Entry, descending_codec>());
     add_subject(subject_on_chosen_placement<Entry, folded_codec>());
   }
-  for (const subject_type& type : {plain, wide}) {
+  std::vector<subject_type> failing{plain, wide};
+  if constexpr (Entry::algorithm == "locked_map") {
+    failing.push_back(subject_on_chosen_placement<Entry, string_codec>());
+    add_subject(failing.back());
+    add_subject(mirrored(failing.back()));
+  }
+  for (const subject_type& type : failing) {
     add_placed(type, "fault", shared_heap::name, true);
     add_placed(type, "fault", chosen_placement::failing, false);
   }

@@ -5,25 +5,21 @@
 #include <limits>
 #include <string_view>
 
+#include "espalier/workload/codec.hpp"
 #include "espalier/workload/random.hpp"
 
-// Translations between the 64-bit keys and values of the suites and those of a map type. A codec keeps the order:
-// ascending keys of the suite are ascending under its comparator, which order() makes.
+// The codecs of the suites (workload/codec.hpp), with the words that name them in a subject's name.
 
 namespace espalier::test {
 
 void report_torn_value(std::uint64_t first, std::uint64_t second, std::uint64_t third);
 
-struct plain_codec {
+struct plain_codec : workload::number_codec<> {
   static constexpr std::string_view suffix = "";
-  using key_type = std::uint64_t;
-  using value_type = std::uint64_t;
-  static std::less<key_type> order() noexcept { return {}; }
-  static constexpr std::uint64_t largest_key = std::numeric_limits<std::uint64_t>::max();
-  static key_type encode_key(std::uint64_t k) noexcept { return k; }
-  static std::uint64_t decode_key(key_type k) noexcept { return k; }
-  static value_type encode_value(std::uint64_t v) noexcept { return v; }
-  static std::uint64_t decode_value(value_type v) noexcept { return v; }
+};
+
+struct string_codec : workload::string_codec {
+  static constexpr std::string_view suffix = "+string_key";
 };
 
 /// Values of 24 bytes, larger than a word. Each part can be computed from the first, which shows whether a reader got

@@ -18,7 +18,7 @@
 
 namespace espalier::test {
 
-template <class Map, class Codec>
+template <class Map, workload::codec Codec>
 using rebind_to_codec = typename Map::template rebind<typename Codec::key_type, typename Codec::value_type,
                                                       decltype(Codec::order())>;
 
@@ -42,8 +42,10 @@ class operations_of final : public operations {
     return call([&](Guard&... g) { return map_.contains(g..., Codec::encode_key(k)); });
   }
   std::size_t find_batch(std::span<const key> keys, std::span<std::optional<value>> results) override {
-    std::vector<map_key> of_map;
-    for (const key k : keys) of_map.push_back(Codec::encode_key(k));
+    std::vector<decltype(Codec::encode_key(0))> encoded_keys;
+    for (const key k : keys) encoded_keys.push_back(Codec::encode_key(k));
+    const std::vector<std::remove_cvref_t<typename Map::key_view>> of_map(encoded_keys.begin(),
+                                                                          encoded_keys.end());
     std::vector<std::optional<map_value>> found;
     for (const std::optional<value>& v : results) found.push_back(encoded(v));
     const std::size_t present = call([&](Guard&... g) { return map_.find_batch(g..., of_map, found); });

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/map/locked_map.hpp"
+#include "espalier/workload/codec.hpp"
 #include "espalier/workload/driver.hpp"
 #include "espalier/workload/result.hpp"
 #include "espalier/workload/step.hpp"
@@ -110,6 +112,57 @@ TEST(apply, performs_what_every_map_has) {
   EXPECT_EQ(apply(map, {map_operation::erase, 6, 0}), 1U);
   EXPECT_EQ(apply(map, {map_operation::erase, 6, 0}), 0U);
   EXPECT_THAT(map.entries(), ElementsAre(Pair(5, 52), Pair(7, 70)));
+}
+
+TEST(apply, translates_by_a_codec) {
+  using map_type = locked_map<std::string, std::uint64_t>;
+  map_type strings;
+  locked_map<std::uint64_t, std::uint64_t> numbers;
+  for (const map_operation op : map_operations) {
+    if (op == map_operation::reverse_scan) continue;
+    for (const std::uint64_t key : {7U, 300U, 6U, 7U}) {
+      const step s{op, key, key + 1};
+      EXPECT_EQ(apply<string_codec>(strings, s), apply(numbers, s)) << to_string(op) << " of " << key;
+    }
+  }
+  ASSERT_EQ(strings.size(), numbers.size());
+  auto at = numbers.begin();
+  for (const auto& [key, value] : strings) {
+    EXPECT_EQ(string_codec::decode_key(key), at->key);
+    EXPECT_EQ(value, at->value);
+    ++at;
+  }
+}
+
+/// Numbers around those at which the codec's keys grow, up to the largest one.
+template <class Codec>
+void expect_order_kept() {
+  std::vector<std::uint64_t> numbers{0, 1, 2, 3};
+  for (std::uint64_t power = 4; power != 0 && power < Codec::largest_key; power *= 2)
+    numbers.insert(numbers.end(), {power - 1, power, power + 1});
+  numbers.insert(numbers.end(), {Codec::largest_key - 1, Codec::largest_key});
+  const auto less = Codec::order();
+  for (const std::uint64_t a : numbers) {
+    const typename Codec::key_type key(Codec::encode_key(a));
+    EXPECT_EQ(Codec::decode_key(key), a);
+    for (const std::uint64_t b : numbers)
+      EXPECT_EQ(less(key, typename Codec::key_type(Codec::encode_key(b))), a < b) << a << " and " << b;
+  }
+}
+
+TEST(codec, keeps_the_order) {
+  expect_order_kept<number_codec<>>();
+  expect_order_kept<number_codec<std::int64_t>>();
+  expect_order_kept<number_codec<std::int16_t>>();
+  expect_order_kept<number_codec<std::uint32_t>>();
+  expect_order_kept<string_codec>();
+}
+
+TEST(codec, strings_extend_one_another) {
+  const auto text = [](std::uint64_t k) { return std::string(string_codec::encode_key(k)); };
+  EXPECT_EQ(text(0), "https://example.org/a");
+  EXPECT_EQ(text(0x1234), "https://example.org/d91a");
+  EXPECT_EQ(text(0x1235), text(0x1234) + "/index");
 }
 
 TEST(apply, exchanges_and_extracts) {
@@ -225,6 +278,22 @@ TEST(driver, replays_every_operation_of_a_trace_and_records_it_again) {
   const run_outcome outcome = subject->run(request_of(*plan, &recorder));
   EXPECT_EQ(outcome.operations, trace.size());
   EXPECT_THAT(recorder.records(), ElementsAreArray(trace));
+}
+
+TEST(driver, works_on_a_map_of_strings) {
+  using map = locked_map<std::string, std::uint64_t>;
+  const auto plan = plan_of("ycsb-e");
+  const auto numbers = drive<locked_map<std::uint64_t, std::uint64_t>>(facts_of_map<map>());
+  const auto strings = drive<map, string_codec>(facts_of_map<map>());
+  std::vector<std::vector<trace_record>> records;
+  for (const auto& driven : {numbers.get(), strings.get()}) {
+    driven->prefill(*plan, 1, {});
+    trace_recorder recorder(1);
+    EXPECT_EQ(driven->run(request_of(*plan, &recorder)).operations, 500U);
+    EXPECT_EQ(driven->leaked_bytes(), 0U);
+    records.push_back(recorder.records());
+  }
+  EXPECT_EQ(records[0], records[1]);
 }
 
 TEST(driver, records_the_values_of_a_mix_where_they_are_used) {

@@ -29,7 +29,7 @@
 
 namespace espalier {
 
-template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
+template <class Key, class Value, class Traits = map_traits, class Compare = default_order<Key>>
 class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Key, Value, Compare, no_guard,
                                      uncounted_size> {
   using facade = map_facade<locked_map, Key, Value, Compare, no_guard, uncounted_size>;
@@ -55,9 +55,10 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   using traits_type = chosen;
   using reclaimer_type = unprotected;
   using typename facade::guard_type;
+  using typename facade::key_view;
 
   /// The same map with other entries, another order or other policies.
-  template <class K, class V, class C = std::less<K>, class T = Traits>
+  template <class K, class V, class C = default_order<K>, class T = Traits>
   using rebind = locked_map<K, V, T, C>;
 
   static constexpr map_properties properties{
@@ -120,44 +121,50 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   [[nodiscard]] reclaimer_type& domain() noexcept { return domain_; }
 
  private:
-  [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
+  [[nodiscard]] std::optional<Value> do_find(guard_type&, key_view key) const {
     const lock_guard hold(lock_);
     const auto at = map_.find(key);
     if (at == map_.end()) return std::nullopt;
     return at->second;
   }
 
-  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
+  [[nodiscard]] bool do_contains(guard_type&, key_view key) const {
     const lock_guard hold(lock_);
     return map_.find(key) != map_.end();
   }
 
-  bool do_insert(guard_type&, const Key& key, const Value& value) {
+  bool do_insert(guard_type&, key_view key, const Value& value) {
     const lock_guard hold(lock_);
-    return map_.try_emplace(key, value).second;
+    const auto [at, present] = seek(key);
+    if (!present) map_.emplace_hint(at, key, value);
+    return !present;
   }
 
-  bool do_assign(guard_type&, const Key& key, const Value& value) {
+  bool do_assign(guard_type&, key_view key, const Value& value) {
     const lock_guard hold(lock_);
-    return map_.insert_or_assign(key, value).second;
+    const auto [at, present] = seek(key);
+    if (present)
+      at->second = value;
+    else
+      map_.emplace_hint(at, key, value);
+    return !present;
   }
 
-  bool do_erase(guard_type&, const Key& key) {
+  bool do_erase(guard_type&, key_view key) {
     typename tree::node_type removed;
-    {
-      const lock_guard hold(lock_);
-      removed = map_.extract(key);
-    }
-    return !removed.empty();
+    const lock_guard hold(lock_);
+    const auto [at, present] = seek(key);
+    if (present) removed = map_.extract(at);
+    return present;
   }
 
   template <class Function>
-  std::optional<Value> do_update(guard_type&, const Key& key, Function&& f) {
+  std::optional<Value> do_update(guard_type&, key_view key, Function&& f) {
     typename tree::node_type removed;
     const lock_guard hold(lock_);
-    const auto at = map_.lower_bound(key);
+    const auto [at, present] = seek(key);
     std::optional<Value> before;
-    if (at != map_.end() && !facade::less(key, at->first)) before = at->second;
+    if (present) before = at->second;
     const std::optional<Value> after = f(before);
     if (before && after)
       at->second = *after;
@@ -166,6 +173,12 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
     else if (before)
       removed = map_.extract(at);
     return before;
+  }
+
+  /// Where the key is or would be, and whether it is there. With the lock held.
+  [[nodiscard]] auto seek(key_view key) {
+    const auto at = map_.lower_bound(key);
+    return std::pair(at, at != map_.end() && !facade::less(key, at->first));
   }
 
   /// Copies up to 64 entries at a time under the lock; the visitor may call the map.
@@ -179,7 +192,7 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
             for (; at != end && !batch.full(); ++at) batch.add(at->first, at->second);
           };
           // A reverse iterator refers to the entry before.
-          const auto start = from.key() == nullptr ? (Bound::reverse ? map_.end() : map_.begin())
+          const auto start = !from.key() ? (Bound::reverse ? map_.end() : map_.begin())
                              : from.excludes_key() != Bound::reverse ? map_.upper_bound(*from.key())
                                                                      : map_.lower_bound(*from.key());
           if constexpr (Bound::reverse)

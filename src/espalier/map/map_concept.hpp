@@ -1,10 +1,13 @@
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -51,6 +54,10 @@
 //
 // Keys are ordered by a comparator, like those of std::map. Several threads call it at the same time. A comparator with
 // a state is the first argument of the constructor; key_comp() returns it.
+//
+// Most maps copy keys and values while other threads use them: both must be trivially copyable there. Where a key may be
+// a std::string (locked_map), operations take it as a std::string_view, and what copies entries may throw
+// std::bad_alloc, also where it reads.
 //
 // After fork(). A child has one thread, the one that forked. The others are lost: each stopped between two
 // instructions. To a map it is as if they had stalled for ever. Their pins, read sections and locks in domains and
@@ -110,6 +117,14 @@ struct map_properties {
   bool bidirectional = false;
 };
 
+/// How an operation is given a key: a string as a view, any other key by reference.
+template <class Key>
+using key_view_of = std::conditional_t<std::is_same_v<Key, std::string>, std::string_view, const Key&>;
+
+/// The order of keys where no other is chosen. That of strings compares views too.
+template <class Key>
+using default_order = std::conditional_t<std::is_same_v<Key, std::string>, std::less<>, std::less<Key>>;
+
 /// A copy of an entry.
 template <class Key, class Value>
 struct map_entry {
@@ -127,7 +142,7 @@ struct ignore_entry {
 template <class M>
 concept concurrent_ordered_map =
     requires(M& map, const M& read, const typename M::key_view& key, const typename M::mapped_type& value,
-             typename M::guard_type& guard, std::span<const typename M::key_type> keys,
+             typename M::guard_type& guard, std::span<const std::remove_cvref_t<typename M::key_view>> keys,
              std::span<std::optional<typename M::mapped_type>> results) {
       { read.pin() } -> std::same_as<typename M::guard_type>;
       { read.find(key) } -> std::same_as<std::optional<typename M::mapped_type>>;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -55,10 +56,6 @@ struct uncounted_size {
 ///                                   several times, and the last call counts. If f throws, nothing has changed.
 template <class Map, class Key, class Value, class Compare, class Guard, class Size = counted_size>
 class map_facade {
-  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
-                "keys and values are copied while other threads use them: both must be trivially copyable, "
-                "which std::string is not; use a number, an index or a fixed array of characters");
-
  protected:
   using contract = map_facade;
   using bound_type = scan_bound<Key, Compare>;
@@ -70,34 +67,38 @@ class map_facade {
   using value_type = map_entry<Key, Value>;
   using key_compare = Compare;
   using guard_type = Guard;
-  /// What a search is given.
-  using key_view = Key;
+  /// What an operation is given.
+  using key_view = key_view_of<Key>;
+  static_assert(
+      std::predicate<const Compare&, key_view, key_view>,
+      "an order of strings compares std::string_view: std::less<> does, std::less<std::string> does not");
 
   [[nodiscard]] const Compare& key_comp() const noexcept { return less_; }
 
   // Reading.
 
-  [[nodiscard]] std::optional<Value> find(const Key& key) const {
+  [[nodiscard]] std::optional<Value> find(key_view key) const {
     auto guard = self().pin();
     return self().do_find(guard, key);
   }
-  [[nodiscard]] std::optional<Value> find(Guard& guard, const Key& key) const {
+  [[nodiscard]] std::optional<Value> find(Guard& guard, key_view key) const {
     return self().do_find(guard, key);
   }
 
-  [[nodiscard]] bool contains(const Key& key) const {
+  [[nodiscard]] bool contains(key_view key) const {
     auto guard = self().pin();
     return self().do_contains(guard, key);
   }
-  [[nodiscard]] bool contains(Guard& guard, const Key& key) const { return self().do_contains(guard, key); }
+  [[nodiscard]] bool contains(Guard& guard, key_view key) const { return self().do_contains(guard, key); }
 
   /// results[i] is that of find(keys[i]); each find takes effect by itself. Returns how many keys were present. Throws
   /// std::invalid_argument if there are fewer results than keys.
-  std::size_t find_batch(std::span<const Key> keys, std::span<std::optional<Value>> results) const {
+  std::size_t find_batch(std::span<const std::remove_cvref_t<key_view>> keys,
+                         std::span<std::optional<Value>> results) const {
     auto guard = self().pin();
     return find_batch(guard, keys, results);
   }
-  std::size_t find_batch(Guard& guard, std::span<const Key> keys,
+  std::size_t find_batch(Guard& guard, std::span<const std::remove_cvref_t<key_view>> keys,
                          std::span<std::optional<Value>> results) const {
     if (results.size() < keys.size())
       throw std::invalid_argument("find_batch: each key needs a place for its result");
@@ -110,11 +111,11 @@ class map_facade {
   }
 
   /// The first entry whose key is not smaller.
-  [[nodiscard]] std::optional<value_type> lower_bound(const Key& key) const {
+  [[nodiscard]] std::optional<value_type> lower_bound(key_view key) const {
     auto guard = self().pin();
     return lower_bound(guard, key);
   }
-  [[nodiscard]] std::optional<value_type> lower_bound(Guard& guard, const Key& key) const {
+  [[nodiscard]] std::optional<value_type> lower_bound(Guard& guard, key_view key) const {
     return first_from(guard, bound_type::at(less_, key));
   }
 
@@ -141,45 +142,45 @@ class map_facade {
 
   /// Without a guard it pins again every few hundred keys, so that a long scan does not delay reclamation.
   template <class Visitor>
-  std::size_t scan(const Key& from, Visitor&& visitor) const {
-    return scan_by_parts(bound_type::at(less_, from), nullptr, visitor);
+  std::size_t scan(key_view from, Visitor&& visitor) const {
+    return scan_by_parts(bound_type::at(less_, from), {}, visitor);
   }
   template <class Visitor>
-  std::size_t scan(Guard& guard, const Key& from, Visitor&& visitor) const {
-    return scan_under(guard, bound_type::at(less_, from), nullptr, visitor);
+  std::size_t scan(Guard& guard, key_view from, Visitor&& visitor) const {
+    return scan_under(guard, bound_type::at(less_, from), {}, visitor);
   }
 
   /// The keys that are not smaller than `from` and smaller than `to`.
   template <class Visitor>
-  std::size_t scan(const Key& from, const Key& to, Visitor&& visitor) const {
-    return scan_by_parts(bound_type::at(less_, from), &to, visitor);
+  std::size_t scan(key_view from, key_view to, Visitor&& visitor) const {
+    return scan_by_parts(bound_type::at(less_, from), refer_to<Key>(to), visitor);
   }
   template <class Visitor>
-  std::size_t scan(Guard& guard, const Key& from, const Key& to, Visitor&& visitor) const {
-    return scan_under(guard, bound_type::at(less_, from), &to, visitor);
+  std::size_t scan(Guard& guard, key_view from, key_view to, Visitor&& visitor) const {
+    return scan_under(guard, bound_type::at(less_, from), refer_to<Key>(to), visitor);
   }
 
   /// The mirror image of scan: the keys that are not larger than `from`, in decreasing order.
   template <class Visitor>
     requires(Map::properties.bidirectional)
-  std::size_t reverse_scan(const Key& from, Visitor&& visitor) const {
-    return scan_by_parts(reverse_bound_type::at(less_, from), nullptr, visitor);
+  std::size_t reverse_scan(key_view from, Visitor&& visitor) const {
+    return scan_by_parts(reverse_bound_type::at(less_, from), {}, visitor);
   }
   template <class Visitor>
     requires(Map::properties.bidirectional)
-  std::size_t reverse_scan(Guard& guard, const Key& from, Visitor&& visitor) const {
-    return scan_under(guard, reverse_bound_type::at(less_, from), nullptr, visitor);
+  std::size_t reverse_scan(Guard& guard, key_view from, Visitor&& visitor) const {
+    return scan_under(guard, reverse_bound_type::at(less_, from), {}, visitor);
   }
   /// Those of them that are larger than `to`.
   template <class Visitor>
     requires(Map::properties.bidirectional)
-  std::size_t reverse_scan(const Key& from, const Key& to, Visitor&& visitor) const {
-    return scan_by_parts(reverse_bound_type::at(less_, from), &to, visitor);
+  std::size_t reverse_scan(key_view from, key_view to, Visitor&& visitor) const {
+    return scan_by_parts(reverse_bound_type::at(less_, from), refer_to<Key>(to), visitor);
   }
   template <class Visitor>
     requires(Map::properties.bidirectional)
-  std::size_t reverse_scan(Guard& guard, const Key& from, const Key& to, Visitor&& visitor) const {
-    return scan_under(guard, reverse_bound_type::at(less_, from), &to, visitor);
+  std::size_t reverse_scan(Guard& guard, key_view from, key_view to, Visitor&& visitor) const {
+    return scan_under(guard, reverse_bound_type::at(less_, from), refer_to<Key>(to), visitor);
   }
 
   /// Reads the entries in order, a few dozen under each guard. The loop may change the map. It sees what a scan sees.
@@ -236,11 +237,11 @@ class map_facade {
 
   // Writing.
 
-  bool insert(const Key& key, const Value& value) {
+  bool insert(key_view key, const Value& value) {
     auto guard = self().pin();
     return insert(guard, key, value);
   }
-  bool insert(Guard& guard, const Key& key, const Value& value) {
+  bool insert(Guard& guard, key_view key, const Value& value) {
     const auto count = size_.local();
     if (!self().do_insert(guard, key, value)) return false;
     count.add(1);
@@ -249,30 +250,30 @@ class map_facade {
 
   /// An insert of a value made from the arguments, also where the key is present.
   template <class... Arguments>
-  bool try_emplace(const Key& key, Arguments&&... arguments) {
+  bool try_emplace(key_view key, Arguments&&... arguments) {
     return insert(key, Value(std::forward<Arguments>(arguments)...));
   }
   template <class... Arguments>
-  bool try_emplace(Guard& guard, const Key& key, Arguments&&... arguments) {
+  bool try_emplace(Guard& guard, key_view key, Arguments&&... arguments) {
     return insert(guard, key, Value(std::forward<Arguments>(arguments)...));
   }
 
-  bool insert_or_assign(const Key& key, const Value& value) {
+  bool insert_or_assign(key_view key, const Value& value) {
     auto guard = self().pin();
     return insert_or_assign(guard, key, value);
   }
-  bool insert_or_assign(Guard& guard, const Key& key, const Value& value) {
+  bool insert_or_assign(Guard& guard, key_view key, const Value& value) {
     const auto count = size_.local();
     if (!self().do_assign(guard, key, value)) return false;
     count.add(1);
     return true;
   }
 
-  bool erase(const Key& key) {
+  bool erase(key_view key) {
     auto guard = self().pin();
     return erase(guard, key);
   }
-  bool erase(Guard& guard, const Key& key) {
+  bool erase(Guard& guard, key_view key) {
     const auto count = size_.local();
     if (!self().do_erase(guard, key)) return false;
     count.add(-1);
@@ -285,26 +286,26 @@ class map_facade {
   }
 
   /// Stores the value, and returns the one that it replaces, or nothing if the key was absent.
-  std::optional<Value> exchange(const Key& key, const Value& value)
+  std::optional<Value> exchange(key_view key, const Value& value)
     requires(Map::properties.exchanges)
   {
     auto guard = self().pin();
     return exchange(guard, key, value);
   }
-  std::optional<Value> exchange(Guard& guard, const Key& key, const Value& value)
+  std::optional<Value> exchange(Guard& guard, key_view key, const Value& value)
     requires(Map::properties.exchanges)
   {
     return update(guard, key, [&](const std::optional<Value>&) { return value; });
   }
 
   /// Erases the key, and returns its last value, or nothing if it was absent.
-  std::optional<Value> extract(const Key& key)
+  std::optional<Value> extract(key_view key)
     requires(Map::properties.exchanges)
   {
     auto guard = self().pin();
     return extract(guard, key);
   }
-  std::optional<Value> extract(Guard& guard, const Key& key)
+  std::optional<Value> extract(Guard& guard, key_view key)
     requires(Map::properties.exchanges)
   {
     return update(guard, key, [](const std::optional<Value>&) { return std::optional<Value>(); });
@@ -314,14 +315,14 @@ class map_facade {
   /// where f returns nothing, the key is erased or stays absent. Returns v. f must not use the map, and may be called
   /// several times, of which the last counts; it may be called under a lock. What f throws leaves the map unchanged.
   template <class Function>
-  std::optional<Value> update(const Key& key, Function&& f)
+  std::optional<Value> update(key_view key, Function&& f)
     requires(Map::properties.exchanges)
   {
     auto guard = self().pin();
     return update(guard, key, f);
   }
   template <class Function>
-  std::optional<Value> update(Guard& guard, const Key& key, Function&& f)
+  std::optional<Value> update(Guard& guard, key_view key, Function&& f)
     requires(Map::properties.exchanges)
   {
     const auto count = size_.local();
@@ -340,8 +341,8 @@ class map_facade {
   map_facade() = default;
   explicit map_facade(const Compare& less) : less_(less) {}
 
-  [[nodiscard]] bool less(const Key& a, const Key& b) const { return less_(a, b); }
-  [[nodiscard]] bool equal(const Key& a, const Key& b) const { return !less_(a, b) && !less_(b, a); }
+  [[nodiscard]] bool less(key_view a, key_view b) const { return less_(a, b); }
+  [[nodiscard]] bool equal(key_view a, key_view b) const { return !less_(a, b) && !less_(b, a); }
 
  private:
   static constexpr std::size_t keys_per_pin = 512;
@@ -358,12 +359,12 @@ class map_facade {
     return found;
   }
 
-  /// `to`: the first key not to visit; null for none.
+  /// `to`: the first key not to visit, if any.
   template <class Bound, class Visitor>
-  std::size_t scan_under(Guard& guard, const Bound& from, const Key* to, Visitor& visitor) const {
+  std::size_t scan_under(Guard& guard, const Bound& from, key_reference<Key> to, Visitor& visitor) const {
     std::size_t visits = 0;
     self().do_scan(guard, from, [&](const Key& key, const Value& value) {
-      if (to != nullptr && !from.precedes(key, *to)) return false;
+      if (to && !from.precedes(key, *to)) return false;
       ++visits;
       return visit_entry(visitor, key, value);
     });
@@ -371,7 +372,7 @@ class map_facade {
   }
 
   template <class Bound, class Visitor>
-  std::size_t scan_by_parts(Bound from, const Key* to, Visitor& visitor) const {
+  std::size_t scan_by_parts(Bound from, key_reference<Key> to, Visitor& visitor) const {
     std::size_t visits = 0;
     std::optional<Key> last;  // of the part before
     for (bool more = true; more;) {

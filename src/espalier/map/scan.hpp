@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <new>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -33,54 +36,65 @@ using comparator_in_use =
 
 enum class scan_direction : bool { forward, reverse };
 
+/// A key that is not copied, or none: a pointer, to a string a view.
+template <class Key>
+using key_reference =
+    std::conditional_t<std::is_same_v<Key, std::string>, std::optional<std::string_view>, const Key*>;
+
+template <class Key>
+[[nodiscard]] constexpr key_reference<Key> refer_to(key_view_of<Key> key) noexcept {
+  if constexpr (std::is_pointer_v<key_reference<Key>>)
+    return &key;
+  else
+    return key;
+}
+
 /// Where a scan begins, in its direction: at the end of the map, at a key, or behind one. It refers to the key and the
 /// comparator.
 template <class Key, class Compare, scan_direction Direction = scan_direction::forward>
 class scan_bound {
+  using key_view = key_view_of<Key>;
+
  public:
   static constexpr bool reverse = Direction == scan_direction::reverse;
   /// The side of a search tree on which the keys lie that the scan visits first, and the other side.
   static constexpr std::size_t near = reverse ? 1 : 0;
   static constexpr std::size_t far = reverse ? 0 : 1;
 
-  [[nodiscard]] static scan_bound whole(const Compare& less) noexcept { return {less, nullptr, false}; }
-  [[nodiscard]] static scan_bound at(const Compare& less, const Key& key) noexcept {
-    return {less, &key, false};
+  [[nodiscard]] static scan_bound whole(const Compare& less) noexcept { return {less, {}, false}; }
+  [[nodiscard]] static scan_bound at(const Compare& less, key_view key) noexcept {
+    return {less, refer_to<Key>(key), false};
   }
-  [[nodiscard]] static scan_bound behind(const Compare& less, const Key& key) noexcept {
-    return {less, &key, true};
+  [[nodiscard]] static scan_bound behind(const Compare& less, key_view key) noexcept {
+    return {less, refer_to<Key>(key), true};
   }
 
   /// Whether a scan in this direction visits one key before the other.
-  [[nodiscard]] bool precedes(const Key& a, const Key& b) const {
-    return reverse ? less_(b, a) : less_(a, b);
-  }
+  [[nodiscard]] bool precedes(key_view a, key_view b) const { return reverse ? less_(b, a) : less_(a, b); }
   /// Whether the scan visits this key.
-  [[nodiscard]] bool admits(const Key& candidate) const {
-    if (key_ == nullptr) return true;
+  [[nodiscard]] bool admits(key_view candidate) const {
+    if (!key_) return true;
     return excludes_key_ ? precedes(*key_, candidate) : !precedes(candidate, *key_);
   }
   /// Whether the scan may visit keys on the near side of a router, which has smaller keys on its left.
-  [[nodiscard]] bool admits_near(const Key& router) const {
-    return key_ == nullptr || less_(*key_, router) != reverse;
-  }
+  [[nodiscard]] bool admits_near(key_view router) const { return !key_ || less_(*key_, router) != reverse; }
 
   /// The scan goes on behind this key, to which it refers from now on.
-  void move_behind(const Key& key) noexcept {
-    key_ = &key;
+  void move_behind(key_view key) noexcept {
+    key_ = refer_to<Key>(key);
     excludes_key_ = true;
   }
 
-  /// Null for the whole map.
-  [[nodiscard]] const Key* key() const noexcept { return key_; }
+  /// None for the whole map.
+  [[nodiscard]] key_reference<Key> key() const noexcept { return key_; }
   [[nodiscard]] bool excludes_key() const noexcept { return excludes_key_; }
 
  private:
-  scan_bound(const Compare& less, const Key* key, bool excludes_key) noexcept
+  scan_bound(const Compare& less, key_reference<Key> key, bool excludes_key) noexcept
       : less_(less), key_(key), excludes_key_(excludes_key) {}
 
   [[no_unique_address]] comparator_in_use<Compare> less_;
-  const Key* key_;
+  key_reference<Key> key_;
   bool excludes_key_;
 };
 
@@ -90,10 +104,6 @@ using reverse_bound = scan_bound<Key, Compare, scan_direction::reverse>;
 /// Space for copies of a few entries. None is constructed before it is added.
 template <class Key, class Value>
 class entry_batch {
-  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
-                "keys and values are copied while other threads use them: both must be trivially copyable, "
-                "which std::string is not; use a number, an index or a fixed array of characters");
-
  public:
   using entry = map_entry<Key, Value>;
 
@@ -101,10 +111,26 @@ class entry_batch {
   static constexpr std::size_t capacity =
       std::clamp(std::size_t{16384} / sizeof(entry), std::size_t{1}, std::size_t{64});
 
-  void add(const Key& key, const Value& value) noexcept {
-    ::new (room_ + size_++ * sizeof(entry)) entry{key, value};
+  entry_batch() noexcept = default;
+  entry_batch(const entry_batch& other) {
+    for (const entry& e : other) add(e.key, e.value);
   }
-  void clear() noexcept { size_ = 0; }
+  entry_batch& operator=(const entry_batch& other) {
+    if (this == &other) return *this;
+    clear();
+    for (const entry& e : other) add(e.key, e.value);
+    return *this;
+  }
+  ~entry_batch() { clear(); }
+
+  void add(const Key& key, const Value& value) {
+    ::new (room_ + size_ * sizeof(entry)) entry{key, value};
+    ++size_;
+  }
+  void clear() noexcept {
+    std::destroy(begin(), end());
+    size_ = 0;
+  }
 
   [[nodiscard]] bool full() const noexcept { return size_ == capacity; }
   [[nodiscard]] const entry* begin() const noexcept {

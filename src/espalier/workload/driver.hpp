@@ -14,6 +14,7 @@
 #include "espalier/map/map_concept.hpp"
 #include "espalier/memory/any_placement.hpp"
 #include "espalier/memory/placement_concept.hpp"
+#include "espalier/workload/codec.hpp"
 #include "espalier/workload/context.hpp"
 #include "espalier/workload/step.hpp"
 #include "espalier/workload/subject.hpp"
@@ -57,7 +58,7 @@ class driven_map {
   [[nodiscard]] virtual const any_placement* recording_placement() const = 0;
 };
 
-template <concurrent_ordered_map Map>
+template <concurrent_ordered_map Map, codec Codec>
 class driven_map_of final : public driven_map {
  public:
   template <class... Arguments>
@@ -65,7 +66,7 @@ class driven_map_of final : public driven_map {
 
   std::uint64_t apply_all(std::span<const step> steps) override {
     std::uint64_t sum = 0;
-    for (const step& s : steps) sum += apply(map_, s);
+    for (const step& s : steps) sum += apply<Codec>(map_, s);
     return sum;
   }
 
@@ -145,10 +146,10 @@ class driver final : public subject {
 };
 
 /// The further arguments construct the map.
-template <concurrent_ordered_map Map, class... Arguments>
+template <concurrent_ordered_map Map, codec Codec = number_codec<>, class... Arguments>
 [[nodiscard]] std::unique_ptr<subject> drive(subject_facts facts, const Arguments&... arguments) {
   return std::make_unique<driver>(std::move(facts), [&]() -> std::unique_ptr<driven_map> {
-    return std::make_unique<driven_map_of<Map>>(arguments...);
+    return std::make_unique<driven_map_of<Map, Codec>>(arguments...);
   });
 }
 

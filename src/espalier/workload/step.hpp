@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "espalier/map/map_concept.hpp"
+#include "espalier/workload/codec.hpp"
 #include "espalier/workload/distribution.hpp"
 #include "espalier/workload/operation_mix.hpp"
 #include "espalier/workload/plan.hpp"
@@ -105,42 +106,48 @@ class traced_steps {
   std::uint64_t at_ = 0;
 };
 
-/// Performs a step on a map. The caller sums the results, so that no operation can be optimised away. An update adds
+/// Performs a step on a map, whose keys and values the codec makes. The caller sums the results, so that no operation can be optimised away. An update adds
 /// the argument to the value; on a map that does not exchange, it is a find and an insert_or_assign, together not
 /// atomic. Throws std::logic_error for an exchange or extract on such a map, and for a reverse_scan, which no workload
 /// has.
-template <class Map>
+template <codec Codec = number_codec<>, class Map>
 std::uint64_t apply(Map& map, const step& s) {
+  using value = typename Map::mapped_type;
+  const auto key = Codec::encode_key(s.key);
+  const auto number = [](const std::optional<value>& v) { return v ? Codec::decode_value(*v) : 0; };
   switch (s.op) {
     case map_operation::find:
-      return map.find(s.key).value_or(0);
+      return number(map.find(key));
     case map_operation::contains:
-      return map.contains(s.key) ? 1 : 0;
+      return map.contains(key) ? 1 : 0;
     case map_operation::insert:
-      return map.insert(s.key, s.argument) ? 1 : 0;
+      return map.insert(key, Codec::encode_value(s.argument)) ? 1 : 0;
     case map_operation::insert_or_assign:
-      return map.insert_or_assign(s.key, s.argument) ? 1 : 0;
+      return map.insert_or_assign(key, Codec::encode_value(s.argument)) ? 1 : 0;
     case map_operation::erase:
-      return map.erase(s.key) ? 1 : 0;
+      return map.erase(key) ? 1 : 0;
     case map_operation::exchange:
-      if constexpr (exchanging_ordered_map<Map>) return map.exchange(s.key, s.argument).value_or(0);
+      if constexpr (exchanging_ordered_map<Map>)
+        return number(map.exchange(key, Codec::encode_value(s.argument)));
       break;
     case map_operation::extract:
-      if constexpr (exchanging_ordered_map<Map>) return map.extract(s.key).value_or(0);
+      if constexpr (exchanging_ordered_map<Map>) return number(map.extract(key));
       break;
     case map_operation::update: {
-      const auto add = [&](const std::optional<std::uint64_t>& v) { return v.value_or(0) + s.argument; };
+      const auto add = [&](const std::optional<value>& v) {
+        return Codec::encode_value(number(v) + s.argument);
+      };
       if constexpr (exchanging_ordered_map<Map>)
-        return map.update(s.key, add).value_or(0);
+        return number(map.update(key, add));
       else
-        return map.insert_or_assign(s.key, add(map.find(s.key))) ? 1 : 0;
+        return map.insert_or_assign(key, add(map.find(key))) ? 1 : 0;
     }
     case map_operation::scan: {
       std::uint64_t sum = 0;
       std::uint64_t left = s.argument;
       if (left != 0) {
-        map.scan(s.key, [&](std::uint64_t, std::uint64_t value) {
-          sum += value;
+        map.scan(key, [&](const auto&, const value& v) {
+          sum += Codec::decode_value(v);
           return --left != 0;
         });
       }

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "scheduled/battery/scenario.hpp"
+#include "support/codec.hpp"
 
 namespace espalier::sim::battery {
 namespace {
@@ -140,3 +141,7 @@ result run(const subject_type& type, const options& o) {
 }
 
 }  // namespace espalier::sim::battery
+
+void espalier::test::report_torn_value(std::uint64_t, std::uint64_t, std::uint64_t) {
+  sim::fail("a value came back that nobody wrote");
+}

@@ -3,40 +3,14 @@
 #include <cstdint>
 #include <utility>
 
-#include "espalier/workload/random.hpp"
 #include "scheduled/battery/subject.hpp"
 #include "sim/recorded_map.hpp"
-
-namespace espalier::sim::battery {
-
-/// Larger than a word. Each part follows from the first, which shows whether a reader got one value, parts of two, or
-/// reclaimed memory.
-struct wide_value {
-  std::uint64_t first, second, third;
-};
-
-}  // namespace espalier::sim::battery
-
-namespace espalier::sim {
-
-template <>
-struct recorded_value<battery::wide_value> {
-  [[nodiscard]] static battery::wide_value from_word(std::uint64_t word) noexcept {
-    return {word, workload::mix64(word), ~word};
-  }
-  [[nodiscard]] static std::uint64_t to_word(const battery::wide_value& v) {
-    require(v.second == workload::mix64(v.first) && v.third == ~v.first,
-            "a value came back that nobody wrote");
-    return v.first;
-  }
-};
-
-}  // namespace espalier::sim
+#include "support/codec.hpp"
 
 namespace espalier::sim::battery {
 
 /// Its own code adds no steps to the run.
-template <class Map>
+template <class Map, class Codec>
 class subject_of final : public subject {
  public:
   [[gnu::no_sanitize_thread]] void start_with(const map_entry& e) override {
@@ -91,21 +65,22 @@ class subject_of final : public subject {
     }
   }
 
-  recorded<Map> map_;
+  recorded<Map, Codec> map_;
 };
 
-template <class Map>
+template <class Map, class Codec>
 subject& make_subject(scene& s) {
-  return s.make<subject_of<Map>>();
+  return s.make<subject_of<Map, Codec>>();
 }
 
 /// Without Wide, the scenarios with values larger than a word are left out for this map.
-template <class Map, bool Wide = true>
+template <class Map, bool Wide = true, class Codec = test::plain_codec>
 [[nodiscard]] subject_type subject_type_of() {
-  subject_type type{make_subject<Map>, nullptr, Map::properties};
+  subject_type type{make_subject<Map, Codec>, nullptr, Map::properties};
   if constexpr (Wide && rebindable<Map>)
     type.make_wide = make_subject<
-        typename Map::template rebind<typename Map::key_type, wide_value, typename Map::key_compare>>;
+        typename Map::template rebind<std::uint64_t, test::wide_codec::value_type, typename Map::key_compare>,
+        test::wide_codec>;
   return type;
 }
 
