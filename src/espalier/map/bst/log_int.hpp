@@ -337,7 +337,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     const auto admits = [&](const node& n) {
       return &n != &right_end() && (&n == &left_end() || bound.admits(n.key));
     };
-    for (const node* n = bound.key() == nullptr ? &right_end() : locate(*bound.key());;
+    for (const node* n = bound.key() == nullptr ? &right_end() : seek(*bound.key());;
          bound.move_behind(n->key)) {
       // order (1): read_link, acquire
       while (!admits(*n)) n = n->pred.load(std::memory_order_acquire);
