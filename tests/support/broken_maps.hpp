@@ -10,9 +10,9 @@
 #include <optional>
 #include <string_view>
 #include <thread>
-#include <type_traits>
 #include <utility>
 
+#include "espalier/map/catalog.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
 #include "espalier/map/map_traits.hpp"
@@ -27,54 +27,19 @@
 
 namespace espalier::test {
 
-namespace defect {
-
-// clang-format off
-struct none                        { static constexpr std::string_view name = "none"; };
-struct assign_keeps_old            { static constexpr std::string_view name = "assign_keeps_old"; };
-struct assign_reports_new          { static constexpr std::string_view name = "assign_reports_new"; };
-struct erase_leaks                 { static constexpr std::string_view name = "erase_leaks"; };
-struct reserves_zero               { static constexpr std::string_view name = "reserves_zero"; };
-struct compares_31_bits            { static constexpr std::string_view name = "compares_31_bits"; };
-struct compares_by_difference { static constexpr std::string_view name = "compares_by_difference"; };
-struct scan_excludes_bound         { static constexpr std::string_view name = "scan_excludes_bound"; };
-struct scan_repeats                { static constexpr std::string_view name = "scan_repeats"; };
-struct reverse_scan_excludes_bound { static constexpr std::string_view name = "reverse_scan_excludes_bound"; };
-struct reverse_scan_repeats        { static constexpr std::string_view name = "reverse_scan_repeats"; };
-struct scan_never_stops            { static constexpr std::string_view name = "scan_never_stops"; };
-struct scan_by_position            { static constexpr std::string_view name = "scan_by_position"; };
-struct scan_holds_the_lock         { static constexpr std::string_view name = "scan_holds_the_lock"; };
-struct insert_not_atomic           { static constexpr std::string_view name = "insert_not_atomic"; };
-struct erase_takes_neighbour       { static constexpr std::string_view name = "erase_takes_neighbour"; };
-struct find_returns_older          { static constexpr std::string_view name = "find_returns_older"; };
-struct assign_in_two_steps         { static constexpr std::string_view name = "assign_in_two_steps"; };
-struct livelocks                   { static constexpr std::string_view name = "livelocks"; };
-struct failure_leaks               { static constexpr std::string_view name = "failure_leaks"; };
-struct failure_drops_key           { static constexpr std::string_view name = "failure_drops_key"; };
-struct nodes_unaligned             { static constexpr std::string_view name = "nodes_unaligned"; };
-struct scan_includes_end           { static constexpr std::string_view name = "scan_includes_end"; };
-struct lowest_excludes_zero        { static constexpr std::string_view name = "lowest_excludes_zero"; };
-struct update_in_two_steps         { static constexpr std::string_view name = "update_in_two_steps"; };
-struct update_removes_first        { static constexpr std::string_view name = "update_removes_first"; };
-struct extract_returns_older       { static constexpr std::string_view name = "extract_returns_older"; };
-struct size_ignores_exchanges      { static constexpr std::string_view name = "size_ignores_exchanges"; };
-// clang-format on
-
-}  // namespace defect
-
 /// std::map under a lock, with its entries' cells in a node_store. Scans lock for each entry anew and continue by key.
 template <class Key, class Value, class Traits = plain_traits, class Compare = std::less<Key>,
-          class Defect = defect::none>
+          catalog::text Defect = "none">
 class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Defect>, Key, Value, Compare,
                                      no_guard, uncounted_size> {
   using facade = map_facade<broken_map, Key, Value, Compare, no_guard, uncounted_size>;
   friend facade;
   using store = node_store<typename Traits::template with_reclaimer<unprotected>>;
 
-  template <class D>
-  static constexpr bool has = std::is_same_v<Defect, D>;
+  template <catalog::text Name>
+  static constexpr bool has = Name.view() == Defect.view();
 
-  struct alignas(has<defect::nodes_unaligned> ? 8 : 32) cell {
+  struct alignas(has<"nodes_unaligned"> ? 8 : 32) cell {
     Value now;
     Value before;
     std::uint64_t unused[2];
@@ -83,8 +48,8 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
 
   struct order {
     bool operator()(const Key& a, const Key& b) const {
-      if constexpr (has<defect::compares_31_bits>) return (a & 0x7fffffffU) < (b & 0x7fffffffU);
-      if constexpr (has<defect::compares_by_difference>) return static_cast<std::int32_t>(a - b) < 0;
+      if constexpr (has<"compares_31_bits">) return (a & 0x7fffffffU) < (b & 0x7fffffffU);
+      if constexpr (has<"compares_by_difference">) return static_cast<std::int32_t>(a - b) < 0;
       return Compare{}(a, b);
     }
   };
@@ -98,7 +63,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   template <class K, class V, class C = std::less<K>, class T = Traits>
   using rebind = broken_map<K, V, T, C, Defect>;
 
-  static constexpr map_properties properties{.name = Defect::name,
+  static constexpr map_properties properties{.name = Defect.view(),
                                              .find_progress = progress::blocking,
                                              .update_progress = progress::blocking,
                                              .shape = balance::strict,
@@ -123,7 +88,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   using facade::scan;
   template <class Visitor>
   std::size_t scan(const Key& from, const Key& to, Visitor&& visitor) const {
-    if constexpr (has<defect::scan_includes_end>) {
+    if constexpr (has<"scan_includes_end">) {
       std::size_t visits = 0;
       scan(from, [&](const Key& key, const Value& value) {
         if (Compare{}(to, key)) return false;
@@ -150,7 +115,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     const lock_guard hold(lock_);
     const auto at = tree_.find(key);
     if (at == tree_.end()) return std::nullopt;
-    if constexpr (has<defect::find_returns_older>) {
+    if constexpr (has<"find_returns_older">) {
       if (++finds_ % 50 == 0) return at->second->before;
     }
     return at->second->now;
@@ -162,11 +127,11 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   }
 
   bool do_insert(guard_type& guard, const Key& key, const Value& value) {
-    if constexpr (has<defect::reserves_zero>) {
+    if constexpr (has<"reserves_zero">) {
       if (key == 0) return false;
     }
-    if constexpr (has<defect::livelocks>) hang_in_the_thousandth();
-    if constexpr (has<defect::insert_not_atomic>) {
+    if constexpr (has<"livelocks">) hang_in_the_thousandth();
+    if constexpr (has<"insert_not_atomic">) {
       if (do_contains(guard, key)) return false;
       std::this_thread::yield();
       const lock_guard hold(lock_);
@@ -180,10 +145,10 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   }
 
   bool do_assign(guard_type& guard, const Key& key, const Value& value) {
-    if constexpr (has<defect::reserves_zero>) {
+    if constexpr (has<"reserves_zero">) {
       if (key == 0) return false;
     }
-    if constexpr (has<defect::assign_in_two_steps>) {
+    if constexpr (has<"assign_in_two_steps">) {
       const bool was_there = do_erase(guard, key);
       std::this_thread::yield();
       const lock_guard hold(lock_);
@@ -191,15 +156,15 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
       return !was_there;
     }
     const lock_guard hold(lock_);
-    if constexpr (has<defect::assign_keeps_old>) {
+    if constexpr (has<"assign_keeps_old">) {
       if (tree_.contains(key)) return false;
     }
-    return set(key, value) || has<defect::assign_reports_new>;
+    return set(key, value) || has<"assign_reports_new">;
   }
 
   bool do_erase(guard_type&, const Key& key) {
     bool contended = false;
-    if constexpr (has<defect::erase_takes_neighbour>) {
+    if constexpr (has<"erase_takes_neighbour">) {
       erasing_.fetch_add(1);
       std::this_thread::yield();
       contended = erasing_.fetch_sub(1) > 1;  // another erase runs now
@@ -214,7 +179,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
 
   template <class Function>
   std::optional<Value> do_update(guard_type&, const Key& key, Function&& f) {
-    if constexpr (has<defect::update_in_two_steps>) {
+    if constexpr (has<"update_in_two_steps">) {
       std::optional<Value> read;
       {
         const lock_guard hold(lock_);
@@ -228,9 +193,9 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     }
     const lock_guard hold(lock_);
     std::optional<Value> before = value_of(key);
-    if constexpr (has<defect::update_removes_first>) put(key, std::nullopt);
+    if constexpr (has<"update_removes_first">) put(key, std::nullopt);
     const std::optional<Value> after = f(std::as_const(before));
-    if constexpr (has<defect::extract_returns_older>) {
+    if constexpr (has<"extract_returns_older">) {
       if (before && !after && ++extracts_ % 50 == 0) before = tree_.find(key)->second->before;
     }
     put(key, after);
@@ -239,7 +204,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
 
   template <class Bound, class Visit>
   void do_scan(guard_type&, const Bound& from, Visit&& visit) const {
-    if constexpr (has<defect::scan_holds_the_lock> && !Bound::reverse) {
+    if constexpr (has<"scan_holds_the_lock"> && !Bound::reverse) {
       const lock_guard hold(lock_);
       for (auto at = start(from); at != tree_.end(); ++at) {
         if (!visit(at->first, at->second->now)) break;
@@ -247,8 +212,8 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
       return;
     }
     // A range-for, which has room for what it asks for and no more, never begins at a key.
-    constexpr bool ignores_the_end = has<defect::scan_never_stops>;
-    constexpr bool repeats = Bound::reverse ? has<defect::reverse_scan_repeats> : has<defect::scan_repeats>;
+    constexpr bool ignores_the_end = has<"scan_never_stops">;
+    constexpr bool repeats = Bound::reverse ? has<"reverse_scan_repeats"> : has<"scan_repeats">;
     const bool never_stops = ignores_the_end && from.key() != nullptr && !from.excludes_key();
     std::uint64_t visits = 0;
     std::optional<Key> last;
@@ -259,7 +224,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
       bool more = visit(e->key, e->value);
       if (repeats && more && visits % 64 == 0) more = visit(e->key, e->value);
       if (!more && !never_stops) break;
-      if (has<defect::scan_by_position> && visits % 16 == 0) std::this_thread::yield();
+      if (has<"scan_by_position"> && visits % 16 == 0) std::this_thread::yield();
     }
   }
 
@@ -282,7 +247,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     } else if (const auto at = tree_.find(key); at != tree_.end()) {
       remove(at);
     }
-    if constexpr (has<defect::size_ignores_exchanges>) not_counted_ += std::ssize(tree_) - before;
+    if constexpr (has<"size_ignores_exchanges">) not_counted_ += std::ssize(tree_) - before;
   }
 
   /// Where a scan begins: at this entry, or in reverse at the one before it.
@@ -290,22 +255,22 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   [[nodiscard]] typename tree::const_iterator start(const Bound& from) const {
     if constexpr (Bound::reverse) {
       if (from.key() == nullptr) return tree_.end();
-      return from.excludes_key() || has<defect::reverse_scan_excludes_bound> ? tree_.lower_bound(*from.key())
-                                                                             : tree_.upper_bound(*from.key());
+      return from.excludes_key() || has<"reverse_scan_excludes_bound"> ? tree_.lower_bound(*from.key())
+                                                                       : tree_.upper_bound(*from.key());
     }
     if (from.key() == nullptr) {
       const bool is_zero = !tree_.empty() && tree_.begin()->first == Key{};
-      return has<defect::lowest_excludes_zero> && is_zero ? std::next(tree_.begin()) : tree_.begin();
+      return has<"lowest_excludes_zero"> && is_zero ? std::next(tree_.begin()) : tree_.begin();
     }
-    return from.excludes_key() || has<defect::scan_excludes_bound> ? tree_.upper_bound(*from.key())
-                                                                   : tree_.lower_bound(*from.key());
+    return from.excludes_key() || has<"scan_excludes_bound"> ? tree_.upper_bound(*from.key())
+                                                             : tree_.lower_bound(*from.key());
   }
 
   /// True if the key was absent.
   bool set(const Key& key, const Value& value) {
     auto at = tree_.find(key);
     if (at != tree_.end()) {
-      if constexpr (has<defect::failure_drops_key>) {
+      if constexpr (has<"failure_drops_key">) {
         remove(at);
         add(key, value);
         return false;
@@ -322,13 +287,13 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
     unpublished<store, cell> fresh(store_, memory_role::node);
     fresh.emplace(nullptr, value);
     cell* const c = fresh.get();
-    if constexpr (has<defect::failure_leaks>) fresh.release();
+    if constexpr (has<"failure_leaks">) fresh.release();
     tree_.emplace(key, c);
     fresh.release();
   }
 
   typename tree::iterator remove(typename tree::iterator at) {
-    if constexpr (!has<defect::erase_leaks>) store_.destroy(memory_role::node, at->second);
+    if constexpr (!has<"erase_leaks">) store_.destroy(memory_role::node, at->second);
     return tree_.erase(at);
   }
 
@@ -343,7 +308,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
       return entry{at->first, at->second->now};
     }
     auto at = last ? tree_.upper_bound(*last) : start(from);
-    if constexpr (has<defect::scan_by_position>) {
+    if constexpr (has<"scan_by_position">) {
       if (!position) position = std::distance(tree_.begin(), at);
       if (*position >= std::ssize(tree_)) return std::nullopt;
       at = std::next(tree_.begin(), (*position)++);
