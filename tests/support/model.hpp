@@ -31,6 +31,27 @@ using random_source = workload::random_generator;
 
 [[nodiscard]] std::optional<value> find(const model& in, key k);
 
+/// One operation. An update adds the value, where an absent key counts as 0; a scan ends after ten entries.
+struct action {
+  map_operation what;
+  key k;
+  value v;
+};
+
+/// All that an action tells its caller. Equal for a map and its model.
+struct outcome {
+  bool changed = false;
+  std::optional<value> found;
+  std::size_t visits = 0;
+  std::uint64_t entries = 0;  // a sum over what a scan visits
+
+  friend bool operator==(const outcome&, const outcome&) = default;
+};
+
+/// Performs it, and allocates nothing unless the map does.
+outcome act(operations& map, const action& a);
+outcome act(model& map, const action& a);
+
 /// Checks that every way to read gives the model's contents: a scan from 0, a range-for, find and contains of each of
 /// its keys and of the further keys; lower_bound and bounded scans of some of them; first, size and empty.
 void expect_equal(operations& map, const model& expected, std::span<const key> also = {});

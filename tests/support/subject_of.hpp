@@ -98,50 +98,44 @@ class operations_of final : public operations {
   std::optional<entry_pair> last() override {
     if constexpr (Map::properties.bidirectional) {
       return decoded_entry(call([&](Guard&... g) { return map_.last(g...); }));
-    } else {
-      refuse();
     }
+    refuse();
   }
   std::size_t reverse_scan(key from, function_ref<bool(key, value)> visit) override {
     if constexpr (Map::properties.bidirectional) {
       return call([&](Guard&... g) {
         return map_.reverse_scan(g..., Codec::encode_key(from), decoding<bool>(visit));
       });
-    } else {
-      refuse();
     }
+    refuse();
   }
   std::size_t reverse_scan(key from, key to, function_ref<bool(key, value)> visit) override {
     if constexpr (Map::properties.bidirectional) {
       return call([&](Guard&... g) {
         return map_.reverse_scan(g..., Codec::encode_key(from), Codec::encode_key(to), decoding<bool>(visit));
       });
-    } else {
-      refuse();
     }
+    refuse();
   }
   std::optional<value> exchange(key k, value v) override {
     if constexpr (Map::properties.exchanges) {
       return decoded(call(
           [&](Guard&... g) { return map_.exchange(g..., Codec::encode_key(k), Codec::encode_value(v)); }));
-    } else {
-      refuse();
     }
+    refuse();
   }
   std::optional<value> extract(key k) override {
     if constexpr (Map::properties.exchanges) {
       return decoded(call([&](Guard&... g) { return map_.extract(g..., Codec::encode_key(k)); }));
-    } else {
-      refuse();
     }
+    refuse();
   }
   std::optional<value> update(key k, function_ref<std::optional<value>(std::optional<value>)> f) override {
     if constexpr (Map::properties.exchanges) {
       const auto translated = [&](const std::optional<map_value>& now) { return encoded(f(decoded(now))); };
       return decoded(call([&](Guard&... g) { return map_.update(g..., Codec::encode_key(k), translated); }));
-    } else {
-      refuse();
     }
+    refuse();
   }
 
  private:

@@ -26,8 +26,14 @@ using testing::calls_made;
 using testing::counted_map;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
-using ::testing::IsEmpty;
 using ::testing::Pair;
+
+template <class Map>
+std::vector<std::pair<std::uint64_t, std::uint64_t>> entries_of(const Map& map) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> entries;
+  for (const auto& [key, value] : map) entries.emplace_back(key, value);
+  return entries;
+}
 
 std::shared_ptr<const workload_plan> plan_of(const char* mix, std::vector<trace_record> trace = {}) {
   plan_request p;
@@ -111,7 +117,7 @@ TEST(apply, performs_what_every_map_has) {
   EXPECT_EQ(apply(map, {map_operation::scan, 5, 0}), 0U);
   EXPECT_EQ(apply(map, {map_operation::erase, 6, 0}), 1U);
   EXPECT_EQ(apply(map, {map_operation::erase, 6, 0}), 0U);
-  EXPECT_THAT(map.entries(), ElementsAre(Pair(5, 52), Pair(7, 70)));
+  EXPECT_THAT(entries_of(map), ElementsAre(Pair(5, 52), Pair(7, 70)));
 }
 
 TEST(apply, translates_by_a_codec) {
@@ -169,28 +175,28 @@ TEST(apply, exchanges_and_extracts) {
   counted_map<true> map;
   EXPECT_EQ(apply(map, {map_operation::exchange, 5, 50}), 0U);
   EXPECT_EQ(apply(map, {map_operation::exchange, 5, 51}), 50U);
-  EXPECT_THAT(map.entries(), ElementsAre(Pair(5, 51)));
+  EXPECT_THAT(entries_of(map), ElementsAre(Pair(5, 51)));
   EXPECT_EQ(apply(map, {map_operation::extract, 5, 0}), 51U);
   EXPECT_EQ(apply(map, {map_operation::extract, 5, 0}), 0U);
-  EXPECT_THAT(map.entries(), IsEmpty());
+  EXPECT_TRUE(map.empty());
   EXPECT_EQ(map.calls(), (calls_made{.finds = 0, .assigns = 0, .updates = 4}));
 }
 
 TEST(apply, updates_in_one_call_where_the_map_exchanges) {
   counted_map<true> map;
   static_cast<void>(apply(map, {map_operation::update, 5, 50}));
-  EXPECT_THAT(map.entries(), ElementsAre(Pair(5, 50)));
+  EXPECT_THAT(entries_of(map), ElementsAre(Pair(5, 50)));
   EXPECT_EQ(apply(map, {map_operation::update, 5, 2}), 50U);
-  EXPECT_THAT(map.entries(), ElementsAre(Pair(5, 52)));
+  EXPECT_THAT(entries_of(map), ElementsAre(Pair(5, 52)));
   EXPECT_EQ(map.calls(), (calls_made{.finds = 0, .assigns = 0, .updates = 2}));
 }
 
 TEST(apply, updates_by_find_and_assign_elsewhere) {
   counted_map<false> map;
   static_cast<void>(apply(map, {map_operation::update, 5, 50}));
-  EXPECT_THAT(map.entries(), ElementsAre(Pair(5, 50)));
+  EXPECT_THAT(entries_of(map), ElementsAre(Pair(5, 50)));
   static_cast<void>(apply(map, {map_operation::update, 5, 2}));
-  EXPECT_THAT(map.entries(), ElementsAre(Pair(5, 52)));
+  EXPECT_THAT(entries_of(map), ElementsAre(Pair(5, 52)));
   EXPECT_EQ(map.calls(), (calls_made{.finds = 2, .assigns = 2, .updates = 0}));
 }
 
@@ -198,7 +204,7 @@ TEST(apply, refuses_what_the_map_lacks) {
   counted_map<false> map;
   EXPECT_THROW(apply(map, {map_operation::exchange, 5, 50}), std::logic_error);
   EXPECT_THROW(apply(map, {map_operation::extract, 5, 0}), std::logic_error);
-  EXPECT_THAT(map.entries(), IsEmpty());
+  EXPECT_TRUE(map.empty());
 }
 
 TEST(traced_steps, perform_the_records_in_order) {
@@ -218,7 +224,7 @@ TEST(traced_steps, perform_the_records_in_order) {
   ASSERT_EQ(steps.more(false), p.trace.size());
   for (std::size_t i = 0; i < p.trace.size(); ++i) static_cast<void>(apply(map, steps.next()));
   EXPECT_EQ(steps.more(false), 0U);
-  EXPECT_THAT(map.entries(), ElementsAre(Pair(1, 10), Pair(2, 25), Pair(4, 40)));
+  EXPECT_THAT(entries_of(map), ElementsAre(Pair(1, 10), Pair(2, 25), Pair(4, 40)));
 }
 
 TEST(drawn_steps, give_each_operation_its_argument) {
