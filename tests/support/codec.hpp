@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <string_view>
 
@@ -37,38 +36,27 @@ struct wide_codec : plain_codec {
   }
 };
 
-/// Signed keys of 32 bits, largest first.
-struct descending_codec : plain_codec {
-  static constexpr std::string_view suffix = "+int32_greater";
-  using key_type = std::int32_t;
-  static std::greater<key_type> order() noexcept { return {}; }
-  static constexpr std::uint64_t largest_key = std::numeric_limits<std::uint32_t>::max();
-  static key_type encode_key(std::uint64_t k) noexcept {
-    return static_cast<key_type>(std::numeric_limits<key_type>::max() - static_cast<std::int64_t>(k));
-  }
-  static std::uint64_t decode_key(key_type k) noexcept {
-    return static_cast<std::uint64_t>(std::int64_t{std::numeric_limits<key_type>::max()} - k);
-  }
-};
-
-/// An order under which different keys are equivalent: the lowest bit does not count, and the suite's keys reach the
-/// map with either. A map that compares with == anywhere loses keys here, and so does one that compares with another
-/// comparator than its own, because the comparator's state determines that this bit does not count.
+/// Signed keys of 32 bits, largest first, in an order under which different keys are equivalent: the lowest bit does not
+/// count, and the suite's keys reach the map with either. A map that compares with == anywhere loses keys here, and so
+/// does one that compares with another comparator than its own, because the comparator's state determines that this bit
+/// does not count.
 struct folded_codec : plain_codec {
-  static constexpr std::string_view suffix = "+folded_order";
+  static constexpr std::string_view suffix = "+folded_int32";
+  using key_type = std::int32_t;
   struct compare {
     unsigned ignored_bits = 0;
-    bool operator()(std::uint64_t a, std::uint64_t b) const noexcept {
-      return (a >> ignored_bits) < (b >> ignored_bits);
+    bool operator()(key_type a, key_type b) const noexcept {
+      return (a >> ignored_bits) > (b >> ignored_bits);
     }
   };
+  static constexpr std::int64_t first = std::numeric_limits<key_type>::max();
   static compare order() noexcept { return {1}; }
-  static constexpr std::uint64_t largest_key = std::numeric_limits<std::uint64_t>::max() >> 1U;
+  static constexpr std::uint64_t largest_key = std::numeric_limits<std::uint32_t>::max() >> 1U;
   static key_type encode_key(std::uint64_t k) noexcept {
     thread_local std::uint64_t calls = 0;
-    return k << 1U | (++calls & 1U);
+    return static_cast<key_type>(first - static_cast<std::int64_t>(k << 1U | (++calls & 1U)));
   }
-  static std::uint64_t decode_key(key_type k) noexcept { return k >> 1U; }
+  static std::uint64_t decode_key(key_type k) noexcept { return static_cast<std::uint64_t>(first - k) >> 1U; }
 };
 
 }  // namespace espalier::test
