@@ -36,7 +36,7 @@ using comparator_in_use =
 
 enum class scan_direction : bool { forward, reverse };
 
-/// A key that is not copied, or none: a pointer, to a string a view.
+/// A key that is not copied, or none. It is a pointer, or, to a string, a view.
 template <class Key>
 using key_reference =
     std::conditional_t<std::is_same_v<Key, std::string>, std::optional<std::string_view>, const Key*>;
@@ -112,9 +112,7 @@ class entry_batch {
       std::clamp(std::size_t{16384} / sizeof(entry), std::size_t{1}, std::size_t{64});
 
   entry_batch() noexcept = default;
-  entry_batch(const entry_batch& other) {
-    for (const entry& e : other) add(e.key, e.value);
-  }
+  entry_batch(const entry_batch& other) : entry_batch() { *this = other; }
   entry_batch& operator=(const entry_batch& other) {
     if (this == &other) return *this;
     clear();
