@@ -8,6 +8,7 @@
 #include <memory_resource>
 #include <optional>
 #include <set>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -153,6 +154,21 @@ TEST(large_values, are_copied_whole) {
   visits = -3;
   control.scan(-3, check);
   EXPECT_EQ(visits, 3);
+}
+
+TEST(string_keys, iterators_own_their_batches) {
+  locked_map<std::string, value> map;
+  for (value v = 0; v < 200; ++v)
+    map.insert("a key that is no small string, number " + std::to_string(1000 + v), v);
+  auto at = map.begin();
+  auto copy = ++at;
+  for (value v = 1; v < 200; ++v, ++copy) ASSERT_EQ(copy->value, v);
+  EXPECT_TRUE(copy == map.end());
+  EXPECT_EQ(at->key, "a key that is no small string, number 1001");
+  copy = at;
+  EXPECT_EQ(copy->key, at->key);
+  at = map.begin();
+  EXPECT_EQ(copy->value, 1U);
 }
 
 }  // namespace
