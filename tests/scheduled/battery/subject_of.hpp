@@ -60,7 +60,7 @@ class subject_of final : public subject {
         map_.scan(guard..., s.key, s.value);
         break;
       case map_operation::reverse_scan:
-        map_.reverse_scan(guard..., s.key, s.value);
+        if constexpr (bidirectional_ordered_map<Map>) map_.reverse_scan(guard..., s.key, s.value);
         break;
     }
   }
