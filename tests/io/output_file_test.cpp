@@ -1,4 +1,6 @@
 #include "espalier/io/output_file.hpp"
+#include "support/refusal.hpp"
+#include "support/temporary_folder.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -10,7 +12,6 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 namespace espalier::io {
@@ -18,22 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct io_output_file : ::testing::Test {
-  io_output_file() {
-    std::string name = (fs::temp_directory_path() / "espalier-output.XXXXXX").string();
-    folder = mkdtemp(name.data());
-  }
-  ~io_output_file() override { fs::remove_all(folder); }
-
-  static std::string content(const fs::path& file) {
-    std::ifstream in(file);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
+struct io_output_file : ::testing::Test, test::temporary_folder {
   [[nodiscard]] std::size_t entries() const {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
   }
 
-  fs::path folder;
+  const fs::path& folder = path();
 };
 
 TEST_F(io_output_file, is_there_whole_or_not_at_all) {
@@ -47,7 +38,7 @@ TEST_F(io_output_file, is_there_whole_or_not_at_all) {
   output_file out(file);
   out.write("one ");
   out.commit("two");
-  EXPECT_EQ(content(file), "one two");
+  EXPECT_EQ(test::content_of(file), "one two");
 }
 
 TEST_F(io_output_file, leaves_the_old_file_until_the_new_one_is_there) {
@@ -57,9 +48,9 @@ TEST_F(io_output_file, leaves_the_old_file_until_the_new_one_is_there) {
     output_file out(file);
     out.write("new");
   }
-  EXPECT_EQ(content(file), "old");
+  EXPECT_EQ(test::content_of(file), "old");
   output_file(file).commit("new");
-  EXPECT_EQ(content(file), "new");
+  EXPECT_EQ(test::content_of(file), "new");
   EXPECT_EQ(entries(), 1U);
 }
 
@@ -103,7 +94,7 @@ TEST_F(io_output_file, takes_no_descriptors_place) {
   fs::remove(link);
   fs::create_symlink("/proc/self/fd/" + std::to_string(held), link);
   output_file(link).commit("more");
-  EXPECT_EQ(content(file), "more");
+  EXPECT_EQ(test::content_of(file), "more");
   struct stat after{};
   ASSERT_EQ(stat(file.c_str(), &after), 0);
   EXPECT_EQ(after.st_ino, before.st_ino) << "it is the file that the descriptor has open";
@@ -135,19 +126,15 @@ TEST_F(io_output_file, a_link_leads_to_the_new_file) {
   for (const char* const link : {"absolute", "to_nothing_yet", "to_a_link"}) {
     output_file(folder / link).commit(link);
     EXPECT_TRUE(fs::is_symlink(folder / link));
-    EXPECT_EQ(content(folder / link), link);
+    EXPECT_EQ(test::content_of(folder / link), link);
   }
-  EXPECT_EQ(content(there / "other"), "to_a_link");
+  EXPECT_EQ(test::content_of(there / "other"), "to_a_link");
   EXPECT_EQ(entries(), 4U);
 }
 
 TEST_F(io_output_file, makes_no_folder) {
-  try {
-    output_file(folder / "new" / "file");
-    FAIL();
-  } catch (const std::invalid_argument& refused) {
-    EXPECT_THAT(refused.what(), testing::HasSubstr("there is no folder " + (folder / "new").string()));
-  }
+  EXPECT_THAT(test::refusal([&] { output_file(folder / "new" / "file"); }),
+              testing::HasSubstr("there is no folder " + (folder / "new").string()));
   EXPECT_EQ(entries(), 0U);
 }
 

@@ -1,13 +1,11 @@
 #include <gtest/gtest.h>
 
-#include <map>
-#include <mutex>
 #include <set>
 #include <string_view>
 
-#include "espalier/map/map_facade.hpp"
 #include "espalier/peers_config.hpp"
 #include "peers/checks.hpp"
+#include "support/plain_map.hpp"
 
 // The checks themselves: they pass a correct map and catch maps that are wrong on purpose.
 
@@ -26,82 +24,44 @@ enum class fault {
   lacks_size_silently
 };
 
-struct plain_guard {};
 struct plain_scope {
   plain_scope() noexcept {}
 };
 
 template <fault Fault>
-class locked_map : public map_facade<locked_map<Fault>, std::uint64_t, std::uint64_t, std::less<>,
-                                     plain_guard, uncounted_size> {
-  using facade =
-      map_facade<locked_map, std::uint64_t, std::uint64_t, std::less<>, plain_guard, uncounted_size>;
-  friend facade;
-
- public:
-  using typename facade::key_type;
-  using typename facade::mapped_type;
+struct locked_map : test::plain_map<locked_map<Fault>> {
+  using plain = test::plain_map<locked_map>;
+  using typename plain::hold;
+  using typename plain::key;
+  using typename plain::value;
   using thread_scope = plain_scope;
 
-  static constexpr map_properties properties{.name = "locked_map",
-                                             .find_progress = progress::blocking,
-                                             .update_progress = progress::blocking,
-                                             .shape = balance::strict,
-                                             .scan = scan_guarantee::snapshot,
-                                             .region_protection = false,
-                                             .paper = "std::map",
-                                             .reads_beside_writers = true,
-                                             .updates_await_reads = false,
-                                             .exchanges = false};
+  static constexpr map_properties properties = test::plain_properties("locked_map", false);
   static constexpr bool supports_erase = Fault != fault::lacks_erase_silently;
   static constexpr bool supports_scan = true;
   static constexpr bool supports_size = Fault != fault::lacks_size_silently;
 
-  locked_map() = default;
-
-  plain_guard pin() const { return {}; }
-
- private:
-  std::optional<mapped_type> do_find(plain_guard&, key_type k) const {
-    const std::scoped_lock lock(mutex_);
-    const auto at = map_.find(k);
-    if (at == map_.end()) return std::nullopt;
-    return Fault == fault::lost_value ? 0 : at->second;
+  std::optional<value> do_find(no_guard& guard, key k) const {
+    const std::optional<value> found = plain::do_find(guard, k);
+    return found && Fault == fault::lost_value ? 0 : found;
   }
-  bool do_contains(plain_guard&, key_type k) const {
-    const std::scoped_lock lock(mutex_);
-    return map_.contains(k);
+  bool do_insert(no_guard& guard, key k, value v) {
+    return Fault == fault::insert_overwrites ? this->do_assign(guard, k, v) : plain::do_insert(guard, k, v);
   }
-  bool do_insert(plain_guard&, key_type k, mapped_type v) {
-    const std::scoped_lock lock(mutex_);
-    if (Fault == fault::insert_overwrites) return map_.insert_or_assign(k, v).second;
-    return map_.emplace(k, v).second;
-  }
-  bool do_assign(plain_guard&, key_type k, mapped_type v) {
-    const std::scoped_lock lock(mutex_);
-    return map_.insert_or_assign(k, v).second;
-  }
-  bool do_erase(plain_guard&, key_type k) {
-    const std::scoped_lock lock(mutex_);
-    return map_.erase(k) != 0 || Fault == fault::erase_always_true;
+  bool do_erase(no_guard& guard, key k) {
+    return plain::do_erase(guard, k) || Fault == fault::erase_always_true;
   }
   template <class Visit>
-  void do_scan(plain_guard&, const scan_bound<key_type, std::less<>>& bound, Visit&& visit) const {
-    const std::scoped_lock lock(mutex_);
-    auto at = bound.key() == nullptr ? map_.begin() : map_.lower_bound(*bound.key());
-    if (Fault != fault::scan_repeats_bound && at != map_.end() && !bound.admits(at->first)) ++at;
-    for (; at != map_.end(); ++at) {
+  void do_scan(no_guard&, const scan_bound<key, std::less<>>& bound, Visit&& visit) const {
+    const hold lock(this->mutex_);
+    auto at = bound.key() == nullptr ? this->map_.begin() : this->map_.lower_bound(*bound.key());
+    if (Fault != fault::scan_repeats_bound && at != this->map_.end() && !bound.admits(at->first)) ++at;
+    for (; at != this->map_.end(); ++at) {
       if (Fault == fault::half_scan && at->first % 4 == 0) continue;
       if (!visit(at->first, at->second)) break;
     }
   }
-  std::size_t do_size() const {
-    const std::scoped_lock lock(mutex_);
-    return map_.size() + (Fault == fault::counts_too_many ? 1 : 0);
-  }
-
-  mutable std::mutex mutex_;
-  std::map<key_type, mapped_type> map_;
+  std::size_t do_size() const { return plain::do_size() + (Fault == fault::counts_too_many ? 1 : 0); }
 };
 
 TEST(peer_checks, pass_a_correct_map) {

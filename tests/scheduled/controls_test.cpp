@@ -8,21 +8,17 @@
 #include <cstring>
 #include <functional>
 #include <iterator>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "espalier/hw/pause.hpp"
 #include "espalier/hw/thread_slot.hpp"
-#include "espalier/map/map_concept.hpp"
-#include "espalier/map/map_facade.hpp"
-#include "espalier/map/scan.hpp"
-#include "espalier/reclaim/reclaimer_concept.hpp"
 #include "scheduled/battery.hpp"
 #include "scheduled/lock_scenes.hpp"
 #include "sim/explore.hpp"
 #include "sim/memory/eager_reclaimer.hpp"
+#include "support/plain_map.hpp"
 
 namespace {
 
@@ -30,7 +26,7 @@ using namespace espalier;
 using sim::failure_kind;
 using sim::scene;
 
-// Maps: a locked std::map, correct except for the selected flaw.
+// Maps: a locked std::map, except for the selected flaw.
 
 enum class flaw : std::uint8_t {
   none,
@@ -44,98 +40,60 @@ enum class flaw : std::uint8_t {
 };
 
 template <flaw Flaw>
-class flawed_map : public map_facade<flawed_map<Flaw>, std::uint64_t, std::uint64_t, std::less<>, no_guard,
-                                     uncounted_size> {
-  using facade = map_facade<flawed_map, std::uint64_t, std::uint64_t, std::less<>, no_guard, uncounted_size>;
-  friend facade;
-  using key = std::uint64_t;
-  using value = std::uint64_t;
-  using bound_type = typename facade::bound_type;
-  using hold = std::scoped_lock<std::mutex>;
+struct flawed_map : test::plain_map<flawed_map<Flaw>> {
+  using plain = test::plain_map<flawed_map>;
+  using typename plain::bound_type;
+  using typename plain::hold;
+  using typename plain::key;
+  using typename plain::value;
 
- public:
-  static constexpr map_properties properties{.name = "flawed_map",
-                                             .find_progress = progress::blocking,
-                                             .update_progress = progress::blocking,
-                                             .shape = balance::strict,
-                                             .scan = scan_guarantee::per_key,
-                                             .region_protection = false,
-                                             .paper = "none",
-                                             .exchanges = true};
+  static constexpr map_properties properties = test::plain_properties("flawed_map");
 
-  [[nodiscard]] no_guard pin() const noexcept { return {}; }
-
- private:
-  std::optional<value> do_find(no_guard&, const key& k) const {
-    const hold lock(mutex_);
-    auto& memory = found_last_[hw::thread_slot()];
+  std::optional<value> do_find(no_guard&, key k) const {
+    const hold lock(this->mutex_);
+    auto& memory = found_last[hw::thread_slot()];
     if (Flaw == flaw::find_remembers && memory.first == k && memory.second) return memory.second;
-    const auto at = map_.find(k);
-    if (at == map_.end()) return std::nullopt;
-    memory = {k, at->second};
-    return at->second;
+    const std::optional<value> found = this->value_at(k);
+    if (found) memory = {k, found};
+    return found;
   }
 
-  bool do_contains(no_guard&, const key& k) const {
-    const hold lock(mutex_);
-    return map_.contains(k);
+  bool do_insert(no_guard& guard, key k, value v) {
+    if (Flaw != flaw::insert_in_two_steps) return plain::do_insert(guard, k, v);
+    if (this->do_contains(guard, k)) return false;
+    const hold lock(this->mutex_);
+    this->map_[k] = v;
+    return true;
   }
 
-  bool do_insert(no_guard& guard, const key& k, const value& v) {
-    if (Flaw == flaw::insert_in_two_steps) {
-      if (do_contains(guard, k)) return false;
-      const hold lock(mutex_);
-      map_[k] = v;
-      return true;
-    }
-    const hold lock(mutex_);
-    return map_.emplace(k, v).second;
+  bool do_assign(no_guard& guard, key k, value v) {
+    if (Flaw != flaw::assign_by_erase_and_insert) return plain::do_assign(guard, k, v);
+    const bool was_there = do_erase(guard, k);
+    return do_insert(guard, k, v) && !was_there;
   }
 
-  bool do_assign(no_guard& guard, const key& k, const value& v) {
-    if (Flaw == flaw::assign_by_erase_and_insert) {
-      const bool was_there = do_erase(guard, k);
-      return do_insert(guard, k, v) && !was_there;
-    }
-    const hold lock(mutex_);
-    return map_.insert_or_assign(k, v).second;
-  }
-
-  bool do_erase(no_guard& guard, const key& k) {
-    if (Flaw == flaw::erase_reports_true) {
-      if (!do_contains(guard, k)) return false;
-      const hold lock(mutex_);
-      map_.erase(k);
-      return true;
-    }
-    const hold lock(mutex_);
-    return map_.erase(k) != 0;
+  bool do_erase(no_guard& guard, key k) {
+    if (Flaw != flaw::erase_reports_true) return plain::do_erase(guard, k);
+    if (!this->do_contains(guard, k)) return false;
+    const hold lock(this->mutex_);
+    this->map_.erase(k);
+    return true;
   }
 
   template <class Function>
-  std::optional<value> do_update(no_guard&, const key& k, Function&& f) {
-    std::optional<value> before;
+  std::optional<value> do_update(no_guard& guard, key k, Function&& f) {
     std::optional<value> after;
-    {
-      const hold lock(mutex_);
-      if (const auto at = map_.find(k); at != map_.end()) before = at->second;
+    const auto store_later = [&](const std::optional<value>& before) {
       after = f(before);
       const bool later = after ? Flaw == flaw::update_in_two_steps : Flaw == flaw::extract_in_two_steps;
-      if (!later) {
-        store(k, after);
-        return before;
-      }
+      return later ? before : after;
+    };
+    const std::optional<value> before = plain::do_update(guard, k, store_later);
+    if (after ? Flaw == flaw::update_in_two_steps : Flaw == flaw::extract_in_two_steps) {
+      const hold lock(this->mutex_);
+      this->store(k, after);
     }
-    const hold lock(mutex_);
-    store(k, after);
     return before;
-  }
-
-  void store(const key& k, const std::optional<value>& v) {
-    if (v)
-      map_[k] = *v;
-    else
-      map_.erase(k);
   }
 
   template <class Visit>
@@ -144,14 +102,14 @@ class flawed_map : public map_facade<flawed_map<Flaw>, std::uint64_t, std::uint6
     std::optional<std::pair<key, value>> entry;
     for (std::size_t visits = 0;; ++visits) {
       {
-        const hold lock(mutex_);
+        const hold lock(this->mutex_);
         const bound_type& from = Flaw == flaw::scan_by_position ? bound : next;
-        auto at = map_.begin();
-        while (at != map_.end() && !from.admits(at->first)) ++at;
+        auto at = this->map_.begin();
+        while (at != this->map_.end() && !from.admits(at->first)) ++at;
         if (Flaw == flaw::scan_by_position) {
-          for (std::size_t i = 0; i < visits && at != map_.end(); ++i) ++at;
+          for (std::size_t i = 0; i < visits && at != this->map_.end(); ++i) ++at;
         }
-        if (at == map_.end()) return;
+        if (at == this->map_.end()) return;
         entry = *at;
       }
       if (!visit(entry->first, entry->second)) return;
@@ -159,14 +117,7 @@ class flawed_map : public map_facade<flawed_map<Flaw>, std::uint64_t, std::uint6
     }
   }
 
-  [[nodiscard]] std::size_t do_size() const {
-    const hold lock(mutex_);
-    return map_.size();
-  }
-
-  mutable std::mutex mutex_;
-  std::map<key, value> map_;
-  mutable std::array<std::pair<key, std::optional<value>>, 8> found_last_{};
+  mutable std::array<std::pair<key, std::optional<value>>, 8> found_last{};
 };
 
 sim::battery::options small_options() {

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <new>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -29,6 +30,7 @@
 #include "sim/runtime/arena.hpp"
 #include "sim/runtime/world.hpp"
 #include "sim/transactions/simulated_htm.hpp"
+#include "support/refusal.hpp"
 
 namespace {
 
@@ -548,21 +550,19 @@ TEST(simulation, a_thread_sleeps_on_a_word_and_costs_nothing_meanwhile) {
 }
 
 TEST(simulation, threads_that_nothing_wakes_are_an_error) {
-  const std::string expected = "all threads of the simulated program sleep, and none is left to wake them";
   simulation s(tiny_spec(), 2);
   in_simulation<std::atomic<std::uint32_t>> word(s);
   for (const bool one_ends : {false, true}) {
-    try {
+    const auto never_ending = [&] {
       s.run([&](unsigned me) {
         while (me == 0 || !one_ends) {
           if (word->load() != 0) return;
           hw::wait_on(*word, 0);
         }
       });
-      ADD_FAILURE() << "no thread was left, and the phase ended";
-    } catch (const std::runtime_error& e) {
-      EXPECT_EQ(e.what(), expected);
-    }
+    };
+    EXPECT_EQ(test::refusal<std::runtime_error>(never_ending),
+              "all threads of the simulated program sleep, and none is left to wake them");
   }
   // The next phase is not disturbed.
   std::array<bool, 2> ran{};
@@ -584,18 +584,15 @@ TEST(simulation, a_thread_knows_where_it_runs) {
 TEST(simulation, a_wrong_free_is_an_exception) {
   constexpr std::size_t large = 1 << 20;
   simulation s(tiny_spec(), 2);
-  try {
-    s.run([](unsigned me) {
-      if (me == 0) return;
-      void* const block = ::operator new(large);
-      void* volatile again = block;
-      ::operator delete(block);
-      ::operator delete(again);
-    });
-    ADD_FAILURE() << "a block was freed twice, and nobody said so";
-  } catch (const std::runtime_error& e) {
-    EXPECT_STREQ(e.what(), "the simulated program: an address that no allocation returned is freed");
-  }
+  const auto frees_twice = [](unsigned me) {
+    if (me == 0) return;
+    void* const block = ::operator new(large);
+    void* volatile again = block;
+    ::operator delete(block);
+    ::operator delete(again);
+  };
+  EXPECT_EQ(test::refusal<std::runtime_error>([&] { s.run(frees_twice); }),
+            "the simulated program: an address that no allocation returned is freed");
   // The next phase is unaffected.
   std::array<bool, 2> ran{};
   s.run([&](unsigned me) { ran[me] = true; });
@@ -604,27 +601,76 @@ TEST(simulation, a_wrong_free_is_an_exception) {
 
 TEST(simulation, an_exception_of_a_thread_comes_back) {
   simulation s(tiny_spec(), 2);
-  try {
-    s.without_time([](unsigned me) {
-      if (me == 1) throw std::runtime_error("no such key");
-    });
-    ADD_FAILURE() << "the exception was lost";
-  } catch (const std::runtime_error& e) {
-    EXPECT_NE(std::string(e.what()).find("no such key"), std::string::npos) << e.what();
-  }
+  const auto throws = [](unsigned me) {
+    if (me == 1) throw std::runtime_error("no such key");
+  };
+  const std::string why = test::refusal<std::runtime_error>([&] { s.without_time(throws); });
+  EXPECT_NE(why.find("no such key"), std::string::npos) << why;
 }
 
 TEST(simulation, machines_have_so_many_threads_and_no_more) {
   for (const unsigned threads : {0U, 5U}) {
-    try {
-      const simulation s(tiny_spec(), threads);
-      ADD_FAILURE() << threads << " threads were accepted";
-    } catch (const std::invalid_argument& e) {
-      EXPECT_EQ(std::string(e.what()),
-                "the machine tiny runs 1 to 4 threads, not " + std::to_string(threads));
-    }
+    EXPECT_EQ(test::refusal([&] { return simulation(tiny_spec(), threads).threads(); }),
+              "the machine tiny runs 1 to 4 threads, not " + std::to_string(threads));
   }
   EXPECT_EQ(simulation(tiny_spec(), 4).threads(), 4U);
+}
+
+// The order of clocks.
+
+TEST(clock_queue, is_empty_at_first) {
+  for (const unsigned threads : {1U, 2U, 3U, 80U})
+    EXPECT_EQ(sim::clock_queue(threads).lowest(), sim::clock_queue::never);
+}
+
+TEST(clock_queue, the_lowest_clock_is_first_and_of_equal_ones_the_lowest_number) {
+  sim::clock_queue queue(5);
+  queue.set(4, sim::clock_queue::rank_of(7, 4));
+  queue.set(1, sim::clock_queue::rank_of(9, 1));
+  EXPECT_EQ(sim::clock_queue::thread_of(queue.lowest()), 4U);
+  queue.set(3, sim::clock_queue::rank_of(7, 3));
+  EXPECT_EQ(sim::clock_queue::thread_of(queue.lowest()), 3U);
+  queue.set(3, sim::clock_queue::rank_of(10, 3));
+  EXPECT_EQ(sim::clock_queue::thread_of(queue.lowest()), 4U);
+  queue.remove(4);
+  EXPECT_EQ(sim::clock_queue::thread_of(queue.lowest()), 1U);
+  queue.remove(1);
+  queue.remove(3);
+  EXPECT_EQ(queue.lowest(), sim::clock_queue::never);
+}
+
+TEST(clock_queue, clocks_reach_far_and_numbers_to_the_last) {
+  constexpr unsigned last = (1U << sim::clock_queue::number_bits) - 1;
+  constexpr std::uint64_t late = (std::uint64_t{1} << (64 - sim::clock_queue::number_bits)) - 2;
+  sim::clock_queue queue(last + 1);
+  queue.set(last, sim::clock_queue::rank_of(late, last));
+  EXPECT_EQ(sim::clock_queue::thread_of(queue.lowest()), last);
+  EXPECT_LT(queue.lowest(), sim::clock_queue::never);
+  queue.set(0, sim::clock_queue::rank_of(late + 1, 0));
+  EXPECT_EQ(sim::clock_queue::thread_of(queue.lowest()), last);
+}
+
+TEST(clock_queue, agrees_with_a_sorted_set) {
+  for (const unsigned threads : {1U, 2U, 3U, 7U, 8U, 40U, 80U}) {
+    sim::clock_queue queue(threads);
+    std::vector<sim::clock_queue::rank> ranks(threads, sim::clock_queue::never);
+    std::multiset<sim::clock_queue::rank> expected(ranks.begin(), ranks.end());
+    workload::random_generator random(threads, 0);
+    for (int i = 0; i < 2000; ++i) {
+      const auto thread = static_cast<unsigned>(random.below(threads));
+      const bool goes = random.below(4) == 0;
+      const sim::clock_queue::rank rank =
+          goes ? sim::clock_queue::never : sim::clock_queue::rank_of(random.below(50), thread);
+      expected.erase(expected.find(ranks[thread]));
+      expected.insert(rank);
+      ranks[thread] = rank;
+      if (goes)
+        queue.remove(thread);
+      else
+        queue.set(thread, rank);
+      ASSERT_EQ(queue.lowest(), *expected.begin());
+    }
+  }
 }
 
 }  // namespace
