@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -17,6 +20,7 @@
 #include "espalier/memory/any_placement.hpp"
 #include "espalier/memory/parts/block_cache.hpp"
 #include "espalier/memory/parts/live_blocks.hpp"
+#include "memory/placement_audit.hpp"
 #include "memory/shipped_placements.hpp"
 #include "support/forking.hpp"
 #include "support/on_threads.hpp"
@@ -24,19 +28,6 @@
 
 namespace espalier {
 namespace {
-
-struct filled {
-  std::byte* memory;
-  block asked;
-  std::byte pattern;
-
-  [[nodiscard]] bool intact() const noexcept {
-    for (std::size_t i = 0; i < asked.bytes; ++i) {
-      if (memory[i] != pattern) return false;
-    }
-    return true;
-  }
-};
 
 /// Blocks of one thread, filled; looked at whenever one goes.
 template <placement Placement>
@@ -50,7 +41,7 @@ class inventory {
     for (int i = 0; i < steps; ++i) {
       if (blocks_.size() > 300 || (!blocks_.empty() && random_() % 2 == 0)) {
         std::swap(blocks_[random_() % blocks_.size()], blocks_.back());
-        const filled one = blocks_.back();
+        const test::held_block one = blocks_.back();
         blocks_.pop_back();
         if (!one.intact()) return false;
         source_.deallocate(one.memory, one.asked);
@@ -59,28 +50,20 @@ class inventory {
       const std::size_t bytes = i % 40 == 0 ? 40000 : sizes[random_() % std::size(sizes)];
       const block b{bytes, 8, static_cast<memory_role>(random_() % 2)};
       const void* const near = blocks_.empty() ? nullptr : blocks_.back().memory;
-      auto* const memory = static_cast<std::byte*>(source_.allocate(b, near));
-      const auto pattern = static_cast<std::byte>(random_());
-      std::memset(memory, std::to_integer<int>(pattern), bytes);
-      blocks_.push_back({memory, b, pattern});
+      blocks_.push_back(test::held_block::of(source_, b, static_cast<unsigned>(random_()), near));
     }
     return true;
   }
-  [[nodiscard]] bool all_intact() const noexcept {
-    for (const filled& one : blocks_) {
-      if (!one.intact()) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool all_intact() const { return std::ranges::all_of(blocks_, &test::held_block::intact); }
   void free_all() noexcept {
-    for (const filled& one : blocks_) source_.deallocate(one.memory, one.asked);
+    for (const test::held_block& one : blocks_) source_.deallocate(one.memory, one.asked);
     blocks_.clear();
   }
 
  private:
   Placement& source_;
   std::mt19937 random_;
-  std::vector<filled> blocks_;
+  std::vector<test::held_block> blocks_;
 };
 
 template <placement Placement>
@@ -139,25 +122,6 @@ TYPED_TEST(forked_placements, serve_a_child_whose_threads_are_lost) {
   fork_beside_threads(source, 20);
 }
 
-/// Holds the one thread that comes to it until it is released.
-class gate {
- public:
-  void pass() {
-    reached_ = true;
-    reached_.notify_all();
-    open_.wait(false);
-  }
-  void wait_for_thread() const { reached_.wait(false); }
-  void open() {
-    open_ = true;
-    open_.notify_all();
-  }
-
- private:
-  std::atomic<bool> reached_{false};
-  std::atomic<bool> open_{false};
-};
-
 struct small_run {
   std::byte* memory = nullptr;
   std::size_t left = 0;
@@ -168,10 +132,10 @@ struct small_run {
 /// A source that a thread may be stopped in while it refills.
 class stoppable_source {
  public:
-  void* allocate(gate* stop = nullptr) {
+  void* allocate(const std::function<void()>& stop = {}) {
     return blocks_.allocate([&](small_run& run) {
       run.memory = pages_.data() + std::exchange(used_, used_ + 64 * per_run);
-      if (stop != nullptr) stop->pass();
+      if (stop) stop();
       run.left = per_run;
     });
   }
@@ -197,9 +161,8 @@ TEST(forked_slab, is_not_locked_by_a_thread_that_was_refilling) {
   stoppable_source source;
   void* const mine = source.allocate();
   std::memset(mine, 1, 64);
-  gate stop;
-  std::thread refilling([&] { source.deallocate(source.allocate(&stop)); });
-  stop.wait_for_thread();
+  std::optional<test::stopped_thread> refilling;
+  refilling.emplace([&](auto stop) { source.deallocate(source.allocate(stop)); });
   const int status = test::in_forked_copy([&] {
     if (source.refills_torn() != 1) return 1;
     std::vector<void*> all{mine};
@@ -217,8 +180,7 @@ TEST(forked_slab, is_not_locked_by_a_thread_that_was_refilling) {
     return 0;
   });
   EXPECT_EQ(source.refills_torn(), 0) << "the parent's threads are all there";
-  stop.open();
-  refilling.join();
+  refilling.reset();
   EXPECT_EQ(status, 0) << "2: a block is handed out twice; -14: the child hangs";
 }
 
@@ -228,13 +190,12 @@ TEST(forked_live_blocks, are_not_locked_by_a_thread_that_was_visiting) {
   std::vector<void*> blocks;
   constexpr block small{32, 8, memory_role::node};
   for (int i = 0; i < 500; ++i) blocks.push_back(source.allocate(small));
-  gate stop;
-  std::thread visiting([&] {
+  std::optional<test::stopped_thread> visiting;
+  visiting.emplace([&](auto stop) {
     source.for_each_live([&, first = true](const live_block&) mutable {
-      if (std::exchange(first, false)) stop.pass();
+      if (std::exchange(first, false)) stop();
     });
   });
-  stop.wait_for_thread();
   const int status = test::in_forked_copy([&] {
     std::size_t seen = 0;
     source.for_each_live([&](const live_block&) { ++seen; });
@@ -245,8 +206,7 @@ TEST(forked_live_blocks, are_not_locked_by_a_thread_that_was_visiting) {
     source.for_each_live([&](const live_block&) { ++seen; });
     return seen == 0 ? 0 : 2;
   });
-  stop.open();
-  visiting.join();
+  visiting.reset();
   for (void* one : blocks) source.deallocate(one, small);
   EXPECT_EQ(status, 0) << "1: a block is missing; -14: the child hangs";
 }

@@ -11,23 +11,61 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "espalier/memory/placement_concept.hpp"
 #include "support/reexecute.hpp"
+#include "support/refusal.hpp"
 #include "support/sanitizers.hpp"
 
 namespace espalier::test {
 
+/// A block that is filled with one byte.
 struct held_block {
   std::byte* memory;
   block asked;
-  std::uint8_t pattern;
+  std::byte pattern;
+
+  template <class Placement>
+  static held_block of(Placement& source, const block& asked, unsigned pattern, const void* near = nullptr) {
+    auto* const memory = static_cast<std::byte*>(source.allocate(asked, near));
+    std::memset(memory, static_cast<std::uint8_t>(pattern), asked.bytes);
+    return {memory, asked, static_cast<std::byte>(pattern)};
+  }
+  [[nodiscard]] bool intact() const noexcept {
+    return std::all_of(memory, memory + asked.bytes, [this](std::byte b) { return b == pattern; });
+  }
+  [[nodiscard]] bool aligned() const noexcept {
+    return reinterpret_cast<std::uintptr_t>(memory) % asked.align == 0;
+  }
 };
+
+/// While it lives, the process gets no more than so much address space.
+class address_space_limit {
+ public:
+  explicit address_space_limit(rlim_t bytes) {
+    getrlimit(RLIMIT_AS, &before_);
+    rlimit tight = before_;
+    tight.rlim_cur = bytes;
+    setrlimit(RLIMIT_AS, &tight);
+  }
+  address_space_limit(const address_space_limit&) = delete;
+  address_space_limit& operator=(const address_space_limit&) = delete;
+  ~address_space_limit() { setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+/// Whether a call has no memory.
+template <class Call>
+bool is_refused(Call&& call) {
+  return refusal<std::bad_alloc>(call) != "accepted";
+}
 
 /// Two threads allocate blocks of many sizes, alignments and roles, fill them, and free each other's. Returns
 /// the first broken promise, or nothing.
@@ -45,11 +83,8 @@ std::string audit(Placement& source) {
         const std::size_t bytes = 1 + random() % (i % 50 == 0 ? 4000 : 130);
         const block b{bytes, align, static_cast<memory_role>(random() % memory_role_count)};
         const void* const near = mine.empty() || i % 2 == 0 ? nullptr : mine[random() % mine.size()].memory;
-        auto* const memory = static_cast<std::byte*>(source.allocate(b, near));
-        if (reinterpret_cast<std::uintptr_t>(memory) % align != 0) wrong = "a block is not aligned";
-        const auto pattern = static_cast<std::uint8_t>(random());
-        std::memset(memory, pattern, bytes);
-        mine.push_back({memory, b, pattern});
+        mine.push_back(held_block::of(source, b, static_cast<unsigned>(random()), near));
+        if (!mine.back().aligned()) wrong = "a block is not aligned";
       }
       step.arrive_and_wait();
       if (t == 0) {
@@ -58,9 +93,7 @@ std::string audit(Placement& source) {
         std::uint64_t bytes = 0;
         for (const held_block& h : all) {
           bytes += h.asked.bytes;
-          const bool intact = std::all_of(h.memory, h.memory + h.asked.bytes,
-                                          [&](std::byte b) { return b == std::byte{h.pattern}; });
-          if (!intact) wrong = "a block was overwritten";
+          if (!h.intact()) wrong = "a block was overwritten";
         }
         std::sort(all.begin(), all.end(),
                   [](const held_block& a, const held_block& b) { return a.memory < b.memory; });
@@ -99,18 +132,14 @@ std::string every_size(Placement& source) {
   const char* wrong = "";
   for (std::size_t size = 1; size <= largest; size += size < 1100 ? 1 : size < 8192 ? 6 : size / 4) {
     const block b{size, std::size_t{1} << (size % 7), static_cast<memory_role>(size % memory_role_count)};
-    auto* const memory = static_cast<std::byte*>(source.allocate(b));
-    if (reinterpret_cast<std::uintptr_t>(memory) % b.align != 0) wrong = "a block is not aligned";
-    std::memset(memory, static_cast<int>(size % 251), size);
-    held.push_back({memory, b, static_cast<std::uint8_t>(size % 251)});
+    held.push_back(held_block::of(source, b, static_cast<unsigned>(size % 251)));
+    if (!held.back().aligned()) wrong = "a block is not aligned";
     bytes += size;
     if (held.size() < at_a_time && size < 8192) continue;
     if (source.usage().blocks != held.size()) wrong = "the number of blocks is wrong";
     if (source.usage().bytes_in_use < bytes) wrong = "fewer bytes in use than were asked for";
     for (const held_block& h : held) {
-      const bool intact = std::all_of(h.memory, h.memory + h.asked.bytes,
-                                      [&](std::byte one) { return one == std::byte{h.pattern}; });
-      if (!intact) wrong = "a block was overwritten";
+      if (!h.intact()) wrong = "a block was overwritten";
       source.deallocate(h.memory, h.asked);
     }
     held.clear();
@@ -132,13 +161,8 @@ std::string refusals(Make&& make) {
     const memory_usage before = source.usage();
     for (const std::size_t absurd :
          {std::numeric_limits<std::size_t>::max() / 4, std::numeric_limits<std::size_t>::max() - 4096}) {
-      bool refused = false;
-      try {
-        (void)source.allocate({absurd, 8, memory_role::node});
-      } catch (const std::bad_alloc&) {
-        refused = true;
-      }
-      if (!refused) return "a block of absurd size was had";
+      if (!is_refused([&] { return source.allocate({absurd, 8, memory_role::node}); }))
+        return "a block of absurd size was had";
     }
     if (source.usage().blocks != before.blocks || source.usage().bytes_in_use != before.bytes_in_use)
       return "a refusal counts";
@@ -155,39 +179,25 @@ std::string refusals(Make&& make) {
     auto source = make();
     std::vector<held_block> held;
     held.reserve(std::size_t{1} << 20U);
-    rlimit limit{};
-    getrlimit(RLIMIT_AS, &limit);
-    const rlimit before = limit;
-    limit.rlim_cur = 1;  // nothing more is mapped
-    setrlimit(RLIMIT_AS, &limit);
+    std::optional<address_space_limit> limit(std::in_place, rlim_t{1});  // nothing more is mapped
     constexpr std::size_t sizes[] = {16, 64, 200, 1500, 6000};
-    bool refused = false;
-    for (std::size_t i = 0; !refused && held.size() < held.capacity(); ++i) {
-      const block b{sizes[i % std::size(sizes)], 8, static_cast<memory_role>(i % memory_role_count)};
-      try {
-        auto* const memory = static_cast<std::byte*>(source.allocate(b));
-        std::memset(memory, static_cast<int>(i % 251), b.bytes);
-        held.push_back({memory, b, static_cast<std::uint8_t>(i % 251)});
-      } catch (const std::bad_alloc&) {
-        refused = true;
+    const bool refused = is_refused([&] {
+      for (std::size_t i = 0; held.size() < held.capacity(); ++i) {
+        const block b{sizes[i % std::size(sizes)], 8, static_cast<memory_role>(i % memory_role_count)};
+        held.push_back(held_block::of(source, b, static_cast<unsigned>(i % 251)));
       }
-    }
+    });
     if (!refused) return 1;
     if (source.usage().blocks != held.size()) return 2;
-    for (const held_block& h : held) {
-      if (!std::all_of(h.memory, h.memory + h.asked.bytes,
-                       [&](std::byte one) { return one == std::byte{h.pattern}; }))
-        return 3;
-    }
-    setrlimit(RLIMIT_AS, &before);
-    try {
+    if (!std::ranges::all_of(held, &held_block::intact)) return 3;
+    limit.reset();
+    const bool refused_again = is_refused([&] {
       for (int i = 0; i < 100; ++i) {
         const block b{sizes[0], 8, memory_role::node};
         source.deallocate(source.allocate(b), b);
       }
-    } catch (const std::bad_alloc&) {
-      return 4;
-    }
+    });
+    if (refused_again) return 4;
     for (const held_block& h : held) source.deallocate(h.memory, h.asked);
     return source.usage().blocks == 0 && source.usage().bytes_in_use == 0 ? 0 : 5;
   });

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -7,16 +8,20 @@
 #include <mutex>
 #include <new>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "espalier/map/bst/ticket.hpp"
 #include "espalier/memory/any_placement.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "memory/placement_audit.hpp"
 #include "memory/shipped_placements.hpp"
+#include "support/refusal.hpp"
 
 // What every placement promises, found out by one audit; placements that break one promise each show that
 // the audit would notice.
@@ -27,6 +32,7 @@ namespace {
 using test::audit;
 using test::every_size;
 using test::refusals;
+using testing::HasSubstr;
 
 template <class Placement>
 class placements : public testing::Test {};
@@ -111,6 +117,43 @@ TYPED_TEST(arenas, have_blocks_up_to_two_mebibytes) {
   }
 }
 
+/// Allocates in rounds, and frees all between them.
+template <placement Placement, class Allocations>
+void expect_use_again(const Allocations& allocations) {
+  Placement source;
+  std::uint64_t reserved = 0;
+  for (int round = 0; round < 4; ++round) {
+    std::vector<std::pair<void*, block>> all;
+    allocations([&](const block& b, bool beside_the_last) {
+      all.emplace_back(source.allocate(b, beside_the_last ? all.back().first : nullptr), b);
+    });
+    if (round == 0) reserved = source.usage().bytes_reserved;
+    // The thread may move to another node, which has a memory of its own.
+    if (!std::is_same_v<Placement, numa_local>) {
+      EXPECT_EQ(source.usage().bytes_reserved, reserved);
+    }
+    EXPECT_EQ(source.usage().blocks, all.size());
+    for (const auto& [memory, b] : all) source.deallocate(memory, b);
+    EXPECT_EQ(source.usage().blocks, 0U);
+    EXPECT_EQ(source.usage().bytes_in_use, 0U);
+  }
+}
+
+TYPED_TEST(arenas, use_again_what_comes_back) {
+  // index_aware's second round takes one region more, and the later ones none.
+  if constexpr (!std::is_same_v<TypeParam, index_aware>) {
+    expect_use_again<TypeParam>([](auto allocate) {
+      for (int i = 0; i < 100'000; ++i) allocate({32, 32, memory_role::node}, i % 2 != 0);
+    });
+  }
+  expect_use_again<TypeParam>([](auto allocate) {
+    for (std::size_t bytes = 1; bytes <= 5000; bytes += 7) {
+      const auto role = static_cast<memory_role>(bytes % memory_role_count);
+      allocate({bytes, std::size_t{1} << (bytes % 9), role}, false);
+    }
+  });
+}
+
 TYPED_TEST(arenas, align_blocks_up_to_two_mebibytes) {
   TypeParam source;
   std::vector<std::pair<void*, block>> all;
@@ -178,6 +221,83 @@ TEST_P(chosen_placements, tell_what_a_block_takes) {
 }
 
 TEST_P(chosen_placements, refuse_without_a_change) { EXPECT_EQ(refusals(make), ""); }
+
+constexpr block node{40, 8, memory_role::node};
+
+TEST(any_placement, lists_what_there_is_with_a_line_on_each) {
+  std::set<std::string_view> names;
+  for (const placement_choice& c : placement_names()) {
+    EXPECT_TRUE(names.insert(c.name).second) << c.name << " twice";
+    EXPECT_FALSE(c.description.empty());
+    EXPECT_EQ(c.description.find('\n'), std::string_view::npos);
+    EXPECT_EQ(c.why_not.find('\n'), std::string::npos);
+    EXPECT_EQ(c.available(), c.why_not.empty());
+  }
+  EXPECT_THAT(names, testing::IsSupersetOf({"shared_heap", "segregated", "clustered", "jemalloc_arenas",
+                                            "index_aware", "numa_local", "random_padding", "shifted"}));
+}
+
+TEST(any_placement, is_each_of_them) {
+  for (const placement_choice& c : placement_names()) {
+    if (!c.available()) {
+      EXPECT_EQ(test::refusal<std::runtime_error>([&] { return any_placement(c.name).usage().blocks; }),
+                c.why_not);
+      continue;
+    }
+    any_placement source(c.name);
+    EXPECT_EQ(source.chosen_name(), c.name);
+    EXPECT_FALSE(source.is_recorded());
+    void* const memory = source.allocate(node);
+    EXPECT_EQ(source.usage().blocks, 1U);
+    source.deallocate(memory, node);
+  }
+}
+
+TEST(any_placement, another_name_is_refused_with_those_there_are) {
+  for (const std::string_view name : {"", "Segregated", "segregate", "any", "recorded"}) {
+    const std::string why = test::refusal([&] { return any_placement(name).usage().blocks; });
+    EXPECT_THAT(why, HasSubstr("there is no placement '" + std::string(name) + "'"));
+    for (const placement_choice& c : placement_names()) EXPECT_THAT(why, HasSubstr(std::string(c.name)));
+    EXPECT_EQ(why.find('\n'), std::string::npos);
+  }
+}
+
+TEST(any_placement, honours_near_where_the_chosen_one_does) {
+  constexpr block node32{32, 32, memory_role::node};
+  any_placement source("clustered");
+  const auto line_of = [](const void* m) { return reinterpret_cast<std::uintptr_t>(m) / 64; };
+  void* const parent = source.allocate(node32);
+  void* const child = source.allocate(node32, parent);
+  EXPECT_EQ(line_of(parent), line_of(child));
+  source.deallocate(child, node32);
+  source.deallocate(parent, node32);
+}
+
+TEST(any_placement, records_on_request) {
+  const any_placement plain("segregated");
+  EXPECT_THROW(plain.for_each_live([](const live_block&) {}), std::logic_error);
+  any_placement source("segregated", any_placement::recording::on);
+  EXPECT_TRUE(source.is_recorded());
+  EXPECT_EQ(source.chosen_name(), "segregated");
+  void* const memory = source.allocate(node);
+  std::vector<void*> live;
+  source.for_each_live([&](const live_block& one) { live.push_back(one.memory); });
+  EXPECT_EQ(live, std::vector<void*>{memory});
+  source.deallocate(memory, node);
+  source.for_each_live([](const live_block&) { FAIL() << "nothing is in use"; });
+}
+
+TEST(any_placement, serves_a_map_and_gets_every_node_back) {
+  for (const placement_choice& c : placement_names()) {
+    if (!c.available()) continue;
+    // A leak checker, or the placement's own pages, would miss what a dying map left.
+    ticket<std::uint64_t, std::uint64_t, map_traits::with_placement<any_placement>> map(nullptr, c.name);
+    for (std::uint64_t k = 0; k < 500; ++k) map.insert(k * 37 % 1009, k);
+    for (std::uint64_t k = 0; k < 250; ++k) map.erase(k * 37 % 1009);
+    EXPECT_EQ(map.find(499 * 37 % 1009), 499U) << c.name;
+    EXPECT_GE(map.usage().blocks, 2U * 250 - 1) << "a leaf for each key, a router for each but one";
+  }
+}
 
 struct misaligning : shared_heap {
   void* allocate(const block& b, const void* near = nullptr) {

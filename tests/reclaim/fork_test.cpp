@@ -28,35 +28,6 @@ class forks : public testing::Test {
   }
 };
 
-/// A thread that does something, stays as it is, and goes on when it is told to.
-class stopped_thread {
- public:
-  /// work(stop) calls stop() once.
-  template <class Work>
-  explicit stopped_thread(Work work)
-      : thread_([this, work] {
-          work([this] {
-            reached_ = true;
-            reached_.notify_all();
-            go_on_.wait(false);
-          });
-        }) {
-    reached_.wait(false);
-  }
-  stopped_thread(const stopped_thread&) = delete;
-  stopped_thread& operator=(const stopped_thread&) = delete;
-  ~stopped_thread() {
-    go_on_ = true;
-    go_on_.notify_all();
-    thread_.join();
-  }
-
- private:
-  std::atomic<bool> reached_{false};
-  std::atomic<bool> go_on_{false};
-  std::thread thread_;
-};
-
 std::atomic<std::uint64_t> reclaimed{0};
 
 void count(const retired&) noexcept { ++reclaimed; }
@@ -71,7 +42,7 @@ void retire_some(epoch_domain& domain, int n, void (*reclaim)(const retired&) no
 
 TEST_F(forks, a_domain_forgets_the_pins_of_lost_threads) {
   epoch_domain domain;
-  const stopped_thread reader([&](auto stop) {
+  const test::stopped_thread reader([&](auto stop) {
     const auto outer = domain.pin();
     const auto inner = domain.pin();
     stop();
@@ -116,7 +87,7 @@ TEST_F(forks, a_domain_leaks_bags_that_a_lost_thread_was_changing) {
   epoch_domain domain;
   retire_some(domain, 30, stopping_reclaim);  // in this thread's current bag, which the other one gives back
   {
-    const stopped_thread collector([&](auto stop) {
+    const test::stopped_thread collector([&](auto stop) {
       stop_argument = &stop;
       stop_at_entry = [](void* s) { (*static_cast<decltype(stop)*>(s))(); };
       domain.collect();
@@ -141,7 +112,7 @@ TEST_F(forks, room_that_was_reserved_before_is_there) {
   {
     auto guard = domain.pin();
     guard.reserve(3);
-    const stopped_thread purger([&](auto stop) {
+    const test::stopped_thread purger([&](auto stop) {
       stop_argument = &stop;
       stop_at_entry = [](void* s) { (*static_cast<decltype(stop)*>(s))(); };
       domain.purge(&domain);
@@ -161,7 +132,7 @@ TEST_F(forks, room_that_was_reserved_before_is_there) {
 
 TEST_F(forks, a_grace_period_does_not_wait_for_lost_threads) {
   rcu_domain domain;
-  const stopped_thread reader([&](auto stop) {
+  const test::stopped_thread reader([&](auto stop) {
     const rcu_domain::read_section inside(domain);
     stop();
   });
@@ -176,7 +147,7 @@ TEST_F(forks, a_grace_period_does_not_wait_for_lost_threads) {
 
 TEST_F(forks, slots_of_lost_threads_are_free) {
   const std::uint32_t mine = hw::thread_slot();
-  const stopped_thread holder([](auto stop) {
+  const test::stopped_thread holder([](auto stop) {
     static_cast<void>(hw::thread_slot());
     stop();
   });
@@ -201,7 +172,7 @@ const bool used_early = [] {
 
 TEST_F(forks, a_domain_in_static_storage_is_repaired) {
   ASSERT_TRUE(used_early);
-  const stopped_thread reader([](auto stop) {
+  const test::stopped_thread reader([](auto stop) {
     const auto guard = early_domain.pin();
     stop();
   });
@@ -212,13 +183,13 @@ TEST_F(forks, a_domain_in_static_storage_is_repaired) {
 
 TEST_F(forks, children_fork_again) {
   epoch_domain domain;
-  const stopped_thread reader([&](auto stop) {
+  const test::stopped_thread reader([&](auto stop) {
     const auto guard = domain.pin();
     stop();
   });
   retire_some(domain, 100);
   EXPECT_EQ(test::in_forked_copy([&]() -> int {
-              const stopped_thread again([&](auto stop) {
+              const test::stopped_thread again([&](auto stop) {
                 const auto guard = domain.pin();
                 stop();
               });
@@ -253,7 +224,7 @@ TEST_F(forks, domains_come_and_go_beside_a_fork) {
 }
 
 TEST_F(forks, the_heavy_fence_works_beside_lost_threads) {
-  const stopped_thread other([](auto stop) {
+  const test::stopped_thread other([](auto stop) {
     hw::fence_heavy();
     stop();
   });
