@@ -31,9 +31,8 @@ class random_history {
  public:
   random_history(const random_history_options& options, std::uint64_t seed)
       : options_(options), random_(seed), threads_(options.threads) {
-    for (std::uint32_t t = 0; t < options.threads; ++t) {
+    for (std::uint32_t t = 0; t < options.threads; ++t)
       lanes_.emplace_back(t, options.operations / options.threads + 1);
-    }
   }
 
   [[nodiscard]] history make() {
@@ -48,9 +47,8 @@ class random_history {
       if (threads_[t].now == stage::idle) ++begun;
       step(threads_[t], lanes_[t]);
     }
-    for (std::size_t t = 0; t < threads_.size(); ++t) {
+    for (std::size_t t = 0; t < threads_.size(); ++t)
       while (threads_[t].now != stage::idle) step(threads_[t], lanes_[t]);
-    }
     for (const history_lane& lane : lanes_) made.add(lane);
     return made;
   }

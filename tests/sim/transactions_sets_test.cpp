@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csetjmp>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -13,7 +14,6 @@
 #include "sim/runtime/arena.hpp"
 #include "sim/runtime/fibers.hpp"
 #include "sim/runtime/world.hpp"
-#include "sim/transactions/records.hpp"
 #include "sim/transactions/transactions.hpp"
 #include "support/abort_statuses.hpp"
 
@@ -34,17 +34,27 @@ using espalier::sim::transactional_spec;
 using namespace espalier::test::abort_statuses;
 
 constexpr std::uint64_t some_line = 100;
-constexpr std::uint64_t first_byte = some_line * 64;
+constexpr std::int64_t first_byte = some_line * 64;
 
-class record_meeting : public testing::Test {
- protected:
-  abort_reason of(std::uint64_t one, std::uint64_t other) const {
-    const abort_reason reason = known.meeting(some_line, byte_mask(one, 1), byte_mask(other, 1));
-    EXPECT_EQ(reason, known.meeting(some_line, byte_mask(other, 1), byte_mask(one, 1)));
-    return reason;
-  }
-  records known;
+/// Bytes from the line's first on that become a record or metadata; without a kind they are forgotten.
+struct annotated {
+  std::int64_t begin, end;
+  std::optional<record_kind> kind;
 };
+struct pair_of_bytes {
+  std::uint64_t one, other;  // bytes of the line
+  abort_reason reason;
+};
+
+records known_after(const std::vector<annotated>& all) {
+  records known;
+  for (const auto& [begin, end, kind] : all) {
+    const auto from = static_cast<std::uint64_t>(first_byte + begin);
+    const auto to = static_cast<std::uint64_t>(first_byte + end);
+    kind ? known.annotate(from, to, *kind) : known.forget(from, to);
+  }
+  return known;
+}
 
 TEST(byte_mask, whole_and_parts) {
   EXPECT_EQ(byte_mask(0, 64), ~std::uint64_t{0});
@@ -53,83 +63,57 @@ TEST(byte_mask, whole_and_parts) {
   EXPECT_EQ(byte_mask(63, 1), std::uint64_t{1} << 63U);
 }
 
-TEST_F(record_meeting, without_annotations_is_about_bytes) {
-  EXPECT_EQ(of(3, 3), abort_reason::true_conflict);
-  EXPECT_EQ(of(3, 4), abort_reason::false_conflict);
+TEST(record_meeting, is_true_false_or_about_metadata) {
+  constexpr auto record = record_kind::record;
+  constexpr auto metadata = record_kind::metadata;
+  constexpr auto is_true = abort_reason::true_conflict;
+  constexpr auto is_false = abort_reason::false_conflict;
+  struct rule {
+    const char* what;
+    std::vector<annotated> known;
+    std::vector<pair_of_bytes> meetings;
+  };
+  const rule rules[] = {
+      {"without annotations, about bytes", {}, {{3, 3, is_true}, {3, 4, is_false}}},
+      {"one record", {{8, 24, record}}, {{8, 23, is_true}, {7, 8, is_false}, {23, 24, is_false}}},
+      {"two records", {{0, 16, record}, {16, 32, record}}, {{15, 16, is_false}}},
+      {"metadata",
+       {{0, 16, metadata}, {16, 32, record}, {32, 48, metadata}},
+       {{0, 0, abort_reason::metadata},
+        {0, 15, abort_reason::metadata},
+        {0, 16, is_false},
+        {0, 32, is_false}}},
+      {"records of several lines",
+       {{-128, 8, record}, {60, 100, record}},
+       {{0, 7, is_true}, {60, 63, is_true}, {7, 60, is_false}}},
+      {"cut in two by a new one",
+       {{0, 64, record}, {16, 32, metadata}},
+       {{0, 15, is_true}, {16, 31, abort_reason::metadata}, {32, 63, is_true}, {0, 63, is_false}}},
+      {"cut, and the cut covered again",
+       {{0, 64, record}, {16, 32, metadata}, {8, 40, record}},
+       {{8, 39, is_true}, {7, 8, is_false}, {40, 63, is_true}}},
+      {"partly forgotten",
+       {{-64, 8, record}, {8, 16, record}, {24, 64, record}, {4, 32, {}}},
+       {{0, 3, is_true}, {4, 7, is_false}, {8, 15, is_false}, {24, 31, is_false}, {32, 63, is_true}}},
+      {"all forgotten", {{-64, 8, record}, {-first_byte, -1 - first_byte, {}}}, {{0, 3, is_false}}},
+      {"empty ranges", {{0, 0, record}, {0, 8, record}, {4, 4, {}}}, {{0, 7, is_true}}},
+  };
+  for (const rule& r : rules) {
+    const records known = known_after(r.known);
+    for (const pair_of_bytes& m : r.meetings) {
+      SCOPED_TRACE(std::string(r.what) + ": " + std::to_string(m.one) + " and " + std::to_string(m.other));
+      EXPECT_EQ(known.meeting(some_line, byte_mask(m.one, 1), byte_mask(m.other, 1)), m.reason);
+      EXPECT_EQ(known.meeting(some_line, byte_mask(m.other, 1), byte_mask(m.one, 1)), m.reason);
+    }
+  }
 }
 
-TEST_F(record_meeting, in_one_record_is_true) {
-  known.annotate(first_byte + 8, first_byte + 24, record_kind::record);
-  EXPECT_EQ(of(8, 23), abort_reason::true_conflict);
-  EXPECT_EQ(of(7, 8), abort_reason::false_conflict);
-  EXPECT_EQ(of(23, 24), abort_reason::false_conflict);
-}
-
-TEST_F(record_meeting, of_two_records_is_false) {
-  known.annotate(first_byte + 0, first_byte + 16, record_kind::record);
-  known.annotate(first_byte + 16, first_byte + 32, record_kind::record);
-  EXPECT_EQ(of(15, 16), abort_reason::false_conflict);
-}
-
-TEST_F(record_meeting, in_metadata) {
-  known.annotate(first_byte + 0, first_byte + 16, record_kind::metadata);
-  known.annotate(first_byte + 16, first_byte + 32, record_kind::record);
-  known.annotate(first_byte + 32, first_byte + 48, record_kind::metadata);
-  EXPECT_EQ(of(0, 0), abort_reason::metadata);
-  EXPECT_EQ(of(0, 15), abort_reason::metadata);
-  EXPECT_EQ(of(0, 16), abort_reason::false_conflict);
-  EXPECT_EQ(of(0, 32), abort_reason::false_conflict);
-}
-
-TEST_F(record_meeting, a_shared_record_outweighs_shared_metadata) {
-  known.annotate(first_byte + 0, first_byte + 16, record_kind::metadata);
-  known.annotate(first_byte + 16, first_byte + 32, record_kind::record);
+TEST(record_meeting, a_shared_record_outweighs_shared_metadata) {
+  const records known = known_after({{0, 16, record_kind::metadata}, {16, 32, record_kind::record}});
   EXPECT_EQ(known.meeting(some_line, byte_mask(0, 17), byte_mask(8, 24)), abort_reason::true_conflict);
   EXPECT_EQ(known.meeting(some_line, byte_mask(0, 17), byte_mask(8, 8)), abort_reason::metadata);
   EXPECT_EQ(known.meeting(some_line, byte_mask(0, 64), byte_mask(8, 8) | byte_mask(40, 1)),
             abort_reason::true_conflict);
-}
-
-TEST_F(record_meeting, in_a_record_of_several_lines) {
-  known.annotate(first_byte - 128, first_byte + 8, record_kind::record);
-  known.annotate(first_byte + 60, first_byte + 100, record_kind::record);
-  EXPECT_EQ(of(0, 7), abort_reason::true_conflict);
-  EXPECT_EQ(of(60, 63), abort_reason::true_conflict);
-  EXPECT_EQ(of(7, 60), abort_reason::false_conflict);
-}
-
-TEST_F(record_meeting, after_new_annotations_knows_only_those) {
-  known.annotate(first_byte + 0, first_byte + 64, record_kind::record);
-  known.annotate(first_byte + 16, first_byte + 32, record_kind::metadata);
-  EXPECT_EQ(of(0, 15), abort_reason::true_conflict);
-  EXPECT_EQ(of(16, 31), abort_reason::metadata);
-  EXPECT_EQ(of(32, 63), abort_reason::true_conflict);
-  EXPECT_EQ(of(0, 63), abort_reason::false_conflict) << "cut in two";
-  known.annotate(first_byte + 8, first_byte + 40, record_kind::record);
-  EXPECT_EQ(of(8, 39), abort_reason::true_conflict);
-  EXPECT_EQ(of(7, 8), abort_reason::false_conflict);
-  EXPECT_EQ(of(40, 63), abort_reason::true_conflict);
-}
-
-TEST_F(record_meeting, after_forgetting_is_about_bytes) {
-  known.annotate(first_byte - 64, first_byte + 8, record_kind::record);
-  known.annotate(first_byte + 8, first_byte + 16, record_kind::record);
-  known.annotate(first_byte + 24, first_byte + 64, record_kind::record);
-  known.forget(first_byte + 4, first_byte + 32);
-  EXPECT_EQ(of(0, 3), abort_reason::true_conflict);
-  EXPECT_EQ(of(4, 7), abort_reason::false_conflict);
-  EXPECT_EQ(of(8, 15), abort_reason::false_conflict);
-  EXPECT_EQ(of(24, 31), abort_reason::false_conflict);
-  EXPECT_EQ(of(32, 63), abort_reason::true_conflict);
-  known.forget(0, ~std::uint64_t{0});
-  EXPECT_EQ(of(0, 3), abort_reason::false_conflict);
-}
-
-TEST_F(record_meeting, ignores_empty_ranges) {
-  known.annotate(first_byte, first_byte, record_kind::record);
-  known.annotate(first_byte, first_byte + 8, record_kind::record);
-  known.forget(first_byte + 4, first_byte + 4);
-  EXPECT_EQ(of(0, 7), abort_reason::true_conflict);
 }
 
 // What the transactions of a world keep, without a program: fibers are numbers here, and accesses are told.
