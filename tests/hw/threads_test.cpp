@@ -1,4 +1,4 @@
-// The slots of threads.
+// What threads have of the machine: slots, pauses and sleeps, fences.
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -8,18 +8,24 @@
 #include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "espalier/hw/asymmetric_fence.hpp"
+#include "espalier/hw/pause.hpp"
 #include "espalier/hw/slot_table.hpp"
 #include "espalier/hw/thread_slot.hpp"
 #include "support/on_threads.hpp"
+#include "support/reexecute.hpp"
 #include "support/sanitizers.hpp"
 
 namespace espalier::hw {
@@ -272,6 +278,132 @@ TEST(thread_slot, too_many_threads_are_refused_until_one_ends) {
   bool served = false;
   std::thread([&] { served = thread_slot() < max_thread_slots; }).join();
   EXPECT_TRUE(served) << "the slots came back";
+}
+
+static_assert(noexcept(cpu_relax()) && noexcept(park()));
+
+/// Waits for another thread in the given way; true when its word arrived.
+template <class Wait>
+bool gets_word_from_another_thread(Wait&& wait) {
+  std::atomic<bool> word{false};
+  std::thread other([&] { word.store(true); });
+  while (!word.load()) wait();
+  other.join();
+  return word.load();
+}
+
+TEST(pause, loops_around_either_make_progress) {
+  EXPECT_TRUE(gets_word_from_another_thread([] { cpu_relax(); }));
+  EXPECT_TRUE(gets_word_from_another_thread([] { park(); }));
+}
+
+TEST(pause, no_thread_sleeps_on_a_word_that_has_changed) {
+  const std::atomic<std::uint32_t> word{1};
+  errno = EDOM;
+  wait_on(word, 0);
+  wake_one(word);
+  wake_all(word);
+  EXPECT_EQ(errno, EDOM) << "the caller's errno stays";
+}
+
+TEST(pause, a_wake_up_is_never_lost) {
+  // Two threads pass a turn to and fro; each sleeps whenever it is not its turn.
+  std::atomic<std::uint32_t> turn{0};
+  constexpr std::uint32_t rounds = 2000;
+  test::on_threads(2, [&](int t) {
+    const auto mine = static_cast<std::uint32_t>(t);
+    for (std::uint32_t i = 0; i < rounds; ++i) {
+      for (std::uint32_t seen = turn.load(); seen % 2 != mine; seen = turn.load()) wait_on(turn, seen);
+      turn.fetch_add(1);
+      wake_one(turn);
+    }
+  });
+  EXPECT_EQ(turn.load(), 2 * rounds);
+}
+
+TEST(pause, all_sleepers_are_woken) {
+  std::atomic<std::uint32_t> gate{0};
+  std::atomic<int> through{0};
+  test::on_threads(5, [&](int t) {
+    if (t == 0) {
+      for (int i = 0; i < 10; ++i) park();
+      gate.store(1);
+      wake_all(gate);
+    } else {
+      while (gate.load() == 0) wait_on(gate, 0);
+      ++through;
+    }
+  });
+  EXPECT_EQ(through.load(), 4);
+}
+
+bool fence_was_asked_for() {
+  const char* wish = std::getenv("ESPALIER_FENCE");
+  return wish != nullptr && std::string_view(wish) == "fence";
+}
+
+TEST(asymmetric_fence, kind_is_what_was_asked_for_or_found) {
+  const std::string_view kind = asymmetric_fence_kind();
+  if (fence_was_asked_for()) {
+    EXPECT_EQ(kind, "fence");
+  } else {
+    EXPECT_TRUE(kind == "membarrier" || kind == "fence") << kind;
+  }
+  EXPECT_EQ(detail::membarrier_works, kind == "membarrier");
+}
+
+/// Rounds of Dekker's pattern in which neither side saw the other.
+int rounds_that_missed(int rounds) {
+  struct round {
+    alignas(64) std::atomic<int> light{0};
+    alignas(64) std::atomic<int> heavy{0};
+    int light_saw = 0;
+    int heavy_saw = 0;
+  };
+  std::vector<round> all(static_cast<std::size_t>(rounds));
+  std::atomic<int> arrived{0};
+  const auto meet = [&](int i) {
+    arrived.fetch_add(1);
+    for (int looks = 0; arrived.load(std::memory_order_relaxed) < 2 * (i + 1); ++looks) {
+      if (looks > 200) std::this_thread::yield();
+    }
+  };
+  std::thread frequent([&] {
+    for (int i = 0; i < rounds; ++i) {
+      round& r = all[static_cast<std::size_t>(i)];
+      meet(i);
+      r.light.store(1, std::memory_order_relaxed);
+      fence_light();
+      r.light_saw = r.heavy.load(std::memory_order_relaxed);
+    }
+  });
+  for (int i = 0; i < rounds; ++i) {
+    round& r = all[static_cast<std::size_t>(i)];
+    meet(i);
+    r.heavy.store(1, std::memory_order_relaxed);
+    fence_heavy();
+    r.heavy_saw = r.light.load(std::memory_order_relaxed);
+  }
+  frequent.join();
+  int missed = 0;
+  for (const round& r : all) missed += r.light_saw == 0 && r.heavy_saw == 0 ? 1 : 0;
+  return missed;
+}
+
+TEST(asymmetric_fence, at_least_one_side_sees_the_other) { EXPECT_EQ(rounds_that_missed(5000), 0); }
+
+TEST(asymmetric_fence, works_in_a_forked_child) {
+  EXPECT_EQ(test::in_forked_child([] {
+              fence_light();
+              fence_heavy();
+              return 42;
+            }),
+            42);
+}
+
+TEST(asymmetric_fence, environment_chooses_the_fallback) {
+  if (fence_was_asked_for()) GTEST_SKIP() << "this is the fallback's process";
+  EXPECT_EQ(test::reexecute("asymmetric_fence.*", "ESPALIER_FENCE", "fence"), 0);
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
-// Names of code, of the functions that allocate, and of the places that call them.
+// Names of code, of the functions that allocate, and of the places that call them; what keeps a library from a program.
 
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
@@ -13,7 +16,9 @@
 #include "espalier/inspect/snapshot_file.hpp"
 #include "espalier/inspect/snapshot_format.hpp"
 #include "espalier/programs/code_names.hpp"
+#include "espalier/programs/preload_obstacle.hpp"
 #include "espalier/programs/site_names.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace espalier::programs {
 namespace {
@@ -216,16 +221,9 @@ TEST(programs_site_names, of_nothing_are_none) {
   EXPECT_TRUE(of.s.types.empty());
 }
 
-namespace fs = std::filesystem;
 namespace format = inspect::format;
 
-struct programs_call_sites : ::testing::Test {
-  programs_call_sites() {
-    std::string pattern = (fs::temp_directory_path() / "espalier-sites.XXXXXX").string();
-    folder = mkdtemp(pattern.data());
-  }
-  ~programs_call_sites() override { fs::remove_all(folder); }
-
+struct programs_call_sites : ::testing::Test, test::temporary_folder {
   static void put(std::string& to, std::uint32_t number) {
     to.append(reinterpret_cast<const char*>(&number), 4);
   }
@@ -257,7 +255,7 @@ struct programs_call_sites : ::testing::Test {
     sum.add(&head, offsetof(format::header, check));
     sum.add(entries.data(), entries.size() * sizeof entries[0]);
     head.check = sum.sum();
-    const fs::path file = folder / "snapshot";
+    const fs::path file = at("snapshot");
     std::ofstream out(file, std::ios::binary);
     out.write(reinterpret_cast<const char*>(&head), sizeof head);
     out.write(reinterpret_cast<const char*>(entries.data()),
@@ -265,8 +263,6 @@ struct programs_call_sites : ::testing::Test {
     out << payload;
     return file;
   }
-
-  fs::path folder;
 };
 
 TEST_F(programs_call_sites, are_read) {
@@ -293,9 +289,9 @@ TEST_F(programs_call_sites, are_read) {
 
 TEST_F(programs_call_sites, of_other_snapshots_are_none) {
   const inspect::snapshot s = inspect::make_snapshot("test", {{"t", false, {}, {}}}, {{4096, 8, 0, 0}});
-  inspect::write_snapshot(s, folder / "other");
-  EXPECT_TRUE(read_call_sites(folder / "other").sites.empty());
-  EXPECT_TRUE(read_call_sites(folder / "other").modules.empty());
+  inspect::write_snapshot(s, at("other"));
+  EXPECT_TRUE(read_call_sites(at("other")).sites.empty());
+  EXPECT_TRUE(read_call_sites(at("other")).modules.empty());
 }
 
 TEST_F(programs_call_sites, that_are_damaged_are_refused) {
@@ -324,6 +320,89 @@ TEST_F(programs_call_sites, that_are_damaged_are_refused) {
   std::string huge;
   put(huge, 0xffff'ffff);
   EXPECT_THROW(static_cast<void>(read_call_sites(write(one, huge))), std::invalid_argument);
+}
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct programs_preload_obstacle : ::testing::Test, test::temporary_folder {
+  fs::path make(const std::string& name, const std::string& content, mode_t mode = 0755) const {
+    chmod(put(name, content).c_str(), mode);
+    return at(name);
+  }
+
+  /// The headers of a program for a machine, with segments of these kinds.
+  static std::string program(unsigned machine, const std::vector<unsigned>& segments) {
+    Elf64_Ehdr header{};
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
+    header.e_machine = static_cast<Elf64_Half>(machine);
+    header.e_phoff = sizeof header;
+    header.e_phnum = static_cast<Elf64_Half>(segments.size());
+    std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
+    for (const unsigned kind : segments) {
+      Elf64_Phdr segment{};
+      segment.p_type = kind;
+      bytes.append(reinterpret_cast<const char*>(&segment), sizeof segment);
+    }
+    return bytes;
+  }
+
+  static std::string of(const fs::path& file) { return preload_obstacle(file).value_or("none"); }
+};
+
+TEST_F(programs_preload_obstacle, is_none_for_ordinary_programs) {
+  EXPECT_EQ(of("/bin/sh"), "none");
+  EXPECT_EQ(of("sh"), "none") << "as in PATH";
+  EXPECT_EQ(of("/proc/self/exe"), "none");
+  EXPECT_EQ(of(make("program", program(EM_X86_64, {PT_LOAD, PT_INTERP}))), "none");
+}
+
+TEST_F(programs_preload_obstacle, is_that_there_is_no_such_program) {
+  EXPECT_THAT(of("no-such-program"), AllOf(HasSubstr("no-such-program"), HasSubstr("PATH")));
+  EXPECT_THAT(of(at("none")), HasSubstr("there is no program"));
+  EXPECT_THAT(of(path()), HasSubstr("no file that may be executed"));
+  EXPECT_THAT(of(make("data", "text", 0644)), HasSubstr("no file that may be executed"));
+  EXPECT_THAT(of(make("text", "neither\n")), HasSubstr("neither a program nor a script"));
+  EXPECT_THAT(of(make("empty", "")), HasSubstr("neither a program nor a script"));
+}
+
+TEST_F(programs_preload_obstacle, is_static_linking) {
+  EXPECT_THAT(of(make("static", program(EM_X86_64, {PT_LOAD, PT_NOTE}))), HasSubstr("linked statically"));
+  EXPECT_THAT(of(make("short", program(EM_X86_64, {PT_LOAD, PT_INTERP}).substr(0, 100))),
+              HasSubstr("linked statically"))
+      << "cut short in its headers";
+}
+
+TEST_F(programs_preload_obstacle, is_another_architecture) {
+  EXPECT_THAT(of(make("arm", program(EM_AARCH64, {PT_INTERP}))), HasSubstr("another architecture"));
+  std::string narrow = program(EM_386, {PT_INTERP});
+  narrow[EI_CLASS] = ELFCLASS32;
+  EXPECT_THAT(of(make("narrow", narrow)), HasSubstr("another architecture"));
+  EXPECT_THAT(of(make("cut", program(EM_X86_64, {}).substr(0, 30))), HasSubstr("another architecture"));
+}
+
+TEST_F(programs_preload_obstacle, is_the_rights_of_another_user) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  const fs::path file = make("setuid", program(EM_X86_64, {PT_INTERP}));
+  ASSERT_EQ(chown(file.c_str(), 12345, 12345), 0);
+  chmod(file.c_str(), 04755);
+  EXPECT_THAT(of(file), HasSubstr("more rights"));
+  chmod(file.c_str(), 02755);
+  EXPECT_THAT(of(file), HasSubstr("more rights"));
+  chmod(file.c_str(), 0755);
+  EXPECT_EQ(of(file), "none");
+}
+
+TEST_F(programs_preload_obstacle, of_a_script_is_that_of_its_interpreter) {
+  const fs::path interpreter = make("static", program(EM_X86_64, {PT_LOAD}));
+  EXPECT_EQ(of(make("script", "#! /bin/sh -e\nexit\n")), "none");
+  EXPECT_THAT(of(make("for_static", "#!" + interpreter.string() + " word\n")),
+              HasSubstr("linked statically"));
+  EXPECT_THAT(of(make("for_none", "#!/no/such/interpreter\n")),
+              AllOf(HasSubstr("for_none"), HasSubstr("/no/such/interpreter")));
+  const fs::path itself = at("itself");
+  EXPECT_THAT(of(make("itself", "#!" + itself.string() + "\n")), HasSubstr("neither a program nor a script"));
 }
 
 }  // namespace
