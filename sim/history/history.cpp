@@ -100,17 +100,15 @@ void history::add(const history_lane& lane) {
 
 void history::add(const operation& o) {
   check_interval(o);
-  if (is_scan(o.kind)) {
+  if (is_scan(o.kind))
     throw std::invalid_argument("history: a scan is added together with the entries that it visited");
-  }
   operations_.push_back(o);
 }
 
 void history::add(const operation& scan, std::span<const map_entry> visited) {
   check_interval(scan);
-  if (!is_scan(scan.kind)) {
+  if (!is_scan(scan.kind))
     throw std::invalid_argument("history: only a scan is added together with visited entries");
-  }
   operation o = scan;
   o.value = pool_.size();
   o.entries = static_cast<std::uint32_t>(visited.size());
@@ -127,22 +125,19 @@ void history::write_text(std::ostream& out) const {
   for (const operation& o : operations_) {
     const bool scan = is_scan(o.kind);
     out << to_string(o.kind) << ' ' << o.thread << ' ' << o.invoked << ' ';
-    if (o.pending()) {
+    if (o.pending())
       out << '-';
-    } else {
+    else
       out << o.returned;
-    }
     out << ' ' << o.key << ' ' << (scan ? o.entries : o.value) << ' ';
-    if (!returns_value(o.kind)) {
+    if (!returns_value(o.kind))
       out << (o.result ? '1' : '0');
-    } else if (o.result) {
+    else if (o.result)
       out << o.returned_value;
-    } else {
+    else
       out << '-';
-    }
-    if (scan) {
+    if (scan)
       for (const map_entry& e : entries(o)) out << ' ' << e.key << ' ' << e.value;
-    }
     out << '\n';
   }
 }
@@ -161,9 +156,8 @@ std::string describe(const history& observed, const operation& o) {
   text += " -> ";
   if (returns_value(o.kind)) return text + (o.result ? std::to_string(o.returned_value) : "absent");
   if (!is_scan(o.kind)) return text + (o.result ? "true" : "false");
-  for (const map_entry& e : observed.entries(o)) {
+  for (const map_entry& e : observed.entries(o))
     text += std::to_string(e.key) + ": " + std::to_string(e.value) + ", ";
-  }
   return text + (o.result ? "end" : "stopped");
 }
 

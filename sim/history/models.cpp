@@ -8,10 +8,8 @@ namespace espalier::sim {
 
 std::optional<register_state> register_model::apply(const operation& o, const state& before) noexcept {
   const state with_argument{o.value, true};
-  if (returns_value(o.kind) && !o.pending() &&
-      before != (o.result ? state{o.returned_value, true} : state{})) {
+  if (returns_value(o.kind) && !o.pending() && before != (o.result ? state{o.returned_value, true} : state{}))
     return std::nullopt;
-  }
   switch (o.kind) {
     case map_operation::find:
       return before;
@@ -62,13 +60,12 @@ std::optional<map_model::state> map_model::apply(const operation& o, const state
   if (*next == old) return before;
   const auto index = at - now.begin();
   contents changed = now;
-  if (!next->present) {
+  if (!next->present)
     changed.erase(changed.begin() + index);
-  } else if (present) {
+  else if (present)
     changed[static_cast<std::size_t>(index)].value = next->value;
-  } else {
+  else
     changed.insert(changed.begin() + index, {o.key, next->value});
-  }
   return number_of(std::move(changed));
 }
 

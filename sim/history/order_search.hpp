@@ -168,9 +168,8 @@ class visited_set {
       return false;
     }
     std::vector<slot> slots(2 * slots_.size());
-    for (const slot& s : slots_) {
+    for (const slot& s : slots_)
       if (s.position != nowhere) find(slots, s) = s;
-    }
     slots_.swap(slots);
     budget_.release(bytes(slots));
     return true;
@@ -317,9 +316,7 @@ class order_search {
         const std::uint64_t candidates = open_ & ~placed & changing_;
         if (candidates != bit) {
           const auto position = static_cast<std::uint32_t>(position_);
-          if (candidates == 0 || !visited_.insert(position, placed, now)) {
-            return stop::dead;
-          }
+          if (candidates == 0 || !visited_.insert(position, placed, now)) return stop::dead;
           junctions_.push_back(
               {placed, candidates, now, position, static_cast<std::uint32_t>(order_.size())});
           return stop::choice;

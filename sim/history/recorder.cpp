@@ -150,9 +150,8 @@ void recorder::check() const {
     const own_code scope;
     history observed;
     for (const map_entry& e : state_->initial) observed.add_initial(e.key, e.value);
-    for (const auto& t : state_->threads) {
+    for (const auto& t : state_->threads)
       if (t) observed.add(t->lane);
-    }
     const verdict v = sim::check(observed);
     if (v.result == outcome::violation) wrong = "the map's history is not linearizable: " + v.explanation;
     if (v.result == outcome::unknown)

@@ -144,16 +144,11 @@ class cache {
   way* use(line_number line) noexcept {
     const unsigned number = set_of(line);
     way* const set = begin_of(number);
-    if (in_trees_) {
-      return use_in_tree(number, line);
-    }
-    if (set[0].holds(line)) [[likely]] {
+    if (in_trees_) return use_in_tree(number, line);
+    if (set[0].holds(line)) [[likely]]
       return set;
-    }
     const unsigned at = position(set, line);
-    if (at == ways_) {
-      return nullptr;
-    }
+    if (at == ways_) return nullptr;
     const way found = set[at];
     std::memmove(set + 1, set, at * sizeof(way));
     set[0] = found;
@@ -198,9 +193,7 @@ class cache {
   bool remove(line_number line) noexcept {
     way* const set = set_begin(line);
     const unsigned at = position(set, line);
-    if (at == ways_) {
-      return false;
-    }
+    if (at == ways_) return false;
     if (in_trees_) {
       set[at] = way{};
       return true;
@@ -218,11 +211,8 @@ class cache {
   /// Calls visitor(const way&) for each line held, in order of the sets.
   template <class Visitor>
   void visit(Visitor visitor) const {
-    for (const way& w : content_) {
-      if (!w.is_free()) {
-        visitor(w);
-      }
-    }
+    for (const way& w : content_)
+      if (!w.is_free()) visitor(w);
   }
 
  private:
@@ -234,31 +224,23 @@ class cache {
   way* use_in_tree(unsigned number, line_number line) noexcept {
     way* const set = begin_of(number);
     // A second use of the latest line changes nothing, and most uses are of that line.
-    if (way* const latest = set + trees_.latest(number); latest->holds(line)) [[likely]] {
+    if (way* const latest = set + trees_.latest(number); latest->holds(line)) [[likely]]
       return latest;
-    }
     const unsigned at = position(set, line);
-    if (at == ways_) {
-      return nullptr;
-    }
+    if (at == ways_) return nullptr;
     trees_.use(number, at);
     return set + at;
   }
   /// The way in which to insert an absent line.
   unsigned place_in_tree(unsigned number) const noexcept {
     const way* const set = begin_of(number);
-    for (unsigned at = 0; at < ways_; ++at) {
-      if (set[at].is_free()) {
-        return at;
-      }
-    }
+    for (unsigned at = 0; at < ways_; ++at)
+      if (set[at].is_free()) return at;
     return trees_.victim(number);
   }
   unsigned position(const way* set, line_number line) const noexcept {
     unsigned at = 0;
-    while (at < ways_ && !set[at].holds(line)) {
-      ++at;
-    }
+    while (at < ways_ && !set[at].holds(line)) ++at;
     return at;
   }
 

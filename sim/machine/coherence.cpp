@@ -1,6 +1,7 @@
 #include "sim/machine/coherence.hpp"
 
 #include <sys/mman.h>
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <memory>
@@ -16,9 +17,7 @@ directory::chunk directory::make_chunk() {
   constexpr std::size_t bytes = chunk_lines * sizeof(directory_entry);
   static_assert(bytes == 2u << 20, "a chunk is one huge page");
   void* const memory = std::aligned_alloc(bytes, bytes);
-  if (memory == nullptr) {
-    throw std::bad_alloc();
-  }
+  if (memory == nullptr) throw std::bad_alloc();
   // Optional: entries are visited at random, and most of the cost is the host's TLB misses.
   madvise(memory, bytes, MADV_HUGEPAGE);
   auto* const entries = static_cast<directory_entry*>(memory);
@@ -33,28 +32,18 @@ coherence::coherence(const machine_spec& spec, std::uint64_t lines)
       llc_(spec.sockets, cache(spec.llc)),
       directory_(lines),
       lines_(lines) {
-  for (unsigned core = 0; core < spec.cores(); ++core) {
-    private_of_core_.push_back(core / spec.cores_per_l2);
-  }
+  for (unsigned core = 0; core < spec.cores(); ++core) private_of_core_.push_back(core / spec.cores_per_l2);
   const unsigned in_socket = spec.cores_per_socket / spec.cores_per_l2;
-  for (unsigned i = 0; i < l2_.size(); ++i) {
-    socket_of_private_.push_back(i / in_socket);
-  }
-  for (unsigned socket = 0; socket < spec.sockets; ++socket) {
+  for (unsigned i = 0; i < l2_.size(); ++i) socket_of_private_.push_back(i / in_socket);
+  for (unsigned socket = 0; socket < spec.sockets; ++socket)
     of_socket_.push_back(private_cache_set::range(socket * in_socket, in_socket));
-  }
 }
 
 bool coherence::private_has(unsigned private_cache, std::uint32_t line) const {
-  if (l2_[private_cache].contains(line)) {
-    return true;
-  }
+  if (l2_[private_cache].contains(line)) return true;
   const unsigned first = private_cache * spec_.cores_per_l2;
-  for (unsigned core = first; core < first + spec_.cores_per_l2; ++core) {
-    if (l1_[core].contains(line)) {
-      return true;
-    }
-  }
+  for (unsigned core = first; core < first + spec_.cores_per_l2; ++core)
+    if (l1_[core].contains(line)) return true;
   return false;
 }
 
@@ -72,9 +61,7 @@ coherence::result coherence::access_private(unsigned core, std::uint32_t line, b
     r.from = source::l2;
     if (l2_[me].use(line) == nullptr) {
       // Another L1 of the same L2 may still hold a line that the L2 has evicted.
-      if (spec_.cores_per_l2 == 1 || !private_has(me, line)) {
-        return r;
-      }
+      if (spec_.cores_per_l2 == 1 || !private_has(me, line)) return r;
       fill_l2(me, line, c);
     }
   }
@@ -85,19 +72,16 @@ coherence::result coherence::access_private(unsigned core, std::uint32_t line, b
     if (entry.has_owner()) {
       entry.modified = true;
       entry.clear_dirty_llc();
-      if (!spec_.llc_inclusive) {
-        drop_from_llc(entry, line, socket_of(me));
-      }
+      if (!spec_.llc_inclusive) drop_from_llc(entry, line, socket_of(me));
     } else {
       ++c.upgrades;
       r.invalidated = take(entry, line, me, r.from, c);
     }
   }
-  if (way == nullptr) {
+  if (way == nullptr)
     fill_l1(core, line, write, c);
-  } else if (write) {
+  else if (write)
     way->mark(true);
-  }
   ++(r.from == source::l1 ? c.l1_hits : c.l2_hits);
   return r;
 }
@@ -108,79 +92,49 @@ coherence::result coherence::access_shared(unsigned core, std::uint32_t line, bo
   expect(me, line);
   directory_entry& entry = directory_[line];
   result r{source_of(entry, me, home), reach::none, 0, &entry};
-  switch (r.from) {
-    case source::l1:
-    case source::l2:
-      break;
-    case source::llc:
-    case source::llc_after_snoop:
-      ++c.llc_hits;
-      break;
-    case source::local_transfer:
-      ++c.local_transfers;
-      break;
-    case source::remote_modified:
-    case source::remote_clean:
-      ++c.remote_transfers;
-      break;
-    case source::local_dram:
-      ++c.local_dram;
-      break;
-    case source::remote_dram:
-      ++c.remote_dram;
-      break;
-  }
-  if (write) {
+  // In the order of `source`; the private caches have counted their own.
+  constexpr std::array<std::uint64_t counts::*, 9> counters{nullptr,
+                                                            nullptr,
+                                                            &counts::llc_hits,
+                                                            &counts::llc_hits,
+                                                            &counts::local_transfers,
+                                                            &counts::remote_transfers,
+                                                            &counts::remote_transfers,
+                                                            &counts::local_dram,
+                                                            &counts::remote_dram};
+  if (const auto counter = counters[static_cast<std::size_t>(r.from)]) ++(c.*counter);
+  if (write)
     r.invalidated = take(entry, line, me, r.from, c);
-  } else {
+  else
     share(entry, line, me, c);
-  }
   fill(core, line, entry, write, true, c);
-  if (spec_.adjacent_line_prefetch && (line ^ 1u) < lines_) {
-    r.prefetched = prefetch(core, line ^ 1u, home, c);
-  }
+  if (spec_.adjacent_line_prefetch && (line ^ 1u) < lines_) r.prefetched = prefetch(core, line ^ 1u, home, c);
   return r;
 }
 
 // Makes the host load the entries of the lines that will be evicted while it waits for the line's own entry.
 void coherence::expect(unsigned me, std::uint32_t line) const noexcept {
   const auto victims_of = [&](std::uint32_t incoming) {
-    if (const std::optional<cache::way> victim = l2_[me].victim_for(incoming)) {
+    if (const std::optional<cache::way> victim = l2_[me].victim_for(incoming))
       directory_.prefetch(victim->line());
-    }
-    if (const std::optional<cache::way> victim = llc_[socket_of(me)].victim_for(incoming)) {
+    if (const std::optional<cache::way> victim = llc_[socket_of(me)].victim_for(incoming))
       directory_.prefetch(victim->line());
-    }
   };
   victims_of(line);
-  if (spec_.adjacent_line_prefetch) {
-    victims_of(line ^ 1u);
-  }
+  if (spec_.adjacent_line_prefetch) victims_of(line ^ 1u);
 }
 
 source coherence::source_of(const directory_entry& entry, unsigned me, unsigned home) const noexcept {
   const unsigned socket = socket_of(me);
   if (entry.has_owner()) {
     const bool near = socket_of(entry.owner()) == socket;
-    if (entry.modified) {
-      return near ? source::local_transfer : source::remote_modified;
-    }
-    if (near) {
-      return entry.in_llc(socket) ? source::llc_after_snoop : source::local_transfer;
-    }
+    if (entry.modified) return near ? source::local_transfer : source::remote_modified;
+    if (near) return entry.in_llc(socket) ? source::llc_after_snoop : source::local_transfer;
   }
-  if (entry.in_llc(socket)) {
-    return source::llc;
-  }
-  if (!(entry.sharers & of_socket_[socket]).empty()) {
-    return source::local_transfer;
-  }
-  if (entry.dirty_llc()) {
-    return source::remote_modified;
-  }
-  if (home == socket) {
-    return source::local_dram;
-  }
+  if (entry.in_llc(socket)) return source::llc;
+  if (!(entry.sharers & of_socket_[socket]).empty()) return source::local_transfer;
+  if (entry.dirty_llc()) return source::remote_modified;
+  if (home == socket) return source::local_dram;
   const bool at_home = entry.in_llc(home) || !(entry.sharers & of_socket_[home]).empty();
   const bool forwards = spec_.latency.remote_clean <= spec_.latency.remote_dram;
   return at_home || (forwards && held_elsewhere(entry, socket)) ? source::remote_clean : source::remote_dram;
@@ -193,11 +147,10 @@ void coherence::share(directory_entry& entry, std::uint32_t line, unsigned me, c
     const unsigned owner = entry.owner();
     if (entry.modified) {
       forbid_writing(owner, line);
-      if (spec_.llc_inclusive && socket_of(owner) == socket) {
+      if (spec_.llc_inclusive && socket_of(owner) == socket)
         entry.set_dirty_llc(socket);
-      } else {
+      else
         ++c.writebacks;
-      }
     }
     entry.clear_owner();
   }
@@ -205,9 +158,7 @@ void coherence::share(directory_entry& entry, std::uint32_t line, unsigned me, c
     entry.clear_dirty_llc();
     ++c.writebacks;
   }
-  if (entry.sharers.empty() && !held_elsewhere(entry, socket)) {
-    entry.set_owner(me);
-  }
+  if (entry.sharers.empty() && !held_elsewhere(entry, socket)) entry.set_owner(me);
   entry.sharers.add(me);
 }
 
@@ -219,49 +170,36 @@ reach coherence::take(directory_entry& entry, std::uint32_t line, unsigned me, s
   unsigned near_copies = 0;
   others.visit([&](unsigned other) {
     drop(other, line);
-    if (socket_of(other) == socket) {
+    if (socket_of(other) == socket)
       ++near_copies;
-    } else {
+    else
       far |= 1u << socket_of(other);
-    }
   });
-  for (unsigned s = 0; s < spec_.sockets; ++s) {
-    if (s != socket || !spec_.llc_inclusive) {
-      drop_from_llc(entry, line, s);
-    }
-  }
+  for (unsigned s = 0; s < spec_.sockets; ++s)
+    if (s != socket || !spec_.llc_inclusive) drop_from_llc(entry, line, s);
   unsigned far_sockets = static_cast<unsigned>(std::popcount(far));
   // The request for the line's contents invalidated the supplier's copy.
-  if (from == source::local_transfer) {
+  if (from == source::local_transfer)
     --near_copies;
-  } else if (from == source::remote_modified || from == source::remote_clean) {
+  else if (from == source::remote_modified || from == source::remote_clean)
     --far_sockets;
-  }
   entry.sharers = private_cache_set::only(me);
   entry.set_owner(me);
   entry.modified = true;
   entry.clear_dirty_llc();
   c.local_invalidations += near_copies;
   c.remote_invalidations += far_sockets;
-  if (far_sockets != 0) {
-    return reach::sockets;
-  }
-  if (near_copies != 0) {
-    return reach::socket;
-  }
+  if (far_sockets != 0) return reach::sockets;
+  if (near_copies != 0) return reach::socket;
   // The line was shared and no other cache holds it now, but the core learns that only by asking.
   return from == source::l1 || from == source::l2 ? reach::last_level : reach::none;
 }
 
 unsigned coherence::prefetch(unsigned core, std::uint32_t line, unsigned home, counts& c) {
   const unsigned me = private_of(core);
-  if (private_has(me, line)) {
-    return 0;
-  }
+  if (private_has(me, line)) return 0;
   directory_entry& entry = directory_[line];
-  if (entry.modified) {
-    return 0;
-  }
+  if (entry.modified) return 0;
   const source from = source_of(entry, me, home);
   ++c.prefetches;
   share(entry, line, me, c);
@@ -273,53 +211,38 @@ void coherence::fill(unsigned core, std::uint32_t line, directory_entry& entry, 
                      counts& c) {
   const unsigned me = private_of(core);
   const unsigned socket = socket_of(me);
-  if (entry.in_llc(socket)) {
+  if (entry.in_llc(socket))
     llc_[socket].use(line);
-  } else if (spec_.llc_inclusive) {
+  else if (spec_.llc_inclusive)
     fill_llc(socket, line, entry, false, c);
-  }
   fill_l2(me, line, c);
-  if (into_l1) {
-    fill_l1(core, line, write, c);
-  }
+  if (into_l1) fill_l1(core, line, write, c);
 }
 
 void coherence::fill_l1(unsigned core, std::uint32_t line, bool writable, counts& c) {
   const unsigned me = private_of(core);
   const std::optional<cache::way> victim = l1_[core].insert(line);
-  if (writable) {
-    l1_[core].find(line)->mark(true);
-  }
-  if (victim && victim->marked()) {
-    displaced_.push_back({core, victim->line()});
-  }
-  if (!victim || private_has(me, victim->line())) {
-    return;
-  }
+  if (writable) l1_[core].find(line)->mark(true);
+  if (victim && victim->marked()) displaced_.push_back({core, victim->line()});
+  if (!victim || private_has(me, victim->line())) return;
   directory_entry& entry = directory_[victim->line()];
-  if (entry.modified) {
+  if (entry.modified)
     fill_l2(me, victim->line(), c);
-  } else {
+  else
     leave_private(me, victim->line(), entry, c);
-  }
 }
 
 void coherence::fill_l2(unsigned private_cache, std::uint32_t line, counts& c) {
   const std::optional<cache::way> victim = l2_[private_cache].insert(line);
-  if (victim && !private_has(private_cache, victim->line())) {
+  if (victim && !private_has(private_cache, victim->line()))
     leave_private(private_cache, victim->line(), directory_[victim->line()], c);
-  }
 }
 
 void coherence::fill_llc(unsigned socket, std::uint32_t line, directory_entry& entry, bool dirty, counts& c) {
   const std::optional<cache::way> victim = llc_[socket].insert(line);
   entry.add_llc(socket);
-  if (dirty) {
-    entry.set_dirty_llc(socket);
-  }
-  if (victim) {
-    evict_from_llc(socket, victim->line(), c);
-  }
+  if (dirty) entry.set_dirty_llc(socket);
+  if (victim) evict_from_llc(socket, victim->line(), c);
 }
 
 // Called when none of the private cache's arrays holds the line any more.
@@ -328,11 +251,10 @@ void coherence::leave_private(unsigned private_cache, std::uint32_t line, direct
   const bool dirty = entry.modified;
   entry.sharers.remove(private_cache);
   entry.clear_owner();
-  if (!entry.in_llc(socket)) {
+  if (!entry.in_llc(socket))
     fill_llc(socket, line, entry, dirty, c);
-  } else if (dirty) {
+  else if (dirty)
     entry.set_dirty_llc(socket);
-  }
 }
 
 void coherence::evict_from_llc(unsigned socket, std::uint32_t line, counts& c) {
@@ -361,18 +283,14 @@ void coherence::evict_from_llc(unsigned socket, std::uint32_t line, counts& c) {
 
 void coherence::drop(unsigned private_cache, std::uint32_t line) {
   l2_[private_cache].remove(line);
-  for (unsigned i = 0; i < spec_.cores_per_l2; ++i) {
-    l1_[private_cache * spec_.cores_per_l2 + i].remove(line);
-  }
+  for (unsigned i = 0; i < spec_.cores_per_l2; ++i) l1_[private_cache * spec_.cores_per_l2 + i].remove(line);
 }
 
 void coherence::note_displaced(unsigned private_cache, std::uint32_t line) {
   const unsigned first = private_cache * spec_.cores_per_l2;
-  for (unsigned core = first; core < first + spec_.cores_per_l2; ++core) {
-    if (const cache::way* const way = l1_[core].find(line); way != nullptr && way->marked()) {
+  for (unsigned core = first; core < first + spec_.cores_per_l2; ++core)
+    if (const cache::way* const way = l1_[core].find(line); way != nullptr && way->marked())
       displaced_.push_back({core, line});
-    }
-  }
 }
 
 void coherence::drop_from_llc(directory_entry& entry, std::uint32_t line, unsigned socket) {
@@ -383,37 +301,27 @@ void coherence::drop_from_llc(directory_entry& entry, std::uint32_t line, unsign
 }
 
 void coherence::forbid_writing(unsigned private_cache, std::uint32_t line) {
-  for (unsigned i = 0; i < spec_.cores_per_l2; ++i) {
-    if (cache::way* const way = l1_[private_cache * spec_.cores_per_l2 + i].find(line)) {
-      way->mark(false);
-    }
-  }
+  for (unsigned i = 0; i < spec_.cores_per_l2; ++i)
+    if (cache::way* const way = l1_[private_cache * spec_.cores_per_l2 + i].find(line)) way->mark(false);
 }
 
 // Keeps the L1s of one L2 coherent: a write invalidates the line in the others, a read revokes their right to write it.
 void coherence::settle_siblings(unsigned core, std::uint32_t line, bool write, counts& c) {
-  if (spec_.cores_per_l2 == 1) {
-    return;
-  }
+  if (spec_.cores_per_l2 == 1) return;
   const unsigned first = private_of(core) * spec_.cores_per_l2;
   for (unsigned other = first; other < first + spec_.cores_per_l2; ++other) {
-    if (other == core) {
-      continue;
-    }
-    if (write) {
+    if (other == core) continue;
+    if (write)
       c.local_invalidations += l1_[other].remove(line) ? 1 : 0;
-    } else if (cache::way* const way = l1_[other].find(line)) {
+    else if (cache::way* const way = l1_[other].find(line))
       way->mark(false);
-    }
   }
 }
 
 namespace {
 
 void require(bool holds, std::uint32_t line, const char* rule) {
-  if (!holds) {
-    throw std::logic_error("line " + std::to_string(line) + ": " + rule);
-  }
+  if (!holds) throw std::logic_error("line " + std::to_string(line) + ": " + rule);
 }
 
 }  // namespace

@@ -39,9 +39,7 @@ class private_cache_set {
   /// The `count` caches starting at `first`.
   static private_cache_set range(unsigned first, unsigned count) noexcept {
     private_cache_set set;
-    for (unsigned i = first; i < first + count; ++i) {
-      set.add(i);
-    }
+    for (unsigned i = first; i < first + count; ++i) set.add(i);
     return set;
   }
   static private_cache_set only(unsigned i) noexcept { return range(i, 1); }
@@ -66,11 +64,9 @@ class private_cache_set {
   /// Calls visitor(number) in ascending order.
   template <class Visitor>
   void visit(Visitor visitor) const {
-    for (unsigned w = 0; w < words_.size(); ++w) {
-      for (std::uint64_t rest = words_[w]; rest != 0; rest &= rest - 1) {
+    for (unsigned w = 0; w < words_.size(); ++w)
+      for (std::uint64_t rest = words_[w]; rest != 0; rest &= rest - 1)
         visitor(w * 64 + static_cast<unsigned>(std::countr_zero(rest)));
-      }
-    }
   }
   bool operator==(const private_cache_set&) const = default;
 
@@ -117,17 +113,15 @@ class directory {
 
   directory_entry& operator[](std::uint32_t line) {
     chunk& c = chunks_[line / chunk_lines];
-    if (c == nullptr) [[unlikely]] {
+    if (c == nullptr) [[unlikely]]
       c = make_chunk();
-    }
     return c[line % chunk_lines];
   }
 
   /// Starts to load the line's entry, because a random one is not in the host's caches.
   void prefetch(std::uint32_t line) const noexcept {
-    if (const chunk& c = chunks_[line / chunk_lines]; c != nullptr) {
+    if (const chunk& c = chunks_[line / chunk_lines]; c != nullptr)
       __builtin_prefetch(&c[line % chunk_lines], 1);
-    }
   }
 
   /// The line's entry; null if it has none yet.
@@ -141,11 +135,10 @@ class directory {
   void visit(Visitor visitor) const {
     for (std::uint64_t line = 0; line < lines_; ++line) {
       const chunk& c = chunks_[line / chunk_lines];
-      if (c == nullptr) {
+      if (c == nullptr)
         line += chunk_lines - 1;
-      } else {
+      else
         visitor(static_cast<std::uint32_t>(line), c[line % chunk_lines]);
-      }
     }
   }
 

@@ -91,16 +91,12 @@ inline constexpr std::array counts_fields{
 static_assert(counts_fields.size() * sizeof(std::uint64_t) == sizeof(counts));
 
 inline counts& counts::operator+=(const counts& other) noexcept {
-  for (const counts_field& field : counts_fields) {
-    this->*field.value += other.*field.value;
-  }
+  for (const counts_field& field : counts_fields) this->*field.value += other.*field.value;
   return *this;
 }
 
 inline counts& counts::operator-=(const counts& other) noexcept {
-  for (const counts_field& field : counts_fields) {
-    this->*field.value -= other.*field.value;
-  }
+  for (const counts_field& field : counts_fields) this->*field.value -= other.*field.value;
   return *this;
 }
 

@@ -1,7 +1,11 @@
 #include "sim/machine/machine.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -21,29 +25,16 @@ std::uint64_t checked_size(std::uint64_t bytes) {
   return bytes;
 }
 
-unsigned latency_of(source from, const latency_spec& l) {
-  switch (from) {
-    case source::l1:
-      return l.l1;
-    case source::l2:
-      return l.l2;
-    case source::llc:
-      return l.llc;
-    case source::llc_after_snoop:
-      return l.llc_snoop;
-    case source::local_transfer:
-      return l.local_transfer;
-    case source::remote_modified:
-      return l.remote_transfer;
-    case source::remote_clean:
-      return l.remote_clean;
-    case source::local_dram:
-      return l.local_dram;
-    case source::remote_dram:
-      return l.remote_dram;
-  }
-  return 0;
-}
+/// In the order of `source`.
+constexpr std::array latencies{&latency_spec::l1,
+                               &latency_spec::l2,
+                               &latency_spec::llc,
+                               &latency_spec::llc_snoop,
+                               &latency_spec::local_transfer,
+                               &latency_spec::remote_transfer,
+                               &latency_spec::remote_clean,
+                               &latency_spec::local_dram,
+                               &latency_spec::remote_dram};
 
 std::uint64_t latency_of(reach invalidated, const latency_spec& l) {
   switch (invalidated) {
@@ -69,7 +60,75 @@ std::uint64_t scaled(std::uint64_t cycles, double factor) {
   return static_cast<std::uint64_t>(std::llround(static_cast<double>(cycles) * factor));
 }
 
+std::optional<cache> array_of(const hw::cache_shape& spec) {
+  return spec.ways == 0 ? std::nullopt : std::optional<cache>(spec);
+}
+
 }  // namespace
+
+void pages::releaser::operator()(std::uint8_t* p) const noexcept { std::free(p); }
+
+pages::pages(std::uint64_t address_space_bytes) : bytes_(address_space_bytes) {
+  // Includes the rest of the last huge page, so that placing one never leaves the array.
+  const std::uint64_t huge_pages = (address_space_bytes + huge_page_bytes - 1) / huge_page_bytes;
+  const std::size_t size = static_cast<std::size_t>(huge_pages * (huge_page_bytes / page_bytes));
+  attributes_.reset(static_cast<std::uint8_t*>(std::calloc(size == 0 ? 1 : size, 1)));
+  if (attributes_ == nullptr) throw std::bad_alloc();
+}
+
+void pages::set(std::uint64_t address, std::uint64_t bytes, bool huge, std::optional<unsigned> numa_node) {
+  if (address > bytes_ || bytes > bytes_ - address) {
+    throw std::invalid_argument("pages: the range " + std::to_string(address) + " + " +
+                                std::to_string(bytes) + " leaves the address space of " +
+                                std::to_string(bytes_) + " bytes");
+  }
+  if (huge && (address % huge_page_bytes != 0 || bytes % huge_page_bytes != 0)) {
+    throw std::invalid_argument("pages: huge pages take a range in multiples of 2 MiB, not " +
+                                std::to_string(address) + " + " + std::to_string(bytes));
+  }
+  if (bytes == 0) return;
+  const auto attribute = static_cast<std::uint8_t>((huge ? huge_bit : 0u) | (numa_node ? *numa_node + 1 : 0));
+  const std::uint64_t first = address / page_bytes;
+  const std::uint64_t last = (address + bytes - 1) / page_bytes;
+  std::memset(attributes_.get() + first, attribute, static_cast<std::size_t>(last - first + 1));
+}
+
+void pages::place(std::uint64_t address, unsigned node) noexcept {
+  const std::uint64_t page = address / page_bytes;
+  const auto attribute = static_cast<std::uint8_t>(node + 1);
+  if ((attributes_[page] & huge_bit) == 0) {
+    attributes_[page] = attribute;
+    return;
+  }
+  constexpr std::uint64_t together = huge_page_bytes / page_bytes;
+  std::memset(attributes_.get() + page / together * together, attribute | huge_bit, together);
+}
+
+tlb::tlb(const hw::tlb_shape& spec)
+    : small_(array_of(spec.l1_small)),
+      huge_(array_of(spec.l1_huge)),
+      l2_(array_of(spec.l2)),
+      l2_holds_huge_(spec.l2_holds_huge) {}
+
+tlb::outcome tlb::search(std::uint32_t page, bool huge) noexcept {
+  std::optional<cache>& first = huge ? huge_ : small_;
+  if (first) {
+    if (first->use(page) != nullptr) return outcome::l1_hit;
+    first->insert(page);
+  } else {
+    last_ = none;
+  }
+  if (!l2_ || (huge && !l2_holds_huge_)) return outcome::walk;
+  if (l2_->use(page) != nullptr) return outcome::l2_hit;
+  l2_->insert(page);
+  return outcome::walk;
+}
+
+void tlb::flush() noexcept {
+  for (std::optional<cache>* const array : {&small_, &huge_, &l2_})
+    if (*array) (*array)->clear();
+  last_ = none;
+}
 
 machine::machine(const machine_spec& spec, std::uint64_t address_space_bytes)
     : spec_(validated(spec)),
@@ -83,12 +142,11 @@ machine::machine(const machine_spec& spec, std::uint64_t address_space_bytes)
       running_(spec.cores(), 0),
       channels_busy_(spec.sockets, 0) {
   for (unsigned from = 0; from < beyond_l1_.size(); ++from) {
-    const unsigned whole = latency_of(static_cast<source>(from), spec_.latency);
+    const unsigned whole = spec_.latency.*latencies[from];
     beyond_l1_[from] = whole - std::min(whole, spec_.latency.l1);
   }
-  for (std::size_t kind = 0; kind < alone_.size(); ++kind) {
+  for (std::size_t kind = 0; kind < alone_.size(); ++kind)
     sharing_[kind] = scaled(alone_[kind], spec_.smt_factor);
-  }
   for (unsigned i = 0; i < spec_.hardware_threads(); ++i) {
     const unsigned core = i / spec_.threads_per_core;
     threads_.push_back(
@@ -100,17 +158,14 @@ std::uint64_t machine::access(unsigned hardware_thread, std::uint64_t now, std::
                               unsigned bytes, touch kind) {
   require_inside(address, bytes);
   caches_.clear_displaced();
-  if (bytes == 0) {
-    return 0;
-  }
+  if (bytes == 0) return 0;
   thread_state& thread = threads_[hardware_thread];
   const std::uint32_t last = line_of(address + bytes - 1);
   std::uint32_t line = line_of(address);
   const auto first = static_cast<unsigned>(address % line_bytes);
   std::uint64_t cycles = touch_line(thread, now, line, bytes_of_line(first, bytes), kind);
-  for (unsigned begun = line_bytes - first; line != last; begun += line_bytes) [[unlikely]] {
+  for (unsigned begun = line_bytes - first; line != last; begun += line_bytes) [[unlikely]]
     cycles += touch_line(thread, now + cycles, ++line, bytes_of_line(0, bytes - begun), kind);
-  }
   return cycles;
 }
 
@@ -119,20 +174,17 @@ std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::
   counts& c = thread.count;
   const bool write = kind != touch::read;
   std::uint64_t stall = translate(thread, line);
-  if (kind == touch::atomic) {
-    stall += thread.stores.drain(now + stall);
-  }
+  if (kind == touch::atomic) stall += thread.stores.drain(now + stall);
   std::uint64_t latency = 0;
   std::uint64_t there = 0;
   if (caches_.hit_l1(thread.core, line, write)) [[likely]] {
     ++c.l1_hits;
     // The cache holds the line already, but its contents may still be on the way.
     if (thread.asked.any(now + stall)) [[unlikely]] {
-      if (kind == touch::read) {
+      if (kind == touch::read)
         latency = thread.asked.wait(line, bytes, now + stall);
-      } else {
+      else
         thread.asked.add(line, bytes);
-      }
     }
   } else {
     const arrival f = fetch(thread, now + stall, line, write);
@@ -148,12 +200,9 @@ std::uint64_t machine::touch_line(thread_state& thread, std::uint64_t now, std::
     case touch::write:
       ++c.writes;
       // A store that completes at once needs no place if there is none before it.
-      if (latency != 0 || !thread.stores.is_empty(now + stall)) {
+      if (latency != 0 || !thread.stores.is_empty(now + stall))
         stall += thread.stores.push(now + stall, latency);
-      }
-      if (there != 0) {
-        thread.asked.ask(line, bytes, now + stall + there);
-      }
+      if (there != 0) thread.asked.ask(line, bytes, now + stall + there);
       break;
     case touch::atomic:
       ++c.atomics;
@@ -191,23 +240,17 @@ machine::arrival machine::fetch(thread_state& thread, std::uint64_t now, std::ui
       [&] { return home = pages_.home(std::uint64_t{line} * line_bytes, thread.socket); }, thread.count);
   const std::uint64_t there = beyond_l1_[static_cast<std::size_t>(r.from)];
   const std::uint64_t latency = std::max<std::uint64_t>(there, latency_of(r.invalidated, spec_.latency));
-  if (r.from <= source::l2 && r.invalidated == reach::none) {
-    return {latency, there};
-  }
+  if (r.from <= source::l2 && r.invalidated == reach::none) return {latency, there};
 
   std::uint64_t start = std::max(now, r.entry->busy_until);
   const bool from_dram = r.from == source::local_dram || r.from == source::remote_dram;
-  if (from_dram) {
-    start = std::max(start, channels_busy_[home]);
-  }
+  if (from_dram) start = std::max(start, channels_busy_[home]);
   if (const unsigned fetched = r.prefetched + (from_dram ? 1 : 0); fetched != 0) {
     channels_busy_[home] =
         std::max(start, channels_busy_[home]) + std::uint64_t{fetched} * spec_.latency.dram_occupancy;
   }
   const bool keeps_busy = r.invalidated != reach::none || r.from > source::llc;
-  if (keeps_busy) {
-    r.entry->busy_until = start + latency;
-  }
+  if (keeps_busy) r.entry->busy_until = start + latency;
   thread.count.queue_cycles += start - now;
   return {start - now + latency, r.from == source::l1 ? 0 : start - now + there};
 }
@@ -241,9 +284,7 @@ void machine::set_page(std::uint64_t address, std::uint64_t bytes, page_attribut
                                 std::to_string(*attributes.numa_node));
   }
   pages_.set(address, bytes, attributes.huge, attributes.numa_node);
-  for (tlb& t : tlbs_) {
-    t.flush();
-  }
+  for (tlb& t : tlbs_) t.flush();
 }
 
 void machine::first_touch(std::uint64_t address, unsigned numa_node) {
@@ -262,16 +303,12 @@ std::optional<unsigned> machine::home_of(std::uint64_t address) const {
 
 counts machine::total() const noexcept {
   counts sum;
-  for (const thread_state& thread : threads_) {
-    sum += thread.count;
-  }
+  for (const thread_state& thread : threads_) sum += thread.count;
   return sum;
 }
 
 void machine::reset_counts() noexcept {
-  for (thread_state& thread : threads_) {
-    thread.count = {};
-  }
+  for (thread_state& thread : threads_) thread.count = {};
 }
 
 void machine::require_inside(std::uint64_t address, std::uint64_t bytes) const {

@@ -8,9 +8,7 @@ namespace espalier::sim {
 namespace {
 
 void require(bool holds, const machine_spec& spec, const char* rule) {
-  if (!holds) {
-    throw std::invalid_argument("machine \"" + spec.name + "\": " + rule);
-  }
+  if (!holds) throw std::invalid_argument("machine \"" + spec.name + "\": " + rule);
 }
 
 bool is_cache(const hw::cache_shape& cache) { return cache.sets > 0 && cache.ways > 0 && cache.slices > 0; }
@@ -49,25 +47,17 @@ std::vector<unsigned> thread_order(const machine_spec& spec, pinning order) {
   switch (order) {
     case pinning::smt_last:
       for (unsigned smt = 0; smt < spec.threads_per_core; ++smt) {
-        for (unsigned socket = 0; socket < spec.sockets; ++socket) {
-          for (unsigned core = 0; core < spec.cores_per_socket; ++core) {
-            add(socket, core, smt);
-          }
-        }
+        for (unsigned socket = 0; socket < spec.sockets; ++socket)
+          for (unsigned core = 0; core < spec.cores_per_socket; ++core) add(socket, core, smt);
       }
       break;
     case pinning::compact:
-      for (unsigned thread = 0; thread < spec.hardware_threads(); ++thread) {
-        threads.push_back(thread);
-      }
+      for (unsigned thread = 0; thread < spec.hardware_threads(); ++thread) threads.push_back(thread);
       break;
     case pinning::scatter:
       for (unsigned smt = 0; smt < spec.threads_per_core; ++smt) {
-        for (unsigned core = 0; core < spec.cores_per_socket; ++core) {
-          for (unsigned socket = 0; socket < spec.sockets; ++socket) {
-            add(socket, core, smt);
-          }
-        }
+        for (unsigned core = 0; core < spec.cores_per_socket; ++core)
+          for (unsigned socket = 0; socket < spec.sockets; ++socket) add(socket, core, smt);
       }
       break;
   }

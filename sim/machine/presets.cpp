@@ -40,6 +40,18 @@ namespace {
 /// A machine with the caches of the geometry of this name.
 machine_spec with_caches_of(std::string_view name) { return {hw::cache_geometry_named(name)}; }
 
+struct costs {
+  unsigned atomic, fence, l2_tlb, page_walk, dram_occupancy;
+};
+void add_costs(latency_spec& l, const costs& c) {
+  l.store = 1;
+  l.atomic = c.atomic;
+  l.fence = c.fence;
+  l.l2_tlb = c.l2_tlb;
+  l.page_walk = c.page_walk;
+  l.dram_occupancy = c.dram_occupancy;
+}
+
 // A Haswell server, from [icpp15]'s times. The uncore's part of a latency is a time, not a number of core cycles.
 latency_spec haswell_server(double ghz, unsigned dram_occupancy) {
   const auto cycles = [ghz](double ns) { return static_cast<unsigned>(std::lround(ns * ghz)); };
@@ -55,12 +67,7 @@ latency_spec haswell_server(double ghz, unsigned dram_occupancy) {
   l.remote_dram = cycles(146);          // [icpp15] memory of the other node
   l.local_invalidation = cycles(53);    // estimate: as a transfer within the node
   l.remote_invalidation = cycles(113);  // estimate: as a transfer between the nodes
-  l.store = 1;
-  l.atomic = 19;
-  l.fence = 33;
-  l.l2_tlb = 8;
-  l.page_walk = 30;
-  l.dram_occupancy = dram_occupancy;
+  add_costs(l, {.atomic = 19, .fence = 33, .l2_tlb = 8, .page_walk = 30, .dram_occupancy = dram_occupancy});
   return l;
 }
 
@@ -87,12 +94,7 @@ machine_spec abu_dhabi() {
   l.remote_dram = 280;          // [sosp13] Opteron: mean of 237, 3 x 247, 3 x 327
   l.local_invalidation = 246;   // [sosp13] Opteron, store to a shared line: probes go to all dies
   l.remote_invalidation = 284;  // [sosp13] Opteron, likewise, mean over the dies
-  l.store = 1;
-  l.atomic = 40;
-  l.fence = 45;
-  l.l2_tlb = 20;
-  l.page_walk = 45;
-  l.dram_occupancy = 6;
+  add_costs(l, {.atomic = 40, .fence = 45, .l2_tlb = 20, .page_walk = 45, .dram_occupancy = 6});
   m.store_buffer = 24;
   return m;
 }
@@ -132,12 +134,7 @@ machine_spec e7_4850() {
   l.remote_dram = 396;          // [mlc] 198 ns
   l.local_invalidation = 116;   // [sosp13] Xeon, store to a shared line, same die
   l.remote_invalidation = 318;  // [sosp13] Xeon, store to a shared line, one hop
-  l.store = 1;
-  l.atomic = 20;
-  l.fence = 33;
-  l.l2_tlb = 7;
-  l.page_walk = 30;
-  l.dram_occupancy = 4;
+  add_costs(l, {.atomic = 20, .fence = 33, .l2_tlb = 7, .page_walk = 30, .dram_occupancy = 4});
   m.store_buffer = 32;
   m.smt_factor = 1.6;
   return m;
@@ -181,12 +178,7 @@ machine_spec i7_4770() {
   l.remote_dram = 230;
   l.local_invalidation = 71;  // estimate: as a transfer
   l.remote_invalidation = 71;
-  l.store = 1;
-  l.atomic = 19;
-  l.fence = 33;
-  l.l2_tlb = 8;
-  l.page_walk = 30;
-  l.dram_occupancy = 9;
+  add_costs(l, {.atomic = 19, .fence = 33, .l2_tlb = 8, .page_walk = 30, .dram_occupancy = 9});
   m.store_buffer = 42;
   m.smt_factor = 1.6;
   m.transactions = {.write_sets = 64, .write_ways = 8, .read_set_lines = m.llc.lines()};  // [tsx15]
@@ -245,9 +237,7 @@ std::span<const machine_spec> presets() {
 const machine_spec& preset(std::string_view name) {
   std::string known;
   for (const machine_spec& m : presets()) {
-    if (m.name == name) {
-      return m;
-    }
+    if (m.name == name) return m;
     known += (known.empty() ? "" : ", ") + m.name;
   }
   throw std::invalid_argument("no simulated machine \"" + std::string(name) + "\": there are " + known);
@@ -256,19 +246,14 @@ const machine_spec& preset(std::string_view name) {
 namespace {
 
 const hw::topology::cache* data_cache(const hw::topology& topology, unsigned level) {
-  for (const hw::topology::cache& c : topology.caches()) {
-    if (c.level == level && c.type != hw::cache_type::instruction) {
-      return &c;
-    }
-  }
+  for (const hw::topology::cache& c : topology.caches())
+    if (c.level == level && c.type != hw::cache_type::instruction) return &c;
   return nullptr;
 }
 
 // How many cores share the cache; `cores` if that is not known or is not a divisor.
 unsigned cores_beside(const hw::topology& topology, const hw::topology::cache* c, unsigned cores) {
-  if (c == nullptr) {
-    return cores;
-  }
+  if (c == nullptr) return cores;
   unsigned sharing = 0;
   for (const hw::topology::core& core : topology.cores()) {
     const bool shares =
@@ -289,9 +274,7 @@ machine_spec this_machine(const hw::topology& topology) {
   std::vector<unsigned> cores_of(std::max<std::size_t>(1, topology.packages().size()), 0);
   for (const hw::topology::core& core : topology.cores()) {
     threads = std::max(threads, core.pus.size());
-    if (core.package < cores_of.size()) {
-      ++cores_of[core.package];
-    }
+    if (core.package < cores_of.size()) ++cores_of[core.package];
   }
   const unsigned cores = std::max(1u, *std::max_element(cores_of.begin(), cores_of.end()));
   m.threads_per_core = static_cast<unsigned>(threads);
@@ -316,12 +299,7 @@ machine_spec this_machine(const hw::topology& topology) {
   l.remote_dram = 380;
   l.local_invalidation = 120;
   l.remote_invalidation = 300;
-  l.store = 1;
-  l.atomic = 20;
-  l.fence = 33;
-  l.l2_tlb = 7;
-  l.page_walk = 30;
-  l.dram_occupancy = 2;
+  add_costs(l, {.atomic = 20, .fence = 33, .l2_tlb = 7, .page_walk = 30, .dram_occupancy = 2});
   m.store_buffer = 56;
   m.smt_factor = m.threads_per_core > 1 ? 1.6 : 1;
   validate(m);

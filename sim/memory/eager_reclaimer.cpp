@@ -126,9 +126,8 @@ eager_reclaimer::guard eager_reclaimer::pin() {
   if (weak_memory* const weak = weak_of(scope)) {
     const unsigned fiber = scope.running()->slot() - 1;
     weak->see(fiber, state_->decided.seen);
-    for (auto& w : state_->waiting) {
+    for (auto& w : state_->waiting)
       if (!weak->happens_before(w.retirement, fiber)) w.guards.push_back(number);
-    }
   }
   // The guard disappears with its frame if the transaction aborts.
   if (is_in_transaction(scope))

@@ -29,9 +29,8 @@ constexpr auto class_bytes = [] {
   std::size_t n = 0;
   sizes[n++] = 8;
   for (std::size_t s = 16; s <= 128; s += 16) sizes[n++] = s;
-  for (std::size_t doubling = 128; doubling < largest_class_bytes; doubling *= 2) {
+  for (std::size_t doubling = 128; doubling < largest_class_bytes; doubling *= 2)
     for (std::size_t i = 1; i <= 4 && n < sizes.size(); ++i) sizes[n++] = doubling + doubling / 4 * i;
-  }
   return sizes;
 }();
 static_assert(class_bytes.back() >= largest_class_bytes);
@@ -213,9 +212,8 @@ void heap::unmap(void* memory, std::size_t bytes) noexcept {
 
 std::vector<const block_record*> heap::live() const {
   std::vector<const block_record*> found;
-  for (const block_record& block : blocks_) {
+  for (const block_record& block : blocks_)
     if (block.state != block_state::freed) found.push_back(&block);
-  }
   return found;
 }
 

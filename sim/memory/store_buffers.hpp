@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <utility>
@@ -22,17 +23,43 @@ class store_buffers {
   using observer = std::function<void(unsigned, std::uintptr_t, std::size_t)>;
   void when_visible(observer observe) { visible_ = std::move(observe); }
 
-  void reset(unsigned fibers);
+  void reset(unsigned fibers) {
+    waiting_.clear();
+    waiting_.resize(fibers);
+  }
 
-  void store(unsigned fiber, void* address, unsigned bytes, std::uint64_t value);
+  void store(unsigned fiber, void* address, unsigned bytes, std::uint64_t value) {
+    waiting_[fiber].push_back({address, bytes, value});
+  }
   /// The fiber's own latest store to exactly this place, if it is still buffered.
-  [[nodiscard]] const std::uint64_t* find(unsigned fiber, const void* address, unsigned bytes) const noexcept;
-  [[nodiscard]] bool overlaps(unsigned fiber, std::uintptr_t address, std::size_t bytes) const noexcept;
+  [[nodiscard]] const std::uint64_t* find(unsigned fiber, const void* address,
+                                          unsigned bytes) const noexcept {
+    const auto& queue = waiting_[fiber];
+    for (auto e = queue.rbegin(); e != queue.rend(); ++e)
+      if (e->address == address && e->bytes == bytes) return &e->value;
+    return nullptr;
+  }
+  [[nodiscard]] bool overlaps(unsigned fiber, std::uintptr_t address, std::size_t bytes) const noexcept {
+    for (const entry& e : waiting_[fiber]) {
+      const auto begin = reinterpret_cast<std::uintptr_t>(e.address);
+      if (begin < address + bytes && address < begin + e.bytes) return true;
+    }
+    return false;
+  }
 
   [[nodiscard]] bool empty(unsigned fiber) const noexcept { return waiting_[fiber].empty(); }
-  void flush_oldest(unsigned fiber);
-  void drain(unsigned fiber);
-  void drain_all();
+  void flush_oldest(unsigned fiber) {
+    const entry oldest = waiting_[fiber].front();
+    waiting_[fiber].pop_front();
+    if (visible_) visible_(fiber, reinterpret_cast<std::uintptr_t>(oldest.address), oldest.bytes);
+    std::memcpy(oldest.address, &oldest.value, oldest.bytes);  // little-endian, like every machine here
+  }
+  void drain(unsigned fiber) {
+    while (!empty(fiber)) flush_oldest(fiber);
+  }
+  void drain_all() {
+    for (unsigned fiber = 0; fiber < waiting_.size(); ++fiber) drain(fiber);
+  }
 
  private:
   struct entry {

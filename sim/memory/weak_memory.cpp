@@ -81,9 +81,8 @@ weak_memory::location* weak_memory::find(place at, std::uint64_t newest) {
     const bool same = l.at.address == at.address && l.at.bytes == at.bytes;
     return same ? l.messages.back().value != newest : overlap(l.at, at.address, at.bytes);
   });
-  for (location& l : all) {
+  for (location& l : all)
     if (l.at.address == at.address) return &l;
-  }
   return nullptr;
 }
 
@@ -109,9 +108,8 @@ std::size_t weak_memory::oldest_allowed(const location& l, unsigned fiber, bool 
       break;
     }
   }
-  for (auto m = l.sc_marks.rbegin(); m != l.sc_marks.rend(); ++m) {
+  for (auto m = l.sc_marks.rbegin(); m != l.sc_marks.rend(); ++m)
     if (sc || m->number <= t.sc_seen) return std::max(oldest, m->message);
-  }
   return oldest;
 }
 
@@ -203,9 +201,8 @@ void weak_memory::fence(unsigned fiber, std::memory_order order) {
 
 void weak_memory::fence_all() {
   // Two passes: in whatever order the threads pass the fence, each sees what the others did before.
-  for (int pass = 0; pass < 2; ++pass) {
+  for (int pass = 0; pass < 2; ++pass)
     for (unsigned f = 0; f < fibers_; ++f) fence(f, std::memory_order_seq_cst);
-  }
 }
 
 // Races.

@@ -156,25 +156,17 @@ using espalier::sim::access_kind;
 
 #define ESPALIER_CALLER __builtin_return_address(0)
 
+#define ESPALIER_ACCESS(name, size, kind)                                       \
+  extern "C" void __tsan_##name##size(void* address) {                          \
+    espalier::sim::announce(address, size, access_kind::kind, ESPALIER_CALLER); \
+  }
 #define ESPALIER_PLAIN(size)                                                     \
-  extern "C" void __tsan_read##size(void* address) {                             \
-    espalier::sim::announce(address, size, access_kind::read, ESPALIER_CALLER);  \
-  }                                                                              \
-  extern "C" void __tsan_write##size(void* address) {                            \
-    espalier::sim::announce(address, size, access_kind::write, ESPALIER_CALLER); \
-  }                                                                              \
-  extern "C" void __tsan_unaligned_read##size(void* address) {                   \
-    espalier::sim::announce(address, size, access_kind::read, ESPALIER_CALLER);  \
-  }                                                                              \
-  extern "C" void __tsan_unaligned_write##size(void* address) {                  \
-    espalier::sim::announce(address, size, access_kind::write, ESPALIER_CALLER); \
-  }                                                                              \
-  extern "C" void __tsan_volatile_read##size(void* address) {                    \
-    espalier::sim::announce(address, size, access_kind::read, ESPALIER_CALLER);  \
-  }                                                                              \
-  extern "C" void __tsan_volatile_write##size(void* address) {                   \
-    espalier::sim::announce(address, size, access_kind::write, ESPALIER_CALLER); \
-  }                                                                              \
+  ESPALIER_ACCESS(read, size, read)                                              \
+  ESPALIER_ACCESS(write, size, write)                                            \
+  ESPALIER_ACCESS(unaligned_read, size, read)                                    \
+  ESPALIER_ACCESS(unaligned_write, size, write)                                  \
+  ESPALIER_ACCESS(volatile_read, size, read)                                     \
+  ESPALIER_ACCESS(volatile_write, size, write)                                   \
   extern "C" void __tsan_read_write##size(void* address) {                       \
     espalier::sim::announce(address, size, access_kind::read, ESPALIER_CALLER);  \
     espalier::sim::announce(address, size, access_kind::write, ESPALIER_CALLER); \
@@ -187,6 +179,11 @@ ESPALIER_PLAIN(8)
 ESPALIER_PLAIN(16)
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type has none
+#define ESPALIER_MODIFY(name, bits, word, after)                                                       \
+  extern "C" word __tsan_atomic##bits##_##name(volatile word* address, word value, int order) {        \
+    return espalier::sim::modify(address, order, ESPALIER_CALLER,                                      \
+                                 [&]([[maybe_unused]] word now) { return static_cast<word>(after); }); \
+  }
 #define ESPALIER_ATOMIC(bits, word)                                                                      \
   extern "C" word __tsan_atomic##bits##_load(const volatile word* address, int order) {                  \
     return espalier::sim::load(address, order, ESPALIER_CALLER);                                         \
@@ -194,33 +191,13 @@ ESPALIER_PLAIN(16)
   extern "C" void __tsan_atomic##bits##_store(volatile word* address, word value, int order) {           \
     espalier::sim::store(address, value, order, ESPALIER_CALLER);                                        \
   }                                                                                                      \
-  extern "C" word __tsan_atomic##bits##_exchange(volatile word* address, word value, int order) {        \
-    return espalier::sim::modify(address, order, ESPALIER_CALLER, [&](word) { return value; });          \
-  }                                                                                                      \
-  extern "C" word __tsan_atomic##bits##_fetch_add(volatile word* address, word value, int order) {       \
-    return espalier::sim::modify(address, order, ESPALIER_CALLER,                                        \
-                                 [&](word now) { return static_cast<word>(now + value); });              \
-  }                                                                                                      \
-  extern "C" word __tsan_atomic##bits##_fetch_sub(volatile word* address, word value, int order) {       \
-    return espalier::sim::modify(address, order, ESPALIER_CALLER,                                        \
-                                 [&](word now) { return static_cast<word>(now - value); });              \
-  }                                                                                                      \
-  extern "C" word __tsan_atomic##bits##_fetch_and(volatile word* address, word value, int order) {       \
-    return espalier::sim::modify(address, order, ESPALIER_CALLER,                                        \
-                                 [&](word now) { return static_cast<word>(now & value); });              \
-  }                                                                                                      \
-  extern "C" word __tsan_atomic##bits##_fetch_or(volatile word* address, word value, int order) {        \
-    return espalier::sim::modify(address, order, ESPALIER_CALLER,                                        \
-                                 [&](word now) { return static_cast<word>(now | value); });              \
-  }                                                                                                      \
-  extern "C" word __tsan_atomic##bits##_fetch_xor(volatile word* address, word value, int order) {       \
-    return espalier::sim::modify(address, order, ESPALIER_CALLER,                                        \
-                                 [&](word now) { return static_cast<word>(now ^ value); });              \
-  }                                                                                                      \
-  extern "C" word __tsan_atomic##bits##_fetch_nand(volatile word* address, word value, int order) {      \
-    return espalier::sim::modify(address, order, ESPALIER_CALLER,                                        \
-                                 [&](word now) { return static_cast<word>(~(now & value)); });           \
-  }                                                                                                      \
+  ESPALIER_MODIFY(exchange, bits, word, value)                                                           \
+  ESPALIER_MODIFY(fetch_add, bits, word, now + value)                                                    \
+  ESPALIER_MODIFY(fetch_sub, bits, word, now - value)                                                    \
+  ESPALIER_MODIFY(fetch_and, bits, word, now& value)                                                     \
+  ESPALIER_MODIFY(fetch_or, bits, word, now | value)                                                     \
+  ESPALIER_MODIFY(fetch_xor, bits, word, now ^ value)                                                    \
+  ESPALIER_MODIFY(fetch_nand, bits, word, ~(now & value))                                                \
   extern "C" int __tsan_atomic##bits##_compare_exchange_strong(volatile word* address, word* expected,   \
                                                                word desired, int success, int failure) { \
     return espalier::sim::exchange_if_equal(address, expected, desired, {success, failure, false},       \

@@ -227,9 +227,8 @@ unsigned exploration::choose() {
     const agent_set awake = alive_ & ~asleep_;
     agent_set ready = awake & ~waiting_;
     if (buffers != nullptr) {
-      for (unsigned i = 0; i < count; ++i) {
+      for (unsigned i = 0; i < count; ++i)
         if (!stores_.empty(i)) ready |= agent_set{1} << (count + i);
-      }
     }
     if (ready == 0) {
       waiting_ = 0;
@@ -357,9 +356,8 @@ void exploration::fail(failure_kind kind, std::string what, const block_record* 
     run_failure found{kind, std::move(what), fibers_.current(), steps_, {}, std::nullopt, std::nullopt};
     if (!last_seen_.empty() && last_seen_.back() != nullptr && in_program())
       found.callers.push_back(last_seen_.back());
-    for (const void* caller : now.callers) {
+    for (const void* caller : now.callers)
       if (caller != nullptr) found.callers.push_back(caller);
-    }
     if (block != nullptr) found.block = *block;
     if (kind == failure_kind::data_race) found.race = raced_with_;
     failure_ = std::move(found);
@@ -415,9 +413,8 @@ void exploration::crashed(int signal) {
                       std::nullopt,
                       std::nullopt};
     if (!last_seen_.empty() && last_seen_.back() != nullptr) found.callers.push_back(last_seen_.back());
-    for (const void* caller : event().callers) {
+    for (const void* caller : event().callers)
       if (caller != nullptr) found.callers.push_back(caller);
-    }
     failure_ = std::move(found);
   }
   fibers_.leave_from_signal();

@@ -1,9 +1,17 @@
 #include "sim/explore.hpp"
 
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <ostream>
 #include <sstream>
 #include <stdexcept>
@@ -11,7 +19,6 @@
 #include "espalier/workload/random.hpp"
 #include "sim/runtime/arena.hpp"
 #include "sim/schedule/exploration.hpp"
-#include "sim/schedule/symbols.hpp"
 
 namespace espalier::sim {
 namespace {
@@ -127,14 +134,96 @@ schedule shrink(exploration& e, const run_conditions& conditions, failure_kind k
   return best;
 }
 
+std::uintptr_t load_address() {
+  std::uintptr_t found = 0;
+  // The program itself comes first.
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* out) {
+        *static_cast<std::uintptr_t*>(out) = info->dlpi_addr;
+        return 1;
+      },
+      &found);
+  return found;
+}
+
+std::string hexadecimal(std::uintptr_t n) {
+  std::array<char, 24> text{};
+  std::snprintf(text.data(), text.size(), "0x%zx", static_cast<std::size_t>(n));
+  return text.data();
+}
+
+/// The symbol that dladdr finds.
+std::string symbol_of(const void* address) {
+  Dl_info info{};
+  if (dladdr(address, &info) == 0 || info.dli_sname == nullptr)
+    return hexadecimal(reinterpret_cast<std::uintptr_t>(address));
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> readable(
+      abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status), &std::free);
+  return status == 0 ? readable.get() : info.dli_sname;
+}
+
+/// Omits template arguments and parameters of a demangled name.
+std::string shortened(std::string_view name) {
+  std::string kept;
+  int depth = 0;
+  for (const char c : name) {
+    if (c == '<' || c == '(' || c == '[') ++depth;
+    if (depth == 0) kept += c;
+    if (c == '>' || c == ')' || c == ']') --depth;
+  }
+  return kept;
+}
+
+std::string base_name(std::string_view path) { return std::string(path.substr(path.find_last_of('/') + 1)); }
+
+/// The places of return addresses of this program: "file:line in function", one for each. Runs addr2line once for all;
+/// without it returns the names of symbols, or the bare addresses.
+std::vector<std::string> describe(const std::vector<const void*>& return_addresses) {
+  std::vector<std::string> described;
+  if (return_addresses.empty()) return described;
+  const std::uintptr_t base = load_address();
+  std::string command = "addr2line -a -i -C -f -e /proc/" + std::to_string(getpid()) + "/exe";
+  for (const void* a : return_addresses)
+    command += ' ' + hexadecimal(reinterpret_cast<std::uintptr_t>(a) - base - 1);
+  command += " 2>/dev/null";
+  FILE* const answer = popen(command.c_str(), "r");
+  if (answer != nullptr) {
+    std::array<char, 8192> buffer{};
+    std::vector<std::string> lines;
+    while (std::fgets(buffer.data(), buffer.size(), answer) != nullptr) {
+      lines.emplace_back(buffer.data());
+      while (!lines.back().empty() && lines.back().back() == '\n') lines.back().pop_back();
+    }
+    pclose(answer);
+    // For each address a line with it, then two for each function inlined there, innermost first.
+    for (std::size_t i = 0; i < lines.size();) {
+      std::string place;
+      std::string function;
+      for (++i; i + 1 < lines.size() && !lines[i].starts_with("0x"); i += 2) {
+        const std::string_view file = std::string_view(lines[i + 1]).substr(0, lines[i + 1].find(' '));
+        // Code that the standard library inlines does not help a person.
+        if (!place.empty() || file.starts_with('?') || file.starts_with("/usr/")) continue;
+        place = base_name(file);
+        function = shortened(lines[i]);
+      }
+      if (!place.empty()) place.append(" in ").append(function);
+      described.push_back(place);
+    }
+  }
+  described.resize(return_addresses.size());
+  for (std::size_t i = 0; i < described.size(); ++i)
+    if (described[i].empty()) described[i] = symbol_of(return_addresses[i]);
+  return described;
+}
+
 std::string command_line() {
   const std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::stringstream all;
   all << file.rdbuf();
   std::string text = all.str();
-  for (char& c : text) {
+  for (char& c : text)
     if (c == '\0') c = ' ';
-  }
   while (!text.empty() && text.back() == ' ') text.pop_back();
   return text;
 }
@@ -149,9 +238,8 @@ std::string agent_name(const exploration& e, unsigned agent) {
 /// Prints the program's own frames; those of the simulator and of other libraries tell nothing about it.
 void print_stack(std::ostream& out, const std::vector<const void*>& callers) {
   std::vector<const void*> own;
-  for (const void* const caller : callers) {
+  for (const void* const caller : callers)
     if (arena::simulated(reinterpret_cast<std::uintptr_t>(caller))) own.push_back(caller);
-  }
   for (const std::string& place : describe(own)) out << "    " << place << '\n';
 }
 
@@ -161,9 +249,8 @@ void print_event(std::ostream& out, const exploration& e, const char* what, cons
   if (event.fiber != fibers::none) out << ", step " << event.step;
   out << '\n';
   std::vector<const void*> callers;
-  for (const void* caller : event.callers) {
+  for (const void* caller : event.callers)
     if (caller != nullptr) callers.push_back(caller);
-  }
   print_stack(out, callers);
 }
 
@@ -212,9 +299,8 @@ std::string text_of(const exploration& e, const run_failure& failure, const reco
   const std::size_t begin = segments.size() > most_printed ? segments.size() - most_printed : 0;
   if (begin != 0) out << "    ... " << begin << " segments before\n";
   std::vector<const void*> seen;
-  for (std::size_t i = begin; i < segments.size(); ++i) {
+  for (std::size_t i = begin; i < segments.size(); ++i)
     if (e.last_seen()[i] != nullptr) seen.push_back(e.last_seen()[i]);
-  }
   const std::vector<std::string> places = describe(seen);
   std::size_t at = 0;
   for (std::size_t i = begin; i < segments.size(); ++i) {
@@ -245,27 +331,17 @@ std::shared_ptr<const exploration_failure> made_readable(exploration& e, const r
 }  // namespace
 
 std::string_view to_string(failure_kind kind) noexcept {
-  switch (kind) {
-    case failure_kind::requirement:
-      return "a requirement does not hold";
-    case failure_kind::use_after_free:
-      return "use of memory that is not allocated";
-    case failure_kind::bad_free:
-      return "wrong free";
-    case failure_kind::bad_retire:
-      return "wrong retirement";
-    case failure_kind::leak:
-      return "leak";
-    case failure_kind::data_race:
-      return "data race";
-    case failure_kind::livelock:
-      return "livelock";
-    case failure_kind::exception:
-      return "exception";
-    case failure_kind::signal:
-      return "crash";
-  }
-  return "failure";
+  constexpr std::array<std::string_view, 9> names{"a requirement does not hold",
+                                                  "use of memory that is not allocated",
+                                                  "wrong free",
+                                                  "wrong retirement",
+                                                  "leak",
+                                                  "data race",
+                                                  "livelock",
+                                                  "exception",
+                                                  "crash"};
+  static_assert(names.size() == static_cast<std::size_t>(failure_kind::signal) + 1);
+  return names[static_cast<std::size_t>(kind)];
 }
 
 std::ostream& operator<<(std::ostream& out, const exploration_report& report) {

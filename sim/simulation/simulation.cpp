@@ -169,9 +169,8 @@ unsigned simulation::take_next() {
 }
 
 void simulation::spin::note(std::uint64_t line) noexcept {
-  for (std::size_t i = 0; i < line_count; ++i) {
+  for (std::size_t i = 0; i < line_count; ++i)
     if (lines[i] == line) return;
-  }
   if (line_count == most_lines)
     reads_only = false;
   else

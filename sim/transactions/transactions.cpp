@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "espalier/workload/random.hpp"
+#include "sim/machine/machine_spec.hpp"
 #include "sim/runtime/arena.hpp"
 #include "sim/runtime/fibers.hpp"
-#include "sim/transactions/records.hpp"
 
 namespace espalier::sim {
 namespace {
@@ -43,6 +43,51 @@ void for_each_line(std::uintptr_t address, std::size_t bytes, Part&& part) {
 }
 
 }  // namespace
+
+void records::forget(std::uint64_t begin, std::uint64_t end) {
+  if (intervals_.empty() || begin >= end) return;
+  auto at = intervals_.upper_bound(begin);
+  if (at != intervals_.begin()) --at;
+  while (at != intervals_.end() && at->first < end) {
+    const auto [old_begin, old] = *at;
+    if (old.end <= begin) {
+      ++at;
+      continue;
+    }
+    at = intervals_.erase(at);
+    if (old_begin < begin) intervals_.emplace(old_begin, interval{begin, old.kind});
+    if (old.end > end) {
+      intervals_.emplace(end, interval{old.end, old.kind});
+      return;
+    }
+  }
+}
+
+void records::annotate(std::uint64_t begin, std::uint64_t end, hw::record_kind kind) {
+  if (begin >= end) return;
+  forget(begin, end);
+  intervals_.emplace(begin, interval{end, kind});
+}
+
+abort_reason records::meeting(std::uint64_t line, std::uint64_t one, std::uint64_t other) const {
+  const std::uint64_t first = line * line_bytes;
+  std::uint64_t unannotated = ~std::uint64_t{0};
+  bool metadata_is_shared = false;
+  auto at = intervals_.upper_bound(first);
+  if (at != intervals_.begin()) --at;
+  for (; at != intervals_.end() && at->first < first + line_bytes; ++at) {
+    if (at->second.end <= first) continue;
+    const std::uint64_t begin = std::max(at->first, first);
+    const std::uint64_t end = std::min(at->second.end, first + line_bytes);
+    const std::uint64_t mask = byte_mask(begin - first, end - begin);
+    unannotated &= ~mask;
+    if ((one & mask) == 0 || (other & mask) == 0) continue;
+    if (at->second.kind == hw::record_kind::record) return abort_reason::true_conflict;
+    metadata_is_shared = true;
+  }
+  if ((one & other & unannotated) != 0) return abort_reason::true_conflict;
+  return metadata_is_shared ? abort_reason::metadata : abort_reason::false_conflict;
+}
 
 void transactions::reset(const transactional_spec& limits, std::uint64_t spurious_seed) {
   if (limits.write_sets == 0 || limits.write_ways == 0 || limits.read_set_lines == 0)
@@ -232,6 +277,20 @@ transactions::abandoned transactions::taken_back(unsigned fiber) {
   mine.after_commit.clear();
   std::reverse(mine.after_abort.begin(), mine.after_abort.end());
   return {mine.status, std::exchange(mine.after_abort, {})};
+}
+
+std::string_view to_string(abort_reason reason) noexcept {
+  constexpr std::array<std::string_view, abort_reasons.size()> names{
+      "true conflict", "false conflict", "metadata", "capacity", "explicit", "other"};
+  return names[static_cast<std::size_t>(reason)];
+}
+
+transaction_counts& transaction_counts::operator+=(const transaction_counts& more) noexcept {
+  begun += more.begun;
+  committed += more.committed;
+  for (std::size_t i = 0; i < by_reason.size(); ++i) by_reason[i] += more.by_reason[i];
+  for (std::size_t i = 0; i < by_cause.size(); ++i) by_cause[i] += more.by_cause[i];
+  return *this;
 }
 
 }  // namespace espalier::sim
