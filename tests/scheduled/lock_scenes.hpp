@@ -78,8 +78,8 @@ void mutual_exclusion(scene& s) {
   auto& shared = s.make<locked_data<Lock>>();
   for (int t = 0; t < Threads; ++t) {
     s.thread(thread_names[t], [&shared] {
+      lock_user<Lock> user(shared.lock);  // with one queue node for all its acquisitions
       for (int round = 0; round < Rounds; ++round) {
-        lock_user<Lock> user(shared.lock);
         user.lock();
         shared.data.visit();
         user.unlock();
@@ -101,8 +101,8 @@ void tries_beside_lock(scene& s) {
   auto& taken = s.make<std::array<int, 3>>();
   for (std::size_t t = 0; t < 2; ++t) {
     s.thread(thread_names[t], [&shared, mine = &taken[t]] {
+      lock_user<Lock> user(shared.lock);
       for (int round = 0; round < Rounds; ++round) {
-        lock_user<Lock> user(shared.lock);
         if (!user.try_lock()) continue;
         shared.data.visit();
         ++*mine;
@@ -111,8 +111,8 @@ void tries_beside_lock(scene& s) {
     });
   }
   s.thread("insists", [&shared, mine = &taken[2]] {
+    lock_user<Lock> user(shared.lock);
     for (int round = 0; round < Rounds; ++round) {
-      lock_user<Lock> user(shared.lock);
       user.lock();
       shared.data.visit();
       ++*mine;

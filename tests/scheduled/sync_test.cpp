@@ -12,7 +12,6 @@
 #include "espalier/reclaim/rcu.hpp"
 #include "espalier/sync/elided_lock.hpp"
 #include "espalier/sync/mcs_lock.hpp"
-#include "espalier/sync/per_thread.hpp"
 #include "espalier/sync/std_mutex.hpp"
 #include "espalier/sync/ticket_lock.hpp"
 #include "espalier/sync/ttas_lock.hpp"
@@ -21,6 +20,7 @@
 #include "scheduled/expect.hpp"
 #include "scheduled/lock_scenes.hpp"
 #include "scheduled/optimistic_lock_scenes.hpp"
+#include "scheduled/per_thread_scenes.hpp"
 #include "scheduled/rcu_scenes.hpp"
 
 namespace {
@@ -357,43 +357,9 @@ TEST(waiting, a_spurious_return_is_possible) {
   });
 }
 
-TEST(striped_counter, sums_what_threads_add) {
-  sim::expect_kept(4000, [](scene& s) {
-    auto& counter = s.make<striped_counter>();
-    for (const char* name : {"a", "b"}) {
-      s.thread(name, [&counter] {
-        for (int i = 0; i < 3; ++i) counter.add(2);
-        counter.add(-1);
-      });
-    }
-    s.thread("reads", [&counter] {
-      const std::int64_t sum = counter.read();
-      sim::require(sum >= 0 && sum <= 12, "a sum meanwhile is one of those there were");
-    });
-    s.at_end([&counter] { sim::require(counter.read() == 10, "nothing is lost"); });
-  });
-}
+TEST(striped_counter, sums_what_threads_add) { sim::expect_kept(4000, sim::additions_are_counted); }
 
-TEST(per_thread, each_has_its_own) {
-  sim::expect_kept(4000, [](scene& s) {
-    auto& all = s.make<per_thread<std::atomic<int>>>();
-    for (int t = 1; t <= 3; ++t) {
-      s.thread(std::string(1, static_cast<char>(96 + t)), [&all, t] {
-        std::atomic<int>& mine = all.local();
-        sim::require(mine.exchange(t) == 0, "an element is another thread's");
-        sim::require(&all.local() == &mine, "an element stays where it is");
-        int seen = 0;
-        all.for_each([&](std::uint32_t, const std::atomic<int>& one) { seen += one.load() == t ? 1 : 0; });
-        sim::require(seen == 1, "a thread's element is found once");
-      });
-    }
-    s.at_end([&all] {
-      int sum = 0;
-      all.for_each([&](std::uint32_t, const std::atomic<int>& one) { sum += one.load(); });
-      sim::require(sum == 6, "the elements of ended threads are found");
-    });
-  });
-}
+TEST(per_thread, each_has_its_own) { sim::expect_kept(4000, sim::elements_are_kept_apart); }
 
 TEST(rcu, a_section_is_waited_for) { sim::expect_kept_in_all_models(5000, sim::section_is_waited_for); }
 
