@@ -43,36 +43,25 @@ struct marked_block {
   }
 };
 
-/// A common interface of the placements.
-class slab_source {
+/// A common interface of the placements and their parts, which the arguments make.
+template <class Memory, auto... Arguments>
+class part_source {
  public:
-  void* take(const void* = nullptr) { return memory_.allocate(); }
+  void* take([[maybe_unused]] const void* near = nullptr) {
+    if constexpr (requires { memory_.allocate(near); })
+      return memory_.allocate(near);
+    else
+      return memory_.allocate();
+  }
   void give(void* memory) noexcept { memory_.deallocate(memory); }
   [[nodiscard]] memory_usage usage() const noexcept { return memory_.usage(); }
 
  private:
-  slab memory_{block_bytes};
+  Memory memory_{Arguments...};
 };
-
-class cluster_source {
- public:
-  void* take(const void* near = nullptr) { return memory_.allocate(near); }
-  void give(void* memory) noexcept { memory_.deallocate(memory); }
-  [[nodiscard]] memory_usage usage() const noexcept { return memory_.usage(); }
-
- private:
-  cluster_slab memory_{block_bytes, 2};
-};
-
-class large_cluster_source {
- public:
-  void* take(const void* near = nullptr) { return memory_.allocate(near); }
-  void give(void* memory) noexcept { memory_.deallocate(memory); }
-  [[nodiscard]] memory_usage usage() const noexcept { return memory_.usage(); }
-
- private:
-  cluster_slab memory_{block_bytes, 8};
-};
+using slab_source = part_source<slab, block_bytes>;
+using cluster_source = part_source<cluster_slab, block_bytes, 2>;
+using large_cluster_source = part_source<cluster_slab, block_bytes, 8>;
 
 template <class Placement>
 class placement_source {

@@ -9,6 +9,7 @@
 #include "espalier/map/bst/ticket.hpp"
 #include "espalier/map/locked_map.hpp"
 #include "scheduled/battery.hpp"
+#include "scheduled/expect.hpp"
 #include "sim/explore.hpp"
 
 namespace {
@@ -54,9 +55,7 @@ TEST(recorded_map, recording_adds_no_step) {
 }
 
 TEST(recorded_map, a_whole_test) {
-  sim::exploration_options o;
-  o.schedules = 500;
-  const auto report = sim::explore("a_whole_test", o, [](scene& s) {
+  sim::expect_kept(500, [](scene& s) {
     auto& map = s.make<recorded_map>();
     map.start_with(1, 10);
     s.thread("a", [&map] { sim::require(map.erase(1), "nobody else erases 1"); });
@@ -71,7 +70,6 @@ TEST(recorded_map, a_whole_test) {
     });
     s.at_end([&map] { map.check(); });
   });
-  EXPECT_TRUE(report.passed()) << report;
 }
 
 using string_map = sim::battery::simulated_map<locked_map<std::string, std::uint64_t>>;
@@ -97,19 +95,15 @@ TEST(recorded_map, strings_that_are_confused_are_found) {
 
 /// The report of check() on contents that do not follow from the history: an operation that bypassed the recorder.
 TEST(recorded_map, an_operation_that_was_not_recorded_is_missed) {
-  sim::exploration_options o;
-  o.schedules = 1;
-  const auto report = sim::explore("not_recorded", o, [](scene& s) {
+  const auto bypassed = [](scene& s) {
     auto& map = s.make<recorded_map>();
     s.thread("a", [&map] {
       map.insert(1, 10);
       map.map().erase(1);
     });
     s.at_end([&map] { map.check(); });
-  });
-  ASSERT_FALSE(report.passed());
-  EXPECT_EQ(report.failure->kind, sim::failure_kind::requirement);
-  EXPECT_NE(report.failure->text.find("not linearizable"), std::string::npos) << report;
+  };
+  sim::expect_broken(sim::failure_kind::requirement, 1, bypassed, "not linearizable");
 }
 
 /// A map that counts one key too many.
@@ -119,41 +113,31 @@ class miscounting_map : public plain_map {
 };
 
 TEST(recorded_map, a_wrong_size_is_reported) {
-  sim::exploration_options o;
-  o.schedules = 1;
-  const auto report = sim::explore("wrong_size", o, [](scene& s) {
+  const auto miscounted = [](scene& s) {
     auto& map = s.make<sim::recorded<miscounting_map>>();
     s.thread("a", [&map] { map.insert(1, 10); });
     s.at_end([&map] { map.check(); });
-  });
-  ASSERT_FALSE(report.passed());
-  EXPECT_NE(report.failure->text.find("size() is not the number of keys"), std::string::npos) << report;
+  };
+  sim::expect_broken(sim::failure_kind::requirement, 1, miscounted, "size() is not the number of keys");
 }
 
 TEST(recorded_map, operations_that_return_the_value_before) {
-  for (const sim::memory_model model :
-       {sim::memory_model::sequential, sim::memory_model::buffered, sim::memory_model::weak}) {
-    sim::exploration_options o;
-    o.schedules = 300;
-    o.model = model;
-    const auto report = sim::explore("exchanges", o, [](scene& s) {
-      auto& map = s.make<recorded_map>();
-      map.start_with(1, 10);
-      s.thread("a", [&map] { map.update(1, 100); });
-      s.thread("b", [&map] {
-        auto guard = map.pin();
-        const auto before = map.exchange(guard, 1, 20);
-        sim::require(!before || before == 10 || before == 110 || before == 100,
-                     "no thread stores another value");
-      });
-      s.thread("c", [&map] {
-        const auto last = map.extract(1);
-        sim::require(last.has_value(), "no other thread erases 1");
-      });
-      s.at_end([&map] { map.check(); });
+  sim::expect_kept_in_all_models(300, [](scene& s) {
+    auto& map = s.make<recorded_map>();
+    map.start_with(1, 10);
+    s.thread("a", [&map] { map.update(1, 100); });
+    s.thread("b", [&map] {
+      auto guard = map.pin();
+      const auto before = map.exchange(guard, 1, 20);
+      sim::require(!before || before == 10 || before == 110 || before == 100,
+                   "no thread stores another value");
     });
-    EXPECT_TRUE(report.passed()) << report;
-  }
+    s.thread("c", [&map] {
+      const auto last = map.extract(1);
+      sim::require(last.has_value(), "no other thread erases 1");
+    });
+    s.at_end([&map] { map.check(); });
+  });
 }
 
 }  // namespace
