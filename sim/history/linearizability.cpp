@@ -160,8 +160,7 @@ class explainer {
 
   [[nodiscard]] std::string name_of(const observation& o) const {
     const operation& original = observed_.operations()[o.source];
-    if (!is_scan(original.kind) || is_scan(o.what.kind))
-      return describe(observed_, original);
+    if (!is_scan(original.kind) || is_scan(o.what.kind)) return describe(observed_, original);
     return std::string(to_string(original.kind)) + "(" + std::to_string(original.key) + ") saw " +
            std::to_string(o.what.key) + " -> " +
            (o.what.result ? std::to_string(o.what.returned_value) : "absent");

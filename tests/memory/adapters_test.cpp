@@ -473,7 +473,7 @@ std::vector<std::size_t> asked_sizes(unsigned count) {
   return exact::asked;
 }
 
-TEST(random_padding, asks_for_more_in_several_steps_and_gives_back_what_it_asked_for) {
+TEST(random_padding, asks_for_more_in_several_steps_and_returns_what_it_asked_for) {
   const std::vector<std::size_t> sizes = asked_sizes(400);
   std::array<unsigned, 8> of_step{};
   for (const std::size_t bytes : sizes) {

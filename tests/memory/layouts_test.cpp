@@ -140,7 +140,7 @@ TEST(clustered, four_small_nodes_fill_a_line) {
   EXPECT_NE(line_of(source.allocate(node16, first)), line_of(first));
 }
 
-TEST(clustered, who_names_nobody_opens_a_line) {
+TEST(clustered, a_block_without_a_neighbour_opens_a_line) {
   clustered source;
   int stranger = 0;
   void* const elsewhere = source.allocate({40, 8, memory_role::node});

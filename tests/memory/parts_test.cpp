@@ -169,7 +169,7 @@ TEST(slab, the_cache_of_an_ended_thread_serves_its_successor) {
   EXPECT_EQ(s.usage().bytes_reserved, reserved);
 }
 
-TEST(slab, death_gives_back_every_page_blocks_in_use_included) {
+TEST(slab, destruction_unmaps_every_page_blocks_in_use_included) {
   std::vector<void*> blocks;
   {
     slab s(64);

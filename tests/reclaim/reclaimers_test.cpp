@@ -494,7 +494,7 @@ static_assert(!std::is_copy_constructible_v<rcu_domain> && !std::is_move_constru
 static_assert(!std::is_copy_constructible_v<rcu_domain::read_section> &&
               !std::is_move_constructible_v<rcu_domain::read_section>);
 
-TEST(rcu, nobody_to_wait_for) {
+TEST(rcu, no_reader_to_wait_for) {
   rcu_domain domain;
   domain.synchronize();
   {
@@ -598,8 +598,8 @@ TEST(rcu, short_lived_threads) {
 int reclaimed = 0;
 const retired entry{nullptr, nullptr, nullptr, [](const retired&) noexcept { ++reclaimed; }};
 
-TEST(leaky, counts_and_never_gives_back) {
-  static_assert(!leaky::gives_back && !std::is_copy_constructible_v<leaky::guard>);
+TEST(leaky, counts_and_never_reclaims) {
+  static_assert(!leaky::reclaims && !std::is_copy_constructible_v<leaky::guard>);
   reclaimed = 0;
   {
     leaky domain;
@@ -619,8 +619,8 @@ TEST(leaky, counts_and_never_gives_back) {
   EXPECT_EQ(reclaimed, 0);
 }
 
-TEST(unprotected, gives_back_at_once) {
-  static_assert(unprotected::gives_back && !std::is_copy_constructible_v<no_guard>);
+TEST(unprotected, reclaims_at_once) {
+  static_assert(unprotected::reclaims && !std::is_copy_constructible_v<no_guard>);
   static_assert(std::is_empty_v<unprotected> && std::is_empty_v<no_guard>);
   reclaimed = 0;
   unprotected domain;
