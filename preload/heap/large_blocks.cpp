@@ -23,8 +23,6 @@ struct huge_front {
 static_assert(sizeof(huge_front) <= index_class::line);
 constexpr std::uint64_t magic = 0x65737061'6c696572;
 
-std::uintptr_t address(const void* pointer) noexcept { return reinterpret_cast<std::uintptr_t>(pointer); }
-
 huge_front& front_of(void* block) noexcept {
   auto& front = *reinterpret_cast<huge_front*>(static_cast<std::byte*>(block) - index_class::line);
   if ((address(block) & (index_class::line - 1)) != 0 || front.magic != magic)

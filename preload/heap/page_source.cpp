@@ -15,8 +15,6 @@
 namespace espalier::preload {
 namespace {
 
-std::uintptr_t address(const void* pages) noexcept { return reinterpret_cast<std::uintptr_t>(pages); }
-
 bool is_aligned(const void* pages, std::size_t align) noexcept { return (address(pages) & (align - 1)) == 0; }
 
 void* mapped(void* near, std::size_t bytes) noexcept {

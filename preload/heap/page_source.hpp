@@ -7,6 +7,10 @@
 
 namespace espalier::preload {
 
+[[nodiscard]] inline std::uintptr_t address(const void* pointer) noexcept {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
 /// Pages directly from the kernel, counted, up to a limit. Sizes are whole pages; alignments are powers of
 /// two of at least one page. A page lies on the NUMA node of the thread that touches it first. Any thread;
 /// errno is preserved.

@@ -29,8 +29,6 @@ constexpr auto most_cached = [] {
 constexpr const char no_pointer[] = "free(): invalid pointer";
 constexpr const char freed_twice[] = "free(): double free, or never handed out:";
 
-std::uintptr_t address(const void* pointer) noexcept { return reinterpret_cast<std::uintptr_t>(pointer); }
-
 void* aligned_up(void* block, std::size_t align) noexcept {
   return static_cast<std::byte*>(block) + (-address(block) & (align - 1));
 }

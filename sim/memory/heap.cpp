@@ -12,7 +12,7 @@
 namespace espalier::sim {
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t host_page_bytes = 4096;
 constexpr std::size_t largest_class_bytes = 14336;
 constexpr std::size_t run_bytes = 16384;
 constexpr std::uint8_t large_class = 255;
@@ -55,7 +55,7 @@ heap::heap() {
 }
 
 // One granule is left out, so that no block begins at the arena's edge.
-std::uintptr_t heap::first() noexcept { return arena::heap + page_bytes; }
+std::uintptr_t heap::first() noexcept { return arena::heap + host_page_bytes; }
 
 std::size_t heap::class_of(std::size_t bytes) noexcept {
   return static_cast<std::size_t>(std::lower_bound(class_bytes.begin(), class_bytes.end(), bytes) -
@@ -108,9 +108,9 @@ void* heap::allocate(std::size_t bytes, std::size_t align, const block_event& by
     // A class has the alignment of a run divided into its blocks. A larger alignment uses the next class that has it.
     std::size_t c = class_of(align > granule_bytes ? round_up(bytes, align) : bytes);
     while (c < class_bytes.size() && align > granule_bytes && class_bytes[c] % align != 0) ++c;
-    if (c >= class_bytes.size() || align > page_bytes) {
-      const std::size_t whole = round_up(bytes, page_bytes);
-      void* const memory = carve(whole, std::max(align, page_bytes), 0);
+    if (c >= class_bytes.size() || align > host_page_bytes) {
+      const std::size_t whole = round_up(bytes, host_page_bytes);
+      void* const memory = carve(whole, std::max(align, host_page_bytes), 0);
       if (memory != nullptr) plain_large_[reinterpret_cast<std::uintptr_t>(memory)] = whole;
       return memory;
     }
@@ -122,13 +122,13 @@ void* heap::allocate(std::size_t bytes, std::size_t align, const block_event& by
       return memory;
     }
     if (list.run_end - list.run_next < class_bytes[c]) {
-      void* const run = carve(run_bytes, page_bytes, 0);
+      void* const run = carve(run_bytes, host_page_bytes, 0);
       if (run == nullptr) return nullptr;
       list.run_next = reinterpret_cast<std::uintptr_t>(run);
       list.run_end = list.run_next + run_bytes;
-      const std::size_t page = (list.run_next - first()) / page_bytes;
-      page_class_.resize(std::max(page_class_.size(), page + run_bytes / page_bytes), large_class);
-      std::fill_n(page_class_.begin() + static_cast<std::ptrdiff_t>(page), run_bytes / page_bytes,
+      const std::size_t page = (list.run_next - first()) / host_page_bytes;
+      page_class_.resize(std::max(page_class_.size(), page + run_bytes / host_page_bytes), large_class);
+      std::fill_n(page_class_.begin() + static_cast<std::ptrdiff_t>(page), run_bytes / host_page_bytes,
                   static_cast<std::uint8_t>(c));
     }
     void* const memory = reinterpret_cast<void*>(list.run_next);
@@ -157,7 +157,7 @@ const char* heap::deallocate(void* memory, const block_event& by) {
       plain_large_.erase(large);  // its addresses are not reused
       return nullptr;
     }
-    const std::size_t page = (address - first()) / page_bytes;
+    const std::size_t page = (address - first()) / host_page_bytes;
     if (page >= page_class_.size() || page_class_[page] == large_class)
       return "an address that no allocation returned is freed";
     free_[std::uint64_t{by.fiber} << 8U | page_class_[page]].blocks.push_back(memory);
@@ -190,21 +190,21 @@ std::size_t heap::usable_bytes(const void* memory) noexcept {
   }
   const auto large = plain_large_.find(address);
   if (large != plain_large_.end()) return large->second;
-  const std::size_t page = (address - first()) / page_bytes;
+  const std::size_t page = (address - first()) / host_page_bytes;
   return page < page_class_.size() && page_class_[page] != large_class ? class_bytes[page_class_[page]] : 0;
 }
 
 void* heap::map(std::size_t bytes, std::size_t align) {
-  const std::uintptr_t at = round_up(next_page_, std::max(align, page_bytes));
+  const std::uintptr_t at = round_up(next_page_, std::max(align, host_page_bytes));
   if (at + bytes > arena::pages + arena::pages_bytes) return nullptr;
-  next_page_ = at + round_up(bytes, page_bytes);
+  next_page_ = at + round_up(bytes, host_page_bytes);
   return reinterpret_cast<void*>(at);
 }
 
 void heap::unmap(void* memory, std::size_t bytes) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   // Only the last mapping's addresses are reused, and they must be zero then.
-  if (address + round_up(bytes, page_bytes) != next_page_) return;
+  if (address + round_up(bytes, host_page_bytes) != next_page_) return;
   dirty_page_end_ = std::max(dirty_page_end_, next_page_);
   madvise(memory, bytes, MADV_DONTNEED);
   next_page_ = address;

@@ -24,11 +24,6 @@ constexpr unsigned pair_shift = 7;
 constexpr unsigned page_shift = 12;
 static_assert(1U << line_shift == cache_line_bytes && 1U << page_shift == page_bytes);
 
-std::optional<double> share(std::uint64_t part, std::uint64_t whole) {
-  if (whole == 0) return std::nullopt;
-  return static_cast<double>(part) / static_cast<double>(whole);
-}
-
 /// Sorts the values.
 frequencies frequencies_of(std::vector<std::uint64_t>& values, std::size_t limit) {
   std::sort(values.begin(), values.end());

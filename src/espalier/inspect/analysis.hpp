@@ -22,6 +22,11 @@
 
 namespace espalier::inspect {
 
+[[nodiscard]] constexpr std::optional<double> share(std::uint64_t part, std::uint64_t whole) noexcept {
+  if (whole == 0) return std::nullopt;
+  return static_cast<double>(part) / static_cast<double>(whole);
+}
+
 struct frequency {
   std::uint64_t value = 0;
   std::uint64_t count = 0;

@@ -13,11 +13,6 @@
 namespace espalier::inspect {
 namespace {
 
-std::optional<double> share(std::uint64_t part, std::uint64_t whole) {
-  if (whole == 0) return std::nullopt;
-  return static_cast<double>(part) / static_cast<double>(whole);
-}
-
 std::optional<double> number(std::optional<std::uint64_t> count) {
   return count ? std::optional(static_cast<double>(*count)) : std::nullopt;
 }
@@ -39,7 +34,7 @@ std::optional<double> mixed(const analysis& a, type_index type) {
   return share(a.by_type[type].mixed.*Where, a.by_type[type].blocks);
 }
 
-constexpr std::array all{
+constexpr std::array all_metrics{
     metric{"unused_l1", "L1 sets without a line of it, where it has lines enough", metric_unit::share,
            unused<cache_level::l1>},
     metric{"unused_l2", "the same of the L2", metric_unit::share, unused<cache_level::l2>},
@@ -90,11 +85,11 @@ constexpr std::array all{
 
 }  // namespace
 
-std::span<const metric> metrics() { return all; }
+std::span<const metric> metrics() { return all_metrics; }
 
 const metric* metric_named(std::string_view name) {
-  const auto found = std::ranges::find(all, name, &metric::name);
-  return found == all.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(all_metrics, name, &metric::name);
+  return found == all_metrics.end() ? nullptr : &*found;
 }
 
 namespace {
