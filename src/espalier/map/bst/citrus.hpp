@@ -521,9 +521,6 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     if (moved != nullptr) store_.template retire<node, memory_role::node>(guard, moved);
   }
 
-  // relaxed: the node is at rest, or out of reach.
-  static const Value* cell_of(const node& n) noexcept { return n.value.load(std::memory_order_relaxed); }
-
   // Every operation reads it, and an update of the tree's top writes it. It lies apart from the readers' table,
   // to which only a thread's first section adds.
   alignas(hw::false_sharing_bytes) mutable node head_{Key{}, value_word{}};

@@ -292,9 +292,7 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
     if (!root_.compare_exchange_strong(expected, edge_word(), std::memory_order_acq_rel,
                                        std::memory_order_relaxed))
       return false;
-    store_.retire_by(guard, only.get(), nullptr, [](const retired& entry) noexcept {
-      base::destroy(*static_cast<store*>(entry.owner), static_cast<node*>(entry.object));
-    });
+    base::retire_node(guard, only.get());
     return true;
   }
 

@@ -243,7 +243,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
 
   using base::base;
   /// No other thread may use the map any more.
-  ~ext_lf() { base::destroy_all(root()); }
+  ~ext_lf() { base::destroy_all(top()); }
 
  private:
   using typename base::contract;
@@ -273,7 +273,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
       if (found(at, key)) return false;
-      if (insert_or_replace(guard, at, false, parts, key, value)) return true;
+      if (assign_at(guard, at, false, parts, key, value)) return true;
     }
   }
 
@@ -282,7 +282,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
       const bool present = found(at, key);
-      if (insert_or_replace(guard, at, present, parts, key, value)) return !present;
+      if (assign_at(guard, at, present, parts, key, value)) return !present;
     }
   }
 
@@ -305,7 +305,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
       if (found(at, key)) before = holder::read(at.leaf->value.load(std::memory_order_relaxed));
       const std::optional<Value> value = f(before);
       if (!before && !value) return before;
-      if (value ? insert_or_replace(guard, at, before.has_value(), parts, key, *value)
+      if (value ? assign_at(guard, at, before.has_value(), parts, key, *value)
                 : erase_at(guard, at, parts.fresh))
         return before;
     }
@@ -321,7 +321,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
       return router.update.load(std::memory_order_acquire).tags() != clean;
     };
     if (flagged(head_)) return "the head is flagged";
-    return tree_at_rest::check_external(base::key_comp(), root(), [&](const node* n) -> const char* {
+    return tree_at_rest::check_external(base::key_comp(), top(), [&](const node* n) -> const char* {
       return !n->is_leaf() && flagged(*n) ? "a reachable router is flagged" : nullptr;
     });
   }
@@ -353,14 +353,13 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   static constexpr std::size_t retirements = 2;
 
   // order (4), (5): read_edge, acquire
-  [[nodiscard]] node* root() const noexcept { return head_.child[0].load(std::memory_order_acquire); }
-  [[nodiscard]] const node* top() const noexcept { return root(); }
+  [[nodiscard]] node* top() const noexcept { return head_.child[0].load(std::memory_order_acquire); }
 
   [[nodiscard]] seek_record seek(const Key& key) const {
     seek_record at{nullptr, &head_, nullptr, {}, {}, 0, 0};
     // order (1), (2), (3): read_update, acquire: the word of a router before its edge
     at.parent_seen = head_.update.load(std::memory_order_acquire);
-    at.leaf = root();
+    at.leaf = top();
     while (at.leaf != nullptr && !at.leaf->is_leaf()) {
       at.grandparent = at.parent;
       at.grandparent_seen = at.parent_seen;
@@ -381,8 +380,8 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
 
   /// Inserts the key where a seek has not found it, or replaces the leaf that it found. False if the caller must seek
   /// again.
-  bool insert_or_replace(guard_type& guard, const seek_record& at, bool present, new_parts& parts,
-                         const Key& key, const Value& value) {
+  bool assign_at(guard_type& guard, const seek_record& at, bool present, new_parts& parts, const Key& key,
+                 const Value& value) {
     guard.reserve(retirements);
     if (help(guard, at.parent_seen)) return false;
     const bool moves = at.leaf != nullptr && !present;
@@ -433,7 +432,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     if (!head_.child[0].compare_exchange_strong(expected, nullptr, std::memory_order_release,
                                                 std::memory_order_relaxed))
       return false;
-    retire_with_cell(guard, leaf);
+    base::retire_node(guard, leaf);
     return true;
   }
 
@@ -497,7 +496,7 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
     node* const sibling = r.old->child[1 - r.old_side].load(std::memory_order_relaxed);
     const bool won = swing(r, sibling);
     unflag(guard, r, dflag);
-    if (won) retire_pair(guard, r.old, leaf);
+    if (won) base::retire_node(guard, r.old, leaf);
   }
 
   /// True if this call swung the edge; otherwise another thread has.
@@ -538,23 +537,9 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   /// For a leaf that another leaf, or a router with its copy, has replaced.
   void retire_replaced(guard_type& guard, node* leaf, const node* by) noexcept {
     if (by->is_leaf())
-      retire_with_cell(guard, leaf);
+      base::retire_node(guard, leaf);
     else  // the copy has the value's cell
       store_.template retire<node, memory_role::leaf>(guard, leaf);
-  }
-
-  void retire_with_cell(guard_type& guard, node* leaf) noexcept {
-    store_.retire_by(guard, leaf, nullptr, [](const retired& entry) noexcept {
-      base::destroy(*static_cast<store*>(entry.owner), static_cast<node*>(entry.object));
-    });
-  }
-
-  void retire_pair(guard_type& guard, node* parent, node* leaf) noexcept {
-    store_.retire_by(guard, parent, leaf, [](const retired& entry) noexcept {
-      store& owner = *static_cast<store*>(entry.owner);
-      base::destroy(owner, static_cast<node*>(entry.aux));
-      base::destroy(owner, static_cast<node*>(entry.object));
-    });
   }
 
   alignas(hw::false_sharing_bytes) mutable node head_{Key{}, nullptr, nullptr};

@@ -162,8 +162,17 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
     owner.destroy(role, n);
   }
 
+  /// Retires an unlinked node with its cell, and likewise another that was unlinked with it, if any.
+  template <class Node>
+  void retire_node(guard_type& guard, Node* n, Node* other = nullptr) noexcept {
+    store_.retire_by(guard, n, other, [](const retired& entry) noexcept {
+      store& owner = *static_cast<store*>(entry.owner);
+      destroy(owner, static_cast<Node*>(entry.object));
+      if (entry.aux != nullptr) destroy(owner, static_cast<Node*>(entry.aux));
+    });
+  }
+
  private:
-  Map& self() noexcept { return static_cast<Map&>(*this); }
   const Map& self() const noexcept { return static_cast<const Map&>(*this); }
 
   template <class Node>

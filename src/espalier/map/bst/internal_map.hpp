@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -17,7 +18,8 @@ namespace espalier {
 /// The algorithm derives from it, befriends it, and provides
 ///   top()             the node at the top, or null
 ///   cell_of(node)     the value cell that is freed with the node, or null if another node has it; not called
-///                     where values are words. For nodes at rest, and for those that no thread can reach
+///                     where values are words. For nodes at rest, and for those that no thread can reach.
+///                     By default all nodes have their cells
 ///   first_of(bound)   as stepwise_scan requires it, unless the algorithm has a scan of its own
 /// Cells: whether all values lie in cells (node_store.hpp).
 template <class Map, class Key, class Value, class Traits, class Compare, bool Cells = !word_value<Value>>
@@ -68,6 +70,11 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
       tree_at_rest::destroy_internal(top, [this](Node* n) { destroy(store_, n); });
   }
 
+  template <class Node>
+  static const Value* cell_of(const Node& n) noexcept {
+    return n.value.load(std::memory_order_relaxed);  // relaxed: the node is at rest, or out of reach
+  }
+
   /// A node that is not linked yet, and its value.
   template <class Node>
   struct new_node_of {
@@ -94,7 +101,6 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   }
 
  private:
-  Map& self() noexcept { return static_cast<Map&>(*this); }
   const Map& self() const noexcept { return static_cast<const Map&>(*this); }
 };
 

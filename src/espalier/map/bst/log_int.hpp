@@ -413,9 +413,6 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
     node* above = nullptr;  // the successor's parent; null where the node has a free edge
   };
 
-  // relaxed: the node is at rest, or out of reach.
-  static const Value* cell_of(const node& n) noexcept { return n.value.load(std::memory_order_relaxed); }
-
   node& left_end() const noexcept { return ends_.first; }
   node& right_end() const noexcept { return ends_.last; }
 

@@ -51,16 +51,15 @@
 // Linearization points
 //   insert, insert_or_assign -> true     link: the store of the edge
 //   insert -> false, assign -> false     the read of the edge to the leaf; the store of the value
-//   erase -> true                        unlink: the store of the grandparent's edge; unlink_last: that of head_'s
+//   erase -> true                        unlink: the store of the grandparent's edge; unlink_held: that of head_'s
 //   erase -> false, find, contains       the read of the edge to the leaf; for the value see below
 //   update                               as the insert, the assignment or the erase that it amounts to
 // A find that reads the value of a leaf that was unlinked meanwhile counts immediately before that. The value does not
 // change afterwards, and the leaf was linked when the find began.
 //
 // Orderings
-//   (1) link, unlink, unlink_last, unlink_held (release) -> read_edge (acquire), read_edge (acquire) in
-//       external_map.hpp: a thread that reaches a node sees it constructed. unlink_last and unlink_held store null,
-//       which needs no release.
+//   (1) link, unlink, unlink_held (release) -> read_edge (acquire), read_edge (acquire) in external_map.hpp: a thread
+//       that reaches a node sees it constructed. unlink_held stores null, which needs no release.
 //   (2) leave (release) in sync/version_lock.hpp -> read, try_lock, try_lock_both (acquire) in sync/version_lock.hpp:
 //       with a version comes the edge that it stands for, because the version is read before the edge. The holder of
 //       a lock sees the latest store of the edge, and of the value of the leaf to which the edge leads.
@@ -171,7 +170,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
 
   using base::base;
   /// No other thread may use the map any more.
-  ~ticket() { base::destroy_all(root()); }
+  ~ticket() { base::destroy_all(top()); }
 
  private:
   using typename base::contract;
@@ -232,8 +231,8 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
       }
       if (!unlink_held(at)) continue;
       hold.release();
-      retire(guard, at.leaf);
-      if (at.parent != &head_) retire(guard, at.parent);
+      base::retire_node(guard, at.leaf);
+      if (at.parent != &head_) base::retire_node(guard, at.parent);
       return before;
     }
   }
@@ -243,9 +242,9 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
     for (backoff pause;; pause.wait()) {
       const seek_record at = seek(key);
       if (!found(at, key)) return false;
-      if (at.parent == &head_ ? unlink_last(at) : unlink(at)) {
-        retire(guard, at.leaf);
-        if (at.parent != &head_) retire(guard, at.parent);
+      if (at.parent == &head_ ? at.to_leaf.try_lock() && unlink_held(at) : unlink(at)) {
+        base::retire_node(guard, at.leaf);
+        if (at.parent != &head_) base::retire_node(guard, at.parent);
         return true;
       }
     }
@@ -256,7 +255,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
 
   /// What is wrong with the structure, or null.
   [[nodiscard]] const char* check_invariants() const {
-    return tree_at_rest::check_external(base::key_comp(), root(), [](const node* n) -> const char* {
+    return tree_at_rest::check_external(base::key_comp(), top(), [](const node* n) -> const char* {
       if (n->is_leaf()) return nullptr;
       const bool held = VersionLock::is_held(n->lock.read(lock_side::left)) ||
                         VersionLock::is_held(n->lock.read(lock_side::right));
@@ -309,14 +308,13 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
   }
 
   // order (1): read_edge, acquire
-  [[nodiscard]] node* root() const noexcept { return head_.child[0].load(std::memory_order_acquire); }
-  [[nodiscard]] const node* top() const noexcept { return root(); }
+  [[nodiscard]] node* top() const noexcept { return head_.child[0].load(std::memory_order_acquire); }
 
   [[nodiscard]] seek_record seek(const Key& key) const {
     seek_record at{{}, {&head_, 0, 0}, &head_, nullptr, 0};
     // Each version is read before its edge, as (2) requires.
     at.to_leaf.seen = head_.lock.read(lock_side::left);
-    at.leaf = root();
+    at.leaf = top();
     while (at.leaf != nullptr && !at.leaf->is_leaf()) {
       at.to_parent = at.to_leaf;
       at.parent = at.leaf;
@@ -349,20 +347,11 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
     return old;
   }
 
-  /// Unlinks the only leaf from head_.
-  bool unlink_last(const seek_record& at) noexcept {
-    if (!at.to_leaf.try_lock()) return false;
-    // order (1): unlink_last, release
-    at.to_leaf.where().store(nullptr, std::memory_order_release);  // LP: erase(true)
-    at.to_leaf.unlock();
-    return true;
-  }
-
   /// Unlinks a leaf whose edge this thread holds, and its parent. If it cannot, it changes nothing.
   bool unlink_held(const seek_record& at) noexcept {
     if (at.parent == &head_) {
       // order (1): unlink_held, release
-      at.to_leaf.where().store(nullptr, std::memory_order_release);  // LP: update to nothing
+      at.to_leaf.where().store(nullptr, std::memory_order_release);  // LP: erase(true), update to nothing
       at.to_leaf.unlock();
       return true;
     }
@@ -396,12 +385,6 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
     // LP: erase(true). order (1): unlink, release
     at.to_parent.where().store(sibling, std::memory_order_release);
     at.to_parent.unlock();
-  }
-
-  void retire(guard_type& guard, node* n) noexcept {
-    store_.retire_by(guard, n, nullptr, [](const retired& entry) noexcept {
-      base::destroy(*static_cast<store*>(entry.owner), static_cast<node*>(entry.object));
-    });
   }
 
   alignas(hw::false_sharing_bytes) mutable node head_{Key{}, nullptr, nullptr};
