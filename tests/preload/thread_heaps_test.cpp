@@ -165,7 +165,7 @@ TEST_F(preload_thread_heaps, caches_some_blocks_of_full_regions_and_hands_them_o
   }
 }
 
-TEST_F(preload_thread_heaps, loses_what_it_does_not_look_at_to_a_thread_that_allocates_the_same) {
+TEST_F(preload_thread_heaps, loses_unattended_regions_to_a_thread_that_allocates_the_same) {
   heaps.commons().patience = 2;
   thread_heap& other = *heaps.adopt();
   for (const std::size_t bytes : {48U, 700U}) {

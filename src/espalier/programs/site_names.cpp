@@ -55,15 +55,9 @@ std::vector<code_place> places_beyond_allocators(const std::vector<code_frame>& 
 
 /// False for frames without a name, and for those at the base of every program's and every thread's stack.
 bool is_informative(const code_place& place) {
-  constexpr std::array<std::string_view, 9> uninformative{"main",
-                                                          "_start",
-                                                          "__libc_start_main",
-                                                          "__libc_start_main_impl",
-                                                          "__libc_start_call_main",
-                                                          "start_thread",
-                                                          "__clone3",
-                                                          "call_init",
-                                                          "_dl_init"};
+  constexpr auto uninformative = std::to_array<std::string_view>(
+      {"main", "_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main",
+       "start_thread", "__clone3", "call_init", "_dl_init"});
   const bool named = place.source == name_source::debug_info || place.source == name_source::symbol_table;
   return named && std::ranges::find(uninformative, place.function) == uninformative.end();
 }
