@@ -193,6 +193,18 @@ TEST(ticket, works_past_the_wrap_of_its_16_bits) {
   EXPECT_TRUE(another_thread_gets(lock));
 }
 
+TEST(optimistic_version, a_stamp_is_valid_until_a_change_begins) {
+  optimistic_version version;
+  const optimistic_version::stamp seen = version.read();
+  EXPECT_TRUE(seen.steady() && version.validate(seen) && version.validate(optimistic_version::stamp()));
+  auto change = version.change();
+  EXPECT_TRUE(version.now().changing() && !version.now().steady() && !version.validate(seen));
+  change.release();
+  EXPECT_TRUE(version.read().steady() && version.validate(version.read()) && !version.validate(seen));
+  version.make_obsolete();
+  EXPECT_TRUE(version.read().obsolete() && !version.now().steady() && version.validate(version.read()));
+}
+
 using section = optimistic_lock::read_section;
 using guard = optimistic_lock::write_guard;
 

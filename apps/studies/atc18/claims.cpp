@@ -226,12 +226,12 @@ figure table_4() {
 }
 
 figure figure_4() {
-  const std::string plain = tree_of("occ_avl_2").compact;
+  const std::string plain = tree_of("occ_avl_2").published;
   const std::string ret = "occ_avl_2/ret";
   const std::string unsafe = "occ_avl_2/unsafe";
   return {"figure-4",
           "What validation costs the AVL tree",
-          "occ_avl_2 as it is; restarting at the root where a validation fails, so that nothing need be "
+          "occ_avl_2 as published; restarting at the root where a validation fails, so that nothing need be "
           "remembered (ret); and without reading versions, right only while no thread writes (unsafe) "
           "(figure 4).",
           {{{plain}, {ret}, {unsafe}}},

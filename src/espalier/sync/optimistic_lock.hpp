@@ -38,145 +38,178 @@
 // version was read.
 //
 // Invariants
-//   - The version changes with each release() and release_obsolete(), and never returns to an earlier value (before
-//     2^62 of them).
-//   - An obsolete lock is never locked again.
+//   - The version changes with each change that ends, and never returns to an earlier value (before 2^62 of them).
+//   - What is obsolete stays so, and is never locked again.
 //
-// Progress. read() waits while a writer holds the lock; validate() and upgrade() never wait. Writers exclude one another.
-// No order among waiting threads.
+// Progress. read() waits while a writer changes the object; validate() and upgrade() never wait. Writers exclude one
+// another. No order among waiting threads.
 //
 // Orderings
-//   (1) release (release) -> read (acquire): a section that begins at a version sees all that its writer stored.
-//   (2) store (release) -> load (acquire): a reader that loads a field of a writer also sees that the writer took the
-//       lock, so its validate(), which reads the version after the load, fails.
+//   (1) release, make_obsolete (release) -> now (acquire): a section that begins at a version sees all that its
+//       writer stored.
+//   (2) store (release) -> load (acquire): a reader that loads a field of a writer also sees that the writer began its
+//       change, so its validate(), which reads the version after the load, fails.
 //   (3) release (release) -> upgrade (acquire): a holder sees all that earlier holders did, those too that released
 //       the lock unchanged.
 
 namespace espalier {
 
-class optimistic_lock {
-  // Bit 0: held. Bit 1: obsolete. Above: a count.
-  using version = std::uint64_t;
-  static constexpr version held_bit = 1;
-  static constexpr version obsolete_bit = 2;
-  static constexpr version one_change = 4;
-
+/// The version alone, in one word, for an object whose writers exclude one another by a lock of another kind. Fields
+/// are loaded with acquire between read() and validate(), and stored with release during a change, as (2) requires.
+class optimistic_version {
  public:
-  class read_section;
-  class write_guard;
+  /// The version that a reader saw; at first that of a new object.
+  class stamp {
+   public:
+    /// Whether the object had left its structure. What it holds no longer changes.
+    [[nodiscard]] bool obsolete() const noexcept { return (word_ & obsolete_bit) != 0; }
+    /// Whether a writer was changing the object. No section begins with such a stamp.
+    [[nodiscard]] bool changing() const noexcept { return (word_ & changing_bit) != 0; }
+    /// Neither.
+    [[nodiscard]] bool steady() const noexcept { return (word_ & (changing_bit | obsolete_bit)) == 0; }
 
-  optimistic_lock() = default;
-  optimistic_lock(const optimistic_lock&) = delete;
-  optimistic_lock& operator=(const optimistic_lock&) = delete;
+   private:
+    friend optimistic_version;
+    friend class optimistic_lock;
+    std::uint64_t word_ = 0;
+  };
 
-  /// Begins to read what the lock protects. Waits while a writer holds it.
-  [[nodiscard]] read_section read() noexcept;
-
-  /// Waits for the lock. The guard is empty if the lock is obsolete.
-  [[nodiscard]] write_guard lock() noexcept;
-
-  /// For a transaction that subscribes to the lock, and for checks at rest.
-  [[nodiscard]] bool is_locked() const noexcept {
-    return (word_.load(std::memory_order_relaxed) & held_bit) != 0;  // relaxed: a glimpse, orders nothing
-  }
-
- private:
-  std::atomic<version> word_{0};
-};
-
-/// What one thread has read since read(). A value of two words; copies validate alike.
-class optimistic_lock::read_section {
- public:
-  /// Whether the lock was obsolete when the section began. Such a section is never upgraded; what it reads no longer
-  /// changes.
-  [[nodiscard]] bool obsolete() const noexcept { return (seen_ & obsolete_bit) != 0; }
-
-  /// True if no writer has held the lock since read(), or only such as changed nothing: then all that optimistic fields
-  /// gave in this section was there at one moment, which is now. May be called again and again.
-  [[nodiscard]] bool validate() const noexcept {
-    // relaxed: the loads of fields before it are acquire, so none of them moves behind it; see (2).
-    return of_->word_.load(std::memory_order_relaxed) == seen_;
-  }
-
-  /// Validates and locks in one step. The guard is empty if the section is no longer valid. Never waits.
-  [[nodiscard]] write_guard upgrade() const noexcept;
-
- private:
-  friend optimistic_lock;
-  read_section(optimistic_lock& of, version seen) noexcept : of_(&of), seen_(seen) {}
-
-  optimistic_lock* of_;
-  version seen_;
-};
-
-/// The right to write what the lock protects, or nothing. Unlocks at its end, with a new version.
-class [[nodiscard]] optimistic_lock::write_guard {
- public:
-  write_guard() = default;
-  write_guard(write_guard&& other) noexcept
-      : of_(std::exchange(other.of_, nullptr)), before_(other.before_) {}
-  write_guard& operator=(write_guard&& other) noexcept {
-    if (this != &other) {
-      if (of_ != nullptr) release();
+  /// A change in progress, or nothing. Ends it at its end, with a new version.
+  class [[nodiscard]] write_guard {
+   public:
+    write_guard() = default;
+    write_guard(write_guard&& other) noexcept
+        : of_(std::exchange(other.of_, nullptr)), before_(other.before_) {}
+    write_guard& operator=(write_guard&& other) noexcept {
+      const write_guard earlier(std::move(*this));  // ends
       of_ = std::exchange(other.of_, nullptr);
       before_ = other.before_;
+      return *this;
     }
-    return *this;
+    ~write_guard() {
+      if (of_ != nullptr) release();
+    }
+
+    [[nodiscard]] explicit operator bool() const noexcept { return of_ != nullptr; }
+
+    /// Sections that began earlier fail.
+    void release() noexcept { leave(before_.word_ + one_change); }
+    /// Where nothing was changed: sections that began earlier stay valid.
+    void release_unchanged() noexcept { leave(before_.word_); }
+    /// The object has left the structure: sections that began earlier fail, and later ones are obsolete.
+    void release_obsolete() noexcept { leave(obsolete_bit); }
+
+   private:
+    friend optimistic_version;
+    friend class optimistic_lock;
+    write_guard(optimistic_version& of, stamp before) noexcept : of_(&of), before_(before) {}
+
+    void leave(std::uint64_t next) noexcept {
+      assert(of_ != nullptr && "an empty guard releases nothing");
+      // order (1), (3): release, release
+      std::exchange(of_, nullptr)->word_.store(next, std::memory_order_release);
+    }
+
+    optimistic_version* of_ = nullptr;
+    stamp before_;
+  };
+
+  [[nodiscard]] stamp now() const noexcept {
+    stamp seen;
+    seen.word_ = word_.load(std::memory_order_acquire);  // order (1): now, acquire
+    return seen;
   }
-  ~write_guard() {
-    if (of_ != nullptr) release();
+
+  /// The version at which a section begins. Waits while a writer changes the object.
+  [[nodiscard]] stamp read() const noexcept {
+    stamp seen = now();
+    for (backoff pause; seen.changing(); seen = now()) pause.wait();
+    return seen;
   }
 
-  [[nodiscard]] explicit operator bool() const noexcept { return of_ != nullptr; }
+  /// True if no writer has changed the object since it had that version. May be called again and again.
+  [[nodiscard]] bool validate(stamp seen) const noexcept {
+    // relaxed: the loads of fields before it are acquire, so none of them moves behind it; see (2).
+    return word_.load(std::memory_order_relaxed) == seen.word_;
+  }
 
-  /// Unlocks. Sections that began earlier fail.
-  void release() noexcept { leave(before_ + one_change); }
+  /// For the only writer. Sections that began earlier fail from now on.
+  write_guard change() noexcept {
+    const stamp before = now();
+    // relaxed: the stores of fields behind it are release; see (2).
+    word_.store(before.word_ | changing_bit, std::memory_order_relaxed);
+    return {*this, before};
+  }
 
-  /// Unlocks what the holder has not changed. Sections that began earlier stay valid.
-  void release_unchanged() noexcept { leave(before_); }
-
-  /// Unlocks for good: the protected object has left the structure. Sections that began earlier fail; later ones are
-  /// obsolete.
-  void release_obsolete() noexcept { leave((before_ + one_change) | obsolete_bit); }
+  /// For the only writer, without a change: as release_obsolete().
+  // order (1): make_obsolete, release
+  void make_obsolete() noexcept { word_.store(obsolete_bit, std::memory_order_release); }
 
  private:
-  friend optimistic_lock;
-  friend read_section;
-  write_guard(optimistic_lock& of, version before) noexcept : of_(&of), before_(before) {}
+  friend class optimistic_lock;
 
-  void leave(version next) noexcept {
-    assert(of_ != nullptr && "an empty guard releases nothing");
-    // order (1), (3): release, release
-    std::exchange(of_, nullptr)->word_.store(next, std::memory_order_release);
-  }
+  // Bit 0: changing. Bit 1: obsolete. Above: a count.
+  static constexpr std::uint64_t changing_bit = 1;
+  static constexpr std::uint64_t obsolete_bit = 2;
+  static constexpr std::uint64_t one_change = 4;
 
-  optimistic_lock* of_ = nullptr;
-  version before_ = 0;
+  std::atomic<std::uint64_t> word_{0};
 };
 
-inline optimistic_lock::read_section optimistic_lock::read() noexcept {
-  // order (1): read, acquire
-  version seen = word_.load(std::memory_order_acquire);
-  for (backoff pause; (seen & held_bit) != 0; seen = word_.load(std::memory_order_acquire)) pause.wait();
-  return {*this, seen};
-}
+/// A version whose bit for a change is the lock of the writers.
+class optimistic_lock {
+  using stamp = optimistic_version::stamp;
 
-inline optimistic_lock::write_guard optimistic_lock::read_section::upgrade() const noexcept {
-  version expected = seen_;
-  // order (3): upgrade, acquire. relaxed where it fails: the caller starts again.
-  if (obsolete() || !of_->word_.compare_exchange_strong(expected, seen_ | held_bit, std::memory_order_acquire,
-                                                        std::memory_order_relaxed))
-    return {};
-  return {*of_, seen_};
-}
+ public:
+  using write_guard = optimistic_version::write_guard;
 
-inline optimistic_lock::write_guard optimistic_lock::lock() noexcept {
-  for (backoff pause;; pause.wait()) {
-    const read_section seen = read();
-    if (seen.obsolete()) return {};
-    if (write_guard held = seen.upgrade()) return held;
+  /// What one thread has read since read(). A value of two words; copies validate alike.
+  class read_section {
+   public:
+    /// Whether the lock was obsolete when the section began. Such a section is never upgraded.
+    [[nodiscard]] bool obsolete() const noexcept { return seen_.obsolete(); }
+
+    /// True if no writer has held the lock since read(), or only such as changed nothing: then all that optimistic
+    /// fields gave in this section was there at one moment, which is now. May be called again and again.
+    [[nodiscard]] bool validate() const noexcept { return of_->validate(seen_); }
+
+    /// Validates and locks in one step. The guard is empty if the section is no longer valid. Never waits.
+    [[nodiscard]] write_guard upgrade() const noexcept {
+      std::uint64_t expected = seen_.word_;
+      // order (3): upgrade, acquire. relaxed where it fails: the caller starts again.
+      if (obsolete() ||
+          !of_->word_.compare_exchange_strong(expected, expected | optimistic_version::changing_bit,
+                                              std::memory_order_acquire, std::memory_order_relaxed))
+        return {};
+      return {*of_, seen_};
+    }
+
+   private:
+    friend optimistic_lock;
+    read_section(optimistic_version& of, stamp seen) noexcept : of_(&of), seen_(seen) {}
+
+    optimistic_version* of_;
+    stamp seen_;
+  };
+
+  /// Begins to read what the lock protects. Waits while a writer holds it.
+  [[nodiscard]] read_section read() noexcept { return {version_, version_.read()}; }
+
+  /// Waits for the lock. The guard is empty if the lock is obsolete.
+  [[nodiscard]] write_guard lock() noexcept {
+    for (backoff pause;; pause.wait()) {
+      const read_section seen = read();
+      if (seen.obsolete()) return {};
+      if (write_guard held = seen.upgrade()) return held;
+    }
   }
-}
+
+  /// For a transaction that subscribes to the lock, and for checks at rest.
+  [[nodiscard]] bool is_locked() const noexcept { return version_.now().changing(); }
+
+ private:
+  optimistic_version version_;
+};
 
 static_assert(sizeof(optimistic_lock) == 8 && std::atomic<std::uint64_t>::is_always_lock_free,
               "this processor has no lock-free atomics of that size");

@@ -52,6 +52,8 @@
 //  8. Where a double rotation would leave two damaged nodes side by side, only its first half is made.
 //     SnapTree leaves the second node to the child's own repair, which may find nothing to do there.
 //  9. Memory is reclaimed (below).
+// 10. A seek is a loop, which keeps one node and its version. It becomes the paper's recursion, whose frames keep the
+//     path, once a node on the path has changed.
 // With 6 to 8 the balance at rest is that of an AVL tree: check_invariants() verifies it.
 //
 // The Design (occ_avl_node.hpp) says where a seek continues after a change, whether reads validate at all, and
@@ -61,7 +63,7 @@
 //   - A node's key never changes. Its edges, version, state (presence, height) and value are written under its
 //     lock; its parent is written under the locks of the old parent and of the new one.
 //   - Locks are taken downwards only: a thread that locks a node holds its parent's lock, or none.
-//   - A linked node is the child of its parent, which is linked. An unlinked node has the version `unlinked`
+//   - A linked node is the child of its parent, which is linked. An unlinked node has an obsolete version
 //     for ever; its edges, state and value stay.
 //   - A node's range of keys only grows, until its version changes.
 //   - A thread that changes an edge or the state of a node, or the height of its child, examines the node
@@ -71,8 +73,8 @@
 //     retire them with, they stay, and damage above them waits for another repair there.
 //
 // Progress. Updates block one another. find, contains and scan write nothing and take no lock, yet block:
-// they wait while a node on their path shrinks, which takes a rotation some ten stores. They go back only
-// over nodes that have shrunk.
+// they wait while a node on their path shrinks, which takes a rotation some ten stores. They start
+// again at the top once, and then go back only over nodes that have shrunk.
 //
 // Scan: a validated seek for each entry. Its answer is the node at which it turned left last. Let x be a key
 // beyond the bound that is present throughout. The range of the node where the seek stands contains x until
@@ -107,8 +109,8 @@
 // Orderings
 //   (1) set_child (release) in occ_avl_node.hpp, link (release) -> read_edge (acquire): nodes are seen constructed; a
 //       seek that sees an edge of a rotation sees the versions that the rotation has marked as shrinking.
-//   (2) end_shrink, unlink (release) in occ_avl_node.hpp -> read_version (acquire): a seek that sees the version sees
-//       the edges changed before it, the one to the node among them.
+//   (2) release, make_obsolete (release) in sync/optimistic_lock.hpp -> now (acquire) in sync/optimistic_lock.hpp: a
+//       seek that sees the version sees the edges changed before it, the one to the node among them.
 //   (3) toggle_presence, correct_height (release) in occ_avl_node.hpp -> read_status (acquire): the value is seen that
 //       belongs to the state.
 //   (4) set_child (release) in occ_avl_node.hpp -> parent_now (acquire) in occ_avl_node.hpp: the parent, whose lock is
@@ -138,7 +140,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   using parts = occ_avl_node<Key, value_word, traits, Design>;
   using node = typename parts::node;
-  using version = typename parts::version;
+  using stamp = optimistic_version::stamp;
   using state = typename parts::state;
 
  public:
@@ -192,8 +194,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   template <class Function>
   std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
-    typename holder::pending word(store_);
-    unpublished<store, node> fresh(store_, memory_role::node);
+    new_node fresh(store_);
     guard.reserve(retirements);
     bool unlinks = false;
     for (backoff pause;; pause.wait()) {
@@ -201,24 +202,17 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       const bool has_node = seek<true>(to_key{&key, base::key_comp()}, at);
       if (has_node && at.where->is_present()) {
         std::optional<Value> before;
-        if (change(guard, *at.where, f, word, before, unlinks)) return before;
+        if (change(guard, *at.where, f, fresh.word, before, unlinks)) return before;
         continue;
       }
       const std::optional<Value> value = f(std::nullopt);
       if (!value) return std::nullopt;
-      const value_word w = word.get(*value);
-      if (has_node) {
-        if (store_value<false>(guard, *at.where, w) != outcome::changed) continue;
-      } else {
-        if (fresh.get() == nullptr)
-          fresh.emplace(at.where, key, w, parts::present_leaf);
-        else  // relaxed: published by the edge. It may be another value than that of the attempt before.
-          fresh.get()->rest().value.store(w, std::memory_order_relaxed);
-        if (!link(guard, at, *fresh.get())) continue;
-        fresh.release();
+      if (!has_node) {
+        if (link(guard, at, fresh, key, *value)) return std::nullopt;
+      } else if (store_value<false>(guard, *at.where, fresh.word.get(*value)) == outcome::changed) {
+        fresh.word.release();
+        return std::nullopt;
       }
-      word.release();
-      return std::nullopt;
     }
   }
 
@@ -247,30 +241,30 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   [[nodiscard]] const char* check_invariants() const {
     if ((*head_).is_held()) return "the head is locked";
     if (top() != nullptr && top()->parent_now() != &*head_) return "the top node does not know its parent";
-    return tree_at_rest::check_internal(
-        base::key_comp(), static_cast<const node*>(top()), [](const node& n) -> const char* {
-          if (n.is_held()) return "a reachable node is locked";
-          // order (2): read_version, acquire
-          if ((n.ovl.load(std::memory_order_acquire) & (parts::shrinking | parts::unlinked)) != 0)
-            return "a reachable node shrinks or is unlinked";
-          for (const std::size_t side : {left, right}) {
-            const node* const child = n.child_on(side);
-            if (child != nullptr && child->parent_now() != &n) return "a node does not know its parent";
-          }
-          switch (condition(n)) {
-            case repair::none:
-              return nullptr;
-            case repair::height:
-              return "a height is wrong";
-            case repair::rotation:
-              return "a node is out of balance";
-            default:
-              return "a routing node has fewer than two children";
-          }
-        });
+    const auto wrong_with = [](const node& n) -> const char* {
+      if (n.is_held()) return "a reachable node is locked";
+      if (!n.version.now().steady()) return "a reachable node shrinks or is unlinked";
+      for (const std::size_t side : {left, right}) {
+        const node* const child = n.child_on(side);
+        if (child != nullptr && child->parent_now() != &n) return "a node does not know its parent";
+      }
+      switch (condition(n)) {
+        case repair::none:
+          return nullptr;
+        case repair::height:
+          return "a height is wrong";
+        case repair::rotation:
+          return "a node is out of balance";
+        default:
+          return "a routing node has fewer than two children";
+      }
+    };
+    return tree_at_rest::check_internal(base::key_comp(), static_cast<const node*>(top()), wrong_with);
   }
 
  private:
+  using new_node = typename base::template new_node_of<node>;
+
   /// Retirements reserved before the first change: of the operation's own node and cell, and of the routing
   /// nodes that its repairs unlink while no other thread works there.
   static constexpr unsigned retirements = 4;
@@ -315,28 +309,31 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   struct place {
     node* where = nullptr;    // the node with the key; else what the way's end() returns
     std::size_t side = left;  // of the empty edge
-    version seen = 0;         // of the node that has it
+    stamp seen;               // of the node that has it
   };
 
   /// True if it found the key's node, whether the key is present or not.
   template <bool Validate, class Target>
   bool seek(const Target& target, place& to) const {
-    seek_result how;
-    do how = seek_from<Validate>(target, &*head_, right, 0, to);
-    while (how == seek_result::lost);
+    // The published layout has the published seeks too.
+    constexpr bool published = traits::layout_type::shape == node_shape::published;
+    constexpr retry_from first = published ? Design::retry : retry_from::root;
+    seek_result how = seek_from<Validate, first>(target, &*head_, right, stamp(), to);
+    while (how == seek_result::lost)
+      how = seek_from<Validate, Design::retry>(target, &*head_, right, stamp(), to);
     return how == seek_result::found;
   }
 
   /// Goes down from a node that was on the way when it had the version `seen`, over its edge on one side.
-  template <bool Validate, class Target>
-  [[nodiscard]] static seek_result seek_from(Target target, node* n, std::size_t side, version seen,
+  template <bool Validate, retry_from Retry, class Target>
+  [[nodiscard]] static seek_result seek_from(Target target, node* n, std::size_t side, stamp seen,
                                              place& to) {
     while (true) {
       // order (1): read_edge, acquire
       node* const child = n->child[side].load(std::memory_order_acquire);
       if (child == nullptr) {
-        // LP: the read of the edge, where the key is absent. relaxed: the acquire above orders this load after it.
-        if (Validate && n->ovl.load(std::memory_order_relaxed) != seen) return seek_result::lost;
+        // LP: the read of the edge, where the key is absent.
+        if (Validate && !n->version.validate(seen)) return seek_result::lost;
         to = {target.end(n), side, seen};
         return seek_result::absent;
       }
@@ -346,24 +343,22 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
         to.where = child;
         return seek_result::found;
       }
-      // order (2): read_version, acquire
-      const version below = Validate ? child->ovl.load(std::memory_order_acquire) : 0;
+      const stamp below = Validate ? child->version.now() : stamp();
       if constexpr (Validate) {
-        if ((below & parts::shrinking) != 0) [[unlikely]]
-          wait_for(*child, below);
         // The edge is read after the version: the child had this version while it was linked there.
         // order (1): read_edge, acquire: the version of n is read last.
-        const bool there = (below & (parts::shrinking | parts::unlinked)) == 0 &&
-                           n->child[side].load(std::memory_order_acquire) == child;
-        // relaxed: the acquire above orders it. If n has not changed, the way down to the child was right
-        // when the edge was read; from now on the child's version stands for it.
-        if (n->ovl.load(std::memory_order_relaxed) != seen) [[unlikely]]
-          return seek_result::lost;
-        if (!there) [[unlikely]]
+        if (!below.steady() || n->child[side].load(std::memory_order_acquire) != child) [[unlikely]] {
+          if (below.changing()) await(*child);
+          if (!n->version.validate(seen)) return seek_result::lost;
           continue;
+        }
+        // If n has not changed, the way down to the child was right when the edge was read; from now on the
+        // child's version stands for it.
+        if (!n->version.validate(seen)) [[unlikely]]
+          return seek_result::lost;
       }
-      if constexpr (Validate && Design::retry == retry_from::ancestor) {
-        const seek_result how = seek_from<Validate>(next_target, child, next, below, to);
+      if constexpr (Validate && Retry == retry_from::ancestor) {
+        const seek_result how = seek_from<Validate, Retry>(next_target, child, next, below, to);
         if (how != seek_result::lost) return how;
       } else {
         target = next_target;
@@ -375,10 +370,8 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   }
 
   /// Waits until the rotation that moves the node down is over.
-  [[gnu::cold]] static void wait_for(const node& n, version seen) noexcept {
-    // relaxed: the caller reads again what it needs.
-    for (backoff pause; n.ovl.load(std::memory_order_relaxed) == seen; pause.wait()) {
-    }
+  [[gnu::cold, gnu::noinline]] static void await(const node& n) noexcept {
+    static_cast<void>(n.version.read());
   }
 
   /// The value at a moment at which the key was present, or nothing.
@@ -415,40 +408,43 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   template <bool Assign>
   bool add(guard_type& guard, const Key& key, const Value& value) {
-    typename holder::pending word(store_);
-    unpublished<store, node> fresh(store_, memory_role::node);
+    new_node fresh(store_);
     guard.reserve(retirements);
     for (backoff pause;; pause.wait()) {
       place at;
       if (!seek<true>(to_key{&key, base::key_comp()}, at)) {
-        if (fresh.get() == nullptr) fresh.emplace(at.where, key, word.get(value), parts::present_leaf);
-        if (!link(guard, at, *fresh.get())) continue;
-        fresh.release();
-        word.release();
-        return true;
+        if (link(guard, at, fresh, key, value)) return true;
+        continue;
       }
       if (!Assign && at.where->is_present()) return false;
-      const outcome done = store_value<Assign>(guard, *at.where, word.get(value));
+      const outcome done = store_value<Assign>(guard, *at.where, fresh.word.get(value));
       if (done == outcome::lost) continue;
-      if (Assign || done == outcome::changed) word.release();
+      if (Assign || done == outcome::changed) fresh.word.release();
       return done == outcome::changed;
     }
   }
 
   /// Links a new node at the empty edge where a seek ended.
-  bool link(guard_type& guard, const place& at, node& fresh) {
+  bool link(guard_type& guard, const place& at, new_node& fresh, const Key& key, const Value& value) {
+    const value_word word = fresh.word.get(value);
+    if (fresh.made.get() == nullptr)
+      fresh.made.emplace(at.where, key, word, parts::present_leaf);
+    else  // relaxed: published by the edge. It may be another value than that of the attempt before.
+      fresh.made.get()->rest().value.store(word, std::memory_order_relaxed);
     node& n = *at.where;
     repair needed;
     {
       const lock_guard hold(n.rest().lock);
       // relaxed: both are written under the lock only.
-      if (n.ovl.load(std::memory_order_relaxed) != at.seen) return false;
+      if (!n.version.validate(at.seen)) return false;
       if (n.child[at.side].load(std::memory_order_relaxed) != nullptr) return false;
-      fresh.rest().parent.store(&n, std::memory_order_relaxed);  // relaxed: published by the edge
+      // relaxed: published by the edge
+      fresh.made.get()->rest().parent.store(&n, std::memory_order_relaxed);
       // LP: insert(true). order (1): link, release
-      n.child[at.side].store(&fresh, std::memory_order_release);
+      n.child[at.side].store(fresh.made.release(), std::memory_order_release);
       needed = examine(n);
     }
+    fresh.word.release();
     repair_from(guard, {&n, needed, nullptr});
     return true;
   }

@@ -14,25 +14,22 @@
 #include "espalier/map/node_layout.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/sync/lock_concept.hpp"
+#include "espalier/sync/optimistic_lock.hpp"
 #include "espalier/sync/std_mutex.hpp"
 
 // The node of occ_avl (occ_avl.hpp), its layouts, and the operations on a single node.
 //
 // Orderings
-//   (1) set_child (release) -> read_edge (acquire) in occ_avl.hpp: nodes are seen constructed; a seek that sees an edge
-//       of a rotation sees the versions that the rotation has marked as shrinking.
-//   (2) end_shrink, unlink (release) -> read_version (acquire) in occ_avl.hpp: a seek that sees the version sees the
-//       edges changed before it.
-//   (3) toggle_presence, correct_height (release) -> read_status (acquire) in occ_avl.hpp: the value is seen that
-//       belongs to the state.
+//   (1) set_child (release) -> read_edge (acquire) in occ_avl.hpp: nodes are seen constructed, versions as changing.
+//   (3) toggle_presence, correct_height (release) -> read_status (acquire) in occ_avl.hpp: the value belongs to it.
 //   (4) set_child (release) -> parent_now (acquire): the parent, whose lock is taken next, is seen constructed.
-// The numbers are those of occ_avl.hpp, which has (5) besides.
+// The numbers are those of occ_avl.hpp, which has (2) and (5) besides.
 
 namespace espalier {
 
 /// Where a seek continues that finds a node on its path changed.
 enum class retry_from : std::uint8_t {
-  /// At the deepest unchanged node: the seek is a recursion, whose frames keep the path.
+  /// At the deepest unchanged node: the seek is a recursion, whose frames keep the path, from the second attempt on.
   ancestor,
   /// At the top: the seek is a loop, which keeps one node and its version.
   root
@@ -89,11 +86,6 @@ class occ_avl_node {
   using lock_type = std::conditional_t<scattered, std_mutex, typename Traits::lock_type>;
   static_assert(lockable<lock_type>, "a lock with a queue node will not do");
 
-  // Bit 0: shrinking. Bit 1: unlinked. Above: a count.
-  using version = std::uint64_t;
-  static constexpr version shrinking = 1;
-  static constexpr version unlinked = 2;
-
   // Bits 0 to 7: the height. Above: a count of 24 bits, odd while the key is present. A find takes two lives of
   // a key for one only if 2^23 of them end between two of its loads.
   using state = std::uint32_t;
@@ -108,7 +100,7 @@ class occ_avl_node {
   struct front_fields {
     Key key;
     std::array<edge, 2> child;
-    std::atomic<version> ovl{0};
+    optimistic_version version{};
   };
   // The fields that it reads of the node with its key, and those of updates.
   struct rest_fields {
@@ -130,7 +122,7 @@ class occ_avl_node {
   struct compact_fields {
     Key key;
     std::array<edge, 2> child;
-    std::atomic<version> ovl{0};
+    optimistic_version version{};
     std::atomic<Word> value;
     edge parent{nullptr};
     lock_type lock{};
@@ -148,7 +140,7 @@ class occ_avl_node {
     std::int64_t color{};
     lock_type lock{};
     std::atomic<state> status;
-    std::atomic<version> ovl{0};
+    optimistic_version version{};
 
     scattered_fields(const Key& k, Word v, state s) noexcept : key(k), value(v), child{}, status(s) {}
   };
@@ -157,7 +149,7 @@ class occ_avl_node {
     std::atomic<state> status;
     Key key;
     std::atomic<Word> value;
-    std::atomic<version> ovl{0};
+    optimistic_version version{};
     edge parent{nullptr};
     std::array<edge, 2> child;
     lock_type lock{};
@@ -204,21 +196,7 @@ class occ_avl_node {
     }
 
     /// Without the lock, true is no guess: an unlinked node stays unlinked.
-    [[nodiscard]] bool is_unlinked() const noexcept {
-      // relaxed: written under the node's lock.
-      return (this->ovl.load(std::memory_order_relaxed) & unlinked) != 0;
-    }
-
-    /// Before the first change of edges by which the node loses keys. relaxed: those are stored with release.
-    version begin_shrink() noexcept {
-      const version before = this->ovl.load(std::memory_order_relaxed);
-      this->ovl.store(before | shrinking, std::memory_order_relaxed);
-      return before;
-    }
-    /// After the last such change. order (2): end_shrink, release
-    void end_shrink(version before) noexcept {
-      this->ovl.store((before | shrinking | unlinked) + 1, std::memory_order_release);
-    }
+    [[nodiscard]] bool is_unlinked() const noexcept { return this->version.now().obsolete(); }
 
     /// relaxed: written under the node's lock. The height of a child may be read without it.
     [[nodiscard]] state status_now() const noexcept { return rest().status.load(std::memory_order_relaxed); }
@@ -237,9 +215,8 @@ class occ_avl_node {
     /// Unlinks a child that has at most one child itself. Both nodes are locked.
     void unlink(node& below) noexcept {
       set_child(side_of(below), below.child_on(below.child_on(0) != nullptr ? 0 : 1));
-      // After the edge: a seek that finds the version `unlinked` reads the edge again and goes on.
-      // order (2): unlink, release
-      below.ovl.store(unlinked, std::memory_order_release);
+      // After the edge: a seek that finds the version obsolete reads the edge again and goes on.
+      below.version.make_obsolete();
     }
 
     [[nodiscard]] bool is_parent_of(const node& n) const noexcept {
@@ -269,25 +246,27 @@ class occ_avl_node {
   }
   [[nodiscard]] static bool balanced(unsigned a, unsigned b) noexcept { return a <= b + 1 && b <= a + 1; }
 
+  /// From before the first change of edges by which a node loses keys to behind the last.
+  using shrinking = optimistic_version::write_guard;
+
   /// The child on the high side takes the node's place. All three are locked. Only the node shrinks.
   static void rotate(node& parent, node& n, node& child, std::size_t high) noexcept {
     const std::size_t low = 1 - high;
-    const version before = n.begin_shrink();
+    const shrinking n_shrinks = n.version.change();
     n.set_child(high, child.child_on(low));
     const std::size_t side = parent.side_of(n);
     child.set_child(low, &n);
     parent.set_child(side, &child);
     n.correct_height();
     child.correct_height();
-    n.end_shrink(before);
   }
 
   /// The inner child of the child on the high side takes the node's place. All four are locked. The node and
   /// the child shrink.
   static void rotate(node& parent, node& n, node& child, node& inner, std::size_t high) noexcept {
     const std::size_t low = 1 - high;
-    const version n_before = n.begin_shrink();
-    const version child_before = child.begin_shrink();
+    const shrinking n_shrinks = n.version.change();
+    const shrinking child_shrinks = child.version.change();
     n.set_child(high, inner.child_on(low));
     child.set_child(low, inner.child_on(high));
     const std::size_t side = parent.side_of(n);
@@ -297,8 +276,6 @@ class occ_avl_node {
     n.correct_height();
     child.correct_height();
     inner.correct_height();
-    child.end_shrink(child_before);
-    n.end_shrink(n_before);
   }
 
   static_assert(
@@ -350,28 +327,28 @@ class occ_avl_node {
     constexpr std::size_t from = split ? sizeof(front_fields) : 0;
     constexpr node_member key{"key", offsetof(front, key), sizeof(front::key), search_use::all};
     constexpr node_member child{"child", offsetof(front, child), sizeof(front::child), search_use::half};
-    constexpr node_member ovl{"version", offsetof(front, ovl), sizeof(front::ovl), search_use::all};
+    constexpr node_member version{"version", offsetof(front, version), sizeof(front::version),
+                                  search_use::all};
     constexpr node_member value{"value", from + offsetof(others, value), sizeof(others::value)};
     constexpr node_member parent{"parent", from + offsetof(others, parent), sizeof(others::parent)};
     constexpr node_member lock{"lock", from + offsetof(others, lock), sizeof(others::lock)};
     constexpr node_member status{"presence / height", from + offsetof(others, status),
                                  sizeof(others::status)};
     if constexpr (split) {
-      return std::to_array<node_member>({key, child, ovl, value, status, lock, parent});
+      return std::to_array<node_member>({key, child, version, value, status, lock, parent});
     } else if constexpr (compact) {
-      return std::to_array<node_member>({key, child, ovl, value, parent, lock, status});
+      return std::to_array<node_member>({key, child, version, value, parent, lock, status});
     } else if constexpr (scattered) {
       constexpr node_member index{"index", offsetof(fields, index), sizeof(fields::index)};
       constexpr node_member color{"color", offsetof(fields, color), sizeof(fields::color)};
-      return std::to_array<node_member>({key, value, child, parent, index, color, lock, status, ovl});
+      return std::to_array<node_member>({key, value, child, parent, index, color, lock, status, version});
     } else {
-      return std::to_array<node_member>({status, key, value, ovl, parent, child, lock});
+      return std::to_array<node_member>({status, key, value, version, parent, child, lock});
     }
   }();
 
  private:
-  static_assert(edge::is_always_lock_free && std::atomic<version>::is_always_lock_free,
-                "this processor has no lock-free atomics of that size");
+  static_assert(edge::is_always_lock_free, "this processor has no lock-free atomics of that size");
   static constexpr bool words = sizeof(Key) == 8 && alignof(Key) == 8 && sizeof(std::atomic<Word>) == 8 &&
                                 sizeof(lock_type) == (scattered ? 40 : 4);  // 48 on ARM64
   static_assert(!words || !split ||
@@ -379,7 +356,7 @@ class occ_avl_node {
                 "the layout of a node, on which the measured figures rest, has changed");
   static_assert(!words || !compact ||
                     (offsetof(unsplit_fields, key) == 0 && offsetof(unsplit_fields, child) == 8 &&
-                     offsetof(unsplit_fields, ovl) == 24 && offsetof(unsplit_fields, value) == 32 &&
+                     offsetof(unsplit_fields, version) == 24 && offsetof(unsplit_fields, value) == 32 &&
                      offsetof(unsplit_fields, parent) == 40 && offsetof(unsplit_fields, lock) == 48 &&
                      offsetof(unsplit_fields, status) == 52 && sizeof(unsplit_fields) == 56),
                 "the layout of a node, on which the measured figures rest, has changed");
