@@ -1,11 +1,10 @@
 #pragma once
 
 // Transactional lock elision for mutexes with sections that lie between two calls of a program, which is not aware of
-// it. The rules are those of espalier/sync/elided_lock.hpp, which names the sources. The transaction reads the mutex
-// first; no attempt begins while it is held; attempts are bounded by cause; a place that keeps falling back is
-// skipped for a while.
+// it. Attempts, their bounds and their history are those of espalier/sync/elision.hpp, with a site for each mutex and
+// call site.
 //
-// Differences:
+// What differs from elide():
 //  1. A transaction begins in lock() and ends in unlock(), through hw::open_rtm.
 //  2. Sections of several mutexes nest in one transaction: the inner ones only read their mutex, and the transaction
 //     ends with the last of them, in whatever order they end. Beyond thread_sections::most_nested, and for an inner
@@ -23,15 +22,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
-#include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/htm.hpp"
-#include "espalier/sync/backoff.hpp"
-#include "espalier/sync/elision_policy.hpp"
+#include "espalier/sync/elision.hpp"
 #include "espalier/workload/random.hpp"
 #include "preload/elision/futex_mutex.hpp"
 #include "preload/elision/section_counts.hpp"
@@ -44,40 +40,9 @@ namespace espalier::preload {
   return workload::mix64(workload::mix64(mutex) + site) | 1U;
 }
 
-/// The history of the sections of each mutex and call site, in a table of fixed size, indexed by their keys. Two
-/// sections with the same place share a history, which costs only attempts or missed chances; concurrent updates may
-/// be lost. Each place has a cache line of its own, which is read before each transaction of its sections. Commits
-/// write it only until it is back in its initial state. Constant-initialised, never destroyed.
-class learned_sites {
- public:
-  static constexpr std::size_t places = 1024;
-
-  class place {
-   public:
-    // relaxed: figures that guard no data.
-    [[nodiscard]] elision_history read() const noexcept {
-      return elision_history{word_.load(std::memory_order_relaxed)};
-    }
-    void write(elision_history history) noexcept {
-      if (history != read()) word_.store(history.word(), std::memory_order_relaxed);
-    }
-
-   private:
-    alignas(hw::cache_line_bytes) std::atomic<std::uint32_t> word_{0};
-  };
-
-  [[nodiscard]] place& of(std::uint64_t key) noexcept {
-    // The upper bits depend on every bit of the addresses; the lowest bit is constant.
-    return places_[key >> (64 - std::bit_width(places - 1))];
-  }
-
- private:
-  std::array<place, places> places_{};
-};
-
 /// The places for a section's history and counts.
 struct section_place {
-  learned_sites::place* learned = nullptr;
+  elision_site* learned = nullptr;
   section_counts::index counted = section_counts::nowhere;
 };
 
@@ -139,7 +104,7 @@ inline thread_local constinit thread_sections sections_of_thread;
 template <hw::open_backend Htm>
 class mutex_engine {
  public:
-  /// How often a section checks for a free mutex before it queues. It is less than in `elided`, since threads may
+  /// How often a section checks for a free mutex before it queues. It is less than in elide(), since threads may
   /// sleep on these mutexes.
   static constexpr unsigned most_looks = 64;
 
@@ -280,67 +245,56 @@ class mutex_engine {
     return true;
   }
 
-  /// Whether the thread is now in a transaction that elides the mutex. `looks` is how often it may check for the
-  /// mutex to become free. A caller that must not wait passes 0; then a held mutex does not change the history.
-  bool elide(thread_sections& mine, pthread_mutex_t& mutex, section_place at, unsigned looks) noexcept {
-    const unsigned stripe = mine.stripe();
-    const elision_history history = at.learned->read();
-    if (how_.learns && history.skips()) {
-      at.learned->write(history.after_skipped());
-      counts_.add(at.counted, stripe, elision_event::skipped);
-      return false;
+  /// A thread's record of the sections of one place.
+  struct record {
+    section_counts& counts;
+    section_place at;
+    unsigned stripe;
+    bool learns;
+
+    [[nodiscard]] elision_history history() const noexcept {
+      const elision_history all = at.learned->history();
+      return learns ? all : all.without_skips();
     }
-    const mutex_words words(mutex);
-    const bool waits = looks != 0;
-    elision_attempts attempts(how_.budgets);
-    backoff pause;
-    for (auto next = elision_attempts::next::again; next != elision_attempts::next::give_up;) {
-      if (next == elision_attempts::next::after_pause) pause.wait();
-      if (!seen_free(words, looks)) {
-        if (!waits) return false;
-        break;
-      }
-      hw::abort_status status;
-      if (const auto aborted = Htm::begin()) {
-        status = *aborted;
-      } else if (words.looks_free()) {
-        mine.push(mutex);
-        mine.outermost = at;
-        return true;
-      } else {
-        Htm::template abort<hw::abort_code::lock_held>();
-        status = hw::abort_status::asked_for(hw::abort_code::lock_held);
-      }
-      counts_.add(at.counted, stripe, event_of(status));
-      next = attempts.after(status);
-    }
-    counts_.add(at.counted, stripe, elision_event::fallback);
-    at.learned->write(history.after_fallback(attempts.obstacle()));
-    return false;
+    void learn(elision_history history) noexcept { at.learned->learn(history); }
+    void count(elision_event e) noexcept { counts.add(at.counted, stripe, e); }
+  };
+  [[nodiscard]] record record_of(thread_sections& mine, section_place at) noexcept {
+    return {counts_, at, mine.stripe(), how_.learns};
   }
 
-  /// Stops where threads sleep for the mutex, as acquire() does: they come first. A thread that stayed awake would
-  /// overtake them again and again where a condition variable wakes one thread at a time to take the mutex.
-  static bool seen_free(mutex_words words, unsigned& looks) noexcept {
-    for (backoff pause; !words.looks_free(); pause.wait()) {
-      if (looks == 0 || words.looks_awaited()) return false;
-      --looks;
-    }
-    return true;
+  /// Whether the thread is now in a transaction that elides the mutex. `looks` is as for attempt_elision().
+  bool elide(thread_sections& mine, pthread_mutex_t& mutex, section_place at, unsigned looks) noexcept {
+    const mutex_words words(mutex);
+    record outcomes = record_of(mine, at);
+    // Threads that sleep for the mutex come first, as in acquire(). A thread that stayed awake would overtake them again
+    // and again where a condition variable wakes one thread at a time to take it.
+    const auto look = [words]() noexcept {
+      if (words.looks_free()) return lock_look::free;
+      return words.looks_awaited() ? lock_look::awaited : lock_look::held;
+    };
+    const auto attempt = [&]() noexcept -> hw::transaction_outcome {
+      if (const auto aborted = Htm::begin()) return {false, *aborted};
+      if (!words.looks_free()) {
+        Htm::template abort<hw::abort_code::lock_held>();
+        return {false, hw::abort_status::asked_for(hw::abort_code::lock_held)};
+      }
+      mine.push(mutex);
+      mine.outermost = at;
+      return {true, {}};
+    };
+    return attempt_elision(outcomes, how_.budgets, looks, look, attempt);
   }
 
   void committed(thread_sections& mine) noexcept {
-    const section_place at = mine.outermost;
-    const elision_history history = at.learned->read();
-    counts_.add(at.counted, mine.stripe(), elision_event::commit);
-    if (history.heals()) counts_.add(at.counted, mine.stripe(), elision_event::healed);
-    at.learned->write(history.after_commit());
+    record outcomes = record_of(mine, mine.outermost);
+    record_commit(outcomes);
   }
 
   section_counts& counts_;
   bool eliding_ = false;
   manner how_;
-  learned_sites learned_;
+  elision_sites learned_;
 };
 
 }  // namespace espalier::preload

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "espalier/sync/elision_policy.hpp"
+#include "espalier/sync/elision.hpp"
 #include "preload/elision/settings.hpp"
 #include "preload/kernel/pages.hpp"
 

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <utility>
 
+#include "espalier/hw/pause.hpp"
 #include "espalier/sync/elided_lock.hpp"
+#include "espalier/sync/ttas_lock.hpp"
 #include "sim/explore.hpp"
 #include "sim/transactions/simulated_htm.hpp"
 
@@ -123,6 +125,87 @@ void nested_elided_sections(scene& s) {
   s.at_end([&outer, &inner] {
     require(outer.x == 2 && outer.y == 2, "an outer section is lost or runs twice");
     require(inner.x == 3 && inner.y == 3, "an inner section is lost or runs twice");
+  });
+}
+
+/// A lock that one thread elides: in a transaction it may be read only if that thread's last look outside found it free.
+class watched_lock : public ttas_lock {
+ public:
+  [[nodiscard]] bool is_locked() const noexcept {
+    const bool held = ttas_lock::is_locked();
+    note(simulated_htm::active(), held);
+    return held;
+  }
+
+ private:
+  // Not instrumented: no abort restores what it writes.
+  [[gnu::no_sanitize_thread, gnu::noinline]] void note(bool inside, bool held) const noexcept {
+    require(!inside || seen_free_, "an attempt begins although the lock was not seen free");
+    seen_free_ = !inside && !held;
+  }
+
+  mutable bool seen_free_ = false;
+};
+
+inline void attempts_begin_where_the_lock_looks_free(scene& s) {
+  auto& all = s.make<elided_words<watched_lock>>();
+  s.thread("elides", [&all] {
+    for (int i = 0; i < 3; ++i) all.lock.elide([&all]() noexcept { ++all.x; });
+  });
+  s.thread("plain", [&all] {
+    for (int i = 0; i < 2; ++i) all.lock.locked([&all] { ++all.x; });
+  });
+  s.at_end([&all] { require(all.x == 5, "an increment is lost or made twice"); });
+}
+
+/// Whether the simulator added no aborts to those of the scene's sections, which have this cause alone.
+inline bool counts_only(const elision_counts& counts, elision_event cause) {
+  return counts.attempts() == counts.of(cause) && counts.of(cause) != 0;
+}
+
+/// Sections that cannot be transactions: of six in a row, three are attempted.
+inline void fallbacks_are_learnt(scene& s) {
+  auto& all = s.make<elided_words<ttas_lock>>();
+  s.thread("only", [&all] {
+    for (int i = 0; i < 6; ++i) {
+      all.lock.elide([&all]() noexcept {
+        hw::cpu_relax();
+        ++all.x;
+      });
+    }
+  });
+  s.at_end([&all] {
+    require(all.x == 6, "a section is lost or made twice");
+    const elision_counts counts = all.lock.counts();
+    if (!counts_only(counts, elision_event::other)) return;
+    require(counts.of(elision_event::other) == 6,
+            "a section has more or fewer attempts than its budget allows");
+    require(counts.of(elision_event::fallback) == 3 && counts.of(elision_event::skipped) == 3,
+            "sections that fall back are attempted too often, or never again");
+  });
+}
+
+/// An inner lock that every transaction finds held is another thread's doing: the section is attempted as often as for a
+/// lock of its own, and so are the next ones.
+inline void an_inner_lock_is_waited_for(scene& s) {
+  struct held_inside {
+    void lock() noexcept {}
+    bool try_lock() noexcept { return true; }
+    void unlock() noexcept {}
+    [[nodiscard]] bool is_locked() const noexcept { return simulated_htm::active(); }
+  };
+  auto& outer = s.make<elided_words<ttas_lock>>();
+  auto& inner = s.make<elided_in_simulation<held_inside>>();
+  s.thread("only", [&outer, &inner] {
+    for (int i = 0; i < 4; ++i)
+      outer.lock.elide([&outer, &inner]() noexcept { inner.elide([&outer]() noexcept { ++outer.x; }); });
+  });
+  s.at_end([&outer] {
+    require(outer.x == 4, "a section is lost or made twice");
+    const elision_counts counts = outer.lock.counts();
+    if (!counts_only(counts, elision_event::lock_held)) return;
+    require(counts.of(elision_event::lock_held) == 12 && counts.of(elision_event::fallback) == 4,
+            "a held inner lock is taken for the section's own fault");
   });
 }
 

@@ -259,6 +259,12 @@ TYPED_TEST(elided_locks, a_counter_is_linearizable) {
   EXPECT_GT(sim::expect_kept(2000, sim::linearizable_elided_counter<TypeParam>).transactions.committed, 0U);
 }
 
+TEST(attempts_to_elide, begin_where_the_lock_looks_free) {
+  EXPECT_GT(sim::expect_kept(2000, sim::attempts_begin_where_the_lock_looks_free).transactions.committed, 0U);
+}
+TEST(attempts_to_elide, are_learnt_from) { sim::expect_kept(50, sim::fallbacks_are_learnt); }
+TEST(attempts_to_elide, wait_for_an_inner_lock) { sim::expect_kept(50, sim::an_inner_lock_is_waited_for); }
+
 TEST(elided_locks_without_transactions, exclude) {
   sim::exploration_options o;
   o.transactions.reset();

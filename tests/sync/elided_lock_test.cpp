@@ -10,12 +10,13 @@
 #include <stdexcept>
 #include <vector>
 
+#include "espalier/hw/cache_line.hpp"
 #include "espalier/sync/elided_lock.hpp"
-#include "espalier/sync/elision_policy.hpp"
+#include "espalier/sync/elision.hpp"
 #include "espalier/sync/ticket_lock.hpp"
 #include "espalier/sync/ttas_lock.hpp"
 #include "support/abort_statuses.hpp"
-#include "support/elision_causes.hpp"
+#include "support/eliding.hpp"
 #include "support/on_threads.hpp"
 #include "support/sanitizers.hpp"
 
@@ -79,6 +80,36 @@ struct elided_lock : ::testing::Test {
   int runs = 0;
 };
 
+/// A site whose threads share all that is learnt.
+class counted_site : public elision_site {
+ public:
+  void count(elision_event e) noexcept { ++counts_.of_event[static_cast<std::size_t>(e)]; }
+  [[nodiscard]] counted_site& local() noexcept { return *this; }
+  [[nodiscard]] elision_counts counts() const noexcept { return counts_; }
+
+ private:
+  elision_counts counts_;
+};
+
+template <class Site>
+class elided_lock_use {
+ public:
+  elided_lock_use() { observed_lock::reset(); }
+  bool take_one() {
+    const int taken = observed_lock::taken;
+    int run = 0;
+    EXPECT_EQ(lock_.elide([&run]() noexcept { return 10 + ++run; }), 11);
+    EXPECT_EQ(run, 1);
+    EXPECT_LE(observed_lock::taken, taken + 1);
+    EXPECT_EQ(observed_lock::taken, observed_lock::released);
+    return observed_lock::taken != taken;
+  }
+  [[nodiscard]] elision_counts counts() const { return lock_.counts(); }
+
+ private:
+  elided<observed_lock, scripted, Site> lock_{test::small_budgets};
+};
+
 TEST_F(elided_lock, commits_without_taking_the_lock) {
   lock_type lock;
   const scripted::cue script({});
@@ -88,40 +119,6 @@ TEST_F(elided_lock, commits_without_taking_the_lock) {
   EXPECT_EQ(script.transactions(), 2U);
   EXPECT_EQ(observed_lock::taken, 0);
   EXPECT_EQ(lock.counts(), (elision_counts{{2}}));
-}
-
-TEST_F(elided_lock, each_cause_is_retried_as_often_as_its_budget_says) {
-  for (const test::elision_cause& c : test::elision_causes) {
-    SCOPED_TRACE(to_string(c.status));
-    observed_lock::reset();
-    lock_type lock(budgets);
-    const scripted::cue script({}, c.status);
-    runs = 0;
-    run(lock);
-    EXPECT_EQ(runs, 1) << "the section runs once, under the lock";
-    EXPECT_EQ(script.transactions(), c.attempts);
-    EXPECT_EQ(observed_lock::taken, 1);
-    EXPECT_EQ(observed_lock::released, 1);
-    EXPECT_EQ(of(lock, c.counted), c.attempts);
-    EXPECT_EQ(of(lock, elision_event::fallback), 1U);
-    EXPECT_EQ(lock.counts().attempts(), c.attempts);
-    EXPECT_EQ(lock.counts().sections(), 1U);
-  }
-}
-
-TEST_F(elided_lock, a_commit_after_aborts_takes_no_lock) {
-  lock_type lock(budgets);
-  const scripted::cue script({conflict, no_reason, conflict, capacity, conflict});
-  EXPECT_EQ(lock.elide([this]() noexcept { return ++runs; }), 1);
-  EXPECT_EQ(script.transactions(), 6U);
-  EXPECT_EQ(observed_lock::taken, 0);
-  EXPECT_EQ(of(lock, elision_event::commit), 1U);
-}
-
-TEST_F(elided_lock, the_result_is_that_of_the_plain_run_where_attempts_failed) {
-  lock_type lock(budgets);
-  const scripted::cue script({}, capacity);
-  EXPECT_EQ(lock.elide([this]() noexcept { return 10 + ++runs; }), 11);
 }
 
 TEST_F(elided_lock, reads_the_lock_inside_before_the_section) {
@@ -163,39 +160,9 @@ TEST_F(elided_lock, a_lock_that_never_looks_free_is_queued_for_without_an_attemp
   run(lock);
   EXPECT_EQ(runs, 1);
   EXPECT_EQ(script.transactions(), 0U);
-  EXPECT_EQ(observed_lock::looks.size(), 100'000 - lock_type::most_looks - 1);
+  EXPECT_EQ(observed_lock::looks.size(), 100'000 - most_elision_looks - 1);
   EXPECT_EQ(observed_lock::taken, 1);
   EXPECT_EQ(of(lock, elision_event::fallback), 1U);
-}
-
-TEST_F(elided_lock, passes_over_more_and_more_sections_where_all_fall_back) {
-  lock_type lock(budgets);
-  const scripted::cue script({}, capacity);
-  std::vector<int> attempted;
-  for (int section = 1; section <= 40; ++section) {
-    const std::size_t before = script.transactions();
-    run(lock);
-    if (script.transactions() != before) attempted.push_back(section);
-  }
-  EXPECT_EQ(attempted, (std::vector<int>{1, 2, 4, 7, 12, 21, 38}));
-  EXPECT_EQ(runs, 40);
-  EXPECT_EQ(of(lock, elision_event::fallback), 7U);
-  EXPECT_EQ(of(lock, elision_event::skipped), 33U);
-  EXPECT_EQ(observed_lock::taken, 40);
-}
-
-TEST_F(elided_lock, attempts_come_back_with_commits) {
-  lock_type lock(budgets);
-  {
-    const scripted::cue script({}, capacity);
-    for (int i = 0; i < 40; ++i) run(lock);
-  }
-  const scripted::cue script({});
-  for (int i = 0; i < 100; ++i) run(lock);
-  const std::uint64_t skipped = of(lock, elision_event::skipped);
-  EXPECT_GE(script.transactions(), 70U);
-  for (int i = 0; i < 100; ++i) run(lock);
-  EXPECT_EQ(of(lock, elision_event::skipped), skipped) << "after a commit nothing is passed over";
 }
 
 TEST_F(elided_lock, what_is_passed_over_is_each_threads_own) {
@@ -211,19 +178,6 @@ TEST_F(elided_lock, what_is_passed_over_is_each_threads_own) {
   EXPECT_EQ(theirs, 1U);
 }
 
-TEST_F(elided_lock, counts_what_a_plain_run_has_healed) {
-  lock_type lock(budgets);
-  const scripted::cue script({no_reason, no_reason, scripted::commit,  // healed
-                              capacity, capacity, scripted::commit,    // healed
-                              conflict, conflict, conflict, conflict,
-                              scripted::commit,  // not by the plain run
-                              scripted::commit});
-  while (script.remaining() != 0) run(lock);
-  EXPECT_EQ(of(lock, elision_event::healed), 2U);
-  EXPECT_EQ(of(lock, elision_event::fallback), 3U);
-  EXPECT_EQ(of(lock, elision_event::commit), 4U);
-}
-
 TEST_F(elided_lock, joins_a_transaction_that_is_under_way) {
   lock_type outer(budgets);
   elided<ttas_lock, scripted> inner;
@@ -232,6 +186,26 @@ TEST_F(elided_lock, joins_a_transaction_that_is_under_way) {
   EXPECT_EQ(runs, 1);
   EXPECT_EQ(script.transactions(), 1U);
   EXPECT_EQ(inner.counts(), elision_counts{}) << "it is the outermost that is counted";
+}
+
+TEST_F(elided_lock, a_lock_in_a_node_needs_a_site_and_no_object_beside_it) {
+  struct {
+    ttas_lock lock;
+    std::uint32_t count = 0;
+  } leaf;
+  static_assert(sizeof leaf == 8);
+  elision_site site;
+  const scripted::cue script({scripted::commit, capacity, capacity, capacity});
+  const auto count = [&]() noexcept { return ++leaf.count; };
+  for (std::uint32_t n = 1; n <= 3; ++n) EXPECT_EQ(elide<scripted>(leaf.lock, site, count), n);
+  EXPECT_FALSE(leaf.lock.is_locked());
+  EXPECT_TRUE(site.history().skips()) << "two sections in a row have fallen back";
+  ttas_lock other;
+  EXPECT_EQ(elide<scripted>(other, site, count), 4U);
+  EXPECT_EQ(script.remaining(), 1U) << "sections of one site share what is learnt, whatever their lock";
+  EXPECT_EQ(elide<scripted>(other, site, count, {.capacity = 1}), 5U);
+  EXPECT_EQ(script.transactions(), 5U);
+  static_assert(sizeof(elided<ttas_lock, scripted, elision_site>) == 4 * hw::cache_line_bytes);
 }
 
 TEST_F(elided_lock, an_inner_lock_that_is_held_undoes_the_outer_section_and_is_waited_for) {
@@ -429,6 +403,8 @@ TEST(elision_history, remembers_what_may_have_been_mended_until_a_commit) {
   EXPECT_FALSE(history.heals());
   history = history.after_fallback(elision_obstacle::mendable).after_fallback(elision_obstacle::mendable);
   ASSERT_TRUE(history.skips());
+  EXPECT_FALSE(history.without_skips().skips());
+  EXPECT_TRUE(history.without_skips().heals());
   EXPECT_TRUE(history.after_skipped().heals());
   EXPECT_FALSE(history.after_fallback(elision_obstacle::lasting).heals());
   EXPECT_FALSE(history.after_commit().heals());
@@ -451,3 +427,10 @@ TEST(elision_counts, events_of_aborts_and_sums) {
 
 }  // namespace
 }  // namespace espalier
+
+namespace espalier::test {
+
+using elided_locks = ::testing::Types<elided_lock_use<elision_by_thread>, elided_lock_use<counted_site>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(elided_lock, eliding, elided_locks);
+
+}  // namespace espalier::test

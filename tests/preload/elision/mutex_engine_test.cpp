@@ -15,7 +15,7 @@
 #include "espalier/hw/htm.hpp"
 #include "espalier/hw/pause.hpp"
 #include "preload/kernel/pages.hpp"
-#include "support/elision_causes.hpp"
+#include "support/eliding.hpp"
 #include "support/on_threads.hpp"
 
 namespace {
@@ -58,6 +58,45 @@ words of(const pthread_mutex_t& mutex) {
 }
 words taken_here() { return {1, static_cast<int>(gettid()), 1}; }
 
+/// Of all sections.
+counted_section sums_of(const section_counts& counts) {
+  counted_section all{};
+  counts.for_each([&](const counted_section& one) {
+    for (std::size_t e = 0; e < elision_events; ++e) all.elided.of_event[e] += one.elided.of_event[e];
+    all.taken += one.taken;
+    all.waited += one.waited;
+  });
+  return all;
+}
+
+class elided_mutex_use {
+ public:
+  elided_mutex_use() {
+    EXPECT_TRUE(counts_.start());
+    engine_->start_eliding(eliding);
+  }
+  bool take_one() {
+    const std::uint64_t before = sums_of(counts_).taken;
+    EXPECT_EQ(engine_->lock(mutex_, 1), 0);
+    const bool taken = !scripted::active();
+    EXPECT_EQ(of(mutex_), taken ? taken_here() : untouched);
+    EXPECT_EQ(engine_->unlock(mutex_), 0);
+    EXPECT_FALSE(scripted::active());
+    EXPECT_EQ(of(mutex_), untouched);
+    EXPECT_EQ(sums_of(counts_).taken, before + (taken ? 1 : 0));
+    EXPECT_EQ(sums_of(counts_).waited, 0U);
+    return taken;
+  }
+  [[nodiscard]] elision_counts counts() const { return sums_of(counts_).elided; }
+
+ private:
+  memory_budget budget_;
+  section_counts counts_{budget_};
+  std::unique_ptr<mutex_engine<hw::open_scripted>> engine_ =
+      std::make_unique<mutex_engine<hw::open_scripted>>(counts_);
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
 struct elision_engine : ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(counts.start());
@@ -75,16 +114,7 @@ struct elision_engine : ::testing::Test {
     EXPECT_EQ(unlock(one), 0);
   }
 
-  /// Of all sections.
-  [[nodiscard]] counted_section sums() const {
-    counted_section all{};
-    counts.for_each([&](const counted_section& one) {
-      for (std::size_t e = 0; e < elision_events; ++e) all.elided.of_event[e] += one.elided.of_event[e];
-      all.taken += one.taken;
-      all.waited += one.waited;
-    });
-    return all;
-  }
+  [[nodiscard]] counted_section sums() const { return sums_of(counts); }
   [[nodiscard]] std::uint64_t counted(elision_event e) const { return sums().elided.of(e); }
 
   static constexpr std::uintptr_t site = 0x1234;
@@ -106,36 +136,6 @@ TEST_F(elision_engine, an_elided_section_leaves_the_mutex_alone) {
   EXPECT_EQ(of(mutex), untouched);
   EXPECT_EQ(counted(elision_event::commit), 1U);
   EXPECT_EQ(sums().taken, 0U);
-}
-
-TEST_F(elision_engine, each_cause_is_retried_as_often_as_its_budget_says) {
-  for (const test::elision_cause& c : test::elision_causes) {
-    SCOPED_TRACE(to_string(c.status));
-    engine = std::make_unique<mutex_engine<hw::open_scripted>>(counts);
-    engine->start_eliding(eliding);
-    counts.clear();
-    const scripted::cue script({}, c.status);
-    EXPECT_EQ(lock(mutex), 0);
-    EXPECT_FALSE(scripted::active());
-    EXPECT_EQ(of(mutex), taken_here());
-    EXPECT_EQ(script.transactions(), c.attempts);
-    EXPECT_EQ(unlock(mutex), 0);
-    EXPECT_EQ(of(mutex), untouched);
-    EXPECT_EQ(counted(c.counted), c.attempts);
-    EXPECT_EQ(counted(elision_event::fallback), 1U);
-    EXPECT_EQ(counted(elision_event::commit), 0U);
-    EXPECT_EQ(sums().taken, 1U);
-    EXPECT_EQ(sums().waited, 0U);
-  }
-}
-
-TEST_F(elision_engine, commits_after_aborts) {
-  const scripted::cue script({conflict, no_reason, capacity, conflict});
-  EXPECT_EQ(lock(mutex), 0);
-  EXPECT_EQ(of(mutex), untouched);
-  EXPECT_EQ(unlock(mutex), 0);
-  EXPECT_EQ(script.transactions(), 5U);
-  EXPECT_EQ(counted(elision_event::commit), 1U);
 }
 
 TEST_F(elision_engine, begins_no_attempt_while_the_mutex_is_held) {
@@ -349,32 +349,23 @@ TEST(mutex_kinds, are_told_apart) {
   EXPECT_FALSE(mutex_words(recursive).is_plain());
 }
 
-TEST_F(elision_engine, passes_over_sections_by_mutex_and_site) {
-  learned_sites places;
+TEST_F(elision_engine, skips_sections_by_mutex_and_site) {
+  elision_sites sites;
   auto place = [&](std::uintptr_t at) {
-    return &places.of(section_key(reinterpret_cast<std::uintptr_t>(&mutex), at));
+    return &sites.of(section_key(reinterpret_cast<std::uintptr_t>(&mutex), at));
   };
   std::uintptr_t elsewhere = site + 1;
   while (place(elsewhere) == place(site)) ++elsewhere;
-  std::vector<int> attempted;
   {
     const scripted::cue script({}, capacity);
-    for (int section = 1; section <= 22; ++section) {
-      const std::size_t before = script.transactions();
-      run(mutex);
-      if (script.transactions() != before) attempted.push_back(section);
-    }
+    for (int section = 1; section <= 22; ++section) run(mutex);
   }
-  EXPECT_EQ(attempted, (std::vector<int>{1, 2, 4, 7, 12, 21}));
-  EXPECT_EQ(counted(elision_event::skipped), 16U);
   const scripted::cue script({});
   run(mutex);
   EXPECT_EQ(script.transactions(), 0U);
   EXPECT_EQ(engine->lock(mutex, elsewhere), 0);
   EXPECT_EQ(script.transactions(), 1U) << "another place in the program has fared no worse yet";
   EXPECT_EQ(unlock(mutex), 0);
-  for (int i = 0; i < 40; ++i) run(mutex);
-  EXPECT_GT(script.transactions(), 20U) << "after those passed over it is attempted again";
 }
 
 TEST_F(elision_engine, attempts_each_section_where_it_is_not_to_learn) {
@@ -386,15 +377,6 @@ TEST_F(elision_engine, attempts_each_section_where_it_is_not_to_learn) {
   }
   EXPECT_EQ(counted(elision_event::fallback), 22U);
   EXPECT_EQ(counted(elision_event::skipped), 0U);
-}
-
-TEST_F(elision_engine, counts_what_a_plain_run_has_healed) {
-  const scripted::cue script(
-      {no_reason, no_reason, scripted::commit, conflict, conflict, conflict, conflict});
-  for (int i = 0; i < 4; ++i) run(mutex);
-  EXPECT_EQ(counted(elision_event::commit), 2U);
-  EXPECT_EQ(counted(elision_event::fallback), 2U);
-  EXPECT_EQ(counted(elision_event::healed), 1U);
 }
 
 TEST_F(elision_engine, takes_mutexes_until_it_is_told_that_transactions_work) {
@@ -468,3 +450,9 @@ TEST_F(elision_engine, sections_of_threads_exclude_one_another) {
 
 }  // namespace
 }  // namespace espalier::preload
+
+namespace espalier::test {
+
+INSTANTIATE_TYPED_TEST_SUITE_P(elided_mutex, eliding, preload::elided_mutex_use);
+
+}  // namespace espalier::test

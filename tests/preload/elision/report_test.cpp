@@ -177,17 +177,17 @@ TEST_F(counts_of_sections, the_rest_is_counted_together) {
   EXPECT_GE(rest, mutexes - section_counts::most_sections);
 }
 
-TEST(learned_sites, have_a_place_for_each_key_and_use_all) {
-  learned_sites sites;
-  std::set<learned_sites::place*> used;
-  for (std::uintptr_t m = 1; m <= 20 * learned_sites::places; ++m)
+TEST(elision_sites, have_a_place_for_each_key_and_use_all) {
+  elision_sites sites;
+  std::set<elision_site*> used;
+  for (std::uintptr_t m = 1; m <= 20 * elision_sites::places; ++m)
     used.insert(&sites.of(section_key(40 * m, 7)));
-  EXPECT_EQ(used.size(), learned_sites::places);
+  EXPECT_EQ(used.size(), elision_sites::places);
   EXPECT_EQ(&sites.of(section_key(40, 7)), &sites.of(section_key(40, 7)));
-  learned_sites::place& place = sites.of(section_key(40, 7));
-  EXPECT_EQ(place.read(), elision_history{});
-  place.write(elision_history{}.after_fallback(elision_obstacle::mendable));
-  EXPECT_TRUE(place.read().heals());
+  elision_site& site = sites.of(section_key(40, 7));
+  EXPECT_EQ(site.history(), elision_history{});
+  site.learn(elision_history{}.after_fallback(elision_obstacle::mendable));
+  EXPECT_TRUE(site.history().heals());
 }
 
 namespace fs = std::filesystem;
