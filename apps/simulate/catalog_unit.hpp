@@ -2,6 +2,7 @@
 
 #include "apps/simulate/simulated_map.hpp"
 #include "espalier/workload/driver.hpp"
+#include "sim/transactions/simulated_htm.hpp"
 
 namespace espalier::simulate {
 
@@ -23,8 +24,10 @@ template <class EntryList>
 bool register_simulated() {
   EntryList::for_each([]<class Entry>() {
     simulated_catalog().push_back(
-        {workload::facts_of<Entry>(workload::subject_kind::espalier),
-         [] { return std::unique_ptr<simulated_map>(new simulated_map_of<typename Entry::map_type>); }});
+        {workload::facts_of<Entry>(workload::subject_kind::espalier), [] {
+           return std::unique_ptr<simulated_map>(
+               new simulated_map_of<sim::with_simulated_htm<typename Entry::map_type>>);
+         }});
   });
   return true;
 }

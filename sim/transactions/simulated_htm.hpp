@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "espalier/hw/htm.hpp"
 
 namespace espalier::sim {
@@ -29,5 +31,13 @@ class simulated_htm {
 };
 
 static_assert(hw::transactional_backend<simulated_htm>);
+
+/// The same map with these transactions, unless it has none.
+template <class Map>
+using with_simulated_htm = typename Map::template rebind<
+    typename Map::key_type, typename Map::mapped_type, typename Map::key_compare,
+    typename Map::traits_type::template with_htm<
+        std::conditional_t<std::is_same_v<typename Map::traits_type::htm_type, hw::unavailable>,
+                           hw::unavailable, simulated_htm>>>;
 
 }  // namespace espalier::sim

@@ -13,6 +13,7 @@
 #include "scheduled/battery/subject_of.hpp"
 #include "sim/memory/eager_reclaimer.hpp"
 #include "sim/memory/traced_heap.hpp"
+#include "sim/transactions/simulated_htm.hpp"
 
 // The scheduled scenarios for maps (battery/scenarios.cpp, battery/random_programs.cpp), to be run against any type
 // that fulfils the contract of espalier/map/map_concept.hpp. Needs no test framework:
@@ -75,7 +76,7 @@ struct traced<split_clusters<Front, Rest>> {
 
 template <class Map>
 struct simulated {
-  using traits = typename Map::traits_type;
+  using traits = typename with_simulated_htm<Map>::traits_type;
   using placed =
       typename traits::template with_placement<typename traced<typename traits::placement_type>::type>;
   using type = typename Map::template rebind<
@@ -85,7 +86,8 @@ struct simulated {
 };
 }  // namespace detail
 
-/// The same map with the placement that checks every block and the reclaimer that reclaims at once. Each shape of node
+/// The same map with the placement that checks every block, the reclaimer that reclaims at once, and the simulator's
+/// transactions. Each shape of node
 /// has one layout, split if the map's is: nodes that differ only in their addresses take the same steps. Maps that
 /// replace their traits' reclaimer by their own keep it.
 template <class Map>

@@ -48,7 +48,7 @@ bool add_algorithm() {
   Entries::template entries_as<distinct_of>::add();
   Entries::for_each([]<class Entry>() {
     if constexpr (Entry::variant.empty()) {
-      subject_type shipped = subject_type_of<typename Entry::map_type>();
+      subject_type shipped = subject_type_of<with_simulated_htm<typename Entry::map_type>>();
       // A map guarantees what its algorithm does, but the placements that ship take locks when they allocate.
       shipped.properties.update_progress = progress::blocking;
       add_tests(Entry::name() + "/as_shipped", shipped, 0.25);
