@@ -15,7 +15,7 @@
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/scan.hpp"
-#include "espalier/sync/lock_concept.hpp"
+#include "espalier/sync/elision.hpp"
 
 // The example of CONTRIBUTING.md: a map with two types of nodes, arrays behind them, and a parameter that is no type.
 // It is there to be read and tested, not to be used: a write copies a block.
@@ -25,10 +25,14 @@
 // only in its edges to the leaves: a split replaces it by one with an edge more, and an erase of a leaf's last key by one
 // with an edge less, or by null.
 //
+// A write prepares its blocks, then puts them into the map in a section of the one lock, which is elided: a section
+// allocates nothing, calls no function of the user, and retires nothing. If another write was there first, it starts
+// again.
+//
 // Progress: find, contains and scan are wait-free and write nothing. Writes take one lock.
 //
-// Reclamation: a write retires the leaf and the directory that it replaced. Only the holder of the lock replaces, so
-// each is retired once; and no edge that a later reader follows leads to them.
+// Reclamation: a write retires the leaf and the directory that it replaced. Only a section replaces, so each is retired
+// once; and no edge that a later reader follows leads to them.
 //
 // A directory that was replaced does not change any more. A reader that holds it sees the map as it was at the moment
 // of the replacement, which lies within the reader's operation.
@@ -36,8 +40,8 @@
 // Linearization points
 //   find, contains, each visit of a scan   the read of the edge to the leaf; the replacement, if the directory has been
 //                                          replaced by then
-//   a write that changes something         replace_leaf, replace_directory
-//   any other write                        its read of the leaf
+//   a write that changes something         replace_leaf, replace_directory; the commit of their transaction
+//   any other write                        its read of the edge, as for find
 //
 // Orderings
 //   (1) replace_directory (release) -> read_directory (acquire): a reader sees a directory constructed, and its leaves.
@@ -90,6 +94,7 @@ class block_list : public stored_map<block_list<Key, Value, Traits, Compare, Blo
       return (bytes + BlockBytes - 1) / BlockBytes * BlockBytes;
     }
   };
+  using new_directory = unpublished<store, directory>;
 
  public:
   using traits_type = completed_traits<Traits, plain_traits>;
@@ -212,86 +217,121 @@ class block_list : public stored_map<block_list<Key, Value, Traits, Compare, Blo
   template <class Function>
   std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
     guard.reserve(2);
-    const lock_guard hold(lock_);
-    directory* const all = read_directory();
-    if (all == nullptr) {
-      if (const std::optional<Value> first = f(std::nullopt)) plant(key, *first);
-      return std::nullopt;
-    }
-    edge& at = seek_edge(*all, key);
-    leaf& old = *read_leaf(at);
-    const entry* const place = seek_entry(old, key);
-    const std::optional<Value> before = is_at(old, place, key) ? std::optional(place->value) : std::nullopt;
-    const std::optional<Value> after = f(before);
-    if (!before && !after) return before;
-    // The entries of the old leaf, with this one replaced, added or left out.
-    const auto with_change = [&](leaf& changed, std::size_t from, std::size_t to) {
-      const auto at_place = static_cast<std::size_t>(place - old.elements().data());
-      for (std::size_t i = from; i < to; ++i) {
-        entry* const into = changed.first() + (i - from);
-        if (after && i == at_place)
-          std::construct_at(into, entry{key, *after});
-        else
-          std::construct_at(into, old.elements()[i < at_place ? i : i + (before ? 1 : 0) - (after ? 1 : 0)]);
+    for (;;) {
+      directory* const all = read_directory();
+      if (all == nullptr) {
+        const std::optional<Value> first = f(std::nullopt);
+        if (!first || plant(key, *first)) return std::nullopt;
+        continue;
       }
-    };
-    const std::size_t entries = old.size + (after ? 1 : 0) - (before ? 1 : 0);
-    if (entries == 0) {
-      replace_directory(guard, *all, at, nullptr, nullptr);
-    } else if (entries > leaf::most) {
+      edge& at = seek_edge(*all, key);
+      leaf& old = *read_leaf(at);
+      const entry* const place = seek_entry(old, key);
+      const std::optional<Value> before = is_at(old, place, key) ? std::optional(place->value) : std::nullopt;
+      const std::optional<Value> after = f(before);
+      if (!before && !after) return before;
+      // The entries of the old leaf, with this one replaced, added or left out.
+      const auto with_change = [&](new_leaf& changed, std::size_t from, std::size_t to) {
+        entry* into = changed.emplace_sized(&old, BlockBytes, to - from).first();
+        const auto at_place = static_cast<std::size_t>(place - old.elements().data());
+        for (std::size_t i = from; i < to; ++i) {
+          if (after && i == at_place)
+            std::construct_at(into++, entry{key, *after});
+          else
+            std::construct_at(into++,
+                              old.elements()[i < at_place ? i : i + (before ? 1 : 0) - (after ? 1 : 0)]);
+        }
+      };
+      const std::size_t entries = old.size + (after ? 1 : 0) - (before ? 1 : 0);
       new_leaf low(store_, memory_role::leaf);
       new_leaf high(store_, memory_role::leaf);
-      const std::size_t half = entries / 2;
-      with_change(low.emplace_sized(&old, BlockBytes, half), 0, half);
-      with_change(high.emplace_sized(&old, BlockBytes, entries - half), half, entries);
-      replace_directory(guard, *all, at, low.get(), high.get());
+      if (entries != 0 && entries <= leaf::most) {
+        with_change(low, 0, entries);
+        if (!replace_leaf(*all, at, old, *low.get())) continue;
+      } else {
+        if (entries != 0) {
+          with_change(low, 0, entries / 2);
+          with_change(high, entries / 2, entries);
+        }
+        if (!replace_directory(*all, at, old, low.get(), high.get())) continue;
+        store_.template retire<directory, memory_role::other>(guard, all);
+      }
       low.release();
       high.release();
-    } else {
-      new_leaf changed(store_, memory_role::leaf);
-      with_change(changed.emplace_sized(&old, BlockBytes, entries), 0, entries);
-      // LP: a write that changes something. order (2): replace_leaf, release
-      at.to.store(changed.release(), std::memory_order_release);
+      store_.template retire<leaf, memory_role::leaf>(guard, &old);
+      return before;
     }
-    store_.template retire<leaf, memory_role::leaf>(guard, &old);
-    return before;
+  }
+
+  /// Runs `change` in a section, if the directory is still this one. Returns whether it did.
+  template <class Change>
+  bool change_if_current(const directory* all, Change change) {
+    return elide<typename traits_type::htm_type>(lock_, site_, [&]() noexcept {
+      // relaxed: written in sections only.
+      return root_.load(std::memory_order_relaxed) == all && change();
+    });
   }
 
   /// The first entry of the map.
-  void plant(const Key& key, const Value& value) {
+  bool plant(const Key& key, const Value& value) {
     new_leaf only(store_, memory_role::leaf);
+    new_directory first(store_, memory_role::other);
     std::construct_at(only.emplace_sized(nullptr, BlockBytes, std::size_t{1}).first(), entry{key, value});
-    directory* const all = make_directory(1);
-    std::construct_at(all->first(), key, only.release());
-    // LP: a write that changes something. order (1): replace_directory, release
-    root_.store(all, std::memory_order_release);
+    directory& all = emplace_directory(first, 1);
+    std::construct_at(all.first(), key, only.get());
+    const bool planted = change_if_current(nullptr, [&]() noexcept {
+      // LP: a write that changes something. order (1): replace_directory, release
+      root_.store(&all, std::memory_order_release);
+      return true;
+    });
+    if (!planted) return false;
+    only.release();
+    first.release();
+    return true;
   }
 
-  /// Replaces the directory by one with these leaves at an edge: two, or none if `low` is null. Retires the old one.
-  void replace_directory(guard_type& guard, directory& old, const edge& at, leaf* low, leaf* high) {
-    const std::size_t edges = low != nullptr ? old.size + 1 : old.size - 1;
-    directory* const changed = edges != 0 ? make_directory(edges) : nullptr;
-    edge* into = edges != 0 ? changed->first() : nullptr;
-    for (const edge& e : old.elements()) {
-      if (&e != &at) {
-        std::construct_at(into++, e.lowest, read_leaf(e));
-      } else if (low != nullptr) {
-        std::construct_at(into++, e.lowest, low);
-        std::construct_at(into++, high->elements().front().key, high);
+  bool replace_leaf(const directory& all, edge& at, const leaf& old, leaf& changed) {
+    return change_if_current(&all, [&]() noexcept {
+      // relaxed: written in sections only.
+      if (at.to.load(std::memory_order_relaxed) != &old) return false;
+      // LP: a write that changes something. order (2): replace_leaf, release
+      at.to.store(&changed, std::memory_order_release);
+      return true;
+    });
+  }
+
+  /// Replaces the directory by one with these leaves at an edge: two, or none if `low` is null.
+  bool replace_directory(directory& all, const edge& at, const leaf& old, leaf* low, leaf* high) {
+    const std::size_t edges = low != nullptr ? all.size + 1 : all.size - 1;
+    new_directory changed(store_, memory_role::other);
+    if (edges != 0) emplace_directory(changed, edges);
+    const bool replaced = change_if_current(&all, [&]() noexcept {
+      // relaxed: written in sections only.
+      if (at.to.load(std::memory_order_relaxed) != &old) return false;
+      edge* into = edges != 0 ? changed.get()->first() : nullptr;
+      for (const edge& e : all.elements()) {
+        if (&e != &at) {
+          std::construct_at(into++, e.lowest, read_leaf(e));
+        } else if (low != nullptr) {
+          std::construct_at(into++, e.lowest, low);
+          std::construct_at(into++, high->elements().front().key, high);
+        }
       }
-    }
-    // LP: a write that changes something. order (1): replace_directory, release
-    root_.store(changed, std::memory_order_release);
-    store_.template retire<directory, memory_role::other>(guard, &old);
+      // LP: a write that changes something. order (1): replace_directory, release
+      root_.store(changed.get(), std::memory_order_release);
+      return true;
+    });
+    if (replaced) changed.release();
+    return replaced;
   }
 
-  [[nodiscard]] directory* make_directory(std::size_t edges) {
-    return store_.template create_sized<directory>(memory_role::other, nullptr, directory::bytes_for(edges),
-                                                   edges);
+  static directory& emplace_directory(new_directory& in, std::size_t edges) {
+    return in.emplace_sized(nullptr, directory::bytes_for(edges), edges);
   }
 
   alignas(hw::false_sharing_bytes) std::atomic<directory*> root_{nullptr};
   alignas(hw::false_sharing_bytes) typename traits_type::lock_type lock_;
+  alignas(hw::false_sharing_bytes) elision_site site_;
 };
 
 }  // namespace espalier::example

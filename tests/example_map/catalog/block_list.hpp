@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "espalier/hw/htm.hpp"
 #include "espalier/map/catalog.hpp"
 #include "espalier/memory/index_aware.hpp"
 #include "espalier/memory/shared_heap.hpp"
@@ -9,10 +10,11 @@
 
 namespace espalier::catalog {
 
-using block_list =
-    entry_list<entry<example::block_list<key, value>>,
-               entry<example::block_list<key, value, map_traits::with_placement<index_aware>>, "index_aware">,
-               entry<example::block_list<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">,
-               entry<example::block_list<key, value, map_traits, std::less<key>, 128>, "128_bytes">>;
+using block_list = entry_list<
+    entry<example::block_list<key, value>>,
+    entry<example::block_list<key, value, map_traits::with_placement<index_aware>>, "index_aware">,
+    entry<example::block_list<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">,
+    entry<example::block_list<key, value, map_traits::with_htm<hw::unavailable>>, "no_transactions">,
+    entry<example::block_list<key, value, map_traits, std::less<key>, 128>, "128_bytes">>;
 
 }  // namespace espalier::catalog
