@@ -48,8 +48,10 @@ inline constexpr const char* unavailable = "unavailable";
 
 [[nodiscard]] std::string bold(std::string_view text, bool colour);
 
+inline constexpr std::size_t text_width = 110;
 /// The text in lines of at most `width` characters after an indent, broken at spaces.
-[[nodiscard]] std::string wrapped(const std::string& text, const std::string& indent, std::size_t width);
+[[nodiscard]] std::string wrapped(const std::string& text, const std::string& indent,
+                                  std::size_t width = text_width);
 
 /// Reports the progress of a long job on standard error: on a terminal in a line that is overwritten, elsewhere in an
 /// occasional plain line, or not at all.

@@ -249,7 +249,6 @@ std::string looks_table(const std::vector<look>& looks, std::size_t most, bool c
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t text_width = 110;
 constexpr std::uint64_t model_rounds = 1'000'000;
 /// For a map, the record of its blocks and the snapshot: no map needs more.
 constexpr double most_inspected_bytes_per_key = 1024;
@@ -358,10 +357,10 @@ class examination {
           children_table(a, colour, width), looks_table(looks, types_, colour, width)}) {
       if (!table.empty()) text += table + '\n';
     }
-    text += bold(wrapped(inspect::summary_of(a, found), "", text_width), colour);
-    for (const inspect::finding& f : found) text += wrapped("- " + f.text, "  ", text_width);
-    for (const std::string& blind : inspect::blind_spots(a)) text += wrapped(blind, "", text_width);
-    for (const inspect::assertion_outcome& outcome : outcomes) text += wrapped(outcome.text, "", text_width);
+    text += bold(wrapped(inspect::summary_of(a, found), ""), colour);
+    for (const inspect::finding& f : found) text += wrapped("- " + f.text, "  ");
+    for (const std::string& blind : inspect::blind_spots(a)) text += wrapped(blind, "");
+    for (const inspect::assertion_outcome& outcome : outcomes) text += wrapped(outcome.text, "");
     std::fprintf(out_, "%s\n", text.c_str());
   }
 

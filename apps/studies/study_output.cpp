@@ -17,8 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-constexpr std::size_t text_width = 110;
-
 ordered_json json_of(const chart& c) {
   ordered_json j{{"title", c.title}, {"caption", c.caption}};
   if (c.bars.empty()) {
@@ -45,9 +43,8 @@ ordered_json json_of(const chart& c) {
 
 std::string finding_text(const std::string& source, const std::string& claim, const judgement& ours,
                          const std::string& where) {
-  return wrapped(fmt::format("{}: {}.", source, claim), "  ", text_width) +
-         wrapped(fmt::format("[{}] {}: {}", to_string(ours.verdict), where, ours.sentence), "    ",
-                 text_width);
+  return wrapped(fmt::format("{}: {}.", source, claim), "  ") +
+         wrapped(fmt::format("[{}] {}: {}", to_string(ours.verdict), where, ours.sentence), "    ");
 }
 
 study_files::study_files(const std::string& folder, std::string_view study) {

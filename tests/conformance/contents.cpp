@@ -32,12 +32,6 @@ void fill_and_empty(const subject_type& type, std::span<const key> order_in, std
   }
 }
 
-std::vector<key> shuffled(std::vector<key> keys, std::uint64_t seed) {
-  random_source random(seed);
-  for (std::size_t i = keys.size(); i > 1; --i) std::swap(keys[i - 1], keys[random.below(i)]);
-  return keys;
-}
-
 }  // namespace
 
 ESPALIER_CHECK(conformance, empty_map) {

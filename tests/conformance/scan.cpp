@@ -41,12 +41,6 @@ void with_and_without_guard(subject& map, function_ref<void(operations&)> body) 
   map.with_guard(body);
 }
 
-std::vector<key> shuffled(std::vector<key> keys, std::uint64_t seed) {
-  random_source random(seed);
-  for (std::size_t i = keys.size(); i > 1; --i) std::swap(keys[i - 1], keys[random.below(i)]);
-  return keys;
-}
-
 /// The keys and their neighbours, and both ends of the domain, ascending.
 std::vector<key> bounds_around(const subject_type& type, std::span<const key> keys) {
   std::vector<key> bounds{0, 1, type.largest_key - 1, type.largest_key};

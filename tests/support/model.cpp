@@ -34,6 +34,12 @@ std::span<const value> boundary_values() {
   return all;
 }
 
+std::vector<key> shuffled(std::vector<key> keys, std::uint64_t seed) {
+  random_source random(seed);
+  for (std::size_t i = keys.size(); i > 1; --i) std::swap(keys[i - 1], keys[random.below(i)]);
+  return keys;
+}
+
 std::vector<key> key_range(key first, key end, key step) {
   std::vector<key> keys;
   for (key k = first; k < end; k += step) keys.push_back(k);

@@ -28,6 +28,7 @@ using random_source = workload::random_generator;
 
 /// Keys first, first + step, ... below end.
 [[nodiscard]] std::vector<key> key_range(key first, key end, key step = 1);
+[[nodiscard]] std::vector<key> shuffled(std::vector<key> keys, std::uint64_t seed);
 
 [[nodiscard]] std::optional<value> find(const model& in, key k);
 

@@ -13,8 +13,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t text_width = 110;
-
 std::string place(const placed_finding& f) {
   return fmt::format("{} keys{}{}", grouped(f.found.keys), f.machine.empty() ? "" : ", simulated on ",
                      f.machine);
@@ -67,11 +65,11 @@ std::string findings_text(const figure_outcome& outcome, bool simulated, bool co
   const atc18::figure& f = *outcome.figure;
   std::string text =
       bold(fmt::format("{}{}: {}", simulated ? "SIMULATED " : "", f.id, f.title), colour) + '\n';
-  text += wrapped(f.summary, "  ", text_width);
+  text += wrapped(f.summary, "  ");
   std::map<std::string, std::vector<std::string>> missing;
   for (const missing_map& m : outcome.missing) missing[m.why].push_back(m.map);
   for (const auto& [why, maps] : missing)
-    text += wrapped(fmt::format("missing, {}: {}", why, fmt::join(maps, ", ")), "  ", text_width);
+    text += wrapped(fmt::format("missing, {}: {}", why, fmt::join(maps, ", ")), "  ");
   for (const placed_finding& found : outcome.findings)
     text += finding_text("The paper", found.found.paper, found.found.ours, place(found));
   return text;
