@@ -10,8 +10,10 @@ Exits with 77 (skipped) where Chromium, its driver or selenium is missing.
 from __future__ import annotations
 
 import argparse
+import atexit
 import base64
 import contextlib
+import functools
 import importlib.util
 import json
 import os
@@ -23,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from collections.abc import Callable
 from typing import Any
 
 SKIPPED = 77
@@ -149,13 +152,14 @@ STROKES = """
 return [...document.querySelectorAll("#latency-1 .scatterlayer .js-line")].map((line) => getComputedStyle(line))
   .map((style) => [style.stroke, style.strokeDasharray]);
 """
+WATCH_FOCUS = "window.focused = []; document.addEventListener('focusin', ({ target }) => focused.push(target));"
 UNFOLD = "for (const one of document.querySelectorAll('details')) one.open = true;"
-# The elements that make the page wider than its window.
+# The width of a page that is wider than its window, and the elements that make it so.
 OVERFLOWING = """
 const width = document.documentElement.scrollWidth;
-return width <= arguments[0] ? [] : [...document.querySelectorAll("body *")]
+return width <= arguments[0] ? [] : [width, ...[...document.querySelectorAll("body *")]
   .filter((one) => one.getBoundingClientRect().right > arguments[0] + 1)
-  .map((one) => `${one.tagName}.${one.className}`);
+  .map((one) => `${one.tagName}.${one.className}`)];
 """
 # Of each small chart of a figure: its name, its words, the colour of its curve, and where its ticks stand in it.
 PANELS = """
@@ -182,10 +186,11 @@ return [getComputedStyle(document.body).backgroundColor, font];
 OPTIONS = argparse.Namespace(report=None, screenshots=None)
 
 
-def fixture_page(document: dict[str, Any] | None = None) -> str:
+@functools.cache
+def fixture_page(document: Callable[[], dict[str, Any]] = fixture.document) -> str:
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / "results.json"
-        source.write_text(json.dumps(document or fixture.document()), encoding="utf-8")
+        source.write_text(json.dumps(document()), encoding="utf-8")
         return page.render(results.load([source]), plotly_bundle.load())
 
 
@@ -194,6 +199,15 @@ def write_study(folder: pathlib.Path, document: dict[str, Any]) -> None:
     source.write_text(json.dumps(document), encoding="utf-8")
     for one in study.files(results.load([source]), "index.html", plotly_bundle.load()):
         (folder / one.name).write_text(one.content, encoding="utf-8")
+
+
+def without_policy(html: str) -> str:
+    """That which stops scripts and files that are not the page's own."""
+    return re.sub(r"<meta http-equiv.*?>", "", html)
+
+
+def text_of(page_: str | pathlib.Path) -> str:
+    return page_ if isinstance(page_, str) else page_.read_text(encoding="utf-8")
 
 
 def luminance(colour: str) -> float:
@@ -233,14 +247,16 @@ class Browser:
                              f"'127.0.0.1 localhost' to /etc/hosts ({error.strerror})") from None
         self.driver = webdriver.Chrome(
             service=Service(shutil.which("chromedriver") or ""), options=options)
+        self.said: list[str] = []
 
     def quit(self) -> None:
         self.driver.quit()
         self.folder.cleanup()
 
     def errors(self) -> list[str]:
-        return [entry["message"] for entry in self.driver.get_log("browser")
-                if entry["level"] == "SEVERE"]
+        """All since the page was opened."""
+        self.said += [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+        return self.said
 
     def emulate(self, size: tuple[int, int] = DESKTOP, dark: bool = False) -> None:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
@@ -251,14 +267,16 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]})
 
-    def open(self, html: str | pathlib.Path) -> None:
-        if isinstance(html, pathlib.Path):
-            path = html
+    def open(self, page_: str | pathlib.Path, size: tuple[int, int] = DESKTOP, dark: bool = False) -> None:
+        path = pathlib.Path(self.folder.name) / "page.html"
+        if isinstance(page_, pathlib.Path):
+            path = page_
         else:
-            path = pathlib.Path(self.folder.name) / "page.html"
-            path.write_text(html, encoding="utf-8", errors="replace")
+            path.write_text(page_, encoding="utf-8", errors="replace")
+        self.emulate(size, dark)
         self.driver.get("about:blank")
-        self.errors()
+        self.driver.get_log("browser")
+        self.said = []
         self.driver.get(path.resolve().as_uri())
         # A page that never settles is judged as it stands: what is missing is then a fault.
         with contextlib.suppress(TimeoutException):
@@ -267,8 +285,9 @@ class Browser:
     def drawings(self) -> dict[str, dict[str, Any]]:
         return self.driver.execute_script(COUNTED)
 
-    def faults(self, html: str) -> list[str]:
+    def faults(self, page_: str | pathlib.Path) -> list[str]:
         """Everything wrong with the open page; the broken controls must not pass this."""
+        html = text_of(page_)
         found = [f"console: {message}" for message in self.errors()]
         figures_ = {name: data for name, data in declared(html).items() if "views" in data}
         grids_ = set(declared(html)) - set(figures_)
@@ -307,101 +326,99 @@ class Browser:
             (OPTIONS.screenshots / f"{name}.png").write_bytes(base64.b64decode(shot["data"]))
 
 
+@functools.cache
+def the_browser() -> Browser:
+    started = Browser()
+    atexit.register(started.quit)
+    return started
+
+
 class BrowserCase(unittest.TestCase):
     browser: Browser
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.browser = Browser()
-        cls.addClassCleanup(cls.browser.quit)
+        cls.browser = the_browser()
 
-    def setUp(self) -> None:
-        self.browser.emulate()
+    def script(self, text: str, *arguments: Any) -> Any:
+        return self.browser.driver.execute_script(text, *arguments)
+
+    def find(self, selector: str) -> Any:
+        return self.browser.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def focused(self, tabs: int, what: str) -> set[str]:
+        """What each element is called that the keyboard comes to."""
+        self.script(WATCH_FOCUS)
+        webdriver.ActionChains(self.browser.driver).send_keys(Keys.TAB * tabs).perform()
+        return set(self.script(f"return focused.map((one) => {what})"))
 
 
 class ReportPage(BrowserCase):
-    """Holds for every report: the fixture's, or the one given with --report."""
+    """Holds for every report, here for the one given with --report."""
 
-    html: str
     called = ""
+    document: Callable[[], dict[str, Any]]
+    # Bars and lines of each figure of some pages, by file. The first of these is the page that every test is made with.
+    drawn: dict[str, dict[str, tuple[int, int]]] = {}
+    without_figures: tuple[str, ...] = ()
+    pages: dict[str, str | pathlib.Path]
+    page: str | pathlib.Path
 
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.html = OPTIONS.report.read_text(encoding="utf-8") if OPTIONS.report \
-            else fixture_page()
+        cls.page = OPTIONS.report or fixture_page(cls.document)
+        cls.pages = {"": cls.page}
 
-    def open(self) -> None:
-        self.browser.open(OPTIONS.report or self.html)
+    def look(self, name: str, size: tuple[int, int]) -> None:
+        """At what only this page has."""
 
-    def test_draws_every_plot_without_an_error(self) -> None:
-        self.open()
-        self.assertEqual(self.browser.faults(self.html), [])
-        self.browser.screenshot(f"{self.called}desktop-light")
-
-    def test_fits_a_phone(self) -> None:
-        self.browser.emulate(PHONE)
-        self.open()
-        driver = self.browser.driver
-        self.assertEqual(driver.execute_script("return innerWidth"), PHONE[0])
-        self.assertLessEqual(
-            driver.execute_script("return document.documentElement.scrollWidth"), PHONE[0])
-        self.assertEqual(self.browser.faults(self.html), [])
-        self.browser.screenshot(f"{self.called}phone-light")
-
-    def pages(self) -> list[str | pathlib.Path]:
-        return [OPTIONS.report or self.html]
-
-    def test_no_page_is_wider_than_its_window_with_all_that_is_folded_open(self) -> None:
-        for one in self.pages():
+    def test_every_page_is_whole_and_no_wider_than_its_window_even_unfolded(self) -> None:
+        for name, page_ in self.pages.items():
             for size in (DESKTOP, PHONE):
-                self.browser.emulate(size)
-                self.browser.open(one)
-                self.browser.driver.execute_script(UNFOLD)
-                self.assertEqual(self.browser.driver.execute_script(OVERFLOWING, size[0]), [])
-                self.assertEqual(self.browser.errors(), [])
+                with self.subTest(name, size=size):
+                    self.browser.open(page_, size)
+                    self.assertEqual(self.script("return innerWidth"), size[0])
+                    self.assertEqual(self.script(OVERFLOWING, size[0]), [])
+                    self.assertEqual(
+                        self.browser.errors() if name in self.without_figures else self.browser.faults(page_), [])
+                    if size == PHONE:
+                        self.assert_tables_show_what_is_hidden()
+                    if name in self.drawn:
+                        self.assertEqual({id_: (drawing["bars"], drawing["lines"])
+                                          for id_, drawing in self.browser.drawings().items()}, self.drawn[name])
+                    self.look(name, size)
+                    self.browser.screenshot(f"{self.called}{name}{size[0]}-light")
+                    self.script(UNFOLD)
+                    self.assertEqual(self.script(OVERFLOWING, size[0]), [])
+                    self.assertEqual(self.browser.errors(), [])
 
-    def test_a_table_shows_where_more_of_it_is_hidden_and_keeps_its_first_column(self) -> None:
-        for dark in (False, True):
-            self.browser.emulate(PHONE, dark)
-            self.open()
-            for at_end in (False, True):
-                found = self.browser.driver.execute_script(SCROLLED, at_end)
-                if found is None:
-                    self.skipTest("no table of this page is much wider than a phone")
-                self.assertLessEqual(max(abs(found["first"]), abs(found["head"])), 2)
-                edge = [sum(colour) for colour in self.browser.colours(found["right"] - 45, found["top"], 42)]
-                shade = abs(edge[-1] - edge[0])
-                self.assertTrue(shade < 12 if at_end else shade > 90, f"{shade} at {'the end' if at_end else 'first'}")
-
-    def test_fits_a_phone_that_is_turned(self) -> None:
-        self.browser.emulate(PHONE)
-        self.open()
+    def test_a_phone_is_turned_and_changes_its_colours_while_the_page_is_open(self) -> None:
+        self.browser.open(self.page, PHONE, dark=True)
+        self.assert_scheme(dark=True)
+        self.assert_tables_show_what_is_hidden()
+        self.browser.screenshot(f"{self.called}phone-dark")
         self.browser.emulate(TURNED)
+        self.assert_scheme(dark=False)
         wide = "return document.querySelector('.main-svg').getBoundingClientRect().width > 600"
         WebDriverWait(self.browser.driver, 20).until(lambda d: d.execute_script(wide))
-        self.browser.emulate(PHONE)
+        self.browser.emulate(PHONE, dark=True)
+        self.assert_scheme(dark=True)
         narrow = ("return [...document.querySelectorAll('.main-svg')]"
                   ".every((svg) => svg.getBoundingClientRect().width < 390)")
         WebDriverWait(self.browser.driver, 20).until(lambda d: d.execute_script(narrow))
-        self.assertEqual(self.browser.faults(self.html), [])
+        self.assertEqual(self.browser.faults(self.page), [])
 
-    def test_is_dark_in_dark_mode(self) -> None:
-        self.browser.emulate(dark=True)
-        self.open()
-        self.assert_scheme(dark=True)
-        self.assertEqual(self.browser.faults(self.html), [])
-        self.browser.screenshot(f"{self.called}desktop-dark")
-        self.browser.emulate(PHONE, dark=True)
-        self.browser.screenshot(f"{self.called}phone-dark")
-
-    def test_follows_the_colour_scheme_while_open(self) -> None:
-        self.open()
-        self.assert_scheme(dark=False)
-        for dark in (True, False):
-            self.browser.emulate(dark=dark)
-            self.assert_scheme(dark)
-        self.assertEqual(self.browser.errors(), [])
+    def assert_tables_show_what_is_hidden(self) -> None:
+        """A table that is wider than the phone fades where more of it is, and keeps its first column."""
+        for at_end in (False, True):
+            found = self.script(SCROLLED, at_end)
+            if found is None:
+                return
+            self.assertLessEqual(max(abs(found["first"]), abs(found["head"])), 2)
+            edge = [sum(colour) for colour in self.browser.colours(found["right"] - 45, found["top"], 42)]
+            shade = abs(edge[-1] - edge[0])
+            self.assertTrue(shade < 12 if at_end else shade > 90, f"{shade} at {'the end' if at_end else 'first'}")
 
     def assert_scheme(self, dark: bool) -> None:
         """The page hears of a change a moment later, hence the wait."""
@@ -417,32 +434,22 @@ class ReportPage(BrowserCase):
         self.assertTrue(settled(self.browser.driver), f"background and font are {look}")
 
 
-class FixturePage(BrowserCase):
-    """Holds for the fixture, whose contents are known."""
+class FixturePage(ReportPage):
+    document = staticmethod(fixture.document)
+    drawn = {"": fixture.DRAWN}
 
-    def setUp(self) -> None:
-        super().setUp()
-        self.browser.open(fixture_page())
-
-    def test_draws_what_the_fixture_holds(self) -> None:
-        drawn = {name: (drawing["bars"], drawing["lines"])
-                 for name, drawing in self.browser.drawings().items()}
-        self.assertEqual(drawn, fixture.DRAWN)
-
-    def test_unavailable_is_a_word_and_no_bar(self) -> None:
+    def look(self, name: str, size: tuple[int, int]) -> None:
         drawing = self.browser.drawings()["throughput-0"]
         self.assertEqual(len(drawing["labels"]), 5)
+        self.assertIn("<b>a&b</b>", "".join(drawing["labels"]))  # names stay text
         self.assertEqual(drawing["labels"][-1], "absent_peer")
         self.assertEqual(drawing["words"][-1], fixture.UNAVAILABLE)
         self.assertNotIn(fixture.UNAVAILABLE, drawing["words"][:-1])
 
-    def test_names_stay_text_in_plots(self) -> None:
-        labels = "".join(self.browser.drawings()["throughput-0"]["labels"])
-        self.assertIn("<b>a&b</b>", labels)
-
     def test_views_and_lines_can_be_chosen(self) -> None:
+        self.browser.open(self.page)
         driver = self.browser.driver
-        frame = driver.find_element(By.CSS_SELECTOR, "figure:has(#latency-0)")
+        frame = self.find("figure:has(#latency-0)")
         Select(frame.find_element(By.TAG_NAME, "select")).select_by_visible_text(
             "lookup, 4 threads")
         button = frame.find_element(By.CSS_SELECTOR, "button[data-label=ticket]")
@@ -455,19 +462,13 @@ class FixturePage(BrowserCase):
         note = frame.find_element(By.CSS_SELECTOR, "p.note").text
         self.assertIn("Unavailable, not measured: ", note)
         self.assertIn("absent_peer", note)
+        Select(self.find("#memory-0-view")).select_by_visible_text("update-heavy")
+        self.assertEqual(self.browser.drawings()["memory-0"]["bars"], 2)
         self.assertEqual(self.browser.errors(), [])
 
-    def test_memory_view_of_one_workload(self) -> None:
-        driver = self.browser.driver
-        Select(driver.find_element(By.ID, "memory-0-view")).select_by_visible_text("update-heavy")
-        self.assertEqual(self.browser.drawings()["memory-0"]["bars"], 2)
-
     def test_the_keyboard_reaches_links_choices_and_tables(self) -> None:
-        driver, seen = self.browser.driver, set()
-        for _ in range(60):
-            driver.switch_to.active_element.send_keys(Keys.TAB)
-            element = driver.switch_to.active_element
-            seen.add(element.get_attribute("class") or element.tag_name)
+        self.browser.open(self.page)
+        seen = self.focused(60, "one.className || one.localName")
         self.assertLessEqual({"a", "select", "button", "scroll", "summary"}, seen)
 
 
@@ -475,63 +476,56 @@ class ManyPage(ReportPage):
     """Thirty maps in four workloads, and a first screen that holds the comparison."""
 
     called = "many-"
+    document = staticmethod(fixture.many_document)
 
-    @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        cls.html = fixture_page(fixture.many_document())
+    def look(self, name: str, size: tuple[int, int]) -> None:
+        found = self.script(FIRST_SCREEN)
+        if size == PHONE:
+            self.assertGreaterEqual(found["rows"], 5)
+            self.assertGreater(found["wider"], 0)
+        else:
+            ends = [found[part] for part in ("title", "facts", "matrix", "verdicts")]
+            self.assertEqual(ends, sorted(ends))
+            self.assertLess(found["verdicts"], DESKTOP[1])
+            self.assertEqual((found["rows"], found["wider"]), (12, 0))
+            self.look_at_roles_and_the_best()
+        # Each of many curves has a small chart with the same axes.
+        panels = self.panels()
+        self.assertEqual(len(panels), 10)
+        self.assertEqual(len({panel["name"] for panel in panels}), 10)
+        self.assertGreaterEqual(len({panel["colour"] for panel in panels}), 8)
+        self.assertTrue(all(panel["others"] == 1 and panel["width"] > 50 for panel in panels))
+        self.assertTrue(all(panel["ticks"] == panels[0]["ticks"] for panel in panels), panels[0])
+        self.assertGreaterEqual(len(panels[0]["ticks"]), 4)
+        self.assertRegex(panels[0]["said"], r"^50\u202f%: .+, 99\.9\u202f%: .+$")
 
-    def first_screen(self, size: tuple[int, int]) -> dict[str, float]:
-        self.browser.emulate(size)
-        self.open()
-        return self.browser.driver.execute_script(FIRST_SCREEN)
-
-    def test_the_first_screen_of_a_desk_holds_the_whole_matrix(self) -> None:
-        found = self.first_screen(DESKTOP)
-        ends = [found[part] for part in ("title", "facts", "matrix", "verdicts")]
-        self.assertEqual(ends, sorted(ends))
-        self.assertLess(found["verdicts"], DESKTOP[1])
-        self.assertEqual((found["rows"], found["wider"]), (12, 0))
-
-    def test_the_first_screen_of_a_phone_holds_the_best_and_the_matrix_scrolls_in_its_box(self) -> None:
-        found = self.first_screen(PHONE)
-        self.assertGreaterEqual(found["rows"], 5)
-        self.assertGreater(found["wider"], 0)
-
-    def test_roles_are_told_by_fills_and_words(self) -> None:
-        self.open()
-        fills = self.browser.driver.execute_script(FILLS)
-        self.assertEqual([(count, pattern) for count, pattern in fills], [(24, False), (3, True), (3, True)])
+    def look_at_roles_and_the_best(self) -> None:
+        self.assertEqual(self.script(FILLS), [[24, False], [3, True], [3, True]])
         marks = self.browser.driver.find_elements(By.CSS_SELECTOR, ".matrix .role")
         self.assertEqual({mark.get_attribute("textContent") for mark in marks}, {"baseline", "peer"})
+        for best in self.browser.driver.find_elements(By.CSS_SELECTOR, ".matrix .best"):
+            self.assertGreaterEqual(int(best.value_of_css_property("font-weight")), 600)
+            self.assertNotEqual(best.value_of_css_property("background-color"), "rgba(0, 0, 0, 0)")
 
     def panels(self) -> list[dict[str, Any]]:
-        return self.browser.driver.execute_script(PANELS, "latency-1")
+        return self.script(PANELS, "latency-1")
 
     def button(self, words: str) -> Any:
-        frame = self.browser.driver.find_element(By.CSS_SELECTOR, "figure:has(#latency-1)")
-        return frame.find_element(By.XPATH, f".//button[contains(., '{words}')]")
+        return self.find("figure:has(#latency-1)").find_element(By.XPATH, f".//button[contains(., '{words}')]")
 
-    def test_each_of_many_curves_has_a_small_chart_with_the_same_axes(self) -> None:
-        for size in (DESKTOP, PHONE):
-            self.browser.emulate(size)
-            self.open()
-            panels = self.panels()
-            self.assertEqual(len(panels), 10)
-            self.assertEqual(len({panel["name"] for panel in panels}), 10)
-            self.assertGreaterEqual(len({panel["colour"] for panel in panels}), 8)
-            self.assertTrue(all(panel["others"] == 1 and panel["width"] > 50 for panel in panels))
-            self.assertTrue(all(panel["ticks"] == panels[0]["ticks"] for panel in panels), panels[0])
-            self.assertGreaterEqual(len(panels[0]["ticks"]), 4)
-            self.assertRegex(panels[0]["said"], r"^50\u202f%: .+, 99\.9\u202f%: .+$")
-
-    def test_the_curves_can_share_one_chart(self) -> None:
-        self.open()
+    def test_a_small_chart_tells_the_pointer_its_numbers_and_all_can_share_one(self) -> None:
+        self.browser.open(self.page)
+        before = self.panels()[0]["said"]
+        webdriver.ActionChains(self.browser.driver).move_to_element(self.find("#latency-1 .frame")).perform()
+        said = self.panels()[0]["said"]
+        self.assertRegex(said, r"^99\.5\u202f%: [\d.]+\u202f.s$|^99\.9\u202f%: [\d.]+\u202f.s$")
+        self.assertNotEqual(said, before)
+        self.assertTrue(self.find("#latency-1 .dot").is_displayed())
         self.button("One chart").click()
         self.assertEqual(self.panels(), [])
         self.assertEqual(self.browser.drawings()["latency-1"]["lines"], 10)
         self.assertEqual(self.button("One chart").get_attribute("aria-pressed"), "true")
-        strokes = self.browser.driver.execute_script(STROKES)
+        strokes = self.script(STROKES)
         self.assertEqual(len(strokes), 10)
         self.assertEqual(len(set(map(tuple, strokes))), 10, strokes)
         self.button("A chart for each map").click()
@@ -540,44 +534,18 @@ class ManyPage(ReportPage):
         self.assertEqual(len(self.panels()), 30)
         self.assertEqual(self.browser.errors(), [])
 
-    def test_the_pointer_asks_a_small_chart_for_its_numbers(self) -> None:
-        self.open()
-        frame = self.browser.driver.find_element(By.CSS_SELECTOR, "#latency-1 .frame")
-        before = self.panels()[0]["said"]
-        webdriver.ActionChains(self.browser.driver).move_to_element(frame).perform()
-        said = self.panels()[0]["said"]
-        self.assertRegex(said, r"^99\.5\u202f%: [\d.]+\u202f.s$|^99\.9\u202f%: [\d.]+\u202f.s$")
-        self.assertNotEqual(said, before)
-        self.assertTrue(self.browser.driver.find_element(By.CSS_SELECTOR, "#latency-1 .dot").is_displayed())
-
-    def test_the_best_of_a_workload_is_bold_and_shaded(self) -> None:
-        self.open()
-        for best in self.browser.driver.find_elements(By.CSS_SELECTOR, ".matrix .best"):
-            self.assertGreaterEqual(int(best.value_of_css_property("font-weight")), 600)
-            self.assertNotEqual(best.value_of_css_property("background-color"), "rgba(0, 0, 0, 0)")
-
 
 class SimulatedPage(ReportPage):
     """The page of simulated results, with bars in stacks and in groups."""
 
     called = "simulated-"
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        cls.html = fixture_page(fixture.calibrated_document())
-
-    def test_draws_what_the_fixture_holds(self) -> None:
-        self.open()
-        drawn = {name: (drawing["bars"], drawing["lines"])
-                 for name, drawing in self.browser.drawings().items()}
-        self.assertEqual(drawn, fixture.SIMULATED_DRAWN)
+    document = staticmethod(fixture.calibrated_document)
+    drawn = {"": fixture.SIMULATED_DRAWN}
 
     def test_a_place_is_hidden_and_shown_again(self) -> None:
-        self.open()
+        self.browser.open(self.page)
         for bars in (12, 15):
-            frame = self.browser.driver.find_element(By.CSS_SELECTOR, "figure:has(#served-0)")
-            frame.find_element(By.CSS_SELECTOR, "button[data-label='remote transfer']").click()
+            self.find("figure:has(#served-0) button[data-label='remote transfer']").click()
             self.assertEqual(self.browser.drawings()["served-0"]["bars"], bars)
         self.assertEqual(self.browser.errors(), [])
 
@@ -586,149 +554,85 @@ class FigurePages(ReportPage):
     """The pages of a study's figures, by file, with their index."""
 
     @classmethod
-    def document(cls) -> dict:
-        raise NotImplementedError
-
-    @classmethod
-    def drawn(cls) -> dict:
-        """What some pages draw; the first is the one that every page is tried with."""
-        raise NotImplementedError
-
-    @classmethod
     def setUpClass(cls) -> None:
-        super().setUpClass()
+        super(ReportPage, cls).setUpClass()
         folder = tempfile.TemporaryDirectory(prefix="espalier-study-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         write_study(cls.folder, cls.document())
-        cls.page = cls.folder / next(iter(cls.drawn()))
-        cls.html = cls.page.read_text(encoding="utf-8")
-
-    def open(self) -> None:
-        self.browser.open(self.page)
-
-    def pages(self) -> list[str | pathlib.Path]:
-        return sorted(self.folder.glob("*.html"))
-
-    def test_draws_what_the_fixture_holds(self) -> None:
-        for name, wanted in self.drawn().items():
-            self.browser.open(self.folder / name)
-            self.assertEqual(self.browser.faults((self.folder / name).read_text(encoding="utf-8")), [])
-            self.assertEqual({id_: (drawing["bars"], drawing["lines"])
-                              for id_, drawing in self.browser.drawings().items()}, wanted)
+        cls.pages = {path.name: path for path in sorted(cls.folder.glob("*.html"))}
+        cls.page = cls.pages[next(iter(cls.drawn))]
+        cls.html = text_of(cls.page)
 
     def test_the_library_is_one_file_beside_the_pages(self) -> None:
         library, = self.folder.glob("*.js")
         self.assertRegex(library.name, r"^plotly-\d+\.\d+\.\d+\.js$")
         for one in self.folder.glob("*.html"):
             self.assertLess(one.stat().st_size, 200_000, one.name)
-        self.open()
-        self.assertEqual(self.browser.driver.execute_script(LOADED), [library.as_uri()])
 
     def test_without_the_library_the_page_names_it(self) -> None:
         self.browser.open(self.html)
         notes = self.browser.driver.find_elements(By.CSS_SELECTOR, ".plot .note")
-        self.assertEqual(len(notes), len(next(iter(self.drawn().values()))))
+        self.assertEqual(len(notes), len(next(iter(self.drawn.values()))))
         for note in notes:
             self.assertRegex(note.text, r"needs the file plotly-[\d.]+\.js beside the page; the tables hold the same")
-
-    def index_faults(self) -> list[str]:
-        """Of an index without pictures."""
-        return self.browser.errors()
-
-    def test_the_index_fits_a_phone_and_has_no_fault(self) -> None:
-        for size in (DESKTOP, PHONE):
-            self.browser.emulate(size)
-            self.browser.open(self.folder / "index.html")
-            self.assertEqual(self.index_faults(), [])
-            self.assertLessEqual(self.browser.driver.execute_script(
-                "return document.documentElement.scrollWidth"), size[0])
-            self.browser.screenshot(f"{self.called}index-{size[0]}")
 
 
 class StudyPage(FigurePages):
     """The page of a study's figure, with bars in pairs."""
 
     called = "study-"
-    simulated = False
-
-    @classmethod
-    def document(cls) -> dict:
-        return fixture.undecided_document(cls.simulated)
-
-    @classmethod
-    def drawn(cls) -> dict:
-        return {"figure-2.html": fixture.SIMULATED_STUDY_DRAWN if cls.simulated else fixture.STUDY_DRAWN}
+    document = staticmethod(fixture.undecided_document)
+    drawn = {"figure-2.html": fixture.STUDY_DRAWN}
+    without_figures = ("figure-3.html", "index.html")
 
 
 class SimulatedStudyPage(StudyPage):
     called = "simulated-study-"
-    simulated = True
+    document = staticmethod(functools.partial(fixture.undecided_document, True))
+    drawn = {"figure-2.html": fixture.SIMULATED_STUDY_DRAWN}
 
 
 class ChartedPage(FigurePages):
     """The page of a figure over the sizes of nodes: pictures of indices, and lines."""
 
     called = "charted-"
+    document = staticmethod(fixture.charted_document)
+    drawn = {"ring-16.html": fixture.CHARTED_DRAWN, "fresh.html": fixture.CHARTED_ALONE_DRAWN}
 
-    @classmethod
-    def document(cls) -> dict:
-        return fixture.charted_document()
+    def look(self, name: str, size: tuple[int, int]) -> None:
+        if self.pages[name] == self.page:  # it has every index of every malloc
+            strips = self.script(STRIPS)
+            self.assertEqual({id_: (rows, cells) for id_, (rows, cells, _) in strips.items()}, fixture.CHARTED_GRIDS)
+            self.assertEqual([kinds for *_, kinds in strips.values()], [["part load1", "part type3"], ["part load1"]])
 
-    @classmethod
-    def drawn(cls) -> dict:
-        return {"ring-16.html": fixture.CHARTED_DRAWN, "fresh.html": fixture.CHARTED_ALONE_DRAWN}
-
-    def index_faults(self) -> list[str]:
-        return self.browser.faults((self.folder / "index.html").read_text(encoding="utf-8"))
-
-    def test_draws_every_index_of_every_malloc(self) -> None:
-        self.open()
-        strips = self.browser.driver.execute_script(STRIPS)
-        self.assertEqual({name: (rows, cells) for name, (rows, cells, _) in strips.items()}, fixture.CHARTED_GRIDS)
-        self.assertEqual([kinds for *_, kinds in strips.values()], [["part load1", "part type3"], ["part load1"]])
-
-    def test_the_keyboard_asks_a_cell_for_its_numbers(self) -> None:
-        self.open()
-        grid = self.browser.driver.find_element(By.ID, "placement-0")
+    def test_the_keyboard_asks_a_cell_for_its_numbers_and_a_curve_is_hidden_and_shown_again(self) -> None:
+        self.browser.open(self.page)
+        grid = self.find("#placement-0")
         grid.send_keys(Keys.ARROW_DOWN, Keys.ARROW_RIGHT)
         note = grid.find_element(By.XPATH, "following-sibling::p")
         self.assertEqual(note.text, "glibc, 496 bytes, index 1: 8 nodes, 4 more than ways")
-
-    def test_a_curve_is_hidden_and_shown_again(self) -> None:
-        self.open()
         for lines in (5, 6):
-            frame = self.browser.driver.find_element(By.CSS_SELECTOR, "figure:has(#chart-0)")
-            frame.find_element(By.CSS_SELECTOR, "button[data-label='glibc, tle']").click()
+            self.find("figure:has(#chart-0) button[data-label='glibc, tle']").click()
             self.assertEqual(self.browser.drawings()["chart-0"]["lines"], lines)
         self.assertEqual(self.browser.errors(), [])
 
     def test_a_missing_picture_is_noticed(self) -> None:
-        self.browser.open(self.html.replace('data-grid="placement-1"', ""))
-        self.assertIn("grids [", " ".join(self.browser.faults(self.html)))
+        broken = self.html.replace('data-grid="placement-1"', "")
+        self.browser.open(broken)
+        self.assertIn("grids [", " ".join(self.browser.faults(broken)))
 
 
 class SimulatedChartedPage(FigurePages):
     """The same of a simulation, whose titles are longer."""
 
     called = "simulated-charted-"
+    document = staticmethod(functools.partial(fixture.charted_document, True))
+    drawn = ChartedPage.drawn
 
-    @classmethod
-    def document(cls) -> dict:
-        return fixture.charted_document(True)
-
-    @classmethod
-    def drawn(cls) -> dict:
-        return {"ring-16.html": fixture.CHARTED_DRAWN, "fresh.html": fixture.CHARTED_ALONE_DRAWN}
-
-    def index_faults(self) -> list[str]:
-        return self.browser.faults((self.folder / "index.html").read_text(encoding="utf-8"))
-
-    def test_axes_and_titles_say_what_was_simulated_and_fit(self) -> None:
-        for size in (DESKTOP, PHONE):
-            self.browser.emulate(size)
-            self.open()
-            titles = self.browser.driver.execute_script(TITLES)
+    def look(self, name: str, size: tuple[int, int]) -> None:
+        if self.pages[name] == self.page:
+            titles = self.script(TITLES)
             self.assertGreater(len(titles), 0)
             for words, fits in titles:
                 self.assertIn("simulated on i7_4770", words)
@@ -739,18 +643,12 @@ class CostPage(FigurePages):
     """Bars of mallocs with what they are held against."""
 
     called = "cost-"
+    document = staticmethod(fixture.cost_document)
+    drawn = {"time.html": fixture.COST_DRAWN, "classes.html": fixture.COST_CLASSES_DRAWN}
+    without_figures = ("memory.html", "index.html")
 
-    @classmethod
-    def document(cls) -> dict:
-        return fixture.cost_document()
-
-    @classmethod
-    def drawn(cls) -> dict:
-        return {"time.html": fixture.COST_DRAWN, "classes.html": fixture.COST_CLASSES_DRAWN}
-
-    def test_bars_lie_beside_each_other(self) -> None:
-        self.open()
-        for bars in self.browser.driver.execute_script(BARS):
+    def look(self, name: str, size: tuple[int, int]) -> None:
+        for bars in self.script(BARS) if self.pages[name] == self.page else ():
             self.assertEqual(len(bars), 4)
             for (_, bottom), (top, _) in zip(bars, bars[1:]):
                 self.assertLess(bottom, top, bars)
@@ -766,58 +664,37 @@ class BrokenControls(BrowserCase):
     def test_a_foreign_script_is_stopped_and_noticed(self) -> None:
         html = fixture_page().replace("</body>", "<script>window.ran = 1;</script></body>")
         self.assertIn("console: ", self.faults(html))
-        self.assertIsNone(self.browser.driver.execute_script("return window.ran ?? null"))
+        self.assertIsNone(self.script("return window.ran ?? null"))
 
-    def test_an_exception_is_noticed(self) -> None:
-        html = re.sub(r"<meta http-equiv.*?>", "", fixture_page())
-        self.assertEqual(self.faults(html), "")
-        html = html.replace("</body>", "<script>throw new Error('broken')</script></body>")
-        self.assertIn("broken", self.faults(html))
-
-    def test_a_missing_plot_is_noticed(self) -> None:
+    def test_each_fault_is_noticed(self) -> None:
         html = fixture_page()
-        figures_ = declared(html)
-        whole = json.dumps(figures_["memory-0"], separators=(",", ":")).replace("<", "\\u003c")
-        self.assertIn(f'"memory-0":{whole},', html)
-        self.assertIn("memory-0: no plot", self.faults(html.replace(f'"memory-0":{whole},', "")))
-
-    def test_a_missing_container_is_noticed(self) -> None:
-        html = fixture_page().replace('data-figure="memory-0"', "")
-        self.assertIn("figures [", self.faults(html))
-
-    def test_a_loaded_resource_is_noticed(self) -> None:
-        html = re.sub(r"<meta http-equiv.*?>", "", fixture_page())
-        html = html.replace("<body>", '<body><img src="no-such-file.png" alt="">')
-        self.assertIn("no-such-file.png", self.faults(html))
-
-    def test_a_foreign_file_beside_the_page_is_noticed(self) -> None:
+        free = without_policy(html)
+        self.assertEqual(self.faults(free), "")
+        whole = json.dumps(declared(html)["memory-0"], separators=(",", ":")).replace("<", "\\u003c")
         (pathlib.Path(self.browser.folder.name) / "other.js").write_text("window.ran = 1;", encoding="utf-8")
-        html = re.sub(r"<meta http-equiv.*?>", "", fixture_page())
-        self.assertIn("other.js", self.faults(html.replace("</body>", '<script src="other.js"></script></body>')))
-
-    def test_a_missing_curve_of_a_small_chart_is_noticed(self) -> None:
-        html = re.sub(r"<meta http-equiv.*?>", "", fixture_page(fixture.many_document(4)))
-        self.assertEqual(self.faults(html), "")
-        self.assertIn("latency-0: 0 bars and 0 lines", self.faults(html.replace('class: "own"', 'class: "none"')))
-
-    def test_a_missing_library_is_noticed(self) -> None:
-        html = re.sub(r"<meta http-equiv.*?>", "", fixture_page())
-        html = html.replace("return Plotly.react(", "return Nothing.react(")
-        self.assertIn("memory-0: no plot", self.faults(html))
+        many = without_policy(fixture_page(lambda: fixture.many_document(4)))
+        self.assertEqual(self.faults(many), "")
+        for page_, old, broken, expected in (
+                (free, "</body>", "<script>throw new Error('broken')</script></body>", "broken"),
+                (html, f'"memory-0":{whole},', "", "memory-0: no plot"),
+                (html, 'data-figure="memory-0"', "", "figures ["),
+                (free, "<body>", '<body><img src="no-such-file.png" alt="">', "no-such-file.png"),
+                (free, "</body>", '<script src="other.js"></script></body>', "other.js"),
+                (many, 'class: "own"', 'class: "none"', "latency-0: 0 bars and 0 lines"),
+                (free, "return Plotly.react(", "return Nothing.react(", "memory-0: no plot")):
+            with self.subTest(broken=broken, expected=expected):
+                self.assertIn(old, page_)
+                self.assertIn(expected, self.faults(page_.replace(old, broken)))
 
     def test_overflow_is_noticed(self) -> None:
-        html = fixture_page().replace("<main>", "<main><p style='width:600px'>wide</p>")
-        self.browser.emulate(PHONE)
-        self.browser.open(html)
-        self.assertGreater(self.browser.driver.execute_script(
-            "return document.documentElement.scrollWidth"), PHONE[0])
+        self.browser.open(fixture_page().replace("<main>", "<main><p style='width:600px'>wide</p>"), PHONE)
+        self.assertGreater(len(self.script(OVERFLOWING, PHONE[0])), 1)
 
 
 def load_tests(loader: unittest.TestLoader, _: unittest.TestSuite,
                __: str | None) -> unittest.TestSuite:
-    cases = [ReportPage] if OPTIONS.report else [ReportPage, FixturePage, ManyPage, SimulatedPage,
-                                                     StudyPage, SimulatedStudyPage, ChartedPage,
-                                                     SimulatedChartedPage, CostPage, BrokenControls]
+    cases = [ReportPage] if OPTIONS.report else [FixturePage, ManyPage, SimulatedPage, StudyPage, SimulatedStudyPage,
+                                                 ChartedPage, SimulatedChartedPage, CostPage, BrokenControls]
     return unittest.TestSuite(loader.loadTestsFromTestCase(case) for case in cases)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -91,12 +90,6 @@ class LayoutPage:
         super().setUpClass()
         cls.layout, cls.html = made(*cls.arguments)
 
-    def open(self) -> None:
-        self.browser.open(self.html)
-
-    def script(self, text: str) -> Any:
-        return self.browser.driver.execute_script(text)
-
     def assert_whole(self) -> None:
         """Every figure with the cells that the JSON asks for, and nothing that the browser complains of."""
         self.assertEqual(self.browser.errors(), [])
@@ -117,27 +110,21 @@ class LayoutPage:
                 self.assertGreater(grid["parts"], 0)
                 self.assertEqual({"rgb(0, 0, 0)", "none"} & set(grid["fills"]), set())
 
-    def test_draws_every_cell_without_an_error(self) -> None:
-        self.open()
-        self.assert_whole()
-        self.browser.screenshot(f"layout-{self.called}-light")
+    def test_is_whole_on_a_desk_and_on_a_phone_in_the_dark(self) -> None:
+        fills = []
+        for name, size, dark in (("light", DESKTOP, False), ("phone-dark", PHONE, True)):
+            with self.subTest(name):
+                self.browser.open(self.html, size, dark)
+                self.assert_whole()
+                back = luminance(self.script("return getComputedStyle(document.body).backgroundColor"))
+                self.assertEqual(back < 0.2, dark)
+                fills.append(self.script(COUNTED)["page-map"]["fills"])
+                self.assert_matrix()
+                self.browser.screenshot(f"layout-{self.called}-{name}")
+        self.assertNotEqual(*fills)
 
-    def test_fits_a_phone_in_the_dark(self) -> None:
-        light = self.fills()
-        self.browser.emulate(PHONE, dark=True)
-        self.open()
-        self.assert_whole()
-        self.assertLess(luminance(self.script("return getComputedStyle(document.body).backgroundColor")), 0.2)
-        self.assertNotEqual(self.fills(), light)
-        self.browser.screenshot(f"layout-{self.called}-phone-dark")
-        self.browser.emulate(DESKTOP)
-
-    def fills(self) -> list[str]:
-        self.open()
-        return self.script(COUNTED)["page-map"]["fills"]
-
-    def test_the_matrix_has_a_cell_for_each_pair_of_types_and_for_others(self) -> None:
-        self.open()
+    def assert_matrix(self) -> None:
+        """It has a cell for each pair of types, and for others."""
         types = min(MATRIX_ROWS, sum(one["blocks"] > 0 for one in self.layout["types"]))
         for cells in self.script(MATRIX):
             self.assertEqual(len(cells), types * (types + 1))
@@ -149,9 +136,6 @@ class MapPage(LayoutPage, BrowserCase):
     arguments = ("--map", "int_lf/studied", "--keys", "50000")
     called = "map"
 
-    def grid(self, name: str) -> Any:
-        return self.browser.driver.find_element(By.ID, name)
-
     def note(self, name: str) -> str:
         return self.script(f"return document.querySelector('figure:has(#{name}) p.note').textContent")
 
@@ -159,14 +143,9 @@ class MapPage(LayoutPage, BrowserCase):
         return declared(self.html)[name]["rows"][row]["cells"][column][0]
 
     def test_the_keyboard_goes_from_cell_to_cell(self) -> None:
-        self.open()
-        driver = self.browser.driver
-        seen = []
-        for _ in range(40):
-            driver.switch_to.active_element.send_keys(Keys.TAB)
-            seen.append(driver.switch_to.active_element.get_attribute("id"))
-        self.assertLessEqual({"page-map", "sets-l1", "sets-l2", "sets-llc"}, set(seen))
-        grid = self.grid("page-map")
+        self.browser.open(self.html)
+        self.assertLessEqual({"page-map", "sets-l1", "sets-l2", "sets-llc"}, self.focused(40, "one.id"))
+        grid = self.find("#page-map")
         for keys, row, column in (((), 0, 0), ((Keys.RIGHT, Keys.RIGHT), 0, 2), ((Keys.DOWN,), 1, 2),
                                   ((Keys.END,), 1, 63), ((Keys.RIGHT,), 2, 0), ((Keys.LEFT,), 1, 63),
                                   ((Keys.HOME, Keys.UP), 0, 0), ((Keys.LEFT, Keys.UP), 0, 0)):
@@ -180,9 +159,9 @@ class MapPage(LayoutPage, BrowserCase):
         self.assertEqual(self.note("sets-l1"), f"{label}, {self.text_of('sets-l1', 0, 0)}")
 
     def test_a_cell_that_is_pointed_at_says_its_numbers(self) -> None:
-        self.open()
+        self.browser.open(self.html)
         driver = self.browser.driver
-        strip = self.grid("page-map").find_elements(By.TAG_NAME, "svg")[3]
+        strip = self.find("#page-map").find_elements(By.TAG_NAME, "svg")[3]
         driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", strip)
         browser_test.webdriver.ActionChains(driver).move_to_element(strip).perform()
         self.assertIn(self.note("page-map"), {self.text_of("page-map", 3, column) for column in (31, 32)})
@@ -191,7 +170,7 @@ class MapPage(LayoutPage, BrowserCase):
         self.assertTrue(0 <= box[0] and box[1] <= box[2], box)  # it sticks to the window's edge
 
     def test_one_kind_can_be_shown_alone(self) -> None:
-        self.open()
+        self.browser.open(self.html)
         both = self.script(COUNTED)["page-map"]
         button = next(one for one in self.browser.driver.find_elements(By.CSS_SELECTOR, "button[data-key]")
                       if one.text == "node")
@@ -207,7 +186,7 @@ class MapPage(LayoutPage, BrowserCase):
             self.assertEqual(alone, holds if pressed == "true" else both["parts"])
 
     def test_a_broken_page_is_noticed(self) -> None:
-        html = re.sub(r"<meta http-equiv.*?>", "", self.html)
+        html = browser_test.without_policy(self.html)
         self.browser.open(html.replace('data-grid="sets-l2"', 'data-grid="sets-l9"'))
         self.assertIn("no data for the figure sets-l9", " ".join(self.browser.errors()))
         self.browser.open(self.html.replace("this.draw();\n    }\n\n    choose", "}\n\n    choose"))
