@@ -25,22 +25,25 @@ struct preload_faults : ::testing::Test {
     return programs.start(command, variables);
   }
 
-  /// The same output without any of it, under other mallocs, and under ours with these rules.
+  /// The same output without any of it, at length under other mallocs, and under ours with each of these rules and
+  /// variables.
   void expect_the_same(const std::vector<std::string>& command, const std::vector<std::string>& all_rules,
-                       const recorded_programs::variables& variables = {}) const {
+                       const std::vector<recorded_programs::variables>& all_variables = {{}}) const {
     const outcome plain = programs.run_plainly(command);
     ASSERT_EQ(plain.exit_status(), 0) << plain.output;
     for (const char* const name : {"libjemalloc.so.2", "libmimalloc.so.2"}) {
       const std::string path = std::string("/usr/lib/x86_64-linux-gnu/") + name;
-      if (!std::filesystem::exists(path)) continue;
+      if (!at_length() || !std::filesystem::exists(path)) continue;
       const outcome other = programs.start(command, {{"LD_PRELOAD", path}});
       EXPECT_EQ(other.exit_status(), 0) << name << "\n" << other.output;
       EXPECT_EQ(other.output, plain.output) << name;
     }
-    for (const std::string& rules : all_rules) {
-      const outcome ours = run(command, rules, variables);
-      EXPECT_EQ(ours.exit_status(), 0) << rules << "\n" << ours.status << ours.output;
-      EXPECT_EQ(ours.output, plain.output) << rules;
+    for (const recorded_programs::variables& variables : all_variables) {
+      for (const std::string& rules : all_rules) {
+        const outcome ours = run(command, rules, variables);
+        EXPECT_EQ(ours.exit_status(), 0) << rules << "\n" << ours.status << ours.output;
+        EXPECT_EQ(ours.output, plain.output) << rules;
+      }
     }
   }
 
@@ -69,11 +72,11 @@ TEST_F(preload_faults, leave_calloc_zeroed_memory) {
   const std::vector<std::string> all_rules{"", "madvise:fail=EINVAL@*", "madvise:fail=EPERM@2"};
   expect_the_same({program("malloc_zeroed")}, all_rules);
   expect_the_same({program("malloc_zeroed"), "locked"}, {""});
-  for (const char* const decay : {"0", "1"}) {
-    const recorded_programs::variables soon{{"ESPALIER_MALLOC_KEEP", "0"}, {"ESPALIER_MALLOC_DECAY", decay}};
-    expect_the_same({program("malloc_zeroed"), "idle"}, all_rules, soon);
-    expect_the_same({program("malloc_zeroed"), "idle", "locked"}, {""}, soon);
-  }
+  const std::vector<recorded_programs::variables> soon{
+      {{"ESPALIER_MALLOC_KEEP", "0"}, {"ESPALIER_MALLOC_DECAY", "0"}},
+      {{"ESPALIER_MALLOC_KEEP", "0"}, {"ESPALIER_MALLOC_DECAY", "1"}}};
+  expect_the_same({program("malloc_zeroed"), "idle"}, all_rules, soon);
+  expect_the_same({program("malloc_zeroed"), "idle", "locked"}, {""}, soon);
 }
 
 TEST_F(preload_faults, of_small_limits_leave_room_for_blocks) {
@@ -118,7 +121,9 @@ TEST_F(preload_refused_soak, survives_each_kind_of_call) {
     const std::string rule = std::string(kind) + ":fail=" + error + "@";
     EXPECT_GT(expect_sound(kind, ""), 10U) << "there are calls of the kind";
     // mmap in rows is not refused without end: threads would find no memory to begin with.
-    for (const char* const which : {"1", "2", "3", "5", "10", "30"}) expect_sound(kind, rule + which);
+    for (const char* const which : {"1", "3", "10"}) expect_sound(kind, rule + which);
+    for (const char* const which : {"2", "5", "30"})
+      if (at_length()) expect_sound(kind, rule + which);
     if (std::string(kind) != "mmap" && std::string(kind) != "munmap") expect_sound(kind, rule + "*");
   }
   expect_sound("madvise", "madvise:delay_us=50@*,munmap:delay_after_us=50@*,mremap:delay_after_us=200@*");

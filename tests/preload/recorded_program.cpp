@@ -115,6 +115,11 @@ recording recorded_programs::read(const std::string& file) const {
   return got;
 }
 
+bool at_length() {
+  const char* const scale = std::getenv("ESPALIER_STRESS_SCALE");
+  return scale != nullptr && std::atof(scale) > 1;
+}
+
 std::string program(const std::string& name) { return std::string(PROGRAMS_FOLDER "/") + name; }
 
 }  // namespace espalier::test

@@ -75,4 +75,7 @@ class recorded_programs {
 /// Path of a program of tests/preload/programs.
 [[nodiscard]] std::string program(const std::string& name);
 
+/// True in `./check --long`.
+[[nodiscard]] bool at_length();
+
 }  // namespace espalier::test

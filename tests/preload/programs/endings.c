@@ -1,4 +1,4 @@
-/* endings HOW: keeps 900 bytes and ends; what runs behind the end gives them back. */
+/* endings HOW: takes a mutex 100 times, keeps 900 bytes and ends; what runs behind the end gives them back. */
 #define _GNU_SOURCE
 #include <error.h>
 #include <pthread.h>
@@ -32,6 +32,14 @@ static void end_in_handler(int number) {
   (void)number;
   _exit(18);
 }
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static void take(int times) {
+  for (int i = 0; i < times; ++i) {
+    EXPECT(pthread_mutex_lock(&mutex) == 0);
+    EXPECT(pthread_mutex_unlock(&mutex) == 0);
+  }
+}
+
 /* Shares our memory, and is not the end of us. */
 static pid_t vfork_and_end(void) {
   const pid_t child = vfork();
@@ -46,6 +54,7 @@ static int status_of(pid_t child) {
 
 int main(int count, char** arguments) {
   const char* how = count > 1 ? arguments[1] : "";
+  take(100);
   keep();
   atexit(deallocate);
   at_quick_exit(deallocate);
@@ -68,9 +77,18 @@ int main(int count, char** arguments) {
   }
   if (strcmp(how, "vfork") == 0) {
     EXPECT(status_of(vfork_and_end()) == 20);
+    take(11);
     _exit(21);
   }
-  if (strcmp(how, "idle_copy") == 0) {
+  if (strcmp(how, "copies") == 0) {
+    const pid_t copy = fork();
+    if (copy == 0) {
+      take(7);
+      _exit(24);
+    }
+    EXPECT(status_of(copy) == 24);
+  }
+  if (strcmp(how, "idle_copy") == 0 || strcmp(how, "copies") == 0) {
     const pid_t copy = fork();
     if (copy == 0) _exit(22);
     EXPECT(status_of(copy) == 22);

@@ -10,7 +10,7 @@
 
 int handled_by_library(void);
 
-enum { threads = 3, copies = 40 };
+enum { threads = 3 };
 static atomic_int stop;
 static void* held[3];
 static int turn;
@@ -35,6 +35,8 @@ static void* work(void* unused) {
 
 int main(void) {
   pthread_t all[threads];
+  const char* const scale = getenv("ESPALIER_STRESS_SCALE");
+  const int copies = scale != NULL && atof(scale) > 1 ? 40 : 12;
   alarm(200);
   EXPECT(pthread_atfork(before, behind, behind) == 0);
   for (int i = 0; i < threads; ++i) EXPECT(pthread_create(&all[i], NULL, work, NULL) == 0);

@@ -2,12 +2,14 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "rounds.h"
+
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static long value;
 
 void* count_in_plugin(void* unused) {
   (void)unused;
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < rounds_of(1000); ++i) {
     pthread_mutex_lock(&mutex);
     ++value;
     pthread_mutex_unlock(&mutex);

@@ -196,7 +196,7 @@ static void* leaves(void* argument) {
   return NULL;
 }
 static void destroyed_by_the_last(void) {
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < times_of(200); ++i) {
     struct object* object =
         mmap(NULL, sizeof *object, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     pthread_t all[threads];
@@ -238,7 +238,7 @@ static void held_over_fork(void) {
   EXPECT(pthread_atfork(lock_over_fork, unlock_over_fork, unlock_over_fork) == 0);
   stop = 0;
   start_all(all, threads, counts_over_fork, NULL);
-  for (int i = 0; i < 20; ++i) in_child_process(goes_on_after_fork);
+  for (int i = 0; i < times_of(20); ++i) in_child_process(goes_on_after_fork);
   stop = 1;
   join_all(all, threads);
   EXPECT(tried_elsewhere(&over_fork) == 0);
@@ -293,7 +293,7 @@ struct turns {
 };
 static void* takes_every_other_turn(void* argument) {
   struct turns* all = argument;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < times_of(300); ++i) {
     EXPECT(pthread_mutex_lock(&all->mutex) == 0);
     while (all->turn % 2 == 0) EXPECT(pthread_cond_wait(&all->changed, &all->mutex) == 0);
     ++all->turn;
@@ -305,7 +305,7 @@ static void* takes_every_other_turn(void* argument) {
 static void turns_of(struct turns* all) {
   pthread_t other;
   EXPECT(pthread_create(&other, NULL, takes_every_other_turn, all) == 0);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < times_of(300); ++i) {
     EXPECT(pthread_mutex_lock(&all->mutex) == 0);
     while (all->turn % 2 == 1) EXPECT(pthread_cond_wait(&all->changed, &all->mutex) == 0);
     ++all->turn;
@@ -313,7 +313,7 @@ static void turns_of(struct turns* all) {
     EXPECT(pthread_mutex_unlock(&all->mutex) == 0);
   }
   EXPECT(pthread_join(other, NULL) == 0);
-  EXPECT(all->turn == 600);
+  EXPECT(all->turn == 2 * times_of(300));
   EXPECT(pthread_cond_destroy(&all->changed) == 0);
   EXPECT(pthread_mutex_destroy(&all->mutex) == 0);
 }
