@@ -12,8 +12,6 @@
 
 namespace espalier::preload {
 
-inline std::uintptr_t address(const void* block) { return reinterpret_cast<std::uintptr_t>(block); }
-
 /// Zeroed before the program starts; each test leaves it as it was.
 inline address_registry test_registry;
 
