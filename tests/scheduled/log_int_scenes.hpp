@@ -70,6 +70,16 @@ inline void key_comes_beside_a_node_that_goes_mirrored(scene& s) {
   });
 }
 
+/// 10 names 20 before 30 does. A reverse scan that follows pred alone passes 20 by in between, although a search finds it.
+inline void reverse_scan_beside_an_insert(scene& s) {
+  auto& map = map_with(s, {10, 30});
+  s.thread("inserts", [&map] { map.insert(20, 1); });
+  s.thread("reads", [&map] {
+    map.contains(20);
+    map.reverse_scan(40);
+  });
+}
+
 /// 30 is a child of 20 but not its neighbour in order. An erase of 30 that locks 20 after 20 was unlinked, and then
 /// continues at 10, meets the erase of 10 there.
 inline void parents_go_beside_the_erase_of_a_child(scene& s) {

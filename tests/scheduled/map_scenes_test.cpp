@@ -123,6 +123,7 @@ ESPALIER_SCENE(log_int, search_from_above_then_from_below, 4000)
 ESPALIER_SCENE(log_int, search_below_a_successor_that_moves, 4000)
 ESPALIER_SCENE(log_int, key_comes_beside_a_node_that_goes, 4000)
 ESPALIER_SCENE(log_int, key_comes_beside_a_node_that_goes_mirrored, 4000)
+ESPALIER_SCENE(log_int, reverse_scan_beside_an_insert, 200)
 ESPALIER_SCENE(log_int, parents_go_beside_the_erase_of_a_child, 4000)
 ESPALIER_SCENE(log_int, key_comes_beside_a_node_that_was_moved, 4000)
 

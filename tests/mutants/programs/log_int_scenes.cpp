@@ -12,6 +12,7 @@ void explore_all(scenes& all) {
   all.run("search_below_a_successor_that_moves", search_below_a_successor_that_moves);
   all.run("key_comes_beside_a_node_that_goes", key_comes_beside_a_node_that_goes);
   all.run("key_comes_beside_a_node_that_goes_mirrored", key_comes_beside_a_node_that_goes_mirrored);
+  all.run("reverse_scan_beside_an_insert", reverse_scan_beside_an_insert);
   all.run("parents_go_beside_the_erase_of_a_child", parents_go_beside_the_erase_of_a_child);
 }
 
