@@ -15,6 +15,7 @@ sys.dont_write_bytecode = True
 import fixture  # noqa: E402
 from espalier_report import page, plotly_bundle, results  # noqa: E402
 
+COMMAND = [sys.executable, "-B", str(fixture.ROOT / "report" / "espalier_report")]
 STUB = "/* plotly.js v1.23.4, and no library in this test */"
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
 
@@ -66,6 +67,15 @@ class Page(HTMLParser):
                 if name == tag and all(attrs.get(key) == value
                                        for key, value in attributes.items())]
 
+    def ids(self) -> set[str]:
+        """Which are unique, and what labels refer to is among them."""
+        ids = [str(attrs["id"]) for _, attrs, _ in self.elements if "id" in attrs]
+        labelled = {str(value) for _, attrs, _ in self.elements for key, value in attrs.items()
+                    if key in ("aria-labelledby", "for")}
+        if len(ids) != len(set(ids)) or not labelled <= set(ids):
+            raise AssertionError(f"ids {sorted(ids)}, labels {sorted(labelled)}")
+        return set(ids)
+
     def captioned(self, words: str) -> list[list[str]]:
         """The rows of the first table whose caption has these words."""
         return self.rows(next(index for index, caption in enumerate(self.texts("caption")) if words in caption))
@@ -96,6 +106,16 @@ class Case(unittest.TestCase):
         path.write_text(document if isinstance(document, str) else json.dumps(document),
                         encoding="utf-8")
         return path
+
+    def refused(self, document: Any, *expected: str) -> str:
+        """What is said of a document that is damaged: a line with its file, and with these words."""
+        with self.assertRaises(results.ResultsError) as raised:
+            results.load([self.write(document)])
+        message = str(raised.exception)
+        self.assertNotIn("\n", message)
+        for words in ("results.json: ", *expected):
+            self.assertIn(words, message)
+        return message
 
     def load(self, *entries: list[fixture.Json], **more: Any) -> results.Results:
         benchmarks = [entry for family in entries for entry in family]

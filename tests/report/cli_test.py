@@ -16,10 +16,8 @@ from typing import Any
 sys.dont_write_bytecode = True
 
 import fixture  # noqa: E402
-from case import Case, has_plotly  # noqa: E402
+from case import COMMAND, Case, has_plotly  # noqa: E402
 from espalier_report import cli, plotly_bundle  # noqa: E402
-
-COMMAND = [sys.executable, "-B", str(fixture.ROOT / "report" / "espalier_report")]
 
 
 class Command(Case):
