@@ -489,7 +489,7 @@ TEST(histogram, knows_nothing_while_empty) {
   EXPECT_EQ(empty.mean(), std::nullopt);
   EXPECT_EQ(empty.stddev(), std::nullopt);
   EXPECT_EQ(empty.value_at(0.5), std::nullopt);
-  EXPECT_THAT(empty.percentiles(), IsEmpty());
+  EXPECT_THAT(empty.percentiles(), ::testing::IsEmpty());
 }
 
 TEST(histogram, is_exact_for_small_values) {
