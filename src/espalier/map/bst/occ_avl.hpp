@@ -175,13 +175,13 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
     place at;
-    if (!seek<Design::reads_validate>(to_key{&key, base::key_comp()}, at)) return std::nullopt;
+    if (!seek<Design::reads_validate>(to_key{key, base::key_comp()}, at)) return std::nullopt;
     return read(*at.where);
   }
 
   [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
     place at;
-    return seek<Design::reads_validate>(to_key{&key, base::key_comp()}, at) && at.where->is_present();
+    return seek<Design::reads_validate>(to_key{key, base::key_comp()}, at) && at.where->is_present();
   }
 
   bool do_insert(guard_type& guard, const Key& key, const Value& value) {
@@ -199,7 +199,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     bool unlinks = false;
     for (backoff pause;; pause.wait()) {
       place at;
-      const bool has_node = seek<true>(to_key{&key, base::key_comp()}, at);
+      const bool has_node = seek<true>(to_key{key, base::key_comp()}, at);
       if (has_node && at.where->is_present()) {
         std::optional<Value> before;
         if (change(guard, *at.where, f, fresh.word, before, unlinks)) return before;
@@ -220,7 +220,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     guard.reserve(retirements);
     for (backoff pause;; pause.wait()) {
       place at;
-      if (!seek<true>(to_key{&key, base::key_comp()}, at) || !at.where->is_present()) return false;
+      if (!seek<true>(to_key{key, base::key_comp()}, at) || !at.where->is_present()) return false;
       const outcome done =
           at.where->has_two_children() ? make_routing(guard, *at.where) : erase_and_unlink(guard, *at.where);
       if (done != outcome::lost) return done == outcome::changed;
@@ -277,11 +277,11 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
 
   /// The way to a key.
   struct to_key {
-    const Key* key;
+    Key key;  // a copy: the caller's would be read again after each acquire load
     [[no_unique_address]] comparator_in_use<Compare> less;
     [[nodiscard]] std::size_t at(const node& n) const {
-      const bool smaller = less(*key, n.key);
-      const bool larger = less(n.key, *key);
+      const bool smaller = less(key, n.key);
+      const bool larger = less(n.key, key);
       // Only this is worth a branch: no processor can predict whether it goes left or right.
       if (!(smaller | larger)) return here;
       return larger ? right : left;
@@ -412,7 +412,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     guard.reserve(retirements);
     for (backoff pause;; pause.wait()) {
       place at;
-      if (!seek<true>(to_key{&key, base::key_comp()}, at)) {
+      if (!seek<true>(to_key{key, base::key_comp()}, at)) {
         if (link(guard, at, fresh, key, value)) return true;
         continue;
       }
