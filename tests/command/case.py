@@ -1,9 +1,8 @@
-"""What the tests of the command share: where it is, a scratch folder for each test, refusals, and files that are refused."""
+"""What the tests of the command share: where it is, a scratch folder for each test, and refusals."""
 
 import json
 import os
 import pathlib
-import struct
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,7 @@ import unittest
 
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 LIBRARIES = COMMAND.parent / "../../preload"
+LONG = float(os.environ.get("ESPALIER_STRESS_SCALE", "1")) > 1  # as in `./check --long`
 COMPARE = pathlib.Path("/usr/share/benchmark/compare.py")
 
 
@@ -43,6 +43,12 @@ class Case(unittest.TestCase):
             self.skipTest(done.stderr.strip().splitlines()[-1])
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
+
+    def offered(self, *words: str) -> list[str]:
+        """What bash's completion offers for the last of these words."""
+        script = (f"source <('{COMMAND}' completion); COMP_WORDS=({' '.join(repr(w) for w in words)}); "
+                  f"COMP_CWORD={len(words) - 1}; _espalier; printf '%s\\n' \"${{COMPREPLY[@]}}\"")
+        return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
 
     def interrupted(self, *arguments: str) -> None:
         """A run that is ended leaves no file."""
@@ -93,10 +99,3 @@ def study_files(folder: pathlib.Path) -> set[str]:
     if len(shared) != 1:
         raise AssertionError(f"one library of plots is expected: {sorted(names)}")
     return names - shared
-
-
-def elf_program(machine: int = 62, segment: int = 3, bits: int = 2) -> bytes:
-    """The header of a program for x86-64 (or another machine) with one segment of a kind: 3 names an interpreter."""
-    header = struct.pack("<4s12BHHIQQQIHHHHHH", b"\x7fELF", bits, 1, 1, *[0] * 9, 3, machine, 1, 0, 64, 0, 0, 64,
-                         56, 1, 64, 0, 0)
-    return header + struct.pack("<IIQQQQQQ", segment, 4, 0, 0, 0, 0, 0, 8)

@@ -334,22 +334,16 @@ class Shell(CommandTest):
         self.assertRegex(espalier("--version").stdout, r"^\d+\.\d+\.\d+\n$")
 
     def test_completion_offers_verbs_options_and_maps(self) -> None:
-        def offered(*words: str) -> list[str]:
-            script = (f"source <('{COMMAND}' completion); COMP_WORDS=({' '.join(repr(w) for w in words)}); "
-                      f"COMP_CWORD={len(words) - 1}; _espalier; printf '%s\\n' \"${{COMPREPLY[@]}}\"")
-            return subprocess.run(["bash", "-c", script], capture_output=True, text=True,
-                                  check=True).stdout.split()
-
-        self.assertIn("bench", offered("espalier", "b"))
-        self.assertIn("--distribution", offered("espalier", "bench", "--di"))
-        self.assertIn("all-bst", offered("espalier", "bench", "--maps", "all-"))
-        self.assertEqual(["atc18", "malloc-speed", "malloc-tsx"], offered("espalier", "bench", "--study", ""))
-        self.assertIn("transactions", offered("espalier", "simulate", "--study", "t"))
-        self.assertIn("ticket,edge_ext_lf", offered("espalier", "bench", "--maps", "ticket,ed"))
-        self.assertEqual(["this"], offered("espalier", "inspect", "--machine", "th"))
-        self.assertIn("ndnd-paged", offered("espalier", "inspect", "--model", "ndnd"))
-        self.assertEqual(["--report"], offered("espalier", "inspect", "--rep"))
-        self.assertIn("segregated", offered("espalier", "inspect", "--placement", "se"))
+        self.assertIn("bench", self.offered("espalier", "b"))
+        self.assertIn("--distribution", self.offered("espalier", "bench", "--di"))
+        self.assertIn("all-bst", self.offered("espalier", "bench", "--maps", "all-"))
+        self.assertEqual(["atc18", "malloc-speed", "malloc-tsx"], self.offered("espalier", "bench", "--study", ""))
+        self.assertIn("transactions", self.offered("espalier", "simulate", "--study", "t"))
+        self.assertIn("ticket,edge_ext_lf", self.offered("espalier", "bench", "--maps", "ticket,ed"))
+        self.assertEqual(["this"], self.offered("espalier", "inspect", "--machine", "th"))
+        self.assertIn("ndnd-paged", self.offered("espalier", "inspect", "--model", "ndnd"))
+        self.assertEqual(["--report"], self.offered("espalier", "inspect", "--rep"))
+        self.assertIn("segregated", self.offered("espalier", "inspect", "--placement", "se"))
 
 
 if __name__ == "__main__":

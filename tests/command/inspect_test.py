@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 import servers
-from case import COMMAND, Case, elf_program
+from case import COMMAND, LIBRARIES, LONG, Case
 
 KEYS = "100000"
 
@@ -44,18 +44,7 @@ class InspectTest(Case):
 
 
 class Models(InspectTest):
-    def unused(self, pattern: str) -> list[float]:
-        node = self.type_of(self.analysis("--model", pattern, "--machine", "haswell"), "node")
-        caches = [node["caches"][level] for level in ("l1", "l2", "llc")]
-        return [100 * (cache["physical"] or cache["virtual"])["unused_share"] for cache in caches]
-
-    def test_meet_the_figures_of_the_study(self) -> None:
-        for pattern, expected in {"ndnd": (50, 50, 50), "ndnd-paged": (1.5625, 50.78, 50.78),
-                                  "ndnd-allocs": (1.56, 1.56, 1.56), "nd-48": (1.56, 1.56, 1.56),
-                                  "rwn-paged": (67.19, 67.19, 67.19), "rwn": (0, 0, 66.67)}.items():
-            with self.subTest(pattern):
-                for got, wanted in zip(self.unused(pattern), expected):
-                    self.assertAlmostEqual(got, wanted, delta=0.05)
+    """Their figures are those of tests/inspect/model_test.cpp."""
 
     def test_say_what_to_do(self) -> None:
         found = self.analysis("--model", "ndnd-paged", "--machine", "haswell")["findings"]
@@ -74,10 +63,15 @@ class Models(InspectTest):
         self.assertAlmostEqual(node["searched_straddling"] / node["blocks"], 1 / 4, delta=0.001)
 
     def test_all_are_shown_one_after_the_other(self) -> None:
-        done = self.run_inspect("--model", "all", "--machine", "haswell")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("MODEL ndnd", done.stdout)
-        self.assertIn("MODEL rwn", done.stdout)
+        with subprocess.Popen([COMMAND, "inspect", "--model", "all", "--machine", "haswell"], text=True,
+                              stdout=subprocess.PIPE) as shows:
+            shown = [line for line, _ in zip((line for line in shows.stdout if line.startswith("MODEL ")),
+                                             range(99 if LONG else 2))]
+            if not LONG:
+                shows.terminate()
+        self.assertTrue(shown[0].startswith("MODEL ndnd:") and shown[1].startswith("MODEL ndnd-"), shown)
+        if LONG:
+            self.assertTrue(shows.returncode == 0 and any(line.startswith("MODEL rwn:") for line in shown), shown)
 
     def test_unknown_names_are_refused_with_those_there_are(self) -> None:
         self.refused("ndnd-paged", "--model", "nothing")
@@ -188,26 +182,14 @@ class Conditions(InspectTest):
         self.assertIn("50", next(line for line in bad.stdout.splitlines() if "unused_l2<5%" in line))
 
     def test_nonsense_is_refused_before_anything_is_done(self) -> None:
-        for condition in ("unused_l2", "nothing<5%", "unused_l2<", "<5%", ","):
-            with self.subTest(condition):
-                self.refused("", "--model", "ndnd", "--assert", condition)
+        self.refused("nothing", "--model", "ndnd", "--assert", "nothing<5%")
 
 
 class Files(InspectTest):
     def test_a_saved_snapshot_shows_the_same(self) -> None:
-        first = self.analysis("--model", "rwn", "--machine", "haswell", "--save", "saved")
+        first = self.analysis("--map", "ticket", "--keys", "1000", "--machine", "haswell", "--save", "saved")
         second = self.analysis("--file", "saved", "--machine", "haswell")
         self.assertEqual(first, second)
-
-    def test_a_file_cut_short_is_refused_in_one_line(self) -> None:
-        self.analysis("--map", "ticket", "--keys", "1000", "--save", "saved")
-        whole = (self.folder / "saved").read_bytes()
-        for bytes_left in (0, 10, len(whole) // 2, len(whole) - 1):
-            with self.subTest(bytes_left):
-                (self.folder / "cut").write_bytes(whole[:bytes_left])
-                done = self.run_inspect("--file", "cut")
-                self.assertEqual(done.returncode, 2, done.stderr)
-                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
     def test_there_must_be_one_thing_to_look_at(self) -> None:
         self.refused("one thing to look at")
@@ -411,33 +393,13 @@ class Peaks(InspectTest):
 class Refusals(InspectTest):
     """What cannot be recorded is said in one line, before anything runs; what cannot be read, as well."""
 
-    def refused_program(self, expected: str, content: bytes, mode: int = 0o755) -> None:
-        with tempfile.TemporaryDirectory() as elsewhere:
-            program = pathlib.Path(elsewhere) / "program"
-            program.write_bytes(content)
-            program.chmod(mode)
-            self.refused(expected, "--", str(program))
-
     def test_of_programs(self) -> None:
+        """All that may stand in the way of a library is tested in tests/programs."""
         self.refused("there is no program 'no-such-program'; name one in PATH", "--", "no-such-program")
         self.refused("no file that may be executed", "--", "/etc")
-        self.refused_program("no file that may be executed", elf_program(), 0o644)
-        self.refused_program("neither a program nor a script", b"")
-        self.refused_program("neither a program nor a script", b"echo without an interpreter\n")
-        self.refused_program("'/no/such/interpreter', which there is not", b"#!/no/such/interpreter\n")
-        self.refused_program("linked statically", elf_program(segment=1))
-        self.refused_program("another architecture", elf_program(machine=183))
-        self.refused_program("another architecture", elf_program(machine=3, bits=1))
-
-    def test_of_programs_with_more_rights(self) -> None:
-        if os.geteuid() != 0:
-            self.skipTest("only root can give files away")
-        with tempfile.TemporaryDirectory() as elsewhere:
-            program = pathlib.Path(elsewhere) / "program"
-            shutil.copy("/bin/true", program)
-            os.chown(program, 12345, 12345)
-            program.chmod(0o4755)
-            self.refused("more rights", "--", str(program))
+        with tempfile.NamedTemporaryFile() as empty:
+            os.chmod(empty.name, 0o755)
+            self.refused("neither a program nor a script", "--", empty.name)
 
     def test_of_settings_nobody_runs_the_program_with(self) -> None:
         for option, value, taught in (("--every", "soon", "--every: 'soon' is not a whole number of seconds"),
@@ -483,36 +445,22 @@ class Refusals(InspectTest):
         self.assertIn("caller's symbol 1000 ", facts["names"])
         self.assertIn("function start 2000 ", facts["names"])
 
-    def recorded_file(self) -> pathlib.Path:
-        library = COMMAND.parent / "../../preload/libespalier-inspect.so"
+    def test_of_snapshots_cut_short(self) -> None:
+        """What may be wrong with a file is tested in tests/inspect and tests/programs."""
+        library = LIBRARIES / "libespalier-inspect.so"
         if not library.exists():
             self.skipTest("the library is not beside the command")
-        subprocess.run(["/usr/bin/python3", "-c", "print(1)"], check=True, capture_output=True,
-                       env={**os.environ, "LD_PRELOAD": str(library.resolve()),
-                            "ESPALIER_INSPECT_FILE": str(self.folder / "recorded")})
-        return self.folder / "recorded"
-
-    def test_of_snapshots_cut_short_anywhere(self) -> None:
-        whole = self.recorded_file().read_bytes()
+        subprocess.run(["/usr/bin/python3", "-c", "print(1)"], check=True, capture_output=True, cwd=self.folder,
+                       env={**os.environ, "LD_PRELOAD": str(library.resolve()), "ESPALIER_INSPECT_FILE": "recorded"})
+        whole = (self.folder / "recorded").read_bytes()
         done = self.run_inspect("--file", "recorded")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("bytes named by", done.stdout)
-        for length in sorted({*range(0, len(whole), len(whole) // 40), *range(0, 64, 7), len(whole) - 1}):
+        for length in (0, 10, len(whole) // 2, len(whole) - 1):
             with self.subTest(length):
                 (self.folder / "cut").write_bytes(whole[:length])
-                self.unreadable("cut")
-
-    def test_of_snapshots_of_another_version(self) -> None:
-        whole = bytearray(self.recorded_file().read_bytes())
-        whole[8] += 1  # behind the magic word
-        (self.folder / "other").write_bytes(whole)
-        self.assertIn("version", self.unreadable("other"))
-
-    def unreadable(self, file: str) -> str:
-        done = self.run_inspect("--file", file)
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
-        return done.stderr
+                done = self.run_inspect("--file", "cut")
+                self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
 
 
 class Looks(InspectTest):
