@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 
 #include "scheduled/schedules.hpp"
@@ -11,16 +13,15 @@
 
 namespace espalier::sim {
 
-inline exploration_report explore_in_test(double schedules, const std::function<void(scene&)>& build,
-                                          exploration_options o) {
-  o.schedules = scaled_schedules(schedules);
+inline exploration_report explore_in_test(const std::function<void(scene&)>& build, exploration_options o) {
   return explore(::testing::UnitTest::GetInstance()->current_test_info()->name(), o, build);
 }
 
 /// No schedule breaks it.
 inline exploration_report expect_kept(double schedules, const std::function<void(scene&)>& build,
                                       exploration_options o = {}) {
-  exploration_report report = explore_in_test(schedules, build, std::move(o));
+  o.schedules = scaled_schedules(schedules);
+  exploration_report report = explore_in_test(build, std::move(o));
   EXPECT_TRUE(report.passed()) << report;
   return report;
 }
@@ -36,7 +37,10 @@ inline void expect_kept_in_all_models(double schedules, const std::function<void
 /// The control: some schedule breaks it, in this way, and is reported with these words.
 inline void expect_broken(failure_kind kind, double schedules, const std::function<void(scene&)>& build,
                           const char* words = "", exploration_options o = {}) {
-  const exploration_report report = explore_in_test(schedules, build, std::move(o));
+  // A run with fewer schedules than usual would find less.
+  const double usual = std::max(schedules, static_cast<double>(scaled_schedules(schedules)));
+  o.schedules = static_cast<std::uint64_t>(usual);
+  const exploration_report report = explore_in_test(build, std::move(o));
   ASSERT_FALSE(report.passed()) << "nothing was found in " << report.runs << " schedules";
   EXPECT_EQ(report.failure->kind, kind) << report;
   EXPECT_NE(report.failure->text.find(words), std::string::npos) << report;
