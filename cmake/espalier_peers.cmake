@@ -101,6 +101,6 @@ function(espalier_link_peers target header)
     # Imported targets: their headers count as system headers, so that their warnings are suppressed.
     target_link_libraries(${target} PRIVATE ${espalier_peer_${peer}_libraries})
     set_source_files_properties("${CMAKE_CURRENT_BINARY_DIR}/${target}.units/${peer}.cpp"
-      PROPERTIES COMPILE_OPTIONS "${espalier_peer_${peer}_options}")
+      PROPERTIES COMPILE_OPTIONS "${espalier_peer_${peer}_options}" SKIP_PRECOMPILE_HEADERS ON)
   endforeach()
 endfunction()
