@@ -43,11 +43,13 @@ sanitized() {
   grep -q "espalier_needs_map_source_with_${1%%,*}_sanitizer" "$work/mixed.log" || { cat "$work/mixed.log"; exit 1; }
 }
 clang=$(command -v clang++-19 || command -v clang++ || true)
-sanitized thread "$compiler"
-sanitized address,undefined "${clang:-$compiler}"
-if [[ ${ESPALIER_STRESS_SCALE:-1} -gt 1 && -n $clang ]]; then
-  sanitized thread "$clang"
-  sanitized address,undefined "$compiler"
+sanitized address,undefined "$compiler"
+if [[ ${ESPALIER_STRESS_SCALE:-1} -gt 1 ]]; then
+  sanitized thread "$compiler"
+  if [[ -n $clang ]]; then
+    sanitized thread "$clang"
+    sanitized address,undefined "$clang"
+  fi
 fi
 
 echo "the examples"

@@ -381,7 +381,7 @@ def main():
     verb.add_argument("--seconds", type=int, default=10, help="processor time that a mutant has to be killed in")
     verb.add_argument("--schedule-seconds", type=float, default=2.0,
                       help="processor time after which one schedule of a mutant is said to have no end")
-    verb.add_argument("--reference-seconds", type=float, default=0.5,
+    verb.add_argument("--reference-seconds", type=float, default=0.25,
                       help="processor time for each battery on unchanged code")
     verb.add_argument("--json", type=pathlib.Path, help="results into this file")
     verb.add_argument("--verbose", action="store_true", help="with the explorer's reports")

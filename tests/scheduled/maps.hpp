@@ -8,11 +8,17 @@
 #include "scheduled/battery.hpp"
 
 // The battery as tests <map>/<scenario>, for the entries of one algorithm of the catalogue: each distinct type that
-// remains when placement and reclaimer are the simulator's, and the algorithm's default with the traits that ship. The
-// default has the usual number of schedules, the others a quarter of it. Maps whose reads must not run beside writers
-// are left out.
+// remains when placement and reclaimer are the simulator's. With ESPALIER_EVERY_ENTRY also those that differ in their
+// nodes' layout alone, and the algorithm's default with the traits that ship. The default has the usual number of
+// schedules, the others a quarter of it. Maps whose reads must not run beside writers are left out.
 
 namespace espalier::sim::battery {
+
+#ifdef ESPALIER_EVERY_ENTRY
+inline constexpr bool every_entry = true;
+#else
+inline constexpr bool every_entry = false;
+#endif
 
 /// Makes one test of each scenario for this map. `share` is its share of the usual number of schedules.
 bool add_tests(const std::string& map, const subject_type& type, double share);
@@ -35,9 +41,10 @@ template <class Done, class Entry, class... Others>
 struct distinct<Done, Entry, Others...> {
   static void add() {
     using map = simulated_map<typename Entry::map_type>;
-    if constexpr (!Done::template has<map> && map::properties.reads_beside_writers)
+    using told_apart = std::conditional_t<every_entry, map, catalog::laid_out<map, compact_layout>>;
+    if constexpr (!Done::template has<told_apart> && map::properties.reads_beside_writers)
       add_tests(Entry::name(), subject_type_of<map>(), Entry::variant.empty() ? 1 : 0.25);
-    distinct<typename Done::template with<map>, Others...>::add();
+    distinct<typename Done::template with<told_apart>, Others...>::add();
   }
 };
 template <class... Entries>
@@ -47,7 +54,7 @@ template <class Entries>
 bool add_algorithm() {
   Entries::template entries_as<distinct_of>::add();
   Entries::for_each([]<class Entry>() {
-    if constexpr (Entry::variant.empty()) {
+    if constexpr (every_entry && Entry::variant.empty()) {
       subject_type shipped = subject_type_of<with_simulated_htm<typename Entry::map_type>>();
       // A map guarantees what its algorithm does, but the placements that ship take locks when they allocate.
       shipped.properties.update_progress = progress::blocking;

@@ -627,6 +627,7 @@ void explore_all(scenes& all) {
   all.run("kept aside", cached_blocks_are_bounded, {}, 0.02);
   all.run("served by another", served_by_another, {}, 0.02);
   all.run("given back by who allocates none", freed_by_a_thread_that_allocates_none, {}, 0.02);
+  all.run("long rows filled in part", [](sim::scene& s) { long_rows_filled(s, 1); }, {}, 0.05);
   all.run("blocks of others", blocks_of_others);
   all.run("regions emptied", regions_emptied);
   all.run("regions taken over", regions_taken_over);
@@ -636,7 +637,6 @@ void explore_all(scenes& all) {
   all.run("idle discarded beside", idle_discarded_beside);
   all.run("huge blocks beside", huge_blocks_beside);
   all.run("long rows filled", [](sim::scene& s) { long_rows_filled(s, 1000); });
-  all.run("long rows filled in part", [](sim::scene& s) { long_rows_filled(s, 1); }, {}, 0.2);
   all.run("copies of the process", copies_of_the_process);
 }
 
