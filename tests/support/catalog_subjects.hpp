@@ -23,8 +23,9 @@
 //   forks                             lock-free algorithms over every placement that is chosen by name
 //
 // An algorithm's default is compiled as it ships. All others are on chosen_placement, so that entries which differ in
-// their placement alone are one type. Under sanitizers the default is too. Under ThreadSanitizer the order and
-// other layouts are left out, which do not affect the order of accesses. With ESPALIER_EVERY_ENTRY every entry is as it ships.
+// their placement alone are one type. Under sanitizers the default is too, and entries that differ in the layout of their
+// nodes alone are left out; under ThreadSanitizer the order is too, which does not affect that of accesses. With
+// ESPALIER_EVERY_ENTRY every entry is as it ships.
 
 namespace espalier::test {
 
@@ -78,7 +79,7 @@ template <class Entry, class Default>
 void add_entry() {
   using map = typename Entry::map_type;
   using placement = typename map::traits_type::placement_type;
-  if constexpr (loses_heap_memory<map> || (thread_sanitizer && !every_entry && is_relaid<map, Default>))
+  if constexpr (loses_heap_memory<map> || (sanitized && !every_entry && is_relaid<map, Default>))
     return;
   else if constexpr (every_entry || !is_choice<placement> || (Entry::variant.empty() && !sanitized))
     add_subject_of<Entry, plain_codec>();
