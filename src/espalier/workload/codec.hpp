@@ -70,10 +70,8 @@ struct string_codec {
       std::ranges::copy(part, bytes.begin() + size);
       size += part.size();
     }
-    operator std::string_view()
-        const noexcept {  // NOLINT(google-explicit-constructor): as std::string has it
-      return {bytes.data(), size};
-    }
+    // NOLINTNEXTLINE(google-explicit-constructor): as std::string has it
+    operator std::string_view() const noexcept { return {bytes.data(), size}; }
   };
 
   [[nodiscard]] static std::less<> order() noexcept { return {}; }

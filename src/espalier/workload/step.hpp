@@ -44,8 +44,7 @@ class drawn_steps {
         random_(request.seed, thread * 2 + 1),
         draws_(request.plan.draws, request.seed, thread, request.threads),
         new_keys_(new_keys),
-        follows_(request.plan.draws.spec().kind == distribution_kind::latest),
-        batch_(follows_ ? 1 : steps_per_batch) {
+        follows_(request.plan.draws.spec().kind == distribution_kind::latest) {
     if (request.operations) {
       const index_range mine = share_of(*request.operations, thread, request.threads);
       left_ = mine.end - mine.begin;
@@ -54,8 +53,9 @@ class drawn_steps {
 
   /// The number of steps that may be taken before the next call; 0 ends the run.
   std::uint64_t more(bool stopped) noexcept {
-    if (!left_) return stopped ? 0 : batch_;
-    const std::uint64_t now = std::min(*left_, batch_);
+    const std::uint64_t batch = follows_ ? 1 : steps_per_batch;
+    if (!left_) return stopped ? 0 : batch;
+    const std::uint64_t now = std::min(*left_, batch);
     *left_ -= now;
     return now;
   }
@@ -80,7 +80,6 @@ class drawn_steps {
   std::atomic<std::uint64_t>& new_keys_;
   // Where keys follow the newest one, none is drawn before the inserts of those that it follows are performed.
   const bool follows_;
-  const std::uint64_t batch_;
   std::optional<std::uint64_t> left_;
 };
 
@@ -106,10 +105,10 @@ class traced_steps {
   std::uint64_t at_ = 0;
 };
 
-/// Performs a step on a map, whose keys and values the codec makes. The caller sums the results, so that no operation can be optimised away. An update adds
-/// the argument to the value; on a map that does not exchange, it is a find and an insert_or_assign, together not
-/// atomic. Throws std::logic_error for an exchange or extract on such a map, and for a reverse_scan, which no workload
-/// has.
+/// Performs a step on a map, whose keys and values the codec makes. The caller sums the results, so that no operation can
+/// be optimised away. An update adds the argument to the value; on a map that does not exchange, it is a find and an
+/// insert_or_assign, together not atomic. Throws std::logic_error for an exchange or extract on such a map, and for a
+/// reverse_scan, which no workload has.
 template <codec Codec = number_codec<>, class Map>
 std::uint64_t apply(Map& map, const step& s) {
   using value = typename Map::mapped_type;
