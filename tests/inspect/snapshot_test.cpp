@@ -431,7 +431,7 @@ TEST(registry, gathers_the_blocks_of_every_type) {
   EXPECT_EQ(*std::ranges::find_if(s.blocks, is_text), (live_block{address(&text), 10, 0, 1}));
   EXPECT_EQ(*std::ranges::find(s.blocks, address(&pool[0]), &live_block::address),
             (live_block{address(&pool[0]), sizeof(session), 16, 0}));
-  // Whoever may not see frames is told so, but they were asked for.
+  // The frames were requested. Where the kernel does not show them, another reason is given than for a snapshot without.
   EXPECT_NE(s.frames_unknown, snapshot{}.frames_unknown);
   EXPECT_EQ(s.links_unknown, snapshot{}.links_unknown);
 }
@@ -517,7 +517,7 @@ TEST(registry, snapshots_beside_pools_that_come_and_go) {
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&] {
       do {
-        // Dies before what it lists: the destructor must wait for whoever walks it.
+        // It is destroyed before the objects that it lists: the destructor must wait for threads that walk them.
         std::mutex lock;
         std::vector<std::uint64_t> pool(10);
         const registered_type mine(

@@ -351,7 +351,7 @@ TEST(shared_heap, takes_blocks_from_malloc_and_counts_them_as_malloc_does) {
     source.deallocate(source.allocate({40, 8, memory_role::leaf}), {40, 8, memory_role::leaf});
     EXPECT_EQ(source.usage().bytes_in_use, bytes);
     EXPECT_EQ(source.usage().bytes_reserved, bytes);
-    // Given back by another thread: the counts of two threads then cancel out.
+    // Another thread frees the block: the counts of the two threads then cancel out.
     std::thread([&] { source.deallocate(memory, {align * 3, align, memory_role::node}); }).join();
     bytes = 0;
     EXPECT_EQ(source.usage().blocks, 0U);

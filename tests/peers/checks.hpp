@@ -214,7 +214,7 @@ std::string conserves_keys(std::size_t operations, std::uint64_t seed) {
   }
   for (std::thread& worker : workers) worker.join();
 
-  if (foreign_values != 0) return differs<Map>("find", 0, "saw values that nobody wrote for the key");
+  if (foreign_values != 0) return differs<Map>("find", 0, "saw values that no thread wrote for the key");
   for (std::size_t k = 0; k < keys; ++k) {
     if (balance[k] != 0 && balance[k] != 1) return differs<Map>("insert, erase", k, "do not balance");
     if (map.contains(k) != (balance[k] == 1))

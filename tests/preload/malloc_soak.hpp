@@ -186,7 +186,7 @@ class malloc_soak {
 
     void drop(block& b) {
       if (b.at == nullptr) return;
-      // What is somebody else's too is not double free.
+      // A block whose contents have changed may have another owner, too: it is not freed a second time.
       if (!holds(b, b.at, b.bytes)) return soak_.note("a block has lost its contents");
       ++done_;
       sums_.live.fetch_sub(b.usable, std::memory_order_relaxed);

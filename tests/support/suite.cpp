@@ -74,7 +74,7 @@ bool register_tests() {
 }
 
 void report_torn_value(std::uint64_t first, std::uint64_t second, std::uint64_t third) {
-  ADD_FAILURE() << "a value came back that nobody wrote: " << std::hex << first << " " << second << " "
+  ADD_FAILURE() << "a value was returned that no thread wrote: " << std::hex << first << " " << second << " "
                 << third;
 }
 

@@ -626,7 +626,7 @@ void explore_all(scenes& all) {
   all.run("told of and used", told_of_and_used, {}, 0.02);
   all.run("kept aside", cached_blocks_are_bounded, {}, 0.02);
   all.run("served by another", served_by_another, {}, 0.02);
-  all.run("given back by who allocates none", freed_by_a_thread_that_allocates_none, {}, 0.02);
+  all.run("freed by a thread that allocates none", freed_by_a_thread_that_allocates_none, {}, 0.02);
   all.run("long rows filled in part", [](sim::scene& s) { long_rows_filled(s, 1); }, {}, 0.05);
   all.run("blocks of others", blocks_of_others);
   all.run("regions emptied", regions_emptied);

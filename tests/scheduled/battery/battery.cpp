@@ -143,5 +143,5 @@ result run(const subject_type& type, const options& o) {
 }  // namespace espalier::sim::battery
 
 void espalier::test::report_torn_value(std::uint64_t, std::uint64_t, std::uint64_t) {
-  sim::fail("a value came back that nobody wrote");
+  sim::fail("a value was returned that no thread wrote");
 }
