@@ -23,7 +23,7 @@ DECLARES = re.compile(
     r"|(?!(?:return|throw|delete|goto|new|else|co_return)\b)[A-Za-z_][\w:]*\s*(?:<[^;{}]*>)?(?:::\w+)*(?:\s*[*&]+\s*|\s+)"
     r"(?:const\s+)?[A-Za-z_]\w*\s*(?:[=;({,]|\[)")
 # What may stand before the brace of a function's or a lambda's body, besides a closing parenthesis.
-BEFORE_BODY = {")", "]", "const", "noexcept", "override", "final", "mutable", "else", "do", "try", ";", "{", "}", ":"}
+BEFORE_BODY = {")", "]", "const", "noexcept", "override", "final", "mutable", "else", "do", "try", ";", "{", "}"}
 
 
 class NoStatement(Exception):
@@ -104,13 +104,17 @@ class Source:
             i = behind
         return found
 
-    def is_body(self, brace):
-        """Whether the brace opens a block of statements."""
-        before = self.words[brace - 1] if brace else ""
+    def header_of(self, brace):
+        """What stands before a brace, from the end of the statement or declaration before."""
         head = brace
         while head > 0 and self.words[head - 1] not in (";", "{", "}"):
             head -= 1
-        header = self.text[self.begin(head):self.begin(brace)]
+        return self.text[self.begin(head):self.begin(brace)]
+
+    def is_body(self, brace):
+        """Whether the brace opens a block of statements."""
+        before = self.words[brace - 1] if brace else ""
+        header = self.header_of(brace)
         if re.search(r"->[\w\s:<>*&,]*$", header):
             return True
         if before == ":":  # of a label or an access specifier, or of an initialiser
@@ -125,15 +129,10 @@ class Source:
         around = [i for i, j in self.partner.items()
                   if self.words[i] == "{" and self.end(i) <= begin and end <= self.begin(j)]
         for i in sorted(around, reverse=True):
-            if not self.is_body(i):
-                # A class or a namespace ends the way out of a function; braces of a value do not.
-                head = i
-                while head > 0 and self.words[head - 1] not in (";", "{", "}"):
-                    head -= 1
-                if re.search(r"\b(namespace|class|struct|union|enum)\b", self.text[self.begin(head):self.begin(i)]):
-                    return
-                continue
-            yield i
+            if self.is_body(i):
+                yield i
+            elif re.search(r"\b(namespace|class|struct|union|enum)\b", self.header_of(i)):
+                return  # no function contains it, whereas braces of a value may lie in one
 
 
 def narrowed(text, find, replace):
@@ -192,25 +191,17 @@ def statements_of(source, edit):
         first = touched[0] if touched else bisect.bisect_left(ranges, (begin, begin))
         last = touched[-1] + 1 if touched else first
         while True:
-            b = ranges[first][0] if first < last else begin
-            e = ranges[last - 1][1] if first < last else end
-            b, e = min(b, begin), max(e, end)
-            if is_complete(source.text[b:edit[0]] + replacement + source.text[max(edit[1], b):e]) and \
-                    is_complete(source.text[b:e]):
-                break
+            b = min(ranges[first][0], begin) if first < last else begin
+            e = max(ranges[last - 1][1], end) if first < last else end
+            both = (source.text[b:e], source.text[b:edit[0]] + replacement + source.text[max(edit[1], b):e])
+            if all(map(is_complete, both)):
+                return b, max(e, ranges[-1][1]) if ranges and any(map(declares, both)) else e
             if last < len(ranges):
                 last += 1
             elif first > 0:
                 first -= 1
             else:
-                b = None
                 break
-        if b is None:
-            continue
-        changed = source.text[b:edit[0]] + replacement + source.text[max(edit[1], b):e]
-        if ranges and (declares(source.text[b:e]) or declares(changed)):
-            e = max(e, ranges[-1][1])
-        return b, e
     return None
 
 

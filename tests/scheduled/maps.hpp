@@ -6,6 +6,7 @@
 
 #include "espalier/map/catalog.hpp"
 #include "scheduled/battery.hpp"
+#include "support/every_entry.hpp"
 
 // The battery as tests <map>/<scenario>, for the entries of one algorithm of the catalogue: each distinct type that
 // remains when placement and reclaimer are the simulator's. With ESPALIER_EVERY_ENTRY also those that differ in their
@@ -14,11 +15,7 @@
 
 namespace espalier::sim::battery {
 
-#ifdef ESPALIER_EVERY_ENTRY
-inline constexpr bool every_entry = true;
-#else
-inline constexpr bool every_entry = false;
-#endif
+using test::every_entry;
 
 /// Makes one test of each scenario for this map. `share` is its share of the usual number of schedules.
 bool add_tests(const std::string& map, const subject_type& type, double share);

@@ -11,6 +11,7 @@
 #include "espalier/memory/segregated.hpp"
 #include "espalier/memory/shared_heap.hpp"
 #include "support/chosen_placement.hpp"
+#include "support/every_entry.hpp"
 #include "support/sanitizers.hpp"
 #include "support/subject_of.hpp"
 
@@ -29,11 +30,6 @@
 
 namespace espalier::test {
 
-#ifdef ESPALIER_EVERY_ENTRY
-inline constexpr bool every_entry = true;
-#else
-inline constexpr bool every_entry = false;
-#endif
 inline constexpr bool sanitized = address_sanitizer || thread_sanitizer;
 
 /// Whether chosen_placement can be this one.
