@@ -301,6 +301,17 @@ class stored_map : public map_facade<Map, Key, Value, Compare, typename Store::g
 
   ~stored_map() = default;
 
+  /// Retires an unlinked node with all that Map::destroy(store, node) frees, and likewise another that was unlinked with
+  /// it, if any. For maps that have this function.
+  template <class Node>
+  void retire_node(guard_type& guard, Node* n, Node* other = nullptr) noexcept {
+    store_.retire_by(guard, n, other, [](const retired& entry) noexcept {
+      Store& owner = *static_cast<Store*>(entry.owner);
+      Map::destroy(owner, static_cast<Node*>(entry.object));
+      if (entry.aux != nullptr) Map::destroy(owner, static_cast<Node*>(entry.aux));
+    });
+  }
+
   alignas(hw::false_sharing_bytes) Store store_;
 };
 

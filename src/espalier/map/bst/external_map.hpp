@@ -106,6 +106,7 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
  protected:
   using typename base::contract;
   friend contract;
+  friend base;
   using base::equal;
   using base::less;
   using base::store_;
@@ -160,16 +161,6 @@ class external_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
     // relaxed: the reclaimer, or the owner of the map, has ordered this after all accesses.
     if (role == memory_role::leaf) holder::discard(owner, n->value.load(std::memory_order_relaxed));
     owner.destroy(role, n);
-  }
-
-  /// Retires an unlinked node with its cell, and likewise another that was unlinked with it, if any.
-  template <class Node>
-  void retire_node(guard_type& guard, Node* n, Node* other = nullptr) noexcept {
-    store_.retire_by(guard, n, other, [](const retired& entry) noexcept {
-      store& owner = *static_cast<store*>(entry.owner);
-      destroy(owner, static_cast<Node*>(entry.object));
-      if (entry.aux != nullptr) destroy(owner, static_cast<Node*>(entry.aux));
-    });
   }
 
  private:

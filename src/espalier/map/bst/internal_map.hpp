@@ -50,6 +50,7 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
  protected:
   using typename base::contract;
   friend contract;
+  friend base;
   using base::store_;
   using typename base::store;
   using holder = value_holder<store, Value, Cells>;
@@ -88,16 +89,6 @@ class internal_map : public stored_map<Map, Key, Value, Compare, node_store<Trai
   static void destroy(store& owner, Node* n) noexcept {
     if constexpr (!holder::in_place) holder::discard(owner, Map::cell_of(*n));
     owner.destroy(memory_role::node, n);
-  }
-
-  /// Retires an unlinked node with its cell, and likewise another that was unlinked with it, if any.
-  template <class Node>
-  void retire_node(guard_type& guard, Node* n, Node* other = nullptr) noexcept {
-    store_.retire_by(guard, n, other, [](const retired& gone) noexcept {
-      store& owner = *static_cast<store*>(gone.owner);
-      destroy(owner, static_cast<Node*>(gone.object));
-      if (gone.aux != nullptr) destroy(owner, static_cast<Node*>(gone.aux));
-    });
   }
 
  private:
