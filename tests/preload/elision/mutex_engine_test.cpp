@@ -126,18 +126,6 @@ struct elision_engine : ::testing::Test {
   pthread_mutex_t other = PTHREAD_MUTEX_INITIALIZER;
 };
 
-TEST_F(elision_engine, an_elided_section_leaves_the_mutex_alone) {
-  const scripted::cue script({});
-  EXPECT_EQ(lock(mutex), 0);
-  EXPECT_TRUE(scripted::active());
-  EXPECT_EQ(of(mutex), untouched);
-  EXPECT_EQ(unlock(mutex), 0);
-  EXPECT_FALSE(scripted::active());
-  EXPECT_EQ(of(mutex), untouched);
-  EXPECT_EQ(counted(elision_event::commit), 1U);
-  EXPECT_EQ(sums().taken, 0U);
-}
-
 TEST_F(elision_engine, begins_no_attempt_while_the_mutex_is_held) {
   acquire(mutex_words(mutex), 1);
   std::size_t attempts = 1;
@@ -391,15 +379,6 @@ TEST_F(elision_engine, takes_mutexes_until_it_is_told_that_transactions_work) {
     run(mutex);
   }
   EXPECT_EQ(script.transactions(), 0U);
-}
-
-TEST_F(elision_engine, counts_are_a_childs_own) {
-  run(mutex);
-  EXPECT_EQ(counted(elision_event::commit), 1U);
-  engine->after_fork_in_child();
-  EXPECT_EQ(sums().elided, elision_counts{});
-  run(mutex);
-  EXPECT_EQ(counted(elision_event::commit), 1U);
 }
 
 TEST_F(elision_engine, keeps_errno) {

@@ -194,7 +194,7 @@ namespace fs = std::filesystem;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-struct counts_report : ::testing::Test {
+struct counts_report : counts_of_sections {
   void SetUp() override {
     std::string pattern = (fs::temp_directory_path() / "espalier-elide.XXXXXX").string();
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
@@ -213,13 +213,8 @@ struct counts_report : ::testing::Test {
     for (std::string line; std::getline(in, line);) all.push_back(line);
     return all;
   }
-  section_counts::index place(std::uintptr_t mutex, std::uintptr_t site) {
-    return counts.find(section_key(mutex, site), mutex, site);
-  }
 
   fs::path folder;
-  memory_budget budget;
-  section_counts counts{budget};
   elision_settings settings;
 };
 

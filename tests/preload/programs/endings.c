@@ -80,15 +80,7 @@ int main(int count, char** arguments) {
     take(11);
     _exit(21);
   }
-  if (strcmp(how, "copies") == 0) {
-    const pid_t copy = fork();
-    if (copy == 0) {
-      take(7);
-      _exit(24);
-    }
-    EXPECT(status_of(copy) == 24);
-  }
-  if (strcmp(how, "idle_copy") == 0 || strcmp(how, "copies") == 0) {
+  if (strcmp(how, "idle_copy") == 0) {
     const pid_t copy = fork();
     if (copy == 0) _exit(22);
     EXPECT(status_of(copy) == 22);

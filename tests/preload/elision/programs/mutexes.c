@@ -53,21 +53,21 @@ struct counted {
   long value;
 };
 static void* count(void* argument) {
-  struct counted* counter = argument;
+  struct counted* counted = argument;
   for (int i = 0; i < rounds; ++i) {
     errno = 4321;
     if (i % 3 == 0) {
-      while (pthread_mutex_trylock(&counter->mutex) != 0) sched_yield();
+      while (pthread_mutex_trylock(&counted->mutex) != 0) sched_yield();
     } else if (i % 3 == 1) {
       const struct timespec moment = in_ms(CLOCK_MONOTONIC, 100000);
-      EXPECT(pthread_mutex_clocklock(&counter->mutex, CLOCK_MONOTONIC, &moment) == 0);
+      EXPECT(pthread_mutex_clocklock(&counted->mutex, CLOCK_MONOTONIC, &moment) == 0);
     } else {
-      EXPECT(pthread_mutex_lock(&counter->mutex) == 0);
+      EXPECT(pthread_mutex_lock(&counted->mutex) == 0);
     }
-    const long before = counter->value;
+    const long before = counted->value;
     if (i % 64 == 0) sched_yield();
-    counter->value = before + 1;
-    EXPECT(pthread_mutex_unlock(&counter->mutex) == 0);
+    counted->value = before + 1;
+    EXPECT(pthread_mutex_unlock(&counted->mutex) == 0);
     EXPECT(errno == 4321);
   }
   return NULL;
@@ -77,11 +77,11 @@ static void exclusion(void) {
                        PTHREAD_MUTEX_ERRORCHECK};
   for (int i = 0; i < 4; ++i) {
     pthread_t all[threads];
-    struct counted counter = {of_type(types[i]), 0};
-    start_all(all, threads, count, &counter);
+    struct counted one = {of_type(types[i]), 0};
+    start_all(all, threads, count, &one);
     join_all(all, threads);
-    EXPECT(counter.value == threads * rounds);
-    EXPECT(pthread_mutex_destroy(&counter.mutex) == 0);
+    EXPECT(one.value == threads * rounds);
+    EXPECT(pthread_mutex_destroy(&one.mutex) == 0);
   }
 }
 
@@ -135,37 +135,6 @@ static void producers_and_consumers(void) {
   EXPECT(queue.taken == threads * produced);
   EXPECT(queue.sum == (long)threads * produced * (produced + 1) / 2);
   EXPECT(pthread_mutex_destroy(&queue.mutex) == 0);
-}
-
-/* A barrier of our own, by broadcast. */
-static struct {
-  pthread_mutex_t mutex;
-  pthread_cond_t turned;
-  int waiting, turn;
-} barrier = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
-static void* pass_barrier(void* unused) {
-  (void)unused;
-  for (int i = 0; i < 200; ++i) {
-    pthread_mutex_lock(&barrier.mutex);
-    const int turn = barrier.turn;
-    EXPECT(turn == i);
-    if (++barrier.waiting == threads) {
-      barrier.waiting = 0;
-      ++barrier.turn;
-      EXPECT(pthread_cond_broadcast(&barrier.turned) == 0);
-    } else {
-      while (barrier.turn == turn) EXPECT(pthread_cond_wait(&barrier.turned, &barrier.mutex) == 0);
-    }
-    pthread_mutex_unlock(&barrier.mutex);
-  }
-  return NULL;
-}
-static void broadcasts(void) {
-  pthread_t all[threads];
-  start_all(all, threads, pass_barrier, NULL);
-  join_all(all, threads);
-  EXPECT(barrier.turn == 200);
-  EXPECT(pthread_mutex_destroy(&barrier.mutex) == 0);
 }
 
 static void waiting_for_a_condition_ends(void) {
@@ -270,40 +239,10 @@ static void other_types(void) {
   EXPECT(pthread_mutex_destroy(&inheriting) == 0);
 }
 
-static void* dies_with(void* mutex) {
-  EXPECT(pthread_mutex_lock(mutex) == 0);
-  return NULL;
-}
-static void robust(void) {
-  pthread_mutexattr_t attributes;
-  pthread_mutex_t mutex;
-  EXPECT(pthread_mutexattr_init(&attributes) == 0);
-  EXPECT(pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) == 0);
-  EXPECT(pthread_mutex_init(&mutex, &attributes) == 0);
-  on_thread(dies_with, &mutex);
-  EXPECT(pthread_mutex_lock(&mutex) == EOWNERDEAD);
-  EXPECT(pthread_mutex_consistent(&mutex) == 0);
-  EXPECT(pthread_mutex_unlock(&mutex) == 0);
-  on_thread(dies_with, &mutex);
-  EXPECT(pthread_mutex_trylock(&mutex) == EOWNERDEAD);
-  EXPECT(pthread_mutex_unlock(&mutex) == 0);
-  EXPECT(pthread_mutex_lock(&mutex) == ENOTRECOVERABLE);
-  EXPECT(pthread_mutex_destroy(&mutex) == 0);
-}
-
-static struct counted* shared_counter;
-static void (*shared_work)(struct counted*);
-static void work_on_shared(void) { shared_work(shared_counter); }
-static void in_child(void (*work)(struct counted*), struct counted* counter) {
-  shared_counter = counter;
-  shared_work = work;
-  in_child_process(work_on_shared);
-}
-
-static void count_in_child(struct counted* counter) { count(counter); }
+static struct counted* counter;
+static void count_in_child(void) { count(counter); }
 static void shared_between_processes(void) {
-  struct counted* counter =
-      mmap(NULL, sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  counter = mmap(NULL, sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   pthread_mutexattr_t attributes;
   pthread_t beside;
   EXPECT(counter != MAP_FAILED);
@@ -311,39 +250,11 @@ static void shared_between_processes(void) {
   EXPECT(pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0);
   EXPECT(pthread_mutex_init(&counter->mutex, &attributes) == 0);
   EXPECT(pthread_create(&beside, NULL, count, counter) == 0);
-  in_child(count_in_child, counter);
+  in_child_process(count_in_child);
   EXPECT(pthread_join(beside, NULL) == 0);
   EXPECT(counter->value == 2 * rounds);
   EXPECT(pthread_mutex_destroy(&counter->mutex) == 0);
   EXPECT(munmap(counter, sizeof *counter) == 0);
-}
-
-static void go_on_in_child(struct counted* counter) {
-  EXPECT(pthread_mutex_trylock(&counter->mutex) == EBUSY);
-  EXPECT(pthread_mutex_unlock(&counter->mutex) == 0);
-  pthread_t all[threads];
-  start_all(all, threads, count, counter);
-  join_all(all, threads);
-  EXPECT(counter->value == threads * rounds);
-  exclude_one(&counter->mutex);
-}
-static void* waits_for(void* mutex) {
-  EXPECT(pthread_mutex_lock(mutex) == 0);
-  EXPECT(pthread_mutex_unlock(mutex) == 0);
-  return NULL;
-}
-static void forked_while_locked(void) {
-  struct counted counter = {PTHREAD_MUTEX_INITIALIZER, 0};
-  pthread_t waiter;
-  EXPECT(pthread_mutex_lock(&counter.mutex) == 0);
-  in_child(go_on_in_child, &counter);
-  EXPECT(pthread_create(&waiter, NULL, waits_for, &counter.mutex) == 0);
-  EXPECT(usleep(5000) == 0);
-  in_child(go_on_in_child, &counter);
-  EXPECT(tried_elsewhere(&counter.mutex) == EBUSY);
-  EXPECT(pthread_mutex_unlock(&counter.mutex) == 0);
-  EXPECT(pthread_join(waiter, NULL) == 0);
-  EXPECT(pthread_mutex_destroy(&counter.mutex) == 0);
 }
 
 /* More mutexes at once than one transaction elides, given back in another order than they were taken. */
@@ -381,34 +292,6 @@ static void nesting(void) {
   }
 }
 
-static pthread_mutex_t cancelled_mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
-static int cleaned;
-static void clean_up(void* unused) {
-  (void)unused;
-  cleaned = tried_elsewhere(&cancelled_mutex) == EBUSY && pthread_mutex_unlock(&cancelled_mutex) == 0;
-}
-static void* waits_for_ever(void* unused) {
-  (void)unused;
-  EXPECT(pthread_mutex_lock(&cancelled_mutex) == 0);
-  pthread_cleanup_push(clean_up, NULL);
-  for (;;) pthread_cond_wait(&never, &cancelled_mutex);
-  pthread_cleanup_pop(0);
-  return NULL;
-}
-static void cancellation(void) {
-  pthread_t thread;
-  void* result = NULL;
-  EXPECT(pthread_create(&thread, NULL, waits_for_ever, NULL) == 0);
-  EXPECT(usleep(5000) == 0);
-  EXPECT(pthread_cancel(thread) == 0);
-  EXPECT(pthread_join(thread, &result) == 0);
-  EXPECT(result == PTHREAD_CANCELED);
-  EXPECT(cleaned);
-  EXPECT(tried_elsewhere(&cancelled_mutex) == 0);
-  EXPECT(pthread_mutex_destroy(&cancelled_mutex) == 0);
-}
-
 static void with_plugin(const char* file) {
   for (int i = 0; i < 3; ++i) {
     void* const plugin = dlopen(file, RTLD_NOW);
@@ -440,15 +323,11 @@ int main(int count_of_arguments, char** arguments) {
   kinds();
   exclusion();
   producers_and_consumers();
-  broadcasts();
   waiting_for_a_condition_ends();
   moments();
   other_types();
-  robust();
   shared_between_processes();
-  forked_while_locked();
   nesting();
-  cancellation();
   puts("all is as it should be");
   return 0;
 }

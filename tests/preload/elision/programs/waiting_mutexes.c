@@ -50,26 +50,30 @@ static void cancelled_while_waiting(void) {
   }
 }
 
-/* A cancelled timed wait for a condition has the mutex when it cleans up, whatever kind it is. */
+/* A cancelled wait for a condition, timed or not, has the mutex when it cleans up, whatever kind it is. */
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
-static void deallocate(void* mutex) { EXPECT(pthread_mutex_unlock(mutex) == 0); }
+static int timed;
+static void deallocate(void* mutex) {
+  EXPECT(tried_elsewhere(mutex) == EBUSY && pthread_mutex_unlock(mutex) == 0);
+}
 static void* waits_for_a_condition(void* mutex) {
   const struct timespec far = in_ms(CLOCK_REALTIME, 100000);
   EXPECT(pthread_mutex_lock(mutex) == 0);
   pthread_cleanup_push(deallocate, mutex);
   waiting = 1;
-  for (;;) pthread_cond_timedwait(&never, mutex, &far);
+  for (;;) timed ? pthread_cond_timedwait(&never, mutex, &far) : pthread_cond_wait(&never, mutex);
   pthread_cleanup_pop(0);
   return NULL;
 }
-static void cancelled_in_a_timed_wait(void) {
+static void cancelled_while_it_waits(void) {
   const int types[] = {PTHREAD_MUTEX_DEFAULT, PTHREAD_MUTEX_ADAPTIVE_NP, PTHREAD_MUTEX_RECURSIVE,
                        PTHREAD_MUTEX_ERRORCHECK};
-  for (int i = 0; i < 4; ++i) {
-    pthread_mutex_t mutex = of_type(types[i]);
+  for (int i = 0; i < 8; ++i) {
+    pthread_mutex_t mutex = of_type(types[i / 2]);
     pthread_t thread;
     void* result = NULL;
     waiting = 0;
+    timed = i % 2;
     EXPECT(pthread_create(&thread, NULL, waits_for_a_condition, &mutex) == 0);
     let_it_wait();
     while (tried_elsewhere(&mutex) == EBUSY) sched_yield();
@@ -212,7 +216,10 @@ static pthread_mutex_t over_fork = PTHREAD_MUTEX_INITIALIZER;
 static long over_fork_value;
 static atomic_int stop;
 static void lock_over_fork(void) { EXPECT(pthread_mutex_lock(&over_fork) == 0); }
-static void unlock_over_fork(void) { EXPECT(pthread_mutex_unlock(&over_fork) == 0); }
+static void unlock_over_fork(void) {
+  EXPECT(pthread_mutex_trylock(&over_fork) == EBUSY);
+  EXPECT(pthread_mutex_unlock(&over_fork) == 0);
+}
 static void* counts_over_fork(void* unused) {
   (void)unused;
   while (!stop) {
@@ -244,10 +251,14 @@ static void held_over_fork(void) {
   EXPECT(tried_elsewhere(&over_fork) == 0);
 }
 
-/* Whose holder dies with its process, in memory that others share. */
+/* Whose holder dies: a thread, or a process, in memory that others share. */
 static pthread_mutex_t* shared_robust;
 static void die_with_it(void) { EXPECT(pthread_mutex_lock(shared_robust) == 0); }
-static void robust_between_processes(void) {
+static void* thread_dies_with_it(void* unused) {
+  die_with_it();
+  return unused;
+}
+static void robust(void) {
   pthread_mutexattr_t attributes;
   shared_robust =
       mmap(NULL, sizeof *shared_robust, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -256,6 +267,14 @@ static void robust_between_processes(void) {
   EXPECT(pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) == 0);
   EXPECT(pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0);
   EXPECT(pthread_mutex_init(shared_robust, &attributes) == 0);
+  on_thread(thread_dies_with_it, NULL);
+  EXPECT(pthread_mutex_lock(shared_robust) == EOWNERDEAD);
+  EXPECT(pthread_mutex_consistent(shared_robust) == 0);
+  EXPECT(pthread_mutex_unlock(shared_robust) == 0);
+  on_thread(thread_dies_with_it, NULL);
+  EXPECT(pthread_mutex_trylock(shared_robust) == EOWNERDEAD);
+  EXPECT(pthread_mutex_consistent(shared_robust) == 0);
+  EXPECT(pthread_mutex_unlock(shared_robust) == 0);
   in_child_process(die_with_it);
   const struct timespec soon = in_ms(CLOCK_REALTIME, 1000);
   EXPECT(pthread_mutex_timedlock(shared_robust, &soon) == EOWNERDEAD);
@@ -264,6 +283,7 @@ static void robust_between_processes(void) {
   in_child_process(die_with_it);
   EXPECT(pthread_mutex_clocklock(shared_robust, CLOCK_MONOTONIC, &soon) == EOWNERDEAD);
   EXPECT(pthread_mutex_unlock(shared_robust) == 0);
+  EXPECT(pthread_mutex_lock(shared_robust) == ENOTRECOVERABLE);
   EXPECT(pthread_mutex_trylock(shared_robust) == ENOTRECOVERABLE);
   EXPECT(pthread_mutex_destroy(shared_robust) == 0);
 }
@@ -318,14 +338,12 @@ static void turns_of(struct turns* all) {
   EXPECT(pthread_mutex_destroy(&all->mutex) == 0);
 }
 static void conditions_of_other_kinds(void) {
-  struct turns recursive = {of_type(PTHREAD_MUTEX_RECURSIVE), PTHREAD_COND_INITIALIZER, 0};
-  turns_of(&recursive);
-  struct turns checked = {of_type(PTHREAD_MUTEX_ERRORCHECK), PTHREAD_COND_INITIALIZER, 0};
-  turns_of(&checked);
-  struct turns adaptive = {PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP, PTHREAD_COND_INITIALIZER, 0};
-  turns_of(&adaptive);
-  struct turns normal = {of_type(PTHREAD_MUTEX_NORMAL), PTHREAD_COND_INITIALIZER, 0};
-  turns_of(&normal);
+  const int types[] = {PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_ADAPTIVE_NP,
+                       PTHREAD_MUTEX_NORMAL};
+  for (int i = 0; i < 4; ++i) {
+    struct turns all = {of_type(types[i]), PTHREAD_COND_INITIALIZER, 0};
+    turns_of(&all);
+  }
   pthread_mutexattr_t attributes;
   EXPECT(pthread_mutexattr_init(&attributes) == 0);
   EXPECT(pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT) == 0);
@@ -381,57 +399,6 @@ static void beside_c11(void) {
   cnd_destroy(&changed_c11);
 }
 
-/* What is done once is done under mutexes of its own, whoever comes second waits for it; and it may be interrupted by
-   a cancellation, and then done by another. */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_once_t once_cancelled = PTHREAD_ONCE_INIT;
-static once_flag once_c11 = ONCE_FLAG_INIT;
-static int times_done, times_begun, times_c11;
-static void do_once(void) {
-  EXPECT(pthread_mutex_lock(&held) == 0);
-  EXPECT(usleep(2000) == 0);
-  ++times_done;
-  EXPECT(pthread_mutex_unlock(&held) == 0);
-}
-static void do_c11_once(void) { ++times_c11; }
-static void do_unless_cancelled(void) {
-  EXPECT(pthread_mutex_lock(&held) == 0);
-  const int first = ++times_begun == 1;
-  EXPECT(pthread_mutex_unlock(&held) == 0);
-  waiting = 1;
-  while (first) {
-    usleep(1000);
-    pthread_testcancel();
-  }
-}
-static void* does_once(void* unused) {
-  (void)unused;
-  EXPECT(pthread_once(&once, do_once) == 0);
-  EXPECT(times_done == 1);
-  call_once(&once_c11, do_c11_once);
-  EXPECT(times_c11 == 1);
-  return NULL;
-}
-static void* does_unless_cancelled(void* unused) {
-  (void)unused;
-  EXPECT(pthread_once(&once_cancelled, do_unless_cancelled) == 0);
-  return &once_cancelled;
-}
-static void once_is_once(void) {
-  pthread_t all[threads];
-  start_all(all, threads, does_once, NULL);
-  join_all(all, threads);
-  waiting = 0;
-  EXPECT(pthread_create(&all[0], NULL, does_unless_cancelled, NULL) == 0);
-  while (!waiting) sched_yield();
-  EXPECT(pthread_create(&all[1], NULL, does_unless_cancelled, NULL) == 0);
-  EXPECT(pthread_cancel(all[0]) == 0);
-  void* result = NULL;
-  EXPECT(pthread_join(all[0], &result) == 0 && result == PTHREAD_CANCELED);
-  EXPECT(pthread_join(all[1], &result) == 0 && result == &once_cancelled);
-  EXPECT(times_begun == 2);
-}
-
 /* The first thread may end before others do. */
 static void* first_thread_of(void* first) {
   EXPECT(pthread_join(*(pthread_t*)first, NULL) == 0);
@@ -444,17 +411,16 @@ static void* first_thread_of(void* first) {
 int main(void) {
   rounds = rounds_of(2000);
   cancelled_while_waiting();
-  cancelled_in_a_timed_wait();
+  cancelled_while_it_waits();
   cancelled_anywhere();
   signalled_while_waiting();
   signalled_in_sections();
   destroyed_by_the_last();
   held_over_fork();
-  robust_between_processes();
+  robust();
   with_a_ceiling();
   conditions_of_other_kinds();
   beside_c11();
-  once_is_once();
   static pthread_t first;
   pthread_t last;
   first = pthread_self();
