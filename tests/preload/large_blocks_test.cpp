@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
-#include <vector>
 
 #include "heap_fixture.hpp"
 #include "preload/kernel/pages.hpp"
@@ -48,22 +47,6 @@ TEST_F(preload_large_blocks, are_aligned_as_asked_for) {
     }
   }
   EXPECT_EQ(heaps.count().used_bytes, 0U);
-}
-
-TEST_F(preload_large_blocks, do_not_overlap_and_are_found_by_their_beginning) {
-  std::vector<std::pair<std::byte*, std::size_t>> all;
-  for (std::size_t i = 0; i < 60; ++i) {
-    const std::size_t bytes = 33'000 + i * 37'777;
-    auto* const block = static_cast<std::byte*>(allocate(mine, bytes));
-    std::memset(block, static_cast<int>(i), usable(block));
-    all.emplace_back(block, usable(block));
-  }
-  EXPECT_EQ(heaps.count().large_blocks, 60U);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    for (std::size_t at = 0; at < all[i].second; at += 509) ASSERT_EQ(all[i].first[at], std::byte(i));
-    deallocate(mine, all[i].first);
-  }
-  EXPECT_EQ(heaps.count().large_blocks, 0U);
 }
 
 TEST_F(preload_large_blocks, begin_at_all_indices_alike) {

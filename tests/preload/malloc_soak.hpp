@@ -46,7 +46,6 @@ struct soak_figures {
   std::uint64_t most_live_bytes = 0;
   std::uint64_t refused = 0;         ///< operations for which there was no memory
   std::uint64_t resident_bytes = 0;  ///< of the process, now
-  std::uint64_t most_resident_bytes = 0;
 };
 
 struct soak_outcome {
@@ -66,7 +65,7 @@ class malloc_soak {
  public:
   malloc_soak(Make make, const soak_options& options)
       : make_(std::move(make)), options_(options), lines_(options.lines) {
-    for (line& l : lines_) l.blocks.resize(options.places);
+    for (std::vector<block>& line : lines_) line.resize(options.places);
   }
 
   /// Runs to its end, or to the first thing that is wrong. `look` is called now and then, and at last when every block
@@ -103,9 +102,6 @@ class malloc_soak {
     std::uint64_t pattern = 0;
     bool whole = true;      // all of them, not some
     std::size_t step = 61;  // words from one to the next, of some
-  };
-  struct line {
-    std::vector<block> blocks;
   };
   struct alignas(64) mailbox {
     std::atomic<bool> taken{false};
@@ -288,11 +284,11 @@ class malloc_soak {
       std::thread([this, l, life, steps, last = done == operations] {
         malloc_type own = make_();
         worker w(*this, own, 2 + l + options_.lines * life);
-        for (std::uint64_t i = 0; i < steps; i += live(w, lines_[l].blocks)) {
+        for (std::uint64_t i = 0; i < steps; i += live(w, lines_[l])) {
           if (!w.goes_on()) return;
         }
         if (!last) return;
-        for (block& b : lines_[l].blocks) w.drop(b);
+        for (block& b : lines_[l]) w.drop(b);
       }).join();
     }
     running_.fetch_sub(1);
@@ -379,7 +375,6 @@ class malloc_soak {
     figures_.live_bytes = live > ~std::uint64_t{0} / 2 ? 0 : live;
     figures_.most_live_bytes = std::max(figures_.most_live_bytes, figures_.live_bytes);
     figures_.resident_bytes = hw::resident_bytes().value_or(0);
-    figures_.most_resident_bytes = std::max(figures_.most_resident_bytes, figures_.resident_bytes);
     return figures_;
   }
 
@@ -393,7 +388,7 @@ class malloc_soak {
 
   Make make_;
   soak_options options_;
-  std::vector<line> lines_;
+  std::vector<std::vector<block>> lines_;
   std::array<mailbox, 64> boxes_;
   std::array<block, 512> ring_;
   std::array<thread_sums, 16> sums_;

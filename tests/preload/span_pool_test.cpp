@@ -166,13 +166,6 @@ TEST_F(preload_span_pool, discards_the_memory_of_empty_regions) {
   EXPECT_EQ(memory(r)[3 * region_bytes - 1], std::byte{0});
 }
 
-TEST_F(preload_span_pool, frees_the_last_regions_of_a_span) {
-  pool.set_keep(span::bytes);
-  region* const all = take(span_pool::most_regions);
-  pool.release(*all, span_pool::most_regions);
-  EXPECT_EQ(pool.discard_empty(), span_pool::most_regions * region_bytes);
-}
-
 TEST_F(preload_span_pool, unmaps_empty_spans) {
   pool.set_keep(4 * span::bytes);
   std::vector<region*> all;

@@ -7,14 +7,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
-#include <iterator>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <set>
 #include <vector>
 
-#include "espalier/workload/random.hpp"
 #include "heap_fixture.hpp"
 #include "preload/heap/block_geometry.hpp"
 #include "preload/heap/thread_heap.hpp"
@@ -25,97 +22,6 @@ namespace espalier::preload {
 namespace {
 
 using preload_thread_heap = heap_fixture;
-
-/// Bytes whose contents are known, and which nobody else has.
-struct known_blocks {
-  struct held {
-    std::size_t bytes;
-    unsigned char mark;
-  };
-  std::map<std::uintptr_t, held> all;
-
-  void add(void* block, std::size_t bytes, unsigned char mark) {
-    const std::uintptr_t at = address(block);
-    const auto after = all.lower_bound(at);
-    if (after != all.end()) {
-      ASSERT_LE(at + bytes, after->first) << "overlaps the block behind it";
-    }
-    if (after != all.begin()) {
-      const auto before = std::prev(after);
-      ASSERT_LE(before->first + before->second.bytes, at) << "overlaps the block before it";
-    }
-    std::memset(block, mark, bytes);
-    all.emplace(at, held{bytes, mark});
-  }
-  void check(void* block, std::size_t bytes) const {
-    const held& of = all.at(address(block));
-    const auto* const at = static_cast<const unsigned char*>(block);
-    for (std::size_t i = 0; i < std::min(bytes, of.bytes); ++i) ASSERT_EQ(at[i], of.mark) << "byte " << i;
-  }
-  void remove(void* block) {
-    check(block, std::numeric_limits<std::size_t>::max());
-    all.erase(address(block));
-  }
-};
-
-TEST_F(preload_thread_heap, gives_disjoint_blocks_that_keep_their_contents) {
-  workload::random_generator random{42};
-  known_blocks known;
-  std::vector<void*> blocks;
-  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
-  const auto some_size = [&] { return below(8) == 0 ? below(80'000) : below(std::size_t{16} << below(8)); };
-  for (int step = 0; step < 30'000; ++step) {
-    const auto mark = static_cast<unsigned char>(random());
-    const std::size_t what = below(10);
-    if (blocks.size() < 100 || (what < 4 && blocks.size() < 1500)) {
-      const std::size_t bytes = some_size();
-      std::size_t align = 16;
-      void* block = nullptr;
-      if (below(4) == 0) {
-        align = std::size_t{8} << below(10);
-        block = mine.allocate_aligned(bytes, align);
-      } else if (below(4) == 0) {
-        block = mine.allocate_zeroed(bytes);
-        for (std::size_t i = 0; i < bytes; ++i) ASSERT_EQ(static_cast<char*>(block)[i], 0) << i;
-      } else {
-        block = allocate(mine, bytes);
-      }
-      ASSERT_NE(block, nullptr);
-      ASSERT_EQ(address(block) % std::max<std::size_t>(align, 16), 0U);
-      ASSERT_GE(usable(block), bytes);
-      known.add(block, usable(block), mark);
-      blocks.push_back(block);
-    } else {
-      const std::size_t chosen = below(blocks.size());
-      void* const block = blocks[chosen];
-      if (what < 8) {
-        known.remove(block);
-        deallocate(mine, block);
-        blocks[chosen] = blocks.back();
-        blocks.pop_back();
-      } else {
-        const auto before = known.all.at(address(block));
-        const std::size_t bytes = 1 + some_size();
-        known.remove(block);
-        void* const moved = mine.resize(block, bytes);
-        ASSERT_NE(moved, nullptr);
-        const auto* const at = static_cast<const unsigned char*>(moved);
-        for (std::size_t i = 0; i < std::min(bytes, before.bytes); ++i) ASSERT_EQ(at[i], before.mark) << i;
-        known.add(moved, usable(moved), mark);
-        blocks[chosen] = moved;
-      }
-    }
-    if (HasFatalFailure()) return;
-  }
-  EXPECT_EQ(heaps.count().used_blocks, blocks.size());
-  for (void* const block : blocks) {
-    known.remove(block);
-    deallocate(mine, block);
-  }
-  EXPECT_EQ(heaps.count().used_blocks, 0U);
-  mine.free_empty_regions();
-  EXPECT_EQ(heaps.count().regions, 0U);
-}
 
 TEST_F(preload_thread_heap, gives_every_size_and_alignment_what_it_asks_for) {
   for (std::size_t bytes = 0; bytes <= 2100; ++bytes) {
@@ -251,31 +157,6 @@ TEST_F(preload_thread_heap, finds_room_in_full_regions) {
   for (void* const b : freed) EXPECT_TRUE(got.contains(b));
 }
 
-TEST_F(preload_thread_heap, zeroes_what_was_used_and_only_that) {
-  // Through more than a region, so that one is taken again that was used.
-  for (const std::size_t bytes : {16U, 200U, 5000U, 32'000U}) {
-    std::vector<unsigned char*> blocks;
-    for (int round = 0; round < 3; ++round) {
-      for (std::size_t i = 0; i < 2 * region_bytes / bytes; ++i) {
-        auto* const block = static_cast<unsigned char*>(mine.allocate_zeroed(bytes));
-        ASSERT_TRUE(std::all_of(block, block + bytes, [](unsigned char b) { return b == 0; }));
-        std::memset(block, 0xff, usable(block));
-        blocks.push_back(block);
-      }
-      for (unsigned char* const b : blocks) deallocate(mine, b);
-      blocks.clear();
-    }
-  }
-  // A block that was zero when it was first handed out is not zero for ever.
-  heaps.commons().spans.discard_empty();
-  auto* const block = static_cast<unsigned char*>(allocate(*heaps.adopt(), 48));
-  std::memset(block, 1, 48);
-  thread_heap* const owner = region_of(block)->owner;
-  deallocate(*owner, block);
-  EXPECT_EQ(owner->allocate_zeroed(48), block);
-  EXPECT_EQ(block[40], 0);
-}
-
 TEST_F(preload_thread_heap, keeps_the_memory_of_empty_regions_as_told) {
   heaps.commons().spans.set_keep(2 * region_bytes);
   std::vector<void*> blocks;
@@ -340,21 +221,24 @@ TEST_F(preload_thread_heap, is_as_it_was_where_memory_is_refused) {
   page_source& pages = heaps.commons().pages;
   // Of each class as much as one span has, then nothing.
   for (const std::size_t bytes : {40U, 3000U}) {
-    known_blocks known;
-    std::vector<void*> blocks{allocate(mine, bytes)};
-    known.add(blocks.back(), bytes, 1);
-    pages.set_limit(pages.bytes());
-    while (void* const block = allocate(mine, bytes)) {
+    std::vector<void*> blocks;
+    const auto keep = [&](void* block) {
+      std::memset(block, static_cast<int>(blocks.size() % 251), bytes);
       blocks.push_back(block);
-      if (blocks.size() % 1000 == 0) known.add(block, bytes, 2);
-    }
+    };
+    keep(allocate(mine, bytes));
+    pages.set_limit(pages.bytes());
+    while (void* const block = allocate(mine, bytes)) keep(block);
     EXPECT_GT(blocks.size() * bytes, std::size_t{20} << 20U);
     EXPECT_EQ(mine.allocate_aligned(bytes, 4096), nullptr);
     EXPECT_EQ(mine.allocate_zeroed(bytes), nullptr);
     EXPECT_EQ(mine.allocate_zeroed(20'000), nullptr);
     EXPECT_EQ(mine.resize(blocks.front(), 32'000), nullptr);
     EXPECT_EQ(heaps.adopt(), nullptr) << "nor is there a heap";
-    known.check(blocks.front(), bytes);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const auto* const at = static_cast<const unsigned char*>(blocks[i]);
+      ASSERT_TRUE(at[0] == i % 251 && std::memcmp(at, at + 1, bytes - 1) == 0) << "its own, block " << i;
+    }
     for (int i = 0; i < 100; ++i) {
       deallocate(mine, blocks[7]);
       EXPECT_EQ(allocate(mine, bytes), blocks[7]);

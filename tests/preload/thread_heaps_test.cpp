@@ -81,15 +81,6 @@ TEST_F(preload_thread_heaps, hands_out_what_others_freed_with_what_is_left) {
   for (void* const b : freed) EXPECT_TRUE(again.contains(b));
 }
 
-TEST_F(preload_thread_heaps, frees_regions_that_others_emptied) {
-  thread_heap& other = *heaps.adopt();
-  std::vector<void*> blocks;
-  while (heaps.count().regions < 20) blocks.push_back(allocate(mine, 500));
-  for (void* const b : blocks) deallocate(other, b);
-  mine.free_empty_regions();
-  EXPECT_EQ(heaps.count().regions, 0U);
-}
-
 TEST_F(preload_thread_heaps, is_told_of_a_region_once_at_a_time) {
   thread_heap& other = *heaps.adopt();
   // Blocks of full regions, given back in turn by the owner and by another, with looks between.
@@ -108,19 +99,6 @@ TEST_F(preload_thread_heaps, is_told_of_a_region_once_at_a_time) {
   EXPECT_EQ(std::adjacent_find(blocks.begin(), blocks.end()), blocks.end());
   for (void* const b : blocks) deallocate(other, b);
   mine.free_empty_regions();
-  EXPECT_EQ(heaps.count().regions, 0U);
-}
-
-TEST_F(preload_thread_heaps, takes_back_blocks_in_blocks_from_anybody) {
-  thread_heap& other = *heaps.adopt();
-  std::vector<void*> blocks;
-  for (int i = 0; i < 300; ++i) {
-    blocks.push_back(mine.allocate_aligned(3000, 1024));
-    ASSERT_EQ(address(blocks.back()) % 1024, 0U);
-  }
-  for (std::size_t i = 0; i < blocks.size(); ++i) deallocate(i % 2 == 0 ? mine : other, blocks[i]);
-  mine.free_empty_regions();
-  EXPECT_EQ(heaps.count().used_blocks, 0U);
   EXPECT_EQ(heaps.count().regions, 0U);
 }
 
@@ -266,44 +244,6 @@ TEST_F(preload_thread_heaps, serves_threads_with_what_another_has_filled) {
   heaps.trim(&mine);
   EXPECT_EQ(heaps.count().used_blocks, 0U);
   EXPECT_EQ(heaps.count().regions, 0U);
-}
-
-TEST_F(preload_thread_heaps, serves_threads_that_free_each_others_blocks) {
-  constexpr int threads = 4;
-  constexpr std::size_t places = 64;
-  std::array<std::array<std::atomic<void*>, places>, threads> mailboxes{};
-  std::array<thread_heap*, threads> of{};
-  for (thread_heap*& h : of) h = heaps.adopt();
-  test::on_threads(threads, [&](int t) {
-    const auto me = static_cast<std::size_t>(t);
-    workload::random_generator random{static_cast<std::uint64_t>(t)};
-    for (int i = 0; i < 20'000; ++i) {
-      const std::size_t bytes = 16 + random() % 400;
-      auto* const block = static_cast<unsigned char*>(allocate(*of[me], bytes));
-      ASSERT_NE(block, nullptr);
-      std::memset(block, static_cast<int>(bytes & 127U), bytes);
-      std::memcpy(block, &bytes, sizeof bytes);
-      void* const got = mailboxes[random() % threads][random() % places].exchange(block);
-      if (got == nullptr) continue;
-      std::size_t theirs = 0;
-      std::memcpy(&theirs, got, sizeof theirs);
-      for (std::size_t at = sizeof theirs; at < theirs; ++at)
-        ASSERT_EQ(static_cast<unsigned char*>(got)[at], theirs & 127U);
-      deallocate(*of[me], got);
-    }
-  });
-  for (auto& box : mailboxes) {
-    for (auto& place : box) {
-      if (place != nullptr) deallocate(mine, place);
-    }
-  }
-  for (thread_heap* const h : of) {
-    h->free_empty_regions();
-    heaps.leave(*h);
-  }
-  EXPECT_EQ(heaps.count().used_blocks, 0U);
-  EXPECT_EQ(heaps.count().regions, 0U);
-  EXPECT_EQ(heaps.count().heaps, threads + 1U);
 }
 
 TEST_F(preload_thread_heaps, serves_a_thread_that_only_allocates_and_one_that_only_frees) {

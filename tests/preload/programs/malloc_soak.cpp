@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <string_view>
 
@@ -51,26 +50,6 @@ std::uint64_t in_use() {
 std::uint64_t resident() { return espalier::hw::resident_bytes().value_or(0); }
 unsigned long long number(std::uint64_t n) { return n; }
 
-/// Lines on standard error while it runs: where somebody looks, and where it takes long.
-class progress {
- public:
-  explicit progress(std::uint64_t operations)
-      : operations_(operations), wanted_(isatty(STDERR_FILENO) != 0 || operations >= 100'000'000) {}
-  void tell(const soak_figures& f) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!wanted_ || now < next_) return;
-    next_ = now + std::chrono::seconds(10);
-    std::fprintf(stderr, "%llu of %llu operations, %llu threads; %llu MiB live, %llu MiB resident\n",
-                 number(f.operations), number(operations_), number(f.threads),
-                 number(f.live_bytes / mebibyte), number(f.resident_bytes / mebibyte));
-  }
-
- private:
-  std::uint64_t operations_;
-  bool wanted_;
-  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-};
-
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -86,13 +65,11 @@ int main(int count, char** arguments) {
   }
   if (const char* const operations = getenv("ESPALIER_SOAK_OPERATIONS"))
     options.operations = strtoull(operations, nullptr, 10);
-  progress shown(options.operations);
   std::uint64_t in_first_half = 0;
   std::uint64_t in_second_half = 0;
   const std::uint64_t in_use_before = in_use();
   const std::uint64_t resident_before = resident();
   const auto look = [&](const soak_figures& f) -> std::string {
-    shown.tell(f);
     std::uint64_t& most = f.operations < options.operations / 2 ? in_first_half : in_second_half;
     most = std::max(most, f.resident_bytes);
     if (refused) malloc_trim(0);
