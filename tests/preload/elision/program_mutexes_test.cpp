@@ -51,8 +51,6 @@ const std::string waiting = PROGRAMS_FOLDER "/waiting_mutexes";
 const std::string ending = PROGRAMS_FOLDER "/ending_mutexes";
 const std::string plugin = PROGRAMS_FOLDER "/plugin.so";
 
-bool is_here(const std::string& program) { return run("command -v " + program).status == 0; }
-
 struct elided_program : ::testing::Test {
   void SetUp() override {
     std::string pattern = (fs::temp_directory_path() / "espalier-elide.XXXXXX").string();
@@ -236,54 +234,6 @@ TEST_F(elided_program, is_told_once_what_is_wrong_and_goes_on) {
     EXPECT_EQ(ended.status, 0) << settings;
     EXPECT_EQ(ended.output, *told == 0 ? "" : std::string("espalier elide: ") + told + "\n") << settings;
   }
-}
-
-TEST_F(elided_program, may_be_python_with_threads) {
-  if (!is_here("python3")) GTEST_SKIP() << "there is no python3";
-  std::ofstream(folder / "program.py") << R"(
-import queue, threading, concurrent.futures
-q = queue.Queue(4)
-def produce():
-    for i in range(500): q.put(i)
-makers = [threading.Thread(target=produce) for _ in range(3)]
-for m in makers: m.start()
-print(sum(q.get() for _ in range(1500)))
-for m in makers: m.join()
-lock = threading.Lock()
-print(lock.acquire(), lock.acquire(timeout=0.01), lock.acquire(blocking=False))
-with concurrent.futures.ThreadPoolExecutor(4) as pool:
-    print(sum(pool.map(lambda n: n * n, range(1000))))
-)";
-  expect_the_same("python3 " + (folder / "program.py").string());
-}
-
-TEST_F(elided_program, may_be_sqlite) {
-  if (!is_here("sqlite3")) GTEST_SKIP() << "there is no sqlite3";
-  expect_the_same(
-      "sqlite3 :memory: 'create table t(a integer primary key, b text); with recursive n(i) as (select 1 "
-      "union all "
-      "select i+1 from n where i < 20000) insert into t select i, hex(i) from n; select count(*), sum(a) "
-      "from t where "
-      "a % 10 = 3;'");
-}
-
-TEST_F(elided_program, may_be_git) {
-  if (!is_here("git")) GTEST_SKIP() << "there is no git";
-  const std::string git =
-      "git -C " + folder.string() +
-      " -c user.name=a -c user.email=a@b.c -c commit.gpgsign=false -c init.defaultBranch=main ";
-  ASSERT_EQ(run(git + "init -q").status, 0);
-  for (int i = 0; i < 60; ++i)
-    std::ofstream(folder / ("file" + std::to_string(i))) << "line " << i << "\nword\n";
-  for (const char* const settings : {"ESPALIER_ELIDE_POLICY=tts", ""}) {
-    const outcome added = run_eliding(settings, git + "add .");
-    EXPECT_EQ(added.status, 0) << added.output;
-    EXPECT_EQ(added.output, "");
-  }
-  EXPECT_EQ(run_eliding("", git + "commit -qm text").status, 0);
-  EXPECT_EQ(run_eliding("", git + "repack -adq --threads=4").output, "");
-  EXPECT_EQ(run(git + "fsck --strict --no-progress").status, 0);
-  expect_the_same(git + "grep -c --threads 4 word");
 }
 
 }  // namespace
