@@ -4,7 +4,7 @@
 //   LD_PRELOAD=libespalier-malloc.so:libespalier-kernel-faults.so ESPALIER_KERNEL_FAULTS=RULES program
 //   RULES   RULE[,RULE...]
 //   RULE    CALL:ACTION@WHICH
-//   CALL    mmap, munmap, mremap, madvise, mprotect; membarrier, futex and tgkill, through syscall()
+//   CALL    mmap, munmap, mremap, madvise; futex and tgkill, through syscall()
 //   ACTION  fail=ERRNO           the call is not made; ERRNO is a name such as ENOMEM, or a number
 //           delay_us=N           the thread sleeps before the call
 //           delay_after_us=N     the thread sleeps after the call
@@ -40,7 +40,6 @@ void* __real_mmap(void*, std::size_t, int, int, int, off_t) noexcept;
 int __real_munmap(void*, std::size_t) noexcept;
 void* __real_mremap(void*, std::size_t, std::size_t, int, ...) noexcept;
 int __real_madvise(void*, std::size_t, int) noexcept;
-int __real_mprotect(void*, std::size_t, int) noexcept;
 long __real_syscall(long, ...) noexcept;
 }
 #else
@@ -50,8 +49,8 @@ long __real_syscall(long, ...) noexcept;
 namespace espalier::test {
 namespace {
 
-constexpr std::array<const char*, kernel_call_kinds> names{"mmap",     "munmap",     "mremap", "madvise",
-                                                           "mprotect", "membarrier", "futex",  "tgkill"};
+constexpr std::array<const char*, kernel_call_kinds> names{"mmap",    "munmap", "mremap",
+                                                           "madvise", "futex",  "tgkill"};
 
 struct named_error {
   const char* name;
@@ -161,8 +160,7 @@ const char* take_rule(reader& from, rule& to) noexcept {
     from = ahead;
     break;
   }
-  if (kind == names.size())
-    return "a rule begins with mmap:, munmap:, mremap:, madvise:, mprotect:, membarrier:, futex: or tgkill:";
+  if (kind == names.size()) return "a rule begins with mmap:, munmap:, mremap:, madvise:, futex: or tgkill:";
   to.kind = static_cast<kernel_call>(kind);
   if (from.take("fail=")) {
     if (!take_error(from, to.fails_with))
@@ -387,17 +385,6 @@ int ESPALIER_FAULTY(madvise)(void* pages, std::size_t bytes, int advice) noexcep
   });
 }
 
-int ESPALIER_FAULTY(mprotect)(void* pages, std::size_t bytes, int access) noexcept {
-  prepare();
-  return intercepted(kernel_call::mprotect, pages, bytes).result(-1, [&] {
-#if defined(ESPALIER_KERNEL_FAULTS_LINKED)
-    return __real_mprotect(pages, bytes, access);
-#else
-    return static_cast<int>(or_errno(kernel(SYS_mprotect, number(pages), number(bytes), access)));
-#endif
-  });
-}
-
 long ESPALIER_FAULTY(syscall)(long call, ...) noexcept {
   prepare();
   long given[6];
@@ -412,7 +399,6 @@ long ESPALIER_FAULTY(syscall)(long call, ...) noexcept {
     return or_errno(kernel(call, given[0], given[1], given[2], given[3], given[4], given[5]));
 #endif
   };
-  if (call == SYS_membarrier) return intercepted(kernel_call::membarrier, nullptr, 0).result(-1L, make);
   if (call == SYS_futex) return intercepted(kernel_call::futex, nullptr, 0).result(-1L, make);
   if (call == SYS_tgkill) return intercepted(kernel_call::tgkill, nullptr, 0).result(-1L, make);
   return make();

@@ -6,8 +6,8 @@
 namespace espalier::test {
 
 /// The system calls that can be made to fail or to take long (kernel_faults.cpp has the grammar).
-enum class kernel_call : std::uint8_t { mmap, munmap, mremap, madvise, mprotect, membarrier, futex, tgkill };
-inline constexpr std::size_t kernel_call_kinds = 8;
+enum class kernel_call : std::uint8_t { mmap, munmap, mremap, madvise, futex, tgkill };
+inline constexpr std::size_t kernel_call_kinds = 6;
 
 /// Replaces all rules, and counts calls from zero. Returns null, or the error in the text; then there are no rules. Not
 /// concurrent with threads that make such calls. Null or empty text: no rules.
