@@ -106,10 +106,7 @@ class handler_stacks {
 
 class abort_lottery {
  public:
-  void set(const settings& s) noexcept {
-    every_ = s.abort_every;
-    random_ = s.seed * 0x9e37'79b9'7f4a'7c15U + 1;
-  }
+  void set(const settings& s) noexcept { every_ = s.abort_every; }
   /// How many steps the next transaction gets, short ones as often as long ones.
   [[nodiscard]] std::uint32_t draw(std::uint32_t most) noexcept {
     if (every_ == 0 || ++transactions_ % every_ != 0) return most;
@@ -135,8 +132,11 @@ class abort_lottery {
 
   std::uint32_t every_ = 0;
   std::uint32_t transactions_ = 0;
-  std::uint64_t random_ = 1;
+  std::uint64_t random_ = 0x9e37'79b9'7f4a'7c16U;
 };
+
+/// Writes and branches, after which a transaction ends as by an interrupt.
+constexpr std::uint32_t most_steps = 100'000;
 
 /// The process's one transaction at a time.
 class machine {
@@ -144,7 +144,6 @@ class machine {
   void set(const settings& s) noexcept {
     written_.set_cache(s.sets, s.ways);
     lottery_.set(s);
-    most_steps_ = s.steps;
   }
 
   /// At an xbegin outside.
@@ -164,7 +163,7 @@ class machine {
     stack_ = at.uc_stack;
     fallback_ = fallback;
     depth_ = 1;
-    left_ = lottery_.draw(most_steps_);
+    left_ = lottery_.draw(most_steps);
     breakpoints_.begin();
     inside = true;
     at.uc_stack = stack;
@@ -284,7 +283,6 @@ class machine {
   abort_lottery lottery_;
   vector_registers vectors_;
   handler_stacks handler_stacks_;
-  std::uint32_t most_steps_ = 0;
 
   mcontext_t registers_{};
   kernel_mask mask_ = 0;

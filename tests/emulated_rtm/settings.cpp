@@ -13,7 +13,7 @@ namespace {
   std::fprintf(
       stderr,
       "emulated RTM: ESPALIER_EMULATED_RTM='%s' is not a list like 'abort_every=7,ways=12' of abort_every, "
-      "seed, sets (a power of two, at most %zu), ways (from 1) and steps (from 1)\n",
+      "sets (a power of two, at most %zu) and ways (from 1)\n",
       text, write_set::most_sets);
   std::_Exit(2);
 }
@@ -39,12 +39,12 @@ settings settings::from_environment() noexcept {
   const char* const whole = std::getenv("ESPALIER_EMULATED_RTM");
   if (whole == nullptr) return s;
   for (const char* left = whole; *left != '\0';) {
-    if (!take(left, "abort_every", s.abort_every) && !take(left, "seed", s.seed) &&
-        !take(left, "sets", s.sets) && !take(left, "ways", s.ways) && !take(left, "steps", s.steps))
+    if (!take(left, "abort_every", s.abort_every) && !take(left, "sets", s.sets) &&
+        !take(left, "ways", s.ways))
       refuse(whole);
   }
   if (s.sets == 0 || s.sets > write_set::most_sets || (s.sets & (s.sets - 1)) != 0 || s.ways == 0 ||
-      s.ways > 0xffff || s.steps == 0)
+      s.ways > 0xffff)
     refuse(whole);
   return s;
 }

@@ -10,12 +10,9 @@ namespace espalier::emulated_rtm {
 struct settings {
   /// Every how manieth transaction is aborted at some step of it, as others would; 0 for none.
   std::uint32_t abort_every = 0;
-  std::uint64_t seed = 1;
   /// Of the first-level cache, which what a transaction writes has to fit.
   std::size_t sets = 64;
   std::size_t ways = 12;
-  /// Writes and branches, after which it ends as by an interrupt.
-  std::uint32_t steps = 100'000;
 
   static settings from_environment() noexcept;
 };
