@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "espalier/inspect/snapshot_file.hpp"
-#include "program_fixture.hpp"
+#include "recorded_program.hpp"
 
 namespace espalier::test {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "program_fixture.hpp"
+#include "recorded_program.hpp"
 
 namespace espalier::test {
 namespace {
@@ -106,7 +106,10 @@ TEST_F(preload_random, keeps_what_each_function_promises) {
   expect_unnoticed({program("every_function")}, 0, {{"BYTES", "65536"}});
   expect_unnoticed({program("every_function")}, 0, {{"BYTES", "0"}});
   expect_unnoticed({program("malloc_edges")}, 0);
-  expect_unnoticed({program("malloc_new")}, 0);
+  expect_unnoticed({program("own_malloc")}, 0);
+  // Before main and behind it.
+  expect_unnoticed({program("early")}, 0);
+  expect_unnoticed({program("malloc_early")}, 0);
 }
 
 TEST_F(preload_random, keeps_threads_and_copies_of_processes) {
@@ -115,15 +118,6 @@ TEST_F(preload_random, keeps_threads_and_copies_of_processes) {
   expect_unnoticed({program("malloc_threads")}, 0);
   expect_unnoticed({program("malloc_forks")}, 0);
   expect_unnoticed({program("malloc_atfork")}, 0);
-}
-
-TEST_F(preload_random, is_there_before_main_and_behind_it) {
-  expect_unnoticed({program("early")}, 0);
-  expect_unnoticed({program("malloc_early")}, 0);
-}
-
-TEST_F(preload_random, leaves_programs_with_a_malloc_of_their_own_alone) {
-  expect_unnoticed({program("own_malloc")}, 0);
 }
 
 TEST_F(preload_random, makes_strides_irregular) {
@@ -182,11 +176,6 @@ TEST_F(preload_random, gives_each_thread_numbers_of_its_own) {
   const auto half = both.begin() + 64;
   EXPECT_NE(std::vector(both.begin(), half), std::vector(half, both.end()));
   EXPECT_EQ(both, usable_of(blocks("threads", 1008, 64))) << "and the same in the next run";
-}
-
-TEST_F(preload_random, adds_nothing_where_it_is_told_so) {
-  EXPECT_EQ(strides_of(blocks("malloc", 1008, 64, {{"BYTES", "0"}})),
-            strides_of(plain_blocks("malloc", 1008, 64)));
 }
 
 /// Allocates and frees, and says nothing.

@@ -15,7 +15,7 @@
 
 #include "espalier/inspect/snapshot_file.hpp"
 #include "espalier/programs/site_names.hpp"
-#include "program_fixture.hpp"
+#include "recorded_program.hpp"
 
 namespace espalier::test {
 namespace {
@@ -53,10 +53,6 @@ TEST_F(preload_blocks, has_a_block_for_each_that_it_keeps) {
   EXPECT_EQ(got.of("fail"), (b{0, 0}));
   EXPECT_EQ(got.of("keep_nothing"), (b{0, 0}));
   EXPECT_EQ(got.of("main"), (b{0, 0}));
-}
-
-TEST_F(preload_blocks, has_blocks_that_hold_what_was_asked_for) {
-  const recording got = recorded({program("every_function")}, 0);
   ASSERT_GE(got.snapshot.blocks.size(), 16U);
   for (const inspect::live_block& block : got.snapshot.blocks) {
     EXPECT_GE(block.held(), block.bytes);
@@ -69,6 +65,7 @@ TEST_F(preload_blocks, has_blocks_that_hold_what_was_asked_for) {
   EXPECT_GT(got.number("allocations recorded"), 1000U);
   EXPECT_GT(got.number("bytes of the recording"), 0U);
   EXPECT_EQ(got.fact("recording stopped"), "");
+  EXPECT_EQ(got.fact("malloc of its own"), "");
   EXPECT_THAT(got.snapshot.subject, EndsWith(program("every_function")));
   EXPECT_THAT(got.snapshot.links_unknown, Not(IsEmpty()));
   EXPECT_THAT(runs.files(), ElementsAre("snapshot")) << "nothing half-written is left";
@@ -87,6 +84,7 @@ void expect_operators(const recording& got) {
   EXPECT_EQ(got.of("keep_vector"), (b{2, 24 + 8 * 1024}));
   EXPECT_EQ(got.of("keep_map").blocks, 1U + 100 + 100) << "the map, its nodes and their texts";
   EXPECT_EQ(got.of("keep_nothing"), (b{0, 0}));
+  EXPECT_EQ(got.of("keep_nothing_without_memory"), (b{0, 0}));
   EXPECT_EQ(got.of("make_room"), (b{3, 183}));
   // g++ tells of a function without linkage by its last name alone.
   const b last = got.of("at_the_end").blocks != 0 ? got.of("at_the_end") : got.of("at_the_end::at_the_end");
@@ -127,7 +125,6 @@ TEST_F(preload_blocks, has_nothing_where_the_program_has_a_malloc_of_its_own) {
   const recording got = recorded({program("own_malloc")}, 0);
   EXPECT_EQ(got.snapshot.blocks.size(), 0U);
   EXPECT_EQ(got.fact("malloc of its own"), "own_malloc");
-  EXPECT_EQ(recorded({program("every_function")}, 0).fact("malloc of its own"), "");
 }
 
 TEST_F(preload_blocks, has_threads_that_free_each_others_blocks) {
@@ -439,6 +436,41 @@ TEST_F(preload_settings, puts_no_file_in_the_place_of_a_pipe) {
   EXPECT_EQ(stat(name.c_str(), &found), 0);
   EXPECT_TRUE(S_ISFIFO(found.st_mode));
   unlink(name.c_str());
+}
+
+/// valgrind counts the same instructions each time.
+TEST_F(preload_settings, costs_a_bounded_number_of_instructions) {
+#ifdef __clang__
+  GTEST_SKIP() << "valgrind 3.19 gives up on clang's debug information";
+#endif
+  const std::vector<std::string> command{"valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
+                                         program("malloc_counts"), "same"};
+  const auto counted = [&](const char* pairs, bool by_us, const char* peak = "0") {
+    std::vector<std::string> with_pairs = command;
+    with_pairs.emplace_back(pairs);
+    const outcome ended =
+        by_us ? runs.run(with_pairs, {{"FOLLOW", "all"}, {"PEAK", peak}}) : runs.run_plainly(with_pairs);
+    return instructions(ended.output);
+  };
+  const recording recorded_plainly = recorded({program("malloc_counts"), "same", "20000"}, 0);
+  // The difference of two runs has neither the program's beginning nor its end in it.
+  const auto of_pairs = [&](bool by_us, const char* peak = "0") {
+    return static_cast<double>(counted("20000", by_us, peak)) -
+           static_cast<double>(counted("10000", by_us, peak));
+  };
+  const double plain = of_pairs(false);
+  if (plain == 0) GTEST_SKIP() << "valgrind is not installed";
+  const double with_record = of_pairs(true);
+  ASSERT_GT(plain, 10'000 * 20.0);
+  EXPECT_GT(with_record, plain * 1.2) << "is it recorded at all?";
+#ifdef __OPTIMIZE__
+  EXPECT_LT(with_record, plain * 4) << "3 in a release";
+#endif
+  EXPECT_LT(of_pairs(true, "1"), with_record * 1.01)
+      << "a heap that comes and goes by one block has its peak";
+  const std::uint64_t entered = recorded_plainly.number("allocations recorded");
+  EXPECT_GE(entered, 20'000U) << "each one";
+  EXPECT_LT(entered, 20'100U);
 }
 
 TEST_F(preload_settings, may_be_one_of_the_system) {

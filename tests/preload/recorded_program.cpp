@@ -1,7 +1,6 @@
 #include "recorded_program.hpp"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cctype>
@@ -10,8 +9,6 @@
 #include <iterator>
 
 #include "espalier/inspect/snapshot_file.hpp"
-#include "espalier/programs/code_names.hpp"
-#include "espalier/programs/site_names.hpp"
 
 namespace espalier::test {
 

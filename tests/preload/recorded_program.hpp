@@ -1,5 +1,6 @@
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "espalier/inspect/snapshot.hpp"
+#include "espalier/programs/code_names.hpp"
 #include "espalier/programs/site_names.hpp"
 
 namespace espalier::test {
@@ -70,6 +72,25 @@ class recorded_programs {
 
  private:
   std::filesystem::path folder_;
+};
+
+struct preload_program : ::testing::Test {
+  void SetUp() override {
+    if (!programs::code_names::available()) GTEST_SKIP() << "functions have no names without libdw";
+  }
+
+  /// Runs a program under the preload and by itself, and demands the same of both.
+  recording recorded(const std::vector<std::string>& command, int status,
+                     const recorded_programs::variables& settings = {}) {
+    const outcome plain = runs.run_plainly(command);
+    EXPECT_EQ(plain.exit_status(), status) << plain.output;
+    const outcome ended = runs.run(command, settings);
+    EXPECT_EQ(ended.exit_status(), status) << ended.output;
+    EXPECT_EQ(ended.output, plain.output);
+    return runs.read();
+  }
+
+  recorded_programs runs;
 };
 
 /// Path of a program of tests/preload/programs.

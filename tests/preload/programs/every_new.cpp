@@ -1,9 +1,12 @@
-// Every operator new; containers; a class with its own.
+// Every operator new and delete, and what they do without memory; containers, also in threads; a class with its own.
+#include <cstdint>
 #include <cstdlib>
 #include <list>
 #include <map>
 #include <new>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "expect.h"
@@ -20,7 +23,10 @@ void keep(void* block) {
 APART void keep_new() { keep(::operator new(100)); }
 APART void keep_new_array() { keep(new char[200]); }
 APART void keep_new_nothrow() { keep(::operator new(300, std::nothrow)); }
-APART void keep_new_aligned() { keep(::operator new(400, std::align_val_t{128})); }
+APART void keep_new_aligned() {
+  keep(::operator new(400, std::align_val_t{128}));
+  EXPECT(reinterpret_cast<std::uintptr_t>(kept[count - 1]) % 128 == 0);
+}
 APART void keep_new_of_nothing() { keep(::operator new(0)); }
 
 struct own {
@@ -62,30 +68,55 @@ APART void keep_nothing() {
   ::operator delete[](::operator new[](64, line), std::size_t{64}, line);
   ::operator delete[](::operator new[](64, line, std::nothrow), line, std::nothrow);
   std::list<int> list(1000, 1);
-  try {
-    keep(::operator new(static_cast<std::size_t>(-1) / 2));
-    EXPECT(false);
-  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): as it is to be
-  }
-  EXPECT(::operator new(static_cast<std::size_t>(-1) / 2, std::nothrow) == nullptr);
 }
 
+volatile std::size_t too_much = PTRDIFF_MAX;
+template <class Error, class Work>
+bool throws(Work work) {
+  try {
+    keep(work());
+  } catch (const Error&) {
+    return true;
+  }
+  return false;
+}
 /* A handler that makes room is called until there is enough: here it gives up the third time. */
 int calls = 0;
 void* volatile made_by_handler;
 APART void make_room() {
   made_by_handler = std::malloc(61);
-  if (++calls == 3) throw std::bad_alloc();
+  if (++calls == 3) throw std::runtime_error("refused");
 }
-APART void keep_what_the_handler_made() {
-  std::set_new_handler(make_room);
-  try {
-    keep(::operator new(static_cast<std::size_t>(-1) / 2));
-    EXPECT(false);
-  } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): as it is to be
-  }
+void give_up() {
+  ++calls;
   std::set_new_handler(nullptr);
-  EXPECT(calls == 3);
+}
+APART void keep_nothing_without_memory() {
+  constexpr std::align_val_t line{64};
+  EXPECT(throws<std::bad_alloc>([] { return ::operator new(too_much); }));
+  EXPECT(throws<std::bad_alloc>([] { return ::operator new[](too_much); }));
+  EXPECT(throws<std::bad_alloc>([] { return ::operator new(too_much, line); }));
+  EXPECT(::operator new(too_much, std::nothrow) == nullptr);
+  EXPECT(::operator new[](too_much, std::nothrow) == nullptr);
+  EXPECT(::operator new(too_much, line, std::nothrow) == nullptr);
+  std::set_new_handler(make_room);
+  EXPECT(throws<std::runtime_error>([] { return ::operator new(too_much); }) && calls == 3);
+  std::set_new_handler(give_up);
+  EXPECT(throws<std::bad_alloc>([] { return ::operator new(too_much); }) && calls == 4);
+  std::set_new_handler(give_up);
+  EXPECT(::operator new(too_much, std::nothrow) == nullptr&& calls == 5);
+}
+
+void in_threads() {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([] {
+      std::vector<std::string> texts;
+      for (std::size_t i = 0; i < 2000; ++i) texts.emplace_back(i % 300, 'x');
+      for (std::size_t i = 0; i < 2000; ++i) EXPECT(texts[i].size() == i % 300);
+    });
+  }
+  for (std::thread& t : threads) t.join();
 }
 
 struct at_the_end {
@@ -109,6 +140,7 @@ int main() {
   keep_aligned_nothrow();
   keep_array_aligned_nothrow();
   keep_nothing();
-  keep_what_the_handler_made();
+  keep_nothing_without_memory();
+  in_threads();
   return static_cast<int>(global.values[7]) - 1;
 }
