@@ -203,10 +203,6 @@ ordered_json caches_json(const sim::machine_spec& m) {
                               one("Unified", 3, m.llc, m.cores_per_socket * m.threads_per_core)});
 }
 
-double per_operation(std::uint64_t count, std::uint64_t operations) {
-  return static_cast<double>(count) / static_cast<double>(operations);
-}
-
 }  // namespace
 
 ordered_json entry_json(const simulated_measurement& m, std::size_t family) {
@@ -234,21 +230,21 @@ ordered_json entry_json(const simulated_measurement& m, std::size_t family) {
   j["distribution"] = m.plan->draws.spec().to_string();
   j["keys"] = m.plan->loaded;
   j["placement"] = m.facts.placement;
-  j["counts"] = counts_json(m.total, m.operations);
+  j["counts"] = counts_json(m);
   return j;
 }
 
-ordered_json counts_json(const sim::counts& total, std::uint64_t operations) {
+ordered_json counts_json(const counted_phase& measured) {
   ordered_json counts;
   for (const sim::counts_field& field : sim::counts_fields)
-    counts[std::string(field.name)] = per_operation(total.*field.value, operations);
+    counts[std::string(field.name)] = measured.per_operation(measured.total.*field.value);
   return counts;
 }
 
-std::string counts_csv(const sim::counts& total, std::uint64_t operations) {
+std::string counts_csv(const counted_phase& measured) {
   std::string text;
   for (const sim::counts_field& field : sim::counts_fields)
-    text += fmt::format(",{}", per_operation(total.*field.value, operations));
+    text += fmt::format(",{}", measured.per_operation(measured.total.*field.value));
   return text;
 }
 
@@ -289,11 +285,13 @@ ordered_json study_document(const study_options& o, const sim::machine_spec& mac
   return j;
 }
 
-ordered_json study_entry(const std::string& name, unsigned threads, std::uint64_t operations,
-                         std::uint64_t cycles, double ghz) {
-  const double time = static_cast<double>(cycles) / ghz / static_cast<double>(operations);
-  return {{"name", name},      {"run_type", "iteration"},    {"threads", threads}, {"iterations", operations},
-          {"real_time", time}, {"cpu_time", time * threads}, {"time_unit", "ns"},  {"simulated", true}};
+ordered_json study_entry(const std::string& name, unsigned threads, const counted_phase& measured) {
+  const double time =
+      static_cast<double>(measured.cycles) / measured.ghz / static_cast<double>(measured.operations);
+  return {{"name", name},       {"run_type", "iteration"},
+          {"threads", threads}, {"iterations", measured.operations},
+          {"real_time", time},  {"cpu_time", time * threads},
+          {"time_unit", "ns"},  {"simulated", true}};
 }
 
 std::string to_json(const workload::run_context& host, const sim::machine_spec& machine,
@@ -328,7 +326,7 @@ std::string to_csv(const sim::machine_spec& machine, const std::vector<simulated
     text += fmt::format("{},\"{}\",{},{},{},\"{}\",{},{},{},{}", machine.name, m.plan->name, m.facts.name,
                         m.facts.placement, m.plan->mix.name, m.plan->draws.spec().to_string(), m.plan->loaded,
                         m.threads, m.operations, m.operations_per_second());
-    text += counts_csv(m.total, m.operations) + '\n';
+    text += counts_csv(m) + '\n';
   }
   return text;
 }

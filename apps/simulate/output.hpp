@@ -38,17 +38,17 @@ inline constexpr const char* trust =
                                                   const sim::machine_spec& machine);
 
 /// Every count per operation, by name.
-[[nodiscard]] nlohmann::ordered_json counts_json(const sim::counts& total, std::uint64_t operations);
+[[nodiscard]] nlohmann::ordered_json counts_json(const counted_phase& measured);
 /// The same for a line of CSV, each with a comma before it; and the names, each with the suffix.
-[[nodiscard]] std::string counts_csv(const sim::counts& total, std::uint64_t operations);
+[[nodiscard]] std::string counts_csv(const counted_phase& measured);
 [[nodiscard]] std::string counts_csv_head(std::string_view suffix);
 
 /// The result file of a study: its context, and no entries yet.
 [[nodiscard]] nlohmann::ordered_json study_document(const study_options& o, const sim::machine_spec& machine,
                                                     std::string_view study);
-/// An entry of it: a number of operations and their cycles. The study adds its own counts.
+/// An entry of it. The study adds its own counts.
 [[nodiscard]] nlohmann::ordered_json study_entry(const std::string& name, unsigned threads,
-                                                 std::uint64_t operations, std::uint64_t cycles, double ghz);
+                                                 const counted_phase& measured);
 
 /// An entry for a map.
 [[nodiscard]] nlohmann::ordered_json entry_json(const simulated_measurement& m, std::size_t family);

@@ -85,15 +85,7 @@ simulated_measurement measure(const simulation_request& request, const simulated
 
   program.outside_time([&] { map.reset(); });
 
-  simulated_measurement m;
-  m.facts = entry.facts;
-  m.plan = plan;
-  m.threads = threads;
-  m.operations = request.operations;
-  m.total = measured.total();
-  m.cycles = measured.cycles;
-  m.ghz = request.machine.ghz;
-  return m;
+  return {counted(measured, request.operations, request.machine.ghz), entry.facts, plan, threads};
 }
 
 }  // namespace

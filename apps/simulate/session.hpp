@@ -11,6 +11,8 @@
 #include "apps/simulate/simulated_map.hpp"
 #include "sim/machine/counts.hpp"
 #include "sim/machine/machine_spec.hpp"
+#include "sim/simulation/simulation.hpp"
+#include "sim/transactions/transaction_counts.hpp"
 
 namespace espalier::simulate {
 
@@ -29,13 +31,11 @@ struct simulation_request {
   const std::atomic<bool>* interrupted = nullptr;
 };
 
-/// One map under one plan with one number of threads.
-struct simulated_measurement {
-  workload::subject_facts facts;
-  std::shared_ptr<const workload::workload_plan> plan;
-  unsigned threads = 0;
+/// A measured phase of a simulated program.
+struct counted_phase {
   std::uint64_t operations = 0;
   sim::counts total;
+  sim::transaction_counts transactions;
   std::uint64_t cycles = 0;
   double ghz = 1;
 
@@ -46,6 +46,17 @@ struct simulated_measurement {
   [[nodiscard]] double per_operation(std::uint64_t count) const noexcept {
     return static_cast<double>(count) / static_cast<double>(operations);
   }
+};
+[[nodiscard]] inline counted_phase counted(const sim::phase_result& measured, std::uint64_t operations,
+                                           double ghz) {
+  return {operations, measured.total(), measured.transactions, measured.cycles, ghz};
+}
+
+/// One map under one plan with one number of threads.
+struct simulated_measurement : counted_phase {
+  workload::subject_facts facts;
+  std::shared_ptr<const workload::workload_plan> plan;
+  unsigned threads = 0;
 };
 
 /// Receives what comes next, and the numbers of done and of total steps.

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "apps/common/interface.hpp"
 #include "espalier/workload/step.hpp"
 #include "espalier/workload/subject.hpp"
 
@@ -12,24 +13,15 @@ namespace espalier::simulate {
 
 /// Gives a simulated thread its operations. Implemented outside the simulated program: drawing them costs no simulated
 /// time.
-class step_feed {
+class step_feed : public app::interface {
  public:
-  step_feed() = default;
-  step_feed(const step_feed&) = delete;
-  step_feed& operator=(const step_feed&) = delete;
-  virtual ~step_feed() = default;
   /// False if there are no more.
   virtual bool next(workload::step& s) = 0;
 };
 
 /// A map of the catalogue inside a simulated program, which constructs, uses and destroys it.
-class simulated_map {
+class simulated_map : public app::interface {
  public:
-  simulated_map() = default;
-  simulated_map(const simulated_map&) = delete;
-  simulated_map& operator=(const simulated_map&) = delete;
-  virtual ~simulated_map() = default;
-
   virtual void do_all(step_feed& feed) = 0;
 };
 

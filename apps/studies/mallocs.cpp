@@ -77,8 +77,8 @@ malloc_choice choose_mallocs(const std::vector<std::string>& names) {
 }
 
 void print_missing(const malloc_choice& choice) {
-  for (const missing_malloc& m : choice.missing)
-    std::fprintf(stderr, "%s is left out: %s\n", m.name.c_str(), m.why.c_str());
+  for (const missing_map& m : choice.missing)
+    std::fprintf(stderr, "%s is left out: %s\n", m.map.c_str(), m.why.c_str());
 }
 
 }  // namespace espalier::app

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/espalier/preloaded_program.hpp"
+#include "apps/studies/study_output.hpp"
 
 // The mallocs under which programs can be measured, Espalier's and others.
 
@@ -18,14 +19,9 @@ struct preloaded_malloc {
   variables set;
 };
 
-struct missing_malloc {
-  std::string name;
-  std::string why;
-};
-
 struct malloc_choice {
   std::vector<preloaded_malloc> found;
-  std::vector<missing_malloc> missing;
+  std::vector<missing_map> missing;
 };
 
 inline constexpr std::string_view system_malloc = "glibc";

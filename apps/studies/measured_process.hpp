@@ -1,12 +1,11 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,54 +13,17 @@
 #include "apps/espalier/bench_command.hpp"
 #include "apps/espalier/preloaded_program.hpp"
 #include "apps/studies/mallocs.hpp"
-#include "espalier/hw/affinity.hpp"
 
 // Programs of the malloc studies under mallocs and mutexes of the command's choice: one process, several that take
 // turns, and their results.
 
 namespace espalier::app {
 
-/// A running espalier-measured-work (measured_work.cpp) with libraries preloaded, which waits for requests. Errors are
-/// reported as std::runtime_error with its last words.
-class measured_process {
- public:
-  struct round_cost {
-    std::uint64_t operations;  ///< of all threads
-    std::uint64_t wall_ns;
-    std::uint64_t cpu_ns;  ///< of the process
-  };
-
-  /// When this returns, the process has prepared its work.
-  measured_process(const std::vector<std::string>& arguments,
-                   const std::vector<std::filesystem::path>& libraries, const variables& set);
-  measured_process(measured_process&& other) noexcept;
-  measured_process& operator=(measured_process&&) = delete;
-  /// Kills a process that was not finished.
-  ~measured_process();
-
-  /// The file that contains malloc.
-  [[nodiscard]] const std::string& malloc_file() const noexcept { return malloc_file_; }
-
-  /// Each thread performs this many operations.
-  round_cost round(std::uint64_t operations);
-
-  /// The addresses of blocks, and the process's memory.
-  [[nodiscard]] nlohmann::json facts();
-
-  /// Ends the process. Its libraries then print their reports.
-  void finish();
-
- private:
-  [[nodiscard]] nlohmann::json ask(const std::string& request);
-  [[nodiscard]] nlohmann::json answer();
-  [[noreturn]] void fail(const std::string& what);
-  int wait() noexcept;
-
-  pid_t process_ = 0;
-  int channel_ = -1;
-  std::string described_;
-  std::string unread_;
-  std::string malloc_file_;
+/// What a round cost a process of espalier-measured-work (measured_work.cpp).
+struct round_cost {
+  std::uint64_t operations;  ///< of all threads
+  std::uint64_t wall_ns;
+  std::uint64_t cpu_ns;  ///< of the process
 };
 
 enum class mutex_policy : unsigned char {
@@ -84,7 +46,7 @@ struct measured_request {
 using elision_sums = std::map<std::string, std::uint64_t>;
 
 struct measured_outcome {
-  std::vector<measured_process::round_cost> rounds;
+  std::vector<round_cost> rounds;
   nlohmann::json facts;  ///< after the last round
   elision_sums elision;  ///< of all rounds, including the warm-up; empty with the system's locks
 };
@@ -96,8 +58,18 @@ struct turns_request {
   std::vector<unsigned> processors{};  ///< for the threads, in rotation; empty to leave them unpinned
 };
 
-/// The processors of this machine in the order of a policy, as many as espalier-measured-work accepts.
-[[nodiscard]] std::vector<unsigned> measured_processors(hw::pin_policy policy);
+/// The options of a study that has such turns.
+struct turns_setting {
+  malloc_choice mallocs;
+  std::vector<unsigned>
+      processors;  ///< of this machine in the order of --pin, as many as espalier-measured-work takes
+  std::optional<unsigned> threads;    ///< where --threads is given, as one number
+  std::optional<std::size_t> rounds;  ///< where --runs is given
+};
+
+/// Throws usage_error.
+[[nodiscard]] turns_setting turns_of(const bench_options& options, const CLI::App& verb,
+                                     std::string_view study);
 
 /// Starts a process for each request. The processes do one round each, in turns that begin with a different one each
 /// time, so that a temporary slowdown of the machine affects all of them. One outcome per request. Throws

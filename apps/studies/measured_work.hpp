@@ -8,6 +8,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "apps/common/interface.hpp"
+
 // Work that is measured in a separate program, so that any malloc and any mutexes can be preloaded under it.
 
 namespace espalier::bench {
@@ -17,13 +19,8 @@ using index_loads = std::span<std::uint64_t>;
 
 /// Lives in a process that does nothing else. Memory of the work comes from malloc, all other memory from elsewhere, so
 /// that the latter does not affect where blocks lie.
-class measured_work {
+class measured_work : public app::interface {
  public:
-  measured_work() = default;
-  measured_work(const measured_work&) = delete;
-  measured_work& operator=(const measured_work&) = delete;
-  virtual ~measured_work() = default;
-
   [[nodiscard]] virtual unsigned threads() const noexcept = 0;
 
   /// A thread's preparation before the first round: called once in each thread, one after the other, by ascending

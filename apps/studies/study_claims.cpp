@@ -195,6 +195,22 @@ std::pair<std::vector<map_pair>, std::string> straddling(const readings& measure
   return {kept, fmt::format(" The nodes of {} never straddle two lines here.", fmt::join(others, " and "))};
 }
 
+/// Judged by `how` if all of the maps were measured.
+template <class How>
+judge of_measured(std::vector<std::string> maps, How how) {
+  return [=](const readings& measured, std::uint64_t keys) -> judgement {
+    const auto absent = missing_of(measured, keys, maps);
+    return absent.empty() ? how(measured, keys) : missing(absent);
+  };
+}
+
+template <class How>
+judge compared(const std::string& a, const std::string& b, How how) {
+  return of_measured({a, b}, [=](const readings& measured, std::uint64_t keys) {
+    return how(compare(a, b, measured, keys));
+  });
+}
+
 struct measured_tier {
   std::string name;
   std::vector<const reading*> maps;
@@ -251,43 +267,33 @@ std::string grouped(std::uint64_t number) {
   return text;
 }
 
-judge far_faster(std::string fast, std::string slow) {
-  return [fast = std::move(fast), slow = std::move(slow)](const readings& measured,
-                                                          std::uint64_t keys) -> judgement {
-    if (auto absent = missing_of(measured, keys, {fast, slow}); !absent.empty()) return missing(absent);
-    const comparison c = compare(fast, slow, measured, keys);
-    return with_reason(decide(c.sentence, c.ratio, 2), c.reason);
-  };
+judge far_faster(const std::string& fast, const std::string& slow) {
+  return compared(fast, slow,
+                  [](const comparison& c) { return with_reason(decide(c.sentence, c.ratio, 2), c.reason); });
 }
 
-judge faster(std::string fast, std::string slow, std::optional<double> ratio) {
-  return [fast = std::move(fast), slow = std::move(slow), ratio](const readings& measured,
-                                                                 std::uint64_t keys) -> judgement {
-    if (auto absent = missing_of(measured, keys, {fast, slow}); !absent.empty()) return missing(absent);
-    const comparison c = compare(fast, slow, measured, keys);
+judge faster(const std::string& fast, const std::string& slow, std::optional<double> ratio) {
+  return compared(fast, slow, [=](const comparison& c) {
     if (!ratio) return with_reason(decide(c.sentence, c.ratio, order_margin), c.reason);
     return with_reason(
         decide_size(fmt::format("{}; in the paper {}", c.sentence, times(*ratio)), c.ratio, *ratio),
         c.reason);
-  };
+  });
 }
 
-judge alike(std::string one, std::string other) {
-  return [one = std::move(one), other = std::move(other)](const readings& measured,
-                                                          std::uint64_t keys) -> judgement {
-    if (auto absent = missing_of(measured, keys, {one, other}); !absent.empty()) return missing(absent);
-    const comparison c = compare(one, other, measured, keys);
+judge alike(const std::string& one, const std::string& other) {
+  return compared(one, other, [](const comparison& c) -> judgement {
     const std::string sentence = c.sentence + "; in the paper the same";
     if (c.ratio.middle <= tolerance && c.ratio.middle >= 1 / tolerance)
       return {sentence + '.', agreement::agrees};
     if (c.ratio.low > tolerance || c.ratio.high < 1 / tolerance)
       return {sentence + '.' + c.reason, agreement::differs};
     return undecided(sentence, c.ratio);
-  };
+  });
 }
 
-judge mean_ratio(std::vector<map_pair> pairs, double ratio) {
-  return [pairs = std::move(pairs), ratio](const readings& measured, std::uint64_t keys) -> judgement {
+judge mean_ratio(const std::vector<map_pair>& pairs, double ratio) {
+  return [=](const readings& measured, std::uint64_t keys) -> judgement {
     const auto absent = missing_of(measured, keys, maps_of(pairs));
     const auto ratios = ratios_of(measured, keys, pairs);
     if (ratios.empty()) return missing(absent);
@@ -313,8 +319,8 @@ judge mean_ratio(std::vector<map_pair> pairs, double ratio) {
   };
 }
 
-judge crossing_cost(std::vector<map_pair> pairs, double ratio) {
-  return [pairs = std::move(pairs), ratio](const readings& measured, std::uint64_t keys) -> judgement {
+judge crossing_cost(const std::vector<map_pair>& pairs, double ratio) {
+  return [=](const readings& measured, std::uint64_t keys) -> judgement {
     const auto [kept, others] = straddling(measured, keys, pairs);
     if (kept.empty()) return {"No map here can lose by it." + others, agreement::not_measurable};
     judgement j = mean_ratio(kept, ratio)(measured, keys);
@@ -323,8 +329,8 @@ judge crossing_cost(std::vector<map_pair> pairs, double ratio) {
   };
 }
 
-judge no_crossing_cost(std::vector<map_pair> pairs) {
-  return [pairs = std::move(pairs)](const readings& measured, std::uint64_t keys) -> judgement {
+judge no_crossing_cost(const std::vector<map_pair>& pairs) {
+  return [=](const readings& measured, std::uint64_t keys) -> judgement {
     const auto [kept, others] = straddling(measured, keys, pairs);
     if (kept.empty()) return {"No map here could lose by it." + others, agreement::not_measurable};
     if (auto absent = missing_of(measured, keys, maps_of(kept)); !absent.empty()) return missing(absent);
@@ -340,11 +346,10 @@ judge no_crossing_cost(std::vector<map_pair> pairs) {
   };
 }
 
-judge ordered(std::vector<tier> tiers) {
-  return [tiers = std::move(tiers)](const readings& measured, std::uint64_t keys) -> judgement {
-    std::vector<std::string> maps;
-    for (const tier& t : tiers) maps.insert(maps.end(), t.maps.begin(), t.maps.end());
-    if (auto absent = missing_of(measured, keys, maps); !absent.empty()) return missing(absent);
+judge ordered(const std::vector<tier>& tiers) {
+  std::vector<std::string> all;
+  for (const tier& t : tiers) all.insert(all.end(), t.maps.begin(), t.maps.end());
+  return of_measured(all, [=](const readings& measured, std::uint64_t keys) {
     std::string sentence = "Geometric means: ";
     std::string reasons;
     quotient worst{1e9, 1e9, 1e9};
@@ -361,24 +366,23 @@ judge ordered(std::vector<tier> tiers) {
       }
       before = std::move(now);
     }
+    std::vector<std::string> maps = all;
     std::ranges::sort(maps, std::greater{},
                       [&](const std::string& m) { return measured.find(m, keys)->median; });
     sentence += fmt::format(". From fast to slow: {}", fmt::join(maps, ", "));
     return with_reason(decide(sentence, worst, order_margin), reasons);
-  };
+  });
 }
 
-judge none_is_best(std::vector<std::string> maps, std::vector<std::string> field) {
-  return [maps = std::move(maps), field = std::move(field)](const readings& measured,
-                                                            std::uint64_t keys) -> judgement {
-    std::vector<std::string> all = field;
-    all.insert(all.end(), maps.begin(), maps.end());
-    if (auto absent = missing_of(measured, keys, all); !absent.empty()) return missing(absent);
+judge none_is_best(const std::vector<std::string>& maps, const std::vector<std::string>& field) {
+  std::vector<std::string> all = field;
+  all.insert(all.end(), maps.begin(), maps.end());
+  return of_measured(all, [=](const readings& measured, std::uint64_t keys) {
     const auto best = [&](const std::vector<std::string>& of) {
       return *std::ranges::max_element(of, {}, [&](const auto& m) { return measured.find(m, keys)->median; });
     };
     return faster(best(field), best(maps))(measured, keys);
-  };
+  });
 }
 
 std::vector<finding> judge_all(const std::vector<claim>& claims, const readings& measured,

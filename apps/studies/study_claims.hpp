@@ -96,6 +96,8 @@ struct finding {
   std::string paper;
   std::uint64_t keys;
   judgement ours;
+  /// Of a simulation; empty for this machine.
+  std::string machine{};  // NOLINT(readability-redundant-member-init)
 };
 
 /// Judges each claim at each number of keys for which the paper makes it. If none of those was measured, at all that
@@ -108,37 +110,38 @@ struct finding {
 // operation on either side, and the sizes of the nodes, as far as they are known.
 
 /// `fast` has `ratio` times the throughput of `slow`; without a ratio, more throughput.
-[[nodiscard]] judge faster(std::string fast, std::string slow, std::optional<double> ratio = std::nullopt);
+[[nodiscard]] judge faster(const std::string& fast, const std::string& slow,
+                           std::optional<double> ratio = std::nullopt);
 
 /// `fast` has twice the throughput of `slow`, or far more: the paper gives no number.
-[[nodiscard]] judge far_faster(std::string fast, std::string slow);
+[[nodiscard]] judge far_faster(const std::string& fast, const std::string& slow);
 
 /// The two differ by at most a tenth.
-[[nodiscard]] judge alike(std::string one, std::string other);
+[[nodiscard]] judge alike(const std::string& one, const std::string& other);
 
 struct map_pair {
   std::string better;
   std::string worse;
 };
 /// The geometric mean of the pairs' ratios is `ratio`.
-[[nodiscard]] judge mean_ratio(std::vector<map_pair> pairs, double ratio);
+[[nodiscard]] judge mean_ratio(const std::vector<map_pair>& pairs, double ratio);
 
 /// As mean_ratio, for the cost of nodes that straddle two lines. Pairs whose second map has no such nodes are named and
 /// left out.
-[[nodiscard]] judge crossing_cost(std::vector<map_pair> pairs, double ratio);
+[[nodiscard]] judge crossing_cost(const std::vector<map_pair>& pairs, double ratio);
 
 /// As above, where the paper reports no such loss.
-[[nodiscard]] judge no_crossing_cost(std::vector<map_pair> pairs);
+[[nodiscard]] judge no_crossing_cost(const std::vector<map_pair>& pairs);
 
 struct tier {
   std::string name;
   std::vector<std::string> maps;
 };
 /// Tiers from fast to slow, by the geometric means of their maps. Each differs from the next.
-[[nodiscard]] judge ordered(std::vector<tier> tiers);
+[[nodiscard]] judge ordered(const std::vector<tier>& tiers);
 
 /// None of the maps is the fastest of the field.
-[[nodiscard]] judge none_is_best(std::vector<std::string> maps, std::vector<std::string> field);
+[[nodiscard]] judge none_is_best(const std::vector<std::string>& maps, const std::vector<std::string>& field);
 
 /// For measurements in turns, one number per round: the ratios of the rounds, without those with a zero denominator;
 /// and their median, nullopt if there is none.

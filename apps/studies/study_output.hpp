@@ -15,6 +15,7 @@
 
 namespace espalier::app {
 
+/// A map, or a malloc, that is not here.
 struct missing_map {
   std::string map;
   std::string why;

@@ -18,8 +18,9 @@ constexpr std::uint64_t sections = 1000;
 
 malloc_tsx_measurement measured(std::uint64_t cycles, std::uint64_t committed, std::uint64_t most = 2) {
   malloc_tsx_measurement m;
-  m.sections = sections;
+  m.operations = sections;
   m.cycles = cycles;
+  m.ghz = 2;
   m.transactions.begun = sections;
   m.transactions.committed = committed;
   m.transactions.by_reason[static_cast<std::size_t>(sim::abort_reason::capacity)] =
@@ -34,7 +35,7 @@ configuration ring(std::size_t bytes, allocation from, section_policy policy, st
 }
 
 TEST(malloc_tsx_results, readings_are_of_one_program_and_number_of_nodes) {
-  malloc_tsx_results results(2);
+  malloc_tsx_results results;
   results.add(ring(496, allocation::glibc, section_policy::tle), measured(2000, 750, 16));
   results.add(ring(496, allocation::size_classes, section_policy::tle_learnt), measured(1000, 0));
   results.add(ring(512, allocation::random, section_policy::tts), measured(4000, 0, 7));
@@ -63,7 +64,7 @@ TEST(malloc_tsx_results, readings_are_of_one_program_and_number_of_nodes) {
 
 /// A ring at a bad size (496) and at a good one, with so many misses a section.
 app::judgement misses_of(std::uint64_t bad, std::uint64_t good) {
-  malloc_tsx_results results(1);
+  malloc_tsx_results results;
   for (const auto& [bytes, count] : {std::pair<std::size_t, std::uint64_t>{496, bad}, {512, good}}) {
     malloc_tsx_measurement m = measured(1000, 0);
     m.total.accesses = 256 * sections;
@@ -85,15 +86,13 @@ TEST(malloc_tsx_results, slow_sizes_are_those_that_miss) {
   EXPECT_EQ(misses_of(64, 16).verdict, agreement::agrees);
   EXPECT_EQ(misses_of(63, 0).verdict, agreement::differs) << "less than one in two";
   EXPECT_EQ(misses_of(64, 17).verdict, agreement::differs) << "more than a quarter of that elsewhere";
-}
-
-TEST(malloc_tsx_results, misses_are_held_against_other_sizes) {
+  // They are held against other sizes.
   for (const std::size_t bytes : {496U, 512U}) {
-    malloc_tsx_results results(1);
+    malloc_tsx_results results;
     results.add(ring(bytes, allocation::glibc, section_policy::tts), measured(1000, 0));
     EXPECT_EQ(judge_misses(results).ours.verdict, agreement::not_measurable) << bytes;
   }
-  EXPECT_TRUE(judge_misses(malloc_tsx_results(1)).of_paper);
+  EXPECT_TRUE(judge_misses({}).of_paper);
 }
 
 TEST(malloc_tsx_results, misses_are_those_of_a_node_or_of_an_operation) {

@@ -13,9 +13,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string place(const placed_finding& f) {
-  return fmt::format("{} keys{}{}", grouped(f.found.keys), f.machine.empty() ? "" : ", simulated on ",
-                     f.machine);
+std::string place(const finding& f) {
+  return fmt::format("{} keys{}{}", grouped(f.keys), f.machine.empty() ? "" : ", simulated on ", f.machine);
 }
 
 ordered_json figure_json(const figure_outcome& outcome) {
@@ -31,11 +30,11 @@ ordered_json figure_json(const figure_outcome& outcome) {
   j["node_bytes"] = outcome.node_bytes;
   j["missing"] = missing_json(outcome.missing);
   j["findings"] = ordered_json::array();
-  for (const placed_finding& f : outcome.findings) {
-    ordered_json one{{"paper", f.found.paper},
-                     {"keys", f.found.keys},
-                     {"ours", f.found.ours.sentence},
-                     {"verdict", to_string(f.found.ours.verdict)}};
+  for (const finding& f : outcome.findings) {
+    ordered_json one{{"paper", f.paper},
+                     {"keys", f.keys},
+                     {"ours", f.ours.sentence},
+                     {"verdict", to_string(f.ours.verdict)}};
     if (!f.machine.empty()) one["machine"] = f.machine;
     j["findings"].push_back(std::move(one));
   }
@@ -50,7 +49,10 @@ void figure_outcome::miss(const std::string& map, const std::string& why) {
 
 void figure_outcome::judge(const readings& measured, const std::vector<std::uint64_t>& keys,
                            const std::string& machine) {
-  for (finding& f : judge_all(figure->claims, measured, keys)) findings.push_back({machine, std::move(f)});
+  for (finding& f : judge_all(figure->claims, measured, keys)) {
+    f.machine = machine;
+    findings.push_back(std::move(f));
+  }
 }
 
 std::string workload_name(const atc18::figure& f, std::uint64_t keys, const std::string& machine) {
@@ -70,8 +72,8 @@ std::string findings_text(const figure_outcome& outcome, bool simulated, bool co
   for (const missing_map& m : outcome.missing) missing[m.why].push_back(m.map);
   for (const auto& [why, maps] : missing)
     text += wrapped(fmt::format("missing, {}: {}", why, fmt::join(maps, ", ")), "  ");
-  for (const placed_finding& found : outcome.findings)
-    text += finding_text("The paper", found.found.paper, found.found.ours, place(found));
+  for (const finding& found : outcome.findings)
+    text += finding_text("The paper", found.paper, found.ours, place(found));
   return text;
 }
 

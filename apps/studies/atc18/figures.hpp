@@ -24,11 +24,6 @@ struct study_panel {
   std::string machine;
 };
 
-struct placed_finding {
-  std::string machine;
-  finding found;
-};
-
 struct figure_outcome {
   explicit figure_outcome(const atc18::figure& f) : figure(&f) {}
 
@@ -36,7 +31,7 @@ struct figure_outcome {
   std::vector<study_panel> panels;
   std::map<std::string, std::size_t> node_bytes;
   std::vector<missing_map> missing;
-  std::vector<placed_finding> findings;
+  std::vector<finding> findings;
 
   /// Each map is recorded once.
   void miss(const std::string& map, const std::string& why);

@@ -32,21 +32,12 @@ using app::atc18::subject;
 
 const std::vector<std::string> papers_machines{"abu_dhabi", "haswell"};
 
-struct place {
-  sim::machine_spec machine;
-  unsigned threads;
-};
-
-/// With as many threads as the machine has, as in the paper.
-std::vector<place> places_of(const study_options& o) {
-  std::vector<place> places;
-  for (const study_place& p : o.places) {
-    if (!o.given("--threads"))
-      places.push_back({p.machine, p.machine.hardware_threads()});
-    else if (p.threads.size() == 1)
-      places.push_back({p.machine, p.threads.front()});
-    else
-      throw app::usage_error("--study atc18 runs with one number of --threads");
+/// Each with as many threads as the machine has, as in the paper, or as asked for.
+std::vector<study_place> places_of(const study_options& o) {
+  std::vector<study_place> places = o.places;
+  for (study_place& p : places) {
+    if (!o.given("--threads")) p.threads = {p.machine.hardware_threads()};
+    if (p.threads.size() != 1) throw app::usage_error("--study atc18 runs with one number of --threads");
   }
   return places;
 }
@@ -64,7 +55,7 @@ app::operation_costs costs_of(const simulated_measurement& m) {
 }
 
 /// Why it cannot be measured there; empty if it can.
-std::string obstacle(const subject& s, const place& p) {
+std::string obstacle(const subject& s, const study_place& p) {
   if (entry_of(s) == nullptr) return "not in this build";
   if (!s.prefetching && !p.machine.adjacent_line_prefetch)
     return p.machine.name + " prefetches no adjacent lines anyway";
@@ -122,14 +113,14 @@ class simulated_study {
     const measured_key key{at, keys, s.name()};
     const auto known = measured_.find(key);
     if (known != measured_.end()) return known->second;
-    const place& p = places_[at];
+    const study_place& p = places_[at];
     line_.step(measured_.size(), needed_.size(),
                fmt::format("simulating {}: {}, {} keys, {} threads", p.machine.name, s.name(),
-                           app::grouped(keys), p.threads));
+                           app::grouped(keys), p.threads.front()));
     simulation_request request{.plans = {plans_.at(keys)},
                                .maps = {*entry_of(s)},
                                .machine = p.machine,
-                               .threads = {p.threads},
+                               .threads = p.threads,
                                .pinning = o_.pinning,
                                .operations = o_.operations,
                                .warm_up = o_.operations,
@@ -145,7 +136,7 @@ class simulated_study {
   /// A figure on one machine.
   void show(figure_outcome& outcome, std::size_t at) {
     const figure& f = *outcome.figure;
-    const place& p = places_[at];
+    const study_place& p = places_[at];
     const std::string& machine = p.machine.name;
     const bool papers = std::ranges::find(papers_machines, machine) != papers_machines.end();
     app::readings measured(papers ? machine : "");
@@ -170,7 +161,7 @@ class simulated_study {
         }
       }
       if (panel.empty()) continue;
-      outcome.panels.push_back({plan->name, keys, p.threads, machine});
+      outcome.panels.push_back({plan->name, keys, p.threads.front(), machine});
       std::printf("%s\n", measurement_table(p.machine, panel, table_width::narrow, colour_).c_str());
       std::fflush(stdout);
       shown_.insert(shown_.end(), panel.begin(), panel.end());
@@ -185,13 +176,13 @@ class simulated_study {
     all["study"] = study_json(outcomes);
     // The contexts of all machines: the one above is that of the first.
     all["study"]["contexts"] = nlohmann::ordered_json::array();
-    for (const place& p : places_)
+    for (const study_place& p : places_)
       all["study"]["contexts"].push_back(study_document(o_, p.machine, app::atc18::study_name)["context"]);
     return all;
   }
 
   const study_options& o_;
-  std::vector<place> places_;
+  std::vector<study_place> places_;
   std::optional<std::uint64_t> only_;
   std::map<std::uint64_t, std::shared_ptr<const workload::workload_plan>> plans_;
   std::set<measured_key> needed_;

@@ -18,24 +18,12 @@ void add_once(std::vector<std::string>& names, const std::string& name) {
   if (std::ranges::find(names, name) == names.end()) names.push_back(name);
 }
 
-/// The geometric mean of what `ratio` returns. nullopt if one is missing.
-template <class Ratio>
-std::optional<double> mean_over(const std::vector<std::string>& benchmarks, Ratio&& ratio) {
-  std::vector<double> ratios;
-  for (const std::string& benchmark : benchmarks) {
-    const std::optional<double> one = ratio(benchmark);
-    if (!one) return std::nullopt;
-    ratios.push_back(*one);
-  }
-  return workload::geometric_mean(ratios);
-}
-
 judgement missing(const std::string& malloc) {
   return {fmt::format("{} or index-aware was not measured", malloc), agreement::not_measurable};
 }
 
 judgement time_beside(const cost_readings& measured, const std::string& other, double most, bool may_equal) {
-  const auto mean = measured.mean_ratio(index_aware, other);
+  const auto mean = measured.mean(&cost_readings::ratio, index_aware, other);
   if (!mean) return missing(other);
   std::string worst;
   double most_seen = 0;
@@ -99,15 +87,15 @@ std::optional<double> cost_readings::memory_ratio(const std::string& benchmark, 
   return static_cast<double>(above->peak_kib) / static_cast<double>(below->peak_kib);
 }
 
-std::optional<double> cost_readings::mean_ratio(const std::string& malloc, const std::string& other) const {
-  return mean_over(benchmarks_,
-                   [&](const std::string& benchmark) { return ratio(benchmark, malloc, other); });
-}
-
-std::optional<double> cost_readings::mean_memory_ratio(const std::string& malloc,
-                                                       const std::string& other) const {
-  return mean_over(benchmarks_,
-                   [&](const std::string& benchmark) { return memory_ratio(benchmark, malloc, other); });
+std::optional<double> cost_readings::mean(cost_ratio of, const std::string& malloc,
+                                          const std::string& other) const {
+  std::vector<double> ratios;
+  for (const std::string& benchmark : benchmarks_) {
+    const std::optional<double> one = (this->*of)(benchmark, malloc, other);
+    if (!one) return std::nullopt;
+    ratios.push_back(*one);
+  }
+  return workload::geometric_mean(ratios);
 }
 
 std::array<judged_claim, 3> judge(const cost_readings& measured) {

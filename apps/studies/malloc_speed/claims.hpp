@@ -30,6 +30,12 @@ struct cost_reading {
   std::uint64_t peak_kib = 0;
 };
 
+class cost_readings;
+/// Of a benchmark under one malloc over that under another.
+using cost_ratio = std::optional<double> (cost_readings::*)(const std::string& benchmark,
+                                                            const std::string& malloc,
+                                                            const std::string& other) const;
+
 /// All benchmarks under all mallocs, in the order of their addition.
 class cost_readings {
  public:
@@ -47,11 +53,9 @@ class cost_readings {
   /// Memory divided by memory, likewise.
   [[nodiscard]] std::optional<double> memory_ratio(const std::string& benchmark, const std::string& malloc,
                                                    const std::string& other) const;
-  /// The geometric mean of ratio() over all benchmarks. nullopt if one of them is missing.
-  [[nodiscard]] std::optional<double> mean_ratio(const std::string& malloc, const std::string& other) const;
-  /// The mean of memory_ratio(), likewise.
-  [[nodiscard]] std::optional<double> mean_memory_ratio(const std::string& malloc,
-                                                        const std::string& other) const;
+  /// The geometric mean of such ratios over all benchmarks. nullopt if one of them is missing.
+  [[nodiscard]] std::optional<double> mean(cost_ratio of, const std::string& malloc,
+                                           const std::string& other) const;
 
  private:
   std::map<std::pair<std::string, std::string>, cost_reading> all_;

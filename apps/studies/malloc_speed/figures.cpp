@@ -14,19 +14,17 @@ namespace {
 
 const std::string geometric_mean = "Geometric mean of all benchmarks";
 
-/// The bars of one chart; value(malloc) returns a bar or nothing.
+/// Adds a chart of the bars that value(malloc) returns, if there are any.
 template <class Value>
-std::vector<chart_bar> bars_of(const cost_readings& measured, std::span<const std::string_view> ours,
-                               Value&& value) {
-  std::vector<chart_bar> bars;
+void add(charted_figure& f, const cost_readings& measured, chart c, Value&& value) {
   for (const std::string& malloc : measured.mallocs()) {
     std::optional<chart_bar> bar = value(malloc);
     if (!bar) continue;
     bar->name = malloc;
-    bar->peer = std::ranges::find(ours, malloc) == ours.end();
-    bars.push_back(std::move(*bar));
+    bar->peer = malloc != index_aware && malloc != "random";
+    c.bars.push_back(std::move(*bar));
   }
-  return bars;
+  if (!c.bars.empty()) f.charts.push_back(std::move(c));
 }
 
 std::optional<chart_bar> bar_of(const std::optional<double>& value) {
@@ -34,72 +32,59 @@ std::optional<chart_bar> bar_of(const std::optional<double>& value) {
   return chart_bar{.name = {}, .value = *value};
 }
 
-void add(charted_figure& f, chart c) {
-  if (!c.bars.empty()) f.charts.push_back(std::move(c));
-}
-
-charted_figure time_over(const cost_readings& measured, std::span<const std::string_view> ours,
-                         const std::string& other, double most) {
-  charted_figure f;
-  f.id = "time-over-" + other;
-  f.title = fmt::format("Time over {}'s", other);
-  f.summary = fmt::format("Processor time of each benchmark under each malloc, in turns; {}'s is 1.", other);
+charted_figure time_over(const cost_readings& measured, const std::string& other, double most) {
+  charted_figure f{.id = "time-over-" + other,
+                   .title = fmt::format("Time over {}'s", other),
+                   .summary = fmt::format(
+                       "Processor time of each benchmark under each malloc, in turns; {}'s is 1.", other)};
   const std::string y = fmt::format("processor time, x {}", other);
-  chart mean{
-      .title = geometric_mean,
-      .caption = fmt::format("Shorter is better. The line is what index-aware is held against: {:.2f} x {}.",
-                             most, other),
-      .y = y};
-  mean.bars = bars_of(measured, ours,
-                      [&](const std::string& malloc) { return bar_of(measured.mean_ratio(malloc, other)); });
-  mean.limit = {most, fmt::format("x {}", other)};
-  add(f, std::move(mean));
+  add(f, measured,
+      {.title = geometric_mean,
+       .caption = fmt::format("Shorter is better. The line is what index-aware is held against: {:.2f} x {}.",
+                              most, other),
+       .y = y,
+       .limit = {{most, fmt::format("x {}", other)}}},
+      [&](const std::string& malloc) { return bar_of(measured.mean(&cost_readings::ratio, malloc, other)); });
   for (const std::string& benchmark : measured.benchmarks()) {
-    chart c{
-        .title = benchmark,
-        .caption = fmt::format(
-            "Times that of {}, round by round: the median, with least and most. Shorter is better.", other),
-        .y = y};
-    c.bars = bars_of(measured, ours, [&](const std::string& malloc) {
-      const std::vector<double> ratios = measured.ratios(benchmark, malloc, other);
-      std::optional<chart_bar> bar = bar_of(workload::median(ratios));
-      if (bar && ratios.size() > 1) {
-        const auto [least, greatest] = std::ranges::minmax(ratios);
-        bar->least = least;
-        bar->most = greatest;
-      }
-      return bar;
-    });
-    add(f, std::move(c));
+    add(f, measured,
+        {.title = benchmark,
+         .caption = fmt::format(
+             "Times that of {}, round by round: the median, with least and most. Shorter is better.", other),
+         .y = y},
+        [&](const std::string& malloc) {
+          const std::vector<double> ratios = measured.ratios(benchmark, malloc, other);
+          std::optional<chart_bar> bar = bar_of(workload::median(ratios));
+          if (bar && ratios.size() > 1) {
+            const auto [least, greatest] = std::ranges::minmax(ratios);
+            bar->least = least;
+            bar->most = greatest;
+          }
+          return bar;
+        });
   }
   return f;
 }
 
-charted_figure memory_over(const cost_readings& measured, std::span<const std::string_view> ours,
-                           const std::string& other) {
-  charted_figure f;
-  f.id = "memory-over-" + other;
-  f.title = fmt::format("Memory over {}'s", other);
-  f.summary = fmt::format(
-      "Memory that was resident at its most, of each benchmark under each malloc; {}'s is 1.", other);
+charted_figure memory_over(const cost_readings& measured, const std::string& other) {
+  charted_figure f{
+      .id = "memory-over-" + other,
+      .title = fmt::format("Memory over {}'s", other),
+      .summary = fmt::format(
+          "Memory that was resident at its most, of each benchmark under each malloc; {}'s is 1.", other)};
   const std::string y = fmt::format("resident memory, x {}", other);
-  chart mean{.title = geometric_mean, .caption = "Shorter is better.", .y = y};
-  mean.bars = bars_of(measured, ours, [&](const std::string& malloc) {
-    return bar_of(measured.mean_memory_ratio(malloc, other));
-  });
-  add(f, std::move(mean));
+  add(f, measured, {.title = geometric_mean, .caption = "Shorter is better.", .y = y},
+      [&](const std::string& malloc) {
+        return bar_of(measured.mean(&cost_readings::memory_ratio, malloc, other));
+      });
   for (const std::string& benchmark : measured.benchmarks()) {
-    chart c{
-        .title = benchmark,
-        .caption = fmt::format("Times that of {}. Shorter is better. The line is what index-aware is held "
-                               "against: {:.2f} x {}.",
-                               other, most_memory, other),
-        .y = y};
-    c.bars = bars_of(measured, ours, [&](const std::string& malloc) {
-      return bar_of(measured.memory_ratio(benchmark, malloc, other));
-    });
-    c.limit = {most_memory, fmt::format("x {}", other)};
-    add(f, std::move(c));
+    add(f, measured,
+        {.title = benchmark,
+         .caption = fmt::format("Times that of {}. Shorter is better. The line is what index-aware is held "
+                                "against: {:.2f} x {}.",
+                                other, most_memory, other),
+         .y = y,
+         .limit = {{most_memory, fmt::format("x {}", other)}}},
+        [&](const std::string& malloc) { return bar_of(measured.memory_ratio(benchmark, malloc, other)); });
   }
   return f;
 }
@@ -171,12 +156,11 @@ double index_aware_bytes(std::size_t asked) noexcept {
   return static_cast<double>(s.stride) + left_out;
 }
 
-std::vector<charted_figure> figures_of(const cost_readings& measured, std::span<const std::string_view> ours,
+std::vector<charted_figure> figures_of(const cost_readings& measured,
                                        const std::vector<missing_map>& missing) {
   auto [beside_mimalloc, beside_glibc, beside_jemalloc] = judge(measured);
-  std::vector<charted_figure> figures{time_over(measured, ours, "mimalloc", most_time),
-                                      time_over(measured, ours, "glibc", 1),
-                                      memory_over(measured, ours, "jemalloc")};
+  std::vector<charted_figure> figures{time_over(measured, "mimalloc", most_time),
+                                      time_over(measured, "glibc", 1), memory_over(measured, "jemalloc")};
   figures[0].findings.push_back(std::move(beside_mimalloc));
   figures[1].findings.push_back(std::move(beside_glibc));
   figures[2].findings.push_back(std::move(beside_jemalloc));

@@ -257,9 +257,8 @@ struct pair {
 
 class xmalloc final : public measured_work {
  public:
-  xmalloc(std::uint64_t pairs, std::uint64_t batch, std::uint64_t least, std::uint64_t most,
-          std::uint64_t seed)
-      : pair_count_(static_cast<unsigned>(pairs)), batch_(batch), least_(least), most_(most) {
+  xmalloc(std::uint64_t pairs, std::uint64_t batch, sizes drawn, std::uint64_t seed)
+      : pair_count_(static_cast<unsigned>(pairs)), batch_(batch), draws_(drawn) {
     for (unsigned p = 0; p < pair_count_; ++p) {
       pairs_[p].queue.reserve(batch);
       pairs_[p].random = workload::random_generator(seed, p + 1);
@@ -292,7 +291,7 @@ class xmalloc final : public measured_work {
       // The last batch of a round may be smaller.
       const std::size_t blocks = std::min(operations, batch_);
       for (marked_block& block : batch.first(blocks)) {
-        block = marked_block::make(least_ + random.below(most_ - least_ + 1), mine.marks++);
+        block = marked_block::make(draws_.draw(random), mine.marks++);
         if (block.memory == nullptr) mine.wrong_to_send = "malloc had no memory";
       }
       std::ranges::fill(batch.subspan(blocks), marked_block{});
@@ -315,8 +314,7 @@ class xmalloc final : public measured_work {
 
   unsigned pair_count_;
   std::uint64_t batch_;
-  std::uint64_t least_;
-  std::uint64_t most_;
+  sizes draws_;
   std::array<pair, most_pairs> pairs_{};
 };
 
@@ -440,8 +438,8 @@ class large final : public measured_work {
   static constexpr std::uint64_t most_blocks = 4096;
   static constexpr std::uint64_t most_bytes = std::uint64_t{1} << 30;
 
-  large(std::uint64_t blocks, std::uint64_t least, std::uint64_t most, std::uint64_t seed)
-      : blocks_(outside_malloc<large_block>(blocks)), least_(least), most_(most), random_(seed) {
+  large(std::uint64_t blocks, sizes drawn, std::uint64_t seed)
+      : blocks_(outside_malloc<large_block>(blocks)), draws_(drawn), random_(seed) {
     std::ranges::fill(blocks_, large_block{});
   }
   ~large() override {
@@ -453,7 +451,7 @@ class large final : public measured_work {
   void work(unsigned, std::uint64_t operations) override {
     for (std::uint64_t i = 0; i < operations; ++i) {
       large_block fresh;
-      fresh.bytes = least_ + random_.below(most_ - least_ + 1);
+      fresh.bytes = draws_.draw(random_);
       fresh.memory = static_cast<unsigned char*>(std::malloc(fresh.bytes));
       if (fresh.memory == nullptr) {
         wrong_ = "malloc had no memory";
@@ -487,27 +485,32 @@ class large final : public measured_work {
 
  private:
   std::span<large_block> blocks_;
-  std::uint64_t least_;
-  std::uint64_t most_;
+  sizes draws_;
   workload::random_generator random_;
   unsigned marks_ = 0;
   const char* wrong_ = nullptr;
 };
 
+sizes sizes_of(const arguments& given, std::uint64_t least, std::uint64_t most) {
+  const std::uint64_t smallest = given.number("least", least, most);
+  return {smallest, given.number("most", smallest, most)};
+}
+sizes sizes_of_marked(const arguments& given) {
+  return sizes_of(given, marked_block::least_bytes, marked_block::most_bytes);
+}
+
 }  // namespace
 
 measured_work& make_larson(const arguments& given) {
-  const std::uint64_t least = given.number("least", marked_block::least_bytes, marked_block::most_bytes);
+  const sizes drawn = sizes_of_marked(given);
   static larson one(given.number("threads", 1, most_threads), given.number("blocks", 1, larson::most_blocks),
-                    {least, given.number("most", least, marked_block::most_bytes)},
-                    given.number("generation", 1, UINT64_MAX), given.number("seed", 0, UINT64_MAX));
+                    drawn, given.number("generation", 1, UINT64_MAX), given.number("seed", 0, UINT64_MAX));
   return one;
 }
 
 measured_work& make_xmalloc(const arguments& given) {
-  const std::uint64_t least = given.number("least", marked_block::least_bytes, marked_block::most_bytes);
-  static xmalloc one(given.number("pairs", 1, most_pairs), given.number("batch", 1, most_batch), least,
-                     given.number("most", least, marked_block::most_bytes),
+  const sizes drawn = sizes_of_marked(given);
+  static xmalloc one(given.number("pairs", 1, most_pairs), given.number("batch", 1, most_batch), drawn,
                      given.number("seed", 0, UINT64_MAX));
   return one;
 }
@@ -520,9 +523,8 @@ measured_work& make_cache_scratch(const arguments& given) {
 }
 
 measured_work& make_large(const arguments& given) {
-  const std::uint64_t least = given.number("least", 2, large::most_bytes);
-  static large one(given.number("blocks", 1, large::most_blocks), least,
-                   given.number("most", least, large::most_bytes), given.number("seed", 0, UINT64_MAX));
+  static large one(given.number("blocks", 1, large::most_blocks), sizes_of(given, 2, large::most_bytes),
+                   given.number("seed", 0, UINT64_MAX));
   return one;
 }
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -20,7 +19,6 @@
 #include "apps/common/terminal.hpp"
 #include "apps/espalier/bench_command.hpp"
 #include "apps/espalier/preloaded_program.hpp"
-#include "apps/studies/malloc_speed/claims.hpp"
 #include "apps/studies/malloc_speed/figures.hpp"
 #include "apps/studies/mallocs.hpp"
 #include "apps/studies/measured_process.hpp"
@@ -165,12 +163,9 @@ struct work {
   unsigned threads;
 };
 
-struct study_setting {
-  malloc_choice mallocs;
+struct study_setting : turns_setting {
   timed_programs programs;
   std::vector<work> works;
-  std::vector<unsigned> processors;
-  std::optional<std::size_t> rounds;
 };
 
 /// The measurements, as they go into the result file.
@@ -244,11 +239,9 @@ void measure(const study_setting& s, const timed_program& program, measured_stud
 
 const std::string reference{system_malloc};
 
-/// One row per benchmark, one column per malloc. A cell shows ratio(benchmark, malloc), the last row shows
-/// mean(malloc).
-template <class Ratio, class Mean>
-std::string ratio_table(const cost_readings& readings, const std::string& head, bool colour, Ratio&& ratio,
-                        Mean&& mean) {
+/// One row per benchmark, one column per malloc; the last row has the means.
+std::string ratio_table(const cost_readings& readings, const std::string& head, bool colour,
+                        malloc_speed::cost_ratio ratio) {
   std::vector<std::string> heads{head};
   heads.insert(heads.end(), readings.mallocs().begin(), readings.mallocs().end());
   table t(std::move(heads));
@@ -261,25 +254,10 @@ std::string ratio_table(const cost_readings& readings, const std::string& head, 
     t.add(std::move(cells));
   };
   for (const std::string& benchmark : readings.benchmarks())
-    row(benchmark, [&](const std::string& malloc) { return ratio(benchmark, malloc); });
-  row("geometric mean", mean);
+    row(benchmark,
+        [&](const std::string& malloc) { return (readings.*ratio)(benchmark, malloc, reference); });
+  row("geometric mean", [&](const std::string& malloc) { return readings.mean(ratio, malloc, reference); });
   return t.text(colour);
-}
-
-std::string tables_of(const cost_readings& readings, bool colour) {
-  return ratio_table(
-             readings, "processor time", colour,
-             [&](const std::string& benchmark, const std::string& malloc) {
-               return readings.ratio(benchmark, malloc, reference);
-             },
-             [&](const std::string& malloc) { return readings.mean_ratio(malloc, reference); }) +
-         "\n" +
-         ratio_table(
-             readings, "resident memory", colour,
-             [&](const std::string& benchmark, const std::string& malloc) {
-               return readings.memory_ratio(benchmark, malloc, reference);
-             },
-             [&](const std::string& malloc) { return readings.mean_memory_ratio(malloc, reference); });
 }
 
 ordered_json ratios_json(const cost_readings& readings) {
@@ -298,7 +276,7 @@ ordered_json ratios_json(const cost_readings& readings) {
 ordered_json means_json(const cost_readings& readings) {
   ordered_json all = ordered_json::object();
   for (const std::string& malloc : readings.mallocs()) {
-    if (const auto mean = readings.mean_ratio(malloc, reference)) all[malloc] = *mean;
+    if (const auto mean = readings.mean(&cost_readings::ratio, malloc, reference)) all[malloc] = *mean;
   }
   return all;
 }
@@ -313,18 +291,11 @@ constexpr std::string_view summary =
 void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
   only_options(verb, "--study malloc-speed",
                {"--study", "--mallocs", "--threads", "--runs", "--pin", "--seed", "--out"});
-  const workload::session_request measurement = measurement_of(o);
-  if (measurement.threads.size() != 1)
-    throw usage_error("--study malloc-speed runs with one number of --threads");
-  study_setting s;
-  s.mallocs = choose_mallocs(o.mallocs);
+  study_setting s{turns_of(o, verb, malloc_speed::study_name), programs_that_allocate(), {}};
   if (s.mallocs.found.front().name != system_malloc)
     throw usage_error(
         fmt::format("--study malloc-speed compares with {}, which --mallocs leaves out", system_malloc));
-  s.programs = programs_that_allocate();
-  s.works = works_of(is_given(verb, "--threads") ? measurement.threads.front() : usual_threads, o.seed);
-  s.processors = measured_processors(measurement.pinning);
-  if (is_given(verb, "--runs")) s.rounds = static_cast<std::size_t>(o.runs);
+  s.works = works_of(s.threads.value_or(usual_threads), o.seed);
   study_files files(o.out, malloc_speed::study_name);
 
   print_missing(s.mallocs);
@@ -346,12 +317,10 @@ void run_malloc_speed_study(const bench_options& o, const CLI::App& verb) {
 
   const bool colour = wants_colour(STDOUT_FILENO);
   std::printf("%s\n%s\n", bold(malloc_speed::title, colour).c_str(),
-              tables_of(measured.readings, colour).c_str());
-  std::vector<missing_map> missing;
-  missing.reserve(s.mallocs.missing.size());
-  for (const missing_malloc& m : s.mallocs.missing) missing.push_back({m.name, m.why});
-  const std::vector<charted_figure> figures =
-      malloc_speed::figures_of(measured.readings, std::array{random_malloc, index_aware_malloc}, missing);
+              (ratio_table(measured.readings, "processor time", colour, &cost_readings::ratio) + '\n' +
+               ratio_table(measured.readings, "resident memory", colour, &cost_readings::memory_ratio))
+                  .c_str());
+  const auto figures = malloc_speed::figures_of(measured.readings, s.mallocs.missing);
   for (const charted_figure& figure : figures) {
     for (const judged_claim& f : figure.findings)
       std::printf("%s", finding_text("To be shown", f.claim, f.ours, "all benchmarks").c_str());

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "apps/studies/malloc_tsx/allocation_models.hpp"
-#include "apps/studies/study_claims.hpp"
 #include "espalier/workload/statistics.hpp"
 
 namespace espalier::app::malloc_tsx {

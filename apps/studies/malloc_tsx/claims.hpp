@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apps/studies/study_claims.hpp"
@@ -89,8 +90,7 @@ class placed_readings {
 
 // Claims --------------------------------------------------------------------------------------------------------------
 
-// The claims of "The Influence of Malloc Placement on TSX Hardware Transactional Memory", judged over readings from any
-// source. A size is bad if glibc's blocks follow each other at a multiple of 512 bytes, as the paper states. Claims are
+// A size is bad if glibc's blocks follow each other at a multiple of 512 bytes, as the paper states. Claims are
 // not judged if the data were not measured, or cannot be without transactions.
 
 /// Claims of figure 1, a ring of nodes that one thread traverses; the paper's ring has paper_nodes. For other rings,

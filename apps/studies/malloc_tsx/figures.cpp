@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "espalier/workload/statistics.hpp"
 
 namespace espalier::app::malloc_tsx {
 namespace {

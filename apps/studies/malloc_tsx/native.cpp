@@ -1,5 +1,3 @@
-#include "apps/studies/malloc_tsx/claims.hpp"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -40,12 +38,9 @@ constexpr std::uint64_t fresh_size = 1008;
 constexpr std::size_t ring_rounds = 41;
 constexpr std::size_t tree_rounds = 7;
 
-struct study_setting {
-  malloc_choice mallocs;
+struct study_setting : turns_setting {
   std::vector<mutex_policy> policies;
   std::vector<std::uint64_t> sizes;
-  std::vector<unsigned> processors;
-  std::optional<std::size_t> rounds;
   std::uint64_t seed;
   hw::cache_shape l1;
 };
@@ -259,14 +254,15 @@ std::vector<std::uint64_t> sizes_of(const study_setting& s, const study_panel_of
 }
 
 study_setting setting_of(const bench_options& o, const CLI::App& verb) {
-  study_setting s;
-  s.mallocs = choose_mallocs(o.mallocs);
-  s.policies = {mutex_policy::tts};
+  study_setting s{turns_of(o, verb, malloc_tsx::study_name),
+                  {mutex_policy::tts},
+                  malloc_tsx::node_sizes(),
+                  o.seed,
+                  hw::cache_geometry_of(hw::topology::system()).l1};
   if (hw::rtm::available()) {
     s.policies.push_back(mutex_policy::tle);
     s.policies.push_back(mutex_policy::tle_learnt);
   }
-  s.sizes = malloc_tsx::node_sizes();
   if (!o.sizes.empty()) {
     s.sizes.clear();
     for (const std::int64_t size : o.sizes) {
@@ -278,9 +274,6 @@ study_setting setting_of(const bench_options& o, const CLI::App& verb) {
     std::ranges::sort(s.sizes);
     s.sizes.erase(std::ranges::unique(s.sizes).begin(), s.sizes.end());
   }
-  s.seed = o.seed;
-  s.l1 = hw::cache_geometry_of(hw::topology::system()).l1;
-  if (is_given(verb, "--runs")) s.rounds = static_cast<std::size_t>(o.runs);
   return s;
 }
 
@@ -289,15 +282,9 @@ study_setting setting_of(const bench_options& o, const CLI::App& verb) {
 void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
   only_options(verb, "--study malloc-tsx",
                {"--study", "--sizes", "--mallocs", "--threads", "--runs", "--pin", "--seed", "--out"});
-  const workload::session_request measurement = measurement_of(o);
-  if (measurement.threads.size() != 1)
-    throw usage_error("--study malloc-tsx runs with one number of --threads");
-  const unsigned threads =
-      is_given(verb, "--threads")
-          ? measurement.threads.front()
-          : static_cast<unsigned>(std::max<std::size_t>(hw::topology::system().pus().size(), 1));
-  study_setting s = setting_of(o, verb);
-  s.processors = measured_processors(measurement.pinning);
+  const study_setting s = setting_of(o, verb);
+  const unsigned threads = s.threads.value_or(
+      static_cast<unsigned>(std::max<std::size_t>(hw::topology::system().pus().size(), 1)));
   study_files files(o.out, malloc_tsx::study_name);
 
   const bool colour = wants_colour(STDOUT_FILENO);
@@ -327,7 +314,7 @@ void run_malloc_tsx_study(const bench_options& o, const CLI::App& verb) {
     }
     panel.figure.charts = malloc_tsx::charts_of(panel.readings, panel.kind == panel_kind::ring, in);
     panel.figure.findings = findings_of(panel, in);
-    for (const missing_malloc& m : s.mallocs.missing) panel.figure.missing.push_back({m.name, m.why});
+    panel.figure.missing = s.mallocs.missing;
     line.clear();
     std::printf("%s\n%s", bold(panel.figure.title, colour).c_str(),
                 panel_table(panel, s.l1.ways, colour).c_str());

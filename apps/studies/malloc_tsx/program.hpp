@@ -1,11 +1,14 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
+
+#include "apps/common/interface.hpp"
 
 // The two benchmarks of "The Influence of Malloc Placement on TSX Hardware Transactional Memory" (Dice, Harris, Kogan
 // and Lev, 2015, section 2) with different allocators and locks. Instrumented.
@@ -14,11 +17,12 @@ namespace espalier::simulate {
 
 /// The source of the nodes: two models, RAND on top of the first, and the library's own.
 enum class allocation : std::uint8_t { glibc, random, size_classes, index_aware };
-inline constexpr std::size_t allocations = 4;
+inline constexpr std::array allocations{allocation::glibc, allocation::random, allocation::size_classes,
+                                        allocation::index_aware};
 
 [[nodiscard]] constexpr std::string_view to_string(allocation a) noexcept {
-  constexpr std::string_view names[allocations] = {"glibc-model", "random", "size-classes-model",
-                                                   "index-aware"};
+  constexpr std::string_view names[allocations.size()] = {"glibc-model", "random", "size-classes-model",
+                                                          "index-aware"};
   return names[static_cast<std::size_t>(a)];
 }
 
@@ -28,10 +32,11 @@ enum class section_policy : std::uint8_t {
   tle,        ///< always attempted as a transaction first, else under the lock: the paper's
   tle_learnt  ///< as in sync/elided_lock, which does not attempt sections of a lock that keep falling back
 };
-inline constexpr std::size_t section_policies = 3;
+inline constexpr std::array section_policies{section_policy::tts, section_policy::tle,
+                                             section_policy::tle_learnt};
 
 [[nodiscard]] constexpr std::string_view to_string(section_policy p) noexcept {
-  constexpr std::string_view names[section_policies] = {"tts", "tle", "tle-learnt"};
+  constexpr std::string_view names[section_policies.size()] = {"tts", "tle", "tle-learnt"};
   return names[static_cast<std::size_t>(p)];
 }
 
@@ -49,13 +54,8 @@ struct section_counts {
 using address_visitor = std::function<void(std::uintptr_t)>;
 
 /// Figure 1: nodes in a ring.
-class ring_program {
+class ring_program : public app::interface {
  public:
-  ring_program() = default;
-  ring_program(const ring_program&) = delete;
-  ring_program& operator=(const ring_program&) = delete;
-  virtual ~ring_program() = default;
-
   /// One critical section: traverses the ring once and writes each node.
   virtual void traverse() = 0;
   [[nodiscard]] virtual section_counts sections() const = 0;
@@ -77,13 +77,8 @@ enum class node_made : std::uint8_t {
 };
 
 /// Figure 2: an AVL tree under one lock, with critical sections that allocate and free its nodes.
-class tree_program {
+class tree_program : public app::interface {
  public:
-  tree_program() = default;
-  tree_program(const tree_program&) = delete;
-  tree_program& operator=(const tree_program&) = delete;
-  virtual ~tree_program() = default;
-
   /// Adds a key, while no other thread uses the tree.
   virtual void add(std::uint32_t key) = 0;
   /// Makes the calling thread map and touch memory for this many nodes beforehand, which no transaction can do.

@@ -20,13 +20,13 @@ std::optional<double> malloc_tsx_results::ratio(const configuration& one, const 
   const auto* a = find(one);
   const auto* b = find(other);
   if (a == nullptr || b == nullptr) return std::nullopt;
-  return per_second(*a) / per_second(*b);
+  return a->operations_per_second() / b->operations_per_second();
 }
 
 placed_readings malloc_tsx_results::readings(benchmark program, std::uint64_t nodes) const {
   placed_readings found;
   for (const auto& [c, m] : all_) {
-    if (c.program == program && c.nodes == nodes) found.add(point_of(c), reading_of(c, m, ghz_));
+    if (c.program == program && c.nodes == nodes) found.add(point_of(c), reading_of(c, m));
   }
   return found;
 }
@@ -35,19 +35,19 @@ point point_of(const configuration& c) {
   return {std::string(to_string(c.from)), std::string(to_string(c.policy)), c.node_bytes};
 }
 
-placed_reading reading_of(const configuration& c, const malloc_tsx_measurement& m, double ghz) {
+placed_reading reading_of(const configuration& c, const malloc_tsx_measurement& m) {
   placed_reading r;
-  r.rounds = {m.sections_per_second(ghz)};
+  r.rounds = {m.operations_per_second()};
   r.largest_load = m.largest_load();
   if (c.policy != section_policy::tts) {
     r.committed = m.committed_share();
-    r.capacity_aborts = m.per_section(m.transactions.of(sim::abort_reason::capacity));
+    r.capacity_aborts = m.per_operation(m.transactions.of(sim::abort_reason::capacity));
   }
   return r;
 }
 
 double misses(const configuration& c, const malloc_tsx_measurement& m) noexcept {
-  const double each = m.per_section(m.l1_misses());
+  const double each = m.per_operation(m.l1_misses());
   return c.program == benchmark::ring ? each / static_cast<double>(c.nodes) : each;
 }
 
@@ -88,7 +88,7 @@ const malloc_tsx_measurement& of(const malloc_tsx_shown& s, const configuration&
   return *s.results.find(c);
 }
 double millions(const malloc_tsx_shown& s, const configuration& c) {
-  return s.results.per_second(of(s, c)) / 1e6;
+  return of(s, c).operations_per_second() / 1e6;
 }
 double ratio(const malloc_tsx_shown& s, const configuration& one, const configuration& other) {
   return s.results.ratio(one, other).value_or(0);
@@ -100,8 +100,7 @@ std::string ring_summary(const malloc_tsx_shown& s, std::uint64_t nodes,
                          const std::vector<std::size_t>& sizes) {
   app::table t({"nodes from", "sizes", "over-\nloaded", "never\ncommit", "all\ncommit", "most at\nan index",
                 "L1 misses\na node", "tts\nM/s", "tle\nM/s", "tle over\ntts", "tle-learnt\nover tts"});
-  for (std::size_t a = 0; a < allocations; ++a) {
-    const auto from = static_cast<allocation>(a);
+  for (const allocation from : allocations) {
     std::size_t overloaded = 0;
     std::size_t never = 0;
     std::size_t all = 0;
@@ -117,7 +116,7 @@ std::string ring_summary(const malloc_tsx_shown& s, std::uint64_t nodes,
       const malloc_tsx_measurement& m = of(s, elided);
       overloaded += m.largest_load() > s.write_ways ? 1 : 0;
       never += m.transactions.committed == 0 ? 1 : 0;
-      all += m.transactions.committed == m.sections ? 1 : 0;
+      all += m.transactions.committed == m.operations ? 1 : 0;
       most = std::max(most, m.largest_load());
       l1_misses += misses(base, of(s, base));
       tts.push_back(millions(s, base));
@@ -150,19 +149,19 @@ std::string ring_table(const malloc_tsx_shown& s, std::uint64_t nodes, const std
                 "tle\nM/s", "tle over\ntts", "learnt\nover tts", "over glibc's\ntts", "\ntle"},
                {1});
   for (const std::size_t bytes : sizes) {
-    for (std::size_t a = 0; a < allocations; ++a) {
-      const auto at = [&](std::size_t from, section_policy policy) {
-        return configuration{benchmark::ring, nodes, bytes, static_cast<allocation>(from), policy};
+    for (const allocation from : allocations) {
+      const auto at = [&](allocation where, section_policy policy) {
+        return configuration{benchmark::ring, nodes, bytes, where, policy};
       };
-      const configuration tts = at(a, section_policy::tts);
-      const configuration tle = at(a, section_policy::tle);
+      const configuration tts = at(from, section_policy::tts);
+      const configuration tle = at(from, section_policy::tle);
       t.add({fmt::format("{}", bytes), std::string(to_string(tts.from)),
              fmt::format("{}", of(s, tle).largest_load()), fmt::format("{:.3f}", misses(tts, of(s, tts))),
              fmt::format("{:.2f}", of(s, tle).committed_share()), fmt::format("{:.3f}", millions(s, tts)),
              fmt::format("{:.3f}", millions(s, tle)), fmt::format("{:.2f}", ratio(s, tle, tts)),
-             fmt::format("{:.2f}", ratio(s, at(a, section_policy::tle_learnt), tts)),
-             fmt::format("{:.2f}", ratio(s, tts, at(0, section_policy::tts))),
-             fmt::format("{:.2f}", ratio(s, tle, at(0, section_policy::tle)))});
+             fmt::format("{:.2f}", ratio(s, at(from, section_policy::tle_learnt), tts)),
+             fmt::format("{:.2f}", ratio(s, tts, at(allocation::glibc, section_policy::tts))),
+             fmt::format("{:.2f}", ratio(s, tle, at(allocation::glibc, section_policy::tle)))});
     }
   }
   return app::bold(
@@ -179,8 +178,7 @@ std::string tree_table(const malloc_tsx_shown& s, benchmark tree, std::uint64_t 
                 "other", "by the\nlock", "L1 miss\ntts", "\ntle"},
                {1}, 1);
   for (const std::size_t bytes : sizes) {
-    for (std::size_t a = 0; a < allocations; ++a) {
-      const auto from = static_cast<allocation>(a);
+    for (const allocation from : allocations) {
       const auto at = [&](allocation where, section_policy policy) {
         return configuration{tree, keys, bytes, where, policy};
       };
@@ -188,7 +186,7 @@ std::string tree_table(const malloc_tsx_shown& s, benchmark tree, std::uint64_t 
       const configuration tle = at(from, section_policy::tle);
       const malloc_tsx_measurement& m = of(s, tle);
       const auto aborts = [&](sim::abort_reason reason) {
-        return fmt::format("{:.4f}", m.per_section(m.transactions.of(reason)));
+        return fmt::format("{:.4f}", m.per_operation(m.transactions.of(reason)));
       };
       t.add({fmt::format("{}", bytes), std::string(to_string(from)), fmt::format("{}", m.largest_load()),
              fmt::format("{:.2f}", millions(s, tts)), fmt::format("{:.2f}", millions(s, tle)),
@@ -197,9 +195,9 @@ std::string tree_table(const malloc_tsx_shown& s, benchmark tree, std::uint64_t 
              fmt::format("{:.2f}", millions(s, at(from, section_policy::tle_learnt))),
              aborts(sim::abort_reason::true_conflict), aborts(sim::abort_reason::false_conflict),
              aborts(sim::abort_reason::metadata), aborts(sim::abort_reason::capacity),
-             fmt::format("{:.4f}", m.per_section(m.transactions.of(sim::abort_reason::explicit_abort) +
-                                                 m.transactions.of(sim::abort_reason::other))),
-             fmt::format("{:.4f}", m.per_section(m.ends.under_lock)),
+             fmt::format("{:.4f}", m.per_operation(m.transactions.of(sim::abort_reason::explicit_abort) +
+                                                   m.transactions.of(sim::abort_reason::other))),
+             fmt::format("{:.4f}", m.per_operation(m.ends.under_lock)),
              fmt::format("{:.2f}", misses(tts, of(s, tts))), fmt::format("{:.2f}", misses(tle, m))});
     }
   }

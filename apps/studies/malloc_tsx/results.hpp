@@ -11,12 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "apps/simulate/session.hpp"
 #include "apps/studies/malloc_tsx/claims.hpp"
 #include "apps/studies/malloc_tsx/program.hpp"
-#include "apps/studies/study_claims.hpp"
-#include "sim/machine/counts.hpp"
-#include "sim/machine/machine_spec.hpp"
-#include "sim/transactions/transaction_counts.hpp"
 
 // The benchmarks of program.hpp on a simulated machine: what is measured, as readings like those of programs, as tables.
 
@@ -47,26 +44,16 @@ struct configuration {
   auto operator<=>(const configuration&) const = default;
 };
 
-struct malloc_tsx_measurement {
-  /// The counted critical sections.
-  std::uint64_t sections = 0;
+/// Its operations are critical sections.
+struct malloc_tsx_measurement : counted_phase {
   unsigned threads = 1;
   section_counts ends;
-  sim::transaction_counts transactions;
-  sim::counts total;
-  std::uint64_t cycles = 0;
   /// The distribution of the nodes' lines: how many lie at each of the indices at which transactions keep what they
   /// write.
   std::vector<std::uint64_t> loads;
 
-  [[nodiscard]] double per_section(std::uint64_t count) const noexcept {
-    return static_cast<double>(count) / static_cast<double>(sections);
-  }
-  [[nodiscard]] double committed_share() const noexcept { return per_section(transactions.committed); }
+  [[nodiscard]] double committed_share() const noexcept { return per_operation(transactions.committed); }
   [[nodiscard]] std::uint64_t l1_misses() const noexcept { return total.accesses - total.l1_hits; }
-  [[nodiscard]] double sections_per_second(double ghz) const noexcept {
-    return static_cast<double>(sections) / static_cast<double>(cycles) * ghz * 1e9;
-  }
   [[nodiscard]] std::uint64_t largest_load() const noexcept {
     return loads.empty() ? 0 : *std::ranges::max_element(loads);
   }
@@ -74,14 +61,9 @@ struct malloc_tsx_measurement {
 
 // Results -------------------------------------------------------------------------------------------------------------
 
-// The simulated results of the paper on malloc placement and TSX, as readings like those of programs, and L1 misses,
-// which only a simulation counts.
-
 /// All measurements of a study on one machine, in order of the configurations.
 class malloc_tsx_results {
  public:
-  explicit malloc_tsx_results(double ghz) : ghz_(ghz) {}
-
   void add(const configuration& c, malloc_tsx_measurement m) { all_.emplace(c, std::move(m)); }
   /// Null if it was not measured.
   [[nodiscard]] const malloc_tsx_measurement* find(const configuration& c) const {
@@ -90,9 +72,6 @@ class malloc_tsx_results {
   }
   [[nodiscard]] const std::map<configuration, malloc_tsx_measurement>& all() const noexcept { return all_; }
 
-  [[nodiscard]] double per_second(const malloc_tsx_measurement& m) const noexcept {
-    return m.sections_per_second(ghz_);
-  }
   /// Sections per second divided by those of another allocation or policy; nullopt if either was not measured.
   [[nodiscard]] std::optional<double> ratio(const configuration& one, const configuration& other) const;
 
@@ -100,7 +79,6 @@ class malloc_tsx_results {
   [[nodiscard]] app::malloc_tsx::placed_readings readings(benchmark program, std::uint64_t nodes) const;
 
  private:
-  double ghz_;
   std::map<configuration, malloc_tsx_measurement> all_;
 };
 
@@ -108,7 +86,7 @@ class malloc_tsx_results {
 [[nodiscard]] app::malloc_tsx::point point_of(const configuration& c);
 /// One round. Sections under tts are not elided.
 [[nodiscard]] app::malloc_tsx::placed_reading reading_of(const configuration& c,
-                                                         const malloc_tsx_measurement& m, double ghz);
+                                                         const malloc_tsx_measurement& m);
 
 /// L1 misses for a node of the ring, or an operation on the tree.
 [[nodiscard]] double misses(const configuration& c, const malloc_tsx_measurement& m) noexcept;
@@ -117,8 +95,6 @@ class malloc_tsx_results {
 [[nodiscard]] app::judged_claim judge_misses(const malloc_tsx_results& results);
 
 // Tables --------------------------------------------------------------------------------------------------------------
-
-// The study's printed results.
 
 /// The data for tables. All configurations of the sizes have been measured.
 struct malloc_tsx_shown {

@@ -17,7 +17,6 @@
 #include "apps/simulate/output.hpp"
 #include "apps/simulate/study.hpp"
 #include "apps/studies/draws.hpp"
-#include "apps/studies/malloc_tsx/claims.hpp"
 #include "apps/studies/malloc_tsx/figures.hpp"
 #include "apps/studies/malloc_tsx/results.hpp"
 #include "apps/studies/study_output.hpp"
@@ -88,14 +87,10 @@ malloc_tsx_measurement measured(sim::simulation& simulated, const Program& progr
   static_cast<void>(phase(sections / 5 + 1, 0));
   const section_counts before = ends_of(simulated, program);
   const sim::phase_result result = phase(sections, 1);
-  malloc_tsx_measurement m;
-  m.sections = sections;
-  m.threads = simulated.threads();
-  m.ends = ends_of(simulated, program) - before;
-  m.transactions = result.transactions;
-  m.total = result.total();
-  m.cycles = result.cycles;
-  return m;
+  return {counted(result, sections, simulated.spec().ghz),
+          simulated.threads(),
+          ends_of(simulated, program) - before,
+          {}};
 }
 
 malloc_tsx_measurement measure_ring(const malloc_tsx_request& request) {
@@ -238,8 +233,7 @@ class malloc_tsx_study {
         operations_(o.given("--operations") ? o.operations : default_operations),
         keys_(o.given("--keys") ? o.keys : default_keys),
         ring_sizes_(chosen_sizes(o, app::malloc_tsx::node_sizes())),
-        tree_sizes_(chosen_sizes(o, tree_sizes())),
-        results_(machine_.ghz) {
+        tree_sizes_(chosen_sizes(o, tree_sizes())) {
     in_ = {.ways = transactions_of(machine_).write_ways,
            .glibc = std::string(to_string(allocation::glibc)),
            .simulated = true};
@@ -273,15 +267,14 @@ class malloc_tsx_study {
   void measure() {
     app::progress_line line;
     const std::size_t total =
-        (std::size(rings) * ring_sizes_.size() + std::size(trees) * tree_sizes_.size()) * allocations *
-        section_policies;
+        (std::size(rings) * ring_sizes_.size() + std::size(trees) * tree_sizes_.size()) * allocations.size() *
+        section_policies.size();
     std::size_t done = 0;
     const auto add_all = [&](benchmark program, std::uint64_t nodes, std::size_t bytes) {
       if (app::interruption::requested()) return;
-      for (std::size_t a = 0; a < allocations; ++a) {
-        for (std::size_t p = 0; p < section_policies; ++p) {
-          const configuration c{program, nodes, bytes, static_cast<allocation>(a),
-                                static_cast<section_policy>(p)};
+      for (const allocation from : allocations) {
+        for (const section_policy policy : section_policies) {
+          const configuration c{program, nodes, bytes, from, policy};
           line.step(done++, total,
                     fmt::format("simulating {}: {} of {} nodes of {} bytes, {}, {}", machine_.name,
                                 to_string(program), nodes, bytes, to_string(c.from), to_string(c.policy)));
@@ -381,10 +374,10 @@ class malloc_tsx_study {
                             ring ? "a node visited" : "an operation");
     c.x = "Bytes of a node";
     c.y = ring ? "misses a node" : "misses an operation";
-    for (std::size_t a = 0; a < allocations; ++a) {
-      app::chart_curve curve{std::string(to_string(static_cast<allocation>(a))), {}};
+    for (const allocation from : allocations) {
+      app::chart_curve curve{std::string(to_string(from)), {}};
       for (const auto& [at, m] : results_.all()) {
-        if (at.program == f.program && at.nodes == f.nodes && at.from == static_cast<allocation>(a) &&
+        if (at.program == f.program && at.nodes == f.nodes && at.from == from &&
             at.policy == section_policy::tts)
           curve.points.emplace_back(at.node_bytes, misses(at, m));
       }
@@ -409,11 +402,10 @@ class malloc_tsx_study {
   [[nodiscard]] ordered_json entry(const shown_figure& f, const configuration& c,
                                    const malloc_tsx_measurement& m) const {
     const app::malloc_tsx::point at = point_of(c);
-    ordered_json one = study_entry(app::malloc_tsx::entry_name(f.figure.id, at), m.threads, m.sections,
-                                   m.cycles, machine_.ghz);
-    one["items_per_second"] = results_.per_second(m);
+    ordered_json one = study_entry(app::malloc_tsx::entry_name(f.figure.id, at), m.threads, m);
+    one["items_per_second"] = m.operations_per_second();
     one["malloc"] = at.malloc;
-    add_reading(one, at, reading_of(c, m, machine_.ghz), m.loads);
+    add_reading(one, at, reading_of(c, m), m.loads);
     one["nodes"] = c.nodes;
     configuration glibc = c;
     glibc.from = allocation::glibc;
@@ -422,10 +414,10 @@ class malloc_tsx_study {
     transactions = {{"begun", m.transactions.begun}, {"committed", m.transactions.committed}};
     for (const sim::abort_reason reason : sim::abort_reasons)
       transactions["aborts"][std::string(sim::to_string(reason))] = m.transactions.of(reason);
-    one["under_lock"] = c.policy == section_policy::tts ? m.sections : m.ends.under_lock;
+    one["under_lock"] = c.policy == section_policy::tts ? m.operations : m.ends.under_lock;
     one["passed_over"] = m.ends.passed_over;
-    one["l1_misses_per_operation"] = m.per_section(m.l1_misses());
-    one["counts"] = counts_json(m.total, m.sections);
+    one["l1_misses_per_operation"] = m.per_operation(m.l1_misses());
+    one["counts"] = counts_json(m);
     return one;
   }
 

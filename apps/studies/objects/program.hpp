@@ -3,18 +3,16 @@
 #include <cstdint>
 #include <memory>
 
+#include "apps/common/interface.hpp"
+
 // The atomic read-write objects with which the authors of DPS measure delegation (Middleware 2019, section 5.1): each
 // is several cache lines long, and an operation reads and writes every line of one of them. Instrumented.
 
 namespace espalier::simulate {
 
 /// Provides the next object. Implemented outside the simulated program.
-class object_feed {
+class object_feed : public app::interface {
  public:
-  object_feed() = default;
-  object_feed(const object_feed&) = delete;
-  object_feed& operator=(const object_feed&) = delete;
-  virtual ~object_feed() = default;
   /// False if there are no more.
   virtual bool next(std::uint64_t& object) = 0;
   /// This thread has ended, and its operations are done. all_ended(): whether that is true of all threads.
@@ -32,13 +30,8 @@ struct objects_shape {
 };
 
 /// The same objects in two programs.
-class objects_program {
+class objects_program : public app::interface {
  public:
-  objects_program() = default;
-  objects_program(const objects_program&) = delete;
-  objects_program& operator=(const objects_program&) = delete;
-  virtual ~objects_program() = default;
-
   /// Called once by each thread, before time begins: touches memory that must lie near it.
   virtual void settle(unsigned thread, unsigned locality) = 0;
   virtual void operate(unsigned thread, unsigned locality, object_feed& feed) = 0;

@@ -28,16 +28,6 @@ namespace {
 
 // One measurement -----------------------------------------------------------------------------------------------------
 
-struct objects_measurement {
-  std::uint64_t operations;
-  sim::counts total;
-  std::uint64_t cycles;
-
-  [[nodiscard]] double per_operation(std::uint64_t count) const noexcept {
-    return static_cast<double>(count) / static_cast<double>(operations);
-  }
-};
-
 /// State shared by the feeds of all threads.
 struct operations_left {
   std::uint64_t left;
@@ -73,7 +63,7 @@ class drawn_objects final : public object_feed {
 
 /// Each socket with threads is a locality. A fifth as many operations warm up before those that are counted. Throws
 /// std::logic_error if an operation was lost.
-objects_measurement measure_objects(const study_options& o, objects_shape shape) {
+counted_phase measure_objects(const study_options& o, objects_shape shape) {
   sim::simulation simulated(o.places.front().machine, shape.threads, o.pinning);
   // Localities are numbered without gaps.
   std::vector<unsigned> locality(shape.threads);
@@ -107,7 +97,7 @@ objects_measurement measure_objects(const study_options& o, objects_shape shape)
   });
   if (writes != (o.operations + warm_up) * shape.lines)
     throw std::logic_error("the simulated objects have lost operations");
-  return {o.operations, measured.total(), measured.cycles};
+  return counted(measured, o.operations, o.places.front().machine.ghz);
 }
 
 // The study -----------------------------------------------------------------------------------------------------------
@@ -130,7 +120,7 @@ struct row {
   unsigned threads;
   shape objects;
   std::string_view program;
-  objects_measurement measured;
+  counted_phase measured;
   double speed_up;  // relative to locks
 };
 
@@ -141,11 +131,11 @@ std::vector<row> measure_all(const study_options& o) {
       if (app::interruption::requested()) return rows;
       double locked_cycles = 0;
       for (const program& p : programs) {
-        const objects_measurement m = measure_objects(o, {.objects = s.objects,
-                                                          .lines = s.lines,
-                                                          .threads = threads,
-                                                          .localities = 0,
-                                                          .in_flight = p.in_flight});
+        const counted_phase m = measure_objects(o, {.objects = s.objects,
+                                                    .lines = s.lines,
+                                                    .threads = threads,
+                                                    .localities = 0,
+                                                    .in_flight = p.in_flight});
         const auto cycles = static_cast<double>(m.cycles);
         if (p.in_flight == 0) locked_cycles = cycles;
         rows.push_back({threads, s, p.name, m, locked_cycles / cycles});
@@ -153,10 +143,6 @@ std::vector<row> measure_all(const study_options& o) {
     }
   }
   return rows;
-}
-
-double per_second(const row& r, double ghz) {
-  return static_cast<double>(r.measured.operations) / static_cast<double>(r.measured.cycles) * ghz * 1e9;
 }
 
 void print(const study_options& o, const std::vector<row>& rows) {
@@ -177,7 +163,7 @@ void print(const study_options& o, const std::vector<row>& rows) {
            std::string(r.program), fmt::format("{:.2f}", r.measured.per_operation(c.remote_transfers)),
            fmt::format("{:.2f}", r.measured.per_operation(c.local_transfers)),
            fmt::format("{:.0f}", r.measured.per_operation(c.stall_cycles)),
-           fmt::format("{:.3f}", per_second(r, o.places.front().machine.ghz) / 1e6),
+           fmt::format("{:.3f}", r.measured.operations_per_second() / 1e6),
            fmt::format("{:.2f} x", r.speed_up)});
   }
   std::printf(
@@ -191,9 +177,9 @@ std::string json_of(const study_options& o, const std::vector<row>& rows) {
   for (const row& r : rows) {
     nlohmann::ordered_json one = study_entry(
         fmt::format("objects/{}x{}/{}/threads:{}", r.objects.objects, r.objects.lines, r.program, r.threads),
-        r.threads, r.measured.operations, r.measured.cycles, o.places.front().machine.ghz);
+        r.threads, r.measured);
     one["speed_up"] = r.speed_up;
-    one["counts"] = counts_json(r.measured.total, r.measured.operations);
+    one["counts"] = counts_json(r.measured);
     all["benchmarks"].push_back(std::move(one));
   }
   return all.dump(1) + "\n";
@@ -205,7 +191,7 @@ std::string csv_of(const std::vector<row>& rows) {
   for (const row& r : rows) {
     text += fmt::format("yes,{},{},{},\"{}\",{},{},{}", r.threads, r.objects.objects, r.objects.lines,
                         r.program, r.measured.operations, r.measured.cycles, r.speed_up);
-    text += counts_csv(r.measured.total, r.measured.operations) + '\n';
+    text += counts_csv(r.measured) + '\n';
   }
   return text;
 }

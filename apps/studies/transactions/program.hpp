@@ -3,19 +3,15 @@
 #include <cstdint>
 #include <memory>
 
+#include "apps/common/interface.hpp"
 #include "espalier/hw/htm.hpp"
 
 // Small transactional programs in which transactions subscribe to a fallback lock. Instrumented.
 
 namespace espalier::simulate {
 
-class transactional_program {
+class transactional_program : public app::interface {
  public:
-  transactional_program() = default;
-  transactional_program(const transactional_program&) = delete;
-  transactional_program& operator=(const transactional_program&) = delete;
-  virtual ~transactional_program() = default;
-
   /// One operation of a thread, chosen by `random`. True if it took the fallback lock.
   virtual bool operate(std::uint64_t random) = 0;
   /// The result that all operations together must have, and the result that they have.
@@ -32,12 +28,8 @@ class transactional_program {
 
 /// One transaction that writes, or reads, `count` lines at a distance of `stride` lines. Memory is restored to zero
 /// after a commit.
-class transactional_lines {
+class transactional_lines : public app::interface {
  public:
-  transactional_lines() = default;
-  transactional_lines(const transactional_lines&) = delete;
-  transactional_lines& operator=(const transactional_lines&) = delete;
-  virtual ~transactional_lines() = default;
   virtual hw::transaction_outcome write(std::uint64_t lines, std::uint64_t stride) = 0;
   virtual hw::transaction_outcome read(std::uint64_t lines) = 0;
   /// Whether every byte is zero, as before.

@@ -30,11 +30,8 @@ namespace {
 
 // One measurement -----------------------------------------------------------------------------------------------------
 
-struct transactional_measurement {
-  std::uint64_t operations;
+struct transactional_measurement : counted_phase {
   std::uint64_t fallbacks;
-  sim::transaction_counts transactions;
-  std::uint64_t cycles;
 };
 
 /// How much fits one transaction, found by trials, and the abort status if it does not fit.
@@ -82,7 +79,7 @@ transactional_measurement measure_transactions(const study_options& o, unsigned 
     program.reset();
   });
   if (!right) throw std::logic_error("a simulated transactional structure came out wrong");
-  return {o.operations, fallbacks, measured.transactions, measured.cycles};
+  return {counted(measured, o.operations, o.places.front().machine.ghz), fallbacks};
 }
 
 transactional_limits probe_limits(const sim::machine_spec& machine) {
@@ -124,10 +121,6 @@ struct row {
   transactional_measurement measured;
 };
 
-double share(std::uint64_t part, std::uint64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 void print(const study_options& o, const transactional_limits& limits, const std::vector<row>& rows) {
   using app::table;
   const bool colour = app::wants_colour(STDOUT_FILENO);
@@ -148,12 +141,11 @@ void print(const study_options& o, const transactional_limits& limits, const std
   for (const row& r : rows) {
     const transactional_measurement& m = r.measured;
     std::vector<std::string> cells{r.structure, fmt::format("{}", r.threads),
-                                   fmt::format("{:.3f}", share(m.transactions.committed, m.operations)),
-                                   fmt::format("{:.3f}", share(m.fallbacks, m.operations))};
+                                   fmt::format("{:.3f}", m.per_operation(m.transactions.committed)),
+                                   fmt::format("{:.3f}", m.per_operation(m.fallbacks))};
     for (const sim::abort_reason reason : sim::abort_reasons)
-      cells.push_back(fmt::format("{:.3f}", share(m.transactions.of(reason), m.operations)));
-    cells.push_back(fmt::format("{:.2f}", static_cast<double>(m.operations) / static_cast<double>(m.cycles) *
-                                              o.places.front().machine.ghz * 1e3));
+      cells.push_back(fmt::format("{:.3f}", m.per_operation(m.transactions.of(reason))));
+    cells.push_back(fmt::format("{:.2f}", m.operations_per_second() / 1e6));
     t.add(std::move(cells));
   }
   std::printf(
@@ -169,8 +161,8 @@ std::string json_of(const study_options& o, const transactional_limits& limits,
                    {"beyond_word", limits.beyond.word()},   {"leaves_no_trace", limits.leaves_no_trace}};
   for (const row& r : rows) {
     const transactional_measurement& m = r.measured;
-    nlohmann::ordered_json one = study_entry(fmt::format("{}/threads:{}", r.structure, r.threads), r.threads,
-                                             m.operations, m.cycles, o.places.front().machine.ghz);
+    nlohmann::ordered_json one =
+        study_entry(fmt::format("{}/threads:{}", r.structure, r.threads), r.threads, m);
     one["begun"] = m.transactions.begun;
     one["committed"] = m.transactions.committed;
     one["fallbacks"] = m.fallbacks;
