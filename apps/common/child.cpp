@@ -17,8 +17,9 @@
 extern char** environ;  // NOLINT(readability-redundant-declaration)
 
 namespace espalier::app {
-
 namespace {
+
+namespace fs = std::filesystem;
 
 /// exec() takes words in this form, though it changes none of them. They must outlive the result.
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
@@ -69,8 +70,6 @@ ended_child wait_for(pid_t child) noexcept {
   }
   return ended;
 }
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -168,8 +167,6 @@ std::optional<fs::path> find_companion(const fs::path& built, const fs::path& in
   if (fs::exists(here / built, none)) return (here / built).lexically_normal();
   return std::nullopt;
 }
-
-namespace fs = std::filesystem;
 
 scratch_folder::scratch_folder(std::string_view name) {
   std::string pattern = (fs::temp_directory_path() / fmt::format("{}.XXXXXX", name)).string();

@@ -32,14 +32,6 @@ fs::path find_preload_library(std::string_view name) {
   return *std::move(library);
 }
 
-std::string preload_list(const std::vector<fs::path>& libraries) {
-  std::string list;
-  for (const fs::path& library : libraries) list += library.string() + ':';
-  if (const char* const before = std::getenv("LD_PRELOAD")) list += before;
-  if (list.ends_with(':')) list.pop_back();
-  return list;
-}
-
 int run_preloaded(const std::vector<std::string>& command, const std::vector<fs::path>& libraries,
                   const variables& set, pid_t* process) {
   const auto obstacle = programs::preload_obstacle(command.front());
@@ -54,7 +46,13 @@ int run_preloaded(const std::vector<std::string>& command, const std::vector<fs:
 std::vector<std::string> child_environment(variables set,
                                            const std::vector<std::filesystem::path>& libraries) {
   std::vector<std::string> words;
-  if (!libraries.empty()) set.emplace_back("LD_PRELOAD", preload_list(libraries));
+  if (!libraries.empty()) {
+    std::string list;
+    for (const fs::path& library : libraries) list += library.string() + ':';
+    if (const char* const before = std::getenv("LD_PRELOAD")) list += before;
+    if (list.ends_with(':')) list.pop_back();
+    set.emplace_back("LD_PRELOAD", std::move(list));
+  }
   for (char** one = environ; *one != nullptr; ++one) {
     const std::string_view word(*one);
     const std::string_view name = word.substr(0, word.find('='));

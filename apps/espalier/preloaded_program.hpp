@@ -17,9 +17,6 @@ using variables = std::vector<std::pair<std::string, std::string>>;
 /// none, or if the dynamic linker would not accept its path.
 [[nodiscard]] std::filesystem::path find_preload_library(std::string_view name);
 
-/// The value of LD_PRELOAD for these libraries, placed before those that it already names.
-[[nodiscard]] std::string preload_list(const std::vector<std::filesystem::path>& libraries);
-
 /// Runs a program to its end with libraries preloaded, in their order and before those that LD_PRELOAD already names.
 /// Its input and output are unchanged. Returns its status as a shell would: 128 plus the signal's number if one ended
 /// it. Its process id is stored in `process`, if given. Throws usage_error, before the start, if nothing can be

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,32 +29,28 @@ using ::testing::UnorderedElementsAre;
 
 namespace fs = std::filesystem;
 
-TEST(programs_short_names, have_no_parameters) {
-  EXPECT_EQ(short_function_name("main"), "main");
-  EXPECT_EQ(short_function_name("f(int, char const*)"), "f");
-  EXPECT_EQ(short_function_name("a::b<int (*)(char)>::c(int) const"), "a::b<int (*)(char)>::c");
-  EXPECT_EQ(short_function_name("(anonymous namespace)::f(int)"), "f");
-  EXPECT_EQ(short_function_name("a::(anonymous namespace)::b::f()"), "a::b::f");
-}
-
-TEST(programs_short_names, have_no_return_type) {
-  EXPECT_EQ(short_function_name("void f<int>(int)"), "f<int>");
-  EXPECT_EQ(short_function_name("std::pair<int, long> a::g<char>(char*)"), "a::g<char>");
-}
-
-TEST(programs_short_names, keep_operators) {
-  EXPECT_EQ(short_function_name("operator new(unsigned long)"), "operator new");
-  EXPECT_EQ(short_function_name("operator new[](unsigned long, std::nothrow_t const&)"), "operator new[]");
-  EXPECT_EQ(short_function_name("a::operator()(int) const"), "a::operator()");
-  EXPECT_EQ(short_function_name("a::operator<<(int)"), "a::operator<<");
-  EXPECT_EQ(short_function_name("a::operator<(a const&)"), "a::operator<");
-}
-
-TEST(programs_short_names, have_no_marks_of_copies) {
-  EXPECT_EQ(short_function_name("f.isra.0"), "f");
-  EXPECT_EQ(short_function_name("f.constprop.0.isra.3"), "f");
-  EXPECT_EQ(short_function_name("f(int) [clone .cold]"), "f");
-  EXPECT_EQ(short_function_name(""), "");
+TEST(programs_short_names, are_what_a_reader_calls_a_function) {
+  const std::map<std::string, std::string> names{
+      {"main", "main"},
+      {"", ""},
+      // Without parameters.
+      {"f(int, char const*)", "f"},
+      {"a::b<int (*)(char)>::c(int) const", "a::b<int (*)(char)>::c"},
+      {"(anonymous namespace)::f(int)", "f"},
+      {"a::(anonymous namespace)::b::f()", "a::b::f"},
+      // Without a return type.
+      {"void f<int>(int)", "f<int>"},
+      {"std::pair<int, long> a::g<char>(char*)", "a::g<char>"},
+      {"operator new(unsigned long)", "operator new"},
+      {"operator new[](unsigned long, std::nothrow_t const&)", "operator new[]"},
+      {"a::operator()(int) const", "a::operator()"},
+      {"a::operator<<(int)", "a::operator<<"},
+      {"a::operator<(a const&)", "a::operator<"},
+      // Without the marks of copies.
+      {"f.isra.0", "f"},
+      {"f.constprop.0.isra.3", "f"},
+      {"f(int) [clone .cold]", "f"}};
+  for (const auto& [name, expected] : names) EXPECT_EQ(short_function_name(name), expected) << name;
 }
 
 TEST(programs_short_names, lose_template_arguments_where_they_are_too_long) {
@@ -213,26 +210,21 @@ TEST(programs_site_names, need_as_many_sites_as_types) {
   of.add_block(of.add_site({1}), 8);
   of.s.types.emplace_back();
   EXPECT_THROW(of.name(), std::invalid_argument);
-}
-
-TEST(programs_site_names, of_nothing_are_none) {
-  layout of;
-  EXPECT_EQ(of.name(), naming{});
-  EXPECT_TRUE(of.s.types.empty());
+  layout nothing;
+  EXPECT_EQ(nothing.name(), naming{});
+  EXPECT_TRUE(nothing.s.types.empty());
 }
 
 namespace format = inspect::format;
 
 struct programs_call_sites : ::testing::Test, test::temporary_folder {
-  static void put(std::string& to, std::uint32_t number) {
-    to.append(reinterpret_cast<const char*>(&number), 4);
+  /// What is written of some numbers, of a wide one, and of texts.
+  static std::string made(std::initializer_list<std::uint32_t> numbers) {
+    return {reinterpret_cast<const char*>(numbers.begin()), 4 * numbers.size()};
   }
-  static void put_wide(std::string& to, std::uint64_t number) {
-    to.append(reinterpret_cast<const char*>(&number), 8);
-  }
-  static void put(std::string& to, const std::string& text) {
-    put(to, static_cast<std::uint32_t>(text.size()));
-    to += text;
+  static std::string made_wide(std::uint64_t number) { return {reinterpret_cast<const char*>(&number), 8}; }
+  static std::string made(const std::string& text) {
+    return made({static_cast<std::uint32_t>(text.size())}) + text;
   }
 
   /// A file of these two sections alone.
@@ -266,19 +258,9 @@ struct programs_call_sites : ::testing::Test, test::temporary_folder {
 };
 
 TEST_F(programs_call_sites, are_read) {
-  std::string modules;
-  put(modules, 1);
-  put(modules, "/bin/program");
-  put(modules, std::string("\0\1id", 4));
-  std::string sites;
-  put(sites, 2);
-  put(sites, 2);
-  put(sites, 0);
-  put_wide(sites, 0x1'0000'0001);
-  put(sites, format::no_module);
-  put_wide(sites, 0x7fff'0000'0000);
-  put(sites, 0);
-  const fs::path file = write(modules, sites);
+  const fs::path file = write(made({1}) + made("/bin/program") + made(std::string("\0\1id", 4)),
+                              made({2, 2, 0}) + made_wide(0x1'0000'0001) + made({format::no_module}) +
+                                  made_wide(0x7fff'0000'0000) + made({0}));
   const call_sites got = read_call_sites(file);
   EXPECT_EQ(got.modules, (std::vector<code_module>{{"/bin/program", std::string("\0\1id", 4)}}));
   ASSERT_EQ(got.sites.size(), 2U);
@@ -295,19 +277,11 @@ TEST_F(programs_call_sites, of_other_snapshots_are_none) {
 }
 
 TEST_F(programs_call_sites, that_are_damaged_are_refused) {
-  std::string none;
-  put(none, 0);
-  std::string frame;
-  put(frame, 1);
-  put(frame, 1);
-  put(frame, 0);
-  put_wide(frame, 5);
+  const std::string none = made({0});
+  const std::string frame = made({1, 1, 0}) + made_wide(5);
   EXPECT_THROW(static_cast<void>(read_call_sites(write(none, frame))), std::invalid_argument)
       << "a module that there is not";
-  std::string one;
-  put(one, 1);
-  put(one, "path");
-  put(one, "");
+  const std::string one = made({1}) + made("path") + made("");
   EXPECT_EQ(read_call_sites(write(one, frame)).sites.size(), 1U);
   for (std::size_t size = 1; size < frame.size(); ++size)
     EXPECT_THROW(static_cast<void>(read_call_sites(write(one, frame.substr(0, size)))), std::invalid_argument)
@@ -317,9 +291,7 @@ TEST_F(programs_call_sites, that_are_damaged_are_refused) {
         << size;
   EXPECT_THROW(static_cast<void>(read_call_sites(write(one, frame + "x"))), std::invalid_argument)
       << "too long";
-  std::string huge;
-  put(huge, 0xffff'ffff);
-  EXPECT_THROW(static_cast<void>(read_call_sites(write(one, huge))), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(read_call_sites(write(one, made({0xffff'ffff})))), std::invalid_argument);
 }
 
 using ::testing::AllOf;
@@ -351,35 +323,26 @@ struct programs_preload_obstacle : ::testing::Test, test::temporary_folder {
   static std::string of(const fs::path& file) { return preload_obstacle(file).value_or("none"); }
 };
 
-TEST_F(programs_preload_obstacle, is_none_for_ordinary_programs) {
-  EXPECT_EQ(of("/bin/sh"), "none");
-  EXPECT_EQ(of("sh"), "none") << "as in PATH";
-  EXPECT_EQ(of("/proc/self/exe"), "none");
-  EXPECT_EQ(of(make("program", program(EM_X86_64, {PT_LOAD, PT_INTERP}))), "none");
-}
-
-TEST_F(programs_preload_obstacle, is_that_there_is_no_such_program) {
+TEST_F(programs_preload_obstacle, is_none_for_ordinary_programs_and_else_is_named) {
+  for (const fs::path& ordinary : {fs::path("/bin/sh"), fs::path("sh"), fs::path("/proc/self/exe"),
+                                   make("program", program(EM_X86_64, {PT_LOAD, PT_INTERP}))})
+    EXPECT_EQ(of(ordinary), "none") << ordinary;
   EXPECT_THAT(of("no-such-program"), AllOf(HasSubstr("no-such-program"), HasSubstr("PATH")));
-  EXPECT_THAT(of(at("none")), HasSubstr("there is no program"));
-  EXPECT_THAT(of(path()), HasSubstr("no file that may be executed"));
-  EXPECT_THAT(of(make("data", "text", 0644)), HasSubstr("no file that may be executed"));
-  EXPECT_THAT(of(make("text", "neither\n")), HasSubstr("neither a program nor a script"));
-  EXPECT_THAT(of(make("empty", "")), HasSubstr("neither a program nor a script"));
-}
-
-TEST_F(programs_preload_obstacle, is_static_linking) {
-  EXPECT_THAT(of(make("static", program(EM_X86_64, {PT_LOAD, PT_NOTE}))), HasSubstr("linked statically"));
-  EXPECT_THAT(of(make("short", program(EM_X86_64, {PT_LOAD, PT_INTERP}).substr(0, 100))),
-              HasSubstr("linked statically"))
-      << "cut short in its headers";
-}
-
-TEST_F(programs_preload_obstacle, is_another_architecture) {
-  EXPECT_THAT(of(make("arm", program(EM_AARCH64, {PT_INTERP}))), HasSubstr("another architecture"));
   std::string narrow = program(EM_386, {PT_INTERP});
   narrow[EI_CLASS] = ELFCLASS32;
-  EXPECT_THAT(of(make("narrow", narrow)), HasSubstr("another architecture"));
-  EXPECT_THAT(of(make("cut", program(EM_X86_64, {}).substr(0, 30))), HasSubstr("another architecture"));
+  const std::pair<fs::path, std::string> others[] = {
+      {at("none"), "there is no program"},
+      {path(), "no file that may be executed"},
+      {make("data", "text", 0644), "no file that may be executed"},
+      {make("text", "neither\n"), "neither a program nor a script"},
+      {make("empty", ""), "neither a program nor a script"},
+      {make("static", program(EM_X86_64, {PT_LOAD, PT_NOTE})), "linked statically"},
+      // Cut short in its headers.
+      {make("short", program(EM_X86_64, {PT_LOAD, PT_INTERP}).substr(0, 100)), "linked statically"},
+      {make("arm", program(EM_AARCH64, {PT_INTERP})), "another architecture"},
+      {make("narrow", narrow), "another architecture"},
+      {make("cut", program(EM_X86_64, {}).substr(0, 30)), "another architecture"}};
+  for (const auto& [file, words] : others) EXPECT_THAT(of(file), HasSubstr(words)) << file;
 }
 
 TEST_F(programs_preload_obstacle, is_the_rights_of_another_user) {

@@ -49,8 +49,6 @@ class code_names {
   /// Refers to the modules, which must outlive this object.
   explicit code_names(std::span<const code_module> modules);
   ~code_names();
-  code_names(code_names&&) noexcept;
-  code_names& operator=(code_names&&) noexcept;
 
   /// The places of the call that returns to a frame; at least one.
   [[nodiscard]] std::vector<code_place> places_of(const code_frame& frame);

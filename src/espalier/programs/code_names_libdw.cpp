@@ -305,8 +305,6 @@ class code_names::files {
 
 code_names::code_names(std::span<const code_module> modules) : files_(std::make_unique<files>(modules)) {}
 code_names::~code_names() = default;
-code_names::code_names(code_names&&) noexcept = default;
-code_names& code_names::operator=(code_names&&) noexcept = default;
 
 bool code_names::available() noexcept { return true; }
 

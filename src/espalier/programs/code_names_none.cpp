@@ -11,8 +11,6 @@ class code_names::files {
 
 code_names::code_names(std::span<const code_module> modules) : files_(new files{modules}) {}
 code_names::~code_names() = default;
-code_names::code_names(code_names&&) noexcept = default;
-code_names& code_names::operator=(code_names&&) noexcept = default;
 
 bool code_names::available() noexcept { return false; }
 
