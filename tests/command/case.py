@@ -1,5 +1,6 @@
 """What the tests of the command share: where it is, a scratch folder for each test, and refusals."""
 
+import functools
 import json
 import os
 import pathlib
@@ -11,7 +12,14 @@ import unittest
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 LIBRARIES = COMMAND.parent / "../../preload"
 LONG = float(os.environ.get("ESPALIER_STRESS_SCALE", "1")) > 1  # as in `./check --long`
-COMPARE = pathlib.Path("/usr/share/benchmark/compare.py")
+SIMULATOR = (COMMAND.parent / "../simulate/espalier-simulate").exists()
+
+
+@functools.cache
+def listed() -> dict[str, dict]:
+    """The maps of this build, by name."""
+    done = subprocess.run([COMMAND, "list", "--json"], capture_output=True, text=True, check=True, timeout=60)
+    return {entry["map"]: entry for entry in json.loads(done.stdout)}
 
 
 class Case(unittest.TestCase):
@@ -26,23 +34,27 @@ class Case(unittest.TestCase):
         how = {"cwd": self.folder, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
         return subprocess.run([*under, COMMAND, *arguments], text=True, timeout=240, **how)
 
+    def ended(self, status: int, *arguments: str, **how) -> subprocess.CompletedProcess[str]:
+        """What it said until it ended with this status."""
+        done = self.espalier(*arguments, **how)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done
+
     def refused(self, *arguments: str) -> str:
         """One line that names the fault and a way out, with status 2; nothing is left behind."""
-        done = self.espalier(*arguments)
-        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
-        lines = done.stderr.strip().splitlines()
-        self.assertEqual(len(lines), 1, done.stderr)
-        self.assertEqual(sorted(self.folder.iterdir()), [])
-        return lines[0]
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.espalier(*arguments, cwd=folder)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+            self.assertRegex(done.stderr, "^espalier( simulate)?: ")
+            self.assertEqual(os.listdir(folder), [])
+        return done.stderr
 
-    def compare(self, one: str, other: str) -> str:
-        """What Google Benchmark's tool says of two files."""
-        done = subprocess.run(["/usr/bin/python3", COMPARE, "benchmarks", one, other], cwd=self.folder,
-                              capture_output=True, text=True, env={**os.environ, "PYTHONWARNINGS": "ignore"})
-        if "No module named" in done.stderr:
-            self.skipTest(done.stderr.strip().splitlines()[-1])
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
+    def refused_each(self, *verb: str, table: dict[tuple[str, ...], str]) -> None:
+        """Each of these arguments, with a word of what is said."""
+        for arguments, word in table.items():
+            with self.subTest(arguments):
+                self.assertIn(word, self.refused(*verb, *arguments))
 
     def offered(self, *words: str) -> list[str]:
         """What bash's completion offers for the last of these words."""
@@ -50,19 +62,8 @@ class Case(unittest.TestCase):
                   f"COMP_CWORD={len(words) - 1}; _espalier; printf '%s\\n' \"${{COMPREPLY[@]}}\"")
         return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
 
-    def interrupted(self, *arguments: str) -> None:
-        """A run that is ended leaves no file."""
-        with subprocess.Popen([COMMAND, *arguments, "--json", "r.json"], cwd=self.folder, stderr=subprocess.PIPE,
-                              stdout=subprocess.DEVNULL, text=True) as running:
-            assert running.stderr is not None
-            running.stderr.readline()
-            running.terminate()
-            running.wait(timeout=60)
-        self.assertNotEqual(running.returncode, 0)
-        self.assertEqual(sorted(self.folder.iterdir()), [])
 
-
-class StudyCase(unittest.TestCase):
+class StudyCase(Case):
     """A study, made once for all that is asked about it."""
 
     VERB = "bench"
@@ -78,18 +79,9 @@ class StudyCase(unittest.TestCase):
                                   capture_output=True, text=True, timeout=500)
 
     def setUp(self) -> None:
+        super().setUp()
         self.assertEqual(self.done.returncode, 0, self.done.stderr)
         self.results = json.loads((self.out / f"{self.NAME}.json").read_text())
-
-    def refused(self, *arguments: str) -> str:
-        """What is said of a study with such a name and such options. Nothing is written."""
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([COMMAND, self.VERB, "--study", *arguments], cwd=folder, capture_output=True, text=True,
-                                  timeout=60)
-            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
-            self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
-            self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
-            return done.stderr
 
 
 def study_files(folder: pathlib.Path) -> set[str]:

@@ -22,11 +22,13 @@ class InspectTest(Case):
     def run_inspect(self, *arguments: str) -> subprocess.CompletedProcess:
         return self.espalier("inspect", *arguments)
 
-    def analysis(self, *arguments: str) -> dict:
-        done = self.run_inspect(*arguments, "--json", "layout.json")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.shown = done.stdout
-        return json.loads((self.folder / "layout.json").read_text())
+    def analysis(self, *arguments: str, status: int = 0) -> dict:
+        """What it writes of what it was asked to look at; its words, and the facts by name."""
+        self.done = self.run_inspect("--json", "layout.json", *arguments)
+        self.assertEqual(self.done.returncode, status, self.done.stderr)
+        analysis = json.loads((self.folder / "layout.json").read_text())
+        self.facts = {fact["name"]: fact["value"] for fact in analysis["facts"]}
+        return analysis
 
     def type_of(self, analysis: dict, name: str) -> dict:
         return next(one for one in analysis["types"] if one["name"] == name)
@@ -46,23 +48,11 @@ class InspectTest(Case):
 class Models(InspectTest):
     """Their figures are those of tests/inspect/model_test.cpp."""
 
-    def test_say_what_to_do(self) -> None:
+    def test_say_what_to_do_one_after_the_other(self) -> None:
         found = self.analysis("--model", "ndnd-paged", "--machine", "haswell")["findings"]
         self.assertIn(("unused_sets", "node", "segregate"),
                       [(one["kind"].replace(" ", "_"), one["type"], one["advice"]) for one in found])
-        self.assertIn("50.8 % of the L2 sets", self.shown)
-
-    def test_are_allocated_for_real_where_a_placement_is_named(self) -> None:
-        self.refused("there is no placement 'nosuch'", "--model", "ycsb-48", "--placement", "nosuch")
-        node = self.type_of(self.analysis("--model", "ycsb-48", "--placement", "segregated"), "node")
-        self.assertEqual((node["bytes_asked"], node["bytes_held"]), (48 * node["blocks"],) * 2)
-        self.assertEqual(node["pages"]["mixed_pages"], 0)
-        self.assertIn("allocated by: segregated", self.shown)
-        # Of 48 bytes end to end every second block straddles a line, and the fields of a search in every fourth.
-        self.assertAlmostEqual(node["straddling"] / node["blocks"], 1 / 2, delta=0.001)
-        self.assertAlmostEqual(node["searched_straddling"] / node["blocks"], 1 / 4, delta=0.001)
-
-    def test_all_are_shown_one_after_the_other(self) -> None:
+        self.assertIn("50.8 % of the L2 sets", self.done.stdout)
         with subprocess.Popen([COMMAND, "inspect", "--model", "all", "--machine", "haswell"], text=True,
                               stdout=subprocess.PIPE) as shows:
             shown = [line for line, _ in zip((line for line in shows.stdout if line.startswith("MODEL ")),
@@ -73,41 +63,50 @@ class Models(InspectTest):
         if LONG:
             self.assertTrue(shows.returncode == 0 and any(line.startswith("MODEL rwn:") for line in shown), shown)
 
-    def test_unknown_names_are_refused_with_those_there_are(self) -> None:
+    def test_are_allocated_for_real_where_a_placement_is_named(self) -> None:
+        self.refused("there is no placement 'nosuch'", "--model", "ycsb-48", "--placement", "nosuch")
+        node = self.type_of(self.analysis("--model", "ycsb-48", "--placement", "segregated"), "node")
+        self.assertEqual((node["bytes_asked"], node["bytes_held"]), (48 * node["blocks"],) * 2)
+        self.assertEqual(node["pages"]["mixed_pages"], 0)
+        self.assertIn("allocated by: segregated", self.done.stdout)
+        # Of 48 bytes end to end every second block straddles a line, and the fields of a search in every fourth.
+        self.assertAlmostEqual(node["straddling"] / node["blocks"], 1 / 2, delta=0.001)
+        self.assertAlmostEqual(node["searched_straddling"] / node["blocks"], 1 / 4, delta=0.001)
+
+    def test_what_cannot_be_looked_at_is_refused(self) -> None:
         self.refused("ndnd-paged", "--model", "nothing")
         self.refused("haswell", "--model", "ndnd", "--machine", "nothing")
+        self.refused("want one", "--model", "all", "--report", "page.html")
+        self.refused("nothing", "--model", "ndnd", "--assert", "nothing<5%")
+        self.refused("one thing to look at")
+        self.refused("one thing to look at", "--map", "ticket", "--model", "ndnd")
 
 
 class Maps(InspectTest):
+    def node_of(self, map_: str, *options: str) -> dict:
+        return self.type_of(self.analysis("--map", map_, "--keys", KEYS, "--threads", "1", *options), "node")
+
     def test_nodes_beside_descriptors_or_apart(self) -> None:
-        together = self.analysis("--map", "int_lf/studied", "--keys", KEYS, "--threads", "1")
-        node = self.type_of(together, "node")
+        node = self.node_of("int_lf/studied")
         self.assertEqual(node["blocks"], int(KEYS))
         self.assertEqual(node["bytes_asked"], 64 * int(KEYS))
         beside = next(one for one in node["neighbours"] if one["type"] == "descriptor")
         self.assertGreater(beside["in_pair"], 0.9 * int(KEYS))
-        apart = self.type_of(self.analysis("--map", "int_lf/studied", "--placement", "segregated", "--keys", KEYS,
-                                           "--threads", "1"), "node")
+        apart = self.node_of("int_lf/studied", "--placement", "segregated")
         self.assertEqual(apart["mixed"], {"in_line": 0, "in_pair": 0, "in_page": 0})
         self.assertEqual(apart["bytes_held"], 64 * int(KEYS))
         self.assertEqual(apart["pages"]["mixed_pages"], 0)
-
-    def test_leaves_are_found_as_children(self) -> None:
-        node = self.type_of(self.analysis("--map", "edge_ext_lf", "--placement", "shared_heap", "--keys", KEYS,
-                                          "--threads", "1"), "node")
-        leaves = next(one for one in node["children"] if one["type"] == "leaf")
-        # Of random keys two thirds of the routers have a leaf below them.
-        self.assertAlmostEqual(leaves["parents"] / int(KEYS), 2 / 3, delta=0.02)
 
     def test_one_block_more_puts_children_into_their_parents_line_or_out_of_it(self) -> None:
         # Which of the two does depends on how many blocks of 32 bytes the thread has allocated before, libc's included.
         shares = {}
         for placement in ("shared_heap", "shifted"):
-            node = self.type_of(self.analysis("--map", "edge_ext_lf", "--placement", placement, "--keys", KEYS,
-                                              "--threads", "1"), "node")
+            node = self.node_of("edge_ext_lf", "--placement", placement)
+            leaves = next(one for one in node["children"] if one["type"] == "leaf")
+            # Of random keys two thirds of the routers have a leaf below them.
+            self.assertAlmostEqual(leaves["parents"] / int(KEYS), 2 / 3, delta=0.02)
             if node["strides"]["most"][0]["value"] != 64:
                 self.skipTest("this malloc does not lay blocks of 32 bytes end to end")
-            leaves = next(one for one in node["children"] if one["type"] == "leaf")
             shares[placement] = (leaves["in_line"] / leaves["parents"], leaves["in_pair"] / leaves["parents"])
         out_of_step, in_step = sorted(shares.values())
         for share, expected in zip(out_of_step + in_step, (0, 3 / 8, 3 / 4, 0)):
@@ -124,8 +123,7 @@ class Pages(InspectTest):
     """What the pages say is tested in tests/report."""
 
     def page(self, *arguments: str, status: int = 0) -> str:
-        done = self.run_inspect(*arguments)
-        self.assertEqual(done.returncode, status, done.stderr)
+        done = self.ended(status, "inspect", *arguments)
         self.said = done
         html = (self.folder / "page.html").read_text(encoding="utf-8")
         self.assertTrue(html.startswith("<!DOCTYPE html>") and html.endswith("</html>\n"))
@@ -145,14 +143,12 @@ class Pages(InspectTest):
         self.assertEqual(self.said.stdout, "300\n")
         self.assertIn("wrote page.html\n", self.said.stderr)
 
-    def test_are_those_of_the_json(self) -> None:
+    def test_are_those_of_the_json_though_a_condition_does_not_hold(self) -> None:
         html = self.page("--map", "edge_ext_lf", "--keys", "1000", "--json", "layout.json", "--report", "page.html")
         again = subprocess.run([COMMAND, "report", "layout.json", "-o", "again.html"], cwd=self.folder,
                                capture_output=True, text=True, timeout=240)
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertEqual((self.folder / "again.html").read_text(encoding="utf-8"), html)
-
-    def test_are_written_though_a_condition_does_not_hold(self) -> None:
         html = self.page("--model", "ndnd", "--assert", "unused_l2<5%", "--report", "page.html", status=1)
         self.assertIn('<span class="badge differs">fails</span>', html)
 
@@ -160,16 +156,14 @@ class Pages(InspectTest):
         (self.folder / "file").write_text("")
         (self.folder / "folder").mkdir()
         before = sorted(self.folder.rglob("*"))
-        for target in ("file/page.html", "folder", "/proc/page.html"):
+        for option, target in (("--report", "file/page.html"), ("--report", "folder"), ("--report", "/proc/page.html"),
+                               ("--json", "file/layout.json")):
             for what in (("--map", "edge_ext_lf"), ("--", "/usr/bin/python3", "-c", "print('ran')")):
                 with self.subTest(target=target, what=what):
-                    done = self.run_inspect("--report", target, *what)
+                    done = self.run_inspect(option, target, *what)
                     self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done.stderr)
                     self.assertIn(target, done.stderr)
                     self.assertEqual(sorted(self.folder.rglob("*")), before)
-
-    def test_one_page_is_of_one_pattern(self) -> None:
-        self.refused("want one", "--model", "all", "--report", "page.html")
 
 
 class Conditions(InspectTest):
@@ -181,26 +175,12 @@ class Conditions(InspectTest):
         self.assertIn("1 of 2 conditions do not hold", bad.stderr)
         self.assertIn("50", next(line for line in bad.stdout.splitlines() if "unused_l2<5%" in line))
 
-    def test_nonsense_is_refused_before_anything_is_done(self) -> None:
-        self.refused("nothing", "--model", "ndnd", "--assert", "nothing<5%")
-
 
 class Files(InspectTest):
     def test_a_saved_snapshot_shows_the_same(self) -> None:
         first = self.analysis("--map", "ticket", "--keys", "1000", "--machine", "haswell", "--save", "saved")
         second = self.analysis("--file", "saved", "--machine", "haswell")
         self.assertEqual(first, second)
-
-    def test_there_must_be_one_thing_to_look_at(self) -> None:
-        self.refused("one thing to look at")
-        self.refused("one thing to look at", "--map", "ticket", "--model", "ndnd")
-
-    def test_what_cannot_be_written_is_refused_before_anything_is_done(self) -> None:
-        (self.folder / "file").write_text("")
-        done = self.run_inspect("--map", "ticket", "--json", "file/layout.json")
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertEqual(done.stdout, "")
-        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
 
 class Programs(InspectTest):
@@ -216,12 +196,10 @@ class Programs(InspectTest):
                 self.assertEqual((done.returncode, done.stdout), (status, plain.stdout), done.stderr)
 
     def test_show_their_heap_on_standard_error_and_in_files(self) -> None:
-        done = self.run_inspect("--json", "layout.json", "--", "/usr/bin/python3", "-c", "print('fine')")
-        self.assertEqual((done.returncode, done.stdout), (0, "fine\n"), done.stderr)
-        self.assertIn("python3", done.stderr)
-        analysis = json.loads((self.folder / "layout.json").read_text())
-        self.assertGreater(analysis["blocks"], 0)
-        facts = {fact["name"]: fact["value"] for fact in analysis["facts"]}
+        self.assertGreater(self.analysis("--", "/usr/bin/python3", "-c", "print('fine')")["blocks"], 0)
+        self.assertEqual(self.done.stdout, "fine\n")
+        self.assertIn("python3", self.done.stderr)
+        facts = self.facts
         self.assertRegex(facts["heap"], r"^at its peak: [\d.]+ .?B in \d+ blocks, [\d.]+ % of the \d+ allocations recorded")
         self.assertEqual(facts["taken at"], "peak")
         self.assertIn("bytes named", facts["names"])
@@ -229,12 +207,9 @@ class Programs(InspectTest):
 
     def test_a_sample_says_how_large_it_is(self) -> None:
         script = "blocks = [bytearray(5000) for _ in range(3000)]; import os; os._exit(0)"
-        done = self.run_inspect("--sample", "blocks:10", "--json", "layout.json", "--", "/usr/bin/python3", "-c", script)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        analysis = json.loads((self.folder / "layout.json").read_text())
-        facts = {fact["name"]: fact["value"] for fact in analysis["facts"]}
-        self.assertEqual(facts["sampling"], "blocks:10")
-        share = float(re.search(r"\((\d+\.\d) %\)", facts["recorded"]).group(1))
+        analysis = self.analysis("--sample", "blocks:10", "--", "/usr/bin/python3", "-c", script)
+        self.assertEqual(self.facts["sampling"], "blocks:10")
+        share = float(re.search(r"\((\d+\.\d) %\)", self.facts["recorded"]).group(1))
         self.assertAlmostEqual(share, 10, delta=2)
         large = sum(one["blocks"] for one in analysis["types"] if one["name"].startswith("PyByteArray_Resize"))
         self.assertAlmostEqual(large, 300, delta=80)
@@ -248,23 +223,25 @@ class Programs(InspectTest):
     def test_programs_that_it_starts_are_not_taken_for_it(self) -> None:
         starts = "/usr/bin/python3 -c pass; %s"
         killed = ("--follow", "all", "--", "sh", "-c", starts % "kill -KILL $$")
-        done = self.run_inspect("--at", "end", *killed)
-        self.assertEqual(done.returncode, 128 + signal.SIGKILL)
+        done = self.ended(128 + signal.SIGKILL, "inspect", "--at", "end", *killed)
         self.assertIn("the program left no snapshot", done.stderr)
-        done = self.run_inspect(*killed)
-        self.assertEqual(done.returncode, 128 + signal.SIGKILL)
+        done = self.ended(128 + signal.SIGKILL, "inspect", *killed)
         self.assertNotIn("python3:", done.stderr)
-        done = self.run_inspect("--follow", "all", "--", "sh", "-c", starts % "exec sort /dev/null")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.ended(0, "inspect", "--follow", "all", "--", "sh", "-c", starts % "exec sort /dev/null")
         self.assertRegex(done.stderr, r"^process \d+, \S*/sort: \d+ blocks")
 
     def test_what_cannot_be_recorded_is_refused(self) -> None:
         self.refused("there is no program", "--", "/nowhere/at/all")
         self.refused("one thing to look at", "--model", "ndnd", "--", "/usr/bin/python3")
+        self.refused("{peak,end}", "--at", "noon", "--", "/bin/true")
 
-    def test_no_snapshot_is_left_behind(self) -> None:
-        self.run_inspect("--", "/usr/bin/python3", "-c", "pass")
+    def test_leave_no_snapshot_behind_and_no_table_of_one_look(self) -> None:
+        stderr = self.run_inspect("--", "/usr/bin/python3", "-c", "pass").stderr
         self.assertEqual(list(self.folder.iterdir()), [])
+        self.assertNotIn("from look to look", stderr)
+        # Nor words with which a terminal waits.
+        self.assertNotIn("%]", stderr)
+        self.assertNotIn("0%:", stderr)
 
 
 class Peaks(InspectTest):
@@ -295,15 +272,14 @@ class Peaks(InspectTest):
 
     def shown_of(self, status: int, how: str, *options: str) -> dict[str, int]:
         program = self.compiled(self.SOURCE, "-g")
-        done = self.run_inspect(*options, "--json", "layout.json", "--", str(program), how)
-        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
-        self.stderr = done.stderr
-        analysis = json.loads((self.folder / "layout.json").read_text())
-        self.facts = {fact["name"]: fact["value"] for fact in analysis["facts"]}
+        analysis = self.analysis(*options, "--", str(program), how, status=status)
+        self.assertEqual(self.done.stdout, "")
         return {one["name"].split(" ")[0]: one["blocks"] for one in analysis["types"]}
 
     def test_have_what_is_freed_later(self) -> None:
-        blocks = self.shown_of(7, "freed")
+        blocks = self.shown_of(7, "freed", "--pointers", "--report", "page.html")
+        self.assertNotIn("pointers were not searched for", self.done.stderr)
+        self.assertIn("at its peak: ", (self.folder / "page.html").read_text(encoding="utf-8"))
         self.assertGreaterEqual(blocks["fill_high"], 8800)
         self.assertNotIn("fill_low", blocks)
         extent = re.fullmatch(r"at its peak: (\d+\.\d) kB in (\d+) blocks, (\d+\.\d) % of the 14001 allocations recorded"
@@ -312,16 +288,15 @@ class Peaks(InspectTest):
         self.assertTrue(extent, self.facts["heap"])
         self.assertAlmostEqual(float(extent.group(1)), int(extent.group(2)) * 0.056, delta=0.06)
         self.assertAlmostEqual(float(extent.group(3)), int(extent.group(2)) / 140.01, delta=0.06)
-        self.assertIn("heap: at its peak: ", self.stderr)
+        self.assertIn("heap: at its peak: ", self.done.stderr)
         self.assertEqual(self.facts["taken at"], "peak")
 
-    def test_are_not_where_the_end_is_asked_for(self) -> None:
+    def test_may_be_the_end_or_are_not_asked_for(self) -> None:
         self.assertEqual(self.shown_of(7, "freed", "--at", "end"), {"fill_low": 1})
+        self.assertIn("pointers were not searched for", self.done.stderr)
         self.assertEqual(self.facts["taken at"], "return from main")
         self.assertNotIn("heap", self.facts)
         self.assertNotIn("most bytes at once", self.facts)
-
-    def test_may_be_the_end(self) -> None:
         self.assertEqual(self.shown_of(7, "kept"), {"fill_high": 9000})
         self.assertEqual(self.facts["heap"], "at its end, when it was largest: 504.0 kB in 9000 blocks, 64.3 % of the "
                          "14000 allocations recorded")
@@ -331,37 +306,21 @@ class Peaks(InspectTest):
         self.assertGreaterEqual(self.shown_of(128 + 9, "killed")["fill_high"], 8800)
         self.assertIn("at its peak until a signal ended it: ", self.facts["heap"])
         program = self.folder / "program"
-        done = self.run_inspect("--at", "end", "--", str(program), "killed")
-        self.assertEqual(done.returncode, 128 + 9)
+        done = self.ended(128 + 9, "inspect", "--at", "end", "--", str(program), "killed")
         self.assertIn("left no snapshot", done.stderr)
 
     def test_are_of_the_program_itself(self) -> None:
         program = self.compiled(self.SOURCE, "-g")
         for follow in ("none", "forks", "all"):
-            done = self.run_inspect("--follow", follow, "--json", "layout.json", "--", "/bin/sh", "-c",
-                                    f"{program} freed; exit 3")
-            self.assertEqual(done.returncode, 3, done.stderr)
-            analysis = json.loads((self.folder / "layout.json").read_text())
+            analysis = self.analysis("--follow", follow, "--", "/bin/sh", "-c", f"{program} freed; exit 3", status=3)
             self.assertRegex(analysis["subject"], r"^process \d+, /\S*sh$")
-
-    def test_have_pointers_where_asked(self) -> None:
-        self.shown_of(7, "freed", "--pointers")
-        self.assertNotIn("pointers were not searched for", self.stderr)
-
-    def test_stand_in_pages(self) -> None:
-        self.shown_of(7, "freed", "--report", "page.html")
-        self.assertIn("at its peak: ", (self.folder / "page.html").read_text(encoding="utf-8"))
 
     def test_of_lua_are_shown_though_it_frees_all(self) -> None:
         if shutil.which("lua5.4") is None:
             self.skipTest("lua5.4 is not installed")
         script = "local t = {} for i = 1, 30000 do t[i] = {i} end print(#t)"
-        done = self.run_inspect("--json", "layout.json", "--", "lua5.4", "-e", script)
-        self.assertEqual((done.returncode, done.stdout), (0, "30000\n"), done.stderr)
-        self.assertGreaterEqual(json.loads((self.folder / "layout.json").read_text())["blocks"], 50_000)
-
-    def test_are_at_the_peak_or_at_the_end(self) -> None:
-        self.refused("{peak,end}", "--at", "noon", "--", "/bin/true")
+        self.assertGreaterEqual(self.analysis("--", "lua5.4", "-e", script)["blocks"], 50_000)
+        self.assertEqual(self.done.stdout, "30000\n")
 
     def on_terminal(self, *arguments: str) -> str:
         ours, its = pty.openpty()
@@ -381,13 +340,10 @@ class Peaks(InspectTest):
         self.assertEqual(running.returncode, 0)
         return said.decode()
 
-    def test_are_waited_for_with_words_on_a_terminal_alone(self) -> None:
+    def test_are_waited_for_with_words_on_a_terminal(self) -> None:
         said = self.on_terminal("--", "/usr/bin/python3", "-c", "pass")
         self.assertRegex(said, r"\[  0%\] name \d+ call sites")
         self.assertRegex(said, r"\[  0%\] look at \d+ blocks in \d+ pages")
-        done = self.run_inspect("--", "/usr/bin/python3", "-c", "pass")
-        self.assertNotIn("%]", done.stderr)
-        self.assertNotIn("0%:", done.stderr)
 
 
 class Refusals(InspectTest):
@@ -435,15 +391,11 @@ class Refusals(InspectTest):
             __attribute__((noinline)) void* shown(size_t bytes) { kept[0] = hidden(bytes); return kept[0]; }
             int main(void) { kept[1] = hidden(2000); return shown(1000) == NULL; }"""
         program = self.compiled(source, "-s", "-rdynamic")
-        done = self.run_inspect("--json", "layout.json", "--", str(program))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        analysis = json.loads((self.folder / "layout.json").read_text())
-        names = {one["bytes_asked"]: one["name"] for one in analysis["types"]}
+        names = {one["bytes_asked"]: one["name"] for one in self.analysis("--", str(program))["types"]}
         self.assertRegex(names[1000], r"^shown \(program\) > program\+0x[0-9a-f]+$")
         self.assertRegex(names[2000], r"^program\+0x[0-9a-f]+$")
-        facts = {fact["name"]: fact["value"] for fact in analysis["facts"]}
-        self.assertIn("caller's symbol 1000 ", facts["names"])
-        self.assertIn("function start 2000 ", facts["names"])
+        self.assertIn("caller's symbol 1000 ", self.facts["names"])
+        self.assertIn("function start 2000 ", self.facts["names"])
 
     def test_of_snapshots_cut_short(self) -> None:
         """What may be wrong with a file is tested in tests/inspect and tests/programs."""
@@ -453,8 +405,7 @@ class Refusals(InspectTest):
         subprocess.run(["/usr/bin/python3", "-c", "print(1)"], check=True, capture_output=True, cwd=self.folder,
                        env={**os.environ, "LD_PRELOAD": str(library.resolve()), "ESPALIER_INSPECT_FILE": "recorded"})
         whole = (self.folder / "recorded").read_bytes()
-        done = self.run_inspect("--file", "recorded")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.ended(0, "inspect", "--file", "recorded")
         self.assertIn("bytes named by", done.stdout)
         for length in (0, 10, len(whole) // 2, len(whole) - 1):
             with self.subTest(length):
@@ -488,25 +439,18 @@ print(len(kept))
     def growth(self, line: str) -> list[int]:
         return [int(blocks) for blocks in re.findall(r" in (\d+)", line)]
 
-    def test_of_signals_show_what_grew(self) -> None:
+    def test_of_signals_and_of_every_second_show_what_grew_in_eight_at_most(self) -> None:
         lines = self.run_growing("os.kill(os.getpid(), signal.SIGUSR2)")
         self.assertEqual(lines[0].split(), ["bytes", "in", "blocks,", *["signal"] * 4, "return", "from", "main"])
         self.assertRegex(lines[1], r"from look to look( +\d+ ms){5}")
         self.assertTrue(lines[2].startswith("all "), lines)
         blocks = next(self.growth(line) for line in lines if line.startswith("PyByteArray_Resize"))
         self.assertEqual([later - before for before, later in zip(blocks, blocks[1:4])], [5, 5, 5], lines)
-
-    def test_of_every_second_too(self) -> None:
         lines = self.run_growing("time.sleep(0.6)", "--every", "1")
         self.assertIn("interval", lines[0])
-
-    def test_are_eight_of_many(self) -> None:
         between = "[os.kill(os.getpid(), signal.SIGUSR2) for _ in range(5)]"
         lines = self.run_growing(between)
         self.assertEqual(len(re.findall(r"\d+ ms", lines[1])), 8, lines)
-
-    def test_one_is_no_table(self) -> None:
-        self.assertNotIn("from look to look", self.run_inspect("--", "/usr/bin/python3", "-c", "pass").stderr)
 
 
 class Width(InspectTest):
@@ -524,14 +468,12 @@ class Width(InspectTest):
         self.assertGreater(len(whole), 40)
         # The rows with the longest name, which need not be in the widest of the tables.
         least = min(len(line) for line in wide if line.startswith(whole))
-        for width in range(least - 10, least - len(whole) + 30, -10):
+        for width in (least - 10, least - len(whole) + 31):
             narrow = self.lines(str(width))
             self.assertLessEqual(max(len(line) for line in narrow), width)
         self.assertTrue(any("..." in line for line in narrow))
         self.assertFalse(any(line.startswith(whole) for line in narrow))
         self.assertIn(whole, self.names, "files have whole names")
-
-    def test_what_can_get_no_narrower_is_shown(self) -> None:
         self.assertTrue(any(re.match(r"\S.{9,}\.\.\..{9,}\S ", line) for line in self.lines("40")))
 
 

@@ -97,11 +97,6 @@ class Pages(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""), name)
             self.assertIn("EXIT STATUS", done.stdout)
 
-    def test_what_has_no_page_is_refused(self) -> None:
-        done = subprocess.run([COMMAND, "man", "nosuch"], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("bench", done.stderr)
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -10,25 +10,20 @@ import subprocess
 import threading
 import unittest
 
-from case import COMMAND, Case
+from case import COMMAND, SIMULATOR, Case
 
 BENCH = ("bench", "--maps", "ticket,locked_map", "--keys", "500", "--runs", "2", "--time", "0.02", "--threads", "1")
 SIMULATE = ("simulate", "--machine", "i7_4770", "--maps", "ticket", "--keys", "500", "--threads", "1",
             "--operations", "500")
 INSPECT = ("inspect", "--map", "ticket", "--keys", "500")
-SIMULATOR = (COMMAND.parent / "../simulate/espalier-simulate").exists()
+COMMANDS = (BENCH, INSPECT, *([SIMULATE] if SIMULATOR else []))
 
 
 def says_so(page: pathlib.Path) -> bool:
     return "the run was interrupted" in page.read_text()
 
 
-class OutputTest(Case):
-    def commands(self) -> list[tuple[str, ...]]:
-        return [BENCH, INSPECT, *([SIMULATE] if SIMULATOR else [])]
-
-
-class Outputs(OutputTest):
+class Outputs(Case):
     def test_a_device_is_written_to_and_not_replaced(self) -> None:
         device = self.folder / "null"
         try:
@@ -39,58 +34,48 @@ class Outputs(OutputTest):
         for command, options in ((BENCH, ("--json", "--csv", "--record")), (INSPECT, ("--json", "--save"))):
             for option in options:
                 with self.subTest(command=command[0], option=option):
-                    done = self.espalier(*command, option, "null")
-                    self.assertEqual(done.returncode, 0, done.stderr)
+                    done = self.ended(0, *command, option, "null")
                     self.assertTrue(device.is_char_device(), "it was replaced")
 
-    def test_what_cannot_be_a_file_is_refused(self) -> None:
+    def test_what_cannot_be_a_file_is_refused_and_no_folder_is_made_but_the_last_one_of_out(self) -> None:
         for option in "--json", "--csv", "--record", "--report":
             with self.subTest(option):
-                done = self.espalier(*BENCH, option, ".", *(["--json", "r.json"] if option == "--report" else []))
-                self.assertEqual(done.returncode, 2)
+                done = self.ended(2, *BENCH, option, ".", *(["--json", "r.json"] if option == "--report" else []))
                 self.assertIn("it is a folder", done.stderr)
-
-    def test_no_folder_is_made_but_the_last_one_of_out(self) -> None:
         for options in ("--json", "a/r.json"), ("--record", "a/r"), ("--out", "a/b"), ("--hgrm", "a/b"):
             with self.subTest(options):
-                done = self.espalier(*BENCH, *options)
-                self.assertEqual(done.returncode, 2)
+                done = self.ended(2, *BENCH, *options)
                 self.assertIn("cannot write", done.stderr)
                 self.assertEqual(list(self.folder.iterdir()), [])
-        done = self.espalier(*BENCH, "--out", "b", "--hgrm", "h")
-        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.ended(0, *BENCH, "--out", "b", "--hgrm", "h")
         self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["b", "h"])
 
     def test_standard_output_has_nothing_but_the_results(self) -> None:
-        for command in self.commands():
+        for command in COMMANDS:
             for name in "-", "/dev/stdout":
                 with self.subTest(command=command[0], name=name):
-                    done = self.espalier(*command, "--json", name)
-                    self.assertEqual(done.returncode, 0, done.stderr)
+                    done = self.ended(0, *command, "--json", name)
                     json.loads(done.stdout)
                     self.assertIn("ticket", done.stderr)
         records = self.espalier(*BENCH, "--record", "-").stdout.splitlines()
         self.assertGreater(len(records), 10)
         self.assertTrue(all(line.split()[0] in ("lookup", "insert", "erase") for line in records))
-        done = self.espalier(*BENCH, "--json", "-", "--csv", "-")
-        self.assertEqual(done.returncode, 2)
+        done = self.ended(2, *BENCH, "--json", "-", "--csv", "-")
         self.assertIn("only one", done.stderr)
 
     def test_lost_results_and_lost_output_are_a_failure(self) -> None:
-        for command in self.commands():
+        for command in COMMANDS:
             with self.subTest(command=command[0], lost="results"):
-                done = self.espalier(*command, "--json", "/dev/full")
-                self.assertEqual(done.returncode, 1)
+                done = self.ended(1, *command, "--json", "/dev/full")
                 self.assertIn("No space left on device", done.stderr)
         with open("/dev/full", "w") as full:
-            for command in (*self.commands(), ("list",), ("--help",), ("bench", "--help"), ("--version",)):
+            for command in (*COMMANDS, ("list",), ("--help",), ("bench", "--help"), ("--version",)):
                 with self.subTest(command=command, lost="standard output"):
-                    done = self.espalier(*command, stdout=full)
-                    self.assertEqual(done.returncode, 1)
+                    done = self.ended(1, *command, stdout=full)
                     self.assertIn("standard output failed", done.stderr)
 
     def test_a_closed_pipe_ends_the_table_and_not_the_results(self) -> None:
-        for command in self.commands():
+        for command in COMMANDS:
             with self.subTest(command[0]):
                 reader, writer = os.pipe()
                 os.close(reader)
@@ -105,7 +90,7 @@ class Outputs(OutputTest):
         os.close(writer)
 
 
-class Interrupted(OutputTest):
+class Interrupted(Case):
     def interrupted(self, *arguments: str, after: str, by: int = signal.SIGINT, times: int = 1) -> tuple[int, str]:
         """Status and standard error of a command that gets a signal once it has said something."""
         with subprocess.Popen([COMMAND, *arguments], cwd=self.folder, stdout=subprocess.DEVNULL,
@@ -127,7 +112,7 @@ class Interrupted(OutputTest):
             said += process.stderr.read()
             return process.wait(timeout=60), said
 
-    LONG = ("bench", "--maps", "ticket,locked_map", "--keys", "500", "--runs", "1000", "--time", "0.02",
+    LONG = ("bench", "--maps", "ticket,locked_map", "--keys", "500", "--runs", "1000", "--time", "0.004",
             "--threads", "1", "--out", "o")
 
     def test_the_runs_so_far_are_written_and_marked(self) -> None:
@@ -148,11 +133,14 @@ class Interrupted(OutputTest):
         self.assertNotIn("incomplete", json.loads((self.folder / "o/results.json").read_text())["context"])
         self.assertFalse(says_so(self.folder / "o/report.html"))
 
-    def test_a_long_run_ends_too(self) -> None:
-        status, said = self.interrupted("bench", "--maps", "ticket", "--keys", "500", "--runs", "2", "--time", "3000",
-                                        "--json", "r.json", after="warm up")
-        self.assertEqual(status, 130, said)
-        self.assertFalse((self.folder / "r.json").exists(), "there is no complete run")
+    def test_a_long_run_ends_too_and_leaves_no_file(self) -> None:
+        for by, after, *command in (
+                (signal.SIGINT, "warm up", "bench", "--maps", "ticket", "--keys", "500", "--runs", "2", "--time", "3000"),
+                (signal.SIGTERM, "0%", *(["simulate", "--operations", "100000000"] if SIMULATOR else ["bench"]))):
+            with self.subTest(command):
+                status, said = self.interrupted(*command, "--json", "r.json", after=after, by=by)
+                self.assertEqual(status, 128 + by, said)
+                self.assertEqual(list(self.folder.iterdir()), [], "there is no complete run")
 
     def test_the_second_signal_ends_it_at_once(self) -> None:
         status, _ = self.interrupted("bench", "--maps", "ticket", "--keys", "500", "--operations", "1000000000000",

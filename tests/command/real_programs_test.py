@@ -21,12 +21,8 @@ import xml.etree.ElementTree
 import servers
 import ways
 
-LONG = "--long" in sys.argv
-if LONG:
-    sys.argv.remove("--long")
-EMULATED = "--emulated" in sys.argv
-if EMULATED:
-    sys.argv.remove("--emulated")
+LONG, EMULATED = (option in sys.argv for option in ("--long", "--emulated"))
+sys.argv = [word for word in sys.argv if word not in ("--long", "--emulated")]
 COMMAND = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else "espalier").resolve()
 LIBRARIES = COMMAND.parent / "../../preload"
 SOURCES = pathlib.Path(__file__).resolve().parents[2]
@@ -34,6 +30,7 @@ WORKLOADS = SOURCES / "tests/command/workloads"
 PYTHON = "/usr/bin/python3"
 WAYS = (ways.EMULATED,) if EMULATED else ways.ALL if LONG else (ways.BOTH,)
 TABLE = ways.Table()
+ways.Peak.wanted = LONG  # looking often costs a processor
 # Debian has servers there.
 os.environ["PATH"] += os.pathsep + "/usr/sbin"
 
@@ -105,6 +102,7 @@ class ProgramTest(unittest.TestCase):
              remark: str | None = None, **variables: str) -> bytes:
         """Runs a program by itself and in each of these ways, in folders of its own. A program that a signal ends leaves
         no snapshot, unless its heap began to fall before; `remark` is then empty."""
+        self.installed(str(command[0]), str(command[0]))
         plain = self.start(ways.PLAIN, *command, **variables).ended(sent)
         self.assertEqual(plain.status, status, plain.stderr)
         TABLE.add(program, plain, plain)
@@ -319,7 +317,6 @@ class Servers(ProgramTest):
 
 class Sqlite(ProgramTest):
     def test_by_itself(self) -> None:
-        self.installed("sqlite3", "sqlite3")
         queries = (WORKLOADS / "queries.sql").read_bytes().replace(b"ROWS", b"150000" if LONG else b"15000")
         told = self.same("sqlite3", "sqlite3", "database", sent=queries, status=1)
         self.assertIn(b"\nok\n", told)
@@ -524,17 +521,14 @@ class StressNg(ProgramTest):
 
 class Languages(ProgramTest):
     def test_lua(self) -> None:
-        self.installed("lua5.4", "lua5.4")
         self.same("lua", "lua5.4", WORKLOADS / "trees.lua", "20000" if LONG else "1500", status=1)
 
     @unittest.skipUnless(LONG, "of the long form")
     def test_perl(self) -> None:
-        self.installed("perl", "perl")
         self.same("perl", "perl", WORKLOADS / "threads.pl", "60", status=7, PERL_HASH_SEED="0")
 
     @unittest.skipUnless(LONG, "of the long form")
     def test_ruby(self) -> None:
-        self.installed("ruby", "ruby")
         self.same("ruby", "ruby", WORKLOADS / "threads.rb", "1500", status=1)
 
     @unittest.skipUnless(LONG, "of the long form")
@@ -551,7 +545,6 @@ class Languages(ProgramTest):
             self.assertIn(b"opcache compiles\n", told)
 
     def test_z3(self) -> None:
-        self.installed("z3", "z3")
         pigeons = 8 if LONG else 6
         holes = [f"(p{i}_{j})" for i in range(pigeons) for j in range(pigeons - 1)]
         self.same("z3", "z3", "-in", sent="\n".join((
@@ -605,7 +598,6 @@ class Media(ProgramTest):
     """Pictures, films, pages and archives, by threads of theirs."""
 
     def test_ffmpeg(self) -> None:
-        self.installed("ffmpeg", "ffmpeg")
         self.same("ffmpeg", "ffmpeg", "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i",
                   "testsrc2=size=640x360:rate=25:duration=6", "-f", "lavfi", "-i", "sine=duration=6", "-threads", "2",
                   "-c:v", "libx264", "-preset", "veryfast", "-c:a", "aac", "-f", "framemd5", "-")

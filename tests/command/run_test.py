@@ -17,9 +17,7 @@ MAPS = "print({line.split()[5] for line in open('/proc/self/maps') if 'espalier-
 
 
 class RunTest(Case):
-    def setUp(self) -> None:
-        super().setUp()
-        self.command = COMMAND
+    command = COMMAND
 
     def run_program(self, *arguments: str, given: str = "", **variables: str) -> subprocess.CompletedProcess:
         environment = {name: value for name, value in os.environ.items()
@@ -50,18 +48,12 @@ class Programs(RunTest):
             with self.subTest(way=way):
                 yield way
 
-    def test_keep_their_input_and_their_output(self) -> None:
+    def test_keep_their_input_output_and_arguments_and_give_the_command_their_status(self) -> None:
         for way in self.ways():
             done = self.run_program(*way, "--", "sh", "-c", "cat; echo beside >&2", given="one\ntwo\n")
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "one\ntwo\n", "beside\n"))
-
-    def test_keep_their_arguments(self) -> None:
-        for way in self.ways():
             done = self.run_program(*way, "--", "printf", "%s|", "--malloc", "a b", "", "--", "-x", "$HOME")
             self.assertEqual(done.stdout, "--malloc|a b||--|-x|$HOME|")
-
-    def test_give_the_command_their_status(self) -> None:
-        for way in self.ways():
             for script, status in (("exit 0", 0), ("exit 7", 7), ("exit 255", 255), ("kill -TERM $$", 128 + 15),
                                    ("kill -SEGV $$", 128 + 11)):
                 done = self.run_program(*way, "--", "sh", "-c", script)
@@ -113,13 +105,10 @@ class Libraries(RunTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
-    def test_are_in_the_program(self) -> None:
+    def test_are_in_the_program_and_in_what_it_starts(self) -> None:
         library = self.needs("random")
         self.assertEqual(self.loaded("--malloc", "random"), f"{ {str(library)} }\n")
         self.assertEqual(self.loaded("--malloc", "system"), "set()\n")
-
-    def test_are_in_what_the_program_starts(self) -> None:
-        library = self.needs("random")
         done = self.run_program("--malloc", "random", "--", "sh", "-c", f'{PYTHON} -c "{MAPS}"; true')
         self.assertEqual(done.stdout, f"{ {str(library)} }\n")
 
@@ -145,12 +134,14 @@ class Libraries(RunTest):
         self.assertEqual(self.run_program("--", "printenv", "LD_PRELOAD", LD_PRELOAD="libm.so.6").stdout,
                          "libm.so.6\n")
 
-    def test_tell_what_they_did_where_asked(self) -> None:
+    def test_tell_what_they_did_where_asked_and_obey_variables_of_the_callers(self) -> None:
         self.needs("random")
         done = self.run_program("--malloc", "random", "--stats", "--", "cat", given="text")
         self.assertEqual((done.returncode, done.stdout), (0, "text"))
         self.assertRegex(done.stderr, r"^espalier: random, process \d+: \d+ blocks, .* added \(\d+ %\)\n$")
         self.assertEqual(self.run_program("--malloc", "random", "--", "cat").stderr, "")
+        done = self.run_program("--malloc", "random", "--stats", "--", "true", ESPALIER_RANDOM_BYTES="0")
+        self.assertIn(" 0 added (0 %)", done.stderr)
 
     def test_all_tell_where_asked(self) -> None:
         for option, how, name, told in (("--malloc", "index-aware", "malloc", "espalier: heap of process"),
@@ -161,11 +152,6 @@ class Libraries(RunTest):
                 self.assertEqual((done.returncode, done.stdout), (0, "1\n"))
                 self.assertIn(told, done.stderr)
                 self.assertEqual(list(self.folder.iterdir()), [])
-
-    def test_obey_variables_of_the_callers(self) -> None:
-        self.needs("random")
-        done = self.run_program("--malloc", "random", "--stats", "--", "true", ESPALIER_RANDOM_BYTES="0")
-        self.assertIn(" 0 added (0 %)", done.stderr)
 
 
 class StandardError(RunTest):
@@ -273,7 +259,7 @@ class Wiring(RunTest):
         self.assertEqual(set(names), set(told))
         return {name: told[name] for name in names}
 
-    def test_names_the_library_of_each_choice(self) -> None:
+    def test_names_the_library_of_each_choice_and_asks_for_figures(self) -> None:
         self.assertEqual(self.asked("--malloc", "index-aware"), {"malloc": set()})
         self.assertEqual(self.asked("--malloc", "random"), {"random": set()})
         self.assertEqual(self.asked("--locks", "tts"), {"elide": {"ELIDE_POLICY=tts"}})
@@ -282,8 +268,6 @@ class Wiring(RunTest):
                          {"elide": {"ELIDE_POLICY=tle", "ELIDE_RTM=off"}})
         both = self.asked("--locks", "tts", "--malloc", "random")
         self.assertEqual(list(both), ["random", "elide"])
-
-    def test_asks_for_figures(self) -> None:
         self.assertEqual(self.asked("--malloc", "index-aware", "--stats"), {"malloc": {"MALLOC_STATS=1"}})
         self.assertEqual(self.asked("--malloc", "random", "--stats"), {"random": {"RANDOM_STATS=1"}})
         self.assertEqual(self.asked("--locks", "tts", "--stats"), {"elide": {"ELIDE_POLICY=tts", "ELIDE_STATS=stderr"}})
@@ -315,13 +299,15 @@ class Wiring(RunTest):
 
 
 class Refusals(RunTest):
-    def test_of_what_is_no_choice(self) -> None:
+    def test_of_what_is_no_choice_and_no_program(self) -> None:
         self.refused("index-aware", "--malloc", "jemalloc", "--", "echo", "ran")
         self.refused("tle", "--locks", "none", "--", "echo", "ran")
         self.refused("run needs a program", "--malloc", "random")
         self.refused("run needs a program", "--malloc", "random", "--")
         self.refused("name one", "--stats", "--", "echo", "ran")
         self.refused("--nonsense", "--nonsense", "--", "echo", "ran")
+        self.refused("there is no program 'no-such-program'; name one in PATH", "--", "no-such-program")
+        self.refused("no file that may be executed", "--", "/etc")
 
     def test_of_programs_that_cannot_be_preloaded_into(self) -> None:
         """All that may stand in the way of a library is tested in tests/programs."""
@@ -341,26 +327,6 @@ class Refusals(RunTest):
         program.chmod(0o4755)
         self.refused("more rights", "--malloc", "random", "--", str(program))
         self.assertEqual(self.run_program("--", str(program)).returncode, 0, "nothing is preloaded")
-
-    def test_of_programs_that_there_are_not(self) -> None:
-        self.refused("there is no program 'no-such-program'; name one in PATH", "--", "no-such-program")
-        self.refused("no file that may be executed", "--", "/etc")
-
-
-class Help(RunTest):
-    def test_teaches_by_examples(self) -> None:
-        done = self.run_program("--help")
-        self.assertEqual(done.returncode, 0)
-        self.assertIn("Examples", done.stdout)
-        for word in ("index-aware", "random", "tts", "tle", "--stats"):
-            self.assertIn(word, done.stdout)
-
-    def test_completion_knows_choices_and_programs(self) -> None:
-        self.assertIn("run", self.offered("espalier", "ru"))
-        self.assertEqual(["index-aware"], self.offered("espalier", "run", "--malloc", "i"))
-        self.assertEqual(["tts", "tle"], self.offered("espalier", "run", "--locks", "t"))
-        self.assertIn("printenv", self.offered("espalier", "run", "--malloc", "random", "--", "printe"))
-        self.assertIn("/etc/passwd", self.offered("espalier", "run", "--", "cat", "/etc/passw"))
 
 
 if __name__ == "__main__":

@@ -64,11 +64,8 @@ class MemcachedClient:
         self.socket.sendall(command.encode() + b"\r\n" + (b"" if value is None else value + b"\r\n"))
         return self.line()
 
-    def set(self, key: str, value: bytes) -> bytes:
-        return self.told(f"set {key} 0 0 {len(value)}", value)
-
-    def append(self, key: str, value: bytes) -> bytes:
-        return self.told(f"append {key} 0 0 {len(value)}", value)
+    def set(self, key: str, value: bytes, verb: str = "set") -> bytes:
+        return self.told(f"{verb} {key} 0 0 {len(value)}", value)
 
     def get(self, *keys: str) -> dict[str, bytes]:
         found = {}
@@ -135,7 +132,7 @@ class MemcachedUser(threading.Thread):
                 more = chance.randbytes(chance.choice(self.SIZES[:9]))
                 there = key in known and len(known[key]) < 500_000
                 if there or key not in known:
-                    assert client.append(key, more) == (b"STORED\r\n" if there else b"NOT_STORED\r\n"), (turn, key)
+                    assert client.set(key, more, "append") == (b"STORED\r\n" if there else b"NOT_STORED\r\n"), (turn, key)
                 if there:
                     known[key] += more
             else:

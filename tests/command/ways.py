@@ -136,6 +136,7 @@ class Peak(threading.Thread):
     a process runs one program, so looking often loses what came in the last moment. The command does not count."""
 
     SECONDS = 0.02
+    wanted = False
 
     def __init__(self, first: int, espalier: pathlib.Path) -> None:
         super().__init__(daemon=True)
@@ -170,7 +171,8 @@ class Peak(threading.Thread):
 
     def stop(self) -> int:
         self.ended.set()
-        self.join()
+        if self.is_alive():
+            self.join()
         return self.bytes
 
 
@@ -185,7 +187,8 @@ class Running:
             [*prefix, *way.command(espalier, command, stats)], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env={**way.environment(), **(variables or {})}, start_new_session=True)
         self.peak = Peak(self.process.pid, espalier)
-        self.peak.start()
+        if Peak.wanted:
+            self.peak.start()
 
     def ended(self, sent: bytes = b"", timeout: float = 900) -> Outcome:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
