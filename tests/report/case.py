@@ -7,13 +7,12 @@ import pathlib
 import sys
 import tempfile
 import unittest
+from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
 
-sys.dont_write_bytecode = True
-
-import fixture  # noqa: E402
-from espalier_report import page, plotly_bundle, results  # noqa: E402
+import fixture
+from espalier_report import page, plotly_bundle, results
 
 COMMAND = [sys.executable, "-B", str(fixture.ROOT / "report" / "espalier_report")]
 STUB = "/* plotly.js v1.23.4, and no library in this test */"
@@ -117,10 +116,21 @@ class Case(unittest.TestCase):
             self.assertIn(words, message)
         return message
 
+    def refused_at(self, made: Callable[[], fixture.Json], *damages: tuple[str, Any, str]) -> None:
+        """Each value at a place of a document that is made anew: the place is named, and these words follow."""
+        for place, value, words in damages:
+            with self.subTest(place, value=value):
+                self.refused(fixture.put(made(), {place: value}), f"'{place}{words}")
+
     def load(self, *entries: list[fixture.Json], **more: Any) -> results.Results:
         benchmarks = [entry for family in entries for entry in family]
         return results.load([self.write({"context": fixture.context(),
                                          "benchmarks": benchmarks, **more})])
+
+    def medians(self, workload: str = "w", threads: int = 4, **times: float | list[float | str]) -> list[fixture.Json]:
+        """Entries of maps by their names, with all of their times, or with times around a median."""
+        return [entry for map_, given in times.items() for entry in fixture.family(
+            workload, map_, given if isinstance(given, list) else fixture.around(given), threads)]
 
     def page_of(self, document: Any = None) -> Page:
         loaded = results.load([self.write(document or fixture.document())])

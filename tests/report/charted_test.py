@@ -4,43 +4,35 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import unittest
-from collections.abc import Callable
 from typing import Any
 
-sys.dont_write_bytecode = True
+import fixture
+from case import COMMAND, Case, Page, STUB, has_plotly
+from espalier_report import charted, results, simulated, study
+from fixture import CHARTED_MALLOCS, GONE, NASTY, Json
 
-import fixture  # noqa: E402
-from case import COMMAND, Case, Page, STUB, has_plotly  # noqa: E402
-from espalier_report import charted, results, simulated, study  # noqa: E402
-from fixture import CHARTED_MALLOCS, NASTY, Json  # noqa: E402
+NODES, LOADS = "study.figures[0].charts[0]", "study.figures[0].charts[1]"
 
 
 class ChartedCase(Case):
     document = staticmethod(fixture.charted_document)
 
-    def loaded(self, change: Callable[[Json], Any] = lambda _: None, simulated_: bool = False) -> results.Results:
+    def loaded(self, changes: Json = {}, simulated_: bool = False) -> results.Results:
         document = self.document(True) if simulated_ else self.document()
-        change(document)
-        return results.load([self.write(document)])
+        return results.load([self.write(fixture.put(document, changes))])
 
-    def pages(self, change: Callable[[Json], Any] = lambda _: None, simulated_: bool = False) -> dict[str, Page]:
+    def pages(self, changes: Json = {}, simulated_: bool = False) -> dict[str, Page]:
         self.html = {one.name: one.content for one in
-                     study.files(self.loaded(change, simulated_), "index.html", STUB) if one.name.endswith(".html")}
+                     study.files(self.loaded(changes, simulated_), "index.html", STUB) if one.name.endswith(".html")}
         return {name: Page(html) for name, html in self.html.items()}
 
-    def drawn(self, change: Callable[[Json], Any] = lambda _: None, figure: int = 0) -> dict[str, Any]:
+    def drawn(self, changes: Json = {}, figure: int = 0) -> dict[str, Any]:
         """What a figure's page draws, by id."""
-        loaded = self.loaded(change)
+        loaded = self.loaded(changes)
         shown = loaded.study.figures[figure]
         _, everything = charted.parts(loaded.study, shown, [p for p in loaded.placed if p.figure == shown.id])
         return {one.id: one for one in everything}
-
-    def damaged(self, change: Callable[[Json], Any]) -> str:
-        document = self.document()
-        change(document)
-        return self.refused(document)
 
 
 class Pages(ChartedCase):
@@ -57,6 +49,9 @@ class Pages(ChartedCase):
         self.assertEqual(pages["index.html"].texts("h2")[:2], ["A ring of 16 nodes", "Fresh blocks"])
         self.assertLessEqual({"ring-16.html", "fresh.html"},
                              {link.get("href") for link in pages["index.html"].all("a")})
+        self.assertIn(f"Missing, it is not installed: {NASTY}.", pages["fresh.html"].texts("p"))
+        for name in pages:
+            self.assertNotIn(NASTY, self.html[name], name)
 
     def test_what_is_the_papers_is_told_from_what_is_beyond_it(self) -> None:
         pages = self.pages()
@@ -70,26 +65,16 @@ class Pages(ChartedCase):
         self.assertFalse([line for line in pages["fresh.html"].texts("li") if "of the paper" in line])
 
     def test_what_several_findings_lack_is_said_once(self) -> None:
-        def lacking(document: Json) -> None:
-            for figure in document["study"]["figures"]:
-                figure["findings"] = [{"paper": f"Claim {index}", "verdict": "not measurable here",
-                                       "ours": "this processor has no transactions."} for index in range(4)]
-
-        pages = self.pages(lacking)
+        undecided = [{"paper": f"Claim {index}", "verdict": "not measurable here",
+                      "ours": "this processor has no transactions."} for index in range(4)]
+        pages = self.pages({"study.figures[*].findings": undecided})
         said = "{} findings could not be measured here: this processor has no transactions."
         self.assertIn(said.format(8), pages["index.html"].texts("li"))
         for name in ("ring-16.html", "fresh.html"):
             self.assertIn(said.format(4), pages[name].texts("summary"))
             self.assertEqual(pages[name].captioned("undecided")[1:], [[f"Claim {index}."] for index in range(4)])
 
-    def test_what_is_missing_is_named(self) -> None:
-        self.assertIn(f"Missing, it is not installed: {NASTY}.", self.pages()["fresh.html"].texts("p"))
-
-    def test_no_string_becomes_markup(self) -> None:
-        for name in self.pages():
-            self.assertNotIn(NASTY, self.html[name], name)
-
-    def test_simulated_pages_say_so_everywhere(self) -> None:
+    def test_simulated_pages_and_axes_say_so_everywhere(self) -> None:
         for name, shown in self.pages(simulated_=True).items():
             self.assertIn("simulated", shown.texts("title")[0], name)
             self.assertIn("simulated on i7_4770", shown.texts("p", **{"class": "kicker"})[0], name)
@@ -106,6 +91,11 @@ class Pages(ChartedCase):
             for words in shown.texts("caption"):
                 if "context" not in words and "paper" not in words and "Where and how" not in words:
                     self.assertIn("(simulated on i7_4770)", words)
+        loaded = self.loaded(simulated_=True)
+        _, drawn = charted.parts(loaded.study, loaded.study.figures[0], loaded.placed)
+        axes = [one.views[0].layout["yaxis"]["title"]["text"] for one in drawn if one.id.startswith("chart-")]
+        self.assertEqual(axes, ["x index-aware under tts (simulated on i7_4770)",
+                                "lines (simulated on i7_4770) (logarithmic)"])
 
     def test_each_simulated_figure_names_machine_cores_threads_and_models(self) -> None:
         pages = self.pages(simulated_=True)
@@ -117,23 +107,11 @@ class Pages(ChartedCase):
                               for caption, one in zip(captions, models, strict=True)], [True] * len(models), captions)
         placement = next(text for text in pages["ring-16.html"].texts("p") if text.startswith("One cell for"))
         self.assertIn(f"Simulated on i7_4770, 4 cores, 1 thread. {both}", placement)
-
-        def no_models(document: Json) -> None:
-            del document["study"]["models"]
-            del document["context"]["machine"]["sockets"]
-
-        page = self.pages(no_models, simulated_=True)["ring-16.html"]
+        page = self.pages({"study.models": GONE, "context.machine.sockets": GONE}, simulated_=True)["ring-16.html"]
         self.assertTrue(page.texts("figcaption")[-1].endswith("Simulated on i7_4770, 1 thread."))
         self.assertNotIn("Models", self.html["ring-16.html"])
         self.assertEqual(pages["index.html"].texts("h2")[:2], [
             "A ring of 16 nodes (simulated on i7_4770)", "Fresh blocks (simulated on i7_4770)"])
-
-    def test_axes_of_a_simulation_say_so(self) -> None:
-        loaded = self.loaded(simulated_=True)
-        _, drawn = charted.parts(loaded.study, loaded.study.figures[0], loaded.placed)
-        axes = [one.views[0].layout["yaxis"]["title"]["text"] for one in drawn if one.id.startswith("chart-")]
-        self.assertEqual(axes, ["x index-aware under tts (simulated on i7_4770)",
-                                "lines (simulated on i7_4770) (logarithmic)"])
 
     def test_a_simulation_counts_lines_and_no_times_of_a_machine(self) -> None:
         page = self.pages(simulated_=True)["ring-16.html"]
@@ -150,17 +128,14 @@ class Pages(ChartedCase):
             self.assertFalse([text for text in page.texts("li") if words in text])
 
     def test_a_run_of_few_rounds_or_more_threads_than_processors_is_warned_of(self) -> None:
-        def cautions(change: Callable[[Json], Any]) -> list[str]:
-            page = self.pages(change)["fresh.html"]
+        def cautions(changes: Json) -> list[str]:
+            page = self.pages(changes)["fresh.html"]
             return [text for text in page.texts("li") if "round only" in text or "threads ran" in text]
 
-        def once(document: Json) -> None:
-            for entry in document["benchmarks"]:
-                entry.update(rounds_cpu_ns=[1.0], rounds_wall_ns=[1.0])
-
-        self.assertEqual(cautions(lambda d: None), [])
-        self.assertEqual(cautions(once), ["Some programs ran 1 round only; the spread cannot be trusted below three."])
-        self.assertIn("2 threads ran on 1 CPU", cautions(lambda d: d["context"].update(num_cpus=1))[0])
+        self.assertEqual(cautions({}), [])
+        self.assertEqual(cautions({"benchmarks[*].rounds_cpu_ns": [1.0], "benchmarks[*].rounds_wall_ns": [1.0]}),
+                         ["Some programs ran 1 round only; the spread cannot be trusted below three."])
+        self.assertIn("2 threads ran on 1 CPU", cautions({"context.num_cpus": 1})[0])
 
     @unittest.skipUnless(has_plotly(), "python3-plotly is not installed")
     def test_the_command_writes_all_pages(self) -> None:
@@ -174,12 +149,11 @@ class Pages(ChartedCase):
 
 
 class Charts(ChartedCase):
-    def traces(self, id_: str = "chart-0", change: Callable[[Json], Any] = lambda _: None,
-               figure: int = 0) -> dict[str, Json]:
-        return {trace["label"]: trace for trace in self.drawn(change, figure)[id_].views[0].traces}
+    def traces(self, id_: str = "chart-0", changes: Json = {}, figure: int = 0) -> dict[str, Json]:
+        return {trace["label"]: trace for trace in self.drawn(changes, figure)[id_].views[0].traces}
 
-    def axis(self, id_: str, axis: str, change: Callable[[Json], Any] = lambda _: None) -> Json:
-        return self.drawn(change)[id_].views[0].layout[axis]
+    def axis(self, id_: str, axis: str, changes: Json = {}) -> Json:
+        return self.drawn(changes)[id_].views[0].layout[axis]
 
     def test_a_malloc_has_one_colour_everywhere_and_its_locks_have_dashes(self) -> None:
         ratios, loads = self.traces(), self.traces("chart-1")
@@ -190,52 +164,46 @@ class Charts(ChartedCase):
             self.assertEqual((ratios[f"{malloc}, tle"]["line"]["color"], ratios[f"{malloc}, tle"]["line"]["dash"]),
                              (colour, "dash"))
             self.assertEqual((loads[malloc]["line"]["color"], loads[malloc]["line"]["dash"]), (colour, "solid"))
-
-        def without_the_first(document: Json) -> None:
-            charts = document["study"]["figures"][0]["charts"]
-            charts[1]["series"] = [one for one in charts[1]["series"] if one["name"] != NASTY]
-
-        self.assertEqual(self.traces("chart-1", without_the_first)["glibc"]["line"]["color"], colours["glibc"])
-
-    def test_other_locks_have_a_dash_of_their_own(self) -> None:
-        def renamed(document: Json) -> None:
-            document["study"]["figures"][0]["charts"][0]["series"][0]["name"] = "glibc, mcs"
-
-        self.assertNotIn(self.traces(change=renamed)["glibc, mcs"]["line"]["dash"], ("solid", "dash"))
+        # Without the first of all names.
+        self.assertEqual(CHARTED_MALLOCS[2], min(CHARTED_MALLOCS))
+        self.assertEqual(self.traces("chart-1", {f"{LOADS}.series[2]": GONE})["glibc"]["line"]["color"], colours["glibc"])
+        renamed = self.traces("chart-0", {f"{NODES}.series[0].name": "glibc, mcs"})
+        self.assertNotIn(renamed["glibc, mcs"]["line"]["dash"], ("solid", "dash"))
 
     def test_of_many_curves_those_of_other_locks_are_hidden_at_first(self) -> None:
         def shown(mallocs: int) -> dict[str, bool]:
-            def change(document: Json) -> None:
-                document["study"]["figures"][0]["charts"][0]["series"] = [
-                    {"name": f"m{malloc}, {locks}", "points": [[64, 1.0], [128, 1.0]]}
-                    for malloc in range(mallocs) for locks in ("tts", "tle", "tle-learnt")]
-
-            return {name: trace["visible"] for name, trace in self.traces(change=change).items()}
+            series = [{"name": f"m{malloc}, {locks}", "points": [[64, 1.0], [128, 1.0]]}
+                      for malloc in range(mallocs) for locks in ("tts", "tle", "tle-learnt")]
+            return {name: trace["visible"] for name, trace in self.traces("chart-0", {f"{NODES}.series": series}).items()}
 
         self.assertTrue(all(shown(3).values()))
         self.assertEqual(shown(4), {f"m{malloc}, {locks}": locks != "tle-learnt" for malloc in range(4)
                                     for locks in ("tts", "tle", "tle-learnt")})
 
     def test_a_size_that_is_missing_is_a_gap_and_never_zero(self) -> None:
-        self.assertEqual(self.traces()[f"{NASTY}, tts"]["x"], [64, 496, 512, 2048])
-        self.assertEqual(self.traces()[f"{NASTY}, tts"]["y"], [1.0, 1.0, 0.25, None])
+        trace = self.traces()[f"{NASTY}, tts"]
+        self.assertEqual((trace["x"], trace["y"]), ([64, 496, 512, 2048], [1.0, 1.0, 0.25, None]))
+        self.assertNotIn("<b>", trace["name"])
+        self.assertIn("&lt;b&gt;", trace["name"])
 
-    def test_ticks_are_multiples_of_512_and_ever_fewer(self) -> None:
+    def test_ticks_are_multiples_of_512_and_ever_fewer_and_axes_begin_at_zero(self) -> None:
         self.assertEqual(self.axis("chart-0", "xaxis")["tickvals"], [0, 512, 1024, 1536, 2048])
         self.assertEqual(self.axis("chart-0", "xaxis")["ticktext"][-1], "2,048")
         self.assertEqual(self.axis("chart-0", "xaxis")["title"]["text"], "Bytes of a node")
 
         def up_to(size: int) -> list[int]:
-            def change(document: Json) -> None:
-                document["study"]["figures"][0]["charts"][0]["series"][0]["points"] = [[16, 1.0], [size, 1.0]]
-                del document["study"]["figures"][0]["charts"][0]["series"][1:]
-
-            return self.axis("chart-0", "xaxis", change)["tickvals"]
+            series = [{"name": "glibc, tts", "points": [[16, 1.0], [size, 1.0]]}]
+            return self.axis("chart-0", "xaxis", {f"{NODES}.series": series})["tickvals"]
 
         self.assertEqual(up_to(4096), list(range(0, 4097, 512)))
         self.assertEqual(up_to(8192), list(range(0, 8193, 1024)))
         self.assertEqual(up_to(1 << 20), list(range(0, (1 << 20) + 1, 1 << 17)))
         self.assertEqual(up_to(100), [0])
+        self.assertEqual(self.axis("chart-0", "yaxis")["rangemode"], "tozero")
+        self.assertEqual(list(self.traces()), [f"{malloc}, {locks}" for malloc in CHARTED_MALLOCS
+                                               for locks in ("tle", "tts")])
+        nothing = {f"{LOADS}.series[0].points[0][1]": 0}
+        self.assertEqual(self.axis("chart-1", "yaxis", nothing)["rangemode"], "tozero")
 
     def test_a_limit_is_a_line_across_on_a_logarithmic_axis(self) -> None:
         limit = self.traces("chart-1")["4 ways of the L1 cache"]
@@ -246,46 +214,23 @@ class Charts(ChartedCase):
         self.assertIn("nodes (logarithmic)", axis["title"]["text"])
         low, high = (10 ** end for end in axis["range"])
         self.assertTrue(1 < low < 2 and 8 < high < 16, axis["range"])
-
-        def many(document: Json) -> None:
-            document["study"]["figures"][0]["charts"][1]["series"][0]["points"][0][1] = 640
-
-        axis = self.axis("chart-1", "yaxis", many)
+        axis = self.axis("chart-1", "yaxis", {f"{LOADS}.series[0].points[0][1]": 640})
         self.assertLessEqual({2, 5, 10, 20, 200, 500}, set(axis["tickvals"]))
         self.assertEqual(axis["ticktext"][axis["tickvals"].index(1000)], "1,000")
-
-    def test_other_axes_are_linear_and_begin_at_zero(self) -> None:
-        self.assertEqual(self.axis("chart-0", "yaxis")["rangemode"], "tozero")
-        self.assertEqual(list(self.traces()), [f"{malloc}, {locks}" for malloc in CHARTED_MALLOCS
-                                               for locks in ("tle", "tts")])
-
-        def nothing(document: Json) -> None:
-            document["study"]["figures"][0]["charts"][1]["series"][0]["points"][0][1] = 0
-
-        self.assertEqual(self.axis("chart-1", "yaxis", nothing)["rangemode"], "tozero")
 
     def test_points_of_one_size_are_bars(self) -> None:
         view = self.drawn(figure=1)["chart-0"].views[0]
         self.assertEqual([trace["type"] for trace in view.traces], ["bar", "scatter"])
         self.assertEqual(view.traces[0]["x"], [1.0, 0.5])
         self.assertEqual(view.layout["xaxis"]["title"]["text"], "x index-aware under tts (Bytes of a node: 1,008)")
-
-        def limited(document: Json) -> None:
-            document["study"]["figures"][1]["charts"][0]["limit"] = {"y": 4, "name": "ways"}
-
-        traces = self.traces("chart-0", limited, 1)
+        traces = self.traces("chart-0", {"study.figures[1].charts[0].limit": {"y": 4, "name": "ways"}}, 1)
         self.assertEqual(list(traces), ["glibc, tts", "index-aware, tts", "4 ways"])
         self.assertEqual(len(traces["4 ways"]["x"]), 2)
 
-    def test_names_are_escaped_for_plotly(self) -> None:
-        trace = self.traces()[f"{NASTY}, tts"]
-        self.assertNotIn("<b>", trace["name"])
-        self.assertIn("&lt;b&gt;", trace["name"])
-
 
 class Placement(ChartedCase):
-    def grids(self, change: Callable[[Json], Any] = lambda _: None) -> dict[str, Any]:
-        return {id_: one for id_, one in self.drawn(change).items() if id_.startswith("placement-")}
+    def grids(self, changes: Json = {}) -> dict[str, Any]:
+        return {id_: one for id_, one in self.drawn(changes).items() if id_.startswith("placement-")}
 
     def test_each_malloc_is_shown_at_its_worst_size_of_a_stride(self) -> None:
         grids = self.grids()
@@ -304,49 +249,29 @@ class Placement(ChartedCase):
                          ["index 0: no node", "index 1: 8 nodes, 4 more than ways"])
         self.assertEqual(ours.cells[7].text, "index 7: 2 nodes")
 
-    def test_as_many_nodes_as_ways_are_not_too_many(self) -> None:
-        def full(document: Json) -> None:
-            for entry in document["benchmarks"]:
-                entry["loads"] = [4] * 8
-
-        for row in self.grids(full)["placement-0"].rows:
+    def test_as_many_nodes_as_ways_are_not_too_many_and_the_worst_size_is_shown(self) -> None:
+        for row in self.grids({"benchmarks[*].loads": [4] * 8})["placement-0"].rows:
             self.assertEqual([one.parts for one in row.cells], [((0, 1.0),)] * 8)
-
-    def test_where_no_stride_is_a_power_of_two_the_worst_size_is_shown(self) -> None:
-        def elsewhere(document: Json) -> None:
-            sizes = {64: 64, 496: 100, 512: 200, 2048: 300}
-            for entry in document["benchmarks"]:
-                entry["size"] = sizes.get(entry["size"], 64)
-
-        grids = self.grids(elsewhere)
+        grids = self.grids({"benchmarks[*].size": lambda size: {496: 100, 512: 200, 2048: 300}.get(size, 64)})
         self.assertEqual([one.title for one in grids.values()], ["Nodes of 100 bytes"])
         self.assertEqual([row.label.rpartition(", ")[2] for row in grids["placement-0"].rows], ["100 bytes"] * 3)
 
     def test_nothing_is_drawn_where_ways_or_loads_are_not_known(self) -> None:
-        self.assertEqual(self.grids(lambda d: d["study"]["figures"][0]["charts"][1].pop("limit")), {})
-
-        def unavailable(document: Json) -> None:
-            for entry in document["benchmarks"]:
-                entry["loads"] = fixture.UNAVAILABLE
-
+        self.assertEqual(self.grids({f"{LOADS}.limit": GONE}), {})
+        unavailable = {"benchmarks[*].loads": fixture.UNAVAILABLE}
         self.assertEqual(self.grids(unavailable), {})
         self.assertNotIn("Where the nodes lie", self.pages(unavailable)["ring-16.html"].texts("h2"))
         self.assertEqual(self.drawn(figure=1).keys(), {"chart-0"})
 
-    def test_the_index_has_the_first_picture_of_each_figure(self) -> None:
+    def test_the_index_has_the_first_picture_of_each_figure_and_of_no_other(self) -> None:
         index = self.pages()["index.html"]
         self.assertEqual([one["data-grid"] for one in index.all("div", role="application")], ["ring-16-placement-0"])
         self.assertIn("449 to 512", index.texts("figcaption")[0])
         self.assertIn("class Grid", self.html["index.html"])
         self.assertIn("class Grid", self.html["ring-16.html"])
-
-    def test_a_picture_is_of_its_own_figure(self) -> None:
-        def worse(document: Json) -> None:
-            for entry in document["benchmarks"][-2:]:
-                entry.update(size=512, loads=[0] * 7 + [16])
-
+        self.pages({f"benchmarks[{at}].{key}": value for at in (-1, -2)
+                    for key, value in (("size", 512), ("loads", [0] * 7 + [16]))})
         for name in ("index.html", "ring-16.html"):
-            self.pages(worse)
             self.assertIn("index 1: 8 nodes", self.html[name])
             self.assertNotIn("16 nodes", self.html[name].partition('id="figures"')[2])
 
@@ -360,7 +285,7 @@ class Placement(ChartedCase):
 
 
 class Numbers(ChartedCase):
-    def test_each_chart_is_a_table_of_sizes_by_curves(self) -> None:
+    def test_charts_and_measurements_are_tables(self) -> None:
         page = self.pages()["ring-16.html"]
         rows = page.captioned("Throughput: x index-aware under tts")
         self.assertEqual(rows[0], ["Bytes of a node", *(f"{malloc}, {locks}" for malloc in CHARTED_MALLOCS
@@ -368,9 +293,7 @@ class Numbers(ChartedCase):
         self.assertEqual(rows[2], ["496", "0.250", "0.250", "1.00", "1.00", "1.00", "1.00"])
         self.assertEqual(rows[4], ["2,048", "1.00", "1.00", "1.00", "1.00", "unavailable", "unavailable"])
         self.assertEqual(page.captioned("4 ways of the L1 cache")[2], ["496", "8.00", "2.00", "4.00"])
-
-    def test_each_measurement_is_a_row(self) -> None:
-        rows = self.pages()["ring-16.html"].captioned("All mallocs, locks and sizes, 1 thread")
+        rows = page.captioned("All mallocs, locks and sizes, 1 thread")
         self.assertEqual(rows[0], ["Malloc, locks", "Bytes of a node", "x index-aware under tts", "CPU ns/op",
                                    "Wall ns/op", "Nodes at the fullest index", "Sections elided",
                                    "Aborts for capacity an operation", "Resident KiB"])
@@ -379,13 +302,8 @@ class Numbers(ChartedCase):
         self.assertEqual(found["glibc, tle", "496"], ["0.250", "101 100 to 104", "152 150 to 156", "8", "0 %",
                                                       "0.250", "4,096"])
         self.assertEqual(found["glibc, tts", "512"][3:], ["2", "unavailable", "unavailable", "4,096"])
-
-    def test_times_without_rounds_are_those_stated(self) -> None:
-        def stated(document: Json) -> None:
-            del document["benchmarks"][0]["rounds_cpu_ns"]
-            document["benchmarks"][0].update(rounds_wall_ns=[7.0], cpu_time=90.0, real_time=0.12, time_unit="us")
-
-        first = self.loaded(stated).placed[0]
+        stated = {"rounds_cpu_ns": GONE, "rounds_wall_ns": [7.0], "cpu_time": 90.0, "real_time": 0.12, "time_unit": "us"}
+        first = self.loaded({f"benchmarks[0].{key}": value for key, value in stated.items()}).placed[0]
         self.assertEqual((first.cpu, first.wall), (results.Spread(90000.0), results.Spread(120.0)))
 
 
@@ -394,7 +312,7 @@ class Costs(ChartedCase):
 
     document = staticmethod(fixture.cost_document)
 
-    def test_there_is_no_word_of_a_paper(self) -> None:
+    def test_there_is_no_word_of_a_paper_and_no_empty_table(self) -> None:
         pages = self.pages()
         self.assertEqual(list(pages), ["time.html", "classes.html", "memory.html", "index.html"])
         for name, shown in pages.items():
@@ -406,14 +324,22 @@ class Costs(ChartedCase):
         self.assertEqual(pages["index.html"].texts("li")[:2], [
             "Sources: Larson, 1998.", "Of 2 claims, measured here: 1 agree, 0 differ and 1 could not be measured here."])
         self.assertIn("Missing, it is not installed: tcmalloc.", pages["time.html"].texts("p"))
-
-    def test_a_figure_without_claims_has_no_empty_table(self) -> None:
-        pages = self.pages()
         self.assertEqual(pages["classes.html"].texts("h2"), ["Charts", "All numbers", "Context", "How to read this"])
         self.assertEqual(pages["memory.html"].texts("h2"),
                          ["Claims, and what was found", "Context", "How to read this"])
         self.assertFalse([text for text in pages["classes.html"].texts("li") if text.startswith("Of 0")])
         self.assertEqual(len([text for text in pages["index.html"].texts("caption") if "to be shown" in text]), 2)
+        self.assertEqual(len(self.loaded().timed), 8)
+        rows = pages["index.html"].captioned("All benchmarks and mallocs")
+        self.assertEqual(rows[0], ["Benchmark, malloc", "Threads", "CPU ns/op", "Wall ns/op",
+                                   "Resident KiB at its most"])
+        self.assertEqual(rows[2], ["larson, index-aware", "2", "22.0 20.0 to 24.0", "44.0 one run", "81,920"])
+        self.assertEqual(len(rows), 1 + 8)
+        rows = pages["time.html"].captioned(f"{NASTY}: x glibc")
+        self.assertEqual(rows[0], ["Malloc", "x glibc"])
+        self.assertIn(["random", "3.00 2.50 to 3.50"], rows)
+        rows = pages["time.html"].captioned("Geometric mean: x glibc; 1.15 x glibc")
+        self.assertIn(["glibc", "1.00 one run"], rows)
 
     def test_bars_are_of_ours_and_peers_the_shortest_on_top(self) -> None:
         view = self.drawn()["chart-1"].views[0]
@@ -426,135 +352,74 @@ class Costs(ChartedCase):
         self.assertEqual((ours["width"], peers["width"]), (0.65, 0.65))
         self.assertEqual(view.layout["xaxis"]["title"]["text"], "x glibc")
         self.assertIn("Espalier", self.pages()["time.html"].texts("p", **{"class": "key"})[0])
+        self.assertIn("Some programs ran 2 rounds only; the spread cannot be trusted below three.",
+                      self.pages({"benchmarks[0].rounds_cpu_ns": [1.0, 2.0]})["time.html"].texts("li"))
 
     def test_a_limit_of_bars_is_a_line_down_within_the_axis(self) -> None:
-        def limit(change: Callable[[Json], Any] = lambda _: None) -> tuple[Json, list[float]]:
-            view = self.drawn(change)["chart-0"].views[0]
+        def limit(changes: Json = {}) -> tuple[Json, list[float]]:
+            view = self.drawn(changes)["chart-0"].views[0]
             return view.traces[-1], view.layout["xaxis"]["range"]
 
         line, _ = limit()
         self.assertEqual((line["x"], line["y"], line["label"]), ([1.15, 1.15], [3.6, -0.6], "1.15 x glibc"))
-        line, axis = limit(lambda d: d["study"]["figures"][0]["charts"][0]["limit"].update(y=100))
+        line, axis = limit({f"{NODES}.limit.y": 100})
         self.assertEqual((line["x"], axis), ([100, 100], [0, 100 * 1.1]))
         # It is no number of ways.
         self.assertNotIn("Where the nodes lie", self.pages()["time.html"].texts("h2"))
 
-    def test_tables_hold_what_bars_show(self) -> None:
-        rows = self.pages()["time.html"].captioned(f"{NASTY}: x glibc")
-        self.assertEqual(rows[0], ["Malloc", "x glibc"])
-        self.assertIn(["random", "3.00 2.50 to 3.50"], rows)
-        rows = self.pages()["time.html"].captioned("Geometric mean: x glibc; 1.15 x glibc")
-        self.assertIn(["glibc", "1.00 one run"], rows)
-
-    def test_the_index_has_each_measurement(self) -> None:
-        rows = self.pages()["index.html"].captioned("All benchmarks and mallocs")
-        self.assertEqual(rows[0], ["Benchmark, malloc", "Threads", "CPU ns/op", "Wall ns/op",
-                                   "Resident KiB at its most"])
-        self.assertEqual(rows[2], ["larson, index-aware", "2", "22.0 20.0 to 24.0", "44.0 one run", "81,920"])
-        self.assertEqual(len(rows), 1 + 8)
-
-    def test_few_rounds_are_warned_of(self) -> None:
-        def twice(document: Json) -> None:
-            document["benchmarks"][0]["rounds_cpu_ns"] = [1.0, 2.0]
-
-        self.assertIn("Some programs ran 2 rounds only; the spread cannot be trusted below three.",
-                      self.pages(twice)["time.html"].texts("li"))
-
     def test_damage_is_named_with_its_place(self) -> None:
-        at = "study.figures[0].charts[1]"
-        for damage, words in (({"bars": 7}, "bars' must be a list"), ({"bars": []}, "bars' must hold"),
-                              ({"bars": [{"name": "a", "value": 1}] * 2}, "bars' must have a name each"),
-                              ({"bars": [{"value": 1}]}, "bars[0].name'"), ({"bars": [{"name": "a"}]}, "bars[0].value'"),
-                              ({"bars": [{"name": "a", "value": -1}]}, "bars[0].value'"),
-                              ({"bars": [{"name": "a", "value": 1, "least": 1}]}, "bars[0]' must have its value between"),
-                              ({"bars": [{"name": "a", "value": 1, "least": 2, "most": 3}]}, "bars[0]' must have"),
-                              ({"bars": [{"name": "a", "value": 1, "peer": 1}]}, "bars[0].peer'")):
-            with self.subTest(damage):
-                self.assertIn(f"{at}.{words}", self.damaged(
-                    lambda d, damage=damage: d["study"]["figures"][0]["charts"][1].update(damage)))
-        for damage, words in (({"benchmark": 7}, "benchmark' must be a name"), ({"malloc": None}, "malloc'"),
-                              ({"threads": 0}, "threads'"), ({"peak_kib": -1}, "peak_kib'"),
-                              ({"rounds_cpu_ns": 7}, "rounds_cpu_ns'")):
-            with self.subTest(damage):
-                self.assertIn(f"benchmarks[2].{words}", self.damaged(
-                    lambda d, damage=damage: d["benchmarks"][2].update(damage)))
-
-    @unittest.skipUnless(has_plotly(), "python3-plotly is not installed")
-    def test_the_command_writes_all_pages(self) -> None:
-        done = subprocess.run([*COMMAND, self.write(fixture.cost_document()), "-o", self.folder / "o.html"],
-                              capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertIn("3 figures, 8 measurements, ", done.stdout)
+        bars, entry = f"{LOADS}.bars", "benchmarks[2]"
+        self.refused_at(
+            self.document, (bars, 7, "' must be a list"), (bars, [], "' must hold"),
+            (bars, [{"name": "a", "value": 1}] * 2, "' must have a name each"),
+            (bars, [{"value": 1}], "[0].name'"), (bars, [{"name": "a"}], "[0].value'"),
+            (bars, [{"name": "a", "value": -1}], "[0].value'"),
+            (bars, [{"name": "a", "value": 1, "least": 1}], "[0]' must have its value between"),
+            (bars, [{"name": "a", "value": 1, "least": 2, "most": 3}], "[0]' must have"),
+            (bars, [{"name": "a", "value": 1, "peer": 1}], "[0].peer'"),
+            (f"{entry}.benchmark", 7, "' must be a name"), (f"{entry}.malloc", None, "'"), (f"{entry}.threads", 0, "'"),
+            (f"{entry}.peak_kib", -1, "'"), (f"{entry}.rounds_cpu_ns", 7, "'"))
 
 
 class BadInput(ChartedCase):
-    def test_damaged_charts_are_named_with_their_place(self) -> None:
-        def chart(**damage: Any) -> str:
-            return self.damaged(lambda d: d["study"]["figures"][0]["charts"][1].update(damage))
-
-        def points(given: Any) -> str:
-            return self.damaged(lambda d: d["study"]["figures"][0]["charts"][0]["series"][2].update(points=given))
-
-        at = "study.figures[0].charts[1]"
-        for key in ("title", "caption", "x", "y"):
-            self.assertIn(f"'{at}.{key}' must be a name", chart(**{key: 7}))
-        self.assertIn(f"'{at}.series' must be a list", chart(series={}))
-        self.assertIn(f"'{at}.series' must hold", chart(series=[]))
-        self.assertIn(f"'{at}.series[0].name'", chart(series=[{"points": [[1, 2]]}]))
-        self.assertIn(f"'{at}.series' must have a name each",
-                      chart(series=[{"name": "a", "points": [[1, 2]]}, {"name": "a", "points": [[1, 2]]}]))
-        self.assertIn(f"'{at}.limit' must be an object", chart(limit=12))
-        self.assertIn(f"'{at}.limit.y' must be a", chart(limit={"name": "ways"}))
-        self.assertIn(f"'{at}.limit.y' must be a", chart(limit={"y": -1, "name": "ways"}))
-        self.assertIn(f"'{at}.limit.name'", chart(limit={"y": 12}))
-        for bad in (None, [], {}, [7], [[1]], [[1, 2, 3]], [[1, "2"]], [[0, 1]], [[1, -1]], [[1, True]], [[1, 1e999]],
-                    [[2, 1], [1, 1]], [[1, 1], [1, 2]]):
-            with self.subTest(bad):
-                self.assertIn("'study.figures[0].charts[0].series[2].points' must be", points(bad))
-
-    def test_damaged_models_are_named_with_their_place(self) -> None:
-        for bad in ([], {"glibc": 7}, {"glibc": " "}):
-            self.assertIn("'study.models' must be", self.damaged(lambda d, bad=bad: d["study"].update(models=bad)))
-
-    def test_damaged_findings_are_named_with_their_place(self) -> None:
-        finding = "study.figures[0].findings[1]"
-        self.assertIn(f"'{finding}.of_paper' must be true or false", self.damaged(
-            lambda d: d["study"]["figures"][0]["findings"][1].update(of_paper="no")))
-        self.assertIn(f"'{finding}.verdict'", self.damaged(
-            lambda d: d["study"]["figures"][0]["findings"][1].update(verdict="maybe")))
-
-    def test_all_figures_have_charts_or_none_has(self) -> None:
-        self.assertIn("'study.figures[1].charts' must be a list", self.damaged(
-            lambda d: d["study"]["figures"][1].pop("charts")))
-        self.assertIn("'study.figures[0].charts' must be a list", self.damaged(
-            lambda d: d["study"]["figures"][0].update(charts=7)))
+    def test_damaged_studies_are_named_with_their_place(self) -> None:
+        bad_points = (None, [], {}, [7], [[1]], [[1, 2, 3]], [[1, "2"]], [[0, 1]], [[1, -1]], [[1, True]], [[1, 1e999]],
+                      [[2, 1], [1, 1]], [[1, 1], [1, 2]])
+        self.refused_at(
+            self.document, *((f"{LOADS}.{key}", 7, "' must be a name") for key in ("title", "caption", "x", "y")),
+            (f"{LOADS}.series", {}, "' must be a list"), (f"{LOADS}.series", [], "' must hold"),
+            (f"{LOADS}.series[0].name", GONE, "'"),
+            (f"{LOADS}.series", [{"name": "a", "points": [[1, 2]]}] * 2, "' must have a name each"),
+            (f"{LOADS}.limit", 12, "' must be an object"), (f"{LOADS}.limit.y", GONE, "' must be a"),
+            (f"{LOADS}.limit.y", -1, "' must be a"), (f"{LOADS}.limit.name", GONE, "'"),
+            *((f"{NODES}.series[2].points", bad, "' must be") for bad in bad_points),
+            *(("study.models", bad, "' must be") for bad in ([], {"glibc": 7}, {"glibc": " "})),
+            ("study.figures[0].findings[1].of_paper", "no", "' must be true or false"),
+            ("study.figures[0].findings[1].verdict", "maybe", "'"),
+            # All figures have charts, or none has.
+            ("study.figures[1].charts", GONE, "' must be a list"), ("study.figures[0].charts", 7, "' must be a list"))
 
     def test_damaged_entries_are_named_with_their_place(self) -> None:
-        def entry(**damage: Any) -> str:
-            return self.damaged(lambda d: d["benchmarks"][3].update(damage))
-
-        for damage, words in (
-                ({"name": "ring-17/glibc/tts/size:64"}, "name' must begin with the id of one"), ({"name": 7}, "name'"),
-                ({"malloc": None}, "malloc' must be a name"), ({"locks": " "}, "locks' must be a name"),
-                ({"size": "512"}, "size' must be"), ({"size": 1.5}, "size' must be a whole"),
-                ({"size": fixture.UNAVAILABLE}, "size' must be a whole"), ({"threads": 0}, "threads'"),
-                ({"loads": 7}, "loads' must be a list"), ({"loads": [1, -1]}, "loads'"), ({"loads": [1.5]}, "loads'"),
-                ({"loads": [True]}, "loads'"), ({"committed": 1.5}, "committed' must be a share"),
-                ({"committed": -1}, "committed'"), ({"largest_load": "x"}, "largest_load'"),
-                ({"resident_kib": -1}, "resident_kib'"), ({"rounds_cpu_ns": 7}, "rounds_cpu_ns' must be a list"),
-                ({"rounds_wall_ns": [1, None]}, "rounds_wall_ns'"), ({"rounds_cpu_ns": [-1]}, "rounds_cpu_ns'"),
-                ({"rounds_cpu_ns": [], "cpu_time": "x"}, "cpu_time'"), ({"time_unit": "h"}, "time_unit'"),
-                ({"simulated": True}, "simulated' must be what")):
-            with self.subTest(damage):
-                if "time_unit" in damage:
-                    damage |= {"rounds_cpu_ns": [], "rounds_wall_ns": []}
-                self.assertIn("benchmarks[3]." + words, entry(**damage))
-
-    def test_measurements_of_maps_are_no_part_of_it(self) -> None:
-        self.assertIn("benchmarks[24].name", self.damaged(
-            lambda d: d["benchmarks"].append(fixture.family("w", "a", [1, 2, 3])[0])))
+        entry = "benchmarks[3]"
+        self.refused_at(
+            self.document, (f"{entry}.name", "ring-17/glibc/tts/size:64", "' must begin with the id of one"),
+            (f"{entry}.name", 7, "'"), (f"{entry}.malloc", None, "' must be a name"),
+            (f"{entry}.locks", " ", "' must be a name"), (f"{entry}.size", "512", "' must be"),
+            (f"{entry}.size", 1.5, "' must be a whole"), (f"{entry}.size", fixture.UNAVAILABLE, "' must be a whole"),
+            (f"{entry}.threads", 0, "'"), (f"{entry}.loads", 7, "' must be a list"), (f"{entry}.loads", [1, -1], "'"),
+            (f"{entry}.loads", [1.5], "'"), (f"{entry}.loads", [True], "'"),
+            (f"{entry}.committed", 1.5, "' must be a share"), (f"{entry}.committed", -1, "'"),
+            (f"{entry}.largest_load", "x", "'"), (f"{entry}.resident_kib", -1, "'"),
+            (f"{entry}.rounds_cpu_ns", 7, "' must be a list"), (f"{entry}.rounds_wall_ns", [1, None], "'"),
+            (f"{entry}.rounds_cpu_ns", [-1], "'"), (f"{entry}.simulated", True, "' must be what"))
+        rounds = {f"{entry}.rounds_cpu_ns": [], f"{entry}.rounds_wall_ns": []}
+        self.refused_at(lambda: fixture.put(self.document(), rounds), (f"{entry}.cpu_time", "x", "'"),
+                        (f"{entry}.time_unit", "h", "'"))
 
     def test_it_is_reported_alone(self) -> None:
+        document = self.document()
+        document["benchmarks"].append(fixture.family("w", "a", [1, 2, 3])[0])
+        self.refused(document, "benchmarks[24].name")
         with self.assertRaisesRegex(results.ResultsError, "alone"):
             results.load([self.write(fixture.charted_document(), "a.json"), self.write(fixture.document(), "b.json")])
 

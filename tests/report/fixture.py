@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pathlib
+import re
 import statistics
 import sys
 from typing import Any
@@ -14,7 +15,25 @@ sys.path.insert(0, str(ROOT / "report"))
 UNAVAILABLE = "unavailable"
 NASTY = "<b>a&b</b><script>alert(\"1'\")</script>"
 
+GONE = object()
+
 Json = dict[str, Any]
+
+
+def put(document: Json, changes: Json) -> Json:
+    """The document with other values at these places, which are written as messages write them: benchmarks[3].name. [*]
+    stands for each; GONE takes a place out, and of what is a function the value is made."""
+    for place, value in changes.items():
+        *path, last = (int(one) if re.fullmatch(r"-?\d+", one) else one for one in re.findall(r"[^.\[\]]+", place))
+        found: list[Any] = [document]
+        for step in path:
+            found = [inner for one in found for inner in (one if step == "*" else [one[step]])]
+        for one in found:
+            if value is GONE:
+                del one[last]
+            else:
+                one[last] = value(one[last]) if callable(value) else value
+    return document
 
 
 def context() -> Json:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import re
-import sys
 import unittest
 
-sys.dont_write_bytecode = True
-
-import fixture  # noqa: E402
-from case import Case, Page, STUB  # noqa: E402
-from espalier_report import figures, page, results, text  # noqa: E402
-from espalier_report.results import Role  # noqa: E402
+import fixture
+from case import Case, Page, STUB
+from espalier_report import figures, page, results, text
+from espalier_report.results import Role
 
 
 class Figures(Case):
@@ -38,19 +35,21 @@ class Figures(Case):
         self.assertAlmostEqual(ours["x"][0] + ours["error_x"]["array"][0], 1e3 / (220 * 0.98))
         self.assertAlmostEqual(ours["x"][0] - ours["error_x"]["arrayminus"][0],
                                1e3 / (220 * 1.02))
-
-    def test_memory_has_the_least_on_top_and_the_unavailable_below(self) -> None:
-        loaded = results.load([self.write(fixture.document())])
         ticks = figures.memory(loaded)[0].views[0].layout["yaxis"]["ticktext"]
         self.assertEqual((ticks[0], ticks[-2:]), ("ticket", ["absent_peer", "locked_std_map"]))
 
-    def test_scaling_needs_several_thread_counts(self) -> None:
+    def test_scaling_needs_several_thread_counts_and_starts_with_the_leaders(self) -> None:
         loaded = self.load(fixture.family("w", "a", fixture.around(400)))
         self.assertEqual(figures.scaling(loaded, figures.Palette(loaded)), [])
+        loaded = self.load(*(self.medians("w", threads, **{f"map{index:02}": 400 + index for index in range(25)})
+                             for threads in (1, 2)))
+        traces = figures.scaling(loaded, figures.Palette(loaded))[0].views[0].traces
+        self.assertEqual([trace["label"] for trace in traces if trace["visible"]],
+                         [f"map{index:02}" for index in range(figures.SHOWN_AT_FIRST)])
 
     def test_from_four_curves_on_each_has_a_small_chart_at_first(self) -> None:
         for maps, panels in ((3, False), (4, True)):
-            loaded = self.load(*(fixture.family("w", f"map{index}", fixture.around(400)) for index in range(maps)),
+            loaded = self.load(self.medians(**{f"map{index}": 400 for index in range(maps)}),
                                latency=[fixture.latency("w", f"map{index}", 300) for index in range(maps)])
             figure = figures.latency(loaded, figures.Palette(loaded))[0]
             self.assertEqual((figure.panels, figure.json()["panels"]), (panels, panels))
@@ -65,18 +64,9 @@ class Figures(Case):
         trace = figures.latency(loaded, figures.Palette(loaded))[0].views[0].traces[0]
         self.assertEqual(trace["said"].replace(text.THIN, " "), "50 %: 314 ns")
 
-    def test_many_lines_start_with_the_leaders_only(self) -> None:
-        families = [fixture.family("w", f"map{index:02}", fixture.around(400 + index), threads)
-                    for index in range(25) for threads in (1, 2)]
-        loaded = self.load(*families)
-        traces = figures.scaling(loaded, figures.Palette(loaded))[0].views[0].traces
-        self.assertEqual([trace["label"] for trace in traces if trace["visible"]],
-                         [f"map{index:02}" for index in range(figures.SHOWN_AT_FIRST)])
-
     def test_no_two_curves_have_the_same_colour_and_dash(self) -> None:
         for count in (10, 25, 83):
-            loaded = self.load(*(fixture.family("w", f"map{index:02}", fixture.around(400 + index))
-                                 for index in range(count)))
+            loaded = self.load(self.medians(**{f"map{index:02}": 400 + index for index in range(count)}))
             palette = figures.Palette(loaded)
             styles = [palette.line(m.label) for m in loaded.measurements]
             self.assertEqual(len({(style["color"], style["dash"]) for style in styles}), count)
@@ -102,7 +92,7 @@ class Roles(Case):
                 ("cds_bronson", "peer", Role.PEER), ("locked_map", "peer", Role.PEER)):
             self.assertEqual(results.role_of(map_, kind), role, map_)
 
-    def test_bars_have_a_colour_and_a_fill_for_each_role(self) -> None:
+    def test_bars_and_curves_tell_their_role(self) -> None:
         bars = {trace["name"]: trace for trace in figures.throughput(self.loaded)[0].views[0].traces
                 if trace["type"] == "bar"}
         self.assertEqual(list(bars), ["Espalier", "baseline", "peer"])
@@ -111,8 +101,6 @@ class Roles(Case):
         self.assertEqual(len(set(fills)), 3, fills)
         self.assertEqual({len(bars[name]["x"]) for name in ("baseline", "peer")}, {3})
         self.assertIn("locked_map (baseline)<br>", bars["baseline"]["hovertext"][0])
-
-    def test_curves_name_their_role(self) -> None:
         traces = {trace["label"]: trace for trace in figures.scaling(
             self.loaded, figures.Palette(self.loaded))[0].views[0].traces}
         for label, mark in (("ticket", ""), ("locked_map", " (baseline)"), ("cds_bronson", " (peer)")):
@@ -138,7 +126,7 @@ class Structure(Case):
             "Throughput", "Latency", "Memory per key", "Scaling over threads", "All numbers",
             "Context", "How to read this"])
 
-    def test_the_page_is_well_formed_and_has_its_landmarks(self) -> None:
+    def test_the_page_is_well_formed_and_accessible(self) -> None:
         built = self.page_of()
         self.assertEqual(built.problems, [])
         self.assertEqual(built.all("html"), [{"lang": "en"}])
@@ -147,15 +135,10 @@ class Structure(Case):
         self.assertTrue(built.all("meta", name="viewport"))
         self.assertTrue(built.all("meta", charset="utf-8"))
         self.assertLessEqual({str(attrs["href"])[1:] for attrs in built.all("a")}, built.ids())
-
-    def test_headings_never_skip_a_level(self) -> None:
-        levels = [int(tag[1]) for tag, _, _ in self.page_of().elements
+        levels = [int(tag[1]) for tag, _, _ in built.elements
                   if re.fullmatch(r"h[1-6]", tag)]
         self.assertEqual(levels[0], 1)
         self.assertTrue(all(after <= before + 1 for before, after in zip(levels, levels[1:])))
-
-    def test_tables_are_accessible(self) -> None:
-        built = self.page_of()
         self.assertEqual(len(built.all("table")), len(built.all("caption")))
         self.assertTrue(all(attrs.get("scope") in ("row", "col") for attrs in built.all("th")))
         boxes = [box for box in built.all("div") if "scroll" in str(box.get("class")).split()]
@@ -199,14 +182,13 @@ class Structure(Case):
 
     def test_cautions_are_given_where_due(self) -> None:
         self.assertEqual(self.page_of().all("ul", **{"class": "cautions"}), [])
-        document = fixture.document()
-        document["context"] |= {"library_build_type": "debug", "num_cpus": 2,
-                                "cpu_scaling_enabled": True}
+        document = fixture.put(fixture.document(), {
+            "context.library_build_type": "debug", "context.num_cpus": 2, "context.cpu_scaling_enabled": True})
         words = " ".join(self.page_of(document).texts("ul", **{"class": "cautions"}))
         for expected in ("a debug build", "4 threads ran on 2 CPUs", "frequency scaling was on"):
             self.assertIn(expected, words)
 
-    def test_no_latency_and_no_memory_are_said(self) -> None:
+    def test_no_latency_no_memory_or_latency_alone_are_said(self) -> None:
         document = fixture.document()
         del document["latency"]
         for entry in document["benchmarks"]:
@@ -216,22 +198,18 @@ class Structure(Case):
         notes = " ".join(built.texts("p", **{"class": "note"}))
         self.assertIn("Latency is unavailable", notes)
         self.assertIn("Bytes per key are unavailable", notes)
-
-    def test_a_workload_with_latency_only_is_no_error(self) -> None:
         document = fixture.document()
         document["latency"].append(fixture.latency("other", "a", 300))
         self.assertIn("Nothing was measured in other.", self.page_of(document).texts("li"))
 
 
 class Unavailable(Case):
-    def test_is_the_word_in_every_cell_of_the_row(self) -> None:
-        rows = [row for row in self.page_of().captioned("read-mostly: medians") if row[0] == "absent_peer peer"]
-        self.assertEqual(len(rows), 2)
-        for row in rows:
-            self.assertEqual(row[2:7], ["unavailable"] * 5)
-
-    def test_zero_stays_zero(self) -> None:
+    def test_is_the_word_in_every_cell_of_the_row_and_zero_stays_zero(self) -> None:
         rows = self.page_of().captioned("read-mostly: medians")
+        absent = [row for row in rows if row[0] == "absent_peer peer"]
+        self.assertEqual(len(absent), 2)
+        for row in absent:
+            self.assertEqual(row[2:7], ["unavailable"] * 5)
         leaked = rows[0].index("Leaked bytes")
         self.assertEqual({row[0]: row[leaked] for row in rows[1:]}["edge_ext_lf"], "0")
 
@@ -272,21 +250,16 @@ class Escaping(Case):
         path = self.write(document, "<i>'name\".json")
         return page.render(results.load([path]), STUB)
 
-    def test_no_string_of_the_file_becomes_markup(self) -> None:
-        built = Page(self.nasty_page())
+    def test_no_string_of_the_file_becomes_markup_on_the_page_or_in_plots(self) -> None:
+        html = self.nasty_page()
+        built = Page(html)
         self.assertEqual(built.problems, [])
         self.assertEqual(len(built.all("script")), 3)
         self.assertEqual(built.all("img") + built.all("b") + built.all("link"), [])
         self.assertFalse([attrs for _, attrs, _ in built.elements
                           if any(key.startswith("on") for key in attrs)])
-        json.loads(built.texts("script", id="figures")[0])
-
-    def test_the_strings_are_still_there(self) -> None:
-        self.assertIn("&lt;b&gt;a&amp;b&lt;/b&gt;", self.nasty_page())
-
-    def test_plots_get_no_markup_either(self) -> None:
-        data = Page(self.nasty_page()).texts("script", id="figures")[0]
-        for figure in json.loads(data).values():
+        self.assertIn("&lt;b&gt;a&amp;b&lt;/b&gt;", html)
+        for figure in json.loads(built.texts("script", id="figures")[0]).values():
             for view in figure["views"]:
                 shown = view["layout"]["yaxis"].get("ticktext", []) + \
                     [name for trace in view["traces"] for name in
@@ -296,7 +269,7 @@ class Escaping(Case):
 
 
 class SelfContained(Case):
-    def test_nothing_refers_to_a_network(self) -> None:
+    def test_nothing_refers_to_a_network_and_the_policy_allows_exactly_the_scripts_of_the_page(self) -> None:
         built = self.page_of()
         for tag, attrs, words in built.elements:
             for key in ("src", "href", "srcset", "data", "action", "poster"):
@@ -305,9 +278,6 @@ class SelfContained(Case):
             if tag == "style":
                 self.assertNotRegex("".join(words), r"url\(|@import")
         self.assertEqual(built.all("link"), [])
-
-    def test_the_policy_allows_exactly_the_scripts_of_the_page(self) -> None:
-        built = self.page_of()
         policy = built.all("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"]
         self.assertIn("default-src 'none'", str(policy))
         allowed = re.findall(r"'sha256-([^']+)'", str(policy))

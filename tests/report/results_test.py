@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import unittest
 from typing import Any
 
-sys.dont_write_bytecode = True
-
-import fixture  # noqa: E402
-from case import Case, Page  # noqa: E402
-from espalier_report import results, summary, text, verdict, workloads  # noqa: E402
+import fixture
+from case import Case, Page
+from espalier_report import results, summary, text, verdict, workloads
 
 CAPTION = "over the best map of each workload"
 
@@ -18,74 +15,49 @@ CAPTION = "over the best map of each workload"
 class Reading(Case):
     """What is read out of result files."""
 
-    def test_medians_are_computed_where_aggregates_are_missing(self) -> None:
-        entries = [entry for entry in fixture.family("w", "a", [500, 100, 200])
-                   if entry["run_type"] == "iteration"]
-        measured = self.load(entries).measurements[0]
-        self.assertEqual(measured.wall, results.Spread(200, 100, 500))
-        self.assertEqual(measured.repetitions, 3)
+    def test_medians_are_computed_where_aggregates_are_missing_and_taken_where_they_are_stated(self) -> None:
+        for run_type, bytes_per_key in (("iteration", None), ("aggregate", 64)):
+            entries = [entry for entry in self.medians(a=[500, 100, 200]) if entry["run_type"] == run_type]
+            measured = self.load(entries).measurements[0]
+            self.assertEqual(measured.wall, results.Spread(200, 100, 500))
+            self.assertEqual(measured.repetitions, 3)
+            self.assertEqual(measured.bytes_per_key, bytes_per_key)
 
-    def test_stated_aggregates_are_taken(self) -> None:
-        entries = [entry for entry in fixture.family("w", "a", [500, 100, 200])
-                   if entry["run_type"] == "aggregate"]
-        measured = self.load(entries).measurements[0]
-        self.assertEqual(measured.wall, results.Spread(200, 100, 500))
-        self.assertEqual(measured.bytes_per_key, 64)
-
-    def test_units_become_nanoseconds(self) -> None:
+    def test_units_become_nanoseconds_and_failures_unavailable(self) -> None:
         measured = self.load(fixture.family("w", "a", [3.0, 1.0, 2.0], time_unit="us"))
         self.assertEqual(measured.measurements[0].wall, results.Spread(2000, 1000, 3000))
-
-    def test_throughput_turns_the_spread_round(self) -> None:
         throughput = self.load(fixture.family("w", "a", [500, 100, 250])).measurements[0].throughput
         self.assertEqual(throughput, results.Spread(4e6, 2e6, 1e7))
-
-    def test_failed_entries_are_unavailable(self) -> None:
         measured = self.load(fixture.family("w", "a", [1, 2, 3], error_occurred=True))
         self.assertIsNone(measured.measurements[0].wall)
 
-    def test_placements_of_one_map_get_their_own_names(self) -> None:
-        loaded = self.load(fixture.family("w", "a", fixture.around(400), placement="shared_heap"),
-                           fixture.family("w", "a", fixture.around(300), placement="segregated"))
-        self.assertEqual([m.label for m in loaded.measurements],
-                         ["a (shared_heap)", "a (segregated)"])
-
-    def test_latencies_follow_their_placement(self) -> None:
+    def test_placements_of_one_map_get_their_own_names_and_latencies_follow_them(self) -> None:
         placements = ("shared_heap", "segregated")
         loaded = self.load(
             *(fixture.family("w", "a", fixture.around(400), placement=p) for p in placements),
             latency=[{**fixture.latency("w", "a", 300), "placement": p} for p in placements])
-        self.assertEqual([entry.label for entry in loaded.latencies],
-                         ["a (shared_heap)", "a (segregated)"])
+        for labelled in loaded.measurements, loaded.latencies:
+            self.assertEqual([one.label for one in labelled], ["a (shared_heap)", "a (segregated)"])
 
     def merged(self, first: str, second: str, *, second_map: str = "a",
                threads: int = 4) -> results.Results:
-        one = {"context": fixture.context(),
-               "benchmarks": fixture.family("w", "a", fixture.around(400)),
-               "latency": [fixture.latency("w", "a", 300)]}
-        two = {"context": fixture.context(),
-               "benchmarks": fixture.family("w", second_map, fixture.around(500), threads),
-               "latency": [fixture.latency("w", second_map, 300, threads)]}
-        return results.load([self.write(one, first), self.write(two, second)])
+        return results.load([self.write({
+            "context": fixture.context(), "benchmarks": fixture.family("w", map_, fixture.around(time), number),
+            "latency": [fixture.latency("w", map_, 300, number)]}, name)
+            for name, map_, time, number in ((first, "a", 400, 4), (second, second_map, 500, threads))])
 
-    def test_files_are_merged_without_suffix_where_nothing_clashes(self) -> None:
+    def test_maps_of_several_files_carry_its_name_where_they_clash(self) -> None:
         for loaded in (self.merged("x.json", "y.json", second_map="b"),
                        self.merged("x.json", "y.json", threads=8)):
             self.assertEqual(len(loaded.measurements), 2)
             self.assertFalse([m.label for m in loaded.measurements if "json" in m.label])
             self.assertFalse([e.label for e in loaded.latencies if "json" in e.label])
-
-    def test_clashing_maps_carry_the_file_name(self) -> None:
         loaded = self.merged("x.json", "y.json")
         self.assertEqual([m.label for m in loaded.measurements], ["a (x.json)", "a (y.json)"])
         self.assertEqual([e.label for e in loaded.latencies], ["a (x.json)", "a (y.json)"])
-
-    def test_files_of_one_name_carry_their_paths(self) -> None:
         labels = [m.label for m in self.merged("one/r.json", "two/r.json").measurements]
         self.assertEqual(len(set(labels)), 2)
         self.assertIn("one/r.json", labels[0])
-
-    def test_a_file_given_twice_is_numbered(self) -> None:
         path = self.write(fixture.document())
         loaded = results.load([path, path])
         self.assertIn("#1", loaded.files[0])
@@ -96,23 +68,17 @@ class Reading(Case):
 class Numbers(unittest.TestCase):
     """Numbers, durations and labels in words."""
 
-    def test_three_significant_digits_without_exponent(self) -> None:
+    def test_numbers_durations_percentiles_and_shares(self) -> None:
         for value, expected in ((0, "0"), (1.3, "1.30"), (9.996, "10.0"), (0.6993, "0.699"),
                                 (0.00012345, "0.000123"), (99.96, "100"), (999.7, "1,000"),
                                 (1234567.8, "1,234,568"), (None, "unavailable")):
             self.assertEqual(text.number(value), expected)
-
-    def test_durations_have_units(self) -> None:
         for value, expected in ((300, "300 ns"), (1.5, "1.50 ns"), (2000, "2 µs"),
                                 (2500, "2.50 µs"), (90000, "90 µs"), (3.2e6, "3.20 ms"),
                                 (4e9, "4 s"), (None, "unavailable")):
             self.assertEqual(text.duration(value).replace(text.THIN, " "), expected)
-
-    def test_percentiles_keep_their_nines(self) -> None:
         self.assertEqual([text.percentile(p).replace(text.THIN, "")
                           for p in (0.0, 0.5, 0.999, 0.99999)], ["0%", "50%", "99.9%", "99.999%"])
-
-    def test_shares_are_neither_rounded_to_nothing_nor_to_all(self) -> None:
         for value, expected in ((0, "0 %"), (0.0004, "<0.1 %"), (0.001, "0.1 %"), (0.1234, "12.3 %"), (0.5, "50 %"),
                                 (0.999, "99.9 %"), (0.9996, ">99.9 %"), (1, "100 %"), (12.5, "1,250 %"),
                                 (None, "unavailable")):
@@ -132,91 +98,60 @@ class Numbers(unittest.TestCase):
 class Verdicts(Case):
     """Who has won, by how much, and when nobody has."""
 
-    def verdict(self, *families: list[fixture.Json]) -> verdict.Verdict:
-        found = verdict.verdicts(self.load(*families))
+    def verdict(self, *families: list[fixture.Json], **times: float | list[float | str]) -> verdict.Verdict:
+        found = verdict.verdicts(self.load(*families, self.medians(**times)))
         self.assertEqual(len(found), 1)
         return found[0]
 
-    def test_names_winner_and_ratio(self) -> None:
-        found = self.verdict(fixture.family("w", "slow", fixture.around(532)),
-                             fixture.family("w", "fast", fixture.around(400)),
-                             fixture.family("w", "slower", fixture.around(900)))
+    def test_names_winner_and_ratio_of_medians(self) -> None:
+        found = self.verdict(slow=532, fast=400, slower=900)
         self.assertEqual(found.winner, "fast")
         self.assertEqual(found.short, "fast won w, 1.33 times slow")
         # 400 ns is 2.50 M; from 392 to 408 ns.
         self.assertIn("2.50 [2.45 to 2.55] against 1.88 [1.84 to 1.92]", found.sentence)
         self.assertEqual(verdict.headline([found]), "fast won w, 1.33 times slow")
-
-    def test_ranks_by_medians_not_by_means(self) -> None:
-        found = self.verdict(fixture.family("w", "a", [100, 100, 100, 5000, 5000]),
-                             fixture.family("w", "b", [200, 200, 200, 200, 200]))
+        found = self.verdict(a=[100, 100, 100, 5000, 5000], b=[200] * 5)
         self.assertIn("a has the highest median, 2.00 times b", found.sentence)
 
-    def test_overlapping_spreads_have_no_clear_winner(self) -> None:
-        found = self.verdict(fixture.family("w", "a", [400, 410, 430, 450, 460]),
-                             fixture.family("w", "b", [440, 450, 455, 460, 470]))
+    def test_overlapping_spreads_and_single_runs_have_no_clear_winner(self) -> None:
+        found = self.verdict(a=[400, 410, 430, 450, 460], b=[440, 450, 455, 460, 470])
         self.assertIsNone(found.winner)
         self.assertEqual(found.short, "no clear winner in w")
         self.assertIn("the spread of b overlaps its own (", found.sentence)
-
-    def test_touching_spreads_overlap_and_separate_ones_do_not(self) -> None:
-        touching = self.verdict(fixture.family("w", "a", [400, 410, 420]),
-                                fixture.family("w", "b", [420, 430, 440]))
-        self.assertIsNone(touching.winner)
-        apart = self.verdict(fixture.family("w", "a", [400, 410, 420]),
-                             fixture.family("w", "b", [420.5, 430, 440]))
-        self.assertEqual(apart.winner, "a")
-
-    def test_the_spread_of_a_third_counts_too(self) -> None:
-        found = self.verdict(fixture.family("w", "a", [400, 401, 402]),
-                             fixture.family("w", "b", [500, 501, 502]),
-                             fixture.family("w", "c", [390, 600, 900]))
+        for least, winner in ((420, None), (420.5, "a")):
+            self.assertEqual(self.verdict(a=[400, 410, 420], b=[least, 430, 440]).winner, winner)
+        found = self.verdict(a=[400, 401, 402], b=[500, 501, 502], c=[390, 600, 900])
         self.assertIsNone(found.winner)
         self.assertIn("1.25 times b, but the spread of c overlaps", found.sentence)
-
-    def test_single_runs_win_nothing(self) -> None:
-        found = self.verdict(fixture.family("w", "a", [100]), fixture.family("w", "b", [900]))
+        found = self.verdict(a=[100], b=[900])
         self.assertIsNone(found.winner)
         self.assertIn("without repetitions", found.sentence)
 
     def test_one_map_or_none_is_no_contest(self) -> None:
-        alone = self.verdict(fixture.family("w", "a", fixture.around(400)),
-                             fixture.family("w", "b", [fixture.UNAVAILABLE] * 5))
+        alone = self.verdict(a=400, b=[fixture.UNAVAILABLE] * 5)
         self.assertIsNone(alone.winner)
         self.assertIn("only a was measured in w at 4 threads", alone.sentence.lower())
-        none = self.verdict(fixture.family("w", "b", [fixture.UNAVAILABLE] * 5))
-        self.assertEqual(none.sentence, "Nothing was measured in w.")
+        self.assertEqual(self.verdict(b=[fixture.UNAVAILABLE] * 5).sentence, "Nothing was measured in w.")
 
-    def test_a_peer_that_wins_is_called_one(self) -> None:
-        found = self.verdict(fixture.family("w", "ours", fixture.around(800)),
-                             fixture.family("w", "theirs", fixture.around(400), kind="peer"))
-        self.assertEqual(verdict.headline([found]), "The peer theirs won w, 2.00 times ours")
+    def test_a_peer_or_a_baseline_that_wins_is_called_one(self) -> None:
+        peer = self.verdict(fixture.family("w", "theirs", fixture.around(400), kind="peer"), ours=800)
+        self.assertEqual(verdict.headline([peer]), "The peer theirs won w, 2.00 times ours")
+        baseline = self.verdict(ticket=800, locked_map=400)
+        self.assertEqual(verdict.headline([baseline]), "The baseline locked_map won w, 2.00 times ticket")
 
-    def test_a_baseline_that_wins_is_called_one(self) -> None:
-        found = self.verdict(fixture.family("w", "ticket", fixture.around(800)),
-                             fixture.family("w", "locked_map", fixture.around(400)))
-        self.assertEqual(verdict.headline([found]), "The baseline locked_map won w, 2.00 times ticket")
-
-    def test_the_greatest_thread_count_decides(self) -> None:
-        found = self.verdict(fixture.family("w", "a", fixture.around(100), threads=1),
-                             fixture.family("w", "b", fixture.around(900), threads=1),
-                             fixture.family("w", "a", fixture.around(100), threads=8),
-                             fixture.family("w", "b", fixture.around(50), threads=8))
+    def test_the_greatest_thread_count_decides_and_different_settings_are_said(self) -> None:
+        found = self.verdict(self.medians(threads=1, a=100, b=900), self.medians(threads=8, a=100, b=50))
         self.assertEqual(found.winner, "b")
         self.assertIn("at 8 threads", found.sentence)
-
-    def test_headline_counts_where_there_are_many_workloads(self) -> None:
-        families = []
-        for index, (a, b) in enumerate(((400, 900), (400, 900), (900, 400), (400, 401))):
-            families += [fixture.family(f"w{index}", "a", fixture.around(a)),
-                         fixture.family(f"w{index}", "b", fixture.around(b))]
-        self.assertEqual(verdict.headline(verdict.verdicts(self.load(*families))),
-                         "a won 2 of 4 workloads, b 1, 1 without a clear winner")
-
-    def test_different_settings_are_said(self) -> None:
         found = self.verdict(fixture.family("w", "a", fixture.around(400), keys=100),
                              fixture.family("w", "b", fixture.around(900), keys=100000))
         self.assertIn("settings of these entries differ", found.sentence)
+
+    def test_headline_counts_where_there_are_many_workloads(self) -> None:
+        families = [self.medians(f"w{index}", a=a, b=b)
+                    for index, (a, b) in enumerate(((400, 900), (400, 900), (900, 400), (400, 401)))]
+        self.assertEqual(verdict.headline(verdict.verdicts(self.load(*families))),
+                         "a won 2 of 4 workloads, b 1, 1 without a clear winner")
 
 
 class Sentences(Case):
@@ -226,11 +161,15 @@ class Sentences(Case):
         said = workloads.sentence(mix, distribution, keys)
         self.assertEqual(said and said.replace(text.THIN, " "), expected)
 
-    def test_a_plain_mix_names_twice_the_keys_loaded(self) -> None:
+    def test_a_plain_mix_names_twice_the_keys_loaded_and_a_trace_its_order(self) -> None:
         self.assert_said("90 % look-ups, 5 % insertions, 5 % erasures, keys drawn uniformly from 200,000; half of the "
                          "keys are in the map at the start.", "90/5/5", "uniform", "100,000")
         self.assert_said("100 % look-ups, keys taken in turn from 20; half of the keys are in the map at the start.",
                          "100/0/0", "sequential", "10")
+        trace = "The operations of a recorded trace in their order"
+        self.assert_said(f"{trace}; the map is empty at the start.", "trace", "trace", "0")
+        self.assert_said(f"{trace}; 1,000 keys are in the map at the start.", "trace", "trace", "1,000")
+        self.assert_said(f"{trace}.", "trace", "trace", text.UNAVAILABLE)
 
     def test_ycsb_is_told_in_words_and_loads_all(self) -> None:
         rest = ", keys drawn from 1,000 by Zipf's law (exponent 0.99), the frequent ones scattered; all keys are in " \
@@ -255,12 +194,6 @@ class Sentences(Case):
             self.assert_said(f"50 % insertions, 50 % erasures, keys drawn from 20{words}; half of the keys are in the "
                              "map at the start.", "0/50/50", distribution, "10")
 
-    def test_a_trace_has_an_order_of_its_own(self) -> None:
-        trace = "The operations of a recorded trace in their order"
-        self.assert_said(f"{trace}; the map is empty at the start.", "trace", "trace", "0")
-        self.assert_said(f"{trace}; 1,000 keys are in the map at the start.", "trace", "trace", "1,000")
-        self.assert_said(f"{trace}.", "trace", "trace", text.UNAVAILABLE)
-
     def test_what_is_not_known_is_not_said(self) -> None:
         self.assert_said("90 % look-ups, 5 % insertions, 5 % erasures, keys drawn uniformly.", "90/5/5", "uniform",
                          text.UNAVAILABLE)
@@ -280,8 +213,6 @@ class Places(Case):
         self.assertEqual(said[3], "YCSB E: 95 % scans of 1 to 100 entries, 5 % insertions, keys drawn from 100,000 by "
                                   "Zipf's law (exponent 0.99), the frequent ones scattered; all keys are in the map at "
                                   "the start.")
-
-    def test_simulated_charts_have_it_too(self) -> None:
         built = self.page_of(fixture.simulated_document())
         self.assertEqual(len(built.texts("p", **{"class": "about"})), 6)
 
@@ -298,17 +229,19 @@ class Conditions(Case):
     def said(self, document: fixture.Json) -> str:
         return summary.conditions(results.load([self.write(document)]))
 
-    def test_machine_keys_threads_and_runs_are_one_line(self) -> None:
+    def test_machines_keys_threads_and_runs_are_one_line(self) -> None:
         line = "Example CPU (8 cores, 8 threads); 100,000 keys; 1 and 4 threads; 5 runs each"
         self.assertEqual(self.said(fixture.many_document()), line)
         self.assertEqual(self.page_of(fixture.many_document()).texts("p", **{"class": "facts"}), [line])
-
-    def test_a_simulation_names_its_machine(self) -> None:
         document = fixture.simulated_document()
         rest = "; 100,000 keys; 1 and 40 threads; 1 run each"
         self.assertEqual(self.said(document), f"Simulated on e7_4850{rest}")
         document["context"]["machine"]["cores_per_socket"] = 10
         self.assertEqual(self.said(document), f"Simulated on e7_4850, 40 cores{rest}")
+        paths = [self.write(fixture.document() | {"context": fixture.context() | {"cpu_model": model}}, f"{index}.json")
+                 for index, model in enumerate(("One", "Other", "One"))]
+        self.assertTrue(summary.conditions(results.load(paths)).startswith(
+            "One (8 cores, 8 threads) and Other (8 cores, 8 threads); "))
 
     def test_what_is_not_known_is_left_out(self) -> None:
         def changed(**facts: Any) -> str:
@@ -334,18 +267,12 @@ class Conditions(Case):
         self.assertEqual(summary.conditions(self.load(*families)), "Example CPU (8 cores, 8 threads); 1,000 to "
                          "1,000,000,000 keys; 1 to 64 threads; 3, 4 and 5 runs each")
 
-    def test_machines_of_several_files_are_named_once_each(self) -> None:
-        paths = [self.write(fixture.document() | {"context": fixture.context() | {"cpu_model": model}}, f"{index}.json")
-                 for index, model in enumerate(("One", "Other", "One"))]
-        self.assertTrue(summary.conditions(results.load(paths)).startswith(
-            "One (8 cores, 8 threads) and Other (8 cores, 8 threads); "))
-
 
 class Matrix(Case):
     def rows(self, *families: list[fixture.Json]) -> list[list[str]]:
         return Page(f"<main>{''.join(map(str, summary.matrix(self.load(*families))[:1]))}</main>").rows()
 
-    def test_a_row_a_map_and_a_column_a_workload(self) -> None:
+    def test_a_row_a_map_and_a_column_a_workload_and_the_best_is_marked(self) -> None:
         built = self.page_of()
         self.assertEqual(built.captioned(CAPTION), [
             ["Map", "read-mostly", "update-heavy", "Geometric mean"],
@@ -353,9 +280,6 @@ class Matrix(Case):
             [fixture.NASTY, "0.67", "-", "-"], ["locked_std_map peer", "0.15", "-", "-"],
             ["absent_peer peer", "-", "-", "-"]])
         self.assertEqual(built.texts("caption")[0], "Throughput over the best map of each workload, at 4 threads")
-
-    def test_the_best_is_marked_and_the_unmeasured_explained(self) -> None:
-        built = self.page_of()
         self.assertEqual(built.texts("strong", **{"class": "best"}), ["1.00", "1.00"])
         self.assertEqual(len(built.all("span", title="not measured")), 4)
         notes = " ".join(built.texts("p", **{"class": "note"}))
@@ -363,31 +287,25 @@ class Matrix(Case):
                       "Peers are maps of other libraries."):
             self.assertIn(words, notes)
 
-    def test_baselines_and_peers_are_marked(self) -> None:
+    def test_baselines_and_peers_are_marked_and_heads_lead_to_the_charts(self) -> None:
         built = self.page_of(fixture.many_document(4))
         names = [row[0] for row in built.captioned(CAPTION)]
         for name in ("locked_map baseline", "global_lock_bst/ttas baseline", "tbb_concurrent_map peer", "ticket"):
             self.assertIn(name, names)
+        built = self.page_of(fixture.many_document())
+        links = [attrs for attrs in built.all("a") if str(attrs["href"]).endswith("-title")]
+        self.assertEqual([attrs["href"] for attrs in links[:4]], [f"#throughput-{index}-title" for index in range(4)])
+        self.assertIn("95\u202f% scans of 1 to 100 entries", str(links[3]["title"]))
 
-    def test_rows_are_ordered_by_the_geometric_mean_and_incomplete_ones_stand_last(self) -> None:
-        rows = self.rows(
-            fixture.family("v", "even", fixture.around(200)), fixture.family("w", "even", fixture.around(200)),
-            fixture.family("v", "odd", fixture.around(100)), fixture.family("w", "odd", fixture.around(900)),
-            fixture.family("v", "half", fixture.around(110)),
-            fixture.family("v", "fast", fixture.around(125)), fixture.family("w", "fast", fixture.around(100)))
+    def test_rows_are_ordered_by_the_geometric_mean_at_the_greatest_thread_count(self) -> None:
+        rows = self.rows(self.medians("v", even=200, odd=100, half=110, fast=125),
+                         self.medians("w", even=200, odd=900, fast=100))
         self.assertEqual(rows[1:], [["fast", "0.80", "1.00", "0.89"], ["even", "0.50", "0.50", "0.50"],
                                     ["odd", "1.00", "0.11", "0.33"], ["half", "0.91", "-", "-"]])
-
-    def test_the_greatest_thread_count_decides_in_each_workload(self) -> None:
-        rows = self.rows(
-            fixture.family("v", "a", fixture.around(100), 1), fixture.family("v", "b", fixture.around(900), 1),
-            fixture.family("v", "a", fixture.around(100), 8), fixture.family("v", "b", fixture.around(50), 8),
-            fixture.family("w", "a", fixture.around(100), 2), fixture.family("w", "b", fixture.around(100), 2))
+        rows = self.rows(self.medians("v", 1, a=100, b=900), self.medians("v", 8, a=100, b=50),
+                         self.medians("w", 2, a=100, b=100))
         self.assertEqual(rows[1:], [["b", "1.00", "1.00", "1.00"], ["a", "0.50", "1.00", "0.71"]])
-
-    def test_what_is_nearly_the_best_or_nearly_nothing_says_so(self) -> None:
-        rows = self.rows(fixture.family("w", "a", fixture.around(1000)), fixture.family("w", "b", fixture.around(1001)),
-                         fixture.family("w", "c", fixture.around(900000)))
+        rows = self.rows(self.medians(a=1000, b=1001, c=900000))
         self.assertEqual(rows, [["Map", "w"], ["a", "1.00"], ["b", "0.99"], ["c", "<0.01"]])
 
     def test_of_many_maps_the_best_are_shown_and_the_others_folded(self) -> None:
@@ -402,21 +320,12 @@ class Matrix(Case):
         self.assertNotIn("6 more maps", self.page_of(fixture.many_document(6)).texts("summary"))
         self.assertEqual(len(self.page_of(fixture.many_document(6)).captioned(CAPTION)), 1 + summary.SHOWN)
 
-    def test_heads_lead_to_the_charts(self) -> None:
-        built = self.page_of(fixture.many_document())
-        links = [attrs for attrs in built.all("a") if str(attrs["href"]).endswith("-title")]
-        self.assertEqual([attrs["href"] for attrs in links[:4]], [f"#throughput-{index}-title" for index in range(4)])
-        self.assertIn("95\u202f% scans of 1 to 100 entries", str(links[3]["title"]))
-
-    def test_a_workload_without_throughput_has_no_column(self) -> None:
+    def test_what_was_not_measured_or_stands_alone_has_no_place(self) -> None:
         document = fixture.document()
         document["latency"].append(fixture.latency("other", "a", 300))
         self.assertNotIn("other", self.page_of(document).captioned(CAPTION)[0])
-
-    def test_one_map_alone_has_nothing_to_be_compared_with(self) -> None:
-        self.assertIsNone(summary.matrix(self.load(fixture.family("w", "a", fixture.around(400)))))
-        self.assertIsNone(summary.matrix(self.load(fixture.family("w", "a", [fixture.UNAVAILABLE] * 5),
-                                                   fixture.family("w", "b", [fixture.UNAVAILABLE] * 5))))
+        for alone in {"a": 400}, {"a": [fixture.UNAVAILABLE] * 5, "b": [fixture.UNAVAILABLE] * 5}:
+            self.assertIsNone(summary.matrix(self.load(self.medians(**alone))))
 
     def test_a_simulation_has_one_too(self) -> None:
         built = self.page_of(fixture.simulated_document())

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import unittest
-from typing import Any
 
-sys.dont_write_bytecode = True
-
-import fixture  # noqa: E402
-from case import COMMAND, Case, Page, STUB, has_plotly  # noqa: E402
-from espalier_report import figures, page, plotly_bundle, results, simulated, study  # noqa: E402
+import fixture
+from case import COMMAND, Case, Page, STUB, has_plotly
+from espalier_report import figures, page, plotly_bundle, results, simulated, study
+from fixture import GONE
 
 
 class Simulated(Case):
@@ -29,18 +26,10 @@ class Simulated(Case):
         for text_ in (*shown.texts("figcaption"), *shown.texts("caption"),
                       *(plot["aria-label"] or "" for plot in shown.all("div", role="img"))):
             self.assertIn("simulated", text_.lower())
+        loaded = results.load([self.write(fixture.calibrated_document())])
+        self.assertNotIn(fixture.NASTY, page.render(loaded, STUB))
 
-    def test_axes_say_so_too(self) -> None:
-        loaded = results.load([self.write(fixture.simulated_document())])
-        drawn = (simulated.throughput(loaded, figures.Palette(loaded)) + simulated.served(loaded)
-                 + simulated.stalls(loaded))
-        for figure in drawn:
-            for view in figure.views:
-                titles = [view.layout[axis].get("title", {}).get("text", "")
-                          for axis in ("xaxis", "yaxis")]
-                self.assertIn("simulated", " ".join(titles), figure.title)
-
-    def test_nothing_is_measured(self) -> None:
+    def test_its_sections_and_tables_are_of_what_was_simulated(self) -> None:
         shown = self.page()
         self.assertEqual([part["id"] for part in shown.all("section")],
                          ["throughput", "served", "stalls", "calibration", "tables", "context",
@@ -48,8 +37,16 @@ class Simulated(Case):
         self.assertNotIn("latency", " ".join(shown.texts("h2")).lower())
         self.assertNotIn("calibration", [part["id"] for part in self.page(
             fixture.simulated_document()).all("section")])
+        self.assertEqual(shown.texts("p", **{"class": "key"}), ["Espalier baseline"] * 2)
+        rows = shown.captioned("read-mostly: simulated counts")
+        self.assertEqual(len(rows), 6)
+        self.assertEqual(rows[1][:6], ["ticket", "40", "50.0", "59.8", "50.0", "3.00"])
+        self.assertIn("locked_map baseline", [row[0] for row in rows])
+        self.assertEqual(len(rows[0]), 3 + len(results.COUNTS))
+        self.assertEqual(shown.captioned("measured and simulated")[2],
+                         ["locked_map", "read-mostly", "1", "1.25", "1.00", "-20 %"])
 
-    def test_stacks_hold_the_places_beyond_a_cores_own_caches(self) -> None:
+    def test_figures_hold_the_places_beyond_a_cores_own_caches_and_stalls_with_their_unit(self) -> None:
         loaded = results.load([self.write(fixture.simulated_document())])
         busiest, single = simulated.served(loaded)[0].views
         self.assertEqual((busiest.label, single.label), ("40 threads", "1 thread"))
@@ -58,67 +55,37 @@ class Simulated(Case):
                          {"last-level cache": [3, 6, 6], "local transfer": [0.5, 1, 16],
                           "remote transfer": [1.25, 2, 29], "local DRAM": [1, 1, 1],
                           "remote DRAM": [1, 1, 1]})
-
-    def test_a_key_tells_the_fills_of_its_bars(self) -> None:
-        self.assertEqual(self.page().texts("p", **{"class": "key"}), ["Espalier baseline"] * 2)
-
-    def test_large_stalls_are_scaled_with_their_unit(self) -> None:
-        loaded = results.load([self.write(fixture.simulated_document())])
         view = simulated.stalls(loaded)[0].views[0]
         self.assertEqual(view.layout["xaxis"]["title"]["text"],
                          "simulated thousand stall cycles per operation")
         self.assertEqual([trace["x"] for trace in view.traces if trace["type"] == "bar"], [[1.0, 20.0], [344.833]])
+        drawn = (simulated.throughput(loaded, figures.Palette(loaded)) + simulated.served(loaded)
+                 + simulated.stalls(loaded))
+        for figure in drawn:
+            for view in figure.views:
+                titles = [view.layout[axis].get("title", {}).get("text", "")
+                          for axis in ("xaxis", "yaxis")]
+                self.assertIn("simulated", " ".join(titles), figure.title)
 
-    def test_the_table_holds_every_count(self) -> None:
-        rows = self.page().captioned("read-mostly: simulated counts")
-        self.assertEqual(len(rows), 6)
-        self.assertEqual(rows[1][:6], ["ticket", "40", "50.0", "59.8", "50.0", "3.00"])
-        self.assertIn("locked_map baseline", [row[0] for row in rows])
-        self.assertEqual(len(rows[0]), 3 + len(results.COUNTS))
-
-    def test_calibration_shows_ratios_and_deviation(self) -> None:
-        self.assertEqual(self.page().captioned("measured and simulated")[2],
-                         ["locked_map", "read-mostly", "1", "1.25", "1.00", "-20 %"])
-
-    def test_no_page_mixes_simulated_and_measured(self) -> None:
+    def test_no_page_or_file_mixes_simulated_and_measured(self) -> None:
         paths = [self.write(fixture.document(), "a.json"),
                  self.write(fixture.simulated_document(), "b.json")]
         for order in (paths, paths[::-1]):
             with self.assertRaisesRegex(results.ResultsError, "cannot share a page"):
                 results.load(order)
-
-    def test_no_file_mixes_them(self) -> None:
-        document = fixture.simulated_document()
-        document["benchmarks"][1].pop("simulated")
-        self.refused(document, "benchmarks[1].simulated", "never both")
-        measured = fixture.document()
-        measured["benchmarks"][0]["simulated"] = True
-        self.refused(measured, "benchmarks[0].simulated", "never both")
+        for made, place, value in ((fixture.simulated_document, "benchmarks[1].simulated", GONE),
+                                   (fixture.document, "benchmarks[0].simulated", True)):
+            self.refused(fixture.put(made(), {place: value}), place, "never both")
         self.refused(fixture.document() | {"calibration": [{}]}, "calibration[0]", "simulated")
 
     def test_damaged_counts_are_named(self) -> None:
-        for change, expected in (
-                (lambda e: e.pop("counts"), "benchmarks[2].counts' must be an object"),
-                (lambda e: e["counts"].pop("llc_hits"), "benchmarks[2].counts.llc_hits"),
-                (lambda e: e["counts"].update(cycles=-1), "benchmarks[2].counts.cycles"),
-                (lambda e: e["counts"].update(reads="many"), "benchmarks[2].counts.reads")):
-            document = fixture.simulated_document()
-            change(document["benchmarks"][2])
-            with self.subTest(expected):
-                self.refused(document, expected)
-        document = fixture.calibrated_document()
-        document["calibration"][1]["native_ratio"] = 0
-        self.refused(document, "calibration[1].native_ratio", "positive")
-
-    def test_no_string_becomes_markup(self) -> None:
-        loaded = results.load([self.write(fixture.calibrated_document())])
-        html = page.render(loaded, STUB)
-        self.assertNotIn(fixture.NASTY, html)
-        self.assertEqual(Page(html).problems, [])
+        self.refused_at(
+            fixture.calibrated_document, ("benchmarks[2].counts", GONE, "' must be an object"),
+            ("benchmarks[2].counts.llc_hits", GONE, "'"), ("benchmarks[2].counts.cycles", -1, "'"),
+            ("benchmarks[2].counts.reads", "many", "'"), ("calibration[1].native_ratio", 0, "' must be a positive"))
 
     def test_two_machines_are_both_named(self) -> None:
-        other = fixture.simulated_document()
-        other["context"]["machine"]["name"] = "haswell"
+        other = fixture.put(fixture.simulated_document(), {"context.machine.name": "haswell"})
         loaded = results.load([self.write(fixture.simulated_document(), "a.json"),
                                self.write(other, "b.json")])
         self.assertIn("Simulated on e7_4850 and haswell", simulated.headline(loaded))
@@ -142,6 +109,11 @@ class Studies(Case):
             self.assertEqual(shown.problems, [], name)
             if name != "index.html":
                 self.assertIn("index.html", [link.get("href") for link in shown.all("a")])
+        for name in ("figure-2.html", "index.html"):
+            self.assertIn("Missing, not in this build: citrus.", pages[name].texts("p", **{"class": "note"}))
+        shown = pages["figure-3.html"]  # of which nothing was measured
+        self.assertEqual(shown.all("figure"), [])
+        self.assertEqual(shown.texts("span", **{"class": "badge undecided"}), ["not measurable here"])
 
     def test_the_paper_stands_beside_what_was_found_with_a_badge(self) -> None:
         shown = self.pages()["figure-2.html"]
@@ -168,28 +140,16 @@ class Studies(Case):
             self.assertIn(f"script-src {' '.join(allowed)};", policy)
 
     def test_without_a_chart_there_is_no_library(self) -> None:
-        document = fixture.study_document()
-        document["study"]["figures"] = document["study"]["figures"][1:]
+        document = fixture.put(fixture.study_document(), {"study.figures[0]": GONE})
         found = study.files(results.load([self.write(document)]), "index.html", STUB)
         self.assertEqual([one.name for one in found], ["figure-3.html", "index.html"])
 
     def test_a_key_tells_baselines_from_contenders(self) -> None:
         for simulated_ in (False, True):
-            document = fixture.study_document(simulated_)
-            for entry in document["benchmarks"]:
-                entry["map"] = entry["map"].replace("ext_lf/published", "global_lock_bst")
+            document = fixture.put(fixture.study_document(simulated_), {
+                "benchmarks[*].map": lambda map_: map_.replace("ext_lf/published", "global_lock_bst")})
             keys = self.pages(document=document)["figure-2.html"].texts("p", **{"class": "key"})
             self.assertEqual(keys, ["Espalier baseline"] * 2)
-
-    def test_what_is_missing_is_named(self) -> None:
-        pages = self.pages()
-        for name in ("figure-2.html", "index.html"):
-            self.assertIn("Missing, not in this build: citrus.", pages[name].texts("p", **{"class": "note"}))
-
-    def test_a_figure_without_measurements_has_findings_and_no_chart(self) -> None:
-        shown = self.pages()["figure-3.html"]
-        self.assertEqual(shown.all("figure"), [])
-        self.assertEqual(shown.texts("span", **{"class": "badge undecided"}), ["not measurable here"])
 
     def test_published_and_compact_nodes_stand_in_pairs_with_their_sizes(self) -> None:
         loaded = results.load([self.write(fixture.study_document())])
@@ -200,7 +160,7 @@ class Studies(Case):
         self.assertEqual((published["text"], compact["text"]), (["64", "64"], ["32", "32"]))
         self.assertTrue(all(map(float.__lt__, published["x"], compact["x"])))
 
-    def test_what_several_findings_lack_is_said_once_with_their_number(self) -> None:
+    def test_what_several_findings_lack_is_said_once_with_their_number_and_others_stay_lines(self) -> None:
         pages = self.pages(document=fixture.undecided_document())
         for name, elsewhere in (("index.html", 23), ("figure-2.html", 12)):
             said = pages[name].texts("li" if name == "index.html" else "summary")
@@ -211,9 +171,6 @@ class Studies(Case):
                 f"2 findings could not be measured here: there are no measurements of {fixture.NASTY}."], name)
         self.assertNotIn("The paper has it at 1,000,000 keys", "".join(one.content for one in self.files))
         self.assertEqual(sum(one.content.count("this processor has no transactions") for one in self.files), 2)
-
-    def test_other_findings_stay_lines(self) -> None:
-        pages = self.pages(document=fixture.undecided_document())
         for name in ("index.html", "figure-2.html"):
             rows = pages[name].captioned("What the paper found, and what was found here")
             self.assertEqual([row[0] for row in rows[1:]], ["agrees", "differs", *["not measurable here"] * 2])
@@ -221,9 +178,10 @@ class Studies(Case):
                 "Not measured: log_int.", "A mean. The paper has it on abu_dhabi, which this machine is not."])
         notes = pages["index.html"].texts("p", **{"class": "note"})
         self.assertIn("18 more findings could not be measured here; the causes stand at the top.", notes)
-
-    def test_what_was_measured_all_the_same_is_folded_below_the_cause(self) -> None:
-        page = self.pages(document=fixture.undecided_document())["figure-2.html"]
+        page = self.pages(document=fixture.undecided_document(True))["figure-2.html"]
+        self.assertEqual(page.captioned("undecided for this cause")[0],
+                         ["The paper", "Keys", "Simulated on", "Simulated here"])
+        page = pages["figure-2.html"]
         first = page.captioned("What the paper found, undecided for this cause")
         self.assertEqual(first[:2], [["The paper", "Keys", "Measured here"],
                                      ["Claim 0 on ticket do.", "1,000", "ticket does 0.50 Mop/s."]])
@@ -234,17 +192,11 @@ class Studies(Case):
         self.assertEqual(page.problems, [])
 
     def test_the_machine_of_a_paper_may_be_the_cause(self) -> None:
-        document = fixture.study_document()
-        for figure in document["study"]["figures"]:
-            figure["findings"] = [{"paper": "A", "keys": 1000, "verdict": "not measurable here",
-                                   "ours": "A mean. The paper has it on abu_dhabi, which this machine is not."}]
+        document = fixture.put(fixture.study_document(), {"study.figures[*].findings": [
+            {"paper": "A", "keys": 1000, "verdict": "not measurable here",
+             "ours": "A mean. The paper has it on abu_dhabi, which this machine is not."}]})
         self.assertIn("2 findings could not be measured here: the paper has them on abu_dhabi, which this machine is "
                       "not.", self.pages(document=document)["index.html"].texts("li"))
-
-    def test_simulated_findings_keep_their_machine(self) -> None:
-        page = self.pages(document=fixture.undecided_document(True))["figure-2.html"]
-        self.assertEqual(page.captioned("undecided for this cause")[0],
-                         ["The paper", "Keys", "Simulated on", "Simulated here"])
 
     def test_simulated_pages_say_so_everywhere(self) -> None:
         for name, shown in self.pages(True).items():
@@ -256,22 +208,12 @@ class Studies(Case):
             self.assertNotIn("Measured here", shown.texts("th"), name)
 
     def test_damaged_studies_are_named_with_their_place(self) -> None:
-        def damage(change: Any) -> str:
-            document = fixture.study_document()
-            change(document["study"])
-            return self.refused(document)
-
         figure = "study.figures[0]"
-        self.assertIn("study.figures'", damage(lambda s: s.update(figures=7)))
-        self.assertIn(f"{figure}.id", damage(lambda s: s["figures"][0].update(id="../index")))
-        self.assertIn("an id each", damage(lambda s: s["figures"][1].update(id="figure-2")))
-        self.assertIn(f"{figure}.findings[1].verdict",
-                      damage(lambda s: s["figures"][0]["findings"][1].update(verdict="maybe")))
-        self.assertIn(f"{figure}.findings[0].keys", damage(lambda s: s["figures"][0]["findings"][0].pop("keys")))
-        self.assertIn(f"{figure}.node_bytes", damage(lambda s: s["figures"][0].update(node_bytes=[1])))
-        self.assertIn(f"{figure}.panels", damage(lambda s: s["figures"][0].update(panels=[1])))
-
-    def test_a_study_is_reported_alone(self) -> None:
+        self.refused_at(
+            fixture.study_document, ("study.figures", 7, "'"), (f"{figure}.id", "../index", "'"),
+            (f"{figure}.findings[1].verdict", "maybe", "'"), (f"{figure}.findings[0].keys", GONE, "'"),
+            (f"{figure}.node_bytes", [1], "'"), (f"{figure}.panels", [1], ""))
+        self.refused(fixture.put(fixture.study_document(), {"study.figures[1].id": "figure-2"}), "an id each")
         with self.assertRaisesRegex(results.ResultsError, "alone"):
             results.load([self.write(fixture.study_document(), "a.json"), self.write(fixture.document(), "b.json")])
 
