@@ -12,19 +12,24 @@ trap 'rm -rf "$work"' EXIT
 
 cmake --install "$build" --prefix "$work/prefix" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
 
-# built FOLDER COMPILER OPTION...: configures and builds the project, which must not warn.
+# configured SOURCE FOLDER COMPILER OPTION...
+configured() {
+  local source=$1 folder=$work/$2 cxx=$3
+  shift 3
+  cmake -S "$source" -B "$folder" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$cxx" "$@" \
+    >"$work/configure.log" 2>&1
+}
+
+# built SOURCE FOLDER COMPILER OPTION...: configures and builds the project, which must not warn.
 built() {
-  local folder=$work/$1 cxx=$2
-  shift 2
-  cmake -S "$here" -B "$folder" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$cxx" "$@" \
-    >"$work/configure.log" 2>&1 || { cat "$work/configure.log"; exit 1; }
-  cmake --build "$folder" >"$work/build.log" 2>&1 || { cat "$work/build.log"; exit 1; }
+  configured "$@" || { cat "$work/configure.log"; exit 1; }
+  cmake --build "$work/$2" >"$work/build.log" 2>&1 || { cat "$work/build.log"; exit 1; }
 }
 
 echo "with find_package, into programs and a shared library"
 optimised='-O1 -DNDEBUG'
 if [[ ${ESPALIER_STRESS_SCALE:-1} -gt 1 ]]; then optimised='-O3 -DNDEBUG'; fi
-built cmake "$compiler" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="$optimised"
+built "$here" cmake "$compiler" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="$optimised"
 for program in consumer host shared_consumer; do
   [[ ! -x $work/cmake/$program ]] || "$work/cmake/$program"
 done
@@ -34,11 +39,11 @@ sanitized() {
   echo "with $(basename "$2") -fsanitize=$1"
   local flags="-O0 -fsanitize=$1 -fno-sanitize-recover=all" folder
   folder=$(basename "$2")-${1%%,*}
-  built "$folder" "$2" -DLIBRARY=map_source -DCMAKE_CXX_FLAGS="$flags"
+  built "$here" "$folder" "$2" -DLIBRARY=map_source -DCMAKE_CXX_FLAGS="$flags"
   "$work/$folder/consumer"
   "$work/$folder/host"
   # Linked with a library that the sanitizer does not see, it would report what is not so.
-  cmake -S "$here" -B "$work/$folder" -DLIBRARY=map >"$work/configure.log" 2>&1 || { cat "$work/configure.log"; exit 1; }
+  configured "$here" "$folder" "$2" -DLIBRARY=map || { cat "$work/configure.log"; exit 1; }
   if cmake --build "$work/$folder" --target host >"$work/mixed.log" 2>&1; then echo "it links a library without it"; exit 1; fi
   grep -q "espalier_needs_map_source_with_${1%%,*}_sanitizer" "$work/mixed.log" || { cat "$work/mixed.log"; exit 1; }
 }
@@ -54,9 +59,7 @@ fi
 
 echo "the examples"
 examples=$here/../../examples
-cmake -S "$examples" -B "$work/examples" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_CXX_COMPILER="$compiler" \
-  >"$work/configure.log" 2>&1 || { cat "$work/configure.log"; exit 1; }
-cmake --build "$work/examples" >"$work/build.log" 2>&1 || { cat "$work/build.log"; exit 1; }
+built "$examples" examples "$compiler"
 for program in "$work"/examples/example_*; do
   python3 "$here/../examples/output_test.py" "$examples/${program##*/example_}.cpp" "$program"
 done
@@ -88,7 +91,7 @@ export PKG_CONFIG_PATH
 libraries=$(pkg-config --variable=libdir espalier-map)
 for module in espalier espalier-map; do
   # shellcheck disable=SC2046 # the flags are meant to be split
-  "$compiler" "$here/consumer.cpp" $(pkg-config --cflags --libs "$module") -o "$work/with_pkg_config"
+  "$compiler" "$here/plugin.cpp" "$here/host.cpp" $(pkg-config --cflags --libs "$module") -o "$work/with_pkg_config"
   LD_LIBRARY_PATH=$libraries "$work/with_pkg_config"
 done
 
@@ -102,19 +105,13 @@ if command -v qemu-x86_64 >/dev/null; then
   done
 fi
 
-configure_simulated() {
-  cmake -S "$here/simulated" -B "$work/simulated" -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" \
-    -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" 2>&1
-}
-
 if grep -q '^ESPALIER_SIMULATOR:BOOL=ON$' "$build/CMakeCache.txt"; then
   echo "with find_package, component sim"
-  configure_simulated || { cat "$work/configure.log"; exit 1; }
-  cmake --build "$work/simulated"
+  built "$here/simulated" simulated "$compiler" -DCMAKE_BUILD_TYPE=Release
   "$work/simulated/simulated_consumer"
 else
   echo "no simulator in this build: the component sim is refused"
-  if configure_simulated; then echo "the component sim is found, yet was not built"; exit 1; fi
+  if configured "$here/simulated" simulated "$compiler"; then echo "the component sim is found, yet was not built"; exit 1; fi
   tr -s '\n ' ' ' <"$work/configure.log" | grep -q 'without its component sim' || { cat "$work/configure.log"; exit 1; }
 fi
 
