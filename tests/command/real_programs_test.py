@@ -429,14 +429,14 @@ class Python(ProgramTest):
     # Of threads, memory, processes and modules in C. Those whose verdict is a matter of time, of the network or of who
     # runs them are left out.
     QUICK = ("test_list", "test_dict", "test_deque", "test_thread", "test_gc", "test_json", "test_zlib", "test_fork1",
-             "test_memoryview", "test_weakref")
+             "test_memoryview")
     THOROUGH = (*QUICK, "test_array", "test_ast", "test_asyncgen", "test_atexit", "test_bigmem", "test_bytes",
                 "test_bz2", "test_codecs", "test_collections", "test_ctypes", "test_decimal", "test_exceptions",
                 "test_faulthandler", "test_generators", "test_hashlib", "test_heapq", "test_io", "test_long",
                 "test_lzma", "test_mmap", "test_multiprocessing_main_handling", "test_pickle", "test_posix",
                 "test_queue", "test_re", "test_resource", "test_set", "test_shelve", "test_sort", "test_struct",
                 "test_subprocess", "test_tarfile", "test_threading", "test_threading_local", "test_threadsignals",
-                "test_tracemalloc", "test_unicode", "test_xml_etree_c", "test_zipfile")
+                "test_tracemalloc", "test_unicode", "test_weakref", "test_xml_etree_c", "test_zipfile")
 
     def verdicts(self, way: ways.Way, tests: tuple[str, ...]) -> tuple[ways.Outcome, dict[str, str]]:
         """Of every case by itself."""
