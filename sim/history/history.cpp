@@ -120,28 +120,6 @@ std::span<const map_entry> history::entries(const operation& scan) const {
   return std::span(pool_).subspan(scan.value, scan.entries);
 }
 
-void history::write_text(std::ostream& out) const {
-  for (const map_entry& e : initial_) out << "initial " << e.key << ' ' << e.value << '\n';
-  for (const operation& o : operations_) {
-    const bool scan = is_scan(o.kind);
-    out << to_string(o.kind) << ' ' << o.thread << ' ' << o.invoked << ' ';
-    if (o.pending())
-      out << '-';
-    else
-      out << o.returned;
-    out << ' ' << o.key << ' ' << (scan ? o.entries : o.value) << ' ';
-    if (!returns_value(o.kind))
-      out << (o.result ? '1' : '0');
-    else if (o.result)
-      out << o.returned_value;
-    else
-      out << '-';
-    if (scan)
-      for (const map_entry& e : entries(o)) out << ' ' << e.key << ' ' << e.value;
-    out << '\n';
-  }
-}
-
 std::string describe(const history& observed, const operation& o) {
   std::string text(to_string(o.kind));
   text += '(' + std::to_string(o.key);

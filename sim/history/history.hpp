@@ -131,11 +131,6 @@ class history {
   /// The entries that a scan of this history visited, in its order.
   [[nodiscard]] std::span<const map_entry> entries(const operation& scan) const;
 
-  /// One line each: "initial KEY VALUE", then "KIND THREAD INVOKED RETURNED KEY VALUE RESULT". RETURNED of a pending
-  /// operation is "-". RESULT is 0 or 1; of find, exchange, extract and update it is the value returned, or "-". A
-  /// scan's VALUE is the number of its entries, which follow on its line as KEY VALUE pairs.
-  void write_text(std::ostream& out) const;
-
  private:
   std::vector<map_entry> initial_;
   std::vector<operation> operations_;

@@ -12,12 +12,14 @@
 #include <map>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "random_history.hpp"
+#include "espalier/workload/random.hpp"
 #include "sim/history/history.hpp"
 #include "sim/history/models.hpp"
 #include "sim/history/order_search.hpp"
@@ -64,7 +66,6 @@ operation inserted(std::uint64_t value, bool result, moment from, moment to) {
 operation assigned(std::uint64_t value, bool result, moment from, moment to) {
   return made(insert_or_assign, 7, value, result, from, to);
 }
-operation erased(bool result, moment from, moment to) { return made(erase, 7, 0, result, from, to); }
 operation exchanged(std::uint64_t value, std::optional<std::uint64_t> before, moment from, moment to) {
   return returning(before, exchange, value, from, to);
 }
@@ -86,163 +87,426 @@ history history_of(std::initializer_list<operation> operations, const std::vecto
   return h;
 }
 
-outcome result_of(std::initializer_list<operation> operations, const std::vector<map_entry>& initial = {}) {
-  return check(history_of(operations, initial)).result;
+std::string drawn(const history& h) {
+  std::ostringstream out;
+  print_timeline(out, h);
+  return out.str();
 }
 
-// ---- one operation after the other ----
+using contents = std::map<std::uint64_t, std::uint64_t>;
 
-TEST(sequential, each_kind_on_an_absent_key) {
-  EXPECT_EQ(result_of({}), linearizable);
-  EXPECT_EQ(result_of({found(absent, 1, 2)}), linearizable);
-  EXPECT_EQ(result_of({found(0, 1, 2)}), violation);
-  EXPECT_EQ(result_of({has(false, 1, 2)}), linearizable);
-  EXPECT_EQ(result_of({has(true, 1, 2)}), violation);
-  EXPECT_EQ(result_of({inserted(1, true, 1, 2), found(1, 3, 4)}), linearizable);
-  EXPECT_EQ(result_of({inserted(1, false, 1, 2)}), violation);
-  EXPECT_EQ(result_of({assigned(1, true, 1, 2), found(1, 3, 4)}), linearizable);
-  EXPECT_EQ(result_of({assigned(1, false, 1, 2)}), violation);
-  EXPECT_EQ(result_of({erased(false, 1, 2), has(false, 3, 4)}), linearizable);
-  EXPECT_EQ(result_of({erased(true, 1, 2)}), violation);
-  EXPECT_EQ(result_of({exchanged(1, absent, 1, 2), found(1, 3, 4)}), linearizable);
-  EXPECT_EQ(result_of({exchanged(1, absent, 1, 2), found(absent, 3, 4)}), violation);
-  EXPECT_EQ(result_of({exchanged(1, 0, 1, 2)}), violation);
-  EXPECT_EQ(result_of({exchanged(1, 1, 1, 2)}), violation);
-  EXPECT_EQ(result_of({extracted(absent, 1, 2), has(false, 3, 4)}), linearizable);
-  EXPECT_EQ(result_of({extracted(0, 1, 2)}), violation);
-  EXPECT_EQ(result_of({updated(3, absent, 1, 2), found(3, 3, 4)}), linearizable);
-  EXPECT_EQ(result_of({updated(3, absent, 1, 2), found(absent, 3, 4)}), violation);
-  EXPECT_EQ(result_of({updated(3, 0, 1, 2)}), violation);
+/// Performs an operation that is no scan, and sets what it returns.
+void perform(operation& o, contents& map) {
+  const auto at = map.find(o.key);
+  o.result = at != map.end();
+  o.returned_value = o.result ? at->second : 0;
+  switch (o.kind) {
+    case insert:
+      o.result = map.try_emplace(o.key, o.value).second;
+      break;
+    case insert_or_assign:
+      o.result = map.insert_or_assign(o.key, o.value).second;
+      break;
+    case erase:
+    case extract:
+      map.erase(o.key);
+      break;
+    case exchange:
+      map[o.key] = o.value;
+      break;
+    case update:
+      map[o.key] += o.value;
+      break;
+    default:
+      break;
+  }
 }
 
-TEST(sequential, each_kind_on_a_present_key) {
-  const std::vector<map_entry> five{{7, 5}};
-  EXPECT_EQ(result_of({found(5, 1, 2)}, five), linearizable);
-  EXPECT_EQ(result_of({found(4, 1, 2)}, five), violation);
-  EXPECT_EQ(result_of({found(absent, 1, 2)}, five), violation);
-  EXPECT_EQ(result_of({has(true, 1, 2)}, five), linearizable);
-  EXPECT_EQ(result_of({has(false, 1, 2)}, five), violation);
-  EXPECT_EQ(result_of({inserted(1, false, 1, 2), found(5, 3, 4)}, five), linearizable);
-  EXPECT_EQ(result_of({inserted(1, false, 1, 2), found(1, 3, 4)}, five), violation);
-  EXPECT_EQ(result_of({inserted(1, true, 1, 2)}, five), violation);
-  EXPECT_EQ(result_of({assigned(1, false, 1, 2), found(1, 3, 4)}, five), linearizable);
-  EXPECT_EQ(result_of({assigned(1, false, 1, 2), found(5, 3, 4)}, five), violation);
-  EXPECT_EQ(result_of({assigned(1, true, 1, 2)}, five), violation);
-  EXPECT_EQ(result_of({erased(true, 1, 2), found(absent, 3, 4)}, five), linearizable);
-  EXPECT_EQ(result_of({erased(true, 1, 2), found(5, 3, 4)}, five), violation);
-  EXPECT_EQ(result_of({erased(false, 1, 2)}, five), violation);
-  EXPECT_EQ(result_of({exchanged(1, 5, 1, 2), found(1, 3, 4)}, five), linearizable);
-  EXPECT_EQ(result_of({exchanged(1, 5, 1, 2), found(5, 3, 4)}, five), violation);
-  EXPECT_EQ(result_of({exchanged(1, 4, 1, 2)}, five), violation);
-  EXPECT_EQ(result_of({exchanged(1, absent, 1, 2)}, five), violation);
-  EXPECT_EQ(result_of({extracted(5, 1, 2), found(absent, 3, 4)}, five), linearizable);
-  EXPECT_EQ(result_of({extracted(5, 1, 2), found(5, 3, 4)}, five), violation);
-  EXPECT_EQ(result_of({extracted(4, 1, 2)}, five), violation);
-  EXPECT_EQ(result_of({extracted(absent, 1, 2)}, five), violation);
-  EXPECT_EQ(result_of({updated(3, 5, 1, 2), found(8, 3, 4)}, five), linearizable);
-  EXPECT_EQ(result_of({updated(3, 5, 1, 2), found(3, 3, 4)}, five), violation);
-  EXPECT_EQ(result_of({updated(3, 8, 1, 2)}, five), violation) << "the value before, not after";
-  EXPECT_EQ(result_of({updated(3, absent, 1, 2)}, five), violation);
+/// What a scan to the end visits.
+std::vector<map_entry> in_range(const operation& scanning, const contents& map) {
+  std::vector<map_entry> entries;
+  for (const auto& [key, value] : map) {
+    if (scanning.kind == scan ? key >= scanning.key : key <= scanning.key) entries.push_back({key, value});
+  }
+  if (scanning.kind == reverse_scan) std::ranges::reverse(entries);
+  return entries;
 }
 
-TEST(sequential, keys_do_not_mix) {
-  EXPECT_EQ(result_of({inserted(1, true, 1, 2), on_key(8, found(absent, 3, 4))}), linearizable);
-  const verdict v = check(history_of({inserted(1, true, 1, 2), on_key(8, found(1, 3, 4))}));
-  EXPECT_EQ(v.result, violation);
-  EXPECT_EQ(v.key, 8);
+// Histories of a map that works, or nearly works: threads that take turns at random, each going from invocation to effect
+// to return.
+
+struct random_history_options {
+  std::uint32_t threads = 3;
+  std::size_t operations = 6;
+  std::uint64_t keys = 2;
+  std::uint64_t values = 2;
+  /// In percent: effects that come after the return, results that are wrong, operations without a return.
+  unsigned late = 0;
+  unsigned wrong = 0;
+  unsigned pending = 0;
+  unsigned scans = 0;
+};
+
+class random_history {
+ public:
+  random_history(const random_history_options& options, std::uint64_t seed)
+      : options_(options), random_(seed), threads_(options.threads) {
+    for (std::uint32_t t = 0; t < options.threads; ++t)
+      lanes_.emplace_back(t, options.operations / options.threads + 1);
+  }
+
+  [[nodiscard]] history make() {
+    history made;
+    for (std::uint64_t key = 0; key < options_.keys; ++key) {
+      if (below(2) == 0) continue;
+      made.add_initial(key, below(options_.values));
+      map_[key] = made.initial().back().value;
+    }
+    for (std::size_t begun = 0; begun < options_.operations;) {
+      const auto t = static_cast<std::size_t>(below(options_.threads));
+      if (threads_[t].now == stage::idle) ++begun;
+      step(threads_[t], lanes_[t]);
+    }
+    for (std::size_t t = 0; t < threads_.size(); ++t)
+      while (threads_[t].now != stage::idle) step(threads_[t], lanes_[t]);
+    for (const history_lane& lane : lanes_) made.add(lane);
+    return made;
+  }
+
+ private:
+  static constexpr std::size_t all_but_scans = map_operations.size() - 2;
+  static_assert(is_scan(map_operations[all_but_scans]) && is_scan(map_operations.back()));
+
+  enum class stage : std::uint8_t { idle, invoked, effective };
+
+  struct thread_state {
+    stage now = stage::idle;
+    operation doing;
+    std::vector<map_entry> visited;
+  };
+
+  std::uint64_t below(std::uint64_t bound) { return random_.next() % bound; }
+  bool chance(unsigned percent) { return below(100) < percent; }
+
+  void step(thread_state& t, history_lane& lane) {
+    switch (t.now) {
+      case stage::idle: {
+        t = {};
+        t.now = stage::invoked;
+        operation& o = t.doing;
+        o.kind = map_operations[chance(options_.scans) ? all_but_scans + below(2) : below(all_but_scans)];
+        o.key = below(options_.keys);
+        o.value = below(options_.values);
+        lane.begin(o.kind, o.key, o.value, ++clock_);
+        break;
+      }
+      case stage::invoked:
+        if (chance(options_.late)) {
+          // As a map that answers from what it saw and writes later.
+          auto before = map_;
+          take_effect(t);
+          end(t, lane);
+          map_.swap(before);
+          later_.push_back(t);
+        } else if (chance(options_.pending)) {
+          if (below(2) == 0) take_effect(t);
+          t.now = stage::idle;
+        } else {
+          take_effect(t);
+          t.now = stage::effective;
+        }
+        break;
+      case stage::effective:
+        end(t, lane);
+        break;
+    }
+    if (!later_.empty() && below(3) == 0) {
+      take_effect(later_.back());
+      later_.pop_back();
+    }
+  }
+
+  void take_effect(thread_state& t) {
+    if (!is_scan(t.doing.kind)) return perform(t.doing, map_);
+    t.doing.result = true;
+    for (const map_entry& e : in_range(t.doing, map_)) {
+      if (!t.doing.result) break;
+      t.visited.push_back(e);
+      t.doing.result = below(4) != 0;
+    }
+  }
+
+  void end(thread_state& t, history_lane& lane) {
+    const operation& o = t.doing;
+    t.now = stage::idle;
+    if (is_scan(o.kind)) {
+      for (const map_entry& e : t.visited) {
+        if (chance(options_.wrong)) continue;
+        lane.visit(e.key, chance(options_.wrong) ? below(options_.values) : e.value);
+      }
+      lane.end_scan(o.result, ++clock_);
+    } else if (returns_value(o.kind)) {
+      auto before = o.result ? std::optional(o.returned_value) : absent;
+      if (chance(options_.wrong)) before = below(options_.values);
+      lane.end_with(before, ++clock_);
+    } else {
+      lane.end(o.result != chance(options_.wrong), ++clock_);
+    }
+  }
+
+  random_history_options options_;
+  workload::random_generator random_;
+  std::vector<history_lane> lanes_;
+  std::vector<thread_state> threads_;
+  std::vector<thread_state> later_;
+  contents map_;
+  moment clock_ = 0;
+};
+
+// ---- against every order ----
+
+/// Tries the operations in every order, on a std::map.
+class every_order {
+ public:
+  every_order(const history& h, std::vector<operation> operations)
+      : history_(h), operations_(std::move(operations)) {}
+
+  [[nodiscard]] bool exists() {
+    contents start;
+    for (const map_entry& e : history_.initial()) start[e.key] = e.value;
+    return continues((std::uint64_t{1} << operations_.size()) - 1, start);
+  }
+
+ private:
+  /// Whether the rest, a set of bits, has an order.
+  bool continues(std::uint64_t rest, const contents& now) {
+    const auto left = [rest](std::size_t i) { return (rest >> i & 1U) != 0; };
+    if (!failed_.emplace(rest, now).second) return false;
+    bool all_pending = true;
+    moment first_return = never;
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      if (!left(i)) continue;
+      all_pending = all_pending && operations_[i].pending();
+      first_return = std::min(first_return, operations_[i].returned);
+    }
+    if (all_pending) return true;
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      const operation& o = operations_[i];
+      if (!left(i) || first_return < o.invoked) continue;
+      contents next = now;
+      if (!happens(o, next) && !o.pending()) continue;
+      if (continues(rest & ~(std::uint64_t{1} << i), next)) return true;
+    }
+    return false;
+  }
+
+  /// Whether the map would have answered so.
+  bool happens(const operation& o, contents& map) const {
+    if (!is_scan(o.kind)) {
+      operation here = o;
+      perform(here, map);
+      return here.result == o.result && (!returns_value(o.kind) || here.returned_value == o.returned_value);
+    }
+    std::vector<map_entry> expected = in_range(o, map);
+    const auto visited = history_.entries(o);
+    if (!o.result && expected.size() > visited.size()) expected.resize(visited.size());
+    return std::ranges::equal(expected, visited);
+  }
+
+  const history& history_;
+  std::vector<operation> operations_;
+  std::set<std::pair<std::uint64_t, contents>> failed_;
+};
+
+/// What a scan says of each key that it covers, as finds; nothing if it visits keys out of order.
+std::optional<std::vector<operation>> finds_of(const history& h, const operation& o,
+                                               const std::set<std::uint64_t>& keys) {
+  const auto precedes = [&](std::uint64_t a, std::uint64_t b) { return o.kind == scan ? a < b : b < a; };
+  std::map<std::uint64_t, std::uint64_t> seen;
+  std::uint64_t last = o.key;
+  for (const map_entry& e : h.entries(o)) {
+    if (precedes(e.key, last) || !seen.emplace(e.key, e.value).second) return std::nullopt;
+    last = e.key;
+  }
+  std::vector<operation> finds;
+  for (const std::uint64_t key : keys) {
+    if (precedes(key, o.key) || (!o.result && (seen.empty() || precedes(last, key)))) continue;
+    finds.push_back(made(find, key, 0, seen.contains(key), o.invoked, o.returned));
+    if (seen.contains(key)) finds.back().returned_value = seen[key];
+  }
+  return finds;
 }
 
-TEST(sequential, extreme_keys_and_values) {
+/// The verdict by trying every order: of the whole, or of each key.
+outcome by_every_order(const history& h, scan_guarantee scans) {
+  std::set<std::uint64_t> keys;
+  for (const map_entry& e : h.initial()) keys.insert(e.key);
+  for (const operation& o : h.operations()) {
+    if (!is_scan(o.kind))
+      keys.insert(o.key);
+    else
+      for (const map_entry& e : h.entries(o)) keys.insert(e.key);
+  }
+  std::map<std::uint64_t, std::vector<operation>> parts;
+  for (const operation& o : h.operations()) {
+    std::vector<operation> parts_of{o};
+    if (is_scan(o.kind)) {
+      if (o.pending()) continue;
+      const auto finds = finds_of(h, o, keys);
+      if (!finds) return violation;
+      if (scans == scan_guarantee::per_key) parts_of = *finds;
+    }
+    for (const operation& one : parts_of)
+      parts[scans == scan_guarantee::per_key ? one.key : 0].push_back(one);
+  }
+  const auto has_order = [&](auto& part) { return every_order(h, std::move(part.second)).exists(); };
+  return std::ranges::all_of(parts, has_order) ? linearizable : violation;
+}
+
+struct tally {
+  std::size_t linearizable = 0;
+  std::size_t violations = 0;
+
+  /// Scans by both guarantees.
+  void compare(const history& h) {
+    for (const scan_guarantee scans : {scan_guarantee::per_key, scan_guarantee::snapshot}) {
+      const outcome expected = by_every_order(h, scans);
+      ASSERT_EQ(check(h, {}, scans).result, expected) << drawn(h);
+      ++(expected == outcome::linearizable ? linearizable : violations);
+      if (std::ranges::none_of(h.operations(), is_scan, &operation::kind)) break;
+    }
+  }
+};
+
+/// Every operation of a key with the values 1 and 2, and every result that it may have; no scan.
+std::vector<operation> every_operation() {
+  std::vector<operation> all;
+  for (const map_operation kind : map_operations) {
+    if (is_scan(kind)) continue;
+    const bool takes_value = is_write(kind) && kind != erase && kind != extract;
+    for (const std::uint64_t value :
+         takes_value ? std::vector<std::uint64_t>{1, 2} : std::vector<std::uint64_t>{0}) {
+      all.push_back(made(kind, 7, value, false, 0, 0));
+      for (std::uint64_t before = 1; before <= (returns_value(kind) ? 3U : 1U); ++before) {
+        all.push_back(made(kind, 7, value, true, 0, 0));
+        if (returns_value(kind)) all.back().returned_value = before;
+      }
+    }
+  }
+  return all;
+}
+
+/// Two of them in every relation of their intervals, and then a find.
+TEST(every_order, of_any_two_operations_and_what_they_leave) {
+  struct interval {
+    moment from, to;
+  };
+  constexpr std::pair<interval, interval> relations[] = {
+      {{1, 2}, {3, 4}},     {{1, 3}, {3, 4}},     {{1, 4}, {2, 3}},     {{1, 3}, {2, 4}},
+      {{1, never}, {3, 4}}, {{1, never}, {8, 9}}, {{3, never}, {1, 2}}, {{1, never}, {2, never}},
+      {{1, 9}, {2, 3}},     {{1, 5}, {2, 4}}};
+  const std::vector<operation> all = every_operation();
+  tally seen;
+  for (const std::uint64_t initial : {0U, 1U}) {
+    for (const auto& [one, other] : relations) {
+      for (operation a : all) {
+        for (operation b : all) {
+          for (std::uint64_t left = 0; left <= 4; ++left) {
+            history h;
+            if (initial != 0) h.add_initial(7, initial);
+            a.invoked = one.from;
+            a.returned = one.to;
+            b.invoked = other.from;
+            b.returned = other.to;
+            h.add(a);
+            h.add(b);
+            h.add(found(left == 0 ? absent : std::optional(left), 5, 6));
+            ASSERT_NO_FATAL_FAILURE(seen.compare(h));
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(seen.linearizable, 1000);
+}
+
+/// Alone, and beside any write of one of its keys that comes before, during or after it.
+TEST(every_order, of_any_scan_and_what_it_may_visit) {
+  std::vector<std::vector<map_entry>> visited{{}};
+  for (std::size_t i = 0; visited[i].size() < 3; ++i) {
+    for (const map_entry& e : {map_entry{1, 1}, map_entry{2, 1}, map_entry{2, 2}, map_entry{3, 1}}) {
+      visited.push_back(visited[i]);
+      visited.back().push_back(e);
+    }
+  }
+  std::vector<operation> writes{made(find, 9, 0, false, 1, 2)};
+  for (const auto& [from, to] :
+       {std::pair<moment, moment>{1, 2}, {5, 15}, {12, 13}, {15, 25}, {30, 31}, {5, never}}) {
+    for (const bool result : {false, true}) {
+      for (const map_operation kind : {insert, insert_or_assign, erase})
+        writes.push_back(made(kind, 2, 2, result, from, to));
+    }
+  }
+  tally seen;
+  for (const operation& write : writes) {
+    const bool alone = !is_write(write.kind);
+    for (const auto& entries : visited) {
+      if (entries.size() == 3 && !alone) break;
+      for (const bool has_all : {false, true}) {
+        for (const std::uint64_t from : {0U, 2U, 4U}) {
+          for (const bool reached_end : {false, true}) {
+            for (const map_operation kind : {scan, reverse_scan}) {
+              history h;
+              for (const std::uint64_t key : {1U, 2U, 3U})
+                if (has_all || key != 2) h.add_initial(key, 1);
+              h.add(write);
+              h.add(made(kind, from, 0, reached_end, 10, 20), entries);
+              ASSERT_NO_FATAL_FAILURE(seen.compare(h));
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(seen.linearizable, 1000);
+}
+
+tally compare_random(random_history_options options, std::uint64_t histories) {
+  tally seen;
+  for (std::uint64_t seed = 0; seed < histories; ++seed) {
+    options.threads = 2 + static_cast<std::uint32_t>(seed % 5);
+    options.operations = 3 + seed / 5 % 20;
+    options.keys = 1 + seed / 100 % 3;
+    seen.compare(random_history(options, seed).make());
+    if (::testing::Test::HasFailure()) break;
+  }
+  return seen;
+}
+
+TEST(every_order, of_maps_that_work) {
+  EXPECT_EQ(compare_random({.pending = 10, .scans = 20}, 1000).violations, 0);
+}
+
+TEST(every_order, of_maps_with_late_effects_and_wrong_results) {
+  for (const auto& options :
+       {random_history_options{.values = 3, .late = 15, .pending = 5},
+        random_history_options{.values = 3, .wrong = 5, .pending = 5},
+        random_history_options{.values = 3, .late = 20, .wrong = 2, .pending = 5, .scans = 20}}) {
+    const tally seen = compare_random(options, 4000);
+    EXPECT_GT(seen.linearizable, 500);
+    EXPECT_GT(seen.violations, 500);
+  }
+}
+
+TEST(keys, do_not_mix_and_may_be_extreme) {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
-  EXPECT_EQ(result_of({on_key(most, assigned(most, true, 1, 2)), on_key(most, found(most, 3, 4)),
-                       on_key(0, assigned(0, true, 5, 6)), on_key(0, found(0, 7, 8))}),
-            linearizable);
-  EXPECT_EQ(result_of({on_key(most, assigned(most, true, 1, 2)), on_key(most, found(absent, 3, 4))}),
-            violation);
-}
-
-// ---- overlapping operations ----
-
-TEST(overlapping, either_order_of_a_write_and_a_read) {
-  EXPECT_EQ(result_of({inserted(1, true, 1, 4), found(1, 2, 3)}), linearizable);
-  EXPECT_EQ(result_of({inserted(1, true, 1, 4), found(absent, 2, 3)}), linearizable);
-  EXPECT_EQ(result_of({inserted(1, true, 1, 4), found(2, 2, 3)}), violation);
-}
-
-TEST(overlapping, order_of_moments) {
-  EXPECT_EQ(result_of({inserted(1, true, 1, 2), found(absent, 3, 4)}), violation) << "stale read";
-  EXPECT_EQ(result_of({inserted(1, true, 1, 3), found(absent, 3, 4)}), linearizable) << "they touch";
-  EXPECT_EQ(result_of({found(1, 1, 2), inserted(1, true, 3, 4)}), violation) << "read from the future";
-  EXPECT_EQ(result_of({found(1, 1, 3), inserted(1, true, 3, 4)}), linearizable) << "they touch";
-  EXPECT_EQ(result_of({assigned(1, false, 1, 9), found(1, 2, 3), found(0, 4, 5)}, {{7, 0}}), violation)
-      << "old after new";
-  EXPECT_EQ(result_of({assigned(1, false, 1, 9), found(0, 2, 3), found(1, 4, 5)}, {{7, 0}}), linearizable);
-}
-
-TEST(overlapping, lost_update) {
-  EXPECT_EQ(result_of({inserted(1, true, 1, 4), inserted(2, true, 2, 3)}), violation);
-  EXPECT_EQ(result_of({inserted(1, true, 1, 4), inserted(2, false, 2, 3)}), linearizable);
-  EXPECT_EQ(result_of({inserted(1, true, 1, 4), assigned(2, true, 2, 3), found(2, 5, 6)}), violation);
-  EXPECT_EQ(result_of({inserted(1, true, 1, 4), assigned(2, false, 2, 3), found(2, 5, 6)}), linearizable);
-  EXPECT_EQ(result_of({inserted(1, true, 1, 4), assigned(2, false, 2, 3), found(1, 5, 6)}), violation);
-}
-
-TEST(overlapping, updates_add_up) {
-  EXPECT_EQ(result_of({updated(1, 0, 1, 4), updated(1, 0, 2, 3)}, {{7, 0}}), violation) << "one is lost";
-  EXPECT_EQ(result_of({updated(1, absent, 1, 4), updated(1, absent, 2, 3)}), violation) << "both inserted";
-  for (const std::uint64_t sum : {9U, 10U, 11U, 12U}) {
-    EXPECT_EQ(result_of({updated(1, 9, 1, 4), updated(2, 10, 2, 3), found(sum, 5, 6)}, {{7, 9}}),
-              sum == 12 ? linearizable : violation);
-    EXPECT_EQ(result_of({updated(1, 11, 1, 4), updated(2, 9, 2, 3), found(sum, 5, 6)}, {{7, 9}}),
-              sum == 12 ? linearizable : violation);
-  }
-  EXPECT_EQ(result_of({updated(1, 9, 1, 6), assigned(20, false, 2, 3), found(20, 4, 5)}, {{7, 9}}),
-            linearizable);
-  EXPECT_EQ(result_of({updated(1, 9, 1, 3), assigned(20, false, 2, 4), found(10, 5, 6)}, {{7, 9}}), violation)
-      << "the assignment came later, for the update returned 9";
-  EXPECT_EQ(result_of({updated(1, 20, 1, 3), assigned(20, false, 2, 4), found(20, 5, 6)}, {{7, 9}}),
-            violation)
-      << "the update came later";
-}
-
-TEST(overlapping, a_value_is_extracted_once) {
-  EXPECT_EQ(result_of({extracted(5, 1, 4), extracted(5, 2, 3)}, {{7, 5}}), violation);
-  EXPECT_EQ(result_of({extracted(5, 1, 4), extracted(absent, 2, 3)}, {{7, 5}}), linearizable);
-  EXPECT_EQ(result_of({extracted(5, 1, 4), erased(true, 2, 3)}, {{7, 5}}), violation);
-  EXPECT_EQ(result_of({extracted(5, 1, 4), exchanged(6, 5, 2, 3)}, {{7, 5}}), violation);
-  EXPECT_EQ(result_of({extracted(6, 1, 4), exchanged(6, 5, 2, 3)}, {{7, 5}}), linearizable);
-  EXPECT_EQ(result_of({extracted(5, 1, 4), exchanged(6, absent, 2, 3)}, {{7, 5}}), linearizable);
-}
-
-TEST(overlapping, a_returned_value_was_the_last_one) {
-  for (const auto before : {5U, 6U}) {
-    const auto expected = before == 6 ? linearizable : violation;
-    EXPECT_EQ(result_of({assigned(6, false, 1, 2), extracted(before, 3, 4)}, {{7, 5}}), expected);
-    EXPECT_EQ(result_of({assigned(6, false, 1, 2), exchanged(8, before, 3, 4)}, {{7, 5}}), expected);
-    EXPECT_EQ(result_of({assigned(6, false, 1, 2), updated(8, before, 3, 4)}, {{7, 5}}), expected);
-    EXPECT_EQ(result_of({assigned(6, false, 1, 3), extracted(before, 3, 4)}, {{7, 5}}), expected)
-        << "the assignment returned that it replaced a value";
-    EXPECT_EQ(result_of({assigned(6, before == 5, 1, 3), extracted(before, 3, 4)}, {{7, 5}}), linearizable);
-  }
-  EXPECT_EQ(result_of({exchanged(1, 5, 1, 6), exchanged(2, 1, 2, 5), exchanged(3, 2, 3, 4)}, {{7, 5}}),
-            linearizable);
-  EXPECT_EQ(result_of({exchanged(1, 5, 1, 6), exchanged(2, 1, 2, 5), exchanged(3, 1, 3, 4)}, {{7, 5}}),
-            violation);
-  EXPECT_EQ(result_of({exchanged(1, 5, 1, 4), exchanged(2, 9, 2, 3)}, {{7, 5}}), violation) << "never there";
-}
-
-TEST(overlapping, one_key_is_erased_once) {
-  EXPECT_EQ(result_of({erased(true, 1, 4), erased(true, 2, 3)}, {{7, 1}}), violation);
-  EXPECT_EQ(result_of({erased(true, 1, 4), erased(false, 2, 3)}, {{7, 1}}), linearizable);
-  EXPECT_EQ(result_of({erased(true, 1, 6), erased(true, 2, 5), inserted(1, true, 3, 4)}, {{7, 1}}),
-            linearizable);
-}
-
-TEST(overlapping, a_failed_insert_saw_the_key) {
-  EXPECT_EQ(result_of({erased(true, 1, 2), inserted(2, false, 3, 4)}, {{7, 1}}), violation);
-  EXPECT_EQ(result_of({erased(true, 1, 3), inserted(2, false, 2, 4), found(absent, 5, 6)}, {{7, 1}}),
-            linearizable);
-  EXPECT_EQ(result_of({erased(true, 1, 3), inserted(2, false, 2, 4), found(2, 5, 6)}, {{7, 1}}), violation);
+  history h = history_of({on_key(most, assigned(most, true, 1, 2)), on_key(most, found(most, 3, 4)),
+                          on_key(0, assigned(0, true, 5, 6)), on_key(0, found(0, 7, 8))});
+  EXPECT_EQ(check(h).result, linearizable);
+  h.add(on_key(most, found(0, 9, 10)));
+  const verdict v = check(h);
+  EXPECT_EQ(v.result, violation);
+  EXPECT_EQ(v.key, most);
 }
 
 // Both last writes are possible until the reads tell.
@@ -268,71 +532,6 @@ TEST(overlapping, every_state_is_carried_over_a_quiescent_moment) {
   EXPECT_EQ(check(both).result, violation);
 }
 
-// ---- operations that did not return ----
-
-TEST(pending, may_or_may_not_have_taken_effect) {
-  for (const map_operation write : {insert, insert_or_assign, exchange, update}) {
-    const operation p = made(write, 7, 3, false, 5, never);
-    EXPECT_EQ(result_of({p}), linearizable);
-    EXPECT_EQ(result_of({p, found(3, 6, 7)}), linearizable) << "it must have";
-    EXPECT_EQ(result_of({p, found(absent, 6, 7)}), linearizable) << "it need not";
-    EXPECT_EQ(result_of({p, found(absent, 6, 7), found(3, 8, 9)}), linearizable) << "not yet, then it did";
-    EXPECT_EQ(result_of({p, found(3, 6, 7), found(absent, 8, 9)}), violation) << "not undone";
-    EXPECT_EQ(result_of({p, found(3, 1, 2)}), violation) << "not before it began";
-    EXPECT_EQ(result_of({p, erased(true, 6, 7), found(3, 8, 9)}), violation) << "not twice";
-    EXPECT_EQ(result_of({p, found(4, 6, 7)}), violation);
-  }
-}
-
-TEST(pending, erase_and_assignment_over_a_value) {
-  const operation p = made(erase, 7, 0, false, 5, never);
-  EXPECT_EQ(result_of({p, found(1, 6, 7), found(absent, 8, 9)}, {{7, 1}}), linearizable);
-  EXPECT_EQ(result_of({p, found(absent, 6, 7), found(1, 8, 9)}, {{7, 1}}), violation);
-  const operation q = made(insert, 7, 3, false, 5, never);
-  EXPECT_EQ(result_of({q, found(3, 6, 7)}, {{7, 1}}), violation) << "insert does not overwrite";
-  const operation r = made(insert_or_assign, 7, 3, false, 5, never);
-  EXPECT_EQ(result_of({r, found(3, 6, 7)}, {{7, 1}}), linearizable);
-}
-
-TEST(pending, exchange_extract_and_update_over_a_value) {
-  const auto takes_effect = [](map_operation write, std::optional<std::uint64_t> value) {
-    const operation p = made(write, 7, 3, false, 5, never);
-    const operation then = found(value, 6, 7);
-    EXPECT_EQ(result_of({p, found(5, 6, 7)}, {{7, 5}}), linearizable) << "it need not";
-    EXPECT_EQ(result_of({p, then}, {{7, 5}}), linearizable) << "it may, whatever it would have returned";
-    EXPECT_EQ(result_of({p, then, found(5, 8, 9)}, {{7, 5}}), violation) << "not undone";
-    EXPECT_EQ(result_of({p, found(9, 6, 7)}, {{7, 5}}), violation);
-  };
-  takes_effect(exchange, 3);
-  takes_effect(extract, absent);
-  takes_effect(update, 8);
-}
-
-// What they have taken is not returned again.
-TEST(pending, exchange_and_extract_take_the_value) {
-  for (const map_operation write : {exchange, extract}) {
-    const operation p = made(write, 7, 3, false, 5, never);
-    EXPECT_EQ(result_of({p, extracted(5, 6, 7), extracted(absent, 8, 9)}, {{7, 5}}), linearizable);
-    EXPECT_EQ(result_of({p, extracted(5, 6, 7), extracted(5, 8, 9)}, {{7, 5}}), violation);
-    EXPECT_EQ(result_of({p, extracted(5, 6, 7), extracted(3, 8, 9)}, {{7, 5}}),
-              write == exchange ? linearizable : violation);
-  }
-}
-
-TEST(pending, an_update_adds_to_the_value_at_its_moment) {
-  const operation p = made(update, 7, 3, false, 1, never);
-  for (const std::uint64_t sum : {20U, 23U}) {
-    EXPECT_EQ(result_of({p, assigned(20, false, 2, 3), found(sum, 4, 5)}, {{7, 5}}), linearizable);
-  }
-  EXPECT_EQ(result_of({p, found(8, 2, 3), assigned(20, false, 4, 5), found(23, 6, 7)}, {{7, 5}}), violation)
-      << "not twice";
-}
-
-TEST(pending, readers_say_nothing) {
-  EXPECT_EQ(result_of({made(find, 7, 9, true, 1, never), made(contains, 7, 0, true, 2, never)}),
-            linearizable);
-}
-
 TEST(pending, floats_over_quiescent_moments) {
   history h = history_of({made(insert_or_assign, 7, 99, false, 1, never)}, {{7, 0}});
   for (moment m = 2; m < 2000; m += 2) h.add(found(0, m, m + 1));
@@ -348,95 +547,6 @@ TEST(pending, floats_over_quiescent_moments) {
 
 operation scanned(std::uint64_t from, bool reached_end, moment begun, moment ended) {
   return made(scan, from, 0, reached_end, begun, ended);
-}
-
-struct scan_case {
-  std::vector<map_entry> initial;
-  std::vector<operation> others;
-  operation scan;
-  std::vector<map_entry> visited;
-};
-
-outcome result_of(const scan_case& c, scan_guarantee guarantee) {
-  history h;
-  for (const map_entry& e : c.initial) h.add_initial(e.key, e.value);
-  h.add(c.scan, c.visited);
-  for (const operation& o : c.others) h.add(o);
-  return check(h, {}, guarantee).result;
-}
-
-/// The same with a reverse scan.
-scan_case in_mirror(scan_case c) {
-  const auto turn = [](std::uint64_t& key) { key = 100 - key; };
-  for (map_entry& e : c.initial) turn(e.key);
-  for (map_entry& e : c.visited) turn(e.key);
-  for (operation& o : c.others) turn(o.key);
-  turn(c.scan.key);
-  c.scan.kind = reverse_scan;
-  return c;
-}
-
-void expect_both(outcome expected, const scan_case& of) {
-  for (const scan_case& c : {of, in_mirror(of)}) {
-    EXPECT_EQ(result_of(c, scan_guarantee::per_key), expected) << to_string(c.scan.kind);
-    EXPECT_EQ(result_of(c, scan_guarantee::snapshot), expected) << to_string(c.scan.kind);
-  }
-}
-
-TEST(scans, alone) {
-  const std::vector<map_entry> three{{1, 10}, {2, 20}, {3, 30}};
-  expect_both(linearizable, {three, {}, scanned(0, true, 1, 2), three});
-  expect_both(linearizable, {three, {}, scanned(2, true, 1, 2), {{2, 20}, {3, 30}}});
-  expect_both(linearizable, {three, {}, scanned(4, true, 1, 2), {}});
-  expect_both(violation, {three, {}, scanned(3, true, 1, 2), {}});
-  expect_both(violation, {three, {}, scanned(0, true, 1, 2), {{1, 10}, {3, 30}}});
-  expect_both(violation, {three, {}, scanned(0, true, 1, 2), {{1, 10}, {2, 20}}});
-  expect_both(violation, {three, {}, scanned(0, true, 1, 2), {{1, 10}, {2, 21}, {3, 30}}});
-  expect_both(violation, {three, {}, scanned(0, true, 1, 2), {{1, 10}, {2, 20}, {3, 30}, {4, 40}}});
-}
-
-TEST(scans, that_were_stopped_cover_less) {
-  const std::vector<map_entry> three{{1, 10}, {2, 20}, {3, 30}};
-  expect_both(linearizable, {three, {}, scanned(0, false, 1, 2), {}});
-  expect_both(linearizable, {three, {}, scanned(0, false, 1, 2), {{1, 10}, {2, 20}}});
-  expect_both(violation, {three, {}, scanned(0, false, 1, 2), {{2, 20}}});
-  expect_both(violation, {three, {}, scanned(0, false, 1, 2), {{1, 10}, {2, 21}}});
-  expect_both(violation, {three, {}, scanned(0, false, 1, 2), {{1, 10}, {3, 30}}});
-}
-
-TEST(scans, visit_in_order) {
-  const std::vector<map_entry> two{{1, 10}, {2, 20}};
-  expect_both(violation, {two, {}, scanned(0, true, 1, 2), {{2, 20}, {1, 10}}});
-  expect_both(violation, {two, {}, scanned(0, true, 1, 2), {{1, 10}, {1, 10}, {2, 20}}});
-  expect_both(violation, {two, {}, scanned(2, true, 1, 2), {{1, 10}, {2, 20}}});
-}
-
-TEST(scans, beside_writers) {
-  const std::vector<map_entry> seven{{7, 1}};
-  const auto whole = scanned(0, true, 10, 20);
-  for (const operation& o : {erased(true, 5, 15), erased(true, 15, 25)}) {
-    expect_both(linearizable, {seven, {o}, whole, {}});
-    expect_both(linearizable, {seven, {o}, whole, seven});
-  }
-  expect_both(violation, {seven, {erased(true, 5, 9)}, whole, seven});
-  expect_both(violation, {seven, {erased(true, 21, 25)}, whole, {}});
-  expect_both(linearizable, {seven, {assigned(2, false, 15, 16)}, whole, {{7, 2}}});
-  expect_both(violation, {seven, {assigned(2, false, 21, 25)}, whole, {{7, 2}}});
-  // Absent for a moment, although present before and after.
-  expect_both(linearizable, {seven, {erased(true, 11, 12), inserted(1, true, 13, 14)}, whole, {}});
-  expect_both(violation, {seven, {erased(true, 5, 6), inserted(1, true, 7, 8)}, whole, {}});
-  expect_both(linearizable, {{}, {made(insert, 7, 1, false, 5, never)}, whole, seven});
-}
-
-TEST(scans, a_snapshot_is_of_one_moment) {
-  // 1 is written before 2, yet only 2 is seen: each key alone is in order.
-  const auto first = on_key(1, inserted(10, true, 11, 12));
-  const auto second = on_key(2, inserted(20, true, 13, 14));
-  const scan_case torn{{}, {first, second}, scanned(0, true, 10, 20), {{2, 20}}};
-  EXPECT_EQ(result_of(torn, scan_guarantee::per_key), linearizable);
-  EXPECT_EQ(result_of(torn, scan_guarantee::snapshot), violation);
-  expect_both(linearizable, {{}, {first, second}, scanned(0, true, 10, 20), {{1, 10}}});
-  expect_both(linearizable, {{}, {first, second}, scanned(0, true, 10, 20), {{1, 10}, {2, 20}}});
 }
 
 TEST(scans, two_snapshots_agree_on_an_order) {
@@ -632,130 +742,6 @@ TEST(limits, memory_of_snapshots) {
   EXPECT_EQ(check(h, limits, scan_guarantee::snapshot).result, unknown);
 }
 
-// ---- against every permutation ----
-
-class every_order {
- public:
-  explicit every_order(const history& h) : history_(h) {
-    for (const map_entry& e : h.initial()) start_[e.key] = e.value;
-  }
-
-  [[nodiscard]] bool exists() {
-    rest_.assign(history_.operations().begin(), history_.operations().end());
-    return continues(start_);
-  }
-
- private:
-  using contents = std::map<std::uint64_t, std::uint64_t>;
-
-  bool continues(const contents& now) {
-    if (std::ranges::all_of(rest_, &operation::pending)) return true;
-    for (std::size_t i = 0; i < rest_.size(); ++i) {
-      const operation o = rest_[i];
-      const auto precedes = [&](const operation& other) { return other.returned < o.invoked; };
-      if (std::ranges::any_of(rest_, precedes)) continue;
-      contents next = now;
-      if (!happens(o, next) && !o.pending()) continue;
-      rest_.erase(rest_.begin() + static_cast<std::ptrdiff_t>(i));
-      const bool found = continues(next);
-      rest_.insert(rest_.begin() + static_cast<std::ptrdiff_t>(i), o);
-      if (found) return true;
-    }
-    return false;
-  }
-
-  // Whether the map would have answered so.
-  bool happens(const operation& o, contents& map) const {
-    const auto at = map.find(o.key);
-    const bool as_returned = o.result ? at != map.end() && at->second == o.returned_value : at == map.end();
-    switch (o.kind) {
-      case find:
-        return as_returned;
-      case contains:
-        return map.contains(o.key) == o.result;
-      case insert:
-        return map.try_emplace(o.key, o.value).second == o.result;
-      case insert_or_assign:
-        return map.insert_or_assign(o.key, o.value).second == o.result;
-      case erase:
-        return (map.erase(o.key) == 1) == o.result;
-      case exchange:
-        map[o.key] = o.value;
-        return as_returned;
-      case extract:
-        map.erase(o.key);
-        return as_returned;
-      case update:
-        map[o.key] += o.value;
-        return as_returned;
-      case scan:
-      case reverse_scan:
-        break;
-    }
-    std::vector<map_entry> expected;
-    for (const auto& [key, value] : map) {
-      if (o.kind == scan ? key >= o.key : key <= o.key) expected.push_back({key, value});
-    }
-    if (o.kind == reverse_scan) std::ranges::reverse(expected);
-    const auto visited = history_.entries(o);
-    if (!o.result && expected.size() > visited.size()) expected.resize(visited.size());
-    return std::ranges::equal(expected, visited);
-  }
-
-  const history& history_;
-  contents start_;
-  std::vector<operation> rest_;
-};
-
-struct tally {
-  std::size_t linearizable = 0;
-  std::size_t violations = 0;
-};
-
-tally compare(random_history_options options, std::uint64_t histories) {
-  tally seen;
-  for (std::uint64_t seed = 0; seed < histories; ++seed) {
-    options.operations = 3 + seed % 5;
-    options.threads = 2 + static_cast<std::uint32_t>(seed / 5 % 4);
-    options.keys = 1 + seed / 20 % 2;
-    const history h = random_history(options, seed).make();
-    const bool expected = every_order(h).exists();
-    const verdict v = check(h, {}, scan_guarantee::snapshot);
-    std::ostringstream text;
-    h.write_text(text);
-    EXPECT_EQ(v.result, expected ? linearizable : violation) << "seed " << seed << "\n" << text.str();
-    if (v.result == linearizable) {
-      EXPECT_EQ(check(h).result, linearizable) << "a snapshot is per key, seed " << seed;
-    }
-    ++(expected ? seen.linearizable : seen.violations);
-    if (::testing::Test::HasFailure()) break;
-  }
-  return seen;
-}
-
-TEST(permutations, agree_on_maps_that_work) {
-  const tally seen = compare({.pending = 10}, 4000);
-  EXPECT_EQ(seen.violations, 0);
-}
-
-TEST(permutations, agree_on_wrong_results) {
-  const tally seen = compare({.wrong = 15, .pending = 10}, 6000);
-  EXPECT_GT(seen.linearizable, 1000);
-  EXPECT_GT(seen.violations, 1000);
-}
-
-TEST(permutations, agree_on_late_effects) {
-  const tally seen = compare({.late = 30, .pending = 5}, 15000);
-  EXPECT_GT(seen.linearizable, 1000);
-  EXPECT_GT(seen.violations, 1000);
-}
-
-TEST(permutations, agree_on_snapshots) {
-  const tally seen = compare({.late = 20, .wrong = 3, .pending = 5, .scans = 30}, 12000);
-  EXPECT_GT(seen.linearizable, 1000);
-  EXPECT_GT(seen.violations, 1000);
-}
-
 // ---- size ----
 
 TEST(size, a_million_operations_on_a_thousand_keys) {
@@ -824,22 +810,13 @@ TEST(recording, lanes_merge_into_one_history) {
   h.add_initial(9, 1);
   h.add(b);
   h.add(a);
-  ASSERT_EQ(h.operations().size(), 6);
-  std::vector<std::string> lines;
-  for (const operation& o : h.operations()) lines.push_back(describe(h, o));
-  EXPECT_EQ(lines, (std::vector<std::string>{"find(7) -> 3", "scan(5) -> 7: 3, end", "erase(7) pending",
-                                             "insert(7, 3) -> true", "scan(0) -> 7: 4, 9: 1, stopped",
-                                             "reverse_scan(8) -> 7: 4, end"}));
-  std::ostringstream text;
-  h.write_text(text);
-  EXPECT_EQ(text.str(),
-            "initial 9 1\n"
-            "find 1 2 4 7 0 3\n"
-            "scan 1 5 6 5 1 1 7 3\n"
-            "erase 1 9 - 7 0 0\n"
-            "insert 0 1 3 7 3 1\n"
-            "scan 0 7 8 0 2 0 7 4 9 1\n"
-            "reverse_scan 0 10 11 8 1 1 7 4\n");
+  EXPECT_EQ(drawn(h),
+            "  T0  1..3    [---]                   insert(7, 3) -> true\n"
+            "  T1  2..4      [---]                 find(7) -> 3\n"
+            "  T1  5..6            [-]             scan(5) -> 7: 3, end\n"
+            "  T0  7..8                [-]         scan(0) -> 7: 4, 9: 1, stopped\n"
+            "  T1  9..                     [---->  erase(7) pending\n"
+            "  T0  10..11                    [-]   reverse_scan(8) -> 7: 4, end\n");
   EXPECT_EQ(check(h).result, violation) << "9 was there during scan(5)";
 }
 
@@ -856,19 +833,12 @@ TEST(recording, values_before) {
   lane.begin(update, 7, 4, 9);
   history h;
   h.add(lane);
-  std::vector<std::string> lines;
-  for (const operation& o : h.operations()) lines.push_back(describe(h, o));
-  EXPECT_EQ(lines,
-            (std::vector<std::string>{"exchange(7, 3) -> absent", "update(7, +4) -> 3", "extract(7) -> 7",
-                                      "find(7) -> absent", "update(7, +4) pending"}));
-  std::ostringstream text;
-  h.write_text(text);
-  EXPECT_EQ(text.str(),
-            "exchange 0 1 2 7 3 -\n"
-            "update 0 3 4 7 4 3\n"
-            "extract 0 5 6 7 0 7\n"
-            "find 0 7 8 7 0 -\n"
-            "update 0 9 - 7 4 -\n");
+  EXPECT_EQ(drawn(h),
+            "  T0  1..2  [-]                 exchange(7, 3) -> absent\n"
+            "  T0  3..4      [-]             update(7, +4) -> 3\n"
+            "  T0  5..6          [-]         extract(7) -> 7\n"
+            "  T0  7..8              [-]     find(7) -> absent\n"
+            "  T0  9..                   [>  update(7, +4) pending\n");
   EXPECT_EQ(check(h).result, linearizable);
 }
 
@@ -907,9 +877,7 @@ TEST(recording, timeline) {
   first.thread = 0;
   operation second = found(absent, 5, 14);
   second.thread = 11;
-  std::ostringstream out;
-  print_timeline(out, history_of({late, second, first}));
-  EXPECT_EQ(out.str(),
+  EXPECT_EQ(drawn(history_of({late, second, first})),
             "  T0   3..9   [-----]     insert(7, 3) -> true\n"
             "  T11  5..14    [-----]   find(7) -> absent\n"
             "  T2   8..        [---->  erase(7) pending\n");
