@@ -18,7 +18,6 @@ class eager_reclaimer {
 
  public:
   static constexpr bool reclaims = true;
-  static constexpr std::size_t max_reserve = 16;
 
   class [[nodiscard]] guard {
    public:

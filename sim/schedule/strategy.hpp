@@ -17,7 +17,6 @@ class schedule {
   struct segment {
     unsigned agent;
     std::uint64_t steps;
-    bool operator==(const segment&) const = default;
   };
 
   void clear() noexcept { segments_.clear(); }
@@ -30,7 +29,6 @@ class schedule {
 
   [[nodiscard]] const std::vector<segment>& segments() const noexcept { return segments_; }
   [[nodiscard]] std::vector<segment>& segments() noexcept { return segments_; }
-  [[nodiscard]] std::uint64_t steps() const noexcept;
   /// Joins adjacent segments of one agent and drops empty segments.
   void normalise();
 
@@ -38,8 +36,6 @@ class schedule {
   [[nodiscard]] std::string to_text() const;
   /// Throws std::invalid_argument that says what is wrong and where.
   static schedule parse(std::string_view text);
-
-  bool operator==(const schedule&) const = default;
 
  private:
   std::vector<segment> segments_;
@@ -80,30 +76,11 @@ class strategy {
   [[nodiscard]] virtual std::string name() const = 0;
 };
 
-/// At each step, with a probability that is drawn anew for each run, switches to a random ready agent.
-[[nodiscard]] std::unique_ptr<strategy> random_strategy();
-
-/// Probabilistic concurrency testing (Burckhardt, Kothari, Musuvathi and Nagarakatte, ASPLOS 2010): random priorities,
-/// and depth - 1 random steps at which the running agent falls below all others. Finds a bug of that depth among n
-/// agents and k steps with probability at least 1 / (n k^(depth - 1)). An agent that waits is demoted too, so that spin
-/// loops end.
-[[nodiscard]] std::unique_ptr<strategy> pct_strategy(unsigned depth);
-
-/// One step each, in turn.
-[[nodiscard]] std::unique_ptr<strategy> round_robin_strategy();
-
-/// The agent that has used the least time so far, as on a machine that runs all at once: one unit for a plain step,
-/// more for atomic ones. The seed shifts the starting times.
-[[nodiscard]] std::unique_ptr<strategy> lowest_clock_strategy();
-
-/// As random, until at some step one agent stops; it continues only when all others have ended. Lock-free code still
-/// ends. A lock with a stopped holder is reported as a livelock.
-[[nodiscard]] std::unique_ptr<strategy> stalled_strategy();
-
 /// Follows a schedule. Where it does not fit the run (any more), the current agent continues, else the first that can.
 [[nodiscard]] std::unique_ptr<strategy> replay_strategy(schedule what);
 
-/// random, pct:2 to pct:5, round-robin, lowest-clock, stalled. Throws std::invalid_argument that names them.
+/// random, pct:2 to pct:5, round-robin, lowest-clock, stalled: strategy.cpp says what each does. Throws
+/// std::invalid_argument that names them.
 [[nodiscard]] std::unique_ptr<strategy> make_strategy(std::string_view name);
 
 }  // namespace espalier::sim
