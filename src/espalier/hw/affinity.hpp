@@ -44,8 +44,6 @@ class [[nodiscard]] scoped_pin {
   std::vector<unsigned long> former_mask_;
 };
 
-inline scoped_pin pin_current_thread(unsigned pu) { return scoped_pin(pu); }
-
 /// The PU on which the caller runs at this moment, or nullopt if the system does not report it.
 std::optional<unsigned> current_cpu() noexcept;
 

@@ -11,23 +11,10 @@ namespace espalier::workload {
 
 namespace {
 
-std::vector<double> sorted(std::span<const double> values) {
-  std::vector<double> copy(values.begin(), values.end());
-  std::sort(copy.begin(), copy.end());
-  return copy;
-}
-
 double mean_of(std::span<const double> values) {
   double sum = 0;
   for (const double value : values) sum += value;
   return sum / static_cast<double>(values.size());
-}
-
-double interpolate(const std::vector<double>& ordered, double fraction) {
-  const double position = fraction * static_cast<double>(ordered.size() - 1);
-  const auto below = static_cast<std::size_t>(position);
-  const auto above = std::min(below + 1, ordered.size() - 1);
-  return std::lerp(ordered[below], ordered[above], position - std::floor(position));
 }
 
 }  // namespace
@@ -47,7 +34,12 @@ std::optional<double> mean(std::span<const double> values) {
   return mean_of(values);
 }
 
-std::optional<double> median(std::span<const double> values) { return quantile(values, 0.5); }
+std::optional<double> median(std::span<const double> values) {
+  if (values.empty()) return std::nullopt;
+  std::vector<double> ordered(values.begin(), values.end());
+  std::sort(ordered.begin(), ordered.end());
+  return std::lerp(ordered[(ordered.size() - 1) / 2], ordered[ordered.size() / 2], 0.5);
+}
 
 std::optional<double> stddev(std::span<const double> values) {
   if (values.size() < 2) return std::nullopt;
@@ -64,21 +56,6 @@ std::optional<double> coefficient_of_variation(std::span<const double> values) {
   return *spread / std::abs(*center);
 }
 
-std::optional<double> quantile(std::span<const double> values, double fraction) {
-  if (!(fraction >= 0 && fraction <= 1)) {
-    throw std::invalid_argument(
-        fmt::format("a quantile at fraction {}; it must lie between 0 and 1", fraction));
-  }
-  if (values.empty()) return std::nullopt;
-  return interpolate(sorted(values), fraction);
-}
-
-std::optional<quartile_values> quartiles(std::span<const double> values) {
-  if (values.empty()) return std::nullopt;
-  const auto ordered = sorted(values);
-  return quartile_values{interpolate(ordered, 0.25), interpolate(ordered, 0.5), interpolate(ordered, 0.75)};
-}
-
 std::optional<double> geometric_mean(std::span<const double> values) {
   if (values.empty()) return std::nullopt;
   double sum = 0;
@@ -90,14 +67,6 @@ std::optional<double> geometric_mean(std::span<const double> values) {
     sum += std::log(value);
   }
   return std::exp(sum / static_cast<double>(values.size()));
-}
-
-std::optional<double> ratio_of_medians(std::span<const double> numerators,
-                                       std::span<const double> denominators) {
-  const auto above = median(numerators);
-  const auto below = median(denominators);
-  if (!above || !below || *below == 0) return std::nullopt;
-  return *above / *below;
 }
 
 }  // namespace espalier::workload

@@ -19,23 +19,7 @@ std::optional<double> stddev(std::span<const double> values);
 /// stddev divided by the magnitude of the mean, which must not be 0.
 std::optional<double> coefficient_of_variation(std::span<const double> values);
 
-/// Interpolates linearly between the sorted values, the first at fraction 0, the last at 1 (R's type 7). Throws
-/// std::invalid_argument unless 0 <= fraction <= 1.
-std::optional<double> quantile(std::span<const double> values, double fraction);
-
-struct quartile_values {
-  double lower;
-  double median;
-  double upper;
-  friend bool operator==(const quartile_values&, const quartile_values&) = default;
-};
-std::optional<quartile_values> quartiles(std::span<const double> values);
-
 /// Throws std::invalid_argument if a value is not positive.
 std::optional<double> geometric_mean(std::span<const double> values);
-
-/// median(numerators) / median(denominators), the latter not 0.
-std::optional<double> ratio_of_medians(std::span<const double> numerators,
-                                       std::span<const double> denominators);
 
 }  // namespace espalier::workload
