@@ -4,16 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <iterator>
 #include <new>
 #include <thread>
 #include <vector>
 
-#include "espalier/hw/thread_slot.hpp"
 #include "support/allocation_failure.hpp"
 #include "support/chosen_placement.hpp"
 #include "support/model.hpp"
+#include "support/on_threads.hpp"
 #include "support/suite.hpp"
 
 namespace espalier::test {
@@ -28,7 +27,7 @@ std::vector<action> make_script(const subject_type& type) {
       erase,  find,   scan,   exchange,         extract,          update, update};
   random_source random(3003);
   std::vector<action> script;
-  while (script.size() < 1500) {
+  while (script.size() < 1300) {
     const map_operation what = frequent[random.below(std::size(frequent))];
     if (has(type, what)) script.push_back({what, random.below(script_keys), random.next()});
   }
@@ -166,45 +165,29 @@ ESPALIER_CHECK(fault, memory_comes_back_where_there_is_none) {
   constexpr int threads = 40;
   constexpr key keys = 100;
   const auto map = make(type);
-  std::atomic<int> arrived{0};
-  std::atomic<int> turn{-1};
-  std::atomic<bool> leave{false};
-  std::vector<std::thread> all;
-  for (int t = 0; t < threads; ++t) {
-    all.emplace_back([&, t] {
-      static_cast<void>(hw::thread_slot());
-      arrived.fetch_add(1);
-      for (int now = turn; now != 2 * t; now = turn) turn.wait(now);
-      {
-        failure_plan plan{.nth = 1, .and_later = true};
-        const armed now(plan);
+  const auto erase_all = [&] {
+    for (key k = 0; k < keys; ++k) map->plain().erase(k);
+  };
+  on_threads_in_turn(
+      threads,
+      [&](int) {
+        erase_all();
+        for (const bool retired : {true, false}) {
+          for (key k = 0; k < keys; ++k) {
+            map->plain().insert(k, k);
+            if (retired) map->plain().erase(k);
+          }
+        }
+      },
+      [&](int) {
+        const refuse_memory none;
         map->collect();
         try {
-          for (key k = 0; k < keys; ++k) map->plain().erase(k);
+          erase_all();
         } catch (const std::bad_alloc&) {  // what it may say; main goes on
         }
-      }
-      turn.fetch_add(1);
-      turn.notify_all();
-      leave.wait(false);  // with its slot
-    });
-  }
-  while (arrived.load() != threads) std::this_thread::yield();
-  for (int t = 0; t < threads; ++t) {
-    for (const bool retired : {true, false}) {
-      for (key k = 0; k < keys; ++k) {
-        map->plain().insert(k, k);
-        if (retired) map->plain().erase(k);
-      }
-    }
-    turn = 2 * t;
-    turn.notify_all();
-    for (int now = turn; now != 2 * t + 1; now = turn) turn.wait(now);
-    for (key k = 0; k < keys; ++k) map->plain().erase(k);
-  }
-  leave = true;
-  leave.notify_all();
-  for (std::thread& t : all) t.join();
+      });
+  erase_all();
   EXPECT_EQ(map->plain().scan(0, [](key, value) { return true; }), 0U);
   expect_sound_at_rest(*map, type);
 }

@@ -16,7 +16,6 @@
 #include <new>
 #include <set>
 #include <string_view>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -24,6 +23,7 @@
 #include "espalier/hw/pause.hpp"
 #include "espalier/hw/slot_table.hpp"
 #include "espalier/hw/thread_slot.hpp"
+#include "support/crowd.hpp"
 #include "support/on_threads.hpp"
 #include "support/reexecute.hpp"
 #include "support/sanitizers.hpp"
@@ -225,55 +225,17 @@ TEST(thread_slot, a_late_slot_serves_again_when_its_thread_is_gone) {
   EXPECT_LE(thread_slots_used(), used + 1);
 }
 
-struct crowd {
-  std::atomic<std::uint32_t> holders{0};
-  std::atomic<std::uint32_t> refused{0};
-  std::atomic<bool> leave{false};
-
-  static void* join(void* argument) {
-    auto& all = *static_cast<crowd*>(argument);
-    try {
-      (void)thread_slot();
-      all.holders.fetch_add(1);
-    } catch (const std::system_error& e) {
-      EXPECT_EQ(e.code(), std::errc::resource_unavailable_try_again);
-      all.refused.fetch_add(1);
-    }
-    all.leave.wait(false);
-    return nullptr;
-  }
-};
-
 TEST(thread_slot, too_many_threads_are_refused_until_one_ends) {
   if (test::thread_sanitizer || test::address_sanitizer) GTEST_SKIP() << "too many threads for a sanitizer";
   const std::uint32_t mine = thread_slot();
-  crowd all;
-  pthread_attr_t small{};
-  ASSERT_EQ(pthread_attr_init(&small), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&small, std::size_t{64} << 10U), 0);
-  std::vector<pthread_t> threads;
-  bool enough = true;
-  for (std::uint32_t t = 0; t < max_thread_slots + 2; ++t) {
-    pthread_t thread{};
-    if (pthread_create(&thread, &small, crowd::join, &all) != 0) {
-      enough = false;
-      break;
-    }
-    threads.push_back(thread);
+  constexpr std::uint32_t asked = max_thread_slots + 2;
+  {
+    const test::crowd all(asked);
+    if (all.size() < asked) GTEST_SKIP() << "this system allows only " << all.size() << " more threads";
+    EXPECT_EQ(thread_slot(), mine);
+    EXPECT_LE(all.holders, max_thread_slots - 1);
+    EXPECT_GE(all.holders, max_thread_slots - 3) << "this thread's, and a late one";
   }
-  while (all.holders.load() + all.refused.load() < threads.size()) std::this_thread::yield();
-  const std::uint32_t holders = all.holders.load();
-  const std::uint32_t refused = all.refused.load();
-  const bool is_still_mine = thread_slot() == mine;
-  all.leave.store(true);
-  all.leave.notify_all();
-  for (const pthread_t t : threads) pthread_join(t, nullptr);
-  pthread_attr_destroy(&small);
-  if (!enough) GTEST_SKIP() << "this system allows only " << threads.size() << " more threads";
-  EXPECT_TRUE(is_still_mine);
-  EXPECT_LE(holders, max_thread_slots - 1);
-  EXPECT_GE(holders, max_thread_slots - 3) << "this thread's, and a late one";
-  EXPECT_EQ(holders + refused, max_thread_slots + 2);
   EXPECT_EQ(thread_slots_used(), max_thread_slots);
   bool served = false;
   std::thread([&] { served = thread_slot() < max_thread_slots; }).join();

@@ -2,10 +2,8 @@
 // Per-thread records come into being sixteen slots at a time, so those of the later threads are not there yet.
 
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,7 +16,9 @@
 #include "espalier/memory/parts/slab.hpp"
 #include "espalier/sync/per_thread.hpp"
 #include "memory/shipped_placements.hpp"
-#include "support/counting_new.hpp"
+#include "support/allocation_failure.hpp"
+#include "support/crowd.hpp"
+#include "support/on_threads.hpp"
 #include "support/sanitizers.hpp"
 
 namespace espalier {
@@ -27,31 +27,12 @@ namespace {
 /// Calls work(t) on each of n threads that are there at one time, one after the other, without memory.
 template <class Work>
 void in_turn_without_memory(int n, Work&& work) {
-  std::atomic<int> arrived{0};
-  std::atomic<int> turn{-1};
-  std::atomic<bool> leave{false};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < n; ++t) {
-    threads.emplace_back([&, t] {
-      static_cast<void>(hw::thread_slot());
-      arrived.fetch_add(1);
-      for (int now = turn; now != t; now = turn) turn.wait(now);
-      {
+  test::on_threads_in_turn(
+      n, [](int) {},
+      [&](int t) {
         const test::refuse_memory refuse;
         work(t);
-      }
-      turn.fetch_add(1);
-      turn.notify_all();
-      leave.wait(false);  // with its slot
-    });
-  }
-  while (arrived.load() != n) std::this_thread::yield();
-  turn = 0;
-  turn.notify_all();
-  for (int now = turn; now != n; now = turn) turn.wait(now);
-  leave = true;
-  leave.notify_all();
-  for (std::thread& t : threads) t.join();
+      });
 }
 
 constexpr int threads = 40;
@@ -148,48 +129,19 @@ TEST(short_of_memory, a_counter_counts_on) {
   EXPECT_EQ(sum.read(), 5 + 2 * threads);
 }
 
-struct crowd {
-  std::atomic<std::uint32_t> there{0};
-  std::atomic<bool> leave{false};
-
-  static void* join(void* argument) {
-    auto& all = *static_cast<crowd*>(argument);
-    static_cast<void>(hw::try_thread_slot());
-    all.there.fetch_add(1);
-    all.leave.wait(false);
-    return nullptr;
-  }
-};
-
 TEST(short_of_memory, a_thread_for_which_there_is_no_slot_frees) {
   if (test::thread_sanitizer || test::address_sanitizer) GTEST_SKIP() << "too many threads for a sanitizer";
   clustered source;
   constexpr block router{32, 32, memory_role::node};
   std::vector<void*> blocks;
   for (std::size_t i = 0; i < 500; ++i) blocks.push_back(source.allocate(router));
-  crowd all;
-  pthread_attr_t small{};
-  ASSERT_EQ(pthread_attr_init(&small), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&small, std::size_t{64} << 10U), 0);
-  std::vector<pthread_t> holders;
-  for (pthread_t one{}; holders.size() < hw::max_thread_slots; holders.push_back(one)) {
-    if (pthread_create(&one, &small, crowd::join, &all) != 0) break;
-  }
-  while (all.there.load() < holders.size()) std::this_thread::yield();
-  const bool enough = holders.size() == hw::max_thread_slots;
-  bool had_slot = !enough;
-  if (enough) {
-    std::thread([&] {
-      had_slot = hw::try_thread_slot() != hw::max_thread_slots;
-      for (void* one : blocks) source.deallocate(one, router);
-    }).join();
-  }
-  all.leave = true;
-  all.leave.notify_all();
-  for (const pthread_t t : holders) pthread_join(t, nullptr);
-  pthread_attr_destroy(&small);
-  if (!enough) GTEST_SKIP() << "this system allows only " << holders.size() << " more threads";
-  EXPECT_FALSE(had_slot);
+  const test::crowd all(hw::max_thread_slots);
+  if (all.size() < hw::max_thread_slots)
+    GTEST_SKIP() << "this system allows only " << all.size() << " more threads";
+  std::thread([&] {
+    EXPECT_EQ(hw::try_thread_slot(), hw::max_thread_slots);
+    for (void* one : blocks) source.deallocate(one, router);
+  }).join();
   EXPECT_EQ(source.usage().blocks, 0U);
 }
 

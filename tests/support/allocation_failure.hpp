@@ -5,7 +5,7 @@
 namespace espalier::test {
 
 /// Which of a thread's allocations must fail, and the number of allocations so far. They are counted in an executable
-/// that replaces operator new (tests/fault) and in a chosen_placement.
+/// that replaces operator new (tests/fault/operator_new.cpp) and in a chosen_placement.
 struct failure_plan {
   /// Counted from 1; 0 for none.
   std::uint64_t nth = 0;
@@ -23,6 +23,12 @@ class [[nodiscard]] armed {
   armed(const armed&) = delete;
   armed& operator=(const armed&) = delete;
   ~armed();
+};
+
+/// During its lifetime, every allocation of this thread fails.
+class [[nodiscard]] refuse_memory {
+  failure_plan plan_{.nth = 1, .and_later = true};
+  armed now_{plan_};
 };
 
 /// Called once by each allocation; true if it must fail.
