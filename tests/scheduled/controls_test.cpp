@@ -15,7 +15,6 @@
 #include "espalier/hw/pause.hpp"
 #include "espalier/hw/thread_slot.hpp"
 #include "scheduled/battery.hpp"
-#include "scheduled/lock_scenes.hpp"
 #include "sim/explore.hpp"
 #include "sim/memory/eager_reclaimer.hpp"
 #include "support/plain_map.hpp"
@@ -30,12 +29,10 @@ using sim::scene;
 
 enum class flaw : std::uint8_t {
   none,
-  insert_in_two_steps,
   assign_by_erase_and_insert,
   find_remembers,
   erase_reports_true,
   scan_by_position,
-  update_in_two_steps,
   extract_in_two_steps,
 };
 
@@ -58,18 +55,10 @@ struct flawed_map : test::plain_map<flawed_map<Flaw>> {
     return found;
   }
 
-  bool do_insert(no_guard& guard, key k, value v) {
-    if (Flaw != flaw::insert_in_two_steps) return plain::do_insert(guard, k, v);
-    if (this->do_contains(guard, k)) return false;
-    const hold lock(this->mutex_);
-    this->map_[k] = v;
-    return true;
-  }
-
   bool do_assign(no_guard& guard, key k, value v) {
     if (Flaw != flaw::assign_by_erase_and_insert) return plain::do_assign(guard, k, v);
     const bool was_there = do_erase(guard, k);
-    return do_insert(guard, k, v) && !was_there;
+    return this->do_insert(guard, k, v) && !was_there;
   }
 
   bool do_erase(no_guard& guard, key k) {
@@ -82,17 +71,14 @@ struct flawed_map : test::plain_map<flawed_map<Flaw>> {
 
   template <class Function>
   std::optional<value> do_update(no_guard& guard, key k, Function&& f) {
-    std::optional<value> after;
-    const auto store_later = [&](const std::optional<value>& before) {
-      after = f(before);
-      const bool later = after ? Flaw == flaw::update_in_two_steps : Flaw == flaw::extract_in_two_steps;
+    bool later = false;
+    const auto extract_later = [&](const std::optional<value>& before) {
+      const std::optional<value> after = f(before);
+      later = Flaw == flaw::extract_in_two_steps && !after;
       return later ? before : after;
     };
-    const std::optional<value> before = plain::do_update(guard, k, store_later);
-    if (after ? Flaw == flaw::update_in_two_steps : Flaw == flaw::extract_in_two_steps) {
-      const hold lock(this->mutex_);
-      this->store(k, after);
-    }
+    const std::optional<value> before = plain::do_update(guard, k, extract_later);
+    if (later) plain::do_erase(guard, k);
     return before;
   }
 
@@ -139,13 +125,11 @@ void expect_not_linearizable() {
   EXPECT_NE(r.text.find("not linearizable"), std::string::npos) << r.text;
 }
 
-TEST(flawed_maps, insert_in_two_steps) { expect_not_linearizable<flaw::insert_in_two_steps>(); }
 TEST(flawed_maps, assign_by_erase_and_insert) { expect_not_linearizable<flaw::assign_by_erase_and_insert>(); }
 // Here the operations do not overlap where the fault is, so their recorded intervals must not be too long.
 TEST(flawed_maps, find_remembers) { expect_not_linearizable<flaw::find_remembers>(); }
 TEST(flawed_maps, erase_reports_true) { expect_not_linearizable<flaw::erase_reports_true>(); }
 TEST(flawed_maps, scan_by_position) { expect_not_linearizable<flaw::scan_by_position>(); }
-TEST(flawed_maps, update_in_two_steps) { expect_not_linearizable<flaw::update_in_two_steps>(); }
 TEST(flawed_maps, extract_in_two_steps) { expect_not_linearizable<flaw::extract_in_two_steps>(); }
 
 /// The map without a flaw, except for a false claim: it holds a lock while it works.
@@ -184,20 +168,6 @@ TEST(boastful_maps, finds_that_are_not_lock_free) {
 
 // Locks.
 
-struct load_then_store_lock {
-  std::atomic<bool> held{false};
-  void lock() noexcept {
-    while (held.load(std::memory_order_acquire)) hw::cpu_relax();
-    held.store(true, std::memory_order_release);
-  }
-  bool try_lock() noexcept {
-    if (held.load(std::memory_order_acquire)) return false;
-    held.store(true, std::memory_order_release);
-    return true;
-  }
-  void unlock() noexcept { held.store(false, std::memory_order_release); }
-};
-
 sim::exploration_report explore(const char* name, const std::function<void(scene&)>& build,
                                 sim::memory_model model = sim::memory_model::any,
                                 std::uint64_t schedules = 4000) {
@@ -217,13 +187,6 @@ sim::exploration_report expect_found(failure_kind kind, const char* name,
     EXPECT_EQ(report.failure->kind, kind) << report;
   }
   return report;
-}
-
-TEST(flawed_locks, load_then_store) {
-  const auto scene = sim::mutual_exclusion<load_then_store_lock, 2, 1>;
-  for (const auto model : {sim::memory_model::sequential, sim::memory_model::buffered})
-    expect_found(failure_kind::requirement, "load_then_store", scene, model);
-  expect_found(failure_kind::data_race, "load_then_store", scene, sim::memory_model::weak);
 }
 
 /// Dekker's entry protocol: each thread announces that it wants to enter, then checks whether the other does.

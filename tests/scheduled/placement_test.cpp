@@ -8,11 +8,9 @@
 
 #include "espalier/hw/pages.hpp"
 #include "espalier/memory/any_placement.hpp"
-#include "espalier/memory/baselines/disturbed.hpp"
 #include "espalier/memory/clustered.hpp"
 #include "espalier/memory/index_aware.hpp"
 #include "espalier/memory/parts/cluster_slab.hpp"
-#include "espalier/memory/parts/slab.hpp"
 #include "espalier/memory/segregated.hpp"
 #include "scheduled/expect.hpp"
 
@@ -43,25 +41,18 @@ struct marked_block {
   }
 };
 
-/// A common interface of the placements and their parts, which the arguments make.
-template <class Memory, auto... Arguments>
-class part_source {
+// A common interface of what hands out blocks.
+
+/// Clusters larger than those of `clustered`.
+class large_cluster_source {
  public:
-  void* take([[maybe_unused]] const void* near = nullptr) {
-    if constexpr (requires { memory_.allocate(near); })
-      return memory_.allocate(near);
-    else
-      return memory_.allocate();
-  }
+  void* take(const void* near = nullptr) { return memory_.allocate(near); }
   void give(void* memory) noexcept { memory_.deallocate(memory); }
   [[nodiscard]] memory_usage usage() const noexcept { return memory_.usage(); }
 
  private:
-  Memory memory_{Arguments...};
+  cluster_slab memory_{block_bytes, 8};
 };
-using slab_source = part_source<slab, block_bytes>;
-using cluster_source = part_source<cluster_slab, block_bytes, 2>;
-using large_cluster_source = part_source<cluster_slab, block_bytes, 8>;
 
 template <class Placement>
 class placement_source {
@@ -119,9 +110,8 @@ template <class Source>
 class placements : public ::testing::Test {};
 
 using all_sources =
-    ::testing::Types<slab_source, cluster_source, large_cluster_source, placement_source<segregated>,
-                     placement_source<clustered>, placement_source<index_aware>,
-                     placement_source<random_padding<segregated>>, chosen_source>;
+    ::testing::Types<large_cluster_source, placement_source<segregated>, placement_source<clustered>,
+                     placement_source<index_aware>, chosen_source>;
 TYPED_TEST_SUITE(placements, all_sources);
 
 void require_empty(memory_usage usage) {

@@ -53,20 +53,16 @@ sim::exploration_report once(const char* name, Body body,
   return sim::explore(name, options, [body](sim::scene& s) { s.thread("only", [body] { body(); }); });
 }
 
-/// When a transaction reads the fallback lock.
-enum class subscription { first, last, never };
-
-/// Transactions, and a lock for those that do not commit.
+/// Transactions, and a lock for those that do not commit. That one which reads the lock too late, or never, is found is
+/// shown by the mutants of elided locks.
 class elided_lock {
  public:
   template <class Body>
-  void run(Body&& body, subscription when = subscription::first) {
+  void run(Body&& body) {
     for (int attempt = 0; attempt < 3; ++attempt) {
       const transaction_outcome outcome = htm::run([&]() noexcept {
-        if (when == subscription::first && is_held())
-          return transaction_verdict::abort(abort_code::lock_held);
+        if (is_held()) return transaction_verdict::abort(abort_code::lock_held);
         body();
-        if (when == subscription::last && is_held()) return transaction_verdict::abort(abort_code::lock_held);
         return transaction_verdict::commit();
       });
       if (outcome.committed) return;
@@ -74,18 +70,12 @@ class elided_lock {
         while (is_held()) cpu_relax();
       }
     }
-    locked(body);
-  }
-
-  template <class Body>
-  void locked(Body&& body) {
     while (word_.exchange(1, std::memory_order_acquire) != 0) cpu_relax();
     body();
     word_.store(0, std::memory_order_release);
   }
 
   [[nodiscard]] bool is_held() const noexcept { return word_.load(std::memory_order_acquire) != 0; }
-  std::atomic<int>& word() noexcept { return word_; }
 
  private:
   alignas(64) std::atomic<int> word_{0};
@@ -96,19 +86,18 @@ struct guarded_counter {
   alignas(64) int value = 0;
 };
 
-void count_to_nine(sim::scene& s, subscription when) {
+void count_to_nine(sim::scene& s) {
   auto& counter = s.make<guarded_counter>();
   for (const char* name : {"a", "b", "c"}) {
-    s.thread(name, [&counter, when] {
-      for (int i = 0; i < 3; ++i) counter.lock.run([&] { ++counter.value; }, when);
+    s.thread(name, [&counter] {
+      for (int i = 0; i < 3; ++i) counter.lock.run([&] { ++counter.value; });
     });
   }
   s.at_end([&counter] { sim::require(counter.value == 9, "an increment is lost"); });
 }
 
 TEST(transactions, counter_of_three_threads) {
-  const auto report =
-      sim::explore("counter", schedules(5000), [](sim::scene& s) { count_to_nine(s, subscription::first); });
+  const auto report = sim::explore("counter", schedules(5000), count_to_nine);
   EXPECT_TRUE(report.passed()) << report;
   const sim::transaction_counts& counts = report.transactions;
   EXPECT_EQ(counts.begun, counts.committed + counts.aborted());
@@ -121,161 +110,11 @@ TEST(transactions, counter_of_three_threads) {
 }
 
 TEST(transactions, same_options_give_the_same_runs) {
-  const auto run = [] {
-    return sim::explore("counter", schedules(300),
-                        [](sim::scene& s) { count_to_nine(s, subscription::first); });
-  };
+  const auto run = [] { return sim::explore("counter", schedules(300), count_to_nine); };
   const auto one = run();
   const auto other = run();
   EXPECT_EQ(one.steps, other.steps);
   EXPECT_EQ(one.transactions, other.transactions);
-}
-
-TEST(transactions, control_without_subscription_loses_increments) {
-  const auto report = sim::explore("no subscription", schedules(5000),
-                                   [](sim::scene& s) { count_to_nine(s, subscription::never); });
-  ASSERT_FALSE(report.passed());
-  EXPECT_EQ(report.failure->kind, sim::failure_kind::requirement) << report;
-}
-
-/// Two numbers that are equal outside critical sections. For this and the next scene, scheduled/elided_lock_scenes.hpp
-/// has what an elided lock keeps.
-struct guarded_pair {
-  elided_lock lock;
-  alignas(64) int x = 0;
-  alignas(64) int y = 0;
-};
-
-void compare_pair_lazily(sim::scene& s) {
-  auto& pair = s.make<guarded_pair>();
-  s.thread("holder", [&pair] {
-    pair.lock.locked([&] {
-      ++pair.x;
-      ++pair.y;
-    });
-  });
-  s.thread("reader", [&pair] {
-    pair.lock.run([&] { sim::require(pair.x == pair.y, "a transaction sees half of a section"); },
-                  subscription::last);
-  });
-}
-
-TEST(transactions, control_lazy_subscription_sees_half_sections) {
-  const auto report = sim::explore("lazy pair", schedules(3000), compare_pair_lazily);
-  ASSERT_FALSE(report.passed());
-  EXPECT_NE(report.failure->text.find("half of a section"), std::string::npos) << report;
-}
-
-/// The index is 0 outside critical sections; inside one it may point at the lock. A transaction that sees it then, and
-/// reads the lock last, finds the lock as its own write left it (Dice, Harris, Kogan, Lev and Moir, "Hardware
-/// extensions to make lazy subscription safe", WTTM 2014).
-struct guarded_index {
-  elided_lock lock;
-  alignas(64) std::atomic<int> index{0};
-  alignas(64) std::atomic<int> cell{0};
-};
-
-void overwrite_the_lock_lazily(sim::scene& s) {
-  auto& all = s.make<guarded_index>();
-  s.thread("holder", [&all] {
-    all.lock.locked([&] {
-      all.index = 1;
-      all.index = 0;
-      sim::require(all.lock.is_held(), "the lock is taken from its holder");
-    });
-  });
-  s.thread("writer", [&all] {
-    all.lock.run([&] { (all.index == 0 ? all.cell : all.lock.word()).store(0, std::memory_order_relaxed); },
-                 subscription::last);
-  });
-}
-
-TEST(transactions, control_lazy_subscription_commits_wrongly) {
-  const auto report = sim::explore("lazy index", schedules(5000), overwrite_the_lock_lazily);
-  ASSERT_FALSE(report.passed());
-  EXPECT_NE(report.failure->text.find("taken from its holder"), std::string::npos) << report;
-}
-
-/// A sorted list in transactions that allocate and free.
-class elided_list {
- public:
-  ~elided_list() {
-    while (head_ != nullptr) delete std::exchange(head_, head_->next);
-  }
-
-  bool insert(int key) {
-    bool inserted = false;
-    lock_.run([&] {
-      node** at = seek(key);
-      inserted = *at == nullptr || (*at)->key != key;
-      if (inserted) *at = new node{key, *at};
-    });
-    return inserted;
-  }
-
-  bool erase(int key) {
-    bool erased = false;
-    lock_.run([&] {
-      node** at = seek(key);
-      erased = *at != nullptr && (*at)->key == key;
-      if (!erased) return;
-      node* const old = *at;
-      *at = old->next;
-      delete old;
-    });
-    return erased;
-  }
-
-  bool contains(int key) {
-    bool found = false;
-    lock_.run([&] {
-      node* const at = *seek(key);
-      found = at != nullptr && at->key == key;
-    });
-    return found;
-  }
-
- private:
-  struct node {
-    int key;
-    node* next;
-  };
-
-  node** seek(int key) noexcept {
-    node** at = &head_;
-    while (*at != nullptr && (*at)->key < key) at = &(*at)->next;
-    return at;
-  }
-
-  elided_lock lock_;
-  node* head_ = nullptr;
-};
-
-TEST(transactions, list_of_three_threads) {
-  const auto report = sim::explore("list", schedules(5000), [](sim::scene& s) {
-    auto& list = s.make<elided_list>();
-    auto& balance = s.make<std::array<std::atomic<int>, 4>>();
-    for (const int key : {0, 2}) {
-      list.insert(key);
-      balance[static_cast<std::size_t>(key)] = 1;
-    }
-    for (std::size_t i = 0; i < 3; ++i) {
-      s.thread(std::string(1, static_cast<char>('a' + i)), [&list, &balance, i] {
-        const std::size_t in = (i + 1) % 4;
-        const std::size_t out = i;
-        if (list.insert(static_cast<int>(in))) ++balance[in];
-        if (list.erase(static_cast<int>(out))) --balance[out];
-      });
-    }
-    s.at_end([&list, &balance] {
-      for (std::size_t key = 0; key < balance.size(); ++key) {
-        sim::require(balance[key] == 0 || balance[key] == 1, "a key is there twice, or was erased twice");
-        sim::require(list.contains(static_cast<int>(key)) == (balance[key] == 1), "a key is lost, or stays");
-      }
-    });
-  });
-  EXPECT_TRUE(report.passed()) << report;
-  EXPECT_GT(report.transactions.of(abort_cause::conflict), 0U);
 }
 
 TEST(transactions, a_reader_outside_sees_no_speculative_write_and_aborts_its_writer) {
@@ -443,30 +282,6 @@ TEST(transactions, writes_are_bounded_by_sets_and_ways) {
   });
   EXPECT_TRUE(report.passed()) << report;
   EXPECT_EQ(report.transactions.of(abort_reason::capacity), 2U);
-}
-
-TEST(transactions, reads_are_bounded_by_lines) {
-  auto options = schedules(1, false);
-  options.transactions->read_set_lines = 100;
-  const auto report = once(
-      "read set",
-      [] {
-        const auto all = std::make_unique<many_lines>();
-        const auto sum = [&](std::size_t n) {
-          return htm::run([&]() noexcept {
-            volatile std::uint64_t* at = nullptr;
-            for (std::size_t i = 0; i < n; ++i) {
-              at = &all->lines[i][0];
-              static_cast<void>(*at);
-            }
-          });
-        };
-        // Besides these lines it reads the pointer to them.
-        sim::require(sum(90).committed, "they fit");
-        sim::require(sum(101) == transaction_outcome{false, capacity}, "they do not");
-      },
-      options);
-  EXPECT_TRUE(report.passed()) << report;
 }
 
 TEST(transactions, inner_ones_join) {

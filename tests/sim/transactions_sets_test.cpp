@@ -479,30 +479,6 @@ TEST_F(transaction_sets, actions_follow_the_outcome) {
   EXPECT_TRUE(all().committed(0).empty());
 }
 
-TEST_F(transaction_sets, conflicts_are_told_apart_by_records) {
-  all().annotate(at(0), 16, record_kind::record);
-  all().annotate(at(16), 16, record_kind::record);
-  all().annotate(at(32), 16, record_kind::metadata);
-  const auto meet = [&](std::size_t mine, std::size_t theirs) {
-    begin(0);
-    write(0, mine);
-    read(1, theirs);
-    static_cast<void>(all().taken_back(0));
-  };
-  meet(0, 8);
-  EXPECT_EQ(counted(abort_reason::true_conflict), 1U);
-  meet(8, 16);
-  EXPECT_EQ(counted(abort_reason::false_conflict), 1U);
-  meet(32, 40);
-  EXPECT_EQ(counted(abort_reason::metadata), 1U);
-  all().forget(at(0), 64);
-  meet(32, 32);
-  EXPECT_EQ(counted(abort_reason::true_conflict), 2U);
-  meet(32, 40);
-  EXPECT_EQ(counted(abort_reason::false_conflict), 2U);
-  EXPECT_EQ(all().counts().of(abort_cause::conflict), 5U);
-}
-
 TEST_F(transaction_sets, a_read_meets_what_was_written_only) {
   all().annotate(at(0), 16, record_kind::record);
   begin(0);
