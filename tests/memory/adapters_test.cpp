@@ -274,19 +274,34 @@ TEST(pmr, a_map_takes_every_node_from_it_and_returns_every_one) {
   EXPECT_TRUE(resource.out.empty());
 }
 
-struct recording_placement : shared_heap {
-  std::vector<block> asked;
+/// Remembers what all its instances were asked for, in order, and takes back what it handed out and nothing else.
+struct exact : shared_heap {
+  static inline std::vector<block> asked;
+  static inline std::map<void*, std::size_t> out;
+  exact() { asked.clear(); }
   void* allocate(const block& b, const void* near = nullptr) {
+    void* const memory = shared_heap::allocate(b, near);
     asked.push_back(b);
-    return shared_heap::allocate(b, near);
+    out[memory] = b.bytes;
+    return memory;
+  }
+  void deallocate(void* memory, const block& b) noexcept {
+    EXPECT_EQ(out[memory], b.bytes);
+    out.erase(memory);
+    shared_heap::deallocate(memory, b);
+  }
+  static std::vector<std::size_t> sizes() {
+    std::vector<std::size_t> all;
+    for (const block& b : asked) all.push_back(b.bytes);
+    return all;
   }
 };
 
 TEST(placement_allocator, asks_for_what_the_container_needs_in_its_role) {
-  recording_placement source;
+  exact source;
   {
-    const std::vector<double, placement_allocator<double, recording_placement, memory_role::value>> numbers(
-        5, 1.5, placement_allocator<double, recording_placement, memory_role::value>(source));
+    const std::vector<double, placement_allocator<double, exact, memory_role::value>> numbers(
+        5, 1.5, placement_allocator<double, exact, memory_role::value>(source));
     ASSERT_EQ(source.asked.size(), 1U);
     EXPECT_EQ(source.asked[0].bytes, 5 * sizeof(double));
     EXPECT_EQ(source.asked[0].align, alignof(double));
@@ -297,11 +312,11 @@ TEST(placement_allocator, asks_for_what_the_container_needs_in_its_role) {
 }
 
 TEST(placement_allocator, serves_node_containers_through_rebinding) {
-  recording_placement source;
+  exact source;
   using entry = std::pair<const int, int>;
   {
-    std::map<int, int, std::less<>, placement_allocator<entry, recording_placement>> map{
-        placement_allocator<entry, recording_placement>(source)};
+    std::map<int, int, std::less<>, placement_allocator<entry, exact>> map{
+        placement_allocator<entry, exact>(source)};
     for (int i = 0; i < 100; ++i) map[i * 37 % 101] = i;
     EXPECT_EQ(source.usage().blocks, 100U);
     for (const block& b : source.asked) {
@@ -360,19 +375,9 @@ TEST(shared_heap, takes_blocks_from_malloc_and_counts_them_as_malloc_does) {
   EXPECT_FALSE(shared_heap::releases_on_destruction);
 }
 
-/// Remembers in which order blocks were asked for, by all instances.
-struct listing : shared_heap {
-  static inline std::vector<std::size_t> asked;
-  void* allocate(const block& b, const void* near = nullptr) {
-    asked.push_back(b.bytes);
-    return shared_heap::allocate(b, near);
-  }
-};
-
 TEST(shifted, puts_one_block_before_the_first_of_each_thread) {
-  listing::asked.clear();
   {
-    shifted<listing> source;
+    shifted<exact> source;
     const auto two_of = [&](std::size_t bytes) {
       const block b{bytes, 8, memory_role::node};
       for (int i = 0; i < 2; ++i) source.deallocate(source.allocate(b), b);
@@ -381,7 +386,7 @@ TEST(shifted, puts_one_block_before_the_first_of_each_thread) {
     std::thread(two_of, 48).join();
     two_of(56);
   }
-  EXPECT_EQ(listing::asked, (std::vector<std::size_t>{32, 40, 40, 32, 48, 48, 56, 56}));
+  EXPECT_EQ(exact::sizes(), (std::vector<std::size_t>{32, 40, 40, 32, 48, 48, 56, 56}));
 }
 
 TEST(shifted, counts_the_extra_blocks_as_reserved_only) {
@@ -440,26 +445,8 @@ TEST(extra_allocations, are_the_same_in_every_run) {
   EXPECT_EQ(extra_bytes(50), extra_bytes(50));
 }
 
-/// Remembers what it was asked for, and refuses to take back anything else.
-struct exact : shared_heap {
-  static inline std::vector<std::size_t> asked;
-  static inline std::map<void*, std::size_t> out;
-  void* allocate(const block& b, const void* near = nullptr) {
-    void* const memory = shared_heap::allocate(b, near);
-    asked.push_back(b.bytes);
-    out[memory] = b.bytes;
-    return memory;
-  }
-  void deallocate(void* memory, const block& b) noexcept {
-    EXPECT_EQ(out[memory], b.bytes);
-    out.erase(memory);
-    shared_heap::deallocate(memory, b);
-  }
-};
-
 /// The sizes that a thread of its own asks for, for blocks of 64 bytes.
 std::vector<std::size_t> asked_sizes(unsigned count) {
-  exact::asked.clear();
   std::thread([&] {
     random_padding<exact> source;
     std::vector<void*> blocks;
@@ -470,7 +457,7 @@ std::vector<std::size_t> asked_sizes(unsigned count) {
     for (void* const b : blocks) source.deallocate(b, node);
   }).join();
   EXPECT_TRUE(exact::out.empty());
-  return exact::asked;
+  return exact::sizes();
 }
 
 TEST(random_padding, asks_for_more_in_several_steps_and_returns_what_it_asked_for) {

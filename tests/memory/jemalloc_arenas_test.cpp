@@ -75,13 +75,6 @@ class on_jemalloc : public testing::Test {
 };
 
 TEST_F(on_jemalloc, it_keeps_its_promises) {
-  jemalloc_arenas source;
-  EXPECT_EQ(test::audit(source), "");
-  EXPECT_EQ(test::every_size(source), "");
-  EXPECT_EQ(test::refusals([] { return jemalloc_arenas(); }), "");
-}
-
-TEST_F(on_jemalloc, it_can_be_chosen) {
   for (const auto keeps : {any_placement::recording::off, any_placement::recording::on}) {
     const auto make = [&] { return any_placement("jemalloc_arenas", keeps); };
     any_placement source = make();

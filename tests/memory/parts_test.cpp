@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <barrier>
 #include <cerrno>
 #include <cstddef>
@@ -388,22 +389,26 @@ TEST(size_class, what_is_too_large_has_none) {
 }
 
 TEST(size_class, sizes_of_tree_nodes) {
-  EXPECT_EQ(bytes_for(1, 1), 16U);
-  EXPECT_EQ(bytes_for(24, 8), 24U);
-  EXPECT_EQ(bytes_for(32, 32), 32U);
-  EXPECT_EQ(bytes_for(40, 8), 40U);
-  EXPECT_EQ(bytes_for(40, 16), 48U);
-  EXPECT_EQ(bytes_for(40, 64), 64U);
-  EXPECT_EQ(bytes_for(48, 8), 48U);
-  EXPECT_EQ(bytes_for(56, 8), 64U);
-  EXPECT_EQ(bytes_for(64, 8), 64U);
-  EXPECT_EQ(bytes_for(112, 8), 112U);
-  EXPECT_EQ(bytes_for(120, 8), 128U);
-  EXPECT_EQ(bytes_for(1024, 8), 1024U);
-  EXPECT_EQ(bytes_for(1025, 8), 17 * line);
-  EXPECT_EQ(bytes_for(4096, 8), 65 * line);
-  EXPECT_EQ(bytes_for(4096, 4096), 4096U);
-  EXPECT_EQ(bytes_for(largest, 8), largest + line);
+  struct held {
+    std::size_t bytes, align, taken;
+  };
+  for (const auto& [bytes, align, taken] : std::to_array<held>({{1, 1, 16},
+                                                                {24, 8, 24},
+                                                                {32, 32, 32},
+                                                                {40, 8, 40},
+                                                                {40, 16, 48},
+                                                                {40, 64, 64},
+                                                                {48, 8, 48},
+                                                                {56, 8, 64},
+                                                                {64, 8, 64},
+                                                                {112, 8, 112},
+                                                                {120, 8, 128},
+                                                                {1024, 8, 1024},
+                                                                {1025, 8, 17 * line},
+                                                                {4096, 8, 65 * line},
+                                                                {4096, 4096, 4096},
+                                                                {largest, 8, largest + line}}))
+    EXPECT_EQ(bytes_for(bytes, align), taken) << bytes << " aligned to " << align;
 }
 
 }  // namespace

@@ -172,56 +172,6 @@ TYPED_TEST(arenas, align_blocks_up_to_two_mebibytes) {
   EXPECT_EQ(source.usage().blocks, 0U);
 }
 
-/// The same of each placement that is chosen by name, plain and recorded.
-class chosen_placements
-    : public testing::TestWithParam<std::tuple<std::string_view, any_placement::recording>> {
- protected:
-  void SetUp() override {
-    const auto [name, keeps] = GetParam();
-    for (const placement_choice& c : placement_names()) {
-      if (c.name == name && !c.available()) GTEST_SKIP() << c.why_not;
-    }
-  }
-  static any_placement make() {
-    const auto [name, keeps] = GetParam();
-    return any_placement(name, keeps);
-  }
-};
-
-std::vector<std::string_view> every_name() {
-  std::vector<std::string_view> names;
-  for (const placement_choice& c : placement_names()) names.push_back(c.name);
-  return names;
-}
-
-std::string test_name(const testing::TestParamInfo<chosen_placements::ParamType>& one) {
-  const auto [name, keeps] = one.param;
-  return (keeps == any_placement::recording::on ? "recorded_" : "") + std::string(name);
-}
-
-INSTANTIATE_TEST_SUITE_P(all, chosen_placements,
-                         testing::Combine(testing::ValuesIn(every_name()),
-                                          testing::Values(any_placement::recording::off,
-                                                          any_placement::recording::on)),
-                         test_name);
-
-TEST_P(chosen_placements, keep_their_promises) {
-  any_placement source = make();
-  EXPECT_EQ(audit(source), "");
-}
-
-TEST_P(chosen_placements, have_blocks_of_every_size) {
-  any_placement source = make();
-  EXPECT_EQ(every_size(source), "");
-}
-
-TEST_P(chosen_placements, tell_what_a_block_takes) {
-  any_placement source = make();
-  expect_held(source);
-}
-
-TEST_P(chosen_placements, refuse_without_a_change) { EXPECT_EQ(refusals(make), ""); }
-
 constexpr block node{40, 8, memory_role::node};
 
 TEST(any_placement, lists_what_there_is_with_a_line_on_each) {
@@ -237,19 +187,20 @@ TEST(any_placement, lists_what_there_is_with_a_line_on_each) {
                                             "index_aware", "numa_local", "random_padding", "shifted"}));
 }
 
-TEST(any_placement, is_each_of_them) {
+TEST(any_placement, keeps_the_promises_of_each_plain_and_recorded) {
   for (const placement_choice& c : placement_names()) {
     if (!c.available()) {
       EXPECT_EQ(test::refusal<std::runtime_error>([&] { return any_placement(c.name).usage().blocks; }),
                 c.why_not);
       continue;
     }
-    any_placement source(c.name);
-    EXPECT_EQ(source.chosen_name(), c.name);
-    EXPECT_FALSE(source.is_recorded());
-    void* const memory = source.allocate(node);
-    EXPECT_EQ(source.usage().blocks, 1U);
-    source.deallocate(memory, node);
+    for (const auto keeps : {any_placement::recording::off, any_placement::recording::on}) {
+      any_placement source(c.name, keeps);
+      EXPECT_EQ(source.chosen_name(), c.name);
+      EXPECT_EQ(source.is_recorded(), keeps == any_placement::recording::on);
+      EXPECT_EQ(audit(source), "") << c.name;
+      expect_held(source);
+    }
   }
 }
 
