@@ -487,34 +487,23 @@ TEST(analysis, hundreds_of_types_and_their_neighbours) {
 using cell = page_map::cell;
 using part = page_map::part;
 
-TEST(page_map, of_nothing) {
-  const page_map m = map_pages(of({}));
-  EXPECT_THAT(m.cells, IsEmpty());
-  EXPECT_EQ(m.pages_per_cell, 1u);
-}
-
 TEST(page_map, a_cell_for_each_page_with_blocks) {
-  const page_map m =
-      map_pages(of({at(0x1000, 64, 1), at(0x1040, 65, 0), at(0x1100, 1, 1), at(0x5000, 4096, 2)}));
-  EXPECT_EQ(m.pages_per_cell, 1u);
-  EXPECT_THAT(m.cells,
-              ElementsAre(cell{1, 1, 1, 130, 2, {{0, 65}, {1, 65}}}, cell{5, 1, 0, 4096, 1, {{2, 4096}}}));
-}
-
-TEST(page_map, a_block_counts_in_each_of_its_pages) {
-  const page_map m = map_pages(of({at(0x1ff0, 0x1020, 0), at(0x3010, 8, 1)}));
-  EXPECT_THAT(m.cells, ElementsAre(cell{1, 1, 0, 16, 1, {{0, 16}}}, cell{2, 1, 0, 4096, 1, {{0, 4096}}},
-                                   cell{3, 1, 1, 24, 2, {{0, 16}, {1, 8}}}));
-}
-
-TEST(page_map, a_block_of_no_bytes_is_there) {
-  EXPECT_THAT(map_pages(of({at(0x1000, 0, 2)})).cells, ElementsAre(cell{1, 1, 0, 1, 1, {{2, 1}}}));
-}
-
-TEST(page_map, the_last_page_of_the_address_space) {
-  const std::uint64_t last = ~std::uint64_t{0} / page_bytes;
-  const page_map m = map_pages(of({at(last * page_bytes, page_bytes, 0)}));
-  EXPECT_THAT(m.cells, ElementsAre(cell{last, 1, 0, 4096, 1, {{0, 4096}}}));
+  constexpr std::uint64_t last = ~std::uint64_t{0} / page_bytes;
+  const std::pair<std::vector<live_block>, std::vector<cell>> cases[] = {
+      {{}, {}},
+      {{at(0x1000, 64, 1), at(0x1040, 65, 0), at(0x1100, 1, 1), at(0x5000, 4096, 2)},
+       {{1, 1, 1, 130, 2, {{0, 65}, {1, 65}}}, {5, 1, 0, 4096, 1, {{2, 4096}}}}},
+      // In each of its pages; and of no bytes; and in the last page of the address space.
+      {{at(0x1ff0, 0x1020, 0), at(0x3010, 8, 1)},
+       {{1, 1, 0, 16, 1, {{0, 16}}}, {2, 1, 0, 4096, 1, {{0, 4096}}}, {3, 1, 1, 24, 2, {{0, 16}, {1, 8}}}}},
+      {{at(0x1000, 0, 2)}, {{1, 1, 0, 1, 1, {{2, 1}}}}},
+      {{at(last * page_bytes, page_bytes, 0)}, {{last, 1, 0, 4096, 1, {{0, 4096}}}}},
+  };
+  for (const auto& [blocks, cells] : cases) {
+    const page_map m = map_pages(of(blocks));
+    EXPECT_EQ(m.pages_per_cell, 1u);
+    EXPECT_EQ(m.cells, cells);
+  }
 }
 
 TEST(page_map, several_pages_to_a_cell_where_there_are_too_many) {
