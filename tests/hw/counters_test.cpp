@@ -392,11 +392,7 @@ TEST(pages, zeroed_writable_and_rounded_up) {
   EXPECT_EQ(run.data()[run.size() - 1], std::byte{0xa5});
   EXPECT_FALSE(run.is_huge_advised());
   EXPECT_EQ(run.bound_numa_node(), std::nullopt);
-}
-
-TEST(pages, whole_pages_are_not_rounded) {
   EXPECT_EQ(map_pages(page_size()).size(), page_size());
-  EXPECT_EQ(map_pages(1).size(), page_size());
 }
 
 TEST(pages, destructor_unmaps) {

@@ -410,15 +410,6 @@ TEST(look_for_rtm, agrees_with_the_backend_of_bodies) {
   EXPECT_EQ(found == rtm_support::commits, rtm::available());
 }
 
-/// Runs with the processor's transactions, where it has any.
-class open_rtm_transactions : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!rtm::available()) GTEST_SKIP() << rtm::probe().reason;
-    if (test::address_sanitizer || test::thread_sanitizer) GTEST_SKIP() << "no transactions under sanitizers";
-  }
-};
-
 /// The section lies between two functions, as it does between a lock and an unlock.
 __attribute__((noinline)) std::optional<abort_status> enter(int attempts) {
   std::optional<abort_status> status;
@@ -430,7 +421,7 @@ __attribute__((noinline)) std::optional<abort_status> enter(int attempts) {
 }
 __attribute__((noinline)) void leave() { open_rtm::end(); }
 
-TEST_F(open_rtm_transactions, commit_keeps_what_was_written_between_the_calls) {
+TEST_F(rtm_transactions, open_commit_keeps_what_was_written_between_the_calls) {
   volatile int value = 1;
   if (const auto status = enter(10'000)) FAIL() << to_string(*status);
   value = 2;
@@ -438,7 +429,7 @@ TEST_F(open_rtm_transactions, commit_keeps_what_was_written_between_the_calls) {
   EXPECT_EQ(value, 2);
 }
 
-TEST_F(open_rtm_transactions, abort_goes_back_into_the_function_that_has_returned) {
+TEST_F(rtm_transactions, open_abort_goes_back_into_the_function_that_has_returned) {
   volatile int value = 1;
   const auto status = enter(10'000);
   if (!status) {
