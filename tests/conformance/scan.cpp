@@ -256,7 +256,7 @@ ESPALIER_CHECK(conformance, a_range_for_may_change_the_map) {
   const auto map = make(type);
   watchdog dog(type, *map);
   with_and_without_guard(*map, [&](operations& with) {
-    model expected = filled(with, key_range(0, 1600, 4));
+    model expected = filled(with, key_range(0, 800, 4));
     std::vector<key> seen;
     std::optional<key> last;
     // As in visitor_may_use_the_map. The loop may or may not see the keys that it inserts ahead, and a key that stays
@@ -271,8 +271,8 @@ ESPALIER_CHECK(conformance, a_range_for_may_change_the_map) {
       change_around(with, map->plain(), expected, k);
       return true;
     });
-    EXPECT_EQ(seen, key_range(0, 1600, 4));
-    expect_equal(with, expected, key_range(0, 1620));
+    EXPECT_EQ(seen, key_range(0, 800, 4));
+    expect_equal(with, expected, key_range(0, 820));
 
     // A loop within a loop.
     std::size_t pairs = 0;
@@ -291,7 +291,7 @@ ESPALIER_CHECK(conformance, a_range_for_may_change_the_map) {
       EXPECT_TRUE(with.erase(k)) << k;
       return true;
     });
-    expect_equal(with, {}, key_range(0, 1620));
+    expect_equal(with, {}, key_range(0, 820));
   });
   expect_sound_at_rest(*map, type);
 }

@@ -31,6 +31,7 @@
 #include "support/every_entry.hpp"
 #include "support/interruptions.hpp"
 #include "support/model.hpp"
+#include "support/on_threads.hpp"
 #include "support/suite.hpp"
 #include "support/watchdog.hpp"
 
@@ -359,44 +360,41 @@ ESPALIER_CHECK(stress, keys_that_stay) {
   }
   watchdog dog(type, *map);
   std::vector<std::string> wrong(count);
-  std::vector<std::thread> threads;
-  for (std::size_t t = 0; t < count; ++t) {
-    threads.emplace_back([&, t] {
-      random_source random(2003, t);
-      operations& with = map->plain();
-      for (std::uint64_t i = 0; i < steps && wrong[t].empty(); ++i) {
-        const key k = random.below(keys);
-        const bool stays = k % 2 == 1;
-        const value v = i * keys + k;
-        const map_operation what = any_operation(type, random);
-        dog.begin(t, what, k);
-        bool there = true;
-        if (what == map_operation::scan) {
-          key next = k | 1U;
-          with.scan_to_end(k, [&](key seen, value found) {
-            there = there && seen <= next && found % keys == seen;
-            if (seen == next) next += 2;
-          });
-          there = there && next == keys + 1;
-          if (!there) wrong[t] = "a scan from " + std::to_string(k) + " misses a key that is always there";
-        } else if (what == map_operation::update) {
-          const auto f = [&](std::optional<value> now) {
-            return stays || !now ? std::optional(v) : std::nullopt;
-          };
-          there = with.update(k, f).has_value();
-        } else if (!stays || (what != map_operation::erase && what != map_operation::extract)) {
-          const outcome o = act(with, {what, k, v});
-          const bool adds = what == map_operation::insert || what == map_operation::insert_or_assign;
-          there = o.found || o.changed != adds;
-        }
-        if (!there && stays && wrong[t].empty())
-          wrong[t] =
-              std::string(to_string(what)) + " misses key " + std::to_string(k) + " that is always there";
+  on_threads(static_cast<int>(count), [&](int number) {
+    const auto t = static_cast<std::size_t>(number);
+    random_source random(2003, t);
+    operations& with = map->plain();
+    for (std::uint64_t i = 0; i < steps && wrong[t].empty(); ++i) {
+      const key k = random.below(keys);
+      const bool stays = k % 2 == 1;
+      const value v = i * keys + k;
+      const map_operation what = any_operation(type, random);
+      dog.begin(t, what, k);
+      bool there = true;
+      if (what == map_operation::scan) {
+        key next = k | 1U;
+        with.scan_to_end(k, [&](key seen, value found) {
+          there = there && seen <= next && found % keys == seen;
+          if (seen == next) next += 2;
+        });
+        there = there && next == keys + 1;
+        if (!there) wrong[t] = "a scan from " + std::to_string(k) + " misses a key that is always there";
+      } else if (what == map_operation::update) {
+        const auto f = [&](std::optional<value> now) {
+          return stays || !now ? std::optional(v) : std::nullopt;
+        };
+        there = with.update(k, f).has_value();
+      } else if (!stays || (what != map_operation::erase && what != map_operation::extract)) {
+        const outcome o = act(with, {what, k, v});
+        const bool adds = what == map_operation::insert || what == map_operation::insert_or_assign;
+        there = o.found || o.changed != adds;
       }
-      dog.done(t);
-    });
-  }
-  for (std::thread& t : threads) t.join();
+      if (!there && stays && wrong[t].empty())
+        wrong[t] =
+            std::string(to_string(what)) + " misses key " + std::to_string(k) + " that is always there";
+    }
+    dog.done(t);
+  });
   for (const std::string& w : wrong) EXPECT_EQ(w, "");
   expect_sound_at_rest(*map, type);
 }
@@ -409,37 +407,34 @@ ESPALIER_CHECK(stress, own_keys_between_others) {
   watchdog dog(type, *map);
   std::vector<model> expected(count);
   std::vector<std::string> wrong(count);
-  std::vector<std::thread> threads;
-  for (std::size_t t = 0; t < count; ++t) {
-    threads.emplace_back([&, t] {
-      random_source random(2002, t);
-      model& mine = expected[t];
-      const auto note = [&](std::string_view what, key k) {
-        wrong[t] = std::string(what) + " of the own key " + std::to_string(k) + " went wrong";
-      };
-      for (std::uint64_t i = 0; i < steps && wrong[t].empty(); ++i) {
-        const key k = random.below(24) * count + t;
-        const map_operation what = any_operation(type, random);
-        dog.begin(t, what, k);
-        bool right = true;
-        if (what == map_operation::scan) {
-          auto next = mine.lower_bound(k);
-          map->plain().scan_to_end(k, [&](key seen, value with) {
-            if (seen % count != t) return;
-            right = right && next != mine.end() && next->first == seen && next->second == with;
-            if (next != mine.end()) ++next;
-          });
-          right = right && next == mine.end();
-        } else {
-          const action a{what, k, random.next()};
-          right = act(map->plain(), a) == act(mine, a);
-        }
-        if (!right) note(to_string(what), k);
+  on_threads(static_cast<int>(count), [&](int number) {
+    const auto t = static_cast<std::size_t>(number);
+    random_source random(2002, t);
+    model& mine = expected[t];
+    const auto note = [&](std::string_view what, key k) {
+      wrong[t] = std::string(what) + " of the own key " + std::to_string(k) + " went wrong";
+    };
+    for (std::uint64_t i = 0; i < steps && wrong[t].empty(); ++i) {
+      const key k = random.below(24) * count + t;
+      const map_operation what = any_operation(type, random);
+      dog.begin(t, what, k);
+      bool right = true;
+      if (what == map_operation::scan) {
+        auto next = mine.lower_bound(k);
+        map->plain().scan_to_end(k, [&](key seen, value with) {
+          if (seen % count != t) return;
+          right = right && next != mine.end() && next->first == seen && next->second == with;
+          if (next != mine.end()) ++next;
+        });
+        right = right && next == mine.end();
+      } else {
+        const action a{what, k, random.next()};
+        right = act(map->plain(), a) == act(mine, a);
       }
-      dog.done(t);
-    });
-  }
-  for (std::thread& t : threads) t.join();
+      if (!right) note(to_string(what), k);
+    }
+    dog.done(t);
+  });
   model all;
   for (std::size_t t = 0; t < count; ++t) {
     EXPECT_EQ(wrong[t], "");
