@@ -202,6 +202,9 @@ TEST(optimistic_version, a_stamp_is_valid_until_a_change_begins) {
   EXPECT_TRUE(version.now().changing() && !version.now().steady() && !version.validate(seen));
   change.release();
   EXPECT_TRUE(version.read().steady() && version.validate(version.read()) && !version.validate(seen));
+  const optimistic_version::stamp before = version.read();
+  version.renew();
+  EXPECT_TRUE(version.now().steady() && !version.validate(before) && !version.validate(seen));
   version.make_obsolete();
   EXPECT_TRUE(version.read().obsolete() && !version.now().steady() && version.validate(version.read()));
 }

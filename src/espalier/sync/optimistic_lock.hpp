@@ -45,7 +45,7 @@
 // another. No order among waiting threads.
 //
 // Orderings
-//   (1) release, make_obsolete (release) -> now (acquire): a section that begins at a version sees all that its
+//   (1) release, renew, make_obsolete (release) -> now (acquire): a section that begins at a version sees all that its
 //       writer stored.
 //   (2) store (release) -> load (acquire): a reader that loads a field of a writer also sees that the writer began its
 //       change, so its validate(), which reads the version after the load, fails.
@@ -139,6 +139,13 @@ class optimistic_version {
     // relaxed: the stores of fields behind it are release; see (2).
     word_.store(before.word_ | changing_bit, std::memory_order_relaxed);
     return {*this, before};
+  }
+
+  /// For the only writer, after a change of one field: sections that began earlier fail, once they see what the writer
+  /// stores from now on.
+  void renew() noexcept {
+    // order (1): renew, release
+    word_.store(now().word_ + one_change, std::memory_order_release);
   }
 
   /// For the only writer, without a change: as release_obsolete().

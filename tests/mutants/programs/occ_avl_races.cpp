@@ -1,5 +1,5 @@
 // A node of occ_avl changes while other threads rely on what they read of it: it becomes present again
-// between two checks of a find, or before a repair comes to it.
+// between two checks of a find, or before a repair comes to it, or loses keys to its child.
 
 #include <cstdint>
 #include <initializer_list>
@@ -57,12 +57,24 @@ void revival_after_a_rotation(sim::scene& s) {
   s.thread("revives", [&] { map.insert(50, 1); });
 }
 
+/// Without 40 the node of 10 moves up and hands that of 15 on to the node of 20, below which 18 turns it down below 17.
+/// A find that read the edge from 10 to 15 before must not go on below 15.
+void two_rotations_beside_a_find(sim::scene& s) {
+  auto& map = map_with(s, {20, 10, 30, 5, 15, 40, 3, 17});
+  s.thread("rotates", [&] {
+    map.erase(40);
+    map.insert(18, 1);
+  });
+  s.thread("finds", [&] { map.find(17); });
+}
+
 }  // namespace
 
 void explore_all(scenes& all) {
   all.run("revival beside finds", revival_beside_finds);
   all.run("revival by another beside finds", revival_by_another_beside_finds);
   all.run("revival after a rotation", revival_after_a_rotation);
+  all.run("two rotations beside a find", two_rotations_beside_a_find);
 }
 
 }  // namespace espalier::mutants

@@ -24,36 +24,38 @@
 // occ_avl: internal AVL tree with optimistic readers and a lock in each node.
 // Bronson, Casper, Chafi and Olukotun, "A Practical Concurrent Binary Search Tree", PPoPP 2010.
 //
-// Essence. A seek takes no locks. It goes down hand over hand, by versions. At each step it reads an edge, the
-// version of the child, and the edge again. Then it checks that the node that it leaves still has the version
-// with which it was entered. A version changes only when its node *shrinks*: a rotation moves the node down,
-// and the node loses part of its range of keys. A growing range needs no new version. Updates lock the few
-// nodes that they change, from the top down. An erase of a key whose node has two children marks the key as
-// absent; the node stays and routes. A node with fewer children is unlinked. The thread that changes the tree
-// repairs heights and balance, and unlinks routing nodes that are left with one child.
+// Essence. A seek takes no locks. It goes down hand over hand, by versions. At each step it reads an edge and the
+// version of the child. Then it checks that the node that it leaves still has the version with which it was entered. A
+// version changes when its node *shrinks*: a rotation moves the node down, and the node loses part of its range of
+// keys; and when a rotation gives the node another child (deviation 11). Updates lock the few nodes that they change,
+// from the top down. An erase of a key whose node has two children marks the key as absent; the node stays and routes.
+// A node with fewer children is unlinked. The thread that changes the tree repairs heights and balance, and unlinks
+// routing nodes that are left with one child.
 //
 // Deviations from the paper, from the authors' code (SnapTree), and from its descendants in C:
 //  1. Keys are compared by Compare; ASCYLIB subtracts them into an int.
-//  2. A counter, odd or even, says whether a key is present; no value is reserved for this. A find reads the
-//     counter, the value, and the counter again: it returns a value that the node had while the key was
-//     present. Values are assigned under the lock: erase and insert work on the same node, and no other way is
-//     linearizable beside them.
-//  3. An unlinked node keeps everything but its version. A reader on the node sees what was true when it was
-//     unlinked. (Some code clears the value before it is certain that the node can go. An erase that must try
-//     again then finds nothing to erase.)
+//  2. A counter, odd or even, says whether a key is present; no value is reserved for this. A find reads the counter,
+//     the value, and the counter again: it returns a value that the node had while the key was present. Values are
+//     assigned under the lock: erase and insert work on the same node, and no other way is linearizable beside them.
+//  3. An unlinked node keeps everything but its version. A reader on the node sees what was true when it was unlinked.
+//     (Some code clears the value before it is certain that the node can go. An erase that must try again then finds
+//     nothing to erase.)
 //  4. A seek waits for a shrinking child until it has shrunk; ASCYLIB stops after 100 reads.
 //  5. An update that finds things changed once it has its locks seeks again from the top.
-//  6. A repair examines a node only under its lock. It examines the parent of a changed node once that is
-//     locked and still the parent. SnapTree first looks without the lock: a thread may then store a height
-//     that it computed from a child's old one, just after the thread that changed the child has looked and
-//     found nothing to do.
-//  7. After a rotation a repair goes up at least to the node above it. SnapTree's repair goes on while heights
-//     change; if another thread repairs the lowest damaged node meanwhile, those above it stay damaged.
-//  8. Where a double rotation would leave two damaged nodes side by side, only its first half is made.
-//     SnapTree leaves the second node to the child's own repair, which may find nothing to do there.
+//  6. A repair examines a node only under its lock. It examines the parent of a changed node once that is locked and
+//     still the parent. SnapTree first looks without the lock: a thread may then store a height that it computed from a
+//     child's old one, just after the thread that changed the child has looked and found nothing to do.
+//  7. After a rotation a repair goes up at least to the node above it. SnapTree's repair goes on while heights change;
+//     if another thread repairs the lowest damaged node meanwhile, those above it stay damaged.
+//  8. Where a double rotation would leave two damaged nodes side by side, only its first half is made. SnapTree leaves
+//     the second node to the child's own repair, which may find nothing to do there.
 //  9. Memory is reclaimed (below).
 // 10. A seek is a loop, which keeps one node and its version. It becomes the paper's recursion, whose frames keep the
 //     path, once a node on the path has changed.
+// 11. In the paper a growing range needs no new version, and a seek reads each edge again after the child's version.
+//     Here a rotation changes the versions of all nodes whose edges it changes, before the node that shrinks is steady
+//     again: a seek that read an edge before the rotation, and the new version behind it, finds the version of the node
+//     that it leaves changed. Without the second read a processor begins the next find while this one waits for memory.
 // With 6 to 8 the balance at rest is that of an AVL tree: check_invariants() verifies it.
 //
 // The Design (occ_avl_node.hpp) says where a seek continues after a change, whether reads validate at all, and
@@ -72,28 +74,28 @@
 //     There is one exception: if several routing nodes are to go in one repair, and there is no memory to
 //     retire them with, they stay, and damage above them waits for another repair there.
 //
-// Progress. Updates block one another. find, contains and scan write nothing and take no lock, yet block:
-// they wait while a node on their path shrinks, which takes a rotation some ten stores. They start
-// again at the top once, and then go back only over nodes that have shrunk.
+// Progress. Updates block one another. find, contains and scan write nothing and take no lock, yet block: they wait
+// while a node on their path shrinks, which takes a rotation some ten stores. They start again at the top once, and
+// then go back only over nodes that a rotation has changed.
 //
-// Scan: a validated seek for each entry. Its answer is the node at which it turned left last. Let x be a key
-// beyond the bound that is present throughout. The range of the node where the seek stands contains x until
-// the seek turns left at a node whose key is not larger than x; the nodes where it turns left below that one
-// have smaller keys still. So the key found is not larger than x. If that key is absent, the scan seeks the
-// next one. A reverse scan is the mirror image.
+// Scan: a validated seek for each entry. Its answer is the node at which it turned left last. Let x be a key beyond the
+// bound that is present throughout. The range of the node where the seek stands contains x until the seek turns left at
+// a node whose key is not larger than x; the nodes where it turns left below that one have smaller keys still. So the
+// key found is not larger than x. If that key is absent, the scan seeks the next one. A reverse scan is the mirror
+// image.
 //
-// Placement. A placement that splits nodes, as the default does for keys of a word (memory/clustered.hpp),
-// puts what a seek reads of a node beside the node's parent where there is room, and the rest elsewhere. A seek
-// that ends at an empty edge reads nothing else; one that finds its key reads one rest. Rotations separate
-// neighbours. The head is then a block too, so making a map allocates memory.
+// Placement. A placement that splits nodes, as the default does for keys of a word (memory/clustered.hpp), puts what a
+// seek reads of a node beside the node's parent where there is room, and the rest elsewhere. A seek that ends at an
+// empty edge reads nothing else; one that finds its key reads one rest. Rotations separate neighbours. The head is then
+// a block too, so making a map allocates memory.
 //
-// Reclamation. node::unlink() unlinks a node; only its caller retires the node, after it has released the locks.
-// (I1) The node was reachable by one edge, that of its parent, which was locked and linked. (I2) Whether a node
-// is unlinked is read and written under its lock. (I3) Rotations and node::unlink() store edges to linked nodes only:
-// edges lead to each of these from a locked node that is not unlinked. A thread that waits for the lock of an
-// unlinked node is pinned. Values that are no words lie in cells. An assignment retires the cell that it
-// replaces. The erase that makes a node route retires the node's cell: no thread follows its address while the
-// key is absent. An unlinked node is retired together with its cell.
+// Reclamation. node::unlink() unlinks a node; only its caller retires the node, after it has released the locks. (I1)
+// The node was reachable by one edge, that of its parent, which was locked and linked. (I2) Whether a node is unlinked
+// is read and written under its lock. (I3) Rotations and node::unlink() store edges to linked nodes only: edges lead to
+// each of these from a locked node that is not unlinked. A thread that waits for the lock of an unlinked node is
+// pinned. Values that are no words lie in cells. An assignment retires the cell that it replaces. The erase that makes
+// a node route retires the node's cell: no thread follows its address while the key is absent. An unlinked node is
+// retired together with its cell.
 //
 // Linearization points
 //   insert, insert_or_assign -> true     link: the store of the edge; store_value: the store of the state
@@ -142,6 +144,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   using node = typename parts::node;
   using stamp = optimistic_version::stamp;
   using state = typename parts::state;
+  using repair = typename parts::repair;
 
  public:
   using typename base::guard_type;
@@ -248,7 +251,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
         const node* const child = n.child_on(side);
         if (child != nullptr && child->parent_now() != &n) return "a node does not know its parent";
       }
-      switch (condition(n)) {
+      switch (parts::condition(n)) {
         case repair::none:
           return nullptr;
         case repair::height:
@@ -303,70 +306,88 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     [[nodiscard]] node* end(node*) const noexcept { return turned_near; }
   };
 
-  enum class seek_result : std::uint8_t { found, absent, lost };
+  enum class seek_result : std::uint8_t { found, absent, lost, on_the_way };
 
-  /// Where a seek ended.
+  /// Where a seek is: at a node that has this version, and which edge it follows. Where it ended: at the node with the
+  /// key, else at what the way's end() returns, and which edge is empty.
   struct place {
-    node* where = nullptr;    // the node with the key; else what the way's end() returns
-    std::size_t side = left;  // of the empty edge
-    stamp seen;               // of the node that has it
+    node* where = nullptr;
+    std::size_t side = left;
+    stamp seen;
   };
 
   /// True if it found the key's node, whether the key is present or not.
   template <bool Validate, class Target>
   bool seek(const Target& target, place& to) const {
+    seek_result how = seek_result::lost;
     // The published layout has the published seeks too.
     constexpr bool published = traits::layout_type::shape == node_shape::published;
-    constexpr retry_from first = published ? Design::retry : retry_from::root;
-    seek_result how = seek_from<Validate, first>(target, &*head_, right, stamp(), to);
-    while (how == seek_result::lost)
-      how = seek_from<Validate, Design::retry>(target, &*head_, right, stamp(), to);
+    if constexpr (Design::retry == retry_from::root) {
+      while (how == seek_result::lost) how = go_down<Validate>(target, to);
+    } else {
+      if constexpr (!published) how = go_down<Validate>(target, to);
+      while (how == seek_result::lost) how = go_down_from(target, start(), to);
+    }
     return how == seek_result::found;
   }
 
-  /// Goes down from a node that was on the way when it had the version `seen`, over its edge on one side.
-  template <bool Validate, retry_from Retry, class Target>
-  [[nodiscard]] static seek_result seek_from(Target target, node* n, std::size_t side, stamp seen,
-                                             place& to) {
-    while (true) {
-      // order (1): read_edge, acquire
-      node* const child = n->child[side].load(std::memory_order_acquire);
-      if (child == nullptr) {
-        // LP: the read of the edge, where the key is absent.
-        if (Validate && !n->version.validate(seen)) return seek_result::lost;
-        to = {target.end(n), side, seen};
-        return seek_result::absent;
-      }
-      Target next_target = target;
-      const std::size_t next = next_target.at(*child);
-      if (next == here) {  // on whatever path the seek came here
-        to.where = child;
-        return seek_result::found;
-      }
-      const stamp below = Validate ? child->version.now() : stamp();
-      if constexpr (Validate) {
-        // The edge is read after the version: the child had this version while it was linked there.
-        // order (1): read_edge, acquire: the version of n is read last.
-        if (!below.steady() || n->child[side].load(std::memory_order_acquire) != child) [[unlikely]] {
-          if (below.changing()) await(*child);
-          if (!n->version.validate(seen)) return seek_result::lost;
-          continue;
-        }
-        // If n has not changed, the way down to the child was right when the edge was read; from now on the
-        // child's version stands for it.
-        if (!n->version.validate(seen)) [[unlikely]]
-          return seek_result::lost;
-      }
-      if constexpr (Validate && Retry == retry_from::ancestor) {
-        const seek_result how = seek_from<Validate, Retry>(next_target, child, next, below, to);
-        if (how != seek_result::lost) return how;
-      } else {
-        target = next_target;
-        n = child;
-        side = next;
-        seen = below;
-      }
+  // order (1): read_edge, acquire
+  [[nodiscard]] node* top() const noexcept { return (*head_).child[right].load(std::memory_order_acquire); }
+  [[nodiscard]] place start() const noexcept { return {&*head_, right, (*head_).version.now()}; }
+
+  /// The seek as a loop from the top. A round has two steps, so that no step copies the place that it came to.
+  template <bool Validate, class Target>
+  [[nodiscard]] seek_result go_down(Target target, place& to) const {
+    place from = start();
+    place next;
+    seek_result how = step<Validate>(target, from, next, to);
+    while (how == seek_result::on_the_way) {
+      how = step<Validate>(target, next, from, to);
+      if (how == seek_result::on_the_way) how = step<Validate>(target, from, next, to);
     }
+    return how;
+  }
+
+  /// The seek as a recursion. After a change further down it goes on from here.
+  template <class Target>
+  [[nodiscard]] static seek_result go_down_from(const Target& target, const place& from, place& to) {
+    while (true) {
+      Target next_target = target;
+      place next;
+      seek_result how = step<true>(next_target, from, next, to);
+      if (how == seek_result::on_the_way) how = go_down_from(next_target, next, to);
+      if (how != seek_result::lost || !from.where->version.validate(from.seen)) return how;
+    }
+  }
+
+  template <bool Validate, class Target>
+  [[nodiscard, gnu::always_inline]] static seek_result step(Target& target, const place& from, place& next,
+                                                            place& to) {
+    // order (1): read_edge, acquire
+    node* const child = from.where->child[from.side].load(std::memory_order_acquire);
+    if (child == nullptr) {
+      // LP: the read of the edge, where the key is absent.
+      if (Validate && !from.where->version.validate(from.seen)) return seek_result::lost;
+      to = {target.end(from.where), from.side, from.seen};
+      return seek_result::absent;
+    }
+    const std::size_t side = target.at(*child);
+    if (side == here) {  // on whatever path the seek came here
+      to.where = child;
+      return seek_result::found;
+    }
+    next = {child, side, Validate ? child->version.now() : stamp()};
+    if constexpr (Validate) {
+      if (!next.seen.steady()) [[unlikely]] {
+        if (next.seen.changing()) await(*child);
+        return seek_result::lost;
+      }
+      // If the node has not changed, the way down to the child was right when the child had this version, which from
+      // now on stands for it.
+      if (!from.where->version.validate(from.seen)) [[unlikely]]
+        return seek_result::lost;
+    }
+    return seek_result::on_the_way;
   }
 
   /// Waits until the rotation that moves the node down is over.
@@ -403,8 +424,6 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   // Updates. Each of these locks, checks that what the seek saw still holds, and only then writes.
 
   enum class outcome : std::uint8_t { changed, unchanged, lost };
-  /// What a node needs, in the order in which condition() checks for it.
-  enum class repair : std::uint8_t { none, unlink, rotation, height };
 
   template <bool Assign>
   bool add(guard_type& guard, const Key& key, const Value& value) {
@@ -558,21 +577,11 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     node* top;  // the repair goes up at least to this node; null: as far as heights change
   };
 
-  /// For a locked node. The heights of its children are read without their locks: a thread that changes one
-  /// examines this node afterwards.
-  [[nodiscard]] static repair condition(const node& n) noexcept {
-    if (!n.has_two_children() && !n.is_present()) return repair::unlink;
-    const unsigned l = parts::height_of(n.child_on(left));
-    const unsigned r = parts::height_of(n.child_on(right));
-    if (!parts::balanced(l, r)) return repair::rotation;
-    return parts::height_of(&n) == parts::height_over(l, r) ? repair::none : repair::height;
-  }
-
   /// Corrects the height of a locked node, and returns what else it needs. `height`: the height was changed,
   /// which damages the parent.
   [[nodiscard]] repair examine(node& n) noexcept {
     if (&n == &*head_ || n.is_unlinked()) return repair::none;
-    const repair needed = condition(n);
+    const repair needed = parts::condition(n);
     if (needed == repair::height) n.correct_height();
     return needed;
   }
@@ -668,11 +677,6 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     if (const repair needed = examine(up); needed != repair::none) return {&up, needed, top};
     return {&parent, examine(parent), top};
   }
-
-  // Parts.
-
-  // order (1): read_edge, acquire
-  [[nodiscard]] node* top() const noexcept { return (*head_).child[right].load(std::memory_order_acquire); }
 
   // Memory.
 

@@ -246,8 +246,28 @@ class occ_avl_node {
   }
   [[nodiscard]] static bool balanced(unsigned a, unsigned b) noexcept { return a <= b + 1 && b <= a + 1; }
 
+  /// What a node needs, in the order in which condition() checks for it.
+  enum class repair : std::uint8_t { none, unlink, rotation, height };
+
+  /// For a locked node. The heights of its children are read without their locks: a thread that changes one
+  /// examines this node afterwards.
+  [[nodiscard]] static repair condition(const node& n) noexcept {
+    if (!n.has_two_children() && !n.is_present()) return repair::unlink;
+    const unsigned l = height_of(n.child_on(0));
+    const unsigned r = height_of(n.child_on(1));
+    if (!balanced(l, r)) return repair::rotation;
+    return height_of(&n) == height_over(l, r) ? repair::none : repair::height;
+  }
+
   /// From before the first change of edges by which a node loses keys to behind the last.
   using shrinking = optimistic_version::write_guard;
+
+  /// For the nodes that a rotation gives other children and larger ranges: after the edges, and before the others are
+  /// steady again (deviation 11 in occ_avl.hpp).
+  static void renew(node& upper, node& lower) noexcept {
+    upper.version.renew();
+    lower.version.renew();
+  }
 
   /// The child on the high side takes the node's place. All three are locked. Only the node shrinks.
   static void rotate(node& parent, node& n, node& child, std::size_t high) noexcept {
@@ -257,6 +277,7 @@ class occ_avl_node {
     const std::size_t side = parent.side_of(n);
     child.set_child(low, &n);
     parent.set_child(side, &child);
+    renew(parent, child);
     n.correct_height();
     child.correct_height();
   }
@@ -273,6 +294,7 @@ class occ_avl_node {
     inner.set_child(high, &child);
     inner.set_child(low, &n);
     parent.set_child(side, &inner);
+    renew(parent, inner);
     n.correct_height();
     child.correct_height();
     inner.correct_height();
