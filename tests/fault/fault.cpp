@@ -55,7 +55,9 @@ std::uint64_t run_script(const subject_type& type, const std::vector<action>& sc
     model expected;
     prepare(*map, expected);
     int thrown = 0;
+    int left = 300;  // actions after the failure
     for (const action& a : script) {
+      if (thrown != 0 && --left < 0) break;
       outcome got;
       try {
         const armed now(plan);
