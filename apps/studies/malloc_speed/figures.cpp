@@ -21,7 +21,7 @@ void add(charted_figure& f, const cost_readings& measured, chart c, Value&& valu
     std::optional<chart_bar> bar = value(malloc);
     if (!bar) continue;
     bar->name = malloc;
-    bar->peer = malloc != index_aware && malloc != "random";
+    bar->peer = malloc != "index-aware" && malloc != "random";
     c.bars.push_back(std::move(*bar));
   }
   if (!c.bars.empty()) f.charts.push_back(std::move(c));
