@@ -262,8 +262,8 @@ class Numbers(LayoutCase):
     def test_of_children(self) -> None:
         rows = self.table(self.page_of(), "children of blocks")
         self.assertEqual(rows[1:], [["node", "node", "800", "10 %", "25 %", "30 %", "50 %"]])
-        document = fixture.put(made.nasty(), {"unknown.pointers": "nobody looked"})
-        self.assertIn("Where children lie is unavailable: nobody looked.", self.page_of(document).texts("p"))
+        document = fixture.put(made.nasty(), {"unknown.pointers": "the pointers were not read"})
+        self.assertIn("Where children lie is unavailable: the pointers were not read.", self.page_of(document).texts("p"))
         self.assertIn("No block holds a pointer to another.",
                       self.page_of(made.document(made.block_type("node", 1))).texts("p"))
 

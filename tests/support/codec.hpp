@@ -36,10 +36,10 @@ struct wide_codec : plain_codec {
   }
 };
 
-/// Such values, and signed keys of 32 bits, largest first, in an order under which different keys are equivalent: the lowest bit does not
-/// count, and the suite's keys reach the map with either. A map that compares with == anywhere loses keys here, and so
-/// does one that compares with another comparator than its own, because the comparator's state determines that this bit
-/// does not count.
+/// Values of wide_codec, and signed keys of 32 bits, largest first, in an order under which different keys are equivalent:
+/// the lowest bit does not count, and the suite's keys reach the map with either. A map that compares with == anywhere
+/// loses keys here, and so does one that compares with another comparator than its own, because the comparator's state
+/// determines that this bit does not count.
 struct folded_codec : wide_codec {
   static constexpr std::string_view suffix = "+folded_int32";
   using key_type = std::int32_t;

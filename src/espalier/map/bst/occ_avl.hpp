@@ -320,7 +320,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   template <bool Validate, class Target>
   bool seek(const Target& target, place& to) const {
     seek_result how = seek_result::lost;
-    // The published layout has the published seeks too.
+    // With the published layout a seek is a recursion from the start, as it was published.
     constexpr bool published = traits::layout_type::shape == node_shape::published;
     if constexpr (Design::retry == retry_from::root) {
       while (how == seek_result::lost) how = go_down<Validate>(target, to);
