@@ -20,11 +20,11 @@ struct guarded_pair {
   void add() {
     while (true) {
       const optimistic_lock::read_section seen = lock.read();
-      const int a = left.load(seen);
-      const int b = right.load(seen);
+      const int a = left.get(seen);
+      const int b = right.get(seen);
       if (const optimistic_lock::write_guard held = seen.upgrade()) {
-        left.store(held, a + 1);
-        right.store(held, b + 1);
+        left.set(held, a + 1);
+        right.set(held, b + 1);
         return;
       }
       wait_for_others();
@@ -40,7 +40,10 @@ inline void additions_are_kept(scene& s) {
       p.add();
     });
   }
-  s.at_end([&p] { require(p.left.at_rest() == 6 && p.right.at_rest() == 6, "an addition is lost"); });
+  s.at_end([&p] {
+    require(p.left.get(exclusive_access{}) == 6 && p.right.get(exclusive_access{}) == 6,
+            "an addition is lost");
+  });
 }
 
 inline void a_valid_section_is_one_moment(scene& s) {
@@ -54,8 +57,8 @@ inline void a_valid_section_is_one_moment(scene& s) {
   s.thread("reads", [&p] {
     for (int i = 0; i < 3; ++i) {
       const optimistic_lock::read_section seen = p.lock.read();
-      const int a = p.left.load(seen);
-      const int b = p.right.load(seen);
+      const int a = p.left.get(seen);
+      const int b = p.right.get(seen);
       if (seen.validate()) require(a == b, "a valid section saw half of a change");
     }
   });
@@ -99,10 +102,10 @@ inline void unchanged_is_no_change(scene& s) {
   s.thread("upgrades", [&p, before] {
     optimistic_lock::write_guard held = before.upgrade();
     for (; !held; held = before.upgrade()) wait_for_others();
-    p.left.store(held, 1);
+    p.left.set(held, 1);
   });
   s.at_end([&p, before] {
-    require(p.left.at_rest() == 1, "the upgrade succeeds");
+    require(p.left.get(exclusive_access{}) == 1, "the upgrade succeeds");
     require(!before.validate(), "a change ends earlier sections");
   });
 }
@@ -123,23 +126,23 @@ inline void a_reader_never_uses_an_unlinked_child(scene& s) {
   auto& parent = s.make<tree>();
   {
     const optimistic_lock::write_guard held = parent.lock.lock();
-    parent.child.store(held, &old);
+    parent.child.set(held, &old);
   }
   s.thread("replaces", [&] {
     const optimistic_lock::write_guard above = parent.lock.lock();
     optimistic_lock::write_guard held = old.lock.lock();
-    old.number.store(held, -1);
-    parent.child.store(above, &fresh);
+    old.number.set(held, -1);
+    parent.child.set(above, &fresh);
     held.release_obsolete();
   });
   for (const char* name : {"reads", "reads too"}) {
     s.thread(name, [&] {
       for (int last = 0, i = 0; i < 2; ++i) {
         const optimistic_lock::read_section above = parent.lock.read();
-        node* const child = parent.child.load(above);
+        node* const child = parent.child.get(above);
         const optimistic_lock::read_section seen = child->lock.read();
         if (seen.obsolete() || !above.validate()) continue;
-        const int number = child->number.load(seen);
+        const int number = child->number.get(seen);
         if (!seen.validate()) continue;
         require(number > 0, "an unlinked child is read");
         require(number >= last, "a later section sees an earlier child");
@@ -149,7 +152,7 @@ inline void a_reader_never_uses_an_unlinked_child(scene& s) {
   }
   s.at_end([&] {
     require(old.lock.read().obsolete() && !old.lock.lock(), "what is obsolete stays so");
-    require(parent.child.at_rest() == &fresh, "the child is replaced");
+    require(parent.child.get(exclusive_access{}) == &fresh, "the child is replaced");
   });
 }
 
@@ -166,10 +169,10 @@ inline void an_obsolete_object_is_not_changed(scene& s) {
     s.thread(name, [&] {
       for (int i = 0; i < 2; ++i) {
         const optimistic_lock::read_section seen = p.lock.read();
-        const int a = p.left.load(seen);
+        const int a = p.left.get(seen);
         if (const optimistic_lock::write_guard held = seen.upgrade()) {
           require(!gone.load(), "a removed object is locked");
-          p.left.store(held, a + 1);
+          p.left.set(held, a + 1);
         }
       }
     });

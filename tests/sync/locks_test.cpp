@@ -294,16 +294,16 @@ TEST(optimistic_lock, a_guard_moves_with_the_lock) {
 TEST(optimistic_lock, a_field_is_read_in_a_section_and_written_with_a_guard) {
   optimistic_lock lock;
   optimistic_field<int> field(5);
-  EXPECT_EQ(field.at_rest(), 5);
+  EXPECT_EQ(field.get(exclusive_access{}), 5);
   const section seen = lock.read();
-  EXPECT_EQ(field.load(seen), 5);
+  EXPECT_EQ(field.get(seen), 5);
   {
     const guard held = seen.upgrade();
-    field.store(held, 6);
-    EXPECT_EQ(field.load(held), 6);
+    field.set(held, 6);
+    EXPECT_EQ(field.get(held), 6);
   }
-  EXPECT_EQ(field.load(lock.read()), 6);
-  EXPECT_EQ(optimistic_field<int*>().at_rest(), nullptr);
+  EXPECT_EQ(field.get(lock.read()), 6);
+  EXPECT_EQ(optimistic_field<int*>().get(exclusive_access{}), nullptr);
 }
 
 TEST(optimistic_lock, readers_see_writers_whole) {
@@ -314,21 +314,21 @@ TEST(optimistic_lock, readers_see_writers_whole) {
   test::on_threads(4, [&](int t) {
     for (int done = 0; done < rounds;) {
       const section seen = lock.read();
-      const int a = left.load(seen);
-      const int b = right.load(seen);
+      const int a = left.get(seen);
+      const int b = right.get(seen);
       if (t % 2 == 0) {
         if (!seen.validate()) continue;
         ASSERT_EQ(a, b);
         ++done;
       } else if (const guard held = seen.upgrade()) {
-        left.store(held, a + 1);
-        right.store(held, b + 1);
+        left.set(held, a + 1);
+        right.set(held, b + 1);
         ++done;
       }
     }
   });
-  EXPECT_EQ(left.at_rest(), 2 * rounds);
-  EXPECT_EQ(right.at_rest(), 2 * rounds);
+  EXPECT_EQ(left.get(exclusive_access{}), 2 * rounds);
+  EXPECT_EQ(right.get(exclusive_access{}), 2 * rounds);
 }
 
 using pair = version_lock_pair;

@@ -23,12 +23,12 @@
 //   // Read. Nothing that was loaded may be used before validate() has confirmed it.
 //   optimistic_lock::read_section seen = n.lock.read();
 //   if (seen.obsolete()) return restart;         // the node has left the structure
-//   node* const next = n.next.load(seen);
+//   node* const next = n.next.get(seen);
 //   if (!seen.validate()) return restart;        // a writer came between
 //
 //   // Change what was read: the upgrade validates and locks in one step.
 //   if (optimistic_lock::write_guard held = seen.upgrade()) {
-//     n.next.store(held, next->next_of_next);
+//     n.next.set(held, next->next_of_next);
 //   }                                            // unlocked, with a new version
 //
 //   // Remove a node: after the last pointer to it is gone, with its lock held.
@@ -47,7 +47,7 @@
 // Orderings
 //   (1) release, renew, make_obsolete (release) -> now (acquire): a section that begins at a version sees all that its
 //       writer stored.
-//   (2) store (release) -> load (acquire): a reader that loads a field of a writer also sees that the writer began its
+//   (2) set (release) -> get (acquire): a reader that loads a field of a writer also sees that the writer began its
 //       change, so its validate(), which reads the version after the load, fails.
 //   (3) release (release) -> upgrade (acquire): a holder sees all that earlier holders did, those too that released
 //       the lock unchanged.
@@ -221,8 +221,12 @@ class optimistic_lock {
 static_assert(sizeof(optimistic_lock) == 8 && std::atomic<std::uint64_t>::is_always_lock_free,
               "this processor has no lock-free atomics of that size");
 
-/// A field that an optimistic_lock protects. Each access shows a witness of that lock: a section to load, a guard to store.
-/// Which lock it is, is the caller's care. On x86 the accesses are plain moves.
+/// A witness that no other thread changes or reads the object: it is not published yet, the structure is at rest, or the
+/// caller is inside a transaction, or holds a lock that excludes all others.
+struct exclusive_access {};
+
+/// A field that an optimistic_lock protects. Each access shows a witness of that lock: a section to load, a guard to store,
+/// or exclusive_access to do either. Which lock it is, is the caller's care. On x86 the accesses are plain moves.
 template <class T>
   requires(std::is_trivially_copyable_v<T> && std::atomic<T>::is_always_lock_free)
 class optimistic_field {
@@ -232,21 +236,22 @@ class optimistic_field {
   explicit optimistic_field(T value) noexcept : value_(value) {}
 
   /// Not to be relied on before the section is validated.
-  [[nodiscard]] T load(const optimistic_lock::read_section&) const noexcept {
-    return value_.load(std::memory_order_acquire);  // order (2): load, acquire
+  [[nodiscard]] T get(const optimistic_lock::read_section&) const noexcept {
+    return value_.load(std::memory_order_acquire);  // order (2): get, acquire
   }
   /// relaxed: only the holder of the lock writes.
-  [[nodiscard]] T load(const optimistic_lock::write_guard&) const noexcept {
+  [[nodiscard]] T get(const optimistic_lock::write_guard&) const noexcept {
     return value_.load(std::memory_order_relaxed);
   }
-  void store(const optimistic_lock::write_guard& held, T value) noexcept {
+  void set(const optimistic_lock::write_guard& held, T value) noexcept {
     assert(held && "a field is written with its lock held");
     static_cast<void>(held);
-    value_.store(value, std::memory_order_release);  // order (2): store, release
+    value_.store(value, std::memory_order_release);  // order (2): set, release
   }
 
-  /// While no other thread can change the field: before the object is published, or at rest. relaxed for that reason.
-  [[nodiscard]] T at_rest() const noexcept { return value_.load(std::memory_order_relaxed); }
+  /// relaxed: the accesses of others come before or after, by what excludes them.
+  [[nodiscard]] T get(exclusive_access) const noexcept { return value_.load(std::memory_order_relaxed); }
+  void set(exclusive_access, T value) noexcept { value_.store(value, std::memory_order_relaxed); }
 
  private:
   std::atomic<T> value_{};
