@@ -74,8 +74,20 @@ struct traced<split_clusters<Front, Rest>> {
   using type = split_traced_heap<Front, Rest>;
 };
 
+/// A map whose nodes have a fan-out, with a small one: splits, merges and new roots happen in every program.
 template <class Map>
+struct narrow {
+  using type = Map;
+};
+template <class Map>
+  requires requires { typename Map::template with_fanout<3>; }
+struct narrow<Map> {
+  using type = typename Map::template with_fanout<3>;
+};
+
+template <class Wide>
 struct simulated {
+  using Map = typename narrow<Wide>::type;
   using traits = typename with_simulated_htm<Map>::traits_type;
   using placed =
       typename traits::template with_placement<typename traced<typename traits::placement_type>::type>;
@@ -86,9 +98,9 @@ struct simulated {
 };
 }  // namespace detail
 
-/// The same map with the placement that checks every block, the reclaimer that reclaims at once, and the simulator's
-/// transactions. Each shape of node
-/// has one layout, split if the map's is: nodes that differ only in their addresses take the same steps. Maps that
+/// The same map with the placement that checks every block, the reclaimer that reclaims at once, the simulator's
+/// transactions, and a small fan-out, if it has one. Each shape of node has one layout, split if the map's is: nodes
+/// that differ only in their addresses take the same steps. Maps that
 /// replace their traits' reclaimer by their own keep it.
 template <class Map>
 using simulated_map = typename detail::simulated<Map>::type;

@@ -20,6 +20,7 @@
 //
 //   every suite but fault and forks   values larger than a word, with signed keys, largest first, some of them equivalent;
 //                                     reverse scans, by a mirror; strings as keys, where the map can have them
+//   every suite but forks             small nodes, where they have a fan-out
 //   fault                             all memory from operator new, and a placement that fails, for both sizes of value
 //   forks                             lock-free algorithms over every placement that is chosen by name
 //
@@ -53,14 +54,14 @@ inline void add_placed(subject_type type, std::string_view suite, std::string_vi
 
 /// Compiled for calls with a guard alone, except for an algorithm's default.
 template <class Entry, class Codec>
-subject_type subject_on_chosen_placement() {
+subject_type subject_on_chosen_placement(std::string_view variant = {}) {
   constexpr call_forms forms =
       Entry::variant.empty() && std::is_same_v<Codec, plain_codec> && !thread_sanitizer ? call_forms::both
                                                                                         : call_forms::guarded;
   using shipped = typename Entry::map_type::traits_type::placement_type;
   using map = on_chosen_placement<typename Entry::map_type, Codec>;
   using placement = std::conditional_t<is_choice<shipped>, shipped, segregated>;
-  return describe<Entry, Codec, map, placement, forms>(Entry::name().append(Codec::suffix));
+  return describe<Entry, Codec, map, placement, forms>(Entry::name().append(variant).append(Codec::suffix));
 }
 
 /// Whether an entry has another layout of its nodes than the algorithm's default, and differs in nothing but that and
@@ -84,6 +85,15 @@ void add_entry() {
 }
 
 template <class Entry>
+concept has_fanout = requires { typename Entry::map_type::template with_fanout<4>; };
+
+/// The entry's map with nodes so small that few keys make a deep tree.
+template <class Entry>
+struct narrow_entry : Entry {
+  using map_type = typename Entry::map_type::template with_fanout<4>;
+};
+
+template <class Entry>
 void add_to_default() {
   const subject_type plain = subject_on_chosen_placement<Entry, plain_codec>();
   using codec = std::conditional_t<thread_sanitizer, wide_codec, folded_codec>;
@@ -97,6 +107,11 @@ void add_to_default() {
     failing.push_back(subject_on_chosen_placement<Entry, string_codec>());
     add_subject(failing.back());
     add_subject(mirrored(failing.back()));
+  }
+  if constexpr (has_fanout<Entry>) {
+    failing[0] = subject_on_chosen_placement<narrow_entry<Entry>, plain_codec>("@narrow");
+    failing[0].variant = "narrow";
+    add_subject(failing[0]);
   }
   for (const subject_type& type : failing) {
     add_placed(type, "fault", shared_heap::name, true);

@@ -116,6 +116,8 @@ struct subject_type {
   bool from_heap;
   std::string_view layout;
   std::optional<std::size_t> node_bytes;
+  /// In one node, at most. Where there are several, few operations create or retire a block.
+  unsigned node_entries = 1;
   /// In the order of their offsets; empty if the map does not state them.
   std::span<const node_member> node_members;
 
