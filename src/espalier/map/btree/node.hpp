@@ -1,0 +1,335 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <type_traits>
+
+#include "espalier/sync/optimistic_lock.hpp"
+
+// The nodes of B+trees, and the changes that concern one node or two neighbours: search, insert, erase, split, merge. Which
+// of them may run at the same time, and in which order, is for the trees to decide.
+//
+// A B+tree has its entries in leaves. An inner node has children and, between each two, a separator: the keys below the
+// left child are smaller, those below the right child are not. All leaves are at the same depth.
+//
+// Every field is an optimistic_field, and every function takes a witness of its access (sync/optimistic_lock.hpp): a
+// read_section, a write_guard, or exclusive_access. With a read_section the result is to be believed only after the
+// section has been validated; until then it may be nonsense, but no access is outside of the node: a count that a reader
+// loads is one that a writer stored.
+//
+// A split or a merge copies the entries of both nodes into an array and assigns each node its part. It is rare, and is
+// then the same for sorted and unsorted leaves and for inner nodes.
+
+namespace espalier::btree {
+
+/// A leaf has at most `Leaf` entries, an inner node at most `Inner` children.
+template <unsigned Leaf, unsigned Inner = Leaf>
+struct fanout {
+  static_assert(Leaf >= 2 && Inner >= 3, "a split must leave both nodes with something");
+  static constexpr unsigned leaf = Leaf;
+  static constexpr unsigned inner = Inner;
+};
+
+/// How many of the first `count` indices come before: before(i) is true for the first ones, and false for the others.
+/// Compiled without a branch that depends on before(i).
+template <class Before>
+[[nodiscard]] constexpr unsigned count_before(unsigned count, Before before) {
+  unsigned at = 0;
+  while (count > 1) {
+    const unsigned half = count / 2;
+    at += before(at + half - 1) ? half : 0;
+    count -= half;
+  }
+  return at + static_cast<unsigned>(count == 1 && before(at));
+}
+
+/// The entries of one node or of two neighbours, in order, while they are distributed anew.
+template <class Key, class Slot, unsigned Most>
+struct entries {
+  unsigned count = 0;
+  std::array<Key, Most> key;
+  std::array<Slot, Most> slot;
+
+  void add(const Key& k, Slot s) noexcept {
+    key[count] = k;
+    slot[count++] = s;
+  }
+};
+
+/// What the nodes of a tree have in common.
+struct node_base {
+  explicit node_base(unsigned height) noexcept : level(static_cast<std::uint16_t>(height)) {}
+
+  optimistic_lock lock;
+  const std::uint16_t level;  ///< 0 in a leaf
+};
+
+template <class Key, unsigned Children>
+struct inner_node : node_base {
+  static constexpr unsigned capacity = Children;
+  /// Fewer children are a reason to merge with a neighbour.
+  static constexpr unsigned sparse = std::max(1U, Children / 4);
+  using content = entries<Key, node_base*, 2 * Children>;
+
+  /// Without children. It is given them before other threads see it.
+  explicit inner_node(unsigned height) noexcept : node_base(height) {}
+
+  /// A new root above a former one that was split.
+  void begin_with(node_base* left, const Key& separator, node_base* right) noexcept {
+    const exclusive_access unpublished;
+    key[0].set(unpublished, separator);
+    child[0].set(unpublished, left);
+    child[1].set(unpublished, right);
+    children.set(unpublished, 2);
+  }
+
+  /// The child below which a key lies.
+  template <class Witness, class Compare>
+  [[nodiscard]] unsigned index_of(const Witness& w, const Compare& less, const Key& k) const {
+    return count_before(children.get(w) - 1, [&](unsigned i) { return !less(k, key[i].get(w)); });
+  }
+  /// The child below which the keys lie that are just smaller.
+  template <class Witness, class Compare>
+  [[nodiscard]] unsigned index_before(const Witness& w, const Compare& less, const Key& k) const {
+    return count_before(children.get(w) - 1, [&](unsigned i) { return less(key[i].get(w), k); });
+  }
+
+  template <class Witness>
+  [[nodiscard]] bool is_full(const Witness& w) const noexcept {
+    return children.get(w) == Children;
+  }
+  template <class Witness>
+  [[nodiscard]] bool is_sparse(const Witness& w) const noexcept {
+    return children.get(w) <= sparse;
+  }
+
+  /// Adds `right`, which was split off the child at that index. The node is not full.
+  template <class Witness>
+  void insert(const Witness& w, unsigned index, const Key& separator, node_base* right) noexcept {
+    const unsigned n = children.get(w);
+    for (unsigned i = n - 1; i > index; --i) {
+      key[i].set(w, key[i - 1].get(w));
+      child[i + 1].set(w, child[i].get(w));
+    }
+    key[index].set(w, separator);
+    child[index + 1].set(w, right);
+    children.set(w, static_cast<std::uint16_t>(n + 1));
+  }
+  /// Removes the child behind the one at that index, which has been merged with it.
+  template <class Witness>
+  void erase_behind(const Witness& w, unsigned index) noexcept {
+    const unsigned n = children.get(w);
+    for (unsigned i = index + 1; i < n - 1; ++i) {
+      key[i - 1].set(w, key[i].get(w));
+      child[i].set(w, child[i + 1].get(w));
+    }
+    children.set(w, static_cast<std::uint16_t>(n - 1));
+  }
+
+  /// Appends the children, each with the separator before it; the first with that of the parent.
+  template <class Witness>
+  void copy_to(const Witness& w, content& all, const Key& before_first) const noexcept {
+    const unsigned n = children.get(w);
+    all.add(before_first, child[0].get(w));
+    for (unsigned i = 1; i < n; ++i) all.add(key[i - 1].get(w), child[i].get(w));
+  }
+  template <class Witness>
+  void assign(const Witness& w, const content& all, unsigned from, unsigned to) noexcept {
+    child[0].set(w, all.slot[from]);
+    for (unsigned i = from + 1; i < to; ++i) {
+      key[i - from - 1].set(w, all.key[i]);
+      child[i - from].set(w, all.slot[i]);
+    }
+    children.set(w, static_cast<std::uint16_t>(to - from));
+  }
+
+  optimistic_field<std::uint16_t> children;
+  std::array<optimistic_field<Key>, Children - 1> key;
+  std::array<optimistic_field<node_base*>, Children> child;
+};
+
+template <class Word>
+[[nodiscard]] bool same_bits(const Word& a, const Word& b) noexcept {
+  return std::memcmp(&a, &b, sizeof(Word)) == 0;
+}
+
+/// What an operation wants of a key's entry.
+template <class Word>
+struct entry_change {
+  enum class where_present : std::uint8_t { keep, store, erase };
+
+  where_present present = where_present::keep;
+  bool insert_where_absent = false;
+  Word word{};
+  /// If set, the change is of an entry with this word, and of no other.
+  std::optional<Word> expected{};
+};
+
+/// What became of it.
+template <class Word>
+struct entry_outcome {
+  enum class effect : std::uint8_t {
+    none,  ///< the leaf has not changed
+    inserted,
+    stored,
+    erased,
+    full  ///< the leaf has no room, and has not changed
+  };
+
+  effect what = effect::none;
+  bool found = false;
+  Word before{};      ///< the word that was found
+  unsigned left = 0;  ///< after an erase: the entries that the leaf still has
+};
+
+/// A leaf with its entries in order.
+template <class Key, class Word, unsigned Capacity>
+struct sorted_leaf : node_base {
+  static constexpr unsigned capacity = Capacity;
+  /// No more entries are a reason to merge with a neighbour.
+  static constexpr unsigned sparse = Capacity / 4;
+  using word_type = Word;
+  using content = entries<Key, Word, 2 * Capacity>;
+  using change = entry_change<Word>;
+  using outcome = entry_outcome<Word>;
+
+  sorted_leaf() noexcept : node_base(0) {}
+
+  template <class Witness, class Compare>
+  [[nodiscard]] std::optional<Word> find(const Witness& w, const Compare& less, const Key& k) const {
+    const unsigned n = size.get(w);
+    const unsigned at = lower_bound(w, less, n, k);
+    if (at == n || less(k, key[at].get(w))) return std::nullopt;
+    return word[at].get(w);
+  }
+
+  template <class Witness, class Compare>
+  outcome apply(const Witness& w, const Compare& less, const Key& k, const change& wanted) {
+    using effect = typename outcome::effect;
+    const unsigned n = size.get(w);
+    const unsigned at = lower_bound(w, less, n, k);
+    outcome result;
+    result.found = at != n && !less(k, key[at].get(w));
+    if (!result.found) {
+      if (!wanted.insert_where_absent || wanted.expected) return result;
+      result.what = n == Capacity ? effect::full : effect::inserted;
+      if (n != Capacity) insert(w, n, at, k, wanted.word);
+      return result;
+    }
+    result.before = word[at].get(w);
+    if (wanted.expected && !same_bits(*wanted.expected, result.before)) return result;
+    if (wanted.present == change::where_present::store) {
+      word[at].set(w, wanted.word);
+      result.what = effect::stored;
+    } else if (wanted.present == change::where_present::erase) {
+      erase(w, n, at);
+      result.what = effect::erased;
+      result.left = n - 1;
+    }
+    return result;
+  }
+
+  template <class Witness>
+  [[nodiscard]] unsigned count(const Witness& w) const noexcept {
+    return size.get(w);
+  }
+  template <class Witness>
+  [[nodiscard]] bool is_full(const Witness& w) const noexcept {
+    return size.get(w) == Capacity;
+  }
+  template <class Witness>
+  [[nodiscard]] bool is_sparse(const Witness& w) const noexcept {
+    return size.get(w) <= sparse;
+  }
+
+  /// Appends the entries in order.
+  template <class Witness>
+  void copy_to(const Witness& w, content& all) const noexcept {
+    const unsigned n = size.get(w);
+    for (unsigned i = 0; i < n; ++i) all.add(key[i].get(w), word[i].get(w));
+  }
+  template <class Witness>
+  void assign(const Witness& w, const content& all, unsigned from, unsigned to) noexcept {
+    for (unsigned i = from; i < to; ++i) {
+      key[i - from].set(w, all.key[i]);
+      word[i - from].set(w, all.slot[i]);
+    }
+    size.set(w, static_cast<std::uint16_t>(to - from));
+  }
+
+ private:
+  template <class Witness, class Compare>
+  [[nodiscard]] unsigned lower_bound(const Witness& w, const Compare& less, unsigned n, const Key& k) const {
+    return count_before(n, [&](unsigned i) { return less(key[i].get(w), k); });
+  }
+  template <class Witness>
+  void insert(const Witness& w, unsigned n, unsigned at, const Key& k, Word v) noexcept {
+    for (unsigned i = n; i > at; --i) {
+      key[i].set(w, key[i - 1].get(w));
+      word[i].set(w, word[i - 1].get(w));
+    }
+    key[at].set(w, k);
+    word[at].set(w, v);
+    size.set(w, static_cast<std::uint16_t>(n + 1));
+  }
+  template <class Witness>
+  void erase(const Witness& w, unsigned n, unsigned at) noexcept {
+    for (unsigned i = at + 1; i < n; ++i) {
+      key[i - 1].set(w, key[i].get(w));
+      word[i - 1].set(w, word[i].get(w));
+    }
+    size.set(w, static_cast<std::uint16_t>(n - 1));
+  }
+
+  optimistic_field<std::uint16_t> size;
+  std::array<optimistic_field<Key>, Capacity> key;
+  std::array<optimistic_field<Word>, Capacity> word;
+};
+
+/// Appends what a node of either kind holds. `before_first` is the separator before it in its parent.
+template <class Node, class Witness, class Key>
+void copy_node(const Node& n, const Witness& w, typename Node::content& all,
+               const Key& before_first) noexcept {
+  if constexpr (requires { n.copy_to(w, all, before_first); })
+    n.copy_to(w, all, before_first);
+  else
+    n.copy_to(w, all);
+}
+
+/// Moves the upper half of a node into a fresh one, which is to become its right neighbour. Returns the separator.
+template <class Key, class Node, class Witness>
+Key split(Node& n, const Witness& w, Node& fresh) noexcept {
+  typename Node::content all;
+  copy_node(n, w, all, Key{});
+  const unsigned middle = (all.count + 1) / 2;
+  fresh.assign(exclusive_access{}, all, middle, all.count);
+  n.assign(w, all, 0, middle);
+  return all.key[middle];
+}
+
+/// Moves entries between two neighbours, of which one is sparse. Returns the new separator, or nothing if the left one
+/// now has everything. Neighbours become one if they fill three quarters of a node at most, so that the next insert does
+/// not split it again, or if neither half would be more than sparse.
+template <class Key, class Node, class LeftWitness, class RightWitness>
+[[nodiscard]] std::optional<Key> merge_or_even(Node& left, const LeftWitness& l, const Key& separator,
+                                               Node& right, const RightWitness& r) noexcept {
+  typename Node::content all;
+  copy_node(left, l, all, Key{});
+  copy_node(right, r, all, separator);
+  if (4 * all.count <= 3 * Node::capacity || all.count < 2 * (Node::sparse + 1)) {
+    left.assign(l, all, 0, all.count);
+    return std::nullopt;
+  }
+  const unsigned middle = (all.count + 1) / 2;
+  right.assign(r, all, middle, all.count);
+  left.assign(l, all, 0, middle);
+  return all.key[middle];
+}
+
+}  // namespace espalier::btree
