@@ -122,9 +122,8 @@ class optimistic_version {
 
   /// The version at which a section begins. Waits while a writer changes the object.
   [[nodiscard]] stamp read() const noexcept {
-    stamp seen = now();
-    for (backoff pause; seen.changing(); seen = now()) pause.wait();
-    return seen;
+    const stamp seen = now();
+    return seen.changing() ? read_after_change() : seen;
   }
 
   /// True if no writer has changed the object since it had that version. May be called again and again.
@@ -154,6 +153,13 @@ class optimistic_version {
 
  private:
   friend class optimistic_lock;
+
+  // Not inlined: a seek would prepare the wait on each level.
+  [[nodiscard, gnu::noinline]] stamp read_after_change() const noexcept {
+    stamp seen = now();
+    for (backoff pause; seen.changing(); seen = now()) pause.wait();
+    return seen;
+  }
 
   // Bit 0: changing. Bit 1: obsolete. Above: a count.
   static constexpr std::uint64_t changing_bit = 1;
