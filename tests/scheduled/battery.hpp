@@ -100,8 +100,8 @@ struct simulated {
 
 /// The same map with the placement that checks every block, the reclaimer that reclaims at once, the simulator's
 /// transactions, and a small fan-out, if it has one. Each shape of node has one layout, split if the map's is: nodes
-/// that differ only in their addresses take the same steps. Maps that
-/// replace their traits' reclaimer by their own keep it.
+/// that differ only in their addresses take the same steps. Maps that replace their traits' reclaimer by their own keep
+/// it.
 template <class Map>
 using simulated_map = typename detail::simulated<Map>::type;
 

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <type_traits>
 
-#include "espalier/hw/cache_line.hpp"
 #include "espalier/map/btree/node.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/scan.hpp"
@@ -82,10 +82,15 @@ class coupled_tree : public stored_map<Map, Key, Value, Compare, node_store<Trai
   using inner = laid_out<inner_node<Key, Children>>;
   using leaf = laid_out<LeafOf<word>>;
 
-  /// A leaf that a seek has reached.
+  /// A node that a seek has reached.
   struct place {
-    leaf* at;      ///< null while the map is empty
-    section seen;  ///< of the leaf, or of the anchor
+    inner* parent;    ///< null where that is the anchor
+    section above;    ///< of the parent
+    unsigned index;   ///< of the node in its parent
+    node_base* node;  ///< null while the map is empty
+    section here;     ///< of the node, or of the anchor while the map is empty
+
+    [[nodiscard]] leaf& as_leaf() const noexcept { return *static_cast<leaf*>(node); }
   };
 
   ~coupled_tree() = default;
@@ -93,23 +98,7 @@ class coupled_tree : public stored_map<Map, Key, Value, Compare, node_store<Trai
   /// The leaf of a key. Waits while it is locked.
   [[nodiscard]] place seek(const Key& key) const {
     for (backoff pause;; pause.wait()) {
-      section above = anchor_.lock.read();
-      node_base* n = anchor_.root.get(above);
-      if (n == nullptr) {
-        if (above.validate()) return {nullptr, above};
-        continue;
-      }
-      if (!above.validate()) continue;
-      section here = n->lock.read();
-      while (above.validate()) {
-        if (n->level == 0) return {static_cast<leaf*>(n), here};
-        const inner& in = *static_cast<inner*>(n);
-        node_base* const next = in.child[in.index_of(here, base::key_comp(), key)].get(here);
-        if (!here.validate()) break;
-        above = here;
-        n = next;
-        here = n->lock.read();
-      }
+      if (const auto at = try_seek(child_of(key), [](const place&) { return false; })) return *at;
     }
   }
 
@@ -125,23 +114,13 @@ class coupled_tree : public stored_map<Map, Key, Value, Compare, node_store<Trai
     for (backoff pause; !try_make_room(key);) pause.wait();
   }
 
-  /// Merges the sparse nodes on the way to the key with their neighbours, or fills them from these.
-  /// Unlinks at most that many nodes, for whose retirement the caller has reserved room.
+  /// The nodes that merge_sparse() unlinks at most. The caller has reserved room for their retirements.
   static constexpr unsigned merged_most = 8;
+  /// Merges the sparse nodes on the way to the key with their neighbours, or fills them from these.
   void merge_sparse(guard_type& guard, const Key& key) noexcept {
     unsigned room = merged_most;
     for (backoff pause; room > 0 && !try_merge(guard, key, room);) pause.wait();
   }
-
-  /// Where a scan stands: a leaf, and how to reach the next one.
-  struct position {
-    place here;
-    std::optional<Key> fence{};  ///< the keys of the leaf end before it, in the direction of the scan
-    inner* parent = nullptr;
-    std::optional<section> parent_seen{};
-    unsigned index = 0;                 ///< of the leaf in its parent
-    std::optional<Key> parent_fence{};  ///< the same of the parent
-  };
 
   template <class Bound, class Visit>
   void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
@@ -149,10 +128,10 @@ class coupled_tree : public stored_map<Map, Key, Value, Compare, node_store<Trai
     std::optional<Key> reached;  // what `from` refers to, after the first leaf
     typename leaf::content found;
     position at = seek_bound(from);
-    for (backoff pause; at.here.at != nullptr;) {
+    for (backoff pause; at.leaf.node != nullptr;) {
       found.count = 0;
-      at.here.at->copy_to(at.here.seen, found);
-      if (!at.here.seen.validate()) {
+      at.leaf.as_leaf().copy_to(at.leaf.here, found);
+      if (!at.leaf.here.validate()) {
         pause.wait();
         at = seek_bound(from);
         continue;
@@ -177,7 +156,7 @@ class coupled_tree : public stored_map<Map, Key, Value, Compare, node_store<Trai
   void visit_nodes(Visitor&& visitor) const {
     visit_below(root_at_rest(), [&](const auto& n) {
       constexpr bool is_leaf = std::is_same_v<std::remove_cvref_t<decltype(n)>, leaf>;
-      visitor(static_cast<const void*>(&n), sizeof(n), is_leaf ? memory_role::leaf : memory_role::node);
+      visitor(static_cast<const void*>(&n), sizeof(n), role_of<std::remove_cvref_t<decltype(n)>>);
       if constexpr (is_leaf && !holder::in_place) {
         typename leaf::content all;
         n.copy_to(exclusive_access{}, all);
@@ -199,21 +178,27 @@ class coupled_tree : public stored_map<Map, Key, Value, Compare, node_store<Trai
   void destroy_all() noexcept {
     if constexpr (store::template must_visit<leaf>() || store::template must_visit<inner>() ||
                   holder::must_visit())
-      visit_below(root_at_rest(), [this](auto& n) { destroy(store_, &n); });
-  }
-
-  static void destroy(store& owner, inner* n) noexcept { owner.destroy(memory_role::node, n); }
-  static void destroy(store& owner, leaf* n) noexcept {
-    if constexpr (!holder::in_place) {
-      typename leaf::content all;
-      n->copy_to(exclusive_access{}, all);
-      for (unsigned i = 0; i < all.count; ++i) holder::discard(owner, all.slot[i]);
-    }
-    owner.destroy(memory_role::leaf, n);
+      visit_below(root_at_rest(), [this]<class Node>(Node& n) {
+        if constexpr (std::is_same_v<Node, leaf> && !holder::in_place) {
+          typename leaf::content all;
+          n.copy_to(exclusive_access{}, all);
+          for (unsigned i = 0; i < all.count; ++i) holder::discard(this->store_, all.slot[i]);
+        }
+        this->store_.destroy(role_of<Node>, &n);
+      });
   }
 
  private:
   using write_guard = optimistic_lock::write_guard;
+
+  template <class Node>
+  static constexpr memory_role role_of = std::is_same_v<Node, leaf> ? memory_role::leaf : memory_role::node;
+
+  /// Calls f with the node as what it is.
+  template <class F>
+  static decltype(auto) as_itself(node_base& n, F&& f) {
+    return n.level == 0 ? f(static_cast<leaf&>(n)) : f(static_cast<inner&>(n));
+  }
 
   /// Where the pointer to the root is.
   struct anchor {
@@ -221,74 +206,84 @@ class coupled_tree : public stored_map<Map, Key, Value, Compare, node_store<Trai
     optimistic_field<node_base*> root;
   };
 
-  /// A node on a walk down, and the section of its parent, which is the anchor where that is null.
-  struct step_down {
-    inner* parent;
-    section above;
-    unsigned index;
-    node_base* n;
-    section here;
-  };
-
-  /// Walks down to the key until `stop(step)` says so, or to the leaf. Nothing if a writer came between.
-  template <class Stop>
-  [[nodiscard]] std::optional<step_down> walk(const Key& key, Stop stop) const {
-    const section above = anchor_.lock.read();
-    node_base* const root = anchor_.root.get(above);
-    if (root == nullptr || !above.validate()) return std::nullopt;
-    step_down at{nullptr, above, 0, root, root->lock.read()};
-    while (at.above.validate()) {
-      if (stop(at) || at.n->level == 0) {
-        if (at.here.validate()) return at;
-        break;
-      }
-      inner& in = *static_cast<inner*>(at.n);
-      const unsigned index = in.index_of(at.here, base::key_comp(), key);
-      node_base* const next = in.child[index].get(at.here);
-      if (!at.here.validate()) break;
-      at = {&in, at.here, index, next, next->lock.read()};
+  /// Goes from the root down to a leaf, or to a node where `stop(place)` says so. child_of(node, section) chooses the
+  /// child. Nothing if a writer came between.
+  template <class ChildOf, class Stop>
+  [[nodiscard]] std::optional<place> try_seek(ChildOf&& child_of, Stop&& stop) const {
+    section above = anchor_.lock.read();
+    node_base* node = anchor_.root.get(above);
+    if (!above.validate()) return std::nullopt;
+    if (node == nullptr) return place{nullptr, above, 0, nullptr, above};
+    inner* parent = nullptr;
+    unsigned index = 0;
+    section here = node->lock.read();
+    while (above.validate()) {
+      const place at{parent, above, index, node, here};
+      if (node->level == 0 || stop(at)) return at;
+      parent = static_cast<inner*>(node);
+      index = child_of(*parent, here);
+      node = parent->child[index].get(here);
+      if (!here.validate()) break;
+      above = here;
+      here = node->lock.read();
     }
     return std::nullopt;
   }
 
-  [[nodiscard]] static bool is_full(const step_down& at) noexcept {
-    return at.n->level == 0 ? static_cast<leaf*>(at.n)->is_full(at.here)
-                            : static_cast<inner*>(at.n)->is_full(at.here);
+  /// Chooses the child below which the key lies.
+  [[nodiscard]] auto child_of(const Key& key) const {
+    return [this, &key](const inner& in, const section& seen) {
+      return in.index_of(seen, base::key_comp(), key);
+    };
+  }
+
+  /// The first node on the way to the key for which `wanted(place)` holds. A node of null if there is none. Nothing if a
+  /// writer came between.
+  template <class Wanted>
+  [[nodiscard]] std::optional<place> first_on_the_way(const Key& key, Wanted wanted) const {
+    auto at = try_seek(child_of(key), wanted);
+    if (!at || at->node == nullptr) return at;
+    const bool found = wanted(*at);
+    if (!at->here.validate()) return std::nullopt;
+    if (!found) at->node = nullptr;
+    return at;
+  }
+
+  [[nodiscard]] static bool is_full(const place& at) noexcept {
+    return as_itself(*at.node, [&](const auto& n) { return n.is_full(at.here); });
   }
 
   /// Whether a node is sparse and has a neighbour, or is a root without an entry or with a single child.
-  [[nodiscard]] static bool is_mergeable(const step_down& at) noexcept {
+  [[nodiscard]] static bool is_mergeable(const place& at) noexcept {
     if (at.parent == nullptr)
-      return at.n->level == 0 ? static_cast<leaf*>(at.n)->count(at.here) == 0
-                              : static_cast<inner*>(at.n)->children.get(at.here) == 1;
+      return at.node->level == 0 ? at.as_leaf().count(at.here) == 0
+                                 : static_cast<inner*>(at.node)->children.get(at.here) == 1;
     if (at.parent->children.get(at.above) < 2) return false;
-    return at.n->level == 0 ? static_cast<leaf*>(at.n)->is_sparse(at.here)
-                            : static_cast<inner*>(at.n)->is_sparse(at.here);
+    return as_itself(*at.node, [&](const auto& n) { return n.is_sparse(at.here); });
   }
 
   /// Splits the first full node on the way. True if there was none.
   bool try_make_room(const Key& key) {
-    const auto at = walk(key, is_full);
-    if (!at) return anchor_is_empty();  // the leaf is gone, and the map with it
-    if (!is_full(*at)) return true;
-    if (at->n->level == 0)
-      split_below<leaf>(*at, memory_role::leaf);
-    else
-      split_below<inner>(*at, memory_role::node, at->n->level);
+    const auto at = first_on_the_way(key, is_full);
+    if (!at) return false;
+    if (at->node == nullptr) return true;
+    as_itself(*at->node, [&](auto& full) { split_below(*at, full); });
     return false;
   }
 
-  template <class Node, class... Arguments>
-  void split_below(const step_down& at, memory_role role, Arguments... level) {
-    unpublished<store, Node> fresh(store_, role);
+  template <class Node>
+  void split_below(const place& at, Node& full) {
+    unpublished<store, Node> fresh(store_, role_of<Node>);
     unpublished<store, inner> root(store_, memory_role::node);
-    fresh.emplace(role == memory_role::leaf ? static_cast<const void*>(at.n) : at.parent, level...);
-    if (at.parent == nullptr) root.emplace(nullptr, at.n->level + 1U);
+    if constexpr (std::is_same_v<Node, leaf>)
+      fresh.emplace(&full);
+    else
+      fresh.emplace(at.parent, full.level);
+    if (at.parent == nullptr) root.emplace(nullptr, full.level + 1U);
     auto above = at.above.upgrade();
     if (!above) return;
     const auto here = at.here.upgrade();
     if (!here) return above.release_unchanged();
-    Node& full = *static_cast<Node*>(at.n);
     const Key separator = split<Key>(full, here, *fresh.get());
     if (at.parent != nullptr) {
       at.parent->insert(above, at.index, separator, fresh.release());
@@ -300,45 +295,35 @@ class coupled_tree : public stored_map<Map, Key, Value, Compare, node_store<Trai
 
   /// Makes one change to the first sparse node on the way. True if there was none that could be changed.
   bool try_merge(guard_type& guard, const Key& key, unsigned& room) noexcept {
-    const auto at = walk(key, is_mergeable);
-    if (!at) return anchor_is_empty();
-    if (!is_mergeable(*at)) return true;
-    if (at->parent == nullptr)
-      drop_root(guard, *at, room);
-    else if (at->n->level == 0)
-      merge_with_neighbour<leaf>(guard, *at, room);
-    else
-      merge_with_neighbour<inner>(guard, *at, room);
+    const auto at = first_on_the_way(key, is_mergeable);
+    if (!at) return false;
+    if (at->node == nullptr) return true;
+    as_itself(*at->node, [&](auto& sparse) {
+      if (at->parent == nullptr)
+        drop_root(guard, *at, sparse, room);
+      else
+        merge_with_neighbour(guard, *at, sparse, room);
+    });
     return false;
   }
 
-  /// Whether there is nothing to walk to. False also where a writer came between.
-  [[nodiscard]] bool anchor_is_empty() const noexcept {
-    const section seen = anchor_.lock.read();
-    const bool empty = anchor_.root.get(seen) == nullptr;
-    return empty && seen.validate();
-  }
-
   /// Makes the only child of the root the root, or the map empty if the root is an empty leaf.
-  void drop_root(guard_type& guard, const step_down& at, unsigned& room) noexcept {
+  template <class Node>
+  void drop_root(guard_type& guard, const place& at, Node& root, unsigned& room) noexcept {
     auto above = at.above.upgrade();
     if (!above) return;
     auto here = at.here.upgrade();
     if (!here) return above.release_unchanged();
-    if (at.n->level == 0) {
-      anchor_.root.set(above, nullptr);
-      here.release_obsolete();
-      return retire(guard, static_cast<leaf*>(at.n), room);
-    }
-    inner* const root = static_cast<inner*>(at.n);
-    anchor_.root.set(above, root->child[0].get(here));
+    node_base* below = nullptr;
+    if constexpr (std::is_same_v<Node, inner>) below = root.child[0].get(here);
+    anchor_.root.set(above, below);
     here.release_obsolete();
-    retire(guard, root, room);
+    retire(guard, &root, room);
   }
 
   /// Merges a sparse node with the one before it, or if it is the first with the one behind it.
   template <class Node>
-  void merge_with_neighbour(guard_type& guard, const step_down& at, unsigned& room) noexcept {
+  void merge_with_neighbour(guard_type& guard, const place& at, Node& sparse, unsigned& room) noexcept {
     const unsigned first = at.index == 0 ? 0 : at.index - 1;
     node_base* const other = at.parent->child[at.index == 0 ? 1 : first].get(at.above);
     if (!at.above.validate()) return;
@@ -353,8 +338,8 @@ class coupled_tree : public stored_map<Map, Key, Value, Compare, node_store<Trai
       here.release_unchanged();
       return above.release_unchanged();
     }
-    Node& left = *static_cast<Node*>(at.index == 0 ? at.n : other);
-    Node& right = *static_cast<Node*>(at.index == 0 ? other : at.n);
+    Node& left = at.index == 0 ? sparse : *static_cast<Node*>(other);
+    Node& right = at.index == 0 ? *static_cast<Node*>(other) : sparse;
     write_guard& right_held = at.index == 0 ? there : here;
     const auto separator = merge_or_even<Key>(left, at.index == 0 ? here : there,
                                               at.parent->key[first].get(above), right, right_held);
@@ -369,39 +354,31 @@ class coupled_tree : public stored_map<Map, Key, Value, Compare, node_store<Trai
   template <class Node>
   void retire(guard_type& guard, Node* n, unsigned& room) noexcept {
     --room;
-    constexpr memory_role role = std::is_same_v<Node, leaf> ? memory_role::leaf : memory_role::node;
-    store_.template retire<Node, role>(guard, n);
+    store_.template retire<Node, role_of<Node>>(guard, n);
   }
+
+  /// Where a scan stands. A fence is where keys end in the direction of the scan: those of the leaf, and those of its
+  /// parent.
+  struct position {
+    place leaf;
+    std::optional<Key> fence;
+    std::optional<Key> parent_fence;
+  };
 
   /// The leaf where a scan begins.
   template <class Bound>
   [[nodiscard]] position seek_bound(const Bound& bound) const {
     for (backoff pause;; pause.wait()) {
-      section above = anchor_.lock.read();
-      node_base* n = anchor_.root.get(above);
-      position at{{nullptr, above}};
-      if (n == nullptr) {
-        if (above.validate()) return at;
-        continue;
-      }
-      if (!above.validate()) continue;
-      section here = n->lock.read();
-      while (above.validate()) {
-        at.here = {static_cast<leaf*>(n), here};
-        if (n->level == 0) return at;
-        inner& in = *static_cast<inner*>(n);
-        const unsigned index = index_of(in, here, bound);
-        node_base* const next = in.child[index].get(here);
-        at.parent_fence = at.fence;
-        at.fence = fence_of<Bound>(in, here, index, at.fence);
-        if (!here.validate()) break;
-        at.parent = &in;
-        at.parent_seen = here;
-        at.index = index;
-        above = here;
-        n = next;
-        here = n->lock.read();
-      }
+      std::optional<Key> fence;
+      std::optional<Key> parent_fence;
+      const auto first_child = [&](const inner& in, const section& seen) {
+        const unsigned index = index_of(in, seen, bound);
+        parent_fence = fence;
+        fence = fence_of<Bound>(in, seen, index, fence);
+        return index;
+      };
+      if (const auto at = try_seek(first_child, [](const place&) { return false; }))
+        return {*at, fence, parent_fence};
     }
   }
 
@@ -426,15 +403,15 @@ class coupled_tree : public stored_map<Map, Key, Value, Compare, node_store<Trai
   /// To the next leaf below the same parent. False if there is none, or a writer came between.
   template <class Bound>
   [[nodiscard]] static bool step(position& at) {
-    if (at.parent == nullptr) return false;
-    const section& above = *at.parent_seen;
-    if (Bound::reverse ? at.index == 0 : at.index + 1U >= at.parent->children.get(above)) return false;
-    at.index += Bound::reverse ? -1U : 1U;
-    node_base* const n = at.parent->child[at.index].get(above);
-    at.fence = fence_of<Bound>(*at.parent, above, at.index, at.parent_fence);
-    if (!above.validate()) return false;
-    at.here = {static_cast<leaf*>(n), n->lock.read()};
-    return above.validate();
+    place& to = at.leaf;
+    if (to.parent == nullptr) return false;
+    if (Bound::reverse ? to.index == 0 : to.index + 1U >= to.parent->children.get(to.above)) return false;
+    to.index += Bound::reverse ? -1U : 1U;
+    to.node = to.parent->child[to.index].get(to.above);
+    at.fence = fence_of<Bound>(*to.parent, to.above, to.index, at.parent_fence);
+    if (!to.above.validate()) return false;
+    to.here = to.node->lock.read();
+    return to.above.validate();
   }
 
   [[nodiscard]] node_base* root_at_rest() const noexcept { return anchor_.root.get(exclusive_access{}); }
@@ -443,11 +420,13 @@ class coupled_tree : public stored_map<Map, Key, Value, Compare, node_store<Trai
   template <class Visit>
   static void visit_below(node_base* n, const Visit& visit) {
     if (n == nullptr) return;
-    if (n->level == 0) return visit(*static_cast<leaf*>(n));
-    inner& in = *static_cast<inner*>(n);
-    for (unsigned i = 0; i < in.children.get(exclusive_access{}); ++i)
-      visit_below(in.child[i].get(exclusive_access{}), visit);
-    visit(in);
+    as_itself(*n, [&]<class Node>(Node& node) {
+      if constexpr (std::is_same_v<Node, inner>) {
+        for (unsigned i = 0; i < node.children.get(exclusive_access{}); ++i)
+          visit_below(node.child[i].get(exclusive_access{}), visit);
+      }
+      visit(node);
+    });
   }
 
   /// The keys below n must not be smaller than *low, and must be smaller than *high.

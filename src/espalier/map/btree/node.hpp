@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
-#include <type_traits>
 
 #include "espalier/sync/optimistic_lock.hpp"
 
@@ -183,7 +180,6 @@ struct entry_outcome {
   };
 
   effect what = effect::none;
-  bool found = false;
   Word before{};      ///< the word that was found
   unsigned left = 0;  ///< after an erase: the entries that the leaf still has
 };
@@ -194,30 +190,41 @@ struct sorted_leaf : node_base {
   static constexpr unsigned capacity = Capacity;
   /// No more entries are a reason to merge with a neighbour.
   static constexpr unsigned sparse = Capacity / 4;
-  using word_type = Word;
   using content = entries<Key, Word, 2 * Capacity>;
   using change = entry_change<Word>;
   using outcome = entry_outcome<Word>;
 
   sorted_leaf() noexcept : node_base(0) {}
 
+  /// Where the entry of a key is, or would be.
+  struct spot {
+    unsigned index;
+    bool found;
+  };
+
   template <class Witness, class Compare>
-  [[nodiscard]] std::optional<Word> find(const Witness& w, const Compare& less, const Key& k) const {
+  [[nodiscard]] spot seek(const Witness& w, const Compare& less, const Key& k) const {
     const unsigned n = size.get(w);
-    const unsigned at = lower_bound(w, less, n, k);
-    if (at == n || less(k, key[at].get(w))) return std::nullopt;
-    return word[at].get(w);
+    const unsigned at = count_before(n, [&](unsigned i) { return less(key[i].get(w), k); });
+    return {at, at != n && !less(k, key[at].get(w))};
   }
 
   template <class Witness, class Compare>
-  outcome apply(const Witness& w, const Compare& less, const Key& k, const change& wanted) {
+  [[nodiscard]] std::optional<Word> find(const Witness& w, const Compare& less, const Key& k) const {
+    const spot at = seek(w, less, k);
+    if (!at.found) return std::nullopt;
+    return word[at.index].get(w);
+  }
+
+  /// Changes the entry of the key. `where` is what seek() returned, and no entry has come or gone since.
+  template <class Witness>
+  outcome apply(const Witness& w, const spot& where, const Key& k, const change& wanted) noexcept {
     using effect = typename outcome::effect;
     const unsigned n = size.get(w);
-    const unsigned at = lower_bound(w, less, n, k);
+    const unsigned at = where.index;
     outcome result;
-    result.found = at != n && !less(k, key[at].get(w));
-    if (!result.found) {
-      if (!wanted.insert_where_absent || wanted.expected) return result;
+    if (!where.found) {
+      if (!wanted.insert_where_absent) return result;
       result.what = n == Capacity ? effect::full : effect::inserted;
       if (n != Capacity) insert(w, n, at, k, wanted.word);
       return result;
@@ -264,10 +271,6 @@ struct sorted_leaf : node_base {
   }
 
  private:
-  template <class Witness, class Compare>
-  [[nodiscard]] unsigned lower_bound(const Witness& w, const Compare& less, unsigned n, const Key& k) const {
-    return count_before(n, [&](unsigned i) { return less(key[i].get(w), k); });
-  }
   template <class Witness>
   void insert(const Witness& w, unsigned n, unsigned at, const Key& k, Word v) noexcept {
     for (unsigned i = n; i > at; --i) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -172,9 +171,9 @@ class olc_btree : public btree::coupled_tree<olc_btree<Key, Value, Traits, Compa
   [[nodiscard]] std::optional<word> seek_word(const Key& key) const {
     for (backoff pause;; pause.wait()) {
       const place at = seek(key);
-      if (at.at == nullptr) return std::nullopt;
-      const auto found = at.at->find(at.seen, base::key_comp(), key);
-      if (at.seen.validate()) return found;
+      if (at.node == nullptr) return std::nullopt;
+      const auto found = at.as_leaf().find(at.here, base::key_comp(), key);
+      if (at.here.validate()) return found;
     }
   }
 
@@ -182,20 +181,21 @@ class olc_btree : public btree::coupled_tree<olc_btree<Key, Value, Traits, Compa
   outcome apply(const Key& key, const change& wanted) {
     for (backoff pause;; pause.wait()) {
       const place at = seek(key);
-      if (at.at == nullptr) {
+      if (at.node == nullptr) {
         if (!wanted.insert_where_absent) return {};
-        base::make_root(at.seen);
+        base::make_root(at.here);
         continue;
       }
+      leaf& of_key = at.as_leaf();
+      const auto where = of_key.seek(at.here, base::key_comp(), key);
       // Without the lock where there is nothing to do.
-      const auto now = at.at->find(at.seen, base::key_comp(), key);
-      if (now ? wanted.present == change::where_present::keep : !wanted.insert_where_absent) {
-        if (at.seen.validate()) return {.found = now.has_value()};
+      if (where.found ? wanted.present == change::where_present::keep : !wanted.insert_where_absent) {
+        if (at.here.validate()) return {};
         continue;
       }
-      auto held = at.seen.upgrade();
+      auto held = at.here.upgrade();
       if (!held) continue;
-      const outcome done = at.at->apply(held, base::key_comp(), key, wanted);
+      const outcome done = of_key.apply(held, where, key, wanted);
       if (done.what == effect::inserted || done.what == effect::erased) return done;
       held.release_unchanged();
       if (done.what != effect::full) return done;
