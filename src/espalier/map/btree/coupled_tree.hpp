@@ -115,7 +115,7 @@ class coupled_tree : public stored_map<Map, Key, Value, Compare, node_store<Trai
   }
 
   /// The nodes that merge_sparse() unlinks at most. The caller has reserved room for their retirements.
-  static constexpr unsigned merged_most = 8;
+  static constexpr unsigned merged_most = 32;
   /// Merges the sparse nodes on the way to the key with their neighbours, or fills them from these.
   void merge_sparse(guard_type& guard, const Key& key) noexcept {
     unsigned room = merged_most;
