@@ -21,14 +21,18 @@
 
 namespace espalier {
 
-/// A site with a history and counts for each thread, in the thread's own lines: no section writes what another thread
-/// reads. It takes some 2 KiB, and 2 KiB more for each sixteen threads that use it.
-class elision_by_thread {
+/// A site with counts for each thread, and with a history if it learns, in the thread's own lines: no section writes what
+/// another thread reads. It takes some 2 KiB, and 2 KiB more for each sixteen threads that use it. Without a history
+/// each section is attempted, whatever became of those before it.
+template <bool Learns>
+class elision_records {
  public:
   class record {
    public:
     [[nodiscard]] elision_history history() const noexcept { return history_; }
-    void learn(elision_history history) noexcept { history_ = history; }
+    void learn(elision_history history) noexcept {
+      if constexpr (Learns) history_ = history;
+    }
     void count(elision_event e) noexcept {
       // relaxed, and no read-modify-write: only this thread writes the word, and a sum needs no order.
       std::atomic<std::uint64_t>& sum = events_[static_cast<std::size_t>(e)];
@@ -36,7 +40,7 @@ class elision_by_thread {
     }
 
    private:
-    friend elision_by_thread;
+    friend elision_records;
     std::array<std::atomic<std::uint64_t>, elision_events> events_{};
     elision_history history_;
   };
@@ -58,6 +62,8 @@ class elision_by_thread {
  private:
   per_thread<record> records_;
 };
+using elision_by_thread = elision_records<true>;
+using elision_counts_by_thread = elision_records<false>;
 
 /// A lock with sections that are elided, and others that are not. All of them appear to exclude one another. Not
 /// recursive. The lock has cache lines of its own. With an elision_site as its site the object takes four lines, and has

@@ -228,8 +228,16 @@ static_assert(sizeof(optimistic_lock) == 8 && std::atomic<std::uint64_t>::is_alw
               "this processor has no lock-free atomics of that size");
 
 /// A witness that no other thread changes or reads the object: it is not published yet, the structure is at rest, or the
-/// caller is inside a transaction, or holds a lock that excludes all others.
-struct exclusive_access {};
+/// caller is inside a transaction, or holds a lock that excludes all others. Code that is written for sections and guards
+/// takes it for either of them.
+struct exclusive_access {
+  [[nodiscard]] explicit constexpr operator bool() const noexcept { return true; }
+  [[nodiscard]] static constexpr bool obsolete() noexcept { return false; }
+  [[nodiscard]] static constexpr bool validate() noexcept { return true; }
+  [[nodiscard]] static constexpr exclusive_access upgrade() noexcept { return {}; }
+  static constexpr void release_unchanged() noexcept {}
+  static constexpr void release_obsolete() noexcept {}
+};
 
 /// A field that an optimistic_lock protects. Each access shows a witness of that lock: a section to load, a guard to store,
 /// or exclusive_access to do either. Which lock it is, is the caller's care. On x86 the accesses are plain moves.
@@ -255,9 +263,12 @@ class optimistic_field {
     value_.store(value, std::memory_order_release);  // order (2): set, release
   }
 
-  /// relaxed: the accesses of others come before or after, by what excludes them.
-  [[nodiscard]] T get(exclusive_access) const noexcept { return value_.load(std::memory_order_relaxed); }
-  void set(exclusive_access, T value) noexcept { value_.store(value, std::memory_order_relaxed); }
+  /// The accesses of others come before or after, by what excludes them. acquire and release cost nothing, and tell the
+  /// compiler and ThreadSanitizer what the commit of a transaction orders.
+  // order (2): get, acquire
+  [[nodiscard]] T get(exclusive_access) const noexcept { return value_.load(std::memory_order_acquire); }
+  // order (2): set, release
+  void set(exclusive_access, T value) noexcept { value_.store(value, std::memory_order_release); }
 
  private:
   std::atomic<T> value_{};

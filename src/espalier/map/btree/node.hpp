@@ -138,11 +138,8 @@ struct inner_node : node_base {
   }
   template <class Witness>
   void assign(const Witness& w, const content& all, unsigned from, unsigned to) noexcept {
-    child[0].set(w, all.slot[from]);
-    for (unsigned i = from + 1; i < to; ++i) {
-      key[i - from - 1].set(w, all.key[i]);
-      child[i - from].set(w, all.slot[i]);
-    }
+    for (unsigned i = from; i < to; ++i) child[i - from].set(w, all.slot[i]);
+    for (unsigned i = from + 1; i < to; ++i) key[i - from - 1].set(w, all.key[i]);
     children.set(w, static_cast<std::uint16_t>(to - from));
   }
 
@@ -293,6 +290,13 @@ struct sorted_leaf : node_base {
   optimistic_field<std::uint16_t> size;
   std::array<optimistic_field<Key>, Capacity> key;
   std::array<optimistic_field<Word>, Capacity> word;
+};
+
+/// What a tree with such leaves is given.
+template <class Key, unsigned Capacity>
+struct sorted {
+  template <class Word>
+  using leaf = sorted_leaf<Key, Word, Capacity>;
 };
 
 /// Appends what a node of either kind holds. `before_first` is the separator before it in its parent.

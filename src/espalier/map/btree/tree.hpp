@@ -1,0 +1,665 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "espalier/map/btree/access.hpp"
+#include "espalier/map/btree/node.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/map/scan.hpp"
+#include "espalier/sync/backoff.hpp"
+#include "espalier/sync/optimistic_lock.hpp"
+
+// A B+tree: the operations of the contract, made of steps that an access runs (access.hpp). What a leaf looks like, the
+// tree's type decides; it may also replace find_word(), try_apply() and try_collect(), which go to one leaf.
+//
+// A step takes no lock on its way down. From a node it reads the pointer to a child, validates the node, begins a
+// section of the child, and validates the node again: then the child was its child when the section of the child began.
+// The first validation is what allows the step to touch the child at all, and the second one what a merge in between
+// would break. A step that fails starts again from the root. In a transaction, the sections and their validations are
+// empty, and the compiler removes them.
+//
+// Where a leaf has no room, make_room() makes some. Where a leaf has become sparse, merge_sparse() merges it. Both go
+// down from the root, as a search does, and make one change a step, with the guards of the nodes that it concerns:
+//
+//   split     the parent, the full node. All nodes above have room by then, so nothing propagates upwards.
+//   merge     the parent, the left node, the right node
+//   the root  the anchor, the root
+//
+// No thread waits for the lock of a node while it holds one: upgrade() never waits. So there is no deadlock.
+//
+// Invariants
+//   (B1) The keys below a node lie between the separators beside its pointer in its parent, and so on up. This range
+//        changes only under the node's guard, and the node's version with it.
+//   (B2) A node that is not linked is obsolete. It becomes so under its parent's guard, before the parent's version
+//        changes. (In a transaction no other thread is between the two.)
+//   (B3) All leaves have the same depth. A node is full, sparse or empty only until a later update of its range; nothing
+//        depends on that.
+//
+// Reclamation. The merge that unlinks the right node retires it after its step, and so does the one that unlinks a root
+// that has a single child. (I1) The parent held the only pointer, or the anchor. (I2) They hold the guard of what they
+// unlink, and what is obsolete is never locked again. (I3) A pointer to a node is written when the node is created, or
+// moved between nodes under guards, of which one keeps it.
+//
+// Memory. make_room() allocates before its step, and throws std::bad_alloc with the tree unchanged. An erase reserves
+// room for the retirements of merge_sparse(), which therefore does not throw.
+//
+// Orderings: those of sync/optimistic_lock.hpp. A node is published by the store of its pointer under its parent's
+// guard, and reached by a load that this protocol validates.
+
+namespace espalier {
+
+/// The default policies of B+trees: nodes begin at cache lines.
+using btree_traits = plain_traits::with_layout<line_layout>;
+
+}  // namespace espalier
+
+namespace espalier::btree {
+
+template <class Map, class Key, class Value, class Traits, class Compare, template <class Word> class LeafOf,
+          unsigned Children, class Access>
+class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_default_constructible_v<Key> &&
+                    sizeof(Key) <= sizeof(void*) && std::atomic<Key>::is_always_lock_free,
+                "keys move between nodes while others read them: a key must fit an atomic machine word");
+  using base = stored_map<Map, Key, Value, Compare, node_store<Traits>>;
+
+ public:
+  using traits_type = Traits;
+  using base::base;
+  using typename base::guard_type;
+
+ protected:
+  using typename base::contract;
+  friend contract;
+  friend base;
+  using base::store_;
+  using typename base::store;
+  using holder = value_holder<store, Value>;
+  using word = typename holder::word;
+  using section = typename Access::section;
+  using change = entry_change<word>;
+  using outcome = entry_outcome<word>;
+  using effect = typename outcome::effect;
+
+  template <class Fields>
+  struct alignas(Traits::layout_type::node_align(sizeof(Fields), alignof(Fields))) laid_out : Fields {
+    using Fields::Fields;
+  };
+  using inner = laid_out<inner_node<Key, Children>>;
+  using leaf = laid_out<LeafOf<word>>;
+  using content = typename leaf::content;
+
+  /// A node that a step has reached.
+  struct place {
+    inner* parent;    ///< null where that is the anchor
+    section above;    ///< of the parent
+    unsigned index;   ///< of the node in its parent
+    node_base* node;  ///< null while the map is empty
+    section here;     ///< of the node, or of the anchor while the map is empty
+
+    [[nodiscard]] leaf& as_leaf() const noexcept { return *static_cast<leaf*>(node); }
+  };
+
+  /// No other thread may use the map any more.
+  ~tree() { destroy_all(); }
+
+  /// Runs a step until it has a result.
+  template <class Step>
+  auto run(Step&& step) const {
+    for (backoff pause;; pause.wait()) {
+      if (auto result = access_.once(step)) return *result;
+    }
+  }
+
+  /// Goes to the leaf of a key. Nothing if a writer came between.
+  [[nodiscard]] std::optional<place> try_seek(const Key& key) const noexcept(Access::elides) {
+    return try_seek(child_of(key), [](const place&) { return false; });
+  }
+
+  /// The word of the key's value, or nothing.
+  [[nodiscard]] std::optional<word> find_word(const Key& key) const {
+    return run([&]() noexcept(Access::elides) -> std::optional<std::optional<word>> {
+      const auto at = try_seek(key);
+      if (!at) return std::nullopt;
+      if (at->node == nullptr) return std::optional<word>();
+      const auto found = at->as_leaf().find(at->here, base::key_comp(), key);
+      if (!at->here.validate()) return std::nullopt;
+      return found;
+    });
+  }
+
+  /// Changes the entry of the key, if its leaf has room; nothing if a writer came between.
+  [[nodiscard]] std::optional<outcome> try_apply(const Key& key, const change& wanted) const
+      noexcept(Access::elides) {
+    const auto at = try_seek(key);
+    if (!at) return std::nullopt;
+    if (at->node == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
+    leaf& of_key = at->as_leaf();
+    const auto where = of_key.seek(at->here, base::key_comp(), key);
+    // Without the lock where there is nothing to do.
+    if (where.found ? wanted.present == change::where_present::keep : !wanted.insert_where_absent)
+      return at->here.validate() ? std::optional(outcome{}) : std::nullopt;
+    auto held = at->here.upgrade();
+    if (!held) return std::nullopt;
+    const outcome done = of_key.apply(held, where, key, wanted);
+    if (done.what != effect::inserted && done.what != effect::erased) held.release_unchanged();
+    return done;
+  }
+
+  /// Where a scan stands. A fence is where keys end in the direction of the scan: those of the leaf, and those of its
+  /// parent.
+  struct position {
+    place leaf;
+    std::optional<Key> fence;
+    std::optional<Key> parent_fence;
+  };
+
+  /// Copies the entries of the leaf where the bound begins. `at` is where the scan stands, or nothing. False if a writer
+  /// came between: `at` and `found` are then to be set anew.
+  template <class Bound>
+  [[nodiscard]] bool try_collect(const Bound& from, std::optional<position>& at, content& found) const
+      noexcept(Access::elides) {
+    if (!at) at = try_seek_bound(from);
+    if (!at) return false;
+    found.count = 0;
+    if (at->leaf.node == nullptr) return true;
+    at->leaf.as_leaf().copy_to(at->leaf.here, found);
+    return at->leaf.here.validate();
+  }
+
+  // The contract.
+
+  [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
+    const auto found = self().find_word(key);
+    if (!found) return std::nullopt;
+    return holder::read(*found);
+  }
+  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
+    return self().find_word(key).has_value();
+  }
+
+  bool do_insert(guard_type&, const Key& key, const Value& value) {
+    typename holder::pending fresh(store_);
+    if (!holder::in_place && self().find_word(key)) return false;
+    const outcome done = apply(key, {.insert_where_absent = true, .word = fresh.get(value)});
+    if (done.what != effect::inserted) return false;
+    fresh.release();
+    return true;
+  }
+
+  bool do_assign(guard_type& guard, const Key& key, const Value& value) {
+    typename holder::pending fresh(store_);
+    guard.reserve(holder::retirements);
+    const outcome done = apply(
+        key,
+        {.present = change::where_present::store, .insert_where_absent = true, .word = fresh.get(value)});
+    fresh.release();
+    if (done.what == effect::inserted) return true;
+    holder::retire(store_, guard, done.before);
+    return false;
+  }
+
+  bool do_erase(guard_type& guard, const Key& key) {
+    guard.reserve(holder::retirements + merged_most);
+    const outcome done = apply(key, {.present = change::where_present::erase});
+    if (done.what != effect::erased) return false;
+    holder::retire(store_, guard, done.before);
+    tidy(guard, key, done);
+    return true;
+  }
+
+  template <class Function>
+  std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
+    typename holder::pending fresh(store_);
+    guard.reserve(holder::retirements + merged_most);
+    while (true) {
+      const auto now = self().find_word(key);
+      const std::optional<Value> before = now ? std::optional(holder::read(*now)) : std::nullopt;
+      const std::optional<Value> after = f(before);
+      if (!now && !after) return before;
+      change wanted{.insert_where_absent = !now, .expected = now};
+      if (after) wanted.word = fresh.get(*after);
+      if (now) wanted.present = after ? change::where_present::store : change::where_present::erase;
+      const outcome done = apply(key, wanted);
+      if (done.what == effect::none) continue;
+      if (after) fresh.release();
+      if (now) holder::retire(store_, guard, *now);
+      if (done.what == effect::erased) tidy(guard, key, done);
+      return before;
+    }
+  }
+
+  template <class Bound, class Visit>
+  void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
+    Bound from = bound;
+    std::optional<Key> reached;  // what `from` refers to, after the first leaf
+    std::optional<position> at;
+    content found;
+    while (true) {
+      for (backoff pause; !access_.once([&]() noexcept(Access::elides) {
+             // A step that an abort has left half done begins anew.
+             if constexpr (Access::elides) at.reset();
+             return self().try_collect(from, at, found);
+           });
+           pause.wait())
+        at.reset();
+      if (at->leaf.node == nullptr) return;
+      for (unsigned i = 0; i < found.count; ++i) {
+        const unsigned e = Bound::reverse ? found.count - 1 - i : i;
+        if (from.admits(found.key[e]) && !visit(found.key[e], holder::read(found.slot[e]))) return;
+      }
+      if (!at->fence) return;
+      reached = at->fence;
+      from =
+          Bound::reverse ? Bound::behind(base::key_comp(), *reached) : Bound::at(base::key_comp(), *reached);
+      if (!Access::steps_connect || !step<Bound>(*at)) at.reset();
+    }
+  }
+
+ public:
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    visit_below(root_at_rest(), [&](const auto& n) {
+      constexpr bool is_leaf = std::is_same_v<std::remove_cvref_t<decltype(n)>, leaf>;
+      visitor(static_cast<const void*>(&n), sizeof(n), role_of<std::remove_cvref_t<decltype(n)>>);
+      if constexpr (is_leaf && !holder::in_place) {
+        typename leaf::content all;
+        n.copy_to(exclusive_access{}, all);
+        for (unsigned i = 0; i < all.count; ++i)
+          visitor(static_cast<const void*>(all.slot[i]), sizeof(Value), memory_role::value);
+      }
+    });
+  }
+
+  /// What is wrong with the structure, or null.
+  [[nodiscard]] const char* check_invariants() const {
+    if (anchor_.lock.is_locked()) return "the anchor is locked";
+    node_base* const root = root_at_rest();
+    return root == nullptr ? nullptr : check_below(*root, nullptr, nullptr);
+  }
+
+ protected:
+  /// Resources that the merges of one erase need reserved: they unlink no more nodes.
+  static constexpr unsigned merged_most = 32;
+
+  // The threads share its lock, and const maps are read.
+  [[no_unique_address]] mutable Access access_;
+
+ private:
+  using write_guard = typename Access::guard;
+
+  const Map& self() const noexcept { return static_cast<const Map&>(*this); }
+
+  template <class Node>
+  static constexpr memory_role role_of = std::is_same_v<Node, leaf> ? memory_role::leaf : memory_role::node;
+
+  /// Calls f with the node as what it is.
+  template <class F>
+  static decltype(auto) as_itself(node_base& n, F&& f) {
+    return n.level == 0 ? f(static_cast<leaf&>(n)) : f(static_cast<inner&>(n));
+  }
+
+  /// Where the pointer to the root is.
+  struct anchor {
+    optimistic_lock lock;
+    optimistic_field<node_base*> root;
+  };
+
+  /// Changes the entry of the key, for which it makes room.
+  outcome apply(const Key& key, const change& wanted) {
+    while (true) {
+      const outcome done = run([&]() noexcept(Access::elides) { return self().try_apply(key, wanted); });
+      if (done.what != effect::full) return done;
+      make_room(key);
+    }
+  }
+
+  /// After an erase.
+  void tidy(guard_type& guard, const Key& key, const outcome& done) noexcept {
+    if (done.left == leaf::sparse || done.left == 0) merge_sparse(guard, key);
+  }
+
+  /// Goes from the root down to a leaf, or to a node where `stop(place)` says so. child_of(node, section) chooses the
+  /// child. Nothing if a writer came between.
+  template <class ChildOf, class Stop>
+  [[nodiscard]] std::optional<place> try_seek(ChildOf&& child_of, Stop&& stop) const {
+    section above = Access::read(anchor_.lock);
+    node_base* node = anchor_.root.get(above);
+    if (!above.validate()) return std::nullopt;
+    if (node == nullptr) return place{nullptr, above, 0, nullptr, above};
+    inner* parent = nullptr;
+    unsigned index = 0;
+    section here = Access::read(node->lock);
+    while (above.validate()) {
+      const place at{parent, above, index, node, here};
+      if (node->level == 0 || stop(at)) return at;
+      parent = static_cast<inner*>(node);
+      index = child_of(*parent, here);
+      node = parent->child[index].get(here);
+      if (!here.validate()) break;
+      above = here;
+      here = Access::read(node->lock);
+    }
+    return std::nullopt;
+  }
+
+  /// Chooses the child below which the key lies.
+  [[nodiscard]] auto child_of(const Key& key) const {
+    return [this, &key](const inner& in, const section& seen) {
+      return in.index_of(seen, base::key_comp(), key);
+    };
+  }
+
+  /// The first node on the way to the key that is `wanted`, if one is.
+  struct sought : place {
+    bool is_wanted;
+  };
+  template <class Wanted>
+  [[nodiscard]] std::optional<sought> first_on_the_way(const Key& key, Wanted wanted) const {
+    const auto at = try_seek(child_of(key), wanted);
+    if (!at) return std::nullopt;
+    const bool found = wanted(*at);
+    if (!at->here.validate()) return std::nullopt;
+    return sought{*at, found};
+  }
+
+  /// Whether a node has no room for another entry or child. Nor has an empty map.
+  [[nodiscard]] static bool is_full(const place& at) noexcept {
+    return at.node == nullptr || as_itself(*at.node, [&](const auto& n) { return n.is_full(at.here); });
+  }
+
+  /// Whether a node is sparse and has a neighbour, or is a root without an entry or with a single child.
+  [[nodiscard]] static bool is_mergeable(const place& at) noexcept {
+    if (at.node == nullptr) return false;
+    if (at.parent == nullptr)
+      return at.node->level == 0 ? at.as_leaf().count(at.here) == 0
+                                 : static_cast<inner*>(at.node)->children.get(at.here) == 1;
+    if (at.parent->children.get(at.above) < 2) return false;
+    return as_itself(*at.node, [&](const auto& n) { return n.is_sparse(at.here); });
+  }
+
+  /// Splits the full nodes on the way to the key, down to its leaf. Returns when the leaf had room.
+  void make_room(const Key& key) {
+    for (backoff pause; !try_make_room(key);) pause.wait();
+  }
+
+  /// Splits the first full node on the way. True if there was none.
+  bool try_make_room(const Key& key) {
+    const std::optional<sought> at =
+        access_.once([&]() noexcept(Access::elides) { return first_on_the_way(key, is_full); });
+    if (!at) return false;
+    if (!at->is_wanted) return true;
+    if (at->node == nullptr)
+      make_root(key, *at);
+    else
+      as_itself(*at->node, [&]<class Node>(Node&) { split_below<Node>(key, *at); });
+    return false;
+  }
+
+  /// In a step of its own: the full node that an earlier step has found, if it is still there.
+  [[nodiscard]] std::optional<place> return_to(const place& at, const Key& key) const {
+    if constexpr (Access::steps_connect) return at;
+    const auto again = first_on_the_way(key, is_full);
+    if (!again || !again->is_wanted || again->node != at.node || again->parent != at.parent)
+      return std::nullopt;
+    return *again;
+  }
+
+  /// The first leaf of an empty map.
+  void make_root(const Key& key, const place& found) {
+    unpublished<store, leaf> fresh(store_, memory_role::leaf);
+    fresh.emplace(nullptr);
+    const bool done = access_.once([&]() noexcept(Access::elides) {
+      const auto at = return_to(found, key);
+      if (!at) return false;
+      const auto held = at->here.upgrade();
+      if (held) anchor_.root.set(held, fresh.get());
+      return static_cast<bool>(held);
+    });
+    if (done) fresh.release();
+  }
+
+  template <class Node>
+  void split_below(const Key& key, const place& found) {
+    unpublished<store, Node> fresh(store_, role_of<Node>);
+    unpublished<store, inner> root(store_, memory_role::node);
+    const auto level = found.node->level;
+    if constexpr (std::is_same_v<Node, leaf>)
+      fresh.emplace(found.node);
+    else
+      fresh.emplace(found.parent, level);
+    if (found.parent == nullptr) root.emplace(nullptr, level + 1U);
+    const bool done = access_.once([&]() noexcept(Access::elides) {
+      const auto at = return_to(found, key);
+      return at && try_split(*at, *static_cast<Node*>(at->node), *fresh.get(), root.get());
+    });
+    if (!done) return;
+    fresh.release();
+    root.release();
+  }
+
+  /// `root` is the new root if the node is the root, else null.
+  template <class Node>
+  bool try_split(const place& at, Node& full, Node& fresh, inner* root) noexcept {
+    auto above = at.above.upgrade();
+    if (!above) return false;
+    const auto here = at.here.upgrade();
+    if (!here) {
+      above.release_unchanged();
+      return false;
+    }
+    const Key separator = split<Key>(full, here, fresh);
+    if (at.parent != nullptr) {
+      at.parent->insert(above, at.index, separator, &fresh);
+    } else {
+      root->begin_with(&full, separator, &fresh);
+      anchor_.root.set(above, root);
+    }
+    return true;
+  }
+
+  /// What one step of merge_sparse() has done.
+  struct merge_step {
+    bool settled = false;  ///< there was nothing left to merge
+    node_base* unlinked = nullptr;
+  };
+
+  /// Merges the sparse nodes on the way to the key with their neighbours, or fills them from these. The caller has
+  /// reserved room for merged_most retirements.
+  void merge_sparse(guard_type& guard, const Key& key) noexcept {
+    unsigned room = merged_most;
+    for (backoff pause; room > 0; pause.wait()) {
+      const merge_step done = access_.once([&]() noexcept(Access::elides) { return try_merge(key); });
+      if (done.settled) return;
+      if (done.unlinked == nullptr) continue;
+      --room;
+      as_itself(*done.unlinked,
+                [&]<class Node>(Node& n) { store_.template retire<Node, role_of<Node>>(guard, &n); });
+    }
+  }
+
+  /// Makes one change to the first sparse node on the way.
+  merge_step try_merge(const Key& key) noexcept {
+    const auto at = first_on_the_way(key, is_mergeable);
+    if (!at) return {};
+    if (!at->is_wanted) return {.settled = true};
+    return {.unlinked = as_itself(*at->node, [&](auto& sparse) {
+              return at->parent == nullptr ? drop_root(*at, sparse) : merge_with_neighbour(*at, sparse);
+            })};
+  }
+
+  /// Makes the only child of the root the root, or the map empty if the root is an empty leaf. Returns the former root,
+  /// or null if a writer came between.
+  template <class Node>
+  node_base* drop_root(const place& at, Node& root) noexcept {
+    auto above = at.above.upgrade();
+    if (!above) return nullptr;
+    auto here = at.here.upgrade();
+    if (!here) {
+      above.release_unchanged();
+      return nullptr;
+    }
+    node_base* below = nullptr;
+    if constexpr (std::is_same_v<Node, inner>) below = root.child[0].get(here);
+    anchor_.root.set(above, below);
+    here.release_obsolete();
+    return &root;
+  }
+
+  /// Merges a sparse node with the one before it, or if it is the first with the one behind it. Returns the node that it
+  /// has unlinked, or null.
+  template <class Node>
+  node_base* merge_with_neighbour(const place& at, Node& sparse) noexcept {
+    const unsigned first = at.index == 0 ? 0 : at.index - 1;
+    node_base* const other = at.parent->child[at.index == 0 ? 1 : first].get(at.above);
+    if (!at.above.validate()) return nullptr;
+    const section other_seen = Access::read(other->lock);
+    // The lock of the parent keeps others from merging either of the two.
+    auto above = at.above.upgrade();
+    if (!above) return nullptr;
+    auto here = at.here.upgrade();
+    if (!here) {
+      above.release_unchanged();
+      return nullptr;
+    }
+    auto there = other_seen.upgrade();
+    if (!there) {
+      here.release_unchanged();
+      above.release_unchanged();
+      return nullptr;
+    }
+    Node& left = at.index == 0 ? sparse : *static_cast<Node*>(other);
+    Node& right = at.index == 0 ? *static_cast<Node*>(other) : sparse;
+    write_guard& right_held = at.index == 0 ? there : here;
+    const auto separator = merge_or_even<Key>(left, at.index == 0 ? here : there,
+                                              at.parent->key[first].get(above), right, right_held);
+    if (separator) {
+      at.parent->key[first].set(above, *separator);
+      return nullptr;
+    }
+    at.parent->erase_behind(above, first);
+    right_held.release_obsolete();
+    return &right;
+  }
+
+  /// The leaf where a scan begins.
+  template <class Bound>
+  [[nodiscard]] std::optional<position> try_seek_bound(const Bound& bound) const {
+    std::optional<Key> fence;
+    std::optional<Key> parent_fence;
+    const auto first_child = [&](const inner& in, const section& seen) {
+      const unsigned index = index_of(in, seen, bound);
+      parent_fence = fence;
+      fence = fence_of<Bound>(in, seen, index, fence);
+      return index;
+    };
+    const auto at = try_seek(first_child, [](const place&) { return false; });
+    if (!at) return std::nullopt;
+    return position{*at, fence, parent_fence};
+  }
+
+  /// The child of a node where a scan of the bound begins.
+  template <class Bound>
+  [[nodiscard]] unsigned index_of(const inner& in, const section& seen, const Bound& bound) const {
+    if (!bound.key()) return Bound::reverse ? in.children.get(seen) - 1U : 0;
+    if (Bound::reverse && bound.excludes_key()) return in.index_before(seen, base::key_comp(), *bound.key());
+    return in.index_of(seen, base::key_comp(), *bound.key());
+  }
+
+  /// Where the keys of a child end in the direction of the scan, if those of its parent end at `outer`.
+  template <class Bound>
+  [[nodiscard]] static std::optional<Key> fence_of(const inner& in, const section& seen, unsigned index,
+                                                   const std::optional<Key>& outer) noexcept {
+    if constexpr (Bound::reverse)
+      return index == 0 ? outer : std::optional(in.key[index - 1].get(seen));
+    else
+      return index + 1 >= in.children.get(seen) ? outer : std::optional(in.key[index].get(seen));
+  }
+
+  /// To the next leaf below the same parent. False if there is none, or a writer came between.
+  template <class Bound>
+  [[nodiscard]] static bool step(position& at) {
+    place& to = at.leaf;
+    if (to.parent == nullptr) return false;
+    if (Bound::reverse ? to.index == 0 : to.index + 1U >= to.parent->children.get(to.above)) return false;
+    to.index += Bound::reverse ? -1U : 1U;
+    to.node = to.parent->child[to.index].get(to.above);
+    at.fence = fence_of<Bound>(*to.parent, to.above, to.index, at.parent_fence);
+    if (!to.above.validate()) return false;
+    to.here = Access::read(to.node->lock);
+    return to.above.validate();
+  }
+
+  /// Frees all nodes.
+  void destroy_all() noexcept {
+    if constexpr (store::template must_visit<leaf>() || store::template must_visit<inner>() ||
+                  holder::must_visit())
+      visit_below(root_at_rest(), [this]<class Node>(Node& n) {
+        if constexpr (std::is_same_v<Node, leaf> && !holder::in_place) {
+          typename leaf::content all;
+          n.copy_to(exclusive_access{}, all);
+          for (unsigned i = 0; i < all.count; ++i) holder::discard(this->store_, all.slot[i]);
+        }
+        this->store_.destroy(role_of<Node>, &n);
+      });
+  }
+
+  [[nodiscard]] node_base* root_at_rest() const noexcept { return anchor_.root.get(exclusive_access{}); }
+
+  /// Children before their parent.
+  template <class Visit>
+  static void visit_below(node_base* n, const Visit& visit) {
+    if (n == nullptr) return;
+    as_itself(*n, [&]<class Node>(Node& node) {
+      if constexpr (std::is_same_v<Node, inner>) {
+        for (unsigned i = 0; i < node.children.get(exclusive_access{}); ++i)
+          visit_below(node.child[i].get(exclusive_access{}), visit);
+      }
+      visit(node);
+    });
+  }
+
+  /// The keys below n must not be smaller than *low, and must be smaller than *high.
+  [[nodiscard]] const char* check_below(node_base& n, const Key* low, const Key* high) const {
+    const exclusive_access rest;
+    if (n.lock.is_locked()) return "a reachable node is locked";
+    if (n.lock.read().obsolete()) return "a reachable node is obsolete";
+    if (n.level == 0) {
+      typename leaf::content all;
+      static_cast<leaf&>(n).copy_to(rest, all);
+      for (unsigned i = 0; i < all.count; ++i) {
+        if (low != nullptr && base::less(all.key[i], *low)) return "a key lies right of a larger separator";
+        if (high != nullptr && !base::less(all.key[i], *high))
+          return "a key lies left of a separator not larger";
+        if (i > 0 && !base::less(all.key[i - 1], all.key[i])) return "a key follows one not smaller";
+      }
+      return nullptr;
+    }
+    const inner& in = static_cast<const inner&>(n);
+    const unsigned count = in.children.get(rest);
+    if (count < 1 || count > Children) return "an inner node has no children, or too many";
+    std::array<Key, Children> separators;
+    for (unsigned i = 0; i + 1 < count; ++i) separators[i] = in.key[i].get(rest);
+    for (unsigned i = 0; i < count; ++i) {
+      node_base& below = *in.child[i].get(rest);
+      if (below.level + 1 != n.level) return "a leaf is not as deep as the others";
+      if (const char* wrong =
+              check_below(below, i == 0 ? low : &separators[i - 1], i + 1 == count ? high : &separators[i]))
+        return wrong;
+    }
+    return nullptr;
+  }
+
+  // Readers share its lock with updates, and const maps are read.
+  mutable anchor anchor_;
+};
+
+}  // namespace espalier::btree
