@@ -263,12 +263,14 @@ class optimistic_field {
     value_.store(value, std::memory_order_release);  // order (2): set, release
   }
 
-  /// The accesses of others come before or after, by what excludes them. acquire and release cost nothing, and tell the
-  /// compiler and ThreadSanitizer what the commit of a transaction orders.
-  // order (2): get, acquire
-  [[nodiscard]] T get(exclusive_access) const noexcept { return value_.load(std::memory_order_acquire); }
-  // order (2): set, release
-  void set(exclusive_access, T value) noexcept { value_.store(value, std::memory_order_release); }
+  /// The accesses of others come before or after, by what excludes them; the acquire is free, and shows the compiler and
+  /// ThreadSanitizer what the commit of a transaction orders.
+  [[nodiscard]] T get(exclusive_access) const noexcept {
+    return value_.load(std::memory_order_acquire);  // order (2): get, acquire
+  }
+  void set(exclusive_access, T value) noexcept {
+    value_.store(value, std::memory_order_release);  // order (2): set, release
+  }
 
  private:
   std::atomic<T> value_{};
