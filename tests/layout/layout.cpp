@@ -40,6 +40,8 @@ constexpr known_node known_nodes[] = {
     {"olc_btree@narrow", 128, 0},
     {"htm_btree", 256, 0},
     {"htm_btree@narrow", 128, 0},
+    {"euno_btree", 256, 0},
+    {"euno_btree@narrow", 128, 0},
     {"block_list", 4096, 0},
     {"block_list/128_bytes", 128, 0},
 };

@@ -33,6 +33,14 @@ class elision_records {
     void learn(elision_history history) noexcept {
       if constexpr (Learns) history_ = history;
     }
+    /// Exact when the thread runs no section.
+    [[nodiscard]] elision_counts counts() const noexcept {
+      elision_counts sums;
+      // relaxed: as count().
+      for (std::size_t e = 0; e < elision_events; ++e)
+        sums.of_event[e] = events_[e].load(std::memory_order_relaxed);
+      return sums;
+    }
     void count(elision_event e) noexcept {
       // relaxed, and no read-modify-write: only this thread writes the word, and a sum needs no order.
       std::atomic<std::uint64_t>& sum = events_[static_cast<std::size_t>(e)];
@@ -40,7 +48,6 @@ class elision_records {
     }
 
    private:
-    friend elision_records;
     std::array<std::atomic<std::uint64_t>, elision_events> events_{};
     elision_history history_;
   };
@@ -51,11 +58,7 @@ class elision_records {
   /// Sums over all threads; exact when no section runs.
   [[nodiscard]] elision_counts counts() const noexcept {
     elision_counts sums;
-    // relaxed: exact only when no section runs.
-    records_.for_each([&sums](std::uint32_t, const record& of) {
-      for (std::size_t e = 0; e < elision_events; ++e)
-        sums.of_event[e] += of.events_[e].load(std::memory_order_relaxed);
-    });
+    records_.for_each([&sums](std::uint32_t, const record& of) { sums += of.counts(); });
     return sums;
   }
 

@@ -219,6 +219,10 @@ struct elision_counts {
     return of(elision_event::commit) + of(elision_event::fallback) + of(elision_event::skipped);
   }
 
+  constexpr elision_counts& operator+=(const elision_counts& other) noexcept {
+    for (std::size_t e = 0; e < elision_events; ++e) of_event[e] += other.of_event[e];
+    return *this;
+  }
   friend constexpr bool operator==(const elision_counts&, const elision_counts&) = default;
 
  private:

@@ -208,6 +208,14 @@ class optimistic_lock {
   /// Begins to read what the lock protects. Waits while a writer holds it.
   [[nodiscard]] read_section read() noexcept { return {version_, version_.read()}; }
 
+  /// The same without waiting: a section that never validates if a writer holds the lock. For transactions, too: one whose
+  /// section validates does not commit beside a holder, since the lock is in its read set.
+  [[nodiscard]] read_section try_read() noexcept {
+    stamp seen = version_.now();
+    if (seen.changing()) seen.word_ = no_version;
+    return {version_, seen};
+  }
+
   /// Waits for the lock. The guard is empty if the lock is obsolete.
   [[nodiscard]] write_guard lock() noexcept {
     for (backoff pause;; pause.wait()) {
@@ -221,6 +229,10 @@ class optimistic_lock {
   [[nodiscard]] bool is_locked() const noexcept { return version_.now().changing(); }
 
  private:
+  /// A lock is never both held and obsolete.
+  static constexpr std::uint64_t no_version =
+      optimistic_version::changing_bit | optimistic_version::obsolete_bit;
+
   optimistic_version version_;
 };
 

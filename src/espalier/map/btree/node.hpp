@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "espalier/hw/record.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 
 // The nodes of B+trees, and the changes that concern one node or two neighbours: search, insert, erase, split, merge. Which
@@ -75,7 +76,7 @@ struct inner_node : node_base {
   using content = entries<Key, node_base*, 2 * Children>;
 
   /// Without children. It is given them before other threads see it.
-  explicit inner_node(unsigned height) noexcept : node_base(height) {}
+  explicit inner_node(unsigned height) noexcept : node_base(height) { hw::annotate_metadata(*this); }
 
   /// A new root above a former one that was split.
   void begin_with(node_base* left, const Key& separator, node_base* right) noexcept {
@@ -191,7 +192,12 @@ struct sorted_leaf : node_base {
   using change = entry_change<Word>;
   using outcome = entry_outcome<Word>;
 
-  sorted_leaf() noexcept : node_base(0) {}
+  sorted_leaf() noexcept : node_base(0) {
+    // A search and a shift of entries meet at the keys: that is no conflict about a record.
+    hw::annotate_metadata(lock);
+    hw::annotate_metadata(size);
+    hw::annotate_metadata(key);
+  }
 
   /// Where the entry of a key is, or would be.
   struct spot {
@@ -252,14 +258,14 @@ struct sorted_leaf : node_base {
     return size.get(w) <= sparse;
   }
 
-  /// Appends the entries in order.
-  template <class Witness>
-  void copy_to(const Witness& w, content& all) const noexcept {
+  /// Appends the entries in order. `less` is for leaves that must sort them.
+  template <class Witness, class Compare, class Content>
+  void copy_to(const Witness& w, const Compare&, Content& all) const noexcept {
     const unsigned n = size.get(w);
     for (unsigned i = 0; i < n; ++i) all.add(key[i].get(w), word[i].get(w));
   }
-  template <class Witness>
-  void assign(const Witness& w, const content& all, unsigned from, unsigned to) noexcept {
+  template <class Witness, class Content>
+  void assign(const Witness& w, const Content& all, unsigned from, unsigned to) noexcept {
     for (unsigned i = from; i < to; ++i) {
       key[i - from].set(w, all.key[i]);
       word[i - from].set(w, all.slot[i]);
@@ -300,20 +306,20 @@ struct sorted {
 };
 
 /// Appends what a node of either kind holds. `before_first` is the separator before it in its parent.
-template <class Node, class Witness, class Key>
-void copy_node(const Node& n, const Witness& w, typename Node::content& all,
-               const Key& before_first) noexcept {
+template <class Node, class Witness, class Compare, class Key>
+void copy_node(const Node& n, const Witness& w, const Compare& less, typename Node::content& all,
+               const Key& before_first) {
   if constexpr (requires { n.copy_to(w, all, before_first); })
     n.copy_to(w, all, before_first);
   else
-    n.copy_to(w, all);
+    n.copy_to(w, less, all);
 }
 
 /// Moves the upper half of a node into a fresh one, which is to become its right neighbour. Returns the separator.
-template <class Key, class Node, class Witness>
-Key split(Node& n, const Witness& w, Node& fresh) noexcept {
+template <class Key, class Node, class Witness, class Compare>
+Key split(Node& n, const Witness& w, const Compare& less, Node& fresh) {
   typename Node::content all;
-  copy_node(n, w, all, Key{});
+  copy_node(n, w, less, all, Key{});
   const unsigned middle = (all.count + 1) / 2;
   fresh.assign(exclusive_access{}, all, middle, all.count);
   n.assign(w, all, 0, middle);
@@ -323,12 +329,12 @@ Key split(Node& n, const Witness& w, Node& fresh) noexcept {
 /// Moves entries between two neighbours, of which one is sparse. Returns the new separator, or nothing if the left one
 /// now has everything. Neighbours become one if they fill three quarters of a node at most, so that the next insert does
 /// not split it again, or if neither half would be more than sparse.
-template <class Key, class Node, class LeftWitness, class RightWitness>
+template <class Key, class Node, class LeftWitness, class RightWitness, class Compare>
 [[nodiscard]] std::optional<Key> merge_or_even(Node& left, const LeftWitness& l, const Key& separator,
-                                               Node& right, const RightWitness& r) noexcept {
+                                               Node& right, const RightWitness& r, const Compare& less) {
   typename Node::content all;
-  copy_node(left, l, all, Key{});
-  copy_node(right, r, all, separator);
+  copy_node(left, l, less, all, Key{});
+  copy_node(right, r, less, all, separator);
   if (4 * all.count <= 3 * Node::capacity || all.count < 2 * (Node::sparse + 1)) {
     left.assign(l, all, 0, all.count);
     return std::nullopt;

@@ -116,9 +116,10 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
     }
   }
 
-  /// Goes to the leaf of a key. Nothing if a writer came between.
+  /// Goes to the leaf of a key. Nothing if a writer came between. `How` reads the locks on the way.
+  template <class How = Access>
   [[nodiscard]] std::optional<place> try_seek(const Key& key) const noexcept(Access::elides) {
-    return try_seek(child_of(key), [](const place&) { return false; });
+    return try_seek<How>(child_of(key), [](const place&) { return false; });
   }
 
   /// The word of the key's value, or nothing.
@@ -159,6 +160,22 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
     std::optional<Key> parent_fence;
   };
 
+  /// The leaf where a scan begins.
+  template <class Bound>
+  [[nodiscard]] std::optional<position> try_seek_bound(const Bound& bound) const {
+    std::optional<Key> fence;
+    std::optional<Key> parent_fence;
+    const auto first_child = [&](const inner& in, const section& seen) {
+      const unsigned index = index_of(in, seen, bound);
+      parent_fence = fence;
+      fence = fence_of<Bound>(in, seen, index, fence);
+      return index;
+    };
+    const auto at = try_seek<Access>(first_child, [](const place&) { return false; });
+    if (!at) return std::nullopt;
+    return position{*at, fence, parent_fence};
+  }
+
   /// Copies the entries of the leaf where the bound begins. `at` is where the scan stands, or nothing. False if a writer
   /// came between: `at` and `found` are then to be set anew.
   template <class Bound>
@@ -168,8 +185,22 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
     if (!at) return false;
     found.count = 0;
     if (at->leaf.node == nullptr) return true;
-    at->leaf.as_leaf().copy_to(at->leaf.here, found);
+    at->leaf.as_leaf().copy_to(at->leaf.here, base::key_comp(), found);
     return at->leaf.here.validate();
+  }
+
+  /// Splits the full nodes on the way to the key, down to its leaf. Returns when the leaf had room.
+  void make_room(const Key& key) {
+    for (backoff pause; !try_make_room(key);) pause.wait();
+  }
+
+  /// Changes the entry of the key, for which it makes room.
+  outcome apply(guard_type&, const Key& key, const change& wanted) {
+    while (true) {
+      const outcome done = run([&]() noexcept(Access::elides) { return self().try_apply(key, wanted); });
+      if (done.what != effect::full) return done;
+      make_room(key);
+    }
   }
 
   // The contract.
@@ -183,10 +214,10 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
     return self().find_word(key).has_value();
   }
 
-  bool do_insert(guard_type&, const Key& key, const Value& value) {
+  bool do_insert(guard_type& guard, const Key& key, const Value& value) {
     typename holder::pending fresh(store_);
     if (!holder::in_place && self().find_word(key)) return false;
-    const outcome done = apply(key, {.insert_where_absent = true, .word = fresh.get(value)});
+    const outcome done = self().apply(guard, key, {.insert_where_absent = true, .word = fresh.get(value)});
     if (done.what != effect::inserted) return false;
     fresh.release();
     return true;
@@ -195,8 +226,8 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
   bool do_assign(guard_type& guard, const Key& key, const Value& value) {
     typename holder::pending fresh(store_);
     guard.reserve(holder::retirements);
-    const outcome done = apply(
-        key,
+    const outcome done = self().apply(
+        guard, key,
         {.present = change::where_present::store, .insert_where_absent = true, .word = fresh.get(value)});
     fresh.release();
     if (done.what == effect::inserted) return true;
@@ -206,7 +237,7 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
 
   bool do_erase(guard_type& guard, const Key& key) {
     guard.reserve(holder::retirements + merged_most);
-    const outcome done = apply(key, {.present = change::where_present::erase});
+    const outcome done = self().apply(guard, key, {.present = change::where_present::erase});
     if (done.what != effect::erased) return false;
     holder::retire(store_, guard, done.before);
     tidy(guard, key, done);
@@ -225,7 +256,7 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
       change wanted{.insert_where_absent = !now, .expected = now};
       if (after) wanted.word = fresh.get(*after);
       if (now) wanted.present = after ? change::where_present::store : change::where_present::erase;
-      const outcome done = apply(key, wanted);
+      const outcome done = self().apply(guard, key, wanted);
       if (done.what == effect::none) continue;
       if (after) fresh.release();
       if (now) holder::retire(store_, guard, *now);
@@ -270,9 +301,13 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
     visit_below(root_at_rest(), [&](const auto& n) {
       constexpr bool is_leaf = std::is_same_v<std::remove_cvref_t<decltype(n)>, leaf>;
       visitor(static_cast<const void*>(&n), sizeof(n), role_of<std::remove_cvref_t<decltype(n)>>);
+      if constexpr (requires { n.attachment(); }) {
+        if (const auto* const more = n.attachment())
+          visitor(static_cast<const void*>(more), sizeof(*more), memory_role::descriptor);
+      }
       if constexpr (is_leaf && !holder::in_place) {
         typename leaf::content all;
-        n.copy_to(exclusive_access{}, all);
+        n.copy_to(exclusive_access{}, this->key_comp(), all);
         for (unsigned i = 0; i < all.count; ++i)
           visitor(static_cast<const void*>(all.slot[i]), sizeof(Value), memory_role::value);
       }
@@ -296,10 +331,20 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
  private:
   using write_guard = typename Access::guard;
 
+  Map& self() noexcept { return static_cast<Map&>(*this); }
   const Map& self() const noexcept { return static_cast<const Map&>(*this); }
 
   template <class Node>
   static constexpr memory_role role_of = std::is_same_v<Node, leaf> ? memory_role::leaf : memory_role::node;
+
+  /// Frees a node that no thread can reach, with what is attached to it.
+  template <class Node>
+  static void destroy(store& from, Node* n) noexcept {
+    if constexpr (requires { n->attachment(); }) {
+      if (auto* const more = n->attachment()) from.destroy(memory_role::descriptor, more);
+    }
+    from.destroy(role_of<Node>, n);
+  }
 
   /// Calls f with the node as what it is.
   template <class F>
@@ -313,15 +358,6 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
     optimistic_field<node_base*> root;
   };
 
-  /// Changes the entry of the key, for which it makes room.
-  outcome apply(const Key& key, const change& wanted) {
-    while (true) {
-      const outcome done = run([&]() noexcept(Access::elides) { return self().try_apply(key, wanted); });
-      if (done.what != effect::full) return done;
-      make_room(key);
-    }
-  }
-
   /// After an erase.
   void tidy(guard_type& guard, const Key& key, const outcome& done) noexcept {
     if (done.left == leaf::sparse || done.left == 0) merge_sparse(guard, key);
@@ -329,15 +365,15 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
 
   /// Goes from the root down to a leaf, or to a node where `stop(place)` says so. child_of(node, section) chooses the
   /// child. Nothing if a writer came between.
-  template <class ChildOf, class Stop>
+  template <class How, class ChildOf, class Stop>
   [[nodiscard]] std::optional<place> try_seek(ChildOf&& child_of, Stop&& stop) const {
-    section above = Access::read(anchor_.lock);
+    auto above = How::read(anchor_.lock);
     node_base* node = anchor_.root.get(above);
     if (!above.validate()) return std::nullopt;
     if (node == nullptr) return place{nullptr, above, 0, nullptr, above};
     inner* parent = nullptr;
     unsigned index = 0;
-    section here = Access::read(node->lock);
+    auto here = How::read(node->lock);
     while (above.validate()) {
       const place at{parent, above, index, node, here};
       if (node->level == 0 || stop(at)) return at;
@@ -346,7 +382,7 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
       node = parent->child[index].get(here);
       if (!here.validate()) break;
       above = here;
-      here = Access::read(node->lock);
+      here = How::read(node->lock);
     }
     return std::nullopt;
   }
@@ -364,7 +400,7 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
   };
   template <class Wanted>
   [[nodiscard]] std::optional<sought> first_on_the_way(const Key& key, Wanted wanted) const {
-    const auto at = try_seek(child_of(key), wanted);
+    const auto at = try_seek<Access>(child_of(key), wanted);
     if (!at) return std::nullopt;
     const bool found = wanted(*at);
     if (!at->here.validate()) return std::nullopt;
@@ -384,11 +420,6 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
                                  : static_cast<inner*>(at.node)->children.get(at.here) == 1;
     if (at.parent->children.get(at.above) < 2) return false;
     return as_itself(*at.node, [&](const auto& n) { return n.is_sparse(at.here); });
-  }
-
-  /// Splits the full nodes on the way to the key, down to its leaf. Returns when the leaf had room.
-  void make_room(const Key& key) {
-    for (backoff pause; !try_make_room(key);) pause.wait();
   }
 
   /// Splits the first full node on the way. True if there was none.
@@ -456,7 +487,9 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
       above.release_unchanged();
       return false;
     }
-    const Key separator = split<Key>(full, here, fresh);
+    // Transactions change a leaf without a new version.
+    if (!full.is_full(here)) return false;
+    const Key separator = split<Key>(full, here, base::key_comp(), fresh);
     if (at.parent != nullptr) {
       at.parent->insert(above, at.index, separator, &fresh);
     } else {
@@ -481,8 +514,7 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
       if (done.settled) return;
       if (done.unlinked == nullptr) continue;
       --room;
-      as_itself(*done.unlinked,
-                [&]<class Node>(Node& n) { store_.template retire<Node, role_of<Node>>(guard, &n); });
+      as_itself(*done.unlinked, [&](auto& n) { this->retire_node(guard, &n); });
     }
   }
 
@@ -508,7 +540,10 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
       return nullptr;
     }
     node_base* below = nullptr;
-    if constexpr (std::is_same_v<Node, inner>) below = root.child[0].get(here);
+    if constexpr (std::is_same_v<Node, inner>)
+      below = root.child[0].get(here);
+    else if (root.count(here) != 0)  // as in try_split()
+      return nullptr;
     anchor_.root.set(above, below);
     here.release_obsolete();
     return &root;
@@ -539,8 +574,9 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
     Node& left = at.index == 0 ? sparse : *static_cast<Node*>(other);
     Node& right = at.index == 0 ? *static_cast<Node*>(other) : sparse;
     write_guard& right_held = at.index == 0 ? there : here;
-    const auto separator = merge_or_even<Key>(left, at.index == 0 ? here : there,
-                                              at.parent->key[first].get(above), right, right_held);
+    const auto separator =
+        merge_or_even<Key>(left, at.index == 0 ? here : there, at.parent->key[first].get(above), right,
+                           right_held, base::key_comp());
     if (separator) {
       at.parent->key[first].set(above, *separator);
       return nullptr;
@@ -548,22 +584,6 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
     at.parent->erase_behind(above, first);
     right_held.release_obsolete();
     return &right;
-  }
-
-  /// The leaf where a scan begins.
-  template <class Bound>
-  [[nodiscard]] std::optional<position> try_seek_bound(const Bound& bound) const {
-    std::optional<Key> fence;
-    std::optional<Key> parent_fence;
-    const auto first_child = [&](const inner& in, const section& seen) {
-      const unsigned index = index_of(in, seen, bound);
-      parent_fence = fence;
-      fence = fence_of<Bound>(in, seen, index, fence);
-      return index;
-    };
-    const auto at = try_seek(first_child, [](const place&) { return false; });
-    if (!at) return std::nullopt;
-    return position{*at, fence, parent_fence};
   }
 
   /// The child of a node where a scan of the bound begins.
@@ -605,10 +625,10 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
       visit_below(root_at_rest(), [this]<class Node>(Node& n) {
         if constexpr (std::is_same_v<Node, leaf> && !holder::in_place) {
           typename leaf::content all;
-          n.copy_to(exclusive_access{}, all);
+          n.copy_to(exclusive_access{}, this->key_comp(), all);
           for (unsigned i = 0; i < all.count; ++i) holder::discard(this->store_, all.slot[i]);
         }
-        this->store_.destroy(role_of<Node>, &n);
+        tree::destroy(this->store_, &n);
       });
   }
 
@@ -633,8 +653,11 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
     if (n.lock.is_locked()) return "a reachable node is locked";
     if (n.lock.read().obsolete()) return "a reachable node is obsolete";
     if (n.level == 0) {
+      if constexpr (requires(const leaf& of_it) { of_it.check(); }) {
+        if (const char* wrong = static_cast<const leaf&>(n).check()) return wrong;
+      }
       typename leaf::content all;
-      static_cast<leaf&>(n).copy_to(rest, all);
+      static_cast<leaf&>(n).copy_to(rest, base::key_comp(), all);
       for (unsigned i = 0; i < all.count; ++i) {
         if (low != nullptr && base::less(all.key[i], *low)) return "a key lies right of a larger separator";
         if (high != nullptr && !base::less(all.key[i], *high))

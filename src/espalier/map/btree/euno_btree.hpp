@@ -1,0 +1,400 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/htm.hpp"
+#include "espalier/map/btree/access.hpp"
+#include "espalier/map/btree/euno_leaf.hpp"
+#include "espalier/map/btree/tree.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_traits.hpp"
+#include "espalier/sync/backoff.hpp"
+#include "espalier/sync/elided_lock.hpp"
+#include "espalier/sync/elision.hpp"
+#include "espalier/sync/optimistic_lock.hpp"
+#include "espalier/sync/per_thread.hpp"
+
+// euno_btree: a B+tree for hardware transactions under contention.
+// Wang, Zhang, Wang, Wei, Chen and Zhao, "Eunomia: Scaling Concurrent Search Trees under Contention Using HTM",
+// PPoPP 2017: the Euno-B+Tree of section 4.
+//
+// Essence. An operation is two transactions. The upper region goes from the root to the leaf, and reads the leaf's
+// version. The lower region begins with that version, and reads or changes the leaf. What aborts the lower region does
+// not repeat the way down. A leaf at which threads conflict becomes a contended one (euno_leaf.hpp): its entries are
+// scattered, operations with the same key take a lock before the lower region, and a filter knows absent keys.
+//
+// Protocol. The version of a leaf's lock is the paper's sequence number. It changes with splits and merges, with the
+// leaf's form, and with what a fallback changes, all with the lock held. Both regions read the locks of the nodes that
+// they come to, and do not commit beside a holder. So the lock excludes all regions of the leaf, and regions exclude one
+// another by the transactional memory. A change by a region leaves the version as it is.
+//
+//   upper region   falls back to a search by optimistic lock coupling (tree.hpp)
+//   lower region   falls back to the leaf's lock, also where it only reads: regions change leaves without a new version
+//   split, merge   always with the locks of the nodes
+//
+// Without transactions all reads are optimistic, and all changes take the lock of the leaf. There is no global lock.
+//
+// Marks. A mark is set before the region that inserts the key, and cleared only with the leaf's lock held, and a new
+// version behind it. A find that sees the mark clear, and then the version of its upper region, answers "absent": the key
+// became visible after the mark was read, or not at all.
+//
+// Deviations from the paper and its public code:
+//  1. The leaf is locked for a split, merge or change of form, not for each insert into a leaf that is almost full. The
+//     lock is also the fallback of the lower region. The paper's is a global one.
+//  2. The scattered form lies in a block of its own, and each of its values in a line of its own. Calm leaves are sorted
+//     arrays, as in htm_btree. The paper's leaves all have segments.
+//  3. Instead of moving entries to reserved keys, a full leaf is split, and a scan sorts a copy.
+//  4. A clear mark counts only while the version is still the same. The paper's text, and the code, answer without it,
+//     and miss keys that a split has moved.
+//  5. An erase leaves the mark: other keys may have it. The paper clears it.
+//  6. Each thread releases exactly the locks that it has taken. Algorithm 2 releases the leaf's lock if any thread holds
+//     it.
+//  7. The contention detector looks at single operations: one that loses several conflicts in a row makes its leaf a
+//     contended one. A contended leaf that operations seldom wait in becomes calm.
+//
+// Invariants: (B1) to (B3) of tree.hpp, and
+//   (E1) The mark of each key of a contended leaf is set.
+//
+// Progress. All operations may wait for the lock of a leaf, and for the holder of a key's lock. A thread waits for at most
+// one lock while it holds a key's lock, and a thread that holds a leaf's lock waits for none.
+//
+// Linearization points: the commit of the lower region; with the lock, or without transactions, those of olc_btree; of a
+// find by a clear mark, the read of that mark.
+//
+// Orderings: those of sync/optimistic_lock.hpp, sync/ttas_lock.hpp and euno_leaf.hpp.
+
+namespace espalier {
+
+template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
+          class Fanout = btree::fanout<14, 15>, btree::euno_design Design = btree::euno_design::adaptive>
+class euno_btree;
+
+namespace btree {
+template <class Key, class Compare, unsigned Capacity, euno_design Design>
+struct euno {
+  template <class Word>
+  using leaf = euno_leaf<Key, Word, Capacity, Compare, Design>;
+};
+}  // namespace btree
+
+template <class Key, class Value, class Traits, class Compare, class Fanout, btree::euno_design Design>
+class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fanout, Design>, Key, Value,
+                                      completed_traits<Traits, btree_traits>, Compare,
+                                      btree::euno<Key, Compare, Fanout::leaf, Design>::template leaf,
+                                      Fanout::inner, btree::optimistic_access> {
+  using traits = completed_traits<Traits, btree_traits>;
+  using base = btree::tree<euno_btree, Key, Value, traits, Compare,
+                           btree::euno<Key, Compare, Fanout::leaf, Design>::template leaf, Fanout::inner,
+                           btree::optimistic_access>;
+  friend base;
+  using typename base::contract;
+  friend contract;
+  using base::store_;
+  using typename base::change;
+  using typename base::content;
+  using typename base::effect;
+  using typename base::holder;
+  using typename base::leaf;
+  using typename base::outcome;
+  using typename base::place;
+  using typename base::position;
+  using typename base::store;
+  using typename base::word;
+  using htm = typename traits::htm_type;
+  using design = btree::euno_design;
+  using contended = typename leaf::contended;
+
+ public:
+  using typename base::guard_type;
+
+  /// The same map with other entries, another order or other policies.
+  template <class K, class V, class C = std::less<K>, class T = Traits>
+  using rebind = euno_btree<K, V, T, C, Fanout, Design>;
+  /// The same map with nodes of another size.
+  template <unsigned Leaf, unsigned Inner = Leaf>
+  using with_fanout = euno_btree<Key, Value, Traits, Compare, btree::fanout<Leaf, Inner>, Design>;
+
+  static constexpr map_properties properties{
+      .name = "euno_btree",
+      .find_progress = progress::blocking,
+      .update_progress = progress::blocking,
+      .shape = balance::strict,
+      .scan = scan_guarantee::per_key,
+      .region_protection = true,
+      .paper = "Wang et al., Eunomia: Scaling Concurrent Search Trees under Contention Using HTM, PPoPP 2017",
+      .exchanges = true,
+      .bidirectional = true};
+
+  static constexpr std::size_t node_bytes = sizeof(leaf);
+  /// Entries in a leaf, at most.
+  static constexpr unsigned node_entries = Fanout::leaf;
+
+  using base::base;
+
+  static constexpr std::array<std::string_view, 2> transaction_regions{"upper", "lower"};
+  /// What became of the transactions of a region; exact when no operation runs.
+  [[nodiscard]] elision_counts transactions(std::size_t region) const noexcept {
+    elision_counts sums;
+    threads_.for_each([&](std::uint32_t, const thread_state& of) {
+      sums += region == 0 ? of.upper.counts() : of.lower.counts();
+    });
+    return sums;
+  }
+
+ private:
+  using record = elision_counts_by_thread::record;
+
+  /// What one thread needs.
+  struct thread_state {
+    record upper;
+    record lower;
+    unsigned turn = 0;  ///< of the write scheduler
+  };
+
+  /// How the upper region reads locks, and its fallback: both run the same code, so that a fallback touches the pages whose
+  /// absence aborts the region.
+  struct without_waiting {
+    [[nodiscard]] static optimistic_lock::read_section read(optimistic_lock& lock) noexcept {
+      return lock.try_read();
+    }
+  };
+
+  /// What an operation meets at its leaf.
+  struct contention {
+    unsigned conflicts = 0;    ///< lost in the lower region
+    bool awaits_form = false;  ///< the leaf is calm, and its tree has no calm leaves
+    bool period_ends = false;  ///< it is time to ask whether the leaf is still contended
+  };
+  /// An operation that has lost that many conflicts finds its leaf contended.
+  static constexpr unsigned contended_after = 3;
+
+  // An upper region seldom aborts twice for one reason, and its fallback takes no lock.
+  static constexpr elision_budgets upper_budgets{.conflict = 4, .capacity = 1, .lock_held = 0, .other = 1};
+  static constexpr elision_budgets lower_budgets{.conflict = 32, .capacity = 2, .lock_held = 32, .other = 3};
+
+  /// Counts for its thread, and for its operation.
+  struct counting {
+    record& of_thread;
+    unsigned conflicts = 0;
+
+    [[nodiscard]] elision_history history() const noexcept { return of_thread.history(); }
+    void learn(elision_history history) noexcept { of_thread.learn(history); }
+    void count(elision_event e) noexcept {
+      of_thread.count(e);
+      conflicts += e == elision_event::conflict ? 1 : 0;
+    }
+  };
+
+  /// The leaf of a key, by the upper region. Nothing if a writer came between.
+  [[nodiscard]] std::optional<place> seek_leaf(thread_state& thread, const Key& key) const {
+    std::optional<place> found;
+    if (htm::available()) {
+      const auto region = [&]() noexcept { found = base::template try_seek<without_waiting>(key); };
+      const auto attempt = [&]() noexcept { return htm::run(region); };
+      const auto look = []() noexcept { return lock_look::free; };
+      if (attempt_elision(thread.upper, upper_budgets, 0, look, attempt)) {
+        record_commit(thread.upper);
+        return found;
+      }
+    }
+    found = base::template try_seek<without_waiting>(key);
+    return found;
+  }
+
+  /// For the region and for its fallback, as above.
+  template <class Section>
+  [[gnu::noinline]] static bool run_section(Section& section) noexcept {
+    return section();
+  }
+
+  /// Runs a section of a leaf: as the lower region, or with the leaf's lock. section() returns whether it has changed
+  /// anything. False if the leaf is not what it was in the upper region, or a writer came between.
+  template <class Section>
+  [[nodiscard]] bool in_leaf(thread_state& thread, const place& at, contention& met, Section section) const {
+    optimistic_lock& lock = at.node->lock;
+    if (htm::available()) {
+      bool same = false;
+      const auto region = [&]() noexcept {
+        if (lock.is_locked()) return hw::transaction_verdict::abort(hw::abort_code::lock_held);
+        same = at.here.validate();
+        if (same) run_section(section);
+        return hw::transaction_verdict::commit();
+      };
+      const auto attempt = [&]() noexcept { return htm::run(region); };
+      const auto look = [&]() noexcept { return lock.is_locked() ? lock_look::held : lock_look::free; };
+      counting record{thread.lower};
+      const bool committed = attempt_elision(record, lower_budgets, most_elision_looks, look, attempt);
+      met.conflicts += record.conflicts;
+      if (committed) {
+        record_commit(record);
+        return same;
+      }
+    }
+    auto held = at.here.upgrade();
+    if (!held) return false;
+    if (!run_section(section)) held.release_unchanged();
+    return true;
+  }
+
+  /// Holds the lock of a key in a contended leaf, if its tree has such locks.
+  class key_lock {
+   public:
+    key_lock(contended* of_leaf, std::uint64_t hash) noexcept {
+      if constexpr (contended::locks) {
+        if (of_leaf == nullptr || !htm::available()) return;
+        slot_ = &of_leaf->control.slot_of(hash);
+        waited_ = !slot_->lock.try_lock();
+        if (waited_) slot_->lock.lock();
+      }
+    }
+    key_lock(const key_lock&) = delete;
+    key_lock& operator=(const key_lock&) = delete;
+    ~key_lock() {
+      if (slot_ != nullptr) slot_->lock.unlock();
+    }
+
+    /// Once, before the lock is released.
+    void count(contention& met) noexcept {
+      if (slot_ != nullptr) met.period_ends = slot_->count(met.conflicts + (waited_ ? 1 : 0));
+    }
+
+   private:
+    btree::conflict_control::slot* slot_ = nullptr;
+    bool waited_ = false;
+  };
+
+  /// Whether the leaf has the key, as far as its marks tell.
+  [[nodiscard]] static bool may_have(const contended* of_leaf, std::uint64_t hash) noexcept {
+    if constexpr (contended::marks) return of_leaf == nullptr || of_leaf->control.may_have(hash);
+    return true;
+  }
+
+  // What the tree asks for.
+
+  [[nodiscard]] std::optional<word> find_word(const Key& key) const {
+    thread_state& thread = threads_.local();
+    return base::run([&]() -> std::optional<std::optional<word>> {
+      const auto at = seek_leaf(thread, key);
+      if (!at) return std::nullopt;
+      std::optional<word> found;
+      if (at->node == nullptr) return found;
+      const leaf& of_key = at->as_leaf();
+      contended* const form = of_key.form.get(at->here);
+      const std::uint64_t hash = btree::conflict_hash<Compare>(key);
+      const key_lock excludes(form, hash);
+      if (!may_have(form, hash)) return at->here.validate() ? std::optional(found) : std::nullopt;
+      if (!htm::available()) {
+        found = of_key.find(at->here, base::key_comp(), key);
+        return at->here.validate() ? std::optional(found) : std::nullopt;
+      }
+      contention met;
+      const bool done = in_leaf(thread, *at, met, [&]() noexcept {
+        found = of_key.find(exclusive_access{}, base::key_comp(), key);
+        return false;
+      });
+      return done ? std::optional(found) : std::nullopt;
+    });
+  }
+
+  [[nodiscard]] outcome apply(guard_type& guard, const Key& key, const change& wanted) {
+    thread_state& thread = threads_.local();
+    while (true) {
+      contention met;
+      const outcome done = base::run([&] { return try_apply(thread, key, wanted, met); });
+      if (done.what == effect::full) {
+        base::make_room(key);
+        continue;
+      }
+      if (met.awaits_form || met.conflicts >= contended_after || met.period_ends) adapt(guard, key, met);
+      return done;
+    }
+  }
+
+  [[nodiscard]] std::optional<outcome> try_apply(thread_state& thread, const Key& key, const change& wanted,
+                                                 contention& met) {
+    const auto at = seek_leaf(thread, key);
+    if (!at) return std::nullopt;
+    if (at->node == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
+    leaf& of_key = at->as_leaf();
+    contended* const form = of_key.form.get(at->here);
+    const std::uint64_t hash = btree::conflict_hash<Compare>(key);
+    key_lock excludes(form, hash);
+    if (!may_have(form, hash)) {
+      if (!wanted.insert_where_absent) return at->here.validate() ? std::optional(outcome{}) : std::nullopt;
+      if constexpr (contended::marks) form->control.set_mark(hash);
+    }
+    // The random write scheduler: another segment each time.
+    const unsigned start = ++thread.turn;
+    outcome done;
+    const bool valid = in_leaf(thread, *at, met, [&]() noexcept {
+      auto where = of_key.seek(exclusive_access{}, base::key_comp(), key);
+      where.start = start;
+      done = of_key.apply(exclusive_access{}, where, key, wanted);
+      return done.what != effect::none && done.what != effect::full;
+    });
+    excludes.count(met);
+    met.awaits_form = form == nullptr && Design != design::split_htm && Design != design::adaptive && valid;
+    return valid ? std::optional(done) : std::nullopt;
+  }
+
+  template <class Bound>
+  [[nodiscard]] bool try_collect(const Bound& from, std::optional<position>& at, content& found) const {
+    if (!htm::available()) return base::try_collect(from, at, found);
+    if (!at) at = base::try_seek_bound(from);
+    if (!at) return false;
+    found.count = 0;
+    if (at->leaf.node == nullptr) return true;
+    contention met;
+    return in_leaf(threads_.local(), at->leaf, met, [&]() noexcept {
+      found.count = 0;
+      at->leaf.as_leaf().copy_to(exclusive_access{}, base::key_comp(), found);
+      return false;
+    });
+  }
+
+  /// Makes the leaf of a key a contended one, or a calm one if it no longer needs to be contended. Does nothing where
+  /// memory is short, or a writer came between: a later operation does it.
+  void adapt(guard_type& guard, const Key& key, const contention& met) noexcept {
+    if constexpr (Design == design::split_htm) return;
+    try {
+      const auto at = base::try_seek(key);
+      if (!at || at->node == nullptr) return;
+      leaf& of_key = at->as_leaf();
+      contended* const form = of_key.form.get(at->here);
+      unpublished<store, contended> fresh(store_, memory_role::descriptor);
+      if (form == nullptr) {
+        if (met.period_ends) return;
+        fresh.emplace(&of_key);
+      } else {
+        if constexpr (Design == design::adaptive) {
+          if (!met.period_ends || !form->control.is_calm()) return;
+        } else {
+          return;
+        }
+        // One more than the operation itself may still need.
+        guard.reserve(1 + holder::retirements + base::merged_most);
+      }
+      auto held = at->here.upgrade();
+      if (!held) return;
+      if (!of_key.fits(held, fresh.get())) return held.release_unchanged();
+      contended* const former = of_key.change_form(held, base::key_comp(), fresh.release());
+      held.release();
+      if (former != nullptr) store_.template retire<contended, memory_role::descriptor>(guard, former);
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
+  mutable per_thread<thread_state> threads_;
+};
+
+}  // namespace espalier

@@ -1,0 +1,373 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/record.hpp"
+#include "espalier/map/btree/node.hpp"
+#include "espalier/sync/optimistic_lock.hpp"
+#include "espalier/sync/ttas_lock.hpp"
+
+// The leaf of euno_btree. It has two forms. A calm leaf is a sorted_leaf. A contended leaf has its entries, scattered over
+// cache lines, in a block of its own, together with the conflict-control module of the paper.
+//
+// The form changes only with the leaf's lock held, and its version with it.
+
+namespace espalier::btree {
+
+/// Which design choices a tree has (figure 13 of the paper). Each includes those before it.
+enum class euno_design : std::uint8_t {
+  split_htm,  ///< two regions instead of one
+  part_leaf,  ///< leaves of segments
+  lock_bits,  ///< a lock for each few keys of a leaf
+  mark_bits,  ///< a filter that knows absent keys
+  adaptive,   ///< all this only for contended leaves
+};
+
+/// A number that equal keys have in common: of the bits of the key where the order is that of its type, else none.
+template <class Compare, class Key>
+[[nodiscard]] std::uint64_t conflict_hash([[maybe_unused]] const Key& key) noexcept {
+  if constexpr (std::integral<Key> &&
+                (std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::less<>> ||
+                 std::is_same_v<Compare, std::greater<Key>>))
+    return static_cast<std::uint64_t>(key) * 0x9e3779b97f4a7c15U;
+  else
+    return 0;
+}
+
+/// The conflict-control module of a leaf: operations with the same key exclude one another before their regions
+/// begin, and learn that a key is absent without a region.
+///
+/// Orderings
+///   (1) set_mark (acq_rel) -> may_have (acquire): a mark that a reader sees clear was set later than this.
+class conflict_control {
+ public:
+  static constexpr unsigned slots = 16;
+
+  /// Alone in a line: its threads write it.
+  class alignas(hw::cache_line_bytes) slot {
+   public:
+    slot() noexcept { hw::annotate_metadata(*this); }
+
+    /// For the holder of the lock: another operation, and how often it lost to other threads. True at times: see is_calm().
+    bool count(unsigned losses) noexcept {
+      // relaxed: only the holder of the lock writes; is_calm() needs no exact figures.
+      const std::uint32_t now = operations_.load(std::memory_order_relaxed) + 1;
+      const std::uint32_t lost = losses_.load(std::memory_order_relaxed) + losses;
+      const bool period_ends = now == period;
+      operations_.store(period_ends ? now / 2 : now, std::memory_order_relaxed);
+      losses_.store(period_ends ? lost / 2 : lost, std::memory_order_relaxed);
+      return period_ends;
+    }
+
+    ttas_lock lock;
+
+   private:
+    friend conflict_control;
+    static constexpr std::uint32_t period = 1024;
+    std::atomic<std::uint32_t> marks_{0};
+    std::atomic<std::uint32_t> operations_{0};
+    std::atomic<std::uint32_t> losses_{0};
+  };
+
+  [[nodiscard]] slot& slot_of(std::uint64_t hash) noexcept { return slots_[hash >> 60]; }
+
+  /// False if no key with this hash is in the leaf, nor was since the marks were set anew.
+  [[nodiscard]] bool may_have(std::uint64_t hash) const noexcept {
+    // order (1): may_have, acquire
+    return (slots_[hash >> 60].marks_.load(std::memory_order_acquire) & mark_of(hash)) != 0;
+  }
+  /// Before a key becomes visible.
+  void set_mark(std::uint64_t hash) noexcept {
+    // order (1): set_mark, acq_rel
+    slots_[hash >> 60].marks_.fetch_or(mark_of(hash), std::memory_order_acq_rel);
+  }
+  /// With the leaf's lock held, before its version changes.
+  void clear_marks() noexcept {
+    // relaxed: a reader that sees a mark cleared sees the new version, or the lock held.
+    for (slot& s : slots_) s.marks_.store(0, std::memory_order_release);
+  }
+
+  /// At rest.
+  [[nodiscard]] bool is_locked() const noexcept {
+    return std::any_of(slots_.begin(), slots_.end(), [](const slot& s) { return s.lock.is_locked(); });
+  }
+
+  /// Whether operations have lost so seldom that they need no control.
+  [[nodiscard]] bool is_calm() const noexcept {
+    std::uint64_t operations = 0;
+    std::uint64_t losses = 0;
+    for (const slot& s : slots_) {
+      // relaxed: an estimate.
+      operations += s.operations_.load(std::memory_order_relaxed);
+      losses += s.losses_.load(std::memory_order_relaxed);
+    }
+    return losses * 64 < operations;
+  }
+
+ private:
+  [[nodiscard]] static std::uint32_t mark_of(std::uint64_t hash) noexcept {
+    return std::uint32_t{1} << (hash >> 55 & 31);
+  }
+
+  std::array<slot, slots> slots_;
+};
+static_assert(conflict_control::slots == 16, "the upper four bits of a hash choose the slot");
+
+/// The entries of a contended leaf, without an order. The keys of a segment share a line, which only inserts and erases
+/// write. Each word has a line of its own: to overwrite one disturbs no reader of another.
+template <class Key, class Word, unsigned Capacity>
+class scattered_entries {
+ public:
+  static constexpr unsigned segments = std::max(2U, (Capacity + 6) / 7);
+  static constexpr unsigned per_segment = (Capacity + segments - 1) / segments;
+  static constexpr unsigned capacity = segments * per_segment;
+
+  scattered_entries() noexcept {
+    for (const segment& s : segments_) hw::annotate_metadata(s);
+  }
+
+  /// The entry of a key, or `capacity`.
+  template <class Witness, class Compare>
+  [[nodiscard]] unsigned seek(const Witness& w, const Compare& less, const Key& k) const {
+    for (unsigned s = 0; s < segments; ++s) {
+      const unsigned n = segments_[s].count.get(w);
+      for (unsigned i = 0; i < n; ++i) {
+        const Key there = segments_[s].key[i].get(w);
+        if (!less(there, k) && !less(k, there)) return s * per_segment + i;
+      }
+    }
+    return capacity;
+  }
+  template <class Witness>
+  [[nodiscard]] Word word(const Witness& w, unsigned entry) const noexcept {
+    return words_[entry].word.get(w);
+  }
+  template <class Witness>
+  void set_word(const Witness& w, unsigned entry, Word v) noexcept {
+    words_[entry].word.set(w, v);
+  }
+
+  /// Adds an entry to the first segment with room, of which `start` is the first to be tried. False if there is none.
+  template <class Witness>
+  bool insert(const Witness& w, unsigned start, const Key& k, Word v) noexcept {
+    for (unsigned tried = 0; tried < segments; ++tried) {
+      const unsigned s = (start + tried) % segments;
+      const unsigned n = segments_[s].count.get(w);
+      if (n == per_segment) continue;
+      words_[s * per_segment + n].word.set(w, v);
+      segments_[s].key[n].set(w, k);
+      segments_[s].count.set(w, n + 1);
+      return true;
+    }
+    return false;
+  }
+  template <class Witness>
+  void erase(const Witness& w, unsigned entry) noexcept {
+    segment& of_it = segments_[entry / per_segment];
+    const unsigned last = of_it.count.get(w) - 1;
+    const unsigned last_entry = entry - entry % per_segment + last;
+    if (last_entry != entry) {
+      of_it.key[entry % per_segment].set(w, of_it.key[last].get(w));
+      words_[entry].word.set(w, words_[last_entry].word.get(w));
+    }
+    of_it.count.set(w, last);
+  }
+  template <class Witness>
+  void clear(const Witness& w) noexcept {
+    for (segment& s : segments_) s.count.set(w, 0);
+  }
+
+  template <class Witness>
+  [[nodiscard]] unsigned count(const Witness& w) const noexcept {
+    unsigned sum = 0;
+    for (const segment& s : segments_) sum += s.count.get(w);
+    return sum;
+  }
+  /// Calls visit(key, word) for each entry.
+  template <class Witness, class Visit>
+  void for_each(const Witness& w, Visit&& visit) const {
+    for (unsigned s = 0; s < segments; ++s) {
+      const unsigned n = segments_[s].count.get(w);
+      for (unsigned i = 0; i < n; ++i)
+        visit(segments_[s].key[i].get(w), words_[s * per_segment + i].word.get(w));
+    }
+  }
+
+ private:
+  static_assert(per_segment <= 7, "the keys of a segment and their count share a line");
+  struct alignas(hw::cache_line_bytes) segment {
+    optimistic_field<std::uint32_t> count;
+    std::array<optimistic_field<Key>, per_segment> key;
+  };
+  struct alignas(hw::cache_line_bytes) line {
+    optimistic_field<Word> word;
+  };
+
+  std::array<segment, segments> segments_;
+  std::array<line, capacity> words_;
+};
+
+/// What a contended leaf has in a block of its own.
+template <class Key, class Word, unsigned Capacity, euno_design Design>
+struct contended_form {
+  static constexpr bool locks = Design >= euno_design::lock_bits;
+  static constexpr bool marks = Design >= euno_design::mark_bits;
+  struct nothing {};
+
+  [[no_unique_address]] std::conditional_t<locks, conflict_control, nothing> control;
+  scattered_entries<Key, Word, Capacity> entries;
+};
+
+template <class Key, class Word, unsigned Capacity, class Compare, euno_design Design>
+struct euno_leaf : sorted_leaf<Key, Word, Capacity> {
+  using base = sorted_leaf<Key, Word, Capacity>;
+  using contended = contended_form<Key, Word, Capacity, Design>;
+  using scattered = scattered_entries<Key, Word, Capacity>;
+  using content = entries<Key, Word, 2 * scattered::capacity>;
+  using typename base::change;
+  using typename base::outcome;
+  using effect = typename outcome::effect;
+
+  // Two neighbours of which one is sparse can be evened, whatever their forms.
+  static_assert((scattered::capacity + base::sparse + 1) / 2 <= Capacity &&
+                3 * Capacity / 4 <= scattered::capacity);
+
+  euno_leaf() noexcept { hw::annotate_metadata(form); }
+
+  struct spot : base::spot {
+    contended* in = nullptr;  ///< null in a calm leaf
+    unsigned start = 0;       ///< the segment of a new entry, if it has room
+  };
+
+  template <class Witness>
+  [[nodiscard]] spot seek(const Witness& w, const Compare& less, const Key& k) const {
+    contended* const of_it = form.get(w);
+    if (of_it == nullptr) return {base::seek(w, less, k)};
+    const unsigned entry = of_it->entries.seek(w, less, k);
+    return {{entry, entry != scattered::capacity}, of_it};
+  }
+
+  template <class Witness>
+  [[nodiscard]] std::optional<Word> find(const Witness& w, const Compare& less, const Key& k) const {
+    const contended* const of_it = form.get(w);
+    if (of_it == nullptr) return base::find(w, less, k);
+    const unsigned entry = of_it->entries.seek(w, less, k);
+    if (entry == scattered::capacity) return std::nullopt;
+    return of_it->entries.word(w, entry);
+  }
+
+  template <class Witness>
+  outcome apply(const Witness& w, const spot& where, const Key& k, const change& wanted) noexcept {
+    if (where.in == nullptr) return base::apply(w, where, k, wanted);
+    scattered& all = where.in->entries;
+    outcome result;
+    if (!where.found) {
+      if (wanted.insert_where_absent)
+        result.what = all.insert(w, where.start, k, wanted.word) ? effect::inserted : effect::full;
+      return result;
+    }
+    result.before = all.word(w, where.index);
+    if (wanted.expected && !same_bits(*wanted.expected, result.before)) return result;
+    if (wanted.present == change::where_present::store) {
+      all.set_word(w, where.index, wanted.word);
+      result.what = effect::stored;
+    } else if (wanted.present == change::where_present::erase) {
+      all.erase(w, where.index);
+      result.what = effect::erased;
+      result.left = all.count(w);
+    }
+    return result;
+  }
+
+  template <class Witness>
+  [[nodiscard]] unsigned count(const Witness& w) const noexcept {
+    const contended* const of_it = form.get(w);
+    return of_it == nullptr ? base::count(w) : of_it->entries.count(w);
+  }
+  template <class Witness>
+  [[nodiscard]] bool is_full(const Witness& w) const noexcept {
+    const contended* const of_it = form.get(w);
+    return of_it == nullptr ? base::is_full(w) : of_it->entries.count(w) == scattered::capacity;
+  }
+  template <class Witness>
+  [[nodiscard]] bool is_sparse(const Witness& w) const noexcept {
+    return count(w) <= base::sparse;
+  }
+
+  /// Appends the entries in order.
+  template <class Witness>
+  void copy_to(const Witness& w, const Compare& less, content& all) const {
+    const contended* const of_it = form.get(w);
+    if (of_it == nullptr) return base::copy_to(w, less, all);
+    const unsigned first = all.count;
+    of_it->entries.for_each(w, [&](const Key& k, Word v) {
+      unsigned at = all.count;
+      all.add(k, v);
+      for (; at > first && less(k, all.key[at - 1]); --at) {
+        all.key[at] = all.key[at - 1];
+        all.slot[at] = all.slot[at - 1];
+      }
+      all.key[at] = k;
+      all.slot[at] = v;
+    });
+  }
+  template <class Witness>
+  void assign(const Witness& w, const content& all, unsigned from, unsigned to) noexcept {
+    contended* const of_it = form.get(w);
+    if (of_it == nullptr) return base::assign(w, all, from, to);
+    of_it->entries.clear(w);
+    if constexpr (contended::marks) of_it->control.clear_marks();
+    for (unsigned i = from; i < to; ++i) {
+      if constexpr (contended::marks) of_it->control.set_mark(conflict_hash<Compare>(all.key[i]));
+      of_it->entries.insert(w, i, all.key[i], all.slot[i]);
+    }
+  }
+
+  /// Gives the leaf another form: a contended one, which no other thread has seen, or null for the calm one. Returns the
+  /// block of the former one. The entries must fit: see fits().
+  contended* change_form(const optimistic_lock::write_guard& held, const Compare& less,
+                         contended* to) noexcept {
+    content all;
+    copy_to(held, less, all);
+    contended* const former = form.get(held);
+    form.set(held, to);
+    assign(held, all, 0, all.count);
+    return former;
+  }
+  template <class Witness>
+  [[nodiscard]] bool fits(const Witness& w, const contended* to) const noexcept {
+    return count(w) <= (to == nullptr ? Capacity : scattered::capacity);
+  }
+
+  // Quiescent only.
+
+  [[nodiscard]] contended* attachment() const noexcept { return form.get(exclusive_access{}); }
+
+  /// What is wrong with the contended form, or null.
+  [[nodiscard]] const char* check() const noexcept {
+    const contended* const of_it = attachment();
+    const char* wrong = nullptr;
+    if constexpr (contended::marks) {
+      if (of_it != nullptr && of_it->control.is_locked()) return "a lock bit is set";
+      if (of_it != nullptr)
+        of_it->entries.for_each(exclusive_access{}, [&](const Key& k, const Word&) {
+          if (!of_it->control.may_have(conflict_hash<Compare>(k))) wrong = "the mark of a key is clear";
+        });
+    }
+    return wrong;
+  }
+
+  optimistic_field<contended*> form;
+};
+
+}  // namespace espalier::btree

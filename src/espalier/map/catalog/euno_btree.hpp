@@ -1,0 +1,24 @@
+#pragma once
+
+#include <functional>
+
+#include "espalier/hw/htm.hpp"
+#include "espalier/map/btree/euno_btree.hpp"
+#include "espalier/map/catalog.hpp"
+#include "espalier/memory/shared_heap.hpp"
+
+namespace espalier::catalog {
+
+/// A rung of the paper's figure 13. htm_btree is the baseline, and the default entry has all design choices.
+template <btree::euno_design Design>
+using euno_rung = espalier::euno_btree<key, value, map_traits, std::less<key>, btree::fanout<14, 15>, Design>;
+
+using euno_btree = entry_list<
+    entry<espalier::euno_btree<key, value>>, entry<euno_rung<btree::euno_design::split_htm>, "split_htm">,
+    entry<euno_rung<btree::euno_design::part_leaf>, "part_leaf">,
+    entry<euno_rung<btree::euno_design::lock_bits>, "lock_bits">,
+    entry<euno_rung<btree::euno_design::mark_bits>, "mark_bits">,
+    entry<espalier::euno_btree<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">,
+    entry<espalier::euno_btree<key, value, map_traits::with_htm<hw::unavailable>>, "no_transactions">>;
+
+}  // namespace espalier::catalog
