@@ -80,9 +80,16 @@ struct narrow {
   using type = Map;
 };
 template <class Map>
-  requires requires { typename Map::template with_fanout<3>; }
+  requires(
+      requires { typename Map::template with_fanout<3>; } &&
+      !requires { typename Map::with_restless_leaves; })
 struct narrow<Map> {
   using type = typename Map::template with_fanout<3>;
+};
+template <class Map>
+  requires requires { typename Map::with_restless_leaves; }
+struct narrow<Map> {
+  using type = typename Map::with_restless_leaves::template with_fanout<3>;
 };
 
 template <class Wide>

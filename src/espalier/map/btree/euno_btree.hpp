@@ -76,7 +76,7 @@
 namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
-          class Fanout = btree::fanout<14, 15>, btree::euno_design Design = btree::euno_design::adaptive>
+          class Fanout = btree::fanout<14, 15>, btree::euno_design Design = btree::adaptive>
 class euno_btree;
 
 namespace btree {
@@ -111,7 +111,6 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   using typename base::store;
   using typename base::word;
   using htm = typename traits::htm_type;
-  using design = btree::euno_design;
   using contended = typename leaf::contended;
 
  public:
@@ -123,6 +122,12 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   /// The same map with nodes of another size.
   template <unsigned Leaf, unsigned Inner = Leaf>
   using with_fanout = euno_btree<Key, Value, Traits, Compare, btree::fanout<Leaf, Inner>, Design>;
+
+  /// For tests: the same map, whose leaves change their form at each occasion.
+  using with_restless_leaves =
+      euno_btree<Key, Value, Traits, Compare, Fanout,
+                 Design.calm_after == btree::euno_design::never ? Design
+                                                                : btree::euno_design{1, 2, true, true}>;
 
   static constexpr map_properties properties{
       .name = "euno_btree",
@@ -172,12 +177,9 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   /// What an operation meets at its leaf.
   struct contention {
     unsigned conflicts = 0;    ///< lost in the lower region
-    bool awaits_form = false;  ///< the leaf is calm, and its tree has no calm leaves
+    bool calm = false;         ///< the leaf is
     bool period_ends = false;  ///< it is time to ask whether the leaf is still contended
   };
-  /// An operation that has lost that many conflicts finds its leaf contended.
-  static constexpr unsigned contended_after = 3;
-
   // An upper region seldom aborts twice for one reason, and its fallback takes no lock.
   static constexpr elision_budgets upper_budgets{.conflict = 4, .capacity = 1, .lock_held = 0, .other = 1};
   static constexpr elision_budgets lower_budgets{.conflict = 32, .capacity = 2, .lock_held = 32, .other = 3};
@@ -212,37 +214,37 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   }
 
   /// For the region and for its fallback, as above.
-  template <class Section>
-  [[gnu::noinline]] static bool run_section(Section& section) noexcept {
-    return section();
+  template <class Step>
+  [[gnu::noinline]] static bool run_step(Step& step) noexcept {
+    return step();
   }
 
-  /// Runs a section of a leaf: as the lower region, or with the leaf's lock. section() returns whether it has changed
+  /// Runs a step at a leaf: as the lower region, or with the leaf's lock. step() returns whether it has changed
   /// anything. False if the leaf is not what it was in the upper region, or a writer came between.
-  template <class Section>
-  [[nodiscard]] bool in_leaf(thread_state& thread, const place& at, contention& met, Section section) const {
+  template <class Step>
+  [[nodiscard]] bool in_leaf(thread_state& thread, const place& at, contention& met, Step step) const {
     optimistic_lock& lock = at.node->lock;
     if (htm::available()) {
       bool same = false;
       const auto region = [&]() noexcept {
         if (lock.is_locked()) return hw::transaction_verdict::abort(hw::abort_code::lock_held);
         same = at.here.validate();
-        if (same) run_section(section);
+        if (same) run_step(step);
         return hw::transaction_verdict::commit();
       };
       const auto attempt = [&]() noexcept { return htm::run(region); };
       const auto look = [&]() noexcept { return lock.is_locked() ? lock_look::held : lock_look::free; };
-      counting record{thread.lower};
-      const bool committed = attempt_elision(record, lower_budgets, most_elision_looks, look, attempt);
-      met.conflicts += record.conflicts;
+      counting counts{thread.lower};
+      const bool committed = attempt_elision(counts, lower_budgets, most_elision_looks, look, attempt);
+      met.conflicts += counts.conflicts;
       if (committed) {
-        record_commit(record);
+        record_commit(counts);
         return same;
       }
     }
     auto held = at.here.upgrade();
     if (!held) return false;
-    if (!run_section(section)) held.release_unchanged();
+    if (!run_step(step)) held.release_unchanged();
     return true;
   }
 
@@ -265,7 +267,8 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
 
     /// Once, before the lock is released.
     void count(contention& met) noexcept {
-      if (slot_ != nullptr) met.period_ends = slot_->count(met.conflicts + (waited_ ? 1 : 0));
+      if (slot_ != nullptr)
+        met.period_ends = slot_->count(met.conflicts + (waited_ ? 1 : 0), Design.calm_after);
     }
 
    private:
@@ -283,26 +286,29 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
 
   [[nodiscard]] std::optional<word> find_word(const Key& key) const {
     thread_state& thread = threads_.local();
-    return base::run([&]() -> std::optional<std::optional<word>> {
-      const auto at = seek_leaf(thread, key);
-      if (!at) return std::nullopt;
-      std::optional<word> found;
-      if (at->node == nullptr) return found;
-      const leaf& of_key = at->as_leaf();
-      contended* const form = of_key.form.get(at->here);
-      const std::uint64_t hash = btree::conflict_hash<Compare>(key);
-      const key_lock excludes(form, hash);
-      if (!may_have(form, hash)) return at->here.validate() ? std::optional(found) : std::nullopt;
-      if (!htm::available()) {
-        found = of_key.find(at->here, base::key_comp(), key);
-        return at->here.validate() ? std::optional(found) : std::nullopt;
-      }
-      contention met;
-      const bool done = in_leaf(thread, *at, met, [&]() noexcept {
-        found = of_key.find(exclusive_access{}, base::key_comp(), key);
-        return false;
-      });
-      return done ? std::optional(found) : std::nullopt;
+    std::optional<word> found;
+    for (backoff pause; !try_find(thread, key, found);) pause.wait();
+    return found;
+  }
+
+  /// False if a writer came between.
+  [[nodiscard]] bool try_find(thread_state& thread, const Key& key, std::optional<word>& found) const {
+    found.reset();
+    const auto at = seek_leaf(thread, key);
+    if (!at || at->node == nullptr) return at.has_value();
+    const leaf& of_key = at->as_leaf();
+    contended* const form = of_key.form.get(at->here);
+    const std::uint64_t hash = btree::conflict_hash<Compare>(key);
+    const key_lock excludes(form, hash);
+    if (!may_have(form, hash)) return at->here.validate();
+    if (!htm::available()) {
+      found = of_key.find(at->here, base::key_comp(), key);
+      return at->here.validate();
+    }
+    contention met;
+    return in_leaf(thread, *at, met, [&]() noexcept {
+      found = of_key.find(exclusive_access{}, base::key_comp(), key);
+      return false;
     });
   }
 
@@ -315,7 +321,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
         base::make_room(key);
         continue;
       }
-      if (met.awaits_form || met.conflicts >= contended_after || met.period_ends) adapt(guard, key, met);
+      if (met.calm ? met.conflicts >= Design.contended_after : met.period_ends) adapt(guard, key, met);
       return done;
     }
   }
@@ -343,7 +349,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
       return done.what != effect::none && done.what != effect::full;
     });
     excludes.count(met);
-    met.awaits_form = form == nullptr && Design != design::split_htm && Design != design::adaptive && valid;
+    met.calm = form == nullptr;
     return valid ? std::optional(done) : std::nullopt;
   }
 
@@ -362,25 +368,25 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     });
   }
 
+  [[nodiscard]] static bool is_calm([[maybe_unused]] const contended& form) noexcept {
+    if constexpr (contended::locks) return form.control.is_calm();
+    return false;
+  }
+
   /// Makes the leaf of a key a contended one, or a calm one if it no longer needs to be contended. Does nothing where
   /// memory is short, or a writer came between: a later operation does it.
   void adapt(guard_type& guard, const Key& key, const contention& met) noexcept {
-    if constexpr (Design == design::split_htm) return;
     try {
       const auto at = base::try_seek(key);
       if (!at || at->node == nullptr) return;
       leaf& of_key = at->as_leaf();
       contended* const form = of_key.form.get(at->here);
       unpublished<store, contended> fresh(store_, memory_role::descriptor);
-      if (form == nullptr) {
-        if (met.period_ends) return;
+      if (met.calm) {
+        if (form != nullptr) return;
         fresh.emplace(&of_key);
       } else {
-        if constexpr (Design == design::adaptive) {
-          if (!met.period_ends || !form->control.is_calm()) return;
-        } else {
-          return;
-        }
+        if (form == nullptr || !is_calm(*form)) return;
         // One more than the operation itself may still need.
         guard.reserve(1 + holder::retirements + base::merged_most);
       }

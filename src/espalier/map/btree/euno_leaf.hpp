@@ -24,14 +24,26 @@
 
 namespace espalier::btree {
 
-/// Which design choices a tree has (figure 13 of the paper). Each includes those before it.
-enum class euno_design : std::uint8_t {
-  split_htm,  ///< two regions instead of one
-  part_leaf,  ///< leaves of segments
-  lock_bits,  ///< a lock for each few keys of a leaf
-  mark_bits,  ///< a filter that knows absent keys
-  adaptive,   ///< all this only for contended leaves
+/// Which design choices a tree has, beside its two regions.
+struct euno_design {
+  static constexpr unsigned never = ~0U;
+
+  /// An operation that has lost that many conflicts makes its leaf a contended one. With 0 all leaves are.
+  unsigned contended_after;
+  /// How many operations with a key's lock until it is asked whether the leaf is still contended.
+  unsigned calm_after;
+  bool lock_bits;  ///< a lock for each few keys of a contended leaf
+  bool mark_bits;  ///< a filter that knows absent keys; needs the locks
+
+  [[nodiscard]] constexpr bool has_contended_leaves() const noexcept { return contended_after != never; }
 };
+
+// The rungs of figure 13 of the paper, of which each includes those before it. The first one is htm_btree.
+inline constexpr euno_design split_htm{euno_design::never, euno_design::never, false, false};
+inline constexpr euno_design part_leaf{0, euno_design::never, false, false};
+inline constexpr euno_design lock_bits{0, euno_design::never, true, false};
+inline constexpr euno_design mark_bits{0, euno_design::never, true, true};
+inline constexpr euno_design adaptive{3, 1024, true, true};
 
 /// A number that equal keys have in common: of the bits of the key where the order is that of its type, else none.
 template <class Compare, class Key>
@@ -58,12 +70,12 @@ class conflict_control {
    public:
     slot() noexcept { hw::annotate_metadata(*this); }
 
-    /// For the holder of the lock: another operation, and how often it lost to other threads. True at times: see is_calm().
-    bool count(unsigned losses) noexcept {
+    /// For the holder of the lock: another operation, and how often it lost to other threads. True once in a period.
+    bool count(unsigned losses, unsigned period) noexcept {
       // relaxed: only the holder of the lock writes; is_calm() needs no exact figures.
       const std::uint32_t now = operations_.load(std::memory_order_relaxed) + 1;
       const std::uint32_t lost = losses_.load(std::memory_order_relaxed) + losses;
-      const bool period_ends = now == period;
+      const bool period_ends = now >= period;
       operations_.store(period_ends ? now / 2 : now, std::memory_order_relaxed);
       losses_.store(period_ends ? lost / 2 : lost, std::memory_order_relaxed);
       return period_ends;
@@ -73,7 +85,6 @@ class conflict_control {
 
    private:
     friend conflict_control;
-    static constexpr std::uint32_t period = 1024;
     std::atomic<std::uint32_t> marks_{0};
     std::atomic<std::uint32_t> operations_{0};
     std::atomic<std::uint32_t> losses_{0};
@@ -220,8 +231,8 @@ class scattered_entries {
 /// What a contended leaf has in a block of its own.
 template <class Key, class Word, unsigned Capacity, euno_design Design>
 struct contended_form {
-  static constexpr bool locks = Design >= euno_design::lock_bits;
-  static constexpr bool marks = Design >= euno_design::mark_bits;
+  static constexpr bool locks = Design.lock_bits;
+  static constexpr bool marks = Design.mark_bits;
   struct nothing {};
 
   [[no_unique_address]] std::conditional_t<locks, conflict_control, nothing> control;
@@ -306,7 +317,7 @@ struct euno_leaf : sorted_leaf<Key, Word, Capacity> {
 
   /// Appends the entries in order.
   template <class Witness>
-  void copy_to(const Witness& w, const Compare& less, content& all) const {
+  void copy_to(const Witness& w, const Compare& less, content& all, const Key& = {}) const {
     const contended* const of_it = form.get(w);
     if (of_it == nullptr) return base::copy_to(w, less, all);
     const unsigned first = all.count;

@@ -131,8 +131,8 @@ struct inner_node : node_base {
   }
 
   /// Appends the children, each with the separator before it; the first with that of the parent.
-  template <class Witness>
-  void copy_to(const Witness& w, content& all, const Key& before_first) const noexcept {
+  template <class Witness, class Compare>
+  void copy_to(const Witness& w, const Compare&, content& all, const Key& before_first) const noexcept {
     const unsigned n = children.get(w);
     all.add(before_first, child[0].get(w));
     for (unsigned i = 1; i < n; ++i) all.add(key[i - 1].get(w), child[i].get(w));
@@ -260,7 +260,7 @@ struct sorted_leaf : node_base {
 
   /// Appends the entries in order. `less` is for leaves that must sort them.
   template <class Witness, class Compare, class Content>
-  void copy_to(const Witness& w, const Compare&, Content& all) const noexcept {
+  void copy_to(const Witness& w, const Compare&, Content& all, const Key& = {}) const noexcept {
     const unsigned n = size.get(w);
     for (unsigned i = 0; i < n; ++i) all.add(key[i].get(w), word[i].get(w));
   }
@@ -305,21 +305,11 @@ struct sorted {
   using leaf = sorted_leaf<Key, Word, Capacity>;
 };
 
-/// Appends what a node of either kind holds. `before_first` is the separator before it in its parent.
-template <class Node, class Witness, class Compare, class Key>
-void copy_node(const Node& n, const Witness& w, const Compare& less, typename Node::content& all,
-               const Key& before_first) {
-  if constexpr (requires { n.copy_to(w, all, before_first); })
-    n.copy_to(w, all, before_first);
-  else
-    n.copy_to(w, less, all);
-}
-
 /// Moves the upper half of a node into a fresh one, which is to become its right neighbour. Returns the separator.
 template <class Key, class Node, class Witness, class Compare>
 Key split(Node& n, const Witness& w, const Compare& less, Node& fresh) {
   typename Node::content all;
-  copy_node(n, w, less, all, Key{});
+  n.copy_to(w, less, all, Key{});
   const unsigned middle = (all.count + 1) / 2;
   fresh.assign(exclusive_access{}, all, middle, all.count);
   n.assign(w, all, 0, middle);
@@ -333,8 +323,8 @@ template <class Key, class Node, class LeftWitness, class RightWitness, class Co
 [[nodiscard]] std::optional<Key> merge_or_even(Node& left, const LeftWitness& l, const Key& separator,
                                                Node& right, const RightWitness& r, const Compare& less) {
   typename Node::content all;
-  copy_node(left, l, less, all, Key{});
-  copy_node(right, r, less, all, separator);
+  left.copy_to(l, less, all, Key{});
+  right.copy_to(r, less, all, separator);
   if (4 * all.count <= 3 * Node::capacity || all.count < 2 * (Node::sparse + 1)) {
     left.assign(l, all, 0, all.count);
     return std::nullopt;

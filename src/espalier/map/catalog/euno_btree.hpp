@@ -14,10 +14,9 @@ template <btree::euno_design Design>
 using euno_rung = espalier::euno_btree<key, value, map_traits, std::less<key>, btree::fanout<14, 15>, Design>;
 
 using euno_btree = entry_list<
-    entry<espalier::euno_btree<key, value>>, entry<euno_rung<btree::euno_design::split_htm>, "split_htm">,
-    entry<euno_rung<btree::euno_design::part_leaf>, "part_leaf">,
-    entry<euno_rung<btree::euno_design::lock_bits>, "lock_bits">,
-    entry<euno_rung<btree::euno_design::mark_bits>, "mark_bits">,
+    entry<espalier::euno_btree<key, value>>, entry<euno_rung<btree::split_htm>, "split_htm">,
+    entry<euno_rung<btree::part_leaf>, "part_leaf">, entry<euno_rung<btree::lock_bits>, "lock_bits">,
+    entry<euno_rung<btree::mark_bits>, "mark_bits">,
     entry<espalier::euno_btree<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">,
     entry<espalier::euno_btree<key, value, map_traits::with_htm<hw::unavailable>>, "no_transactions">>;
 
