@@ -301,6 +301,9 @@ def reading(results: Results) -> Markup:
         "often shows the scheduler rather than the map.",
         "Leaked bytes are those that a map did not give back. A map that leaks may be fast "
         "because it leaks."]
+    if any(m.transactions for m in results.measurements):
+        points.append("Transactions: the sections of each region of a map that committed, the attempts that aborted and "
+                      "why, and the sections that took the lock instead; all per operation.")
     roles = {m.role for m in results.measurements}
     if Role.BASELINE in roles:
         points.append("Baselines lock in every operation, searches included: one lock around the whole map, or a lock "

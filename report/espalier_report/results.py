@@ -26,6 +26,9 @@ COUNTS = ("accesses", "l1_hits", "l2_hits", "llc_hits", "local_transfers", "remo
           "local_dram", "remote_dram", "reads", "writes", "atomics", "fences", "upgrades",
           "local_invalidations", "remote_invalidations", "back_invalidations", "writebacks",
           "prefetches", "tlb_misses", "page_walks", "queue_cycles", "stall_cycles", "cycles")
+# The counts of a region's transactions, per operation. Attempts end in one of the first five.
+ABORTS = ("conflict", "capacity", "lock_held", "other")
+TRANSACTIONS = ("commits", *ABORTS, "fallbacks", "healed", "skipped")
 
 
 # Maps that lock in every operation, searches included; results do not mark them. A variant's name follows a slash.
@@ -90,6 +93,7 @@ class Measurement:
     llc_misses: float | None
     context_switches: float | None
     counts: dict[str, float] = field(default_factory=dict)
+    transactions: dict[str, dict[str, float]] = field(default_factory=dict)  # by region
     label: str = ""
 
     @property
@@ -474,17 +478,26 @@ class _Reader:
             self.spread("real_time", aggregates, runs), self.spread("cpu_time", aggregates, runs),
             fact("bytes_per_key"), fact("leaked_bytes", least=None), fact("instructions"),
             fact("llc_misses"), fact("context_switches"),
-            self.counts(*sources[0][::-1]) if self.simulated else {})
+            self.counts(sources[0][1], "counts", COUNTS, sources[0][0]) if self.simulated else {},
+            next((found for where, entry in sources if (found := self.transactions(entry, where))), {}))
 
-    def counts(self, entry: Object, where: str) -> dict[str, float]:
-        given: Any = entry.get("counts")
+    def transactions(self, entry: Object, where: str) -> dict[str, dict[str, float]]:
+        regions: Any = entry.get("transactions", UNAVAILABLE)
+        if regions == UNAVAILABLE:
+            return {}
+        if not isinstance(regions, dict):
+            self.fail(f"{where}.transactions", f"must be an object of regions or \"{UNAVAILABLE}\"")
+        return {region: self.counts(regions, region, TRANSACTIONS, f"{where}.transactions") for region in regions}
+
+    def counts(self, entry: Object, key: str, names: tuple[str, ...], where: str) -> dict[str, float]:
+        given: Any = entry.get(key)
         if not isinstance(given, dict):
-            self.fail(f"{where}.counts", "must be an object of counts per operation")
+            self.fail(f"{where}.{key}", "must be an object of counts per operation")
         found = {}
-        for name in COUNTS:
-            count = self.number(given, name, f"{where}.counts")
+        for name in names:
+            count = self.number(given, name, f"{where}.{key}")
             if count is None:
-                self.fail(f"{where}.counts.{name}", "must be a non-negative number")
+                self.fail(f"{where}.{key}.{name}", "must be a non-negative number")
             found[name] = count
         return found
 

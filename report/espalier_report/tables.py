@@ -8,7 +8,7 @@ from typing import Any
 
 from espalier_report import text
 from espalier_report.markup import Content, Markup, breakable, element
-from espalier_report.results import SETTINGS, Latency, Measurement, Results, Role, Spread
+from espalier_report.results import ABORTS, SETTINGS, Latency, Measurement, Results, Role, Spread
 
 CONTEXT = {
     "simulated": "Simulated", "machine": "Simulated machine",
@@ -48,6 +48,8 @@ def measurement_table(results: Results, workload: str, id_: str) -> Markup:
         Column("Repetitions", lambda m: str(m.repetitions))]
     columns += [Column(name, attribute(key)) for key, name in OPTIONAL.items()
                 if any(getattr(m, key) is not None for m in group)]
+    columns += [Column(f"Transactions/op, {region}", transactions_of(region))
+                for region in dict.fromkeys(region for m in group for region in m.transactions)]
     columns += [Column(name.capitalize(), setting(index), numeric=False)
                 for index, name in varying]
     missing = [name.lower() for key, name in OPTIONAL.items()
@@ -67,6 +69,20 @@ def named(one: Any) -> Content:
 
 def attribute(name: str) -> Callable[[Measurement], Content]:
     return lambda m: value(text.number(getattr(m, name)))
+
+
+def transactions_of(region: str) -> Callable[[Measurement], Content]:
+    """Commits, what aborted, and the sections that took the lock."""
+    def cell(m: Measurement) -> Content:
+        counts = m.transactions.get(region)
+        if counts is None:
+            return value(text.UNAVAILABLE)
+        causes = [f"{name.replace('_', ' ')} {text.number(counts[name])}" for name in ABORTS if counts[name]]
+        aborts = f"{text.number(sum(counts[name] for name in ABORTS))} aborts"
+        locked = f"{text.number(counts['fallbacks'] + counts['skipped'])} under the lock"
+        return [text.number(counts["commits"]), " ", element(
+            "span", f"{aborts} ({', '.join(causes)}), {locked}" if causes else f"{aborts}, {locked}", class_="spread")]
+    return cell
 
 
 def setting(index: int) -> Callable[[Measurement], Content]:

@@ -75,6 +75,9 @@ class Command(Case):
               for bad in (0, -1, "fast", math.nan, 10 ** 400)),
             (f"{at}.cpu_time", math.inf, "' must be a non-negative number"),
             (f"{at}.run_type", "guess", "' must be 'iteration' or 'aggregate'"), (f"{at}.map", " ", "' must be a name"),
+            ("benchmarks[5].transactions", 1, "' must be an object of regions or \"unavailable\""),
+            ("benchmarks[5].transactions", {"upper": 1}, ".upper' must be an object of counts"),
+            ("benchmarks[5].transactions", {"upper": {}}, ".upper.commits' must be a non-negative number"),
             *(("latency[0].curve", bad, "' must be a list of")
               for bad in ([[1.5, 3]], [[0.5]], "steep", [[0.5, -1]], [["a", 1]])))
 

@@ -171,6 +171,25 @@ class Structure(Case):
                                        "220 216 to 224", "858 841 to 875", "64.0", "0"])
         self.assertEqual(len(rows), 1 + 10)
 
+    def test_maps_that_count_transactions_have_a_column_for_each_region(self) -> None:
+        plain = self.page_of()
+        self.assertNotIn("Transactions", " ".join(plain.captioned("read-mostly: medians")[0] + plain.texts("li")))
+        counts = dict.fromkeys(results.TRANSACTIONS, 0.0)
+        regions = {"upper": counts | {"commits": 1.0},
+                   "lower": counts | {"commits": 0.5, "conflict": 0.25, "lock_held": 0.125, "skipped": 0.5}}
+        document = fixture.document()
+        for entry in document["benchmarks"]:
+            entry["transactions"] = regions if entry["map"] == "ticket" else fixture.UNAVAILABLE
+        built = self.page_of(document)
+        head, *rows = built.captioned("read-mostly: medians")
+        at = head.index("Transactions/op, upper")
+        self.assertEqual(head[at + 1], "Transactions/op, lower")
+        self.assertEqual({row[0]: row[at:at + 2] for row in rows if row[0] in ("ticket", "edge_ext_lf")}, {
+            "ticket": ["1.00 0 aborts, 0 under the lock",
+                       "0.500 0.375 aborts (conflict 0.250, lock held 0.125), 0.500 under the lock"],
+            "edge_ext_lf": ["unavailable", "unavailable"]})
+        self.assertIn("Transactions: the sections", " ".join(built.texts("li")))
+
     def test_context_is_shown_in_words(self) -> None:
         built = self.page_of()
         rows = dict((row[0], row[1]) for row in built.rows(len(built.all("table")) - 1))

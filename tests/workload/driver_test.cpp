@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -17,6 +20,7 @@
 #include <vector>
 
 #include "espalier/map/locked_map.hpp"
+#include "espalier/sync/elision.hpp"
 #include "espalier/workload/codec.hpp"
 #include "espalier/workload/driver.hpp"
 #include "espalier/workload/histogram.hpp"
@@ -32,6 +36,9 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::Pair;
 
 template <class Map>
@@ -381,6 +388,106 @@ TEST(to_json, names_the_operations_that_a_mix_draws) {
   m.latency[static_cast<std::size_t>(map_operation::insert)] = histogram();
   EXPECT_THAT(values_of("operation", to_json({}, {m})),
               ElementsAre("all", "lookup", "erase", "update", "scan", "read_modify_write"));
+}
+
+/// Each insert is a section: one attempt meets a conflict, the next one commits. With `Available` false there are no
+/// transactions to count.
+template <bool Available>
+class eliding_map : public test::plain_map<eliding_map<Available>> {
+  using plain = test::plain_map<eliding_map>;
+
+ public:
+  static constexpr std::array transaction_regions{std::string_view("upper"), std::string_view("lower")};
+
+  [[nodiscard]] elision_counts transactions(std::size_t region) const {
+    elision_counts counts;
+    if (Available && region == 1) {
+      counts.of_event[static_cast<std::size_t>(elision_event::commit)] = sections_;
+      counts.of_event[static_cast<std::size_t>(elision_event::conflict)] = sections_;
+    }
+    return counts;
+  }
+
+  bool do_insert(no_guard& guard, std::uint64_t k, std::uint64_t v) {
+    ++sections_;
+    return plain::do_insert(guard, k, v);
+  }
+
+ private:
+  std::uint64_t sections_ = 0;
+};
+
+static_assert(counts_transactions<eliding_map<true>> && !counts_transactions<counted_map<true>>);
+
+template <class Map>
+struct entry_of {
+  using map_type = Map;
+  static constexpr std::string_view algorithm = "map";
+  static constexpr std::string_view variant{};
+  static std::string name() { return "map"; }
+};
+
+/// Three runs of inserts.
+template <class Map>
+measurement measured() {
+  measurement m;
+  m.facts = facts_of<entry_of<Map>>(subject_kind::espalier);
+  m.plan = plan_of("0/100/0");
+  m.threads = 1;
+  const auto subject = drive<Map>(m.facts);
+  subject->prefill(*m.plan, 1, {});
+  for (int i = 0; i < 3; ++i) m.runs.push_back(subject->run(request_of(*m.plan)));
+  return m;
+}
+
+TEST(transactions, of_a_run_are_those_since_its_begin) {
+  for (const run_outcome& r : measured<eliding_map<true>>().runs) {
+    ASSERT_EQ(r.transactions.size(), 2U);
+    EXPECT_EQ(r.transactions[0], elision_counts{});
+    EXPECT_EQ(r.transactions[1].of(elision_event::commit), r.operations);
+    EXPECT_EQ(r.transactions[1].of(elision_event::conflict), r.operations);
+    EXPECT_EQ(r.transactions[1].attempts(), 2 * r.operations);
+  }
+}
+
+TEST(transactions, are_unavailable_where_none_is_counted) {
+  const std::vector all{measured<eliding_map<false>>(), measured<counted_map<true>>()};
+  for (const measurement& m : all) EXPECT_TRUE(m.runs.front().transactions.empty());
+  const auto json = nlohmann::json::parse(to_json({}, all));
+  for (const auto& entry : json["benchmarks"]) {
+    const bool has_them = entry["run_type"] == "iteration" || entry["aggregate_name"] == "median";
+    EXPECT_EQ(entry.value("transactions", "absent"), has_them ? "unavailable" : "absent");
+  }
+}
+
+TEST(transactions, are_in_the_results_by_region_and_operation) {
+  const std::vector all{measured<counted_map<true>>(), measured<eliding_map<true>>()};
+  std::map<std::string, int> kinds;
+  const auto json = nlohmann::json::parse(to_json({}, all));
+  for (const auto& entry : json["benchmarks"]) {
+    if (entry["family_index"] != 1 || !entry.contains("transactions")) continue;
+    ++kinds[entry["run_type"]];
+    const auto& lower = entry["transactions"]["lower"];
+    EXPECT_EQ(entry["transactions"]["upper"]["commits"], 0);
+    EXPECT_EQ(lower.size(), elision_events);
+    for (const auto& [event, count] : lower.items())
+      EXPECT_EQ(count, event == "commits" || event == "conflict" ? 1 : 0) << event;
+  }
+  EXPECT_THAT(kinds, ElementsAre(Pair("aggregate", 1), Pair("iteration", 3)));
+
+  std::istringstream csv(to_csv(all));
+  std::vector<std::string> lines(3);
+  for (std::string& line : lines) std::getline(csv, line);
+  EXPECT_THAT(lines[0], HasSubstr(",upper_commits_per_op,"));
+  EXPECT_THAT(lines[0], EndsWith(",lower_commits_per_op,lower_conflict_per_op,lower_capacity_per_op,"
+                                 "lower_lock_held_per_op,lower_other_per_op,lower_fallbacks_per_op,"
+                                 "lower_healed_per_op,lower_skipped_per_op"));
+  EXPECT_THAT(lines[1], EndsWith(",unavailable,unavailable"));
+  EXPECT_THAT(lines[2], EndsWith(",0,1,1,0,0,0,0,0,0"));
+}
+
+TEST(to_csv, has_no_columns_of_transactions_where_no_map_counts_them) {
+  EXPECT_THAT(to_csv({measured<counted_map<true>>()}), Not(HasSubstr("commits")));
 }
 
 using reals = std::vector<double>;

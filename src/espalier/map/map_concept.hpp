@@ -11,6 +11,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "espalier/sync/elision.hpp"
+
 // The contract that every map of the library keeps. map_facade.hpp documents each operation.
 //
 //   find(key)                       copy of the value, or nothing
@@ -205,6 +207,14 @@ concept exchanging_ordered_map =
       { map.update(key, same_value{}) } -> std::same_as<std::optional<typename M::mapped_type>>;
       { map.update(guard, key, same_value{}) } -> std::same_as<std::optional<typename M::mapped_type>>;
     };
+
+/// A map that counts the outcomes of its transactions, by region: a section of its code that it elides.
+/// transactions(region) sums over all threads; exact when no operation runs.
+template <class M>
+concept counts_transactions = requires(const M& read, std::size_t region) {
+  std::span<const std::string_view>(M::transaction_regions);
+  { read.transactions(region) } -> std::same_as<elision_counts>;
+};
 
 /// A map that names the same map with other entries, another order or other policies.
 template <class M>

@@ -106,6 +106,18 @@ void add(std::optional<std::uint64_t>& sum, bool first, const std::optional<std:
     sum.reset();
 }
 
+/// What was counted after `before`; nothing if no section was.
+std::vector<elision_counts> counted_since(const std::vector<elision_counts>& before,
+                                          std::vector<elision_counts> now) {
+  bool any = false;
+  for (std::size_t region = 0; region < now.size(); ++region) {
+    for (std::size_t e = 0; e < elision_events; ++e) now[region].of_event[e] -= before[region].of_event[e];
+    any = any || now[region].sections() != 0;
+  }
+  if (!any) now.clear();
+  return now;
+}
+
 }  // namespace
 
 driver::driver(subject_facts facts, const std::function<std::unique_ptr<driven_map>()>& make)
@@ -161,6 +173,7 @@ run_outcome driver::run_source(const run_request& request, MakeSource&& make_sou
   std::atomic<bool> stop{false};
   const bool timed = !request.operations && request.plan.trace.empty();
   run_outcome outcome;
+  const std::vector<elision_counts> before = map_->transactions();
   outcome.wall_ns = run_team(
       request.threads, request.pus,
       [&](unsigned thread, const std::function<void()>& ready) {
@@ -182,6 +195,7 @@ run_outcome driver::run_source(const run_request& request, MakeSource&& make_sou
         if (timed) wait_for_end(request);
         stop.store(true, std::memory_order_relaxed);
       });
+  outcome.transactions = counted_since(before, map_->transactions());
   for (const auto& r : results) {
     const thread_result& part = r.value;
     const bool first = outcome.cpu_ns == 0 && outcome.operations == 0;

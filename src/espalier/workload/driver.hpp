@@ -8,12 +8,14 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/map/catalog.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/memory/any_placement.hpp"
 #include "espalier/memory/placement_concept.hpp"
+#include "espalier/sync/elision.hpp"
 #include "espalier/workload/codec.hpp"
 #include "espalier/workload/context.hpp"
 #include "espalier/workload/step.hpp"
@@ -53,6 +55,9 @@ class driven_map {
 
   /// As subject::leaked_bytes().
   [[nodiscard]] virtual std::optional<std::uint64_t> leaked_bytes() = 0;
+
+  /// The outcomes of all transactions so far, by region; empty for a map that does not count them.
+  [[nodiscard]] virtual std::vector<elision_counts> transactions() const = 0;
 
   /// The placement, if it can record the map's blocks; otherwise null.
   [[nodiscard]] virtual const any_placement* recording_placement() const = 0;
@@ -103,6 +108,15 @@ class driven_map_of final : public driven_map {
     } else {
       return std::nullopt;
     }
+  }
+
+  [[nodiscard]] std::vector<elision_counts> transactions() const override {
+    std::vector<elision_counts> counts;
+    if constexpr (counts_transactions<Map>) {
+      for (std::size_t region = 0; region < Map::transaction_regions.size(); ++region)
+        counts.push_back(map_.transactions(region));
+    }
+    return counts;
   }
 
   [[nodiscard]] const any_placement* recording_placement() const override {
@@ -165,6 +179,7 @@ template <class Entry>
   facts.properties = map::properties;
   if constexpr (requires { map::node_bytes; }) facts.node_bytes = map::node_bytes;
   if constexpr (requires { map::node_members; }) facts.node_members = map::node_members;
+  if constexpr (counts_transactions<map>) facts.transaction_regions = map::transaction_regions;
   if constexpr (requires { typename map::traits_type; })
     facts.placement = map::traits_type::placement_type::name;
   else

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "espalier/sync/elision.hpp"
 #include "espalier/workload/distribution.hpp"
 #include "espalier/workload/histogram.hpp"
 #include "espalier/workload/key_space.hpp"
@@ -90,6 +91,9 @@ struct run_outcome {
   std::optional<std::uint64_t> instructions;
   std::optional<std::uint64_t> llc_misses;
   std::optional<std::uint64_t> context_switches;
+  /// By region, as in subject_facts::transaction_regions. Empty if no section was counted: the map does not count them,
+  /// or the processor has no transactions.
+  std::vector<elision_counts> transactions;
 
   [[nodiscard]] double operations_per_second() const noexcept {
     return wall_ns > 0 ? static_cast<double>(operations) * 1e9 / wall_ns : 0;

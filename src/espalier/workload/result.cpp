@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -87,6 +89,41 @@ std::optional<double> per_operation(const std::optional<std::uint64_t>& count, s
   return static_cast<double>(*count) / static_cast<double>(operations);
 }
 
+/// The names of the events, in the order of elision_event.
+constexpr std::array<std::string_view, elision_events> event_names{
+    "commits", "conflict", "capacity", "lock_held", "other", "fallbacks", "healed", "skipped"};
+
+/// A region's events per operation, medians over those of the runs that have counted transactions.
+std::array<std::optional<double>, elision_events> transactions_of(const measurement& m,
+                                                                  std::span<const run_outcome> runs,
+                                                                  std::string_view region) {
+  const auto regions = m.facts.transaction_regions;
+  const auto at = static_cast<std::size_t>(std::ranges::find(regions, region) - regions.begin());
+  std::array<std::optional<double>, elision_events> medians;
+  for (std::size_t e = 0; e < elision_events; ++e) {
+    std::vector<double> values;
+    for (const run_outcome& r : runs) {
+      if (at >= r.transactions.size()) continue;
+      if (const auto value = per_operation(r.transactions[at].of_event[e], r.operations))
+        values.push_back(*value);
+    }
+    medians[e] = median(values);
+  }
+  return medians;
+}
+
+ordered_json transactions_json(const measurement& m, std::span<const run_outcome> runs) {
+  ordered_json regions;
+  for (const std::string_view region : m.facts.transaction_regions) {
+    const auto events = transactions_of(m, runs, region);
+    for (std::size_t e = 0; e < elision_events; ++e) {
+      if (!events[e]) return unavailable;
+      regions[std::string(region)][std::string(event_names[e])] = *events[e];
+    }
+  }
+  return regions.empty() ? ordered_json(unavailable) : regions;
+}
+
 void add_runs(ordered_json& benchmarks, const measurement& m, std::size_t family) {
   for (std::size_t i = 0; i < m.runs.size(); ++i) {
     const run_outcome& r = m.runs[i];
@@ -104,6 +141,7 @@ void add_runs(ordered_json& benchmarks, const measurement& m, std::size_t family
     j["instructions"] = or_unavailable(per_operation(r.instructions, r.operations));
     j["llc_misses"] = or_unavailable(per_operation(r.llc_misses, r.operations));
     j["context_switches"] = or_unavailable(r.context_switches);
+    j["transactions"] = transactions_json(m, std::span(&r, 1));
     benchmarks.push_back(std::move(j));
   }
 }
@@ -143,6 +181,7 @@ void add_aggregates(ordered_json& benchmarks, const measurement& m, std::size_t 
     if (a.of == &median) {
       j["bytes_per_key"] = or_unavailable(m.bytes_per_key);
       j["leaked_bytes"] = or_unavailable(m.leaked_bytes);
+      j["transactions"] = transactions_json(m, m.runs);
     }
     benchmarks.push_back(std::move(j));
   }
@@ -199,20 +238,35 @@ std::string to_csv(const std::vector<measurement>& all) {
   const auto number = [](const auto& value) {
     return value ? fmt::format("{}", *value) : std::string(unavailable);
   };
+  // Those of all maps, in the order in which they first occur.
+  std::vector<std::string_view> regions;
+  for (const measurement& m : all) {
+    for (const std::string_view region : m.facts.transaction_regions) {
+      if (std::ranges::find(regions, region) == regions.end()) regions.push_back(region);
+    }
+  }
   std::string text =
       "workload,map,kind,placement,mix,distribution,keys,threads,runs,median_ops_per_s,min_ops_per_s,"
-      "max_ops_per_s,cpu_ns_per_op,bytes_per_key,leaked_bytes,p50_ns,p99_ns,p999_ns,max_ns\n";
+      "max_ops_per_s,cpu_ns_per_op,bytes_per_key,leaked_bytes,p50_ns,p99_ns,p999_ns,max_ns";
+  for (const std::string_view region : regions) {
+    for (const std::string_view event : event_names) text += fmt::format(",{}_{}_per_op", region, event);
+  }
+  text += "\n";
   for (const measurement& m : all) {
     const std::vector<double> t = m.throughput();
     const std::vector<double> cpu = m.cpu_ns_per_operation();
     const histogram h = latency_of_all(m);
-    text += fmt::format("\"{}\",{},{},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{},{},{}\n", m.plan->name,
+    text += fmt::format("\"{}\",{},{},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{},{},{}", m.plan->name,
                         m.facts.name, to_string(m.facts.kind), m.facts.placement,
                         m.plan->trace.empty() ? m.plan->mix.name : "trace", m.plan->draws.spec().to_string(),
                         m.plan->loaded, m.threads, m.runs.size(), number(median(t)), number(minimum(t)),
                         number(maximum(t)), number(median(cpu)), number(m.bytes_per_key),
                         number(m.leaked_bytes), number(h.value_at(0.5)), number(h.value_at(0.99)),
                         number(h.value_at(0.999)), number(h.max()));
+    for (const std::string_view region : regions) {
+      for (const auto& value : transactions_of(m, m.runs, region)) text += "," + number(value);
+    }
+    text += "\n";
   }
   return text;
 }

@@ -10,10 +10,12 @@ namespace espalier::workload {
 
 /// Results in the JSON shape of Google Benchmark, which its compare.py reads: `context`, and `benchmarks` with an entry
 /// for each run and for each aggregate. In addition, `latency` with percentiles and curves. real_time is wall time and
-/// cpu_time is thread CPU time, in nanoseconds per operation of all threads.
+/// cpu_time is thread CPU time, in nanoseconds per operation of all threads. `transactions` of a run and of the medians
+/// has the elision_counts of each region of the map, per operation.
 [[nodiscard]] std::string to_json(const run_context& context, const std::vector<measurement>& all);
 
-/// One line per map, workload and number of threads: medians and spread.
+/// One line per map, workload and number of threads: medians and spread. Each region of a map that counts transactions
+/// adds columns.
 [[nodiscard]] std::string to_csv(const std::vector<measurement>& all);
 
 /// All kinds of operation of a measurement together; empty where latency was not measured.

@@ -38,6 +38,8 @@ struct subject_facts {
   std::optional<std::size_t> node_bytes;
   /// The members of a node and their offsets; empty if a map does not state them.
   std::span<const node_member> node_members;
+  /// The names of the regions whose transactions the map counts; empty if it counts none.
+  std::span<const std::string_view> transaction_regions;
   /// "unavailable" if the map does not state it.
   std::string_view placement;
   bool supports_erase = true;
