@@ -38,9 +38,9 @@ constexpr known_node known_nodes[] = {
     {"locked_map", 48, 0},  // of libstdc++'s std::map: links, colour, entry
     {"olc_btree", 512, 0},  // a leaf, and an inner node as well
     {"olc_btree@narrow", 128, 0},
-    {"htm_btree", 256, 0},
+    {"htm_btree", 512, 0},
     {"htm_btree@narrow", 128, 0},
-    {"euno_btree", 256, 0},
+    {"euno_btree", 512, 0},
     {"euno_btree@narrow", 128, 0},
     {"block_list", 4096, 0},
     {"block_list/128_bytes", 128, 0},

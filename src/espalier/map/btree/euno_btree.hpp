@@ -59,8 +59,8 @@
 //  5. An erase leaves the mark: other keys may have it. The paper clears it.
 //  6. Each thread releases exactly the locks that it has taken. Algorithm 2 releases the leaf's lock if any thread holds
 //     it.
-//  7. The contention detector looks at single operations: one that loses several conflicts in a row makes its leaf a
-//     contended one. A contended leaf that operations seldom wait in becomes calm.
+//  7. The contention detector is of each thread: a leaf at which it loses some conflicts in a few thousand updates
+//     becomes contended. A contended leaf that operations seldom wait in becomes calm.
 //
 // Invariants: (B1) to (B3) of tree.hpp, and
 //   (E1) The mark of each key of a contended leaf is set.
@@ -76,7 +76,7 @@
 namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
-          class Fanout = btree::fanout<14, 15>, btree::euno_design Design = btree::adaptive>
+          class Fanout = btree::fanout<30, 31>, btree::euno_design Design = btree::adaptive>
 class euno_btree;
 
 namespace btree {
@@ -159,11 +159,44 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
  private:
   using record = elision_counts_by_thread::record;
 
+  /// The contention detector: the leaves at which one thread has lost conflicts lately. No thread writes what another one
+  /// reads. A leaf is contended that costs the thread some conflicts in a few thousand updates.
+  class contended_leaves {
+   public:
+    /// The thread has lost conflicts at a calm leaf, in the update with that number. Whether the leaf is contended.
+    bool add(const void* leaf, unsigned conflicts, unsigned update) noexcept {
+      entry& of_it =
+          entries_[reinterpret_cast<std::uintptr_t>(leaf) / sizeof(typename base::leaf) % entries_.size()];
+      if (update - of_it.first > window) of_it = {};
+      if (of_it.leaf != leaf) {
+        if (of_it.conflicts > 1) {
+          --of_it.conflicts;
+          return false;
+        }
+        of_it = {leaf, 0, update};
+      }
+      of_it.conflicts += conflicts;
+      if (of_it.conflicts < Design.contended_after) return false;
+      of_it = {};
+      return true;
+    }
+
+   private:
+    static constexpr unsigned window = 1U << 15;
+    struct entry {
+      const void* leaf = nullptr;
+      unsigned conflicts = 0;
+      unsigned first = 0;  ///< the number of an update
+    };
+    std::array<entry, 16> entries_{};
+  };
+
   /// What one thread needs.
   struct thread_state {
     record upper;
     record lower;
-    unsigned turn = 0;  ///< of the write scheduler
+    unsigned updates = 0;
+    contended_leaves lost;
   };
 
   /// How the upper region reads locks, and its fallback: both run the same code, so that a fallback touches the pages whose
@@ -174,12 +207,13 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     }
   };
 
-  /// What an operation meets at its leaf.
+  /// What an operation has met at its leaf.
   struct contention {
-    unsigned conflicts = 0;    ///< lost in the lower region
-    bool calm = false;         ///< the leaf is
-    bool period_ends = false;  ///< it is time to ask whether the leaf is still contended
+    unsigned conflicts = 0;  ///< lost in the lower region
+    /// Whether to change the leaf's form, perhaps.
+    enum class advice : std::uint8_t { none, contended, calm } advice = advice::none;
   };
+
   // An upper region seldom aborts twice for one reason, and its fallback takes no lock.
   static constexpr elision_budgets upper_budgets{.conflict = 4, .capacity = 1, .lock_held = 0, .other = 1};
   static constexpr elision_budgets lower_budgets{.conflict = 32, .capacity = 2, .lock_held = 32, .other = 3};
@@ -265,10 +299,10 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
       if (slot_ != nullptr) slot_->lock.unlock();
     }
 
-    /// Once, before the lock is released.
-    void count(contention& met) noexcept {
-      if (slot_ != nullptr)
-        met.period_ends = slot_->count(met.conflicts + (waited_ ? 1 : 0), Design.calm_after);
+    /// Counts an operation that has lost that many conflicts, with the lock held. Whether it is time to ask if the leaf is
+    /// still contended.
+    bool count(unsigned conflicts) noexcept {
+      return slot_ != nullptr && slot_->count(conflicts + (waited_ ? 1 : 0), Design.calm_after);
     }
 
    private:
@@ -321,7 +355,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
         base::make_room(key);
         continue;
       }
-      if (met.calm ? met.conflicts >= Design.contended_after : met.period_ends) adapt(guard, key, met);
+      if (met.advice != contention::advice::none) adapt(guard, key, met.advice);
       return done;
     }
   }
@@ -340,7 +374,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
       if constexpr (contended::marks) form->control.set_mark(hash);
     }
     // The random write scheduler: another segment each time.
-    const unsigned start = ++thread.turn;
+    const unsigned start = ++thread.updates;
     outcome done;
     const bool valid = in_leaf(thread, *at, met, [&]() noexcept {
       auto where = of_key.seek(exclusive_access{}, base::key_comp(), key);
@@ -348,8 +382,12 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
       done = of_key.apply(exclusive_access{}, where, key, wanted);
       return done.what != effect::none && done.what != effect::full;
     });
-    excludes.count(met);
-    met.calm = form == nullptr;
+    if (form != nullptr) {
+      if (excludes.count(met.conflicts)) met.advice = contention::advice::calm;
+    } else if (Design.contended_after == 0 ||
+               (met.conflicts > 0 && thread.lost.add(&of_key, met.conflicts, thread.updates))) {
+      met.advice = contention::advice::contended;
+    }
     return valid ? std::optional(done) : std::nullopt;
   }
 
@@ -375,14 +413,14 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
 
   /// Makes the leaf of a key a contended one, or a calm one if it no longer needs to be contended. Does nothing where
   /// memory is short, or a writer came between: a later operation does it.
-  void adapt(guard_type& guard, const Key& key, const contention& met) noexcept {
+  void adapt(guard_type& guard, const Key& key, enum contention::advice to) noexcept {
     try {
       const auto at = base::try_seek(key);
       if (!at || at->node == nullptr) return;
       leaf& of_key = at->as_leaf();
       contended* const form = of_key.form.get(at->here);
       unpublished<store, contended> fresh(store_, memory_role::descriptor);
-      if (met.calm) {
+      if (to == contention::advice::contended) {
         if (form != nullptr) return;
         fresh.emplace(&of_key);
       } else {

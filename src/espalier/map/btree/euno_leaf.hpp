@@ -28,7 +28,7 @@ namespace espalier::btree {
 struct euno_design {
   static constexpr unsigned never = ~0U;
 
-  /// An operation that has lost that many conflicts makes its leaf a contended one. With 0 all leaves are.
+  /// A leaf that costs a thread that many conflicts lately becomes contended. With 0 all leaves are.
   unsigned contended_after;
   /// How many operations with a key's lock until it is asked whether the leaf is still contended.
   unsigned calm_after;
@@ -43,7 +43,7 @@ inline constexpr euno_design split_htm{euno_design::never, euno_design::never, f
 inline constexpr euno_design part_leaf{0, euno_design::never, false, false};
 inline constexpr euno_design lock_bits{0, euno_design::never, true, false};
 inline constexpr euno_design mark_bits{0, euno_design::never, true, true};
-inline constexpr euno_design adaptive{3, 1024, true, true};
+inline constexpr euno_design adaptive{4, 1024, true, true};
 
 /// A number that equal keys have in common: of the bits of the key where the order is that of its type, else none.
 template <class Compare, class Key>
@@ -122,7 +122,7 @@ class conflict_control {
       operations += s.operations_.load(std::memory_order_relaxed);
       losses += s.losses_.load(std::memory_order_relaxed);
     }
-    return losses * 64 < operations;
+    return losses * 4096 < operations;
   }
 
  private:

@@ -39,7 +39,7 @@
 namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
-          class Fanout = btree::fanout<15, 15>>
+          class Fanout = btree::fanout<31, 31>>
 class htm_btree;
 
 namespace btree {

@@ -11,7 +11,7 @@ namespace espalier::catalog {
 
 /// A rung of the paper's figure 13. htm_btree is the baseline, and the default entry has all design choices.
 template <btree::euno_design Design>
-using euno_rung = espalier::euno_btree<key, value, map_traits, std::less<key>, btree::fanout<14, 15>, Design>;
+using euno_rung = espalier::euno_btree<key, value, map_traits, std::less<key>, btree::fanout<30, 31>, Design>;
 
 using euno_btree = entry_list<
     entry<espalier::euno_btree<key, value>>, entry<euno_rung<btree::split_htm>, "split_htm">,
