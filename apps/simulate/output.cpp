@@ -231,6 +231,7 @@ ordered_json entry_json(const simulated_measurement& m, std::size_t family) {
   j["keys"] = m.plan->loaded;
   j["placement"] = m.facts.placement;
   j["counts"] = counts_json(m);
+  j["transactions"] = transactions_json(m);
   return j;
 }
 
@@ -239,6 +240,16 @@ ordered_json counts_json(const counted_phase& measured) {
   for (const sim::counts_field& field : sim::counts_fields)
     counts[std::string(field.name)] = measured.per_operation(measured.total.*field.value);
   return counts;
+}
+
+ordered_json transactions_json(const counted_phase& measured) {
+  const sim::transaction_counts& all = measured.transactions;
+  if (all.begun == 0) return "unavailable";
+  ordered_json j{{"begun", measured.per_operation(all.begun)},
+                 {"committed", measured.per_operation(all.committed)}};
+  for (const sim::abort_reason reason : sim::abort_reasons)
+    j["aborts"][std::string(sim::to_string(reason))] = measured.per_operation(all.of(reason));
+  return j;
 }
 
 std::string counts_csv(const counted_phase& measured) {

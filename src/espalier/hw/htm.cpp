@@ -1,6 +1,11 @@
 #include "espalier/hw/htm.hpp"
 
+#include <sys/mman.h>
+
 #include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace espalier::hw {
@@ -60,6 +65,18 @@ rtm_support rtm::find_out() noexcept {
   rtm_support first = rtm_support::unknown;
   // The first of several threads decides for all, so that the answer never changes. relaxed: the word is all.
   return known.compare_exchange_strong(first, mine, std::memory_order_relaxed) ? mine : first;
+}
+
+void rtm::map_code() noexcept {
+#if defined(MADV_POPULATE_READ)
+  constexpr std::uintptr_t page = 4096;
+  constexpr std::size_t bytes = 4 * page;
+  const int before = errno;
+  const auto caller = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
+  // Fails, without harm, on kernels before 5.14, and where the code ends in between.
+  static_cast<void>(madvise(reinterpret_cast<void*>(caller / page * page), bytes, MADV_POPULATE_READ));
+  errno = before;
+#endif
 }
 
 rtm_availability rtm::probe() {

@@ -201,8 +201,10 @@ class rtm {
   template <transaction_body Body>
   [[nodiscard]] static transaction_outcome run(Body&& body) noexcept {
     if (!available()) return {false, abort_status{}};
-    if (const std::uint32_t word = rtm_instructions::begin(); word != rtm_instructions::started)
+    if (const std::uint32_t word = rtm_instructions::begin(); word != rtm_instructions::started) {
+      if (word == 0) map_code();
       return {false, abort_status{word}};
+    }
     if (const auto code = verdict_of(body).wants_abort()) {
       abort(*code);
       // Not reached: the processor has gone back to begin().
@@ -218,6 +220,10 @@ class rtm {
   static inline constinit std::atomic<rtm_support> known{rtm_support::unknown};
 
   static rtm_support find_out() noexcept;
+
+  /// Maps the pages of code around the caller. The kernel maps code where it is executed first, and a transaction that
+  /// would execute it first aborts, each time again. For aborts that report no cause. Leaves errno as it is.
+  [[gnu::noinline, gnu::cold]] static void map_code() noexcept;
 
   template <abort_code Code>
   static void abort_with() noexcept {

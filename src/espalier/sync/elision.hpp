@@ -53,10 +53,11 @@ inline constexpr hw::abort_code not_elidable = hw::abort_code::user_2;
 
 /// How often one section may be attempted again, by what aborted the attempt before.
 struct elision_budgets {
-  unsigned conflict = 8;    ///< each after a pause
+  unsigned conflict = 8;    ///< each after a pause, unless there are none
   unsigned capacity = 0;    ///< what does not fit now does not fit then
   unsigned lock_held = 16;  ///< each after the lock was seen free; takes nothing from the other budgets
   unsigned other = 1;       ///< an interrupt does not come again at once; a page fault or a system call does
+  bool pauses = true;       ///< so that the thread that won a conflict can go on
 };
 
 /// What kept a section from committing, as far as its last attempt tells.
@@ -90,7 +91,7 @@ class elision_attempts {
     }
     switch (status.cause()) {
       case hw::abort_cause::conflict:
-        return spend(left_.conflict, next::after_pause);
+        return spend(left_.conflict, left_.pauses ? next::after_pause : next::again);
       case hw::abort_cause::capacity:
         obstacle_ = elision_obstacle::mendable;
         return spend(left_.capacity, next::again);

@@ -33,6 +33,10 @@ struct optimistic_access {
   }
 };
 
+/// How often DBX attempts a region, as far as its authors' later source shows: at once after each conflict.
+inline constexpr elision_budgets dbx_budgets{
+    .conflict = 128, .capacity = 16, .lock_held = 128, .other = 3, .pauses = false};
+
 /// One lock for the whole tree, elided: each step is a transaction, or runs with the lock held. The locks of the nodes
 /// are not used.
 template <elidable Lock, hw::transactional_backend Htm>
@@ -54,10 +58,7 @@ class elided_access {
   [[nodiscard]] elision_counts counts() const noexcept { return lock_.counts(); }
 
  private:
-  /// Larger than those of other locks: what DBX allows, as far as its authors' later source shows.
-  static constexpr elision_budgets budgets{.conflict = 128, .capacity = 16, .lock_held = 128, .other = 3};
-
-  elided<Lock, Htm, elision_counts_by_thread> lock_{budgets};
+  elided<Lock, Htm, elision_counts_by_thread> lock_{dbx_budgets};
 };
 
 }  // namespace espalier::btree

@@ -106,12 +106,13 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   using typename base::holder;
   using typename base::leaf;
   using typename base::outcome;
-  using typename base::place;
   using typename base::position;
+  using typename base::section;
   using typename base::store;
   using typename base::word;
   using htm = typename traits::htm_type;
   using contended = typename leaf::contended;
+  using node_base = btree::node_base;
 
  public:
   using typename base::guard_type;
@@ -127,7 +128,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   using with_restless_leaves =
       euno_btree<Key, Value, Traits, Compare, Fanout,
                  Design.calm_after == btree::euno_design::never ? Design
-                                                                : btree::euno_design{1, 2, true, true}>;
+                                                                : btree::euno_design{1, 4, true, true}>;
 
   static constexpr map_properties properties{
       .name = "euno_btree",
@@ -199,116 +200,113 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     contended_leaves lost;
   };
 
-  /// How the upper region reads locks, and its fallback: both run the same code, so that a fallback touches the pages whose
-  /// absence aborts the region.
+  /// How the upper region reads locks, and its fallback.
   struct without_waiting {
     [[nodiscard]] static optimistic_lock::read_section read(optimistic_lock& lock) noexcept {
       return lock.try_read();
     }
   };
 
-  /// What an operation has met at its leaf.
-  struct contention {
-    unsigned conflicts = 0;  ///< lost in the lower region
-    /// Whether to change the leaf's form, perhaps.
-    enum class advice : std::uint8_t { none, contended, calm } advice = advice::none;
-  };
+  /// Whether an operation found that its leaf should change its form.
+  enum class advice : std::uint8_t { none, contended, calm };
 
   // An upper region seldom aborts twice for one reason, and its fallback takes no lock.
-  static constexpr elision_budgets upper_budgets{.conflict = 4, .capacity = 1, .lock_held = 0, .other = 1};
-  static constexpr elision_budgets lower_budgets{.conflict = 32, .capacity = 2, .lock_held = 32, .other = 3};
+  static constexpr elision_budgets upper_budgets{
+      .conflict = 4, .capacity = 1, .lock_held = 0, .other = 1, .pauses = false};
+  static constexpr elision_budgets lower_budgets = btree::dbx_budgets;
 
-  /// Counts for its thread, and for its operation.
-  struct counting {
-    record& of_thread;
-    unsigned conflicts = 0;
-
-    [[nodiscard]] elision_history history() const noexcept { return of_thread.history(); }
-    void learn(elision_history history) noexcept { of_thread.learn(history); }
-    void count(elision_event e) noexcept {
-      of_thread.count(e);
-      conflicts += e == elision_event::conflict ? 1 : 0;
+  /// Counts the lower regions of one operation, and takes the lock of its key, if there is one, where the first of them
+  /// loses a conflict.
+  class attempts {
+   public:
+    attempts(record& of_thread, ttas_lock* of_key) noexcept : of_thread_(of_thread), of_key_(of_key) {}
+    attempts(const attempts&) = delete;
+    attempts& operator=(const attempts&) = delete;
+    ~attempts() {
+      if (conflicts_ != 0 && of_key_ != nullptr) of_key_->unlock();
     }
+
+    [[nodiscard]] elision_history history() const noexcept { return of_thread_.history(); }
+    void learn(elision_history history) noexcept { of_thread_.learn(history); }
+    void count(elision_event e) noexcept {
+      of_thread_.count(e);
+      if (e != elision_event::conflict) return;
+      if (conflicts_++ == 0 && of_key_ != nullptr) of_key_->lock();
+    }
+    [[nodiscard]] unsigned conflicts() const noexcept { return conflicts_; }
+
+   private:
+    record& of_thread_;
+    ttas_lock* of_key_;
+    unsigned conflicts_ = 0;
+  };
+
+  /// What the upper region passes to the lower one.
+  struct reached {
+    node_base* node;  ///< null while the map is empty
+    section here;
+
+    [[nodiscard]] leaf& as_leaf() const noexcept { return *static_cast<leaf*>(node); }
   };
 
   /// The leaf of a key, by the upper region. Nothing if a writer came between.
-  [[nodiscard]] std::optional<place> seek_leaf(thread_state& thread, const Key& key) const {
-    std::optional<place> found;
+  [[nodiscard]] std::optional<reached> seek_leaf(thread_state& thread, const Key& key) const {
+    const auto seek = [&]() noexcept -> std::optional<reached> {
+      const auto at = base::template try_seek<without_waiting>(key);
+      if (!at) return std::nullopt;
+      return reached{at->node, at->here};
+    };
     if (htm::available()) {
-      const auto region = [&]() noexcept { found = base::template try_seek<without_waiting>(key); };
-      const auto attempt = [&]() noexcept { return htm::run(region); };
+      std::optional<reached> found;
+      const auto attempt = [&]() noexcept { return htm::run([&]() noexcept { found = seek(); }); };
       const auto look = []() noexcept { return lock_look::free; };
       if (attempt_elision(thread.upper, upper_budgets, 0, look, attempt)) {
         record_commit(thread.upper);
         return found;
       }
     }
-    found = base::template try_seek<without_waiting>(key);
-    return found;
+    return seek();
   }
 
-  /// For the region and for its fallback, as above.
+  /// Runs a step at a leaf: as the lower region, or with the leaf's lock. step() returns whether it has changed anything.
+  /// False if the leaf is not what it was in the upper region, or a writer came between. `conflicts` are those that it
+  /// has lost.
   template <class Step>
-  [[gnu::noinline]] static bool run_step(Step& step) noexcept {
-    return step();
-  }
-
-  /// Runs a step at a leaf: as the lower region, or with the leaf's lock. step() returns whether it has changed
-  /// anything. False if the leaf is not what it was in the upper region, or a writer came between.
-  template <class Step>
-  [[nodiscard]] bool in_leaf(thread_state& thread, const place& at, contention& met, Step step) const {
-    optimistic_lock& lock = at.node->lock;
+  [[nodiscard]] bool in_leaf(thread_state& thread, node_base& at, const section& seen, ttas_lock* of_key,
+                             unsigned& conflicts, Step step) const {
     if (htm::available()) {
       bool same = false;
-      const auto region = [&]() noexcept {
-        if (lock.is_locked()) return hw::transaction_verdict::abort(hw::abort_code::lock_held);
-        same = at.here.validate();
-        if (same) run_step(step);
-        return hw::transaction_verdict::commit();
+      const auto attempt = [&]() noexcept {
+        return htm::run([&]() noexcept {
+          if (at.lock.is_locked()) return hw::transaction_verdict::abort(hw::abort_code::lock_held);
+          same = seen.validate();
+          if (same) static_cast<void>(step());
+          return hw::transaction_verdict::commit();
+        });
       };
-      const auto attempt = [&]() noexcept { return htm::run(region); };
-      const auto look = [&]() noexcept { return lock.is_locked() ? lock_look::held : lock_look::free; };
-      counting counts{thread.lower};
-      const bool committed = attempt_elision(counts, lower_budgets, most_elision_looks, look, attempt);
-      met.conflicts += counts.conflicts;
+      const auto look = [&]() noexcept { return at.lock.is_locked() ? lock_look::held : lock_look::free; };
+      attempts all(thread.lower, of_key);
+      const bool committed = attempt_elision(all, lower_budgets, most_elision_looks, look, attempt);
+      conflicts = all.conflicts();
       if (committed) {
-        record_commit(counts);
+        record_commit(all);
         return same;
       }
     }
-    auto held = at.here.upgrade();
+    auto held = seen.upgrade();
     if (!held) return false;
-    if (!run_step(step)) held.release_unchanged();
+    if (!step()) held.release_unchanged();
     return true;
   }
 
-  /// Holds the lock of a key in a contended leaf, if its tree has such locks.
-  class key_lock {
-   public:
-    key_lock(contended* of_leaf, std::uint64_t hash) noexcept {
-      if constexpr (contended::locks) {
-        if (of_leaf == nullptr || !htm::available()) return;
-        slot_ = &of_leaf->control.slot_of(hash);
-        waited_ = !slot_->lock.try_lock();
-        if (waited_) slot_->lock.lock();
-      }
+  /// The lock of a key in a contended leaf, if its tree has such locks.
+  [[nodiscard]] static ttas_lock* lock_of([[maybe_unused]] contended* form,
+                                          [[maybe_unused]] std::uint64_t hash) noexcept {
+    if constexpr (contended::locks) {
+      if (form != nullptr) return &form->control.lock_of(hash);
     }
-    key_lock(const key_lock&) = delete;
-    key_lock& operator=(const key_lock&) = delete;
-    ~key_lock() {
-      if (slot_ != nullptr) slot_->lock.unlock();
-    }
-
-    /// Counts an operation that has lost that many conflicts, with the lock held. Whether it is time to ask if the leaf is
-    /// still contended.
-    bool count(unsigned conflicts) noexcept {
-      return slot_ != nullptr && slot_->count(conflicts + (waited_ ? 1 : 0), Design.calm_after);
-    }
-
-   private:
-    btree::conflict_control::slot* slot_ = nullptr;
-    bool waited_ = false;
-  };
+    return nullptr;
+  }
 
   /// Whether the leaf has the key, as far as its marks tell.
   [[nodiscard]] static bool may_have(const contended* of_leaf, std::uint64_t hash) noexcept {
@@ -333,14 +331,13 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     const leaf& of_key = at->as_leaf();
     contended* const form = of_key.form.get(at->here);
     const std::uint64_t hash = btree::conflict_hash<Compare>(key);
-    const key_lock excludes(form, hash);
     if (!may_have(form, hash)) return at->here.validate();
     if (!htm::available()) {
       found = of_key.find(at->here, base::key_comp(), key);
       return at->here.validate();
     }
-    contention met;
-    return in_leaf(thread, *at, met, [&]() noexcept {
+    unsigned conflicts = 0;
+    return in_leaf(thread, *at->node, at->here, lock_of(form, hash), conflicts, [&]() noexcept {
       found = of_key.find(exclusive_access{}, base::key_comp(), key);
       return false;
     });
@@ -349,46 +346,60 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   [[nodiscard]] outcome apply(guard_type& guard, const Key& key, const change& wanted) {
     thread_state& thread = threads_.local();
     while (true) {
-      contention met;
-      const outcome done = base::run([&] { return try_apply(thread, key, wanted, met); });
+      advice form = advice::none;
+      const outcome done = base::run([&] { return try_apply(thread, key, wanted, form); });
       if (done.what == effect::full) {
         base::make_room(key);
         continue;
       }
-      if (met.advice != contention::advice::none) adapt(guard, key, met.advice);
+      if (form != advice::none) adapt(guard, key, form);
       return done;
     }
   }
 
   [[nodiscard]] std::optional<outcome> try_apply(thread_state& thread, const Key& key, const change& wanted,
-                                                 contention& met) {
+                                                 advice& for_leaf) {
     const auto at = seek_leaf(thread, key);
     if (!at) return std::nullopt;
     if (at->node == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
     leaf& of_key = at->as_leaf();
     contended* const form = of_key.form.get(at->here);
     const std::uint64_t hash = btree::conflict_hash<Compare>(key);
-    key_lock excludes(form, hash);
     if (!may_have(form, hash)) {
       if (!wanted.insert_where_absent) return at->here.validate() ? std::optional(outcome{}) : std::nullopt;
       if constexpr (contended::marks) form->control.set_mark(hash);
     }
     // The random write scheduler: another segment each time.
     const unsigned start = ++thread.updates;
+    unsigned conflicts = 0;
     outcome done;
-    const bool valid = in_leaf(thread, *at, met, [&]() noexcept {
+    const bool valid = in_leaf(thread, *at->node, at->here, lock_of(form, hash), conflicts, [&]() noexcept {
       auto where = of_key.seek(exclusive_access{}, base::key_comp(), key);
       where.start = start;
       done = of_key.apply(exclusive_access{}, where, key, wanted);
       return done.what != effect::none && done.what != effect::full;
     });
-    if (form != nullptr) {
-      if (excludes.count(met.conflicts)) met.advice = contention::advice::calm;
-    } else if (Design.contended_after == 0 ||
-               (met.conflicts > 0 && thread.lost.add(&of_key, met.conflicts, thread.updates))) {
-      met.advice = contention::advice::contended;
-    }
+    for_leaf = advice_for(thread, of_key, form, conflicts);
     return valid ? std::optional(done) : std::nullopt;
+  }
+
+  /// After an update that has lost that many conflicts.
+  [[nodiscard]] static advice advice_for(thread_state& thread, const leaf& of_key,
+                                         [[maybe_unused]] contended* form, unsigned conflicts) noexcept {
+    if (form == nullptr) {
+      const bool is_contended = Design.contended_after == 0 ||
+                                (conflicts > 0 && thread.lost.add(&of_key, conflicts, thread.updates));
+      return is_contended ? advice::contended : advice::none;
+    }
+    if constexpr (Design.calm_after != btree::euno_design::never) {
+      // A sample: the threads of a contended leaf share the counts.
+      constexpr unsigned sample = Design.calm_after < 64 ? 1 : 64;
+      const bool counted = thread.updates % sample == 0;
+      if ((counted || conflicts != 0) &&
+          form->control.count(counted ? sample : 0, conflicts, Design.calm_after))
+        return advice::calm;
+    }
+    return advice::none;
   }
 
   template <class Bound>
@@ -398,33 +409,28 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     if (!at) return false;
     found.count = 0;
     if (at->leaf.node == nullptr) return true;
-    contention met;
-    return in_leaf(threads_.local(), at->leaf, met, [&]() noexcept {
+    unsigned conflicts = 0;
+    return in_leaf(threads_.local(), *at->leaf.node, at->leaf.here, nullptr, conflicts, [&]() noexcept {
       found.count = 0;
       at->leaf.as_leaf().copy_to(exclusive_access{}, base::key_comp(), found);
       return false;
     });
   }
 
-  [[nodiscard]] static bool is_calm([[maybe_unused]] const contended& form) noexcept {
-    if constexpr (contended::locks) return form.control.is_calm();
-    return false;
-  }
-
   /// Makes the leaf of a key a contended one, or a calm one if it no longer needs to be contended. Does nothing where
   /// memory is short, or a writer came between: a later operation does it.
-  void adapt(guard_type& guard, const Key& key, enum contention::advice to) noexcept {
+  void adapt(guard_type& guard, const Key& key, advice to) noexcept {
     try {
       const auto at = base::try_seek(key);
       if (!at || at->node == nullptr) return;
       leaf& of_key = at->as_leaf();
       contended* const form = of_key.form.get(at->here);
       unpublished<store, contended> fresh(store_, memory_role::descriptor);
-      if (to == contention::advice::contended) {
+      if (to == advice::contended) {
         if (form != nullptr) return;
         fresh.emplace(&of_key);
       } else {
-        if (form == nullptr || !is_calm(*form)) return;
+        if (form == nullptr) return;
         // One more than the operation itself may still need.
         guard.reserve(1 + holder::retirements + base::merged_most);
       }

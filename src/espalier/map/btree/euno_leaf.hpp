@@ -30,12 +30,10 @@ struct euno_design {
 
   /// A leaf that costs a thread that many conflicts lately becomes contended. With 0 all leaves are.
   unsigned contended_after;
-  /// How many operations with a key's lock until it is asked whether the leaf is still contended.
+  /// After that many updates of a contended leaf it is asked whether it still is. Needs the locks.
   unsigned calm_after;
-  bool lock_bits;  ///< a lock for each few keys of a contended leaf
+  bool lock_bits;  ///< locks for the keys of a contended leaf
   bool mark_bits;  ///< a filter that knows absent keys; needs the locks
-
-  [[nodiscard]] constexpr bool has_contended_leaves() const noexcept { return contended_after != never; }
 };
 
 // The rungs of figure 13 of the paper, of which each includes those before it. The first one is htm_btree.
@@ -43,7 +41,7 @@ inline constexpr euno_design split_htm{euno_design::never, euno_design::never, f
 inline constexpr euno_design part_leaf{0, euno_design::never, false, false};
 inline constexpr euno_design lock_bits{0, euno_design::never, true, false};
 inline constexpr euno_design mark_bits{0, euno_design::never, true, true};
-inline constexpr euno_design adaptive{4, 1024, true, true};
+inline constexpr euno_design adaptive{4, 1U << 16, true, true};
 
 /// A number that equal keys have in common: of the bits of the key where the order is that of its type, else none.
 template <class Compare, class Key>
@@ -56,8 +54,8 @@ template <class Compare, class Key>
     return 0;
 }
 
-/// The conflict-control module of a leaf: operations with the same key exclude one another before their regions
-/// begin, and learn that a key is absent without a region.
+/// The conflict-control module of a leaf. Operations that lose a conflict exclude others with the same key before they try
+/// again, and an operation learns that a key is absent without a region.
 ///
 /// Orderings
 ///   (1) set_mark (acq_rel) -> may_have (acquire): a mark that a reader sees clear was set later than this.
@@ -65,47 +63,36 @@ class conflict_control {
  public:
   static constexpr unsigned slots = 16;
 
-  /// Alone in a line: its threads write it.
-  class alignas(hw::cache_line_bytes) slot {
-   public:
-    slot() noexcept { hw::annotate_metadata(*this); }
+  conflict_control() noexcept { hw::annotate_metadata(*this); }
 
-    /// For the holder of the lock: another operation, and how often it lost to other threads. True once in a period.
-    bool count(unsigned losses, unsigned period) noexcept {
-      // relaxed: only the holder of the lock writes; is_calm() needs no exact figures.
-      const std::uint32_t now = operations_.load(std::memory_order_relaxed) + 1;
-      const std::uint32_t lost = losses_.load(std::memory_order_relaxed) + losses;
-      const bool period_ends = now >= period;
-      operations_.store(period_ends ? now / 2 : now, std::memory_order_relaxed);
-      losses_.store(period_ends ? lost / 2 : lost, std::memory_order_relaxed);
-      return period_ends;
-    }
-
-    ttas_lock lock;
-
-   private:
-    friend conflict_control;
-    std::atomic<std::uint32_t> marks_{0};
-    std::atomic<std::uint32_t> operations_{0};
-    std::atomic<std::uint32_t> losses_{0};
-  };
-
-  [[nodiscard]] slot& slot_of(std::uint64_t hash) noexcept { return slots_[hash >> 60]; }
+  /// The lock of the keys with this hash.
+  [[nodiscard]] ttas_lock& lock_of(std::uint64_t hash) noexcept { return slots_[hash >> 60].lock; }
 
   /// False if no key with this hash is in the leaf, nor was since the marks were set anew.
   [[nodiscard]] bool may_have(std::uint64_t hash) const noexcept {
     // order (1): may_have, acquire
-    return (slots_[hash >> 60].marks_.load(std::memory_order_acquire) & mark_of(hash)) != 0;
+    return (slots_[hash >> 60].marks.load(std::memory_order_acquire) & mark_of(hash)) != 0;
   }
   /// Before a key becomes visible.
   void set_mark(std::uint64_t hash) noexcept {
     // order (1): set_mark, acq_rel
-    slots_[hash >> 60].marks_.fetch_or(mark_of(hash), std::memory_order_acq_rel);
+    slots_[hash >> 60].marks.fetch_or(mark_of(hash), std::memory_order_acq_rel);
   }
   /// With the leaf's lock held, before its version changes.
   void clear_marks() noexcept {
-    // relaxed: a reader that sees a mark cleared sees the new version, or the lock held.
-    for (slot& s : slots_) s.marks_.store(0, std::memory_order_release);
+    // relaxed: a reader that sees a mark cleared does not validate: the lock is held, or the version has changed.
+    for (slot& s : slots_) s.marks.store(0, std::memory_order_release);
+  }
+
+  /// Counts operations, and how many conflicts they lost. True at the end of a period in which next to none were lost.
+  bool count(unsigned operations, unsigned losses, unsigned period) noexcept {
+    // relaxed: estimates that guard no data.
+    if (losses != 0) losses_.fetch_add(losses, std::memory_order_relaxed);
+    if (operations == 0) return false;
+    const unsigned sum = operations_.fetch_add(operations, std::memory_order_relaxed) + operations;
+    if (sum < period || sum - operations >= period) return false;  // of several threads, one asks
+    operations_.store(0, std::memory_order_relaxed);
+    return losses_.exchange(0, std::memory_order_relaxed) < 1 + period / 16384;
   }
 
   /// At rest.
@@ -113,24 +100,20 @@ class conflict_control {
     return std::any_of(slots_.begin(), slots_.end(), [](const slot& s) { return s.lock.is_locked(); });
   }
 
-  /// Whether operations have lost so seldom that they need no control.
-  [[nodiscard]] bool is_calm() const noexcept {
-    std::uint64_t operations = 0;
-    std::uint64_t losses = 0;
-    for (const slot& s : slots_) {
-      // relaxed: an estimate.
-      operations += s.operations_.load(std::memory_order_relaxed);
-      losses += s.losses_.load(std::memory_order_relaxed);
-    }
-    return losses * 4096 < operations;
-  }
-
  private:
+  /// Alone in a line: a thread that waits for a key disturbs no other one.
+  struct alignas(hw::cache_line_bytes) slot {
+    ttas_lock lock;
+    std::atomic<std::uint32_t> marks{0};
+  };
+
   [[nodiscard]] static std::uint32_t mark_of(std::uint64_t hash) noexcept {
     return std::uint32_t{1} << (hash >> 55 & 31);
   }
 
   std::array<slot, slots> slots_;
+  alignas(hw::cache_line_bytes) std::atomic<std::uint32_t> operations_{0};
+  std::atomic<std::uint32_t> losses_{0};
 };
 static_assert(conflict_control::slots == 16, "the upper four bits of a hash choose the slot");
 
