@@ -251,21 +251,21 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
 
   /// The leaf of a key, by the upper region. Nothing if a writer came between.
   [[nodiscard]] std::optional<reached> seek_leaf(thread_state& thread, const Key& key) const {
-    const auto seek = [&]() noexcept -> std::optional<reached> {
-      const auto at = base::template try_seek<without_waiting>(key);
-      if (!at) return std::nullopt;
-      return reached{at->node, at->here};
-    };
     if (htm::available()) {
       std::optional<reached> found;
-      const auto attempt = [&]() noexcept { return htm::run([&]() noexcept { found = seek(); }); };
+      const auto region = [&]() noexcept {
+        const auto at = base::template try_seek<without_waiting>(key);
+        found = at ? std::optional(reached{at->node, at->here}) : std::nullopt;
+      };
+      const auto attempt = [&]() noexcept { return htm::run(region); };
       const auto look = []() noexcept { return lock_look::free; };
       if (attempt_elision(thread.upper, upper_budgets, 0, look, attempt)) {
         record_commit(thread.upper);
         return found;
       }
     }
-    return seek();
+    const auto at = base::try_seek(key);
+    return at ? std::optional(reached{at->node, at->here}) : std::nullopt;
   }
 
   /// Runs a step at a leaf: as the lower region, or with the leaf's lock. step() returns whether it has changed anything.
@@ -347,7 +347,8 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     thread_state& thread = threads_.local();
     while (true) {
       advice form = advice::none;
-      const outcome done = base::run([&] { return try_apply(thread, key, wanted, form); });
+      outcome done;
+      for (backoff pause; !try_apply(thread, key, wanted, done, form);) pause.wait();
       if (done.what == effect::full) {
         base::make_room(key);
         continue;
@@ -357,22 +358,26 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     }
   }
 
-  [[nodiscard]] std::optional<outcome> try_apply(thread_state& thread, const Key& key, const change& wanted,
-                                                 advice& for_leaf) {
+  /// False if a writer came between.
+  [[nodiscard]] bool try_apply(thread_state& thread, const Key& key, const change& wanted, outcome& done,
+                               advice& for_leaf) {
+    done = {};
     const auto at = seek_leaf(thread, key);
-    if (!at) return std::nullopt;
-    if (at->node == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
+    if (!at) return false;
+    if (at->node == nullptr) {
+      if (wanted.insert_where_absent) done.what = effect::full;
+      return true;
+    }
     leaf& of_key = at->as_leaf();
     contended* const form = of_key.form.get(at->here);
     const std::uint64_t hash = btree::conflict_hash<Compare>(key);
     if (!may_have(form, hash)) {
-      if (!wanted.insert_where_absent) return at->here.validate() ? std::optional(outcome{}) : std::nullopt;
+      if (!wanted.insert_where_absent) return at->here.validate();
       if constexpr (contended::marks) form->control.set_mark(hash);
     }
     // The random write scheduler: another segment each time.
     const unsigned start = ++thread.updates;
     unsigned conflicts = 0;
-    outcome done;
     const bool valid = in_leaf(thread, *at->node, at->here, lock_of(form, hash), conflicts, [&]() noexcept {
       auto where = of_key.seek(exclusive_access{}, base::key_comp(), key);
       where.start = start;
@@ -380,7 +385,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
       return done.what != effect::none && done.what != effect::full;
     });
     for_leaf = advice_for(thread, of_key, form, conflicts);
-    return valid ? std::optional(done) : std::nullopt;
+    return valid;
   }
 
   /// After an update that has lost that many conflicts.

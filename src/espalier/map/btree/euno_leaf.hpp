@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -43,15 +44,17 @@ inline constexpr euno_design lock_bits{0, euno_design::never, true, false};
 inline constexpr euno_design mark_bits{0, euno_design::never, true, true};
 inline constexpr euno_design adaptive{4, 1U << 16, true, true};
 
-/// A number that equal keys have in common: of the bits of the key where the order is that of its type, else none.
+/// Whether keys are equal exactly where their values are.
 template <class Compare, class Key>
-[[nodiscard]] std::uint64_t conflict_hash([[maybe_unused]] const Key& key) noexcept {
-  if constexpr (std::integral<Key> &&
-                (std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::less<>> ||
-                 std::is_same_v<Compare, std::greater<Key>>))
-    return static_cast<std::uint64_t>(key) * 0x9e3779b97f4a7c15U;
-  else
-    return 0;
+inline constexpr bool ordered_by_value =
+    std::integral<Key> && (std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::less<>> ||
+                           std::is_same_v<Compare, std::greater<Key>>);
+
+/// A number that equal keys have in common: of the value of the key where the order allows it, else none.
+template <class Compare, class Key>
+[[nodiscard]] std::uint64_t conflict_hash([[maybe_unused]] const Key key) noexcept {
+  if constexpr (ordered_by_value<Compare, Key>) return static_cast<std::uint64_t>(key) * 0x9e3779b97f4a7c15U;
+  return 0;
 }
 
 /// The conflict-control module of a leaf. Operations that lose a conflict exclude others with the same key before they try
@@ -132,13 +135,19 @@ class scattered_entries {
 
   /// The entry of a key, or `capacity`.
   template <class Witness, class Compare>
-  [[nodiscard]] unsigned seek(const Witness& w, const Compare& less, const Key& k) const {
+  [[nodiscard]] unsigned seek(const Witness& w, [[maybe_unused]] const Compare& less, const Key k) const {
     for (unsigned s = 0; s < segments; ++s) {
-      const unsigned n = segments_[s].count.get(w);
-      for (unsigned i = 0; i < n; ++i) {
+      // Without a branch for each key.
+      unsigned equal = 0;
+      for (unsigned i = 0; i < per_segment; ++i) {
         const Key there = segments_[s].key[i].get(w);
-        if (!less(there, k) && !less(k, there)) return s * per_segment + i;
+        if constexpr (ordered_by_value<Compare, Key>)
+          equal |= static_cast<unsigned>(there == k) << i;
+        else
+          equal |= static_cast<unsigned>(!less(there, k) && !less(k, there)) << i;
       }
+      equal &= (1U << segments_[s].count.get(w)) - 1;
+      if (equal != 0) return s * per_segment + static_cast<unsigned>(std::countr_zero(equal));
     }
     return capacity;
   }
@@ -244,7 +253,7 @@ struct euno_leaf : sorted_leaf<Key, Word, Capacity> {
   };
 
   template <class Witness>
-  [[nodiscard]] spot seek(const Witness& w, const Compare& less, const Key& k) const {
+  [[nodiscard]] spot seek(const Witness& w, const Compare& less, const Key k) const {
     contended* const of_it = form.get(w);
     if (of_it == nullptr) return {base::seek(w, less, k)};
     const unsigned entry = of_it->entries.seek(w, less, k);
@@ -252,7 +261,7 @@ struct euno_leaf : sorted_leaf<Key, Word, Capacity> {
   }
 
   template <class Witness>
-  [[nodiscard]] std::optional<Word> find(const Witness& w, const Compare& less, const Key& k) const {
+  [[nodiscard]] std::optional<Word> find(const Witness& w, const Compare& less, const Key k) const {
     const contended* const of_it = form.get(w);
     if (of_it == nullptr) return base::find(w, less, k);
     const unsigned entry = of_it->entries.seek(w, less, k);

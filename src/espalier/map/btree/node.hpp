@@ -89,12 +89,12 @@ struct inner_node : node_base {
 
   /// The child below which a key lies.
   template <class Witness, class Compare>
-  [[nodiscard]] unsigned index_of(const Witness& w, const Compare& less, const Key& k) const {
+  [[nodiscard]] unsigned index_of(const Witness& w, const Compare& less, const Key k) const {
     return count_before(children.get(w) - 1, [&](unsigned i) { return !less(k, key[i].get(w)); });
   }
   /// The child below which the keys lie that are just smaller.
   template <class Witness, class Compare>
-  [[nodiscard]] unsigned index_before(const Witness& w, const Compare& less, const Key& k) const {
+  [[nodiscard]] unsigned index_before(const Witness& w, const Compare& less, const Key k) const {
     return count_before(children.get(w) - 1, [&](unsigned i) { return less(key[i].get(w), k); });
   }
 
@@ -206,14 +206,14 @@ struct sorted_leaf : node_base {
   };
 
   template <class Witness, class Compare>
-  [[nodiscard]] spot seek(const Witness& w, const Compare& less, const Key& k) const {
+  [[nodiscard]] spot seek(const Witness& w, const Compare& less, const Key k) const {
     const unsigned n = size.get(w);
     const unsigned at = count_before(n, [&](unsigned i) { return less(key[i].get(w), k); });
     return {at, at != n && !less(k, key[at].get(w))};
   }
 
   template <class Witness, class Compare>
-  [[nodiscard]] std::optional<Word> find(const Witness& w, const Compare& less, const Key& k) const {
+  [[nodiscard]] std::optional<Word> find(const Witness& w, const Compare& less, const Key k) const {
     const spot at = seek(w, less, k);
     if (!at.found) return std::nullopt;
     return word[at.index].get(w);

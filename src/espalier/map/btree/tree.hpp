@@ -366,7 +366,8 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
   /// Goes from the root down to a leaf, or to a node where `stop(place)` says so. child_of(node, section) chooses the
   /// child. Nothing if a writer came between.
   template <class How, class ChildOf, class Stop>
-  [[nodiscard]] std::optional<place> try_seek(ChildOf&& child_of, Stop&& stop) const {
+  [[nodiscard, gnu::always_inline]] inline std::optional<place> try_seek(ChildOf&& child_of,
+                                                                         Stop&& stop) const {
     auto above = How::read(anchor_.lock);
     node_base* node = anchor_.root.get(above);
     if (!above.validate()) return std::nullopt;
