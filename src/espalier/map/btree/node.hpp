@@ -27,9 +27,11 @@
 namespace espalier::btree {
 
 /// A leaf has at most `Leaf` entries, an inner node at most `Inner` children.
-template <unsigned Leaf, unsigned Inner = Leaf>
+template <unsigned Leaf, unsigned Inner = std::max(Leaf, 4U)>
 struct fanout {
-  static_assert(Leaf >= 2 && Inner >= 3, "a split must leave both nodes with something");
+  static_assert(Leaf >= 2, "a split must leave both leaves with something");
+  static_assert(Inner >= 4,
+                "a split must leave both nodes with two children, or the level above is not smaller");
   static constexpr unsigned leaf = Leaf;
   static constexpr unsigned inner = Inner;
 };

@@ -63,7 +63,7 @@ class olc_btree
   template <class K, class V, class C = std::less<K>, class T = Traits>
   using rebind = olc_btree<K, V, T, C, Fanout>;
   /// The same map with nodes of another size.
-  template <unsigned Leaf, unsigned Inner = Leaf>
+  template <unsigned Leaf, unsigned Inner = btree::fanout<Leaf>::inner>
   using with_fanout = olc_btree<Key, Value, Traits, Compare, btree::fanout<Leaf, Inner>>;
 
   static constexpr map_properties properties{
