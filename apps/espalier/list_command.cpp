@@ -70,33 +70,40 @@ struct node_lines {
   std::vector<std::array<std::string, 3>> lines;
 };
 
-node_lines lines_of(const workload::subject_facts& f) {
+node_lines lines_of(const std::string& head, const node_type& of) {
   node_lines node;
-  node.head = fmt::format("{}: {}", f.name,
-                          f.node_bytes ? fmt::format("{} bytes", *f.node_bytes) : std::string("unavailable"));
+  node.head = fmt::format("{}: {} bytes", head, of.bytes);
   std::size_t at = 0;
   const auto gap_until = [&](std::size_t end) {
     if (end > at) node.lines.push_back({fmt::format("{}", at), fmt::format("{}", end - at), "(padding)"});
   };
-  for (const node_member& m : f.node_members) {
+  for (const node_member& m : of.members) {
     gap_until(m.offset);
-    node.lines.push_back({fmt::format("{}", m.offset), fmt::format("{}", m.bytes), std::string(m.name)});
+    node.lines.push_back({fmt::format("{}", m.offset), fmt::format("{}", m.bytes),
+                          m.elements == 1 ? std::string(m.name) : fmt::format("{}[{}]", m.name, m.elements)});
     at = std::max(at, m.offset + m.bytes);
   }
-  if (!f.node_members.empty() && f.node_bytes) gap_until(*f.node_bytes);
+  if (!of.members.empty()) gap_until(of.bytes);
   if (node.lines.empty()) node.lines.push_back({"", "", "members unavailable"});
   return node;
 }
 
-/// Each algorithm's default, and beside it its published node if there is one.
+void add_nodes(std::vector<node_lines>& nodes, const workload::subject_facts& f) {
+  for (const node_type& of : f.node_types)
+    nodes.push_back(lines_of(f.node_types.size() == 1 ? f.name : fmt::format("{}, {}", f.name, of.name), of));
+  if (f.node_types.empty()) nodes.push_back({f.name + ": unavailable", {{"", "", "members unavailable"}}});
+}
+
+/// The nodes of each algorithm's default, and beside them its published node if there is one.
 void print_nodes(const std::vector<workload::registration>& all) {
   const bool colour = wants_colour(STDOUT_FILENO);
   for (const auto& r : all) {
     if (!r.facts.variant.empty()) continue;
-    std::vector<node_lines> nodes{lines_of(r.facts)};
+    std::vector<node_lines> nodes;
+    add_nodes(nodes, r.facts);
     for (const auto& other : all) {
       if (other.facts.algorithm == r.facts.algorithm && other.facts.variant == "published")
-        nodes.push_back(lines_of(other.facts));
+        add_nodes(nodes, other.facts);
     }
     std::vector<std::string> heads;
     std::vector<std::size_t> text_columns;
@@ -124,13 +131,23 @@ void print_nodes_json(const std::vector<workload::registration>& all) {
   for (const auto& r : all) {
     const auto& f = r.facts;
     if (!f.variant.empty() && f.variant != "published") continue;
-    nlohmann::ordered_json j;
-    j["map"] = f.name;
-    j["node_bytes"] = node_bytes_json(f);
-    if (f.node_members.empty()) j["members"] = unavailable;
-    for (const node_member& m : f.node_members)
-      j["members"].push_back({{"name", m.name}, {"offset", m.offset}, {"bytes", m.bytes}});
-    list.push_back(std::move(j));
+    if (f.node_types.empty()) {
+      nlohmann::ordered_json j;
+      j["map"] = f.name;
+      for (const char* const unknown : {"node", "node_bytes", "members"}) j[unknown] = unavailable;
+      list.push_back(std::move(j));
+    }
+    for (const node_type& of : f.node_types) {
+      nlohmann::ordered_json j;
+      j["map"] = f.name;
+      j["node"] = of.name;
+      j["node_bytes"] = of.bytes;
+      if (of.members.empty()) j["members"] = unavailable;
+      for (const node_member& m : of.members)
+        j["members"].push_back(
+            {{"name", m.name}, {"offset", m.offset}, {"bytes", m.bytes}, {"elements", m.elements}});
+      list.push_back(std::move(j));
+    }
   }
   std::printf("%s\n", list.dump(1).c_str());
 }

@@ -149,9 +149,15 @@ class Results(CommandTest):
         self.assertIn("ticket/published: 64 bytes", head)
         self.assertTrue(any("(padding)" in line for line in lines), "the published node of edge_ext_lf_2 has some")
         self.assertTrue(any("members unavailable" in line for line in lines))
-        nodes = {node["map"]: node for node in json.loads(self.espalier("list", "--nodes", "--json").stdout)}
-        self.assertEqual(nodes["ticket"]["members"][0], {"name": "key", "offset": 0, "bytes": 8})
-        self.assertEqual(nodes["locked_map"]["members"], "unavailable")
+        self.assertTrue(any("olc_btree, leaf: 512 bytes" in line and "olc_btree, inner node: 512 bytes" in line
+                            for line in lines))
+        self.assertTrue(any("key[31]" in line and "key[30]" in line for line in lines))
+        nodes = {(node["map"], node["node"]): node
+                 for node in json.loads(self.espalier("list", "--nodes", "--json").stdout)}
+        self.assertEqual(nodes["ticket", "node"]["members"][0], {"name": "key", "offset": 0, "bytes": 8, "elements": 1})
+        self.assertEqual(nodes["locked_map", "node"]["members"], "unavailable")
+        self.assertEqual([member["name"] for member in nodes["olc_btree", "inner node"]["members"]],
+                         ["lock", "level", "children", "key", "child"])
         for name, node in nodes.items():
             end = 0
             for member in node["members"] if node["members"] != "unavailable" else []:

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/node_layout.hpp"
@@ -118,8 +119,7 @@ struct subject_type {
   std::optional<std::size_t> node_bytes;
   /// In one node, at most. Where there are several, few operations create or retire a block.
   unsigned node_entries = 1;
-  /// In the order of their offsets; empty if the map does not state them.
-  std::span<const node_member> node_members;
+  std::vector<node_type> node_types;
 
   /// With a domain from make_domain(), or null for a map with a reclaimer of its own.
   std::function<std::unique_ptr<subject>(const std::shared_ptr<void>& domain)> make;

@@ -261,7 +261,7 @@ template <class Entry, class Codec, class Map, class Placement, call_forms Forms
   type.layout = Map::traits_type::layout_type::name;
   if constexpr (requires { Map::node_bytes; }) type.node_bytes = Map::node_bytes;
   if constexpr (requires { Map::node_entries; }) type.node_entries = Map::node_entries;
-  if constexpr (requires { Map::node_members; }) type.node_members = Map::node_members;
+  type.node_types = node_types_of<Map>();
   type.make = [](const std::shared_ptr<void>& domain) -> std::unique_ptr<subject> {
     return std::make_unique<subject_of<Map, Codec, Forms>>(domain);
   };

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/memory/placement_concept.hpp"
 
 // How large and how aligned a tree node is, and where its fields lie. The study of ATC 2018 (section 3) traces most of
 // the difference between trees of one algorithm to this. An algorithm asks its layout for the shape of its node, and
@@ -69,6 +71,41 @@ struct node_member {
   std::size_t offset;
   std::size_t bytes;
   search_use search = search_use::none;
+  /// Of an array.
+  std::size_t elements = 1;
 };
+
+/// One of the types of a map's nodes.
+struct node_type {
+  memory_role role;
+  std::string_view name;
+  std::size_t bytes;
+  /// In the order of their offsets; empty if the map does not state them.
+  std::vector<node_member> members;
+};
+
+/// What a map says of its nodes. A map with nodes of several types has `static std::vector<node_type> node_types()`, a
+/// type for each role. Any other has node_bytes, and node_members if it states them.
+template <class Map>
+[[nodiscard]] std::vector<node_type> node_types_of() {
+  std::vector<node_type> types;
+  if constexpr (requires { Map::node_types(); }) {
+    types = Map::node_types();
+  } else if constexpr (requires { Map::node_bytes; }) {
+    types.push_back({memory_role::node, to_string(memory_role::node), Map::node_bytes, {}});
+    if constexpr (requires { Map::node_members; })
+      types.front().members.assign(Map::node_members.begin(), Map::node_members.end());
+  }
+  return types;
+}
+
+/// A member of a node, whose offset is the same in all nodes of the type. For types on which offsetof is not defined.
+template <class Node, class Member>
+[[nodiscard]] node_member member_of(const Node& n, std::string_view name, const Member& m,
+                                    std::size_t elements = 1) noexcept {
+  const auto* const begin = reinterpret_cast<const char*>(&n);
+  return {name, static_cast<std::size_t>(reinterpret_cast<const char*>(&m) - begin), sizeof(Member),
+          search_use::none, elements};
+}
 
 }  // namespace espalier

@@ -178,7 +178,7 @@ template <class Entry>
   facts.kind = kind;
   facts.properties = map::properties;
   if constexpr (requires { map::node_bytes; }) facts.node_bytes = map::node_bytes;
-  if constexpr (requires { map::node_members; }) facts.node_members = map::node_members;
+  facts.node_types = node_types_of<map>();
   if constexpr (counts_transactions<map>) facts.transaction_regions = map::transaction_regions;
   if constexpr (requires { typename map::traits_type; })
     facts.placement = map::traits_type::placement_type::name;

@@ -49,13 +49,19 @@ inspect::byte_range range_of(std::size_t first, std::size_t bytes) {
 }
 
 /// The type of the blocks of a role. A search of a router or of an internal tree's node reads the ranges that the type
-/// lists. A search of a leaf reads only what every search reads, the key.
+/// lists. A search of a leaf that is no type of its own reads only what every search reads, the key.
 inspect::block_type type_of(memory_role role, const subject_facts& facts) {
   inspect::block_type type;
   type.name = to_string(role);
   type.written = role == memory_role::descriptor;
   if (role != memory_role::node && role != memory_role::leaf) return type;
-  for (const node_member& m : facts.node_members) {
+  auto nodes = std::ranges::find(facts.node_types, role, &node_type::role);
+  if (nodes != facts.node_types.end())
+    type.name = nodes->name;
+  else
+    nodes = facts.node_types.begin();
+  if (nodes == facts.node_types.end()) return type;
+  for (const node_member& m : nodes->members) {
     if (m.search == search_use::all) type.always_read.push_back(range_of(m.offset, m.bytes));
     if (m.search != search_use::half || role == memory_role::leaf) continue;
     type.one_read.push_back(range_of(m.offset, m.bytes / 2));

@@ -36,8 +36,7 @@ struct subject_facts {
   map_properties properties{};
   /// Bytes of a node; unset if a map has no fixed node.
   std::optional<std::size_t> node_bytes;
-  /// The members of a node and their offsets; empty if a map does not state them.
-  std::span<const node_member> node_members;
+  std::vector<node_type> node_types;
   /// The names of the regions whose transactions the map counts; empty if it counts none.
   std::span<const std::string_view> transaction_regions;
   /// "unavailable" if the map does not state it.

@@ -141,7 +141,6 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
       .exchanges = true,
       .bidirectional = true};
 
-  static constexpr std::size_t node_bytes = sizeof(leaf);
   /// Entries in a leaf, at most.
   static constexpr unsigned node_entries = Fanout::leaf;
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/record.hpp"
@@ -227,6 +228,14 @@ struct contended_form {
   static constexpr bool marks = Design.mark_bits;
   struct nothing {};
 
+  /// For programs that show nodes.
+  [[nodiscard]] std::vector<node_member> members() const {
+    std::vector<node_member> all;
+    if constexpr (locks) all.push_back(member_of(*this, "conflict control", control));
+    all.push_back(member_of(*this, "entries", entries));
+    return all;
+  }
+
   [[no_unique_address]] std::conditional_t<locks, conflict_control, nothing> control;
   scattered_entries<Key, Word, Capacity> entries;
 };
@@ -350,6 +359,13 @@ struct euno_leaf : sorted_leaf<Key, Word, Capacity> {
   template <class Witness>
   [[nodiscard]] bool fits(const Witness& w, const contended* to) const noexcept {
     return count(w) <= (to == nullptr ? Capacity : scattered::capacity);
+  }
+
+  /// For programs that show nodes.
+  [[nodiscard]] std::vector<node_member> members() const {
+    std::vector<node_member> all = base::members();
+    all.push_back(member_of(*this, "contended form", form));
+    return all;
   }
 
   // Quiescent only.

@@ -78,7 +78,6 @@ class htm_btree : public btree::tree<htm_btree<Key, Value, Traits, Compare, Fano
       .exchanges = true,
       .bidirectional = true};
 
-  static constexpr std::size_t node_bytes = sizeof(typename base::leaf);
   /// Entries in a leaf, at most.
   static constexpr unsigned node_entries = Fanout::leaf;
 

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 #include "espalier/hw/record.hpp"
+#include "espalier/map/node_layout.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 
 // The nodes of B+trees, and the changes that concern one node or two neighbours: search, insert, erase, split, merge. Which
@@ -146,6 +148,13 @@ struct inner_node : node_base {
     children.set(w, static_cast<std::uint16_t>(to - from));
   }
 
+  /// For programs that show nodes.
+  [[nodiscard]] std::vector<node_member> members() const {
+    return {member_of(*this, "lock", lock), member_of(*this, "level", level),
+            member_of(*this, "children", children), member_of(*this, "key", key, key.size()),
+            member_of(*this, "child", child, child.size())};
+  }
+
   optimistic_field<std::uint16_t> children;
   std::array<optimistic_field<Key>, Children - 1> key;
   std::array<optimistic_field<node_base*>, Children> child;
@@ -273,6 +282,12 @@ struct sorted_leaf : node_base {
       word[i - from].set(w, all.slot[i]);
     }
     size.set(w, static_cast<std::uint16_t>(to - from));
+  }
+
+  /// For programs that show nodes.
+  [[nodiscard]] std::vector<node_member> members() const {
+    return {member_of(*this, "lock", lock), member_of(*this, "level", level), member_of(*this, "size", size),
+            member_of(*this, "key", key, Capacity), member_of(*this, "value", word, Capacity)};
   }
 
  private:

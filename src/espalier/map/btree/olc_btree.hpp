@@ -77,7 +77,6 @@ class olc_btree
       .exchanges = true,
       .bidirectional = true};
 
-  static constexpr std::size_t node_bytes = sizeof(typename base::leaf);
   /// Entries in a leaf, at most.
   static constexpr unsigned node_entries = Fanout::leaf;
 

@@ -6,9 +6,11 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "espalier/map/btree/access.hpp"
 #include "espalier/map/btree/node.hpp"
+#include "espalier/map/node_layout.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/scan.hpp"
 #include "espalier/sync/backoff.hpp"
@@ -293,6 +295,16 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
   }
 
  public:
+  static constexpr std::size_t node_bytes = sizeof(leaf);
+  [[nodiscard]] static std::vector<node_type> node_types() {
+    std::vector<node_type> all{{memory_role::leaf, "leaf", sizeof(leaf), leaf().members()},
+                               {memory_role::node, "inner node", sizeof(inner), inner(1).members()}};
+    if constexpr (requires { typename leaf::contended; })
+      all.push_back({memory_role::descriptor, "contended form", sizeof(typename leaf::contended),
+                     typename leaf::contended().members()});
+    return all;
+  }
+
   // Quiescent only, for tests and inspection.
 
   /// Calls visitor(address, bytes, role) for every block that the map reaches.
