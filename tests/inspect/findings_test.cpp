@@ -174,6 +174,16 @@ TEST(findings, crossing_by_fields_far_apart_is_cured_by_their_order) {
   EXPECT_EQ(find(of(strided(close, 1000, 128, 128)), finding_kind::crossing), nullptr);
 }
 
+TEST(findings, a_node_of_several_lines_is_not_blamed_for_its_size) {
+  // A header, and one of three segments.
+  const block_type large{"leaf", false, {{0, 8}}, {{64, 64}, {128, 64}, {192, 64}}};
+  EXPECT_EQ(find(of(strided(large, 1000, 256, 256)), finding_kind::crossing), nullptr);
+  const finding f = found(of(strided(large, 1000, 272, 256)), finding_kind::crossing);
+  EXPECT_EQ(f.figure, 0.75);
+  EXPECT_EQ(f.advice, remedy::pad);
+  EXPECT_THAT(f.text, AllOf(HasSubstr("75.0 % of the blocks of leaf"), HasSubstr("Align it to 64 bytes")));
+}
+
 TEST(findings, crossing_is_left_alone_where_padding_would_outgrow_the_cache) {
   // 8 MiB: 150,000 nodes of 48 bytes fit, of 64 bytes not.
   const auto all = of(strided(node, 150'000, 48, 48), hw::cache_geometry_named("i7_4770"));

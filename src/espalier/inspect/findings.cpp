@@ -97,6 +97,7 @@ class rules {
   }
 
   std::optional<finding> crossing() const {
+    if (visited_bytes() > cache_line_bytes) return misaligned();
     if (!t_.crossing || *t_.crossing < limits_.crossing) return std::nullopt;
     finding f = make(finding_kind::crossing, *t_.crossing);
     const std::string what = fmt::format("{} of the searches that visit {} touch more than one line of it",
@@ -124,6 +125,20 @@ class rules {
       f.text = fmt::format("{}: of {} blocks {} straddle lines. Pad it to {} bytes, aligned.", what,
                            t_.blocks, t_.searched_straddling.value_or(0), bytes);
     }
+    return f;
+  }
+
+  /// A search of such a type touches several lines wherever a block lies, but no more than it must if blocks begin at
+  /// lines.
+  std::optional<finding> misaligned() const {
+    const double figure = share_of(t_.searched_straddling.value_or(0), t_);
+    if (figure < limits_.crossing) return std::nullopt;
+    finding f = make(finding_kind::crossing, figure);
+    f.advice = remedy::pad;
+    f.text = fmt::format(
+        "{} of the blocks of {} have what searches read in more lines than its size requires. Align it to {} "
+        "bytes.",
+        percent(figure), name(), cache_line_bytes);
     return f;
   }
 
@@ -211,6 +226,15 @@ class rules {
 
  private:
   [[nodiscard]] const std::string& name() const { return a_.types[type_].name; }
+
+  /// The bytes that a search reads of a block, at most.
+  [[nodiscard]] std::uint64_t visited_bytes() const {
+    std::uint64_t always = 0;
+    std::uint64_t one = 0;
+    for (const byte_range& r : a_.types[type_].always_read) always += r.bytes;
+    for (const byte_range& r : a_.types[type_].one_read) one = std::max<std::uint64_t>(one, r.bytes);
+    return always + one;
+  }
 
   finding make(finding_kind kind, double figure) const {
     finding f;

@@ -17,7 +17,7 @@ namespace espalier::inspect {
 enum class finding_kind : std::uint8_t {
   unused_sets,         // a regular layout excludes a type from sets that it could use (3.2.3, 4.3.1)
   overloaded_sets,     // some sets hold many more of its lines than ways
-  crossing,            // searches touch two lines of a block (3.2.2)
+  crossing,            // searches touch two lines of a block (3.2.2), or more than they must
   foreign_neighbours,  // the lines fetched with a searched type hold what searches do not read (3.2.3, 6)
   false_sharing,       // a written type lies beside another or itself (4.3.2)
   scattered_pages,     // other types lie between, so that it needs more translations than necessary (4.3.3)
