@@ -37,9 +37,9 @@ constexpr known_node known_nodes[] = {
     {"hand_over_hand_bst", 40, 0},
     {"locked_map", 48, 0},  // of libstdc++'s std::map: links, colour, entry
     {"olc_btree", 512, 0},  // a leaf, and an inner node as well
-    {"olc_btree@narrow", 128, 0},
+    {"olc_btree@narrow", 64, 0},
     {"htm_btree", 512, 0},
-    {"htm_btree@narrow", 128, 0},
+    {"htm_btree@narrow", 64, 0},
     {"euno_btree", 512, 0},
     {"euno_btree@narrow", 128, 0},
     {"block_list", 4096, 0},

@@ -85,12 +85,12 @@ void add_entry() {
 }
 
 template <class Entry>
-concept has_fanout = requires { typename Entry::map_type::template with_fanout<4>; };
+concept has_fanout = requires { typename Entry::map_type::template with_fanout<3>; };
 
 /// The entry's map with nodes so small that few keys make a deep tree.
 template <class Entry>
 struct narrow_entry : Entry {
-  using map_type = typename Entry::map_type::template with_fanout<4>;
+  using map_type = typename Entry::map_type::template with_fanout<3>;
 };
 
 template <class Entry>
