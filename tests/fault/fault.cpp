@@ -99,7 +99,7 @@ ESPALIER_CHECK(fault, nth_allocation_of_a_script) {
   const std::uint64_t there = run_script(type, script, 0);
   // The arenas ask operator new for little; these two for every block.
   if (type.placement == "shared_heap" || type.placement == chosen_placement::failing) {
-    ASSERT_GE(there, type.node_entries == 1 ? most : most / (2 * type.node_entries))
+    ASSERT_GE(there, type.node_entries == 1 ? most : most / (3 * type.node_entries))
         << "the script fails too little";
   }
   for (std::uint64_t nth = 1; nth <= std::min(there, most); ++nth) {

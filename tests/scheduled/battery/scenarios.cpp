@@ -231,7 +231,9 @@ void add_scans(collection& c) {
         {of({10, 20, 30, 40}, {{scan()}, {erase(20), insert(25)}, {erase(40), insert(35)}}),
          of({40, 30, 20, 10}, {{scan()}, {erase(20), erase(30)}, {insert(15), insert(5)}}),
          of({30, 10, 50, 20, 40}, {{scan(), scan()}, {erase(10), insert(10)}, {erase(50), insert(50)}}),
-         of({10, 20, 30}, {{scan(15)}, {erase(10), insert(12)}, {erase(30), insert(30)}})});
+         of({10, 20, 30}, {{scan(15)}, {erase(10), insert(12)}, {erase(30), insert(30)}}),
+         // Of a map whose nodes have several entries: the nodes before and behind the scan are split.
+         of({10, 20, 30, 40, 50, 60}, {{scan()}, {insert(15), insert(25)}, {insert(45)}})});
   c.add("scan_after_a_find", {of({10, 30}, {{insert(20)}, {find(20), scan()}}),
                               of({10, 20, 30}, {{erase(20)}, {find(20), scan()}}),
                               of({10, 30, 20}, {{erase(30), insert(30)}, {contains(30), scan(20)}})});
