@@ -36,6 +36,8 @@ constexpr known_node known_nodes[] = {
     {"global_lock_bst", 32, 0},
     {"hand_over_hand_bst", 40, 0},
     {"locked_map", 48, 0},  // of libstdc++'s std::map: links, colour, entry
+    {"masstree", 320, 0},   // a border node, and an interior one as well
+    {"masstree@narrow", 128, 0},
     {"olc_btree", 512, 0},  // a leaf, and an inner node as well
     {"olc_btree@narrow", 64, 0},
     {"htm_btree", 512, 0},
