@@ -8,7 +8,7 @@
 
 #include "espalier/map/btree/masstree_layer.hpp"
 #include "espalier/map/btree/masstree_node.hpp"
-#include "espalier/map/btree/olc_btree.hpp"
+#include "espalier/map/btree/tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_store.hpp"
