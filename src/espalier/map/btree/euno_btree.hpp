@@ -121,7 +121,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   template <class K, class V, class C = std::less<K>, class T = Traits>
   using rebind = euno_btree<K, V, T, C, Fanout, Design>;
   /// The same map with nodes of another size.
-  template <unsigned Leaf, unsigned Inner = Leaf>
+  template <unsigned Leaf, unsigned Inner = btree::fanout<Leaf>::inner>
   using with_fanout = euno_btree<Key, Value, Traits, Compare, btree::fanout<Leaf, Inner>, Design>;
 
   /// For tests: the same map, whose leaves change their form at each occasion.

@@ -64,7 +64,7 @@ class htm_btree : public btree::tree<htm_btree<Key, Value, Traits, Compare, Fano
   template <class K, class V, class C = std::less<K>, class T = Traits>
   using rebind = htm_btree<K, V, T, C, Fanout>;
   /// The same map with nodes of another size.
-  template <unsigned Leaf, unsigned Inner = Leaf>
+  template <unsigned Leaf, unsigned Inner = btree::fanout<Leaf>::inner>
   using with_fanout = htm_btree<Key, Value, Traits, Compare, btree::fanout<Leaf, Inner>>;
 
   static constexpr map_properties properties{

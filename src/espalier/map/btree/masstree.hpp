@@ -328,7 +328,7 @@ class masstree : public btree::masstree_of_words<masstree<Key, Value, Traits, Co
   template <class K, class V, class C = default_order<K>, class T = Traits>
   using rebind = masstree<K, V, T, C, Fanout>;
   /// The same map with nodes of another size.
-  template <unsigned Leaf, unsigned Inner = Leaf>
+  template <unsigned Leaf, unsigned Inner = btree::fanout<Leaf>::inner>
   using with_fanout = masstree<Key, Value, Traits, Compare, btree::fanout<Leaf, Inner>>;
 
   static constexpr map_properties properties{
