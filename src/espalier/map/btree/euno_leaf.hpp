@@ -63,6 +63,8 @@ template <class Compare, class Key>
 ///
 /// Orderings
 ///   (1) set_mark (acq_rel) -> may_have (acquire): a mark that a reader sees clear was set later than this.
+///   (2) clear_marks (release) -> may_have (acquire): a reader that sees a mark cleared also sees that the leaf's lock is
+///       held, or its new version: it does not validate.
 class conflict_control {
  public:
   static constexpr unsigned slots = 16;
@@ -74,7 +76,7 @@ class conflict_control {
 
   /// False if no key with this hash is in the leaf, nor was since the marks were set anew.
   [[nodiscard]] bool may_have(std::uint64_t hash) const noexcept {
-    // order (1): may_have, acquire
+    // order (1), (2): may_have, acquire
     return (slots_[hash >> 60].marks.load(std::memory_order_acquire) & mark_of(hash)) != 0;
   }
   /// Before a key becomes visible.
@@ -84,7 +86,7 @@ class conflict_control {
   }
   /// With the leaf's lock held, before its version changes.
   void clear_marks() noexcept {
-    // relaxed: a reader that sees a mark cleared does not validate: the lock is held, or the version has changed.
+    // order (2): clear_marks, release
     for (slot& s : slots_) s.marks.store(0, std::memory_order_release);
   }
 
@@ -95,6 +97,7 @@ class conflict_control {
     if (operations == 0) return false;
     const unsigned sum = operations_.fetch_add(operations, std::memory_order_relaxed) + operations;
     if (sum < period || sum - operations >= period) return false;  // of several threads, one asks
+    // relaxed: as above.
     operations_.store(0, std::memory_order_relaxed);
     return losses_.exchange(0, std::memory_order_relaxed) < 1 + period / 16384;
   }
