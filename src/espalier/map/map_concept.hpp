@@ -11,8 +11,6 @@
 #include <string_view>
 #include <type_traits>
 
-#include "espalier/sync/elision.hpp"
-
 // The contract that every map of the library keeps. map_facade.hpp documents each operation.
 //
 //   find(key)                       copy of the value, or nothing
@@ -207,6 +205,8 @@ concept exchanging_ordered_map =
       { map.update(key, same_value{}) } -> std::same_as<std::optional<typename M::mapped_type>>;
       { map.update(guard, key, same_value{}) } -> std::same_as<std::optional<typename M::mapped_type>>;
     };
+
+struct elision_counts;  // sync/elision.hpp
 
 /// A map that counts the outcomes of its transactions, by region: a section of its code that it elides.
 /// transactions(region) sums over all threads; exact when no operation runs.

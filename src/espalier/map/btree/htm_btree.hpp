@@ -10,6 +10,7 @@
 #include "espalier/map/btree/tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
+#include "espalier/sync/elision.hpp"
 
 // htm_btree: a B+tree whose operations are hardware transactions, each of them whole.
 // Wang, Qian, Li and Chen, "Using Restricted Transactional Memory to Build a Scalable In-Memory Database", EuroSys 2014
