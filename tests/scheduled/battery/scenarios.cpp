@@ -264,6 +264,13 @@ void add_scans(collection& c) {
   back.step_budget = breath.step_budget;
 }
 
+/// Of a map whose nodes have several entries: the first insert splits a leaf and the node above.
+void add_deep_splits(collection& c) {
+  const std::vector<std::uint64_t> keys{10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120};
+  c.add("reads_beside_a_split_of_inner_nodes", {of(keys, {{insert(85)}, {find(110), find(120)}})});
+  c.add("insert_beside_a_split_and_its_end", {of(keys, {{insert(85), erase(90)}, {insert(95), find(95)}})});
+}
+
 /// The programs of usual length that scan, with reverse scans instead.
 void add_reverse_scans(collection& c) {
   std::vector<program> programs;
@@ -282,6 +289,9 @@ void add_reverse_scans(collection& c) {
     }
   }
   c.add("reverse_scans", std::move(programs)).weight = 4;
+  // Of a map whose nodes have several entries: the node to which the scan goes next, and the root.
+  c.add("reverse_scans_beside_splits", {of({10, 20, 30, 40, 50, 60}, {{reverse_scan()}, {insert(15)}}),
+                                        of({50, 90, 130}, {{reverse_scan()}, {insert(10)}})});
 }
 
 /// Internal trees move the successor of a key that has two children, or link it elsewhere; external ones replace
@@ -342,6 +352,7 @@ std::vector<scenario> written_scenarios() {
   add_returning_keys(c);
   add_scans(c);
   add_two_children(c);
+  add_deep_splits(c);
   add_reverse_scans(c);
   add_exchanges(c);
   return c.take();
