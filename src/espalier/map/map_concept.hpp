@@ -56,7 +56,7 @@
 // a state is the first argument of the constructor; key_comp() returns it.
 //
 // Most maps copy keys and values while other threads use them: both must be trivially copyable there. Where a key may be
-// a std::string (locked_map), operations take it as a std::string_view, and what copies entries may throw
+// a std::string (masstree, locked_map), operations take it as a std::string_view, and what copies entries may throw
 // std::bad_alloc, also where it reads.
 //
 // After fork(). A child has one thread, the one that forked. The others are lost: each stopped between two

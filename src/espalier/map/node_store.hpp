@@ -265,10 +265,10 @@ struct value_holder {
 };
 
 /// What every map over a node_store has besides its algorithm: the store, its constructors, and the names of the
-/// contract. A map derives from it with its own type.
-template <class Map, class Key, class Value, class Compare, class Store>
+/// contract. A map derives from it with its own type. Copied is what its nodes have of a key.
+template <class Map, class Key, class Value, class Compare, class Store, class Copied = Key>
 class stored_map : public map_facade<Map, Key, Value, Compare, typename Store::guard_type> {
-  static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
+  static_assert(std::is_trivially_copyable_v<Copied> && std::is_trivially_copyable_v<Value>,
                 "keys and values are copied while other threads use them: both must be trivially copyable, "
                 "which std::string is not; use a number, an index or a fixed array of characters");
   using facade = map_facade<Map, Key, Value, Compare, typename Store::guard_type>;

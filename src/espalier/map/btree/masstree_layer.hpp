@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -14,20 +15,20 @@
 #include "espalier/reclaim/reclaimer_concept.hpp"
 #include "espalier/sync/backoff.hpp"
 
-// One B+tree of Masstree: seeks, splits, removal and scans. Mao, Kohler and Morris, "Cache Craftiness for Fast Multicore
-// Key-Value Storage", EuroSys 2012. A map has one such tree, or a trie of them (layers), where a word of a border node may
-// lead to the root of another tree. The root of the first one is in an anchor.
+// One B+tree of Masstree: seeks, splits, removal and scans. Mao, Kohler and Morris, "Cache Craftiness for Fast
+// Multicore Key-Value Storage", EuroSys 2012. A map has one such tree, or a trie of them (layers), where a word of a
+// border node may lead to the root of another tree. The root of the first one is in an anchor.
 //
 // A seek takes no lock. It loads a child from a node, then the child's version, and then asks whether the node has
-// changed: if not, the child was its child when the child's version was loaded. After an insert of another child the seek
-// repeats the step, after a split it starts at the top.
+// changed: if not, the child was its child when the child's version was loaded. After an insert of another child the
+// seek repeats the step, after a split it starts at the top.
 //
-// In a border node the reader loads the permutation and the entry, and then asks whether the node has changed. If the node
-// was split meanwhile, the reader follows the links to the right as long as the key is not smaller than the low key of the
-// next node (advance).
+// In a border node the reader loads the permutation and the entry, and then asks whether the node has changed. If the
+// node was split meanwhile, the reader follows the links to the right as long as the key is not smaller than the low
+// key of the next node (advance).
 //
-//   split   Locks the full node and its ancestors, up to the first that is not full or that holds the root. Marks all of
-//           them, then moves the upper half of each full one to a fresh node on its right.
+//   split   Locks the full node and its ancestors, up to the first that is not full or that holds the root. Marks all
+//           of them, then moves the upper half of each full one to a fresh node on its right.
 //   unlink  Locks an empty border node, its left neighbour, and its ancestors up to the first that has other children.
 //           The range of the nodes that go falls to the left neighbour, or if the node was the first child of that
 //           ancestor, to the right one, whose low key becomes that of the node. Where there is no such ancestor, the
@@ -38,20 +39,20 @@
 // node above it. So there is no deadlock.
 //
 // Invariants
-//   (M1) The keys below a node lie in the range that the separators beside its pointer give it, in its parent and so on up.
-//        What lies in a range leaves a node only by a split or with the node, and its version shows both.
+//   (M1) The keys below a node lie in the range that the separators beside its pointer give it, in its parent and so on
+//        up. What lies in a range leaves a node only by a split or with the node, and its version shows both.
 //   (M2) The low key of a border node is the separator on its left. It becomes smaller, never larger.
-//   (M3) A node that is not linked is marked as deleted, and became so with the locks of all that lead to it held, after the
-//        node above was marked. A marked node is never linked again.
+//   (M3) A node that is not linked is marked as deleted, and became so with the locks of all that lead to it held,
+//        after the node above was marked. A marked node is never linked again.
 //   (M4) The parent of a root is the anchor, or the border node whose word leads to it.
 //
-// Reclamation. The erase that unlinks nodes retires them after it has released all locks. (I1) The pointers from above and
-// from the left are gone, and right neighbours have another left one. (I2) Only the erase that empties a border node, with
-// its lock held, unlinks it. (I3) A pointer to a node is copied only with the lock of the node that has it, or of the left
-// neighbour; both are held by what unlinks. Readers that are still in such a node see the mark.
+// Reclamation. The erase that unlinks nodes retires them after it has released all locks. (I1) The pointers from above
+// and from the left are gone, and right neighbours have another left one. (I2) Only the erase that empties a border
+// node, with its lock held, unlinks it. (I3) A pointer to a node is copied only with the lock of the node that has it,
+// or of the left neighbour; both are held by what unlinks. Readers that are still in such a node see the mark.
 //
-// Orderings: those of masstree_node.hpp. Nodes are published by the store of a pointer to them, and reached by a load that
-// this protocol validates.
+// Orderings: those of masstree_node.hpp. Nodes are published by the store of a pointer to them, and reached by a load
+// that this protocol validates.
 
 namespace espalier::btree {
 
@@ -101,14 +102,16 @@ class masstree_layer {
 
   // Seeks.
 
-  /// Requests all lines of a node at once, before its version is read.
+  /// Requests the lines of a node that a search reads, all at once, before its version is loaded. What lies behind them
+  /// is for scans and updates, and the last words.
   static void prefetch(const node* n) noexcept {
-    constexpr std::size_t bytes = sizeof(border) < sizeof(interior) ? sizeof(interior) : sizeof(border);
-    for (std::size_t at = 0; at < bytes; at += hw::cache_line_bytes)
+    constexpr std::size_t most = 4 * hw::cache_line_bytes;
+    for (std::size_t at = 0; at < std::min(most, sizeof(border)); at += hw::cache_line_bytes)
       __builtin_prefetch(reinterpret_cast<const char*>(n) + at);
   }
 
-  /// From a node down to a border node. child_of(interior) chooses the child. Nothing if keys have left a node on the way.
+  /// From a node down to a border node. child_of(interior) chooses the child. Nothing if keys have left a node on the
+  /// way.
   template <class ChildOf>
   [[nodiscard]] static place seek_from(node* n, stamp seen, ChildOf&& child_of) {
     while (seen.kind() != node_kind::border) {
@@ -159,8 +162,8 @@ class masstree_layer {
 
   // Scans.
 
-  /// A border node where a scan stands, and a copy of what it has. The fence is where its keys end in the direction of the
-  /// scan; there is none in the last node.
+  /// A border node where a scan stands, and a copy of what it has. The fence is where its keys end in the direction of
+  /// the scan; there is none in the last node.
   struct position {
     place at;
     entries<Key, Word, Fanout::leaf> found;
@@ -311,8 +314,8 @@ class masstree_layer {
     node* former_root = nullptr;  ///< of which only one child was left
   };
 
-  /// Unlinks a border node that has become empty, and the nodes above that have no other child. Where this is all that a
-  /// layer has, the layer goes too, and the border node above that becomes empty with it, and so on.
+  /// Unlinks a border node that has become empty, and the nodes above that have no other child. Where this is all that
+  /// a layer has, the layer goes too, and the border node above that becomes empty with it, and so on.
   static unlinked unlink(border& empty, guard held) noexcept {
     unlinked result{&empty, nullptr};
     for (border* leaf = &empty;;) {
@@ -392,6 +395,37 @@ class masstree_layer {
     visit(in);
   }
 
+  /// Destroys a layer and those below. It needs no memory: what is left of a node says how far it has got.
+  template <class Store, class Discard>
+  static void destroy_all(Store& store, node* root, const Discard& discard) noexcept {
+    for (node* n = root; n != nullptr && n->version.kind() != node_kind::root_holder;) {
+      if (n->version.kind() == node_kind::interior) {
+        interior& in = *as_interior(n);
+        const unsigned left = in.children.held();
+        if (left != 0) {
+          in.children.set(left - 1);
+          n = in.child[left - 1].held();
+          continue;
+        }
+      } else {
+        border& leaf = *as_border(n);
+        const permutation order = leaf.order.held();
+        if (order.size() != 0) {
+          const unsigned slot = order.slot(order.size() - 1);
+          leaf.order.set(order.truncated(order.size() - 1));
+          if (node* const below = layer_behind(leaf, slot))
+            n = below;
+          else
+            discard(leaf.key.held(slot), leaf.word[slot].held());
+          continue;
+        }
+      }
+      node* const above = n->parent.held();
+      destroy(store, n);
+      n = above;
+    }
+  }
+
   /// What is wrong with a layer, or null. `holder` has the pointer to its root.
   [[nodiscard]] static const char* check(node& root, node& holder, const Compare& less) {
     border* last = nullptr;
@@ -415,6 +449,7 @@ class masstree_layer {
         return "the low key of a border node is not the separator before it";
       last = &leaf;
       const permutation order = leaf.order.held();
+      if (order.size() == 0) return "a border node has no entry";
       for (unsigned rank = 0; rank < order.size(); ++rank) {
         const Key k = leaf.key.held(order.slot(rank));
         if (low != nullptr && less(k, *low)) return "a key lies right of a larger separator";

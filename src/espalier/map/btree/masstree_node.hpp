@@ -13,8 +13,8 @@
 
 // The nodes of Masstree: Mao, Kohler and Morris, "Cache Craftiness for Fast Multicore Key-Value Storage", EuroSys 2012.
 //
-// A border node is a leaf. Its entries lie in slots in any order, and its permutation, one word, says which slots are in
-// use and in which order. An insert writes a free slot and then stores the permutation; an erase only stores the
+// A border node is a leaf. Its entries lie in slots in any order, and its permutation, one word, says which slots are
+// in use and in which order. An insert writes a free slot and then stores the permutation; an erase only stores the
 // permutation. Readers see either all of such a change or nothing. Border nodes are linked in both directions.
 //
 // An interior node has children and, between each two, a separator, as in node.hpp.
@@ -29,8 +29,8 @@
 //   prev, low               that of the left neighbour; of the leftmost border node, that of the node
 //
 // Orderings
-//   (1) mark, unlock (release) -> now, lock (acquire): a reader that begins at a version, and a later holder of the lock, see
-//       all that earlier holders stored.
+//   (1) mark, unlock (release) -> now, lock (acquire): a reader that begins at a version, and a later holder of the
+//       lock, see all that earlier holders stored.
 //   (2) set (release) -> get (acquire): a reader that loads a field of a holder also sees the marks that the holder set
 //       before, so that changed(), which reads the version after the load, is true. A reader of a permutation or a
 //       pointer sees the slots and the node behind it.
@@ -42,8 +42,8 @@ enum class node_kind : std::uint8_t { border, interior, root_holder };
 
 /// The version of a node, which is also its lock.
 ///
-/// A reader takes a stamp, loads fields, and asks whether the version has changed. The lock alone is no change: its holder
-/// marks the node before it stores what readers must not combine with what they have loaded.
+/// A reader takes a stamp, loads fields, and asks whether the version has changed. The lock alone is no change: its
+/// holder marks the node before it stores what readers must not combine with what they have loaded.
 ///
 ///   inserting  a slot that was in use is used again, or children came or went. A reader starts again at this node.
 ///   splitting  keys moved to the node's right neighbour. A reader of a border node goes there.
@@ -189,6 +189,9 @@ class node_field {
 template <class Key, unsigned Count>
 class node_keys {
  public:
+  /// How a border node is searched.
+  static constexpr bool by_halves = true;
+
   [[nodiscard]] Key get(unsigned i) const noexcept { return key_[i].get(); }
   [[nodiscard]] Key held(unsigned i) const noexcept { return key_[i].held(); }
   void set(unsigned i, const Key& k) noexcept { key_[i].set(k); }
@@ -197,8 +200,8 @@ class node_keys {
   std::array<node_field<Key>, Count> key_;
 };
 
-/// Which slots of a border node are in use, and in which order: the slot of each rank, in 4 bits each, above a count of 4
-/// bits. The slots behind the count are free.
+/// Which slots of a border node are in use, and in which order: the slot of each rank, in 4 bits each, above a count of
+/// 4 bits. The slots behind the count are free.
 class permutation {
  public:
   static constexpr unsigned most = 15;
@@ -254,6 +257,15 @@ class permutation {
   permutation() = default;
 };
 
+/// As count_before(), with a branch for each index. Where the processor predicts the last one, it requests the child,
+/// or the next layer, before it has compared.
+template <class Before>
+[[nodiscard]] constexpr unsigned count_in_turn(unsigned count, Before before) {
+  unsigned at = 0;
+  while (at < count && before(at)) ++at;
+  return at;
+}
+
 template <class Version>
 struct masstree_node {
   explicit masstree_node(node_kind kind) noexcept : version(kind) {}
@@ -274,6 +286,7 @@ template <class Version, class Key, class Word, unsigned Capacity>
 struct border_node : masstree_node<Version> {
   static_assert(Capacity >= 2 && Capacity <= permutation::most);
   using guard = typename Version::guard;
+  using keys = node_keys<Key, Capacity>;
 
   border_node() noexcept : masstree_node<Version>(node_kind::border) { order.set(permutation::of_first(0)); }
 
@@ -281,7 +294,8 @@ struct border_node : masstree_node<Version> {
   [[nodiscard]] border_spot seek(const Compare& less, const Key& k) const {
     const permutation p = order.get();
     const unsigned n = p.size();
-    const unsigned at = count_before(n, [&](unsigned rank) { return less(key.get(p.slot(rank)), k); });
+    const auto before = [&](unsigned rank) { return less(key.get(p.slot(rank)), k); };
+    const unsigned at = keys::by_halves ? count_before(n, before) : count_in_turn(n, before);
     return {p, at, at != n && !less(k, key.get(p.slot(at)))};
   }
 
@@ -313,7 +327,7 @@ struct border_node : masstree_node<Version> {
   }
 
   node_field<permutation> order;
-  node_keys<Key, Capacity> key;
+  keys key;
   std::array<node_field<Word>, Capacity> word;
   node_field<border_node*> next;
   node_field<border_node*> prev;
@@ -340,12 +354,12 @@ struct interior_node : masstree_node<Version> {
   /// The child below which a key lies.
   template <class Compare>
   [[nodiscard]] unsigned index_of(const Compare& less, const Key& k) const {
-    return child_behind([&](unsigned i) { return !less(k, key.get(i)); });
+    return count_in_turn(children.get() - 1U, [&](unsigned i) { return !less(k, key.get(i)); });
   }
   /// The child below which the keys lie that are just smaller.
   template <class Compare>
   [[nodiscard]] unsigned index_before(const Compare& less, const Key& k) const {
-    return child_behind([&](unsigned i) { return less(key.get(i), k); });
+    return count_in_turn(children.get() - 1U, [&](unsigned i) { return less(key.get(i), k); });
   }
   [[nodiscard]] unsigned index_of_child(const node* c) const noexcept {
     unsigned i = 0;
@@ -355,8 +369,8 @@ struct interior_node : masstree_node<Version> {
 
   [[nodiscard]] bool is_full() const noexcept { return children.held() == Children; }
 
-  // A reader may use any child below the count that it has loaded, also one that is about to be moved. So the count grows
-  // after the children have been stored, and what lies below it is never a child that left the tree earlier.
+  // A reader may use any child below the count that it has loaded, also one that is about to be moved. So the count
+  // grows after the children have been stored, and what lies below it is never a child that left the tree earlier.
 
   /// Adds `right`, which was split off the child at that index. The node is not full.
   void insert(unsigned index, const Key& separator, node* right) noexcept {
@@ -379,8 +393,8 @@ struct interior_node : masstree_node<Version> {
     children.set(n - 1);
   }
 
-  /// The same as insert() where the node is full: moves the upper half to a fresh node. Returns the separator between the
-  /// two.
+  /// The same as insert() where the node is full: moves the upper half to a fresh node. Returns the separator between
+  /// the two.
   Key split(unsigned index, const Key& separator, node* right, interior_node& fresh) noexcept {
     entries<Key, node*, Children + 1> all;
     all.add(Key{}, child[0].held());
@@ -404,16 +418,6 @@ struct interior_node : masstree_node<Version> {
   std::array<node_field<node*>, Children> child;
 
  private:
-  /// The child behind the separators that come before. Not by halves: where the processor predicts the end of the loop, it
-  /// requests the child before it has compared.
-  template <class Before>
-  [[nodiscard]] unsigned child_behind(const Before& before) const {
-    const unsigned n = children.get() - 1U;
-    unsigned i = 0;
-    while (i < n && before(i)) ++i;
-    return i;
-  }
-
   template <class Entries>
   void assign(const Entries& all, unsigned from, unsigned to) noexcept {
     for (unsigned i = from; i < to; ++i) {

@@ -1,0 +1,310 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "espalier/map/btree/masstree_layer.hpp"
+#include "espalier/map/btree/masstree_node.hpp"
+#include "espalier/map/btree/node.hpp"
+#include "espalier/map/map_concept.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/sync/backoff.hpp"
+
+// What masstree and htm_masstree share: their operations on keys that fit a word, which are one layer of Masstree
+// (masstree.hpp).
+
+namespace espalier::btree {
+
+/// The operations of the contract but scans, made from two that a map provides:
+///
+///   find_word(key)               the word of the key's value, or nothing
+///   apply(guard, key, change)    changes the key's entry; retires what goes with it, but not its value
+///
+/// An erase reserves Retirements for apply(). Copied is what nodes copy of a key.
+template <class Map, class Key, class Value, class Traits, class Compare, class Copied, unsigned Retirements>
+class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<Traits>, Copied> {
+  using base = stored_map<Map, Key, Value, Compare, node_store<Traits>, Copied>;
+
+ public:
+  using traits_type = Traits;
+  using base::base;
+  using typename base::guard_type;
+  using typename base::key_view;
+
+ protected:
+  using typename base::contract;
+  friend contract;
+  using base::store_;
+  using typename base::store;
+  using holder = value_holder<store, Value>;
+  using word = typename holder::word;
+  using change = entry_change<word>;
+  using outcome = entry_outcome<word>;
+  using effect = typename outcome::effect;
+
+  ~entry_operations() = default;
+
+ private:
+  [[nodiscard]] std::optional<Value> do_find(guard_type&, key_view key) const {
+    const auto found = self().find_word(key);
+    if (!found) return std::nullopt;
+    return holder::read(*found);
+  }
+  [[nodiscard]] bool do_contains(guard_type&, key_view key) const {
+    return self().find_word(key).has_value();
+  }
+
+  bool do_insert(guard_type& guard, key_view key, const Value& value) {
+    typename holder::pending fresh(store_);
+    if (!holder::in_place && self().find_word(key)) return false;
+    const outcome done = self().apply(guard, key, {.insert_where_absent = true, .word = fresh.get(value)});
+    if (done.what != effect::inserted) return false;
+    fresh.release();
+    return true;
+  }
+
+  bool do_assign(guard_type& guard, key_view key, const Value& value) {
+    typename holder::pending fresh(store_);
+    guard.reserve(holder::retirements);
+    const outcome done = self().apply(
+        guard, key,
+        {.present = change::where_present::store, .insert_where_absent = true, .word = fresh.get(value)});
+    fresh.release();
+    if (done.what == effect::inserted) return true;
+    holder::retire(store_, guard, done.before);
+    return false;
+  }
+
+  bool do_erase(guard_type& guard, key_view key) {
+    guard.reserve(holder::retirements + Retirements);
+    const outcome done = self().apply(guard, key, {.present = change::where_present::erase});
+    if (done.what != effect::erased) return false;
+    holder::retire(store_, guard, done.before);
+    return true;
+  }
+
+  template <class Function>
+  std::optional<Value> do_update(guard_type& guard, key_view key, Function&& f) {
+    typename holder::pending fresh(store_);
+    guard.reserve(holder::retirements + Retirements);
+    while (true) {
+      const auto now = self().find_word(key);
+      const std::optional<Value> before = now ? std::optional(holder::read(*now)) : std::nullopt;
+      const std::optional<Value> after = f(before);
+      if (!now && !after) return before;
+      change wanted{.insert_where_absent = !now, .expected = now};
+      if (after) wanted.word = fresh.get(*after);
+      if (now) wanted.present = after ? change::where_present::store : change::where_present::erase;
+      const outcome done = self().apply(guard, key, wanted);
+      if (done.what == effect::none) continue;
+      if (after) fresh.release();
+      if (now) holder::retire(store_, guard, *now);
+      return before;
+    }
+  }
+
+ protected:
+  Map& self() noexcept { return static_cast<Map&>(*this); }
+  const Map& self() const noexcept { return static_cast<const Map&>(*this); }
+};
+
+/// The operations of masstree and htm_masstree. Map::run(section) calls the section, in a way that suits the nodes'
+/// Version, and returns its result.
+template <class Map, class Key, class Value, class Traits, class Compare, class Fanout, class Version>
+class masstree_of_words : public entry_operations<Map, Key, Value, Traits, Compare, Key, 2> {
+  static_assert(std::is_trivially_copyable_v<Key> && std::is_default_constructible_v<Key> &&
+                    sizeof(Key) <= sizeof(void*) && std::atomic<Key>::is_always_lock_free,
+                "keys move between nodes while others read them: a key must fit an atomic machine word");
+  using base = entry_operations<Map, Key, Value, Traits, Compare, Key, 2>;
+  friend base;
+  using base::self;
+  using base::store_;
+  using typename base::change;
+  using typename base::effect;
+  using typename base::holder;
+  using typename base::outcome;
+  using typename base::store;
+  using typename base::word;
+  using layer = masstree_layer<Version, Key, word, Compare, no_links, Fanout, typename Traits::layout_type>;
+  using border = typename layer::border;
+  using place = typename layer::place;
+
+ public:
+  using typename base::guard_type;
+
+  static constexpr std::size_t node_bytes = sizeof(border);
+  /// Entries in a leaf, at most.
+  static constexpr unsigned node_entries = Fanout::leaf;
+
+  using base::base;
+
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    layer::visit_below(top_.root.held(), [&]<class Node>(const Node& n) {
+      if constexpr (std::is_same_v<Node, border>) {
+        visitor(static_cast<const void*>(&n), sizeof(n), memory_role::leaf);
+        if constexpr (!holder::in_place)
+          for_each_word(
+              n, [&](word w) { visitor(static_cast<const void*>(w), sizeof(Value), memory_role::value); });
+      } else {
+        visitor(static_cast<const void*>(&n), sizeof(n), memory_role::node);
+      }
+    });
+  }
+
+  /// What is wrong with the structure, or null.
+  [[nodiscard]] const char* check_invariants() const {
+    if (top_.version.is_locked()) return "the anchor is locked";
+    auto* const root = top_.root.held();
+    return root == nullptr ? nullptr : layer::check(*root, top_, base::key_comp());
+  }
+
+ protected:
+  using typename base::contract;
+  friend contract;
+
+  ~masstree_of_words() {
+    if constexpr (store::template must_visit<border>() || holder::must_visit())
+      layer::destroy_all(store_, top_.root.held(),
+                         [this](const Key&, word w) { holder::discard(store_, w); });
+  }
+
+ private:
+  template <class Bound, class Visit>
+  void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
+    Bound from = bound;
+    std::optional<Key> reached;  // what `from` refers to, after the first node
+    const auto begin = [&] { return self().run([&]() noexcept { return copy_at(from); }); };
+    for (typename layer::position p = begin(); p.at;) {
+      for (unsigned i = 0; i < p.found.count; ++i) {
+        const unsigned e = Bound::reverse ? p.found.count - 1 - i : i;
+        if (from.admits(p.found.key[e]) && !visit(p.found.key[e], holder::read(p.found.slot[e]))) return;
+      }
+      if (!p.fence) return;
+      reached = p.fence;
+      from =
+          Bound::reverse ? Bound::behind(base::key_comp(), *reached) : Bound::at(base::key_comp(), *reached);
+      if (!Map::steps || !layer::template step<Bound>(p) || !layer::template copy<Bound>(p)) p = begin();
+    }
+  }
+
+  /// The word of the key's value, or nothing.
+  [[nodiscard]] std::optional<word> find_word(const Key& key) const {
+    return self().run([&]() noexcept { return seek_word(key); });
+  }
+  [[nodiscard]] std::optional<word> seek_word(const Key& key) const noexcept {
+    const Compare& less = base::key_comp();
+    for (backoff pause;; pause.wait()) {
+      place at = layer::seek(top_, layer::to(less, key));
+      if (!at) return std::nullopt;
+      do {
+        const border_spot where = at.leaf->seek(less, key);
+        std::optional<word> found;
+        if (where.found) found = at.leaf->word[where.slot()].get();
+        if (!at.changed()) return found;
+      } while (layer::advance(at, less, key));
+    }
+  }
+
+  /// What the node has in which a scan begins. The position is empty if the map is.
+  template <class Bound>
+  [[nodiscard]] typename layer::position copy_at(const Bound& from) const noexcept {
+    typename layer::position p;
+    for (backoff pause;; pause.wait()) {
+      p.at = layer::seek(top_, layer::to_bound(base::key_comp(), from));
+      if (!p.at || layer::template copy<Bound>(p)) return p;
+    }
+  }
+
+  struct attempted {
+    outcome done;
+    typename layer::unlinked gone;
+    typename layer::spare_list left;
+  };
+
+  /// Changes the entry of the key, after it has made room. Retires the nodes that an erase leaves empty.
+  outcome apply(guard_type& guard, const Key& key, const change& wanted) {
+    typename layer::template spare_nodes<store> spare(store_);
+    while (true) {
+      const attempted a = self().run([&]() noexcept { return attempt(key, wanted, spare.list); });
+      spare.list = a.left;
+      layer::retire(store_, guard, a.gone);
+      if (a.done.what != effect::full) return a.done;
+      spare.provide();
+    }
+  }
+
+  /// The same, as far as spare nodes suffice.
+  [[nodiscard]] attempted attempt(const Key& key, const change& wanted,
+                                  const typename layer::spare_list& spare) noexcept {
+    const Compare& less = base::key_comp();
+    attempted result{{}, {}, spare};
+    for (backoff pause;; pause.wait()) {
+      place at = layer::seek(top_, layer::to(less, key));
+      if (!at) {
+        if (!wanted.insert_where_absent) return result;
+        if (layer::make_root(top_, result.left)) continue;
+        result.done.what = effect::full;
+        return result;
+      }
+      do {
+        border_spot where = at.leaf->seek(less, key);
+        // Without the lock where there is nothing to do.
+        if (where.found ? wanted.present == change::where_present::keep : !wanted.insert_where_absent) {
+          if (!at.changed()) return result;
+          continue;
+        }
+        auto held = at.leaf->version.lock();
+        if (held.changed_since(at.seen)) continue;
+        if (at.leaf->order.held() != where.order) where = at.leaf->seek(less, key);
+        if (change_entry(*at.leaf, held, where, key, wanted, result)) return result;
+      } while (layer::advance(at, less, key));
+    }
+  }
+
+  /// With the lock of the key's node. False if the node was split.
+  bool change_entry(border& leaf, typename layer::guard& held, const border_spot& where, const Key& key,
+                    const change& wanted, attempted& result) noexcept {
+    outcome& done = result.done;
+    if (!where.found) {
+      if (!wanted.insert_where_absent) return true;
+      if (leaf.is_full()) {
+        if (layer::split(leaf, std::move(held), where, key, result.left)) return false;
+        done.what = effect::full;
+        return true;
+      }
+      leaf.insert(held, where, key, wanted.word);
+      done.what = effect::inserted;
+      return true;
+    }
+    done.before = leaf.word[where.slot()].held();
+    if (wanted.expected && !same_bits(*wanted.expected, done.before)) return true;
+    if (wanted.present == change::where_present::store) {
+      leaf.word[where.slot()].set(wanted.word);
+      done.what = effect::stored;
+    } else if (wanted.present == change::where_present::erase) {
+      leaf.erase(where);
+      done.what = effect::erased;
+      if (leaf.order.held().size() == 0) result.gone = layer::unlink(leaf, std::move(held));
+    }
+    return true;
+  }
+
+  template <class Visit>
+  static void for_each_word(const border& n, const Visit& visit) {
+    const permutation order = n.order.held();
+    for (unsigned rank = 0; rank < order.size(); ++rank) visit(n.word[order.slot(rank)].held());
+  }
+
+  // Readers take its version, which updates lock, and const maps are read.
+  mutable typename layer::anchor top_;
+};
+
+}  // namespace espalier::btree
