@@ -1,8 +1,7 @@
-// Memory over a long run. Many updates of few keys by more threads than cores: what is held stays flat, what waits to be
-// given back stays bounded, and nothing is lost at the end. Updates of a window of keys that moves: nodes that several
-// entries share go with them. ESPALIER_SOAK_OPERATIONS is the number of operations of each map; the evidence for a
-// release is 10^8.
-
+// Memory over a long run. More threads than cores update few keys: the memory in use stays flat, the number of retired nodes
+// stays bounded, and no block is lost at the end. A window of keys moves through a map whose nodes hold several entries:
+// nodes are freed when the keys have left them. ESPALIER_SOAK_OPERATIONS is the number of operations of each map; the
+// evidence for a release is 10^8.
 #include <gtest/gtest.h>
 
 #include <algorithm>

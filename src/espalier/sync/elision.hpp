@@ -299,6 +299,7 @@ inline constexpr unsigned most_elision_looks = 512;
 ///
 /// `look` returns a lock_look, outside transactions; `attempt` looks again inside. `looks` is how often all attempts
 /// together may find the lock held. A caller that must not wait passes 0; a lock that is held then leaves no trace.
+// Inlined: what its functions capture then stays in registers, of which an operation of a map has a dozen.
 template <elision_record Record, std::invocable Look, std::invocable Attempt>
 [[nodiscard, gnu::always_inline]] inline bool attempt_elision(Record& record, const elision_budgets& budgets,
                                                               unsigned looks, Look look,

@@ -345,6 +345,16 @@ struct stops {
 };
 constinit stops* fences = nullptr;
 
+/// What scenes have whose collectors stop.
+struct stopping {
+  world w;
+  stops stopped;
+  stopping() { fences = &stopped; }
+  stopping(const stopping&) = delete;
+  stopping& operator=(const stopping&) = delete;
+  ~stopping() { fences = nullptr; }
+};
+
 void stop_at(const stops::stop& one) {
   if (one.give != nullptr) one.give->give();
   if (one.await != nullptr) one.await->await();
@@ -353,14 +363,8 @@ void stop_at(const stops::stop& one) {
 /// A collection advances three times. Between the first two the reader pins one epoch behind the stamp of what it reads,
 /// and behind the last fence it reads and unpins. From then on only the scan orders that read.
 void read_behind_the_last_fence(sim::scene& s) {
-  struct all {
-    world w;
-    stops stopped;
+  struct all : stopping {
     hint pinned, moved, seen, detached, fenced, read;
-    all() { fences = &stopped; }
-    all(const all&) = delete;
-    all& operator=(const all&) = delete;
-    ~all() { fences = nullptr; }
   };
   auto& a = s.make<all>();
   s.thread("reader", [&a] {
@@ -398,15 +402,9 @@ void read_behind_the_last_fence(sim::scene& s) {
 /// Two threads advance, each past its fence before a reader pins whose announcement waits in its store buffer. What
 /// the reader sees is unlinked by a thread that pinned one epoch earlier.
 void unseen_reader(sim::scene& s) {
-  struct all {
-    world w;
-    stops stopped;
+  struct all : stopping {
     std::atomic<int> unpinned{0};
     hint pinned, moved, first_behind, second_behind, seen, detached, advanced, collected;
-    all() { fences = &stopped; }
-    all(const all&) = delete;
-    all& operator=(const all&) = delete;
-    ~all() { fences = nullptr; }
   };
   auto& a = s.make<all>();
   s.thread("reader", [&a] {

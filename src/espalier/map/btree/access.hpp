@@ -54,7 +54,6 @@ class elided_access {
     return lock_.elide(std::forward<Step>(step));
   }
 
-  [[nodiscard]] bool is_locked() const noexcept { return lock_.is_locked(); }
   [[nodiscard]] elision_counts counts() const noexcept { return lock_.counts(); }
 
  private:

@@ -97,6 +97,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
                            btree::euno<Key, Compare, Fanout::leaf, Design>::template leaf, Fanout::inner,
                            btree::optimistic_access>;
   friend base;
+  friend typename base::operations;
   using typename base::contract;
   friend contract;
   using base::store_;
@@ -199,7 +200,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     contended_leaves lost;
   };
 
-  /// How the upper region reads locks, and its fallback.
+  /// How the upper region reads locks.
   struct without_waiting {
     [[nodiscard]] static optimistic_lock::read_section read(optimistic_lock& lock) noexcept {
       return lock.try_read();
@@ -353,6 +354,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
         continue;
       }
       if (form != advice::none) adapt(guard, key, form);
+      if (done.what == effect::erased) base::tidy(guard, key, done);
       return done;
     }
   }
@@ -436,7 +438,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
       } else {
         if (form == nullptr) return;
         // One more than the operation itself may still need.
-        guard.reserve(1 + holder::retirements + base::merged_most);
+        guard.reserve(1 + holder::retirements + btree::merged_most);
       }
       auto held = at->here.upgrade();
       if (!held) return;

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <optional>
 #include <type_traits>
 #include <utility>
 
+#include "espalier/map/btree/entry_operations.hpp"
 #include "espalier/map/btree/masstree_layer.hpp"
 #include "espalier/map/btree/masstree_node.hpp"
 #include "espalier/map/btree/node.hpp"
@@ -19,105 +19,11 @@
 
 namespace espalier::btree {
 
-/// The operations of the contract but scans, made from two that a map provides:
-///
-///   find_word(key)               the word of the key's value, or nothing
-///   apply(guard, key, change)    changes the key's entry; retires what goes with it, but not its value
-///
-/// An erase reserves Retirements for apply(). Copied is what nodes copy of a key.
-template <class Map, class Key, class Value, class Traits, class Compare, class Copied, unsigned Retirements>
-class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<Traits>, Copied> {
-  using base = stored_map<Map, Key, Value, Compare, node_store<Traits>, Copied>;
-
- public:
-  using traits_type = Traits;
-  using base::base;
-  using typename base::guard_type;
-  using typename base::key_view;
-
- protected:
-  using typename base::contract;
-  friend contract;
-  using base::store_;
-  using typename base::store;
-  using holder = value_holder<store, Value>;
-  using word = typename holder::word;
-  using change = entry_change<word>;
-  using outcome = entry_outcome<word>;
-  using effect = typename outcome::effect;
-
-  ~entry_operations() = default;
-
- private:
-  [[nodiscard]] std::optional<Value> do_find(guard_type&, key_view key) const {
-    const auto found = self().find_word(key);
-    if (!found) return std::nullopt;
-    return holder::read(*found);
-  }
-  [[nodiscard]] bool do_contains(guard_type&, key_view key) const {
-    return self().find_word(key).has_value();
-  }
-
-  bool do_insert(guard_type& guard, key_view key, const Value& value) {
-    typename holder::pending fresh(store_);
-    if (!holder::in_place && self().find_word(key)) return false;
-    const outcome done = self().apply(guard, key, {.insert_where_absent = true, .word = fresh.get(value)});
-    if (done.what != effect::inserted) return false;
-    fresh.release();
-    return true;
-  }
-
-  bool do_assign(guard_type& guard, key_view key, const Value& value) {
-    typename holder::pending fresh(store_);
-    guard.reserve(holder::retirements);
-    const outcome done = self().apply(
-        guard, key,
-        {.present = change::where_present::store, .insert_where_absent = true, .word = fresh.get(value)});
-    fresh.release();
-    if (done.what == effect::inserted) return true;
-    holder::retire(store_, guard, done.before);
-    return false;
-  }
-
-  bool do_erase(guard_type& guard, key_view key) {
-    guard.reserve(holder::retirements + Retirements);
-    const outcome done = self().apply(guard, key, {.present = change::where_present::erase});
-    if (done.what != effect::erased) return false;
-    holder::retire(store_, guard, done.before);
-    return true;
-  }
-
-  template <class Function>
-  std::optional<Value> do_update(guard_type& guard, key_view key, Function&& f) {
-    typename holder::pending fresh(store_);
-    guard.reserve(holder::retirements + Retirements);
-    while (true) {
-      const auto now = self().find_word(key);
-      const std::optional<Value> before = now ? std::optional(holder::read(*now)) : std::nullopt;
-      const std::optional<Value> after = f(before);
-      if (!now && !after) return before;
-      change wanted{.insert_where_absent = !now, .expected = now};
-      if (after) wanted.word = fresh.get(*after);
-      if (now) wanted.present = after ? change::where_present::store : change::where_present::erase;
-      const outcome done = self().apply(guard, key, wanted);
-      if (done.what == effect::none) continue;
-      if (after) fresh.release();
-      if (now) holder::retire(store_, guard, *now);
-      return before;
-    }
-  }
-
- protected:
-  Map& self() noexcept { return static_cast<Map&>(*this); }
-  const Map& self() const noexcept { return static_cast<const Map&>(*this); }
-};
-
 /// The operations of masstree and htm_masstree. Map::run(section) calls the section, in a way that suits the nodes'
 /// Version, and returns its result.
 template <class Map, class Key, class Value, class Traits, class Compare, class Fanout, class Version>
 class masstree_of_words : public entry_operations<Map, Key, Value, Traits, Compare, Key, 2> {
-  static_assert(std::is_trivially_copyable_v<Key> && std::is_default_constructible_v<Key> &&
-                    sizeof(Key) <= sizeof(void*) && std::atomic<Key>::is_always_lock_free,
+  static_assert(word_value<Key>,
                 "keys move between nodes while others read them: a key must fit an atomic machine word");
   using base = entry_operations<Map, Key, Value, Traits, Compare, Key, 2>;
   friend base;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <optional>
 #include <type_traits>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "espalier/map/btree/access.hpp"
+#include "espalier/map/btree/entry_operations.hpp"
 #include "espalier/map/btree/node.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "espalier/map/node_store.hpp"
@@ -62,16 +62,17 @@ using btree_traits = plain_traits::with_layout<line_layout>;
 
 namespace espalier::btree {
 
+/// The nodes that the merges of one erase unlink at most.
+inline constexpr unsigned merged_most = 32;
+
 template <class Map, class Key, class Value, class Traits, class Compare, template <class Word> class LeafOf,
           unsigned Children, class Access>
-class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
-  static_assert(std::is_trivially_copyable_v<Key> && std::is_default_constructible_v<Key> &&
-                    sizeof(Key) <= sizeof(void*) && std::atomic<Key>::is_always_lock_free,
+class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merged_most> {
+  static_assert(word_value<Key>,
                 "keys move between nodes while others read them: a key must fit an atomic machine word");
-  using base = stored_map<Map, Key, Value, Compare, node_store<Traits>>;
+  using base = entry_operations<Map, Key, Value, Traits, Compare, Key, merged_most>;
 
  public:
-  using traits_type = Traits;
   using base::base;
   using typename base::guard_type;
 
@@ -79,14 +80,16 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
   using typename base::contract;
   friend contract;
   friend base;
+  friend stored_map<Map, Key, Value, Compare, node_store<Traits>>;
+  using base::self;
   using base::store_;
+  using typename base::change;
+  using typename base::effect;
+  using typename base::holder;
+  using typename base::outcome;
   using typename base::store;
-  using holder = value_holder<store, Value>;
-  using word = typename holder::word;
+  using typename base::word;
   using section = typename Access::section;
-  using change = entry_change<word>;
-  using outcome = entry_outcome<word>;
-  using effect = typename outcome::effect;
 
   template <class Fields>
   struct alignas(Traits::layout_type::node_align(sizeof(Fields), alignof(Fields))) laid_out : Fields {
@@ -196,74 +199,21 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
     for (backoff pause; !try_make_room(key);) pause.wait();
   }
 
-  /// Changes the entry of the key, for which it makes room.
-  outcome apply(guard_type&, const Key& key, const change& wanted) {
+  /// After an erase.
+  void tidy(guard_type& guard, const Key& key, const outcome& done) noexcept {
+    if (done.left == leaf::sparse || done.left == 0) merge_sparse(guard, key);
+  }
+
+  /// Changes the entry of the key, for which it makes room. Merges nodes after an erase.
+  outcome apply(guard_type& guard, const Key& key, const change& wanted) {
     while (true) {
       const outcome done = run([&]() noexcept(Access::elides) { return self().try_apply(key, wanted); });
-      if (done.what != effect::full) return done;
-      make_room(key);
-    }
-  }
-
-  // The contract.
-
-  [[nodiscard]] std::optional<Value> do_find(guard_type&, const Key& key) const {
-    const auto found = self().find_word(key);
-    if (!found) return std::nullopt;
-    return holder::read(*found);
-  }
-  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
-    return self().find_word(key).has_value();
-  }
-
-  bool do_insert(guard_type& guard, const Key& key, const Value& value) {
-    typename holder::pending fresh(store_);
-    if (!holder::in_place && self().find_word(key)) return false;
-    const outcome done = self().apply(guard, key, {.insert_where_absent = true, .word = fresh.get(value)});
-    if (done.what != effect::inserted) return false;
-    fresh.release();
-    return true;
-  }
-
-  bool do_assign(guard_type& guard, const Key& key, const Value& value) {
-    typename holder::pending fresh(store_);
-    guard.reserve(holder::retirements);
-    const outcome done = self().apply(
-        guard, key,
-        {.present = change::where_present::store, .insert_where_absent = true, .word = fresh.get(value)});
-    fresh.release();
-    if (done.what == effect::inserted) return true;
-    holder::retire(store_, guard, done.before);
-    return false;
-  }
-
-  bool do_erase(guard_type& guard, const Key& key) {
-    guard.reserve(holder::retirements + merged_most);
-    const outcome done = self().apply(guard, key, {.present = change::where_present::erase});
-    if (done.what != effect::erased) return false;
-    holder::retire(store_, guard, done.before);
-    tidy(guard, key, done);
-    return true;
-  }
-
-  template <class Function>
-  std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
-    typename holder::pending fresh(store_);
-    guard.reserve(holder::retirements + merged_most);
-    while (true) {
-      const auto now = self().find_word(key);
-      const std::optional<Value> before = now ? std::optional(holder::read(*now)) : std::nullopt;
-      const std::optional<Value> after = f(before);
-      if (!now && !after) return before;
-      change wanted{.insert_where_absent = !now, .expected = now};
-      if (after) wanted.word = fresh.get(*after);
-      if (now) wanted.present = after ? change::where_present::store : change::where_present::erase;
-      const outcome done = self().apply(guard, key, wanted);
-      if (done.what == effect::none) continue;
-      if (after) fresh.release();
-      if (now) holder::retire(store_, guard, *now);
+      if (done.what == effect::full) {
+        make_room(key);
+        continue;
+      }
       if (done.what == effect::erased) tidy(guard, key, done);
-      return before;
+      return done;
     }
   }
 
@@ -334,17 +284,11 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
   }
 
  protected:
-  /// Resources that the merges of one erase need reserved: they unlink no more nodes.
-  static constexpr unsigned merged_most = 32;
-
   // The threads share its lock, and const maps are read.
   [[no_unique_address]] mutable Access access_;
 
  private:
   using write_guard = typename Access::guard;
-
-  Map& self() noexcept { return static_cast<Map&>(*this); }
-  const Map& self() const noexcept { return static_cast<const Map&>(*this); }
 
   template <class Node>
   static constexpr memory_role role_of = std::is_same_v<Node, leaf> ? memory_role::leaf : memory_role::node;
@@ -370,13 +314,9 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
     optimistic_field<node_base*> root;
   };
 
-  /// After an erase.
-  void tidy(guard_type& guard, const Key& key, const outcome& done) noexcept {
-    if (done.left == leaf::sparse || done.left == 0) merge_sparse(guard, key);
-  }
-
   /// Goes from the root down to a leaf, or to a node where `stop(place)` says so. child_of(node, section) chooses the
   /// child. Nothing if a writer came between.
+  /// Inlined: a place then stays in registers.
   template <class How, class ChildOf, class Stop>
   [[nodiscard, gnu::always_inline]] inline std::optional<place> try_seek(ChildOf&& child_of,
                                                                          Stop&& stop) const {
@@ -490,6 +430,23 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
     root.release();
   }
 
+  /// The guards of a node and of its parent.
+  struct held_place {
+    write_guard above;
+    write_guard here;
+  };
+  /// Nothing if a writer came between.
+  [[nodiscard]] static std::optional<held_place> lock(const place& at) noexcept {
+    auto above = at.above.upgrade();
+    if (!above) return std::nullopt;
+    auto here = at.here.upgrade();
+    if (!here) {
+      above.release_unchanged();
+      return std::nullopt;
+    }
+    return held_place{std::move(above), std::move(here)};
+  }
+
   /// `root` is the new root if the node is the root, else null.
   template <class Node>
   bool try_split(const place& at, Node& full, Node& fresh, inner* root) noexcept {
@@ -545,13 +502,9 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
   /// or null if a writer came between.
   template <class Node>
   node_base* drop_root(const place& at, Node& root) noexcept {
-    auto above = at.above.upgrade();
-    if (!above) return nullptr;
-    auto here = at.here.upgrade();
-    if (!here) {
-      above.release_unchanged();
-      return nullptr;
-    }
+    auto held = lock(at);
+    if (!held) return nullptr;
+    auto& [above, here] = *held;
     node_base* below = nullptr;
     if constexpr (std::is_same_v<Node, inner>)
       below = root.child[0].get(here);
@@ -571,13 +524,9 @@ class tree : public stored_map<Map, Key, Value, Compare, node_store<Traits>> {
     if (!at.above.validate()) return nullptr;
     const section other_seen = Access::read(other->lock);
     // The lock of the parent keeps others from merging either of the two.
-    auto above = at.above.upgrade();
-    if (!above) return nullptr;
-    auto here = at.here.upgrade();
-    if (!here) {
-      above.release_unchanged();
-      return nullptr;
-    }
+    auto held = lock(at);
+    if (!held) return nullptr;
+    auto& [above, here] = *held;
     auto there = other_seen.upgrade();
     if (!there) {
       here.release_unchanged();
