@@ -97,7 +97,8 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
                            btree::euno<Key, Compare, Fanout::leaf, Design>::template leaf, Fanout::inner,
                            btree::optimistic_access>;
   friend base;
-  friend typename base::operations;
+  using typename base::operations;
+  friend operations;
   using typename base::contract;
   friend contract;
   using base::store_;
