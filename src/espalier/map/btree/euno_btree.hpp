@@ -349,20 +349,20 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     while (true) {
       advice form = advice::none;
       outcome done;
-      for (backoff pause; !try_apply(thread, key, wanted, done, form);) pause.wait();
+      for (backoff pause; !try_apply(guard, thread, key, wanted, done, form);) pause.wait();
       if (done.what == effect::full) {
         base::make_room(key);
         continue;
       }
-      if (form != advice::none) adapt(guard, key, form);
+      if (form != advice::none) try_change_form(guard, key, form);
       if (done.what == effect::erased) base::tidy(guard, key, done);
       return done;
     }
   }
 
   /// False if a writer came between.
-  [[nodiscard]] bool try_apply(thread_state& thread, const Key& key, const change& wanted, outcome& done,
-                               advice& for_leaf) {
+  [[nodiscard]] bool try_apply(guard_type& guard, thread_state& thread, const Key& key, const change& wanted,
+                               outcome& done, advice& for_leaf) {
     done = {};
     const auto at = seek_leaf(thread, key);
     if (!at) return false;
@@ -372,6 +372,10 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     }
     leaf& of_key = at->as_leaf();
     contended* const form = of_key.form.get(at->here);
+    if (Design.contended_after == 0 && form == nullptr) {
+      change_form(guard, key, advice::contended);
+      return false;
+    }
     const std::uint64_t hash = btree::conflict_hash<Compare>(key);
     if (!may_have(form, hash)) {
       if (!wanted.insert_where_absent) return at->here.validate();
@@ -394,8 +398,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   [[nodiscard]] static advice advice_for(thread_state& thread, const leaf& of_key,
                                          [[maybe_unused]] contended* form, unsigned conflicts) noexcept {
     if (form == nullptr) {
-      const bool is_contended = Design.contended_after == 0 ||
-                                (conflicts > 0 && thread.lost.add(&of_key, conflicts, thread.updates));
+      const bool is_contended = conflicts > 0 && thread.lost.add(&of_key, conflicts, thread.updates);
       return is_contended ? advice::contended : advice::none;
     }
     if constexpr (Design.calm_after != btree::euno_design::never) {
@@ -424,29 +427,29 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     });
   }
 
-  /// Makes the leaf of a key a contended one, or a calm one if it no longer needs to be contended. Does nothing where
-  /// memory is short, or a writer came between: a later operation does it.
-  void adapt(guard_type& guard, const Key& key, advice to) noexcept {
+  /// Makes the leaf of a key a contended one, or a calm one. Does nothing if it is that already, or a writer came between.
+  /// Throws std::bad_alloc, with the map unchanged.
+  void change_form(guard_type& guard, const Key& key, advice to) {
+    const auto at = base::try_seek(key);
+    if (!at || at->node == nullptr) return;
+    leaf& of_key = at->as_leaf();
+    if ((of_key.form.get(at->here) != nullptr) == (to == advice::contended)) return;
+    unpublished<store, contended> fresh(store_, memory_role::descriptor);
+    if (to == advice::contended)
+      fresh.emplace(&of_key);
+    else  // one more than the operation itself may still need
+      guard.reserve(1 + holder::retirements + btree::merged_most);
+    auto held = at->here.upgrade();
+    if (!held) return;
+    if (!of_key.fits(held, fresh.get())) return held.release_unchanged();
+    contended* const former = of_key.change_form(held, base::key_comp(), fresh.release());
+    held.release();
+    if (former != nullptr) store_.template retire<contended, memory_role::descriptor>(guard, former);
+  }
+  /// For a map that does not need it: where memory is short, a later operation does it.
+  void try_change_form(guard_type& guard, const Key& key, advice to) noexcept {
     try {
-      const auto at = base::try_seek(key);
-      if (!at || at->node == nullptr) return;
-      leaf& of_key = at->as_leaf();
-      contended* const form = of_key.form.get(at->here);
-      unpublished<store, contended> fresh(store_, memory_role::descriptor);
-      if (to == advice::contended) {
-        if (form != nullptr) return;
-        fresh.emplace(&of_key);
-      } else {
-        if (form == nullptr) return;
-        // One more than the operation itself may still need.
-        guard.reserve(1 + holder::retirements + btree::merged_most);
-      }
-      auto held = at->here.upgrade();
-      if (!held) return;
-      if (!of_key.fits(held, fresh.get())) return held.release_unchanged();
-      contended* const former = of_key.change_form(held, base::key_comp(), fresh.release());
-      held.release();
-      if (former != nullptr) store_.template retire<contended, memory_role::descriptor>(guard, former);
+      change_form(guard, key, to);
     } catch (const std::bad_alloc&) {
     }
   }
