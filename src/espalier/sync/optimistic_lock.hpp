@@ -265,9 +265,9 @@ class optimistic_field {
   [[nodiscard]] T get(const optimistic_lock::read_section&) const noexcept {
     return value_.load(std::memory_order_acquire);  // order (2): get, acquire
   }
-  /// relaxed: only the holder of the lock writes.
+  /// acquire: earlier transactions may have stored it, and they release no lock.
   [[nodiscard]] T get(const optimistic_lock::write_guard&) const noexcept {
-    return value_.load(std::memory_order_relaxed);
+    return value_.load(std::memory_order_acquire);  // order (2): get, acquire
   }
   void set(const optimistic_lock::write_guard& held, T value) noexcept {
     assert(held && "a field is written with its lock held");
