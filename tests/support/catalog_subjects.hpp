@@ -52,12 +52,19 @@ inline void add_placed(subject_type type, std::string_view suite, std::string_vi
   add_subject(std::move(type));
 }
 
+/// Calls without a guard are the facade's, and the same for all maps with one type of guard. The scheduled battery makes
+/// them on every map.
+template <class Entry>
+constexpr bool calls_without_guard =
+    !sanitized || every_entry || Entry::algorithm == "locked_map" || Entry::algorithm == "ticket";
+
 /// Compiled for calls with a guard alone, except for an algorithm's default.
 template <class Entry, class Codec>
 subject_type subject_on_chosen_placement(std::string_view variant = {}) {
-  constexpr call_forms forms =
-      Entry::variant.empty() && std::is_same_v<Codec, plain_codec> && !thread_sanitizer ? call_forms::both
-                                                                                        : call_forms::guarded;
+  constexpr call_forms forms = Entry::variant.empty() && std::is_same_v<Codec, plain_codec> &&
+                                       !thread_sanitizer && calls_without_guard<Entry>
+                                   ? call_forms::both
+                                   : call_forms::guarded;
   using shipped = typename Entry::map_type::traits_type::placement_type;
   using map = on_chosen_placement<typename Entry::map_type, Codec>;
   using placement = std::conditional_t<is_choice<shipped>, shipped, segregated>;
