@@ -19,8 +19,8 @@ show_progress() {
   done
 }
 
-# step NAME COMMAND...: runs the command with its output in a log and shows its progress; prints the end of the log if
-# it fails.
+# step NAME COMMAND...: runs the command with its output in a log and shows its progress; prints the end of the log, and
+# then its errors, if it fails.
 step() {
   local name=$1 begin=$SECONDS log progress failed=0
   shift
@@ -38,9 +38,10 @@ step() {
     return
   fi
   printf 'FAILED\n\n' >&2
-  grep -nE 'error:|FAILED|Error|\*\*\*Failed|Failure' "$log" | head -n 20 >&2 || true
-  printf '\nThe last lines of %s:\n\n' "$log" >&2
+  printf 'The last lines of %s:\n\n' "$log" >&2
   tail -n 40 "$log" >&2
+  printf '\nIts errors:\n\n' >&2
+  grep -nE 'error:|^(FAIL|ERROR):|FAILED|Error|\*\*\*Failed|Failure' "$log" | tail -n 20 >&2 || true
   printf '\n%s stopped at: %s\n  %s\n' "$0" "$name" "$*" >&2
   exit 1
 }
