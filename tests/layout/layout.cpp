@@ -38,6 +38,8 @@ constexpr known_node known_nodes[] = {
     {"locked_map", 48, 0},  // of libstdc++'s std::map: links, colour, entry
     {"masstree", 320, 0},   // a border node, and an interior one as well
     {"masstree@narrow", 128, 0},
+    {"htm_masstree", 320, 0},
+    {"htm_masstree@narrow", 128, 0},
     {"olc_btree", 512, 0},  // a leaf, and an inner node as well
     {"olc_btree@narrow", 64, 0},
     {"htm_btree", 512, 0},

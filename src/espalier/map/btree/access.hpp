@@ -59,5 +59,7 @@ class elided_access {
  private:
   elided<Lock, Htm, elision_counts_by_thread> lock_{dbx_budgets};
 };
+template <class Traits>
+using elided_tree = elided_access<typename Traits::lock_type, typename Traits::htm_type>;
 
 }  // namespace espalier::btree

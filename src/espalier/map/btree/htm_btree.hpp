@@ -43,11 +43,6 @@ template <class Key, class Value, class Traits = map_traits, class Compare = std
           class Fanout = btree::fanout<31, 31>>
 class htm_btree;
 
-namespace btree {
-template <class Traits>
-using elided_tree = elided_access<typename Traits::lock_type, typename Traits::htm_type>;
-}  // namespace btree
-
 template <class Key, class Value, class Traits, class Compare, class Fanout>
 class htm_btree : public btree::tree<htm_btree<Key, Value, Traits, Compare, Fanout>, Key, Value,
                                      completed_traits<Traits, btree_traits>, Compare,

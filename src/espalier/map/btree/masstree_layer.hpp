@@ -320,7 +320,7 @@ class masstree_layer {
     unlinked result{&empty, nullptr};
     for (border* leaf = &empty;;) {
       border* before = nullptr;
-      const guard left = lock_left(*leaf, before);
+      [[maybe_unused]] const guard left = lock_left(*leaf, before);
       path up(*leaf, std::move(held));
       while (up.add_parent()->version.kind() == node_kind::interior &&
              as_interior(up.top())->children.held() == 1) {

@@ -153,8 +153,8 @@ class masstree_of_words : public entry_operations<Map, Key, Value, Traits, Compa
     const Compare& less = base::key_comp();
     attempted result{{}, {}, spare};
     for (backoff pause;; pause.wait()) {
-      place at = layer::seek(top_, layer::to(less, key));
-      if (!at) {
+      place at;
+      while (!(at = layer::seek(top_, layer::to(less, key)))) {
         if (!wanted.insert_where_absent) return result;
         if (layer::make_root(top_, result.left)) continue;
         result.done.what = effect::full;
