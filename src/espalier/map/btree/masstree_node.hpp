@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "espalier/map/btree/node.hpp"
+#include "espalier/map/node_layout.hpp"
 #include "espalier/sync/backoff.hpp"
 
 // The nodes of Masstree: Mao, Kohler and Morris, "Cache Craftiness for Fast Multicore Key-Value Storage", EuroSys 2012.
@@ -326,6 +328,15 @@ struct border_node : masstree_node<Version> {
     order.set(p.truncated(rank));
   }
 
+  /// For programs that show nodes.
+  [[nodiscard]] std::vector<node_member> members() const {
+    return {member_of(*this, "version", this->version), member_of(*this, "parent", this->parent),
+            member_of(*this, "permutation", order),     member_of(*this, "key", key, Capacity),
+            member_of(*this, "value", word, Capacity),  member_of(*this, "next", next),
+            member_of(*this, "previous", prev),         member_of(*this, "low key", low),
+            member_of(*this, "has erased", has_erased)};
+  }
+
   node_field<permutation> order;
   keys key;
   std::array<node_field<Word>, Capacity> word;
@@ -411,6 +422,13 @@ struct interior_node : masstree_node<Version> {
     if (index + 1 < middle) right->parent.set(this);
     assign(all, 0, middle);
     return all.key[middle];
+  }
+
+  /// For programs that show nodes.
+  [[nodiscard]] std::vector<node_member> members() const {
+    return {member_of(*this, "version", this->version), member_of(*this, "parent", this->parent),
+            member_of(*this, "children", children), member_of(*this, "key", key, Children - 1),
+            member_of(*this, "child", child, Children)};
   }
 
   node_field<unsigned> children;

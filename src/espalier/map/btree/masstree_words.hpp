@@ -4,12 +4,14 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "espalier/map/btree/entry_operations.hpp"
 #include "espalier/map/btree/masstree_layer.hpp"
 #include "espalier/map/btree/masstree_node.hpp"
 #include "espalier/map/btree/node.hpp"
 #include "espalier/map/map_concept.hpp"
+#include "espalier/map/node_layout.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/memory/placement_concept.hpp"
 #include "espalier/sync/backoff.hpp"
@@ -47,6 +49,12 @@ class masstree_of_words : public entry_operations<Map, Key, Value, Traits, Compa
   static constexpr unsigned node_entries = Fanout::leaf;
 
   using base::base;
+
+  [[nodiscard]] static std::vector<node_type> node_types() {
+    using interior = typename layer::interior;
+    return {{memory_role::leaf, "border node", sizeof(border), border().members()},
+            {memory_role::node, "interior node", sizeof(interior), interior().members()}};
+  }
 
   // Quiescent only, for tests and inspection.
 
