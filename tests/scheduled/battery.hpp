@@ -7,13 +7,14 @@
 #include <type_traits>
 #include <vector>
 
+#include "espalier/hw/htm.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "espalier/memory/clustered.hpp"
+#include "scheduled/battery/refusing_htm.hpp"
 #include "scheduled/battery/subject.hpp"
 #include "scheduled/battery/subject_of.hpp"
 #include "sim/memory/eager_reclaimer.hpp"
 #include "sim/memory/traced_heap.hpp"
-#include "sim/transactions/simulated_htm.hpp"
 
 // The scheduled scenarios for maps (battery/scenarios.cpp, battery/random_programs.cpp), to be run against any type
 // that fulfils the contract of espalier/map/map_concept.hpp. Needs no test framework:
@@ -51,7 +52,8 @@ struct result {
 [[nodiscard]] std::vector<std::string> scenario_names();
 
 /// Runs the scenarios in order, up to the first that fails. Further schedules under the strategy "stalled" check the
-/// map's progress guarantee beside a stopped thread. Throws std::invalid_argument if `only` names no scenario.
+/// map's progress guarantee beside a stopped thread; and if its operations are transactions, others refuse every third
+/// one, or all. Throws std::invalid_argument if `only` names no scenario.
 [[nodiscard]] result run(const subject_type& type, const options& o);
 
 /// A map unchanged, including its traits. Scenarios with values larger than a word are left out for a type if its
@@ -95,7 +97,10 @@ struct narrow<Map> {
 template <class Wide>
 struct simulated {
   using Map = typename narrow<Wide>::type;
-  using traits = typename with_simulated_htm<Map>::traits_type;
+  using shipped = typename Map::traits_type;
+  static constexpr bool elides = !std::is_same_v<typename shipped::htm_type, hw::unavailable>;
+  using traits =
+      typename shipped::template with_htm<std::conditional_t<elides, refusing_htm, hw::unavailable>>;
   using placed =
       typename traits::template with_placement<typename traced<typename traits::placement_type>::type>;
   using type = typename Map::template rebind<
@@ -106,7 +111,7 @@ struct simulated {
 }  // namespace detail
 
 /// The same map with the placement that checks every block, the reclaimer that reclaims at once, the simulator's
-/// transactions, and a small fan-out, if it has one. Each shape of node has one layout, split if the map's is: nodes
+/// transactions, some of which may be refused, and a small fan-out, if it has one. Each shape of node has one layout, split if the map's is: nodes
 /// that differ only in their addresses take the same steps. Maps that replace their traits' reclaimer by their own keep
 /// it.
 template <class Map>

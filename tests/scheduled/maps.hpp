@@ -6,6 +6,7 @@
 
 #include "espalier/map/catalog.hpp"
 #include "scheduled/battery.hpp"
+#include "sim/transactions/simulated_htm.hpp"
 #include "support/every_entry.hpp"
 
 // The battery as tests <map>/<scenario>, for the entries of one algorithm of the catalogue: each distinct type that

@@ -82,18 +82,22 @@ bool offers_all(const subject_type& type, const scenario& s) {
 
 /// False if it fails.
 bool run_scenario(const subject_type& type, const scenario& from, const options& o, result& all) {
-  const auto total =
-      static_cast<std::uint64_t>(std::ceil(static_cast<double>(o.schedules_per_scenario) * from.weight));
+  const auto total = static_cast<double>(o.schedules_per_scenario) * from.weight;
   for (std::size_t i = 0; i < from.programs.size(); ++i) {
     const program& p = from.programs[i];
     exploration_options how;
-    how.schedules = std::max<std::uint64_t>(1, total / from.programs.size());
     how.seed = o.seed + i;
     how.step_budget = from.step_budget;
     std::string name = o.map + '/' + from.name;
     if (from.programs.size() != 1) name += '#' + std::to_string(i);
-    const auto passes = [&](const std::string& called) {
-      const exploration_report report = explore(called, how, [&](scene& s) { set_up(s, type, from, p); });
+    const auto passes = [&](const char* variant, double share, std::uint64_t refused_one_in = 0) {
+      const std::string called = name + variant;
+      how.schedules = std::max<std::uint64_t>(
+          1, static_cast<std::uint64_t>(std::ceil(total * share)) / from.programs.size());
+      const exploration_report report = explore(called, how, [&](scene& s) {
+        refusing_htm::refuse_one_in(refused_one_in);
+        set_up(s, type, from, p);
+      });
       all.schedules += report.runs;
       all.steps += report.steps;
       if (report.passed()) return true;
@@ -104,11 +108,12 @@ bool run_scenario(const subject_type& type, const scenario& from, const options&
       all.text = text.str();
       return false;
     };
-    if (!passes(name)) return false;
+    if (!passes("", type.refusable ? 0.5 : 1)) return false;
+    if (type.refusable && (!passes("/every_third_refused", 0.375, 3) || !passes("/all_refused", 0.125, 1)))
+      return false;
     if (!survives_a_stop(type, p)) continue;
     how.strategies = {"stalled"};
-    how.schedules = std::max<std::uint64_t>(1, how.schedules / 4);
-    if (!passes(name + "/stalled")) return false;
+    if (!passes("/stalled", 0.25)) return false;
   }
   return true;
 }

@@ -44,6 +44,8 @@ struct subject_type {
   /// With values of 24 bytes; null if the type cannot be given other values.
   subject& (*make_wide)(scene& s);
   map_properties properties;
+  /// Whether its transactions are those of refusing_htm.
+  bool refusable = false;
 };
 
 }  // namespace espalier::sim::battery

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
+#include "espalier/map/map_concept.hpp"
+#include "scheduled/battery/refusing_htm.hpp"
 #include "scheduled/battery/subject.hpp"
 #include "sim/recorded_map.hpp"
 #include "support/codec.hpp"
@@ -73,10 +76,15 @@ subject& make_subject(scene& s) {
   return s.make<subject_of<Map, Codec>>();
 }
 
+/// A map whose operations are transactions that a run may refuse.
+template <class Map>
+concept refusable =
+    counts_transactions<Map> && std::is_same_v<typename Map::traits_type::htm_type, refusing_htm>;
+
 /// Without Wide, the scenarios with values larger than a word are left out for this map.
 template <class Map, bool Wide = true, class Codec = test::plain_codec>
 [[nodiscard]] subject_type subject_type_of() {
-  subject_type type{make_subject<Map, Codec>, nullptr, Map::properties};
+  subject_type type{make_subject<Map, Codec>, nullptr, Map::properties, refusable<Map>};
   if constexpr (Wide && rebindable<Map>)
     type.make_wide = make_subject<
         typename Map::template rebind<std::uint64_t, test::wide_codec::value_type, typename Map::key_compare>,
