@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cassert>
 #include <cstdint>
 
 #include "espalier/sync/backoff.hpp"
@@ -26,8 +27,11 @@ class ttas_lock {
     return held_.load(std::memory_order_relaxed) == 0 && held_.exchange(1, std::memory_order_acquire) == 0;
   }
 
-  // order (1): unlock, release
-  void unlock() noexcept { held_.store(0, std::memory_order_release); }
+  void unlock() noexcept {
+    assert(is_locked() && "a lock that is free is not released");
+    // order (1): unlock, release
+    held_.store(0, std::memory_order_release);
+  }
 
   // relaxed: what is read under the lock is ordered by taking it.
   [[nodiscard]] bool is_locked() const noexcept { return held_.load(std::memory_order_relaxed) != 0; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -327,6 +328,7 @@ template <class Key, class Node, class Witness, class Compare>
 Key split(Node& n, const Witness& w, const Compare& less, Node& fresh) {
   typename Node::content all;
   n.copy_to(w, less, all, Key{});
+  assert(all.count > 1 && "the separator is the key of an entry that goes to the right");
   const unsigned middle = (all.count + 1) / 2;
   fresh.assign(exclusive_access{}, all, middle, all.count);
   n.assign(w, all, 0, middle);
