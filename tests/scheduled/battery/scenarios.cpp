@@ -84,6 +84,22 @@ void add_small_maps(collection& c) {
             {{insert((std::uint64_t{1} << 31U) - 1)}, {erase(std::uint64_t{1} << 63U)}, {scan(1)}})});
 }
 
+/// Of a map whose leaves change in transactions: a full leaf that has lost its keys before it is split, and filters that
+/// know absent keys. The keys 0, 233 and 610 have one mark in those of euno_btree.
+void add_leaves(collection& c) {
+  c.add("insert_into_a_full_leaf_beside_erases",
+        {of({10, 20, 30}, {{insert(25), find(25)}, {erase(10), erase(20)}}),
+         of({10, 20, 30}, {{insert(5)}, {erase(20), erase(30)}, {find(10), scan()}}),
+         of({10, 20, 30}, {{insert(25)}, {erase(30)}, {erase(20)}, {erase(10)}})});
+  c.add("keys_that_share_a_mark",
+        {of({0, 233}, {{erase(0), find(233)}, {insert(610), find(610)}}),
+         of({233}, {{insert(0), erase(0)}, {assign(233), find(233)}, {erase(233), insert(610)}}),
+         of({0, 233, 610}, {{erase(233), find(0)}, {erase(610), find(0)}, {assign(0)}})});
+  c.add("find_of_a_key_that_a_scan_has_seen",
+        {of({10}, {{assign(10), insert(5)}, {assign(10)}, {scan(), find(5)}}),
+         of({10, 20}, {{assign(20), insert(5)}, {assign(20), scan(), contains(5)}})});
+}
+
 /// Two or more updates at one place of a tree.
 void add_neighbours(collection& c) {
   c.add("two_inserts_of_one_key",
@@ -346,6 +362,7 @@ void add_two_children(collection& c) {
 std::vector<scenario> written_scenarios() {
   collection c;
   add_small_maps(c);
+  add_leaves(c);
   add_neighbours(c);
   add_one_writer(c);
   add_values(c);
