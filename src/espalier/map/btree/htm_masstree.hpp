@@ -14,13 +14,14 @@
 #include "espalier/sync/elision.hpp"
 
 // htm_masstree: masstree, whose operations are hardware transactions, each of them whole.
-// The baseline of Wang et al., "Eunomia: Scaling Concurrent Search Trees under Contention Using HTM", PPoPP 2017, beside
-// htm_btree: the trees of Mao, Kohler and Morris, "Cache Craftiness for Fast Multicore Key-Value Storage", EuroSys 2012,
-// without versions.
+// The baseline of Wang et al., "Eunomia: Scaling Concurrent Search Trees under Contention Using HTM", PPoPP 2017,
+// beside htm_btree: the trees of Mao, Kohler and Morris, "Cache Craftiness for Fast Multicore Key-Value Storage",
+// EuroSys 2012, without versions.
 //
-// Essence. The code of masstree (masstree_layer.hpp, masstree_words.hpp) in one region for each operation, with nodes whose
-// versions never change and whose locks are always free. So a node is checked nowhere and marked nowhere, and two
-// operations conflict where they touch the same line of memory: the permutation, not the count and the keys behind it.
+// Essence. The code of masstree (masstree_layer.hpp, masstree_words.hpp) in one region for each operation, with
+// nodes whose versions never change and whose locks are always free. So a node is checked nowhere and marked
+// nowhere, and two operations conflict where they touch the same line of memory: the permutation, not the count and
+// the keys behind it.
 //
 // Deviations from the paper, beside those of masstree:
 //  1. A region never allocates. One that lacks a node for a split has no effect, and a further region does the whole
@@ -34,17 +35,18 @@
 //
 // Progress. All operations may wait for the lock, which one of them takes after some hundred aborts at most.
 //
-// Linearization points: the commit of the region, or any moment with the lock held; a visit of a scan: the commit of its
-// node's region.
+// Linearization points: the commit of the region, or any moment with the lock held; a visit of a scan: the commit
+// of its node's region.
 //
-// Orderings: sync/elided_lock.hpp. Those of masstree_node.hpp are superfluous here, and free on x86.
+// Orderings: sync/elided_lock.hpp. Of those of masstree_node.hpp, (2) orders the nodes that a transaction has
+// published, also for a later transaction that passes the pointer on.
 
 namespace espalier {
 
 namespace btree {
 
-/// What nodes have in place of a node_version where no other thread comes between: in a transaction, or with the lock of
-/// the tree.
+/// What nodes have in place of a node_version where no other thread comes between: in a transaction, or with the lock
+/// of the tree.
 class no_version {
  public:
   class stamp {

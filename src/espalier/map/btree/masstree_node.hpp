@@ -33,9 +33,9 @@
 // Orderings
 //   (1) mark, unlock (release) -> now, lock (acquire): a reader that begins at a version, and a later holder of the
 //       lock, see all that earlier holders stored.
-//   (2) set (release) -> get (acquire): a reader that loads a field of a holder also sees the marks that the holder set
-//       before, so that changed(), which reads the version after the load, is true. A reader of a permutation or a
-//       pointer sees the slots and the node behind it.
+//   (2) set (release) -> get, held (acquire): a reader that loads a field of a holder also sees the marks that the holder
+//       set before, so that changed(), which reads the version after the load, is true. A reader of a permutation or a
+//       pointer sees the slots and the node behind it; so does a holder, where a transaction stored the pointer.
 
 namespace espalier::btree {
 
@@ -179,8 +179,10 @@ class node_field {
   [[nodiscard]] T get() const noexcept {
     return value_.load(std::memory_order_acquire);  // order (2): get, acquire
   }
-  /// relaxed: only the holder of the lock stores.
-  [[nodiscard]] T held() const noexcept { return value_.load(std::memory_order_relaxed); }
+  /// For the holder of the lock. acquire: earlier transactions may have stored it, and they release no lock.
+  [[nodiscard]] T held() const noexcept {
+    return value_.load(std::memory_order_acquire);  // order (2): held, acquire
+  }
   void set(T value) noexcept { value_.store(value, std::memory_order_release); }  // order (2): set, release
 
  private:
