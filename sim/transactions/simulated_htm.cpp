@@ -105,8 +105,8 @@ class attempt {
 
 /// The frame to which aborts jump. Not inlined: nothing in it changes after the jump target is set.
 [[gnu::noinline]] transaction_outcome run_outermost(attempt& mine,
-                                                    transaction_verdict (*body)(void*) noexcept,
-                                                    void* context) {
+                                                    transaction_verdict (*body)(const void*) noexcept,
+                                                    const void* context) {
   const checkpoint before;
   std::jmp_buf exit;
   if (setjmp(exit) == 0) {
@@ -130,7 +130,7 @@ bool simulated_htm::active() noexcept {
   return scope.running() != nullptr && in_transaction(*scope.running());
 }
 
-transaction_outcome simulated_htm::run_erased(erased_body body, void* context) noexcept {
+transaction_outcome simulated_htm::run_erased(erased_body body, const void* context) noexcept {
   world* const w = here.running;
   if (w == nullptr || w->transactional == nullptr) return {false, abort_status{}};
   attempt mine(*w, __builtin_return_address(0));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <type_traits>
 
 #include "espalier/hw/htm.hpp"
@@ -20,14 +21,19 @@ class simulated_htm {
 
   template <hw::transaction_body Body>
   [[nodiscard]] static hw::transaction_outcome run(Body&& body) noexcept {
-    auto call = [&body]() noexcept { return hw::verdict_of(body); };
-    using call_type = decltype(call);
-    return run_erased([](void* c) noexcept { return (*static_cast<call_type*>(c))(); }, &call);
+    using body_type = std::remove_cvref_t<Body>;
+    return run_erased(
+        [](const void* b) noexcept {
+          // In registers, as where the instructions are a part of the caller.
+          auto copy = *static_cast<const body_type*>(b);
+          return hw::verdict_of(copy);
+        },
+        std::addressof(body));
   }
 
  private:
-  using erased_body = hw::transaction_verdict (*)(void*) noexcept;
-  static hw::transaction_outcome run_erased(erased_body body, void* context) noexcept;
+  using erased_body = hw::transaction_verdict (*)(const void*) noexcept;
+  static hw::transaction_outcome run_erased(erased_body body, const void* context) noexcept;
 };
 
 static_assert(hw::transactional_backend<simulated_htm>);
