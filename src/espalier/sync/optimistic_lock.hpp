@@ -175,6 +175,7 @@ class optimistic_lock {
 
  public:
   using write_guard = optimistic_version::write_guard;
+  class subscription;
 
   /// What one thread has read since read(). A value of two words; copies validate alike.
   class read_section {
@@ -208,13 +209,8 @@ class optimistic_lock {
   /// Begins to read what the lock protects. Waits while a writer holds it.
   [[nodiscard]] read_section read() noexcept { return {version_, version_.read()}; }
 
-  /// The same without waiting: a section that never validates if a writer holds the lock. For transactions, too: one whose
-  /// section validates does not commit beside a holder, since the lock is in its read set.
-  [[nodiscard]] read_section try_read() noexcept {
-    stamp seen = version_.now();
-    if (seen.changing()) seen.word_ = no_version;
-    return {version_, seen};
-  }
+  /// Begins to read in a transaction. From now on the lock is in the read set: no holder comes beside the transaction.
+  [[nodiscard]] subscription subscribe() noexcept;
 
   /// Waits for the lock. The guard is empty if the lock is obsolete.
   [[nodiscard]] write_guard lock() noexcept {
@@ -225,14 +221,13 @@ class optimistic_lock {
     }
   }
 
+  /// In a transaction that has found the lock free: sections that began earlier fail, as after a writer.
+  void renew() noexcept { version_.renew(); }
+
   /// For a transaction that subscribes to the lock, and for checks at rest.
   [[nodiscard]] bool is_locked() const noexcept { return version_.now().changing(); }
 
  private:
-  /// A lock is never both held and obsolete.
-  static constexpr std::uint64_t no_version =
-      optimistic_version::changing_bit | optimistic_version::obsolete_bit;
-
   optimistic_version version_;
 };
 
@@ -250,6 +245,25 @@ struct exclusive_access {
   static constexpr void release_unchanged() noexcept {}
   static constexpr void release_obsolete() noexcept {}
 };
+
+/// What a transaction has read since subscribe(). Whether the lock was free then is all that there is to validate.
+class optimistic_lock::subscription : public exclusive_access {
+ public:
+  [[nodiscard]] bool obsolete() const noexcept { return section_.obsolete(); }
+  [[nodiscard]] bool validate() const noexcept { return !section_.seen_.changing(); }
+  /// What the transaction has read, for what comes after its commit. Only if it validates.
+  [[nodiscard]] read_section committed() const noexcept { return section_; }
+
+ private:
+  friend optimistic_lock;
+  explicit subscription(read_section section) noexcept : section_(section) {}
+
+  read_section section_;
+};
+
+inline optimistic_lock::subscription optimistic_lock::subscribe() noexcept {
+  return subscription({version_, version_.now()});
+}
 
 /// A field that an optimistic_lock protects. Each access shows a witness of that lock: a section to load, a guard to store,
 /// or exclusive_access to do either. Which lock it is, is the caller's care. On x86 the accesses are plain moves.

@@ -31,21 +31,26 @@
 // Essence. An operation is two transactions. The upper region goes from the root to the leaf, and reads the leaf's
 // version. The lower region begins with that version, and reads or changes the leaf. What aborts the lower region does
 // not repeat the way down. A leaf at which threads conflict becomes a contended one (euno_leaf.hpp): its entries are
-// scattered, operations with the same key take a lock before the lower region, and a filter knows absent keys.
+// scattered, operations with the same key take a lock before the lower region, and a filter knows absent keys. The map
+// goes further: what only reads needs no transaction, and an update is one small region at its leaf.
 //
 // Protocol. The version of a leaf's lock is the paper's sequence number. It changes with splits and merges, with the
 // leaf's form, and with what a fallback changes, all with the lock held. Both regions read the locks of the nodes that
 // they come to, and do not commit beside a holder. So the lock excludes all regions of the leaf, and regions exclude one
-// another by the transactional memory. A change by a region leaves the version as it is.
+// another by the transactional memory.
 //
 //   upper region   falls back to a search by optimistic lock coupling (tree.hpp)
 //   lower region   falls back to the leaf's lock, also where it only reads: regions change leaves without a new version
 //   split, merge   always with the locks of the nodes
 //
-// Without transactions all reads are optimistic, and all changes take the lock of the leaf. There is no global lock.
+// Reads by version. Without transactions, and where the design is optimistic, searches, finds and scans validate versions
+// instead. A region that moves entries then renews the version of its leaf. It keeps the version where it exchanges one
+// word, or adds an entry behind the others of a segment: a reader that has begun sees either state. So the version vouches
+// for where a search has found an entry, and the region that overwrites its word touches nothing else. Without
+// transactions all changes take the lock of the leaf. There is no global lock.
 //
 // Marks. A mark is set before the region that inserts the key, and cleared only with the leaf's lock held, and a new
-// version behind it. A find that sees the mark clear, and then the version of its upper region, answers "absent": the key
+// version behind it. A find that sees the mark clear, and then the version of its search, answers "absent": the key
 // became visible after the mark was read, or not at all.
 //
 // Deviations from the paper and its public code:
@@ -61,6 +66,8 @@
 //     it.
 //  7. The contention detector is of each thread: a leaf at which it loses some conflicts in a few thousand updates
 //     becomes contended. A contended leaf that operations seldom wait in becomes calm.
+//  8. Reads by version. The paper has two regions for each operation, as have the rungs of figure 13 here but the last. A
+//     transaction costs some atomic exchanges, and lets no later load begin; most of an operation is its search.
 //
 // Invariants: (B1) to (B3) of tree.hpp, and
 //   (E1) The mark of each key of a contended leaf is set.
@@ -68,8 +75,8 @@
 // Progress. All operations may wait for the lock of a leaf, and for the holder of a key's lock. A thread waits for at most
 // one lock while it holds a key's lock, and a thread that holds a leaf's lock waits for none.
 //
-// Linearization points: the commit of the lower region; with the lock, or without transactions, those of olc_btree; of a
-// find by a clear mark, the read of that mark.
+// Linearization points: the commit of the lower region; with the lock, and of what reads by version, those of olc_btree;
+// of a find by a clear mark, the read of that mark.
 //
 // Orderings: those of sync/optimistic_lock.hpp, sync/ttas_lock.hpp and euno_leaf.hpp.
 
@@ -130,7 +137,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   using with_restless_leaves =
       euno_btree<Key, Value, Traits, Compare, Fanout,
                  Design.calm_after == btree::euno_design::never ? Design
-                                                                : btree::euno_design{1, 4, true, true}>;
+                                                                : btree::euno_design{1, 4, true, true, true}>;
 
   static constexpr map_properties properties{
       .name = "euno_btree",
@@ -201,11 +208,10 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     contended_leaves lost;
   };
 
-  /// How the upper region reads locks.
-  struct without_waiting {
-    [[nodiscard]] static optimistic_lock::read_section read(optimistic_lock& lock) noexcept {
-      return lock.try_read();
-    }
+  /// How regions read locks.
+  struct subscribing {
+    using section = optimistic_lock::subscription;
+    [[nodiscard]] static section read(optimistic_lock& lock) noexcept { return lock.subscribe(); }
   };
 
   /// Whether an operation found that its leaf should change its form.
@@ -216,11 +222,14 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
       .conflict = 4, .capacity = 1, .lock_held = 0, .other = 1, .pauses = false};
   static constexpr elision_budgets lower_budgets = btree::dbx_budgets;
 
-  /// Counts the lower regions of one operation, and takes the lock of its key, if there is one, where the first of them
-  /// loses a conflict.
+  /// Counts the lower regions of one operation and the conflicts that it loses. From the first one on it holds the lock of
+  /// its key, if there is one.
   class attempts {
    public:
-    attempts(record& of_thread, ttas_lock* of_key) noexcept : of_thread_(of_thread), of_key_(of_key) {}
+    attempts(record& of_thread, ttas_lock* of_key, unsigned& conflicts) noexcept
+        : of_thread_(of_thread), of_key_(of_key), conflicts_(conflicts) {
+      if (conflicts_ != 0 && of_key_ != nullptr) of_key_->lock();
+    }
     attempts(const attempts&) = delete;
     attempts& operator=(const attempts&) = delete;
     ~attempts() {
@@ -234,12 +243,11 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
       if (e != elision_event::conflict) return;
       if (conflicts_++ == 0 && of_key_ != nullptr) of_key_->lock();
     }
-    [[nodiscard]] unsigned conflicts() const noexcept { return conflicts_; }
 
    private:
     record& of_thread_;
     ttas_lock* of_key_;
-    unsigned conflicts_ = 0;
+    unsigned& conflicts_;
   };
 
   /// What the upper region passes to the lower one.
@@ -252,11 +260,12 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
 
   /// The leaf of a key, by the upper region. Nothing if a writer came between.
   [[nodiscard]] std::optional<reached> seek_leaf(thread_state& thread, const Key& key) const {
-    if (htm::available()) {
+    if (!reads_by_version()) {
       std::optional<reached> found;
       const auto region = [&]() noexcept {
-        const auto at = base::template try_seek<without_waiting>(key);
-        found = at ? std::optional(reached{at->node, at->here}) : std::nullopt;
+        const auto at = base::template try_seek<subscribing>(key);
+        found =
+            at && at->here.validate() ? std::optional(reached{at->node, at->here.committed()}) : std::nullopt;
       };
       const auto attempt = [&]() noexcept { return htm::run(region); };
       const auto look = []() noexcept { return lock_look::free; };
@@ -269,55 +278,78 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     return at ? std::optional(reached{at->node, at->here}) : std::nullopt;
   }
 
-  /// Runs a step at a leaf: as the lower region, or with the leaf's lock. step() returns whether it has changed anything.
-  /// False if the leaf is not what it was in the upper region, or a writer came between. `conflicts` are those that it
-  /// has lost.
+  /// Whether a thread that only reads needs no region. What moves entries then renews the version of their leaf.
+  [[nodiscard]] static bool reads_by_version() noexcept { return Design.optimistic || !htm::available(); }
+
+  /// What a step has done at its leaf.
+  enum class changed : std::uint8_t {
+    nothing,
+    in_place,  ///< a word was stored, or an entry added behind the others
+    moved,     ///< entries have other places
+  };
+
+  /// What an operation does at a leaf, whose version it has from the seek.
+  struct visit {
+    node_base& at;
+    section seen;
+    ttas_lock* of_key;  ///< null if there is none
+    unsigned conflicts = 0;
+    bool same = false;  ///< a region found the version unchanged
+  };
+
+  /// Runs a step at a leaf: as the lower region, or with the leaf's lock. False if the leaf is not what it was in the
+  /// upper region, or a writer came between.
   template <class Step>
-  [[nodiscard]] bool in_leaf(thread_state& thread, node_base& at, const section& seen, ttas_lock* of_key,
-                             unsigned& conflicts, Step step) const {
+  [[nodiscard]] bool in_leaf(thread_state& thread, visit& v, Step step) const {
     if (htm::available()) {
-      bool same = false;
-      const auto attempt = [&]() noexcept {
-        return htm::run([&]() noexcept {
-          if (at.lock.is_locked()) return hw::transaction_verdict::abort(hw::abort_code::lock_held);
-          same = seen.validate();
-          if (same) static_cast<void>(step());
-          return hw::transaction_verdict::commit();
-        });
+      // By value: only what regions change then has to be in memory.
+      const auto region = [&v, step]() noexcept {
+        v.same = v.seen.validate();
+        if (!v.same && v.at.lock.is_locked())
+          return hw::transaction_verdict::abort(hw::abort_code::lock_held);
+        if (v.same && step() == changed::moved && Design.optimistic) v.at.lock.renew();
+        return hw::transaction_verdict::commit();
       };
-      const auto look = [&]() noexcept { return at.lock.is_locked() ? lock_look::held : lock_look::free; };
-      attempts all(thread.lower, of_key);
-      const bool committed = attempt_elision(all, lower_budgets, most_elision_looks, look, attempt);
-      conflicts = all.conflicts();
-      if (committed) {
-        record_commit(all);
-        return same;
+      const hw::transaction_outcome first = htm::run(region);
+      if (first.committed) {
+        record_commit(thread.lower);
+        return v.same;
       }
+      if (attempt_again(thread, v, event_of(first.status), region)) return v.same;
     }
-    auto held = seen.upgrade();
+    auto held = v.seen.upgrade();
     if (!held) return false;
-    if (!step()) held.release_unchanged();
+    if (step() == changed::nothing) held.release_unchanged();
+    return true;
+  }
+
+  /// After a first abort: whether another attempt has committed. Not inlined: most operations need none.
+  template <class Region>
+  [[nodiscard, gnu::noinline]] static bool attempt_again(thread_state& thread, visit& v, elision_event lost,
+                                                         Region region) noexcept {
+    thread.lower.count(lost);
+    if (lost == elision_event::conflict) ++v.conflicts;
+    const auto attempt = [&]() noexcept { return htm::run(region); };
+    const auto look = [&v]() noexcept { return v.at.lock.is_locked() ? lock_look::held : lock_look::free; };
+    attempts all(thread.lower, v.of_key, v.conflicts);
+    if (!attempt_elision(all, lower_budgets, most_elision_looks, look, attempt)) return false;
+    record_commit(all);
     return true;
   }
 
   /// The lock of a key in a contended leaf, if its tree has such locks.
   [[nodiscard]] static ttas_lock* lock_of([[maybe_unused]] contended* form,
-                                          [[maybe_unused]] std::uint64_t hash) noexcept {
+                                          [[maybe_unused]] const Key& key) noexcept {
     if constexpr (contended::locks) {
-      if (form != nullptr) return &form->control.lock_of(hash);
+      if (form != nullptr) return &form->control.lock_of(btree::conflict_hash<Compare>(key));
     }
     return nullptr;
-  }
-
-  /// Whether the leaf has the key, as far as its marks tell.
-  [[nodiscard]] static bool may_have(const contended* of_leaf, std::uint64_t hash) noexcept {
-    if constexpr (contended::marks) return of_leaf == nullptr || of_leaf->control.may_have(hash);
-    return true;
   }
 
   // What the tree asks for.
 
   [[nodiscard]] std::optional<word> find_word(const Key& key) const {
+    if (reads_by_version()) return base::find_word(key);
     thread_state& thread = threads_.local();
     std::optional<word> found;
     for (backoff pause; !try_find(thread, key, found);) pause.wait();
@@ -331,99 +363,128 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     if (!at || at->node == nullptr) return at.has_value();
     const leaf& of_key = at->as_leaf();
     contended* const form = of_key.form.get(at->here);
-    const std::uint64_t hash = btree::conflict_hash<Compare>(key);
-    if (!may_have(form, hash)) return at->here.validate();
-    if (!htm::available()) {
-      found = of_key.find(at->here, base::key_comp(), key);
-      return at->here.validate();
-    }
-    unsigned conflicts = 0;
-    return in_leaf(thread, *at->node, at->here, lock_of(form, hash), conflicts, [&]() noexcept {
+    if (form != nullptr && !form->may_have(btree::conflict_hash<Compare>(key))) return at->here.validate();
+    visit v{*at->node, at->here, lock_of(form, key)};
+    return in_leaf(thread, v, [&]() noexcept {
       found = of_key.find(exclusive_access{}, base::key_comp(), key);
-      return false;
+      return changed::nothing;
     });
   }
 
+  /// An update in progress.
+  struct update {
+    const Key& key;
+    const change& wanted;
+    unsigned number = 0;        ///< of this attempt, among all of the thread
+    contended* form = nullptr;  ///< of the leaf
+    typename leaf::spot where{};
+    outcome done{};
+    advice for_leaf = advice::none;
+  };
+
   [[nodiscard]] outcome apply(guard_type& guard, const Key& key, const change& wanted) {
     thread_state& thread = threads_.local();
-    while (true) {
-      advice form = advice::none;
-      outcome done;
-      for (backoff pause; !try_apply(guard, thread, key, wanted, done, form);) pause.wait();
-      if (done.what == effect::full) {
+    for (backoff pause;;) {
+      update u{key, wanted};
+      if (!try_apply(guard, thread, u)) {
+        pause.wait();
+        continue;
+      }
+      if (u.done.what == effect::full) {
         base::make_room(key);
         continue;
       }
-      if (form != advice::none) try_change_form(guard, key, form);
-      if (done.what == effect::erased) base::tidy(guard, key, done);
-      return done;
+      if (u.for_leaf != advice::none) try_change_form(guard, key, u.for_leaf);
+      if (u.done.what == effect::erased) base::tidy(guard, key, u.done);
+      return u.done;
     }
   }
 
   /// False if a writer came between.
-  [[nodiscard]] bool try_apply(guard_type& guard, thread_state& thread, const Key& key, const change& wanted,
-                               outcome& done, advice& for_leaf) {
-    done = {};
-    const auto at = seek_leaf(thread, key);
+  [[nodiscard]] bool try_apply(guard_type& guard, thread_state& thread, update& u) {
+    u.number = ++thread.updates;
+    const auto at = seek_leaf(thread, u.key);
     if (!at) return false;
     if (at->node == nullptr) {
-      if (wanted.insert_where_absent) done.what = effect::full;
+      if (u.wanted.insert_where_absent) u.done.what = effect::full;
       return true;
     }
     leaf& of_key = at->as_leaf();
-    contended* const form = of_key.form.get(at->here);
-    if (Design.contended_after == 0 && form == nullptr) {
-      change_form(guard, key, advice::contended);
+    u.form = of_key.form.get(at->here);
+    if (Design.contended_after == 0 && u.form == nullptr) {
+      change_form(guard, u.key, advice::contended);
       return false;
     }
-    const std::uint64_t hash = btree::conflict_hash<Compare>(key);
-    if (!may_have(form, hash)) {
-      if (!wanted.insert_where_absent) return at->here.validate();
-      if constexpr (contended::marks) form->control.set_mark(hash);
+    if (u.form != nullptr && !u.form->may_have(btree::conflict_hash<Compare>(u.key))) {
+      if (!u.wanted.insert_where_absent) return at->here.validate();
+      if constexpr (contended::marks) u.form->control.set_mark(btree::conflict_hash<Compare>(u.key));
     }
-    // The random write scheduler: another segment each time.
-    const unsigned start = ++thread.updates;
-    unsigned conflicts = 0;
-    const bool valid = in_leaf(thread, *at->node, at->here, lock_of(form, hash), conflicts, [&]() noexcept {
-      auto where = of_key.seek(exclusive_access{}, base::key_comp(), key);
-      where.start = start;
-      done = of_key.apply(exclusive_access{}, where, key, wanted);
-      return done.what != effect::none && done.what != effect::full;
-    });
-    for_leaf = advice_for(thread, of_key, form, conflicts);
+    if (reads_by_version()) {
+      u.where = of_key.seek(at->here, base::key_comp(), u.key);
+      if (u.where.found ? u.wanted.present == change::where_present::keep : !u.wanted.insert_where_absent)
+        return at->here.validate();
+    }
+    visit v{of_key, at->here, lock_of(u.form, u.key)};
+    const bool overwrites = u.where.found && u.wanted.overwrites();
+    const bool valid =
+        overwrites ? overwrite(thread, v, of_key.word_at(u.where), u)
+                   : in_leaf(thread, v, [this, &u, &of_key]() noexcept { return apply_in(of_key, u); });
+    if (u.form != nullptr)
+      advise(u, v.conflicts);
+    else if (v.conflicts != 0 && thread.lost.add(&of_key, v.conflicts, thread.updates))
+      u.for_leaf = advice::contended;
     return valid;
   }
 
-  /// After an update that has lost that many conflicts.
-  [[nodiscard]] static advice advice_for(thread_state& thread, const leaf& of_key,
-                                         [[maybe_unused]] contended* form, unsigned conflicts) noexcept {
-    if (form == nullptr) {
-      const bool is_contended = conflicts > 0 && thread.lost.add(&of_key, conflicts, thread.updates);
-      return is_contended ? advice::contended : advice::none;
-    }
+  /// Exchanges the word of an entry that the seek has found: a region of two words, the lock and this one.
+  [[nodiscard]] bool overwrite(thread_state& thread, visit& v, optimistic_field<word>& of_entry,
+                               update& u) const {
+    u.done.what = effect::stored;
+    return in_leaf(thread, v, [&of_entry, &u]() noexcept {
+      u.done.before = of_entry.get(exclusive_access{});
+      of_entry.set(exclusive_access{}, u.wanted.word);
+      return changed::in_place;
+    });
+  }
+
+  /// In a region, or with the leaf's lock held. What readers by version may have begun to read stays where it is, or has
+  /// moved.
+  changed apply_in(leaf& of_key, update& u) const noexcept {
+    // The version vouches for what the seek has found, but not for keys that have come to a contended leaf.
+    auto where = u.where;
+    if (!reads_by_version() || (u.form != nullptr && !where.found))
+      where = of_key.seek(exclusive_access{}, base::key_comp(), u.key);
+    where.start = u.number;  // the random write scheduler: another segment each time
+    u.done = of_key.apply(exclusive_access{}, where, u.key, u.wanted);
+    if (u.done.what == effect::stored) return changed::in_place;
+    if (u.done.what == effect::inserted) return u.form == nullptr ? changed::moved : changed::in_place;
+    return u.done.what == effect::erased ? changed::moved : changed::nothing;
+  }
+
+  /// After an update of a contended leaf.
+  static void advise([[maybe_unused]] update& u, [[maybe_unused]] unsigned conflicts) noexcept {
     if constexpr (Design.calm_after != btree::euno_design::never) {
       // A sample: the threads of a contended leaf share the counts.
       constexpr unsigned sample = Design.calm_after < 64 ? 1 : 64;
-      const bool counted = thread.updates % sample == 0;
+      const bool counted = u.number % sample == 0;
       if ((counted || conflicts != 0) &&
-          form->control.count(counted ? sample : 0, conflicts, Design.calm_after))
-        return advice::calm;
+          u.form->control.count(counted ? sample : 0, conflicts, Design.calm_after))
+        u.for_leaf = advice::calm;
     }
-    return advice::none;
   }
 
   template <class Bound>
   [[nodiscard]] bool try_collect(const Bound& from, std::optional<position>& at, content& found) const {
-    if (!htm::available()) return base::try_collect(from, at, found);
+    if (reads_by_version()) return base::try_collect(from, at, found);
     if (!at) at = base::try_seek_bound(from);
     if (!at) return false;
     found.count = 0;
     if (at->leaf.node == nullptr) return true;
-    unsigned conflicts = 0;
-    return in_leaf(threads_.local(), *at->leaf.node, at->leaf.here, nullptr, conflicts, [&]() noexcept {
+    visit v{*at->leaf.node, at->leaf.here, nullptr};
+    return in_leaf(threads_.local(), v, [&]() noexcept {
       found.count = 0;
       at->leaf.as_leaf().copy_to(exclusive_access{}, base::key_comp(), found);
-      return false;
+      return changed::nothing;
     });
   }
 

@@ -34,16 +34,17 @@ struct euno_design {
   unsigned contended_after;
   /// After that many updates of a contended leaf it is asked whether it still is. Needs the locks.
   unsigned calm_after;
-  bool lock_bits;  ///< locks for the keys of a contended leaf
-  bool mark_bits;  ///< a filter that knows absent keys; needs the locks
+  bool lock_bits;   ///< locks for the keys of a contended leaf
+  bool mark_bits;   ///< a filter that knows absent keys; needs the locks
+  bool optimistic;  ///< what only reads validates versions, and regions are for changes
 };
 
 // The rungs of figure 13 of the paper, of which each includes those before it. The first one is htm_btree.
-inline constexpr euno_design split_htm{euno_design::never, euno_design::never, false, false};
-inline constexpr euno_design part_leaf{0, euno_design::never, false, false};
-inline constexpr euno_design lock_bits{0, euno_design::never, true, false};
-inline constexpr euno_design mark_bits{0, euno_design::never, true, true};
-inline constexpr euno_design adaptive{4, 1U << 16, true, true};
+inline constexpr euno_design split_htm{euno_design::never, euno_design::never, false, false, false};
+inline constexpr euno_design part_leaf{0, euno_design::never, false, false, false};
+inline constexpr euno_design lock_bits{0, euno_design::never, true, false, false};
+inline constexpr euno_design mark_bits{0, euno_design::never, true, true, false};
+inline constexpr euno_design adaptive{4, 1U << 16, true, true, true};
 
 /// Whether keys are equal exactly where their values are.
 template <class Compare, class Key>
@@ -72,22 +73,22 @@ class conflict_control {
   conflict_control() noexcept { hw::annotate_metadata(*this); }
 
   /// The lock of the keys with this hash.
-  [[nodiscard]] ttas_lock& lock_of(std::uint64_t hash) noexcept { return slots_[hash >> 60].lock; }
+  [[nodiscard]] ttas_lock& lock_of(std::uint64_t hash) noexcept { return locks_[hash >> 60].of_keys; }
 
   /// False if no key with this hash is in the leaf, nor was since the marks were set anew.
   [[nodiscard]] bool may_have(std::uint64_t hash) const noexcept {
     // order (1), (2): may_have, acquire
-    return (slots_[hash >> 60].marks.load(std::memory_order_acquire) & mark_of(hash)) != 0;
+    return (marks_[hash >> 60].load(std::memory_order_acquire) & mark_of(hash)) != 0;
   }
   /// Before a key becomes visible.
   void set_mark(std::uint64_t hash) noexcept {
     // order (1): set_mark, acq_rel
-    slots_[hash >> 60].marks.fetch_or(mark_of(hash), std::memory_order_acq_rel);
+    marks_[hash >> 60].fetch_or(mark_of(hash), std::memory_order_acq_rel);
   }
   /// With the leaf's lock held, before its version changes.
   void clear_marks() noexcept {
     // order (2): clear_marks, release
-    for (slot& s : slots_) s.marks.store(0, std::memory_order_release);
+    for (auto& m : marks_) m.store(0, std::memory_order_release);
   }
 
   /// Counts operations, and how many conflicts they lost. True at the end of a period in which next to none were lost.
@@ -104,21 +105,22 @@ class conflict_control {
 
   /// At rest.
   [[nodiscard]] bool is_locked() const noexcept {
-    return std::any_of(slots_.begin(), slots_.end(), [](const slot& s) { return s.lock.is_locked(); });
+    return std::any_of(locks_.begin(), locks_.end(), [](const line& l) { return l.of_keys.is_locked(); });
   }
 
  private:
-  /// Alone in a line: a thread that waits for a key disturbs no other one.
-  struct alignas(hw::cache_line_bytes) slot {
-    ttas_lock lock;
-    std::atomic<std::uint32_t> marks{0};
+  /// A thread that waits for a key disturbs no other one.
+  struct alignas(hw::cache_line_bytes) line {
+    ttas_lock of_keys;
   };
 
   [[nodiscard]] static std::uint32_t mark_of(std::uint64_t hash) noexcept {
     return std::uint32_t{1} << (hash >> 55 & 31);
   }
 
-  std::array<slot, slots> slots_;
+  // Only what inserts keys writes this line, which all operations read.
+  alignas(hw::cache_line_bytes) std::array<std::atomic<std::uint32_t>, slots> marks_{};
+  std::array<line, slots> locks_;
   alignas(hw::cache_line_bytes) std::atomic<std::uint32_t> operations_{0};
   std::atomic<std::uint32_t> losses_{0};
 };
@@ -141,7 +143,8 @@ class scattered_entries {
   template <class Witness, class Compare>
   [[nodiscard]] unsigned seek(const Witness& w, [[maybe_unused]] const Compare& less, const Key k) const {
     for (unsigned s = 0; s < segments; ++s) {
-      // Without a branch for each key.
+      // Before the keys: entries that come later are not seen. Without a branch for each key.
+      const unsigned n = segments_[s].count.get(w);
       unsigned equal = 0;
       for (unsigned i = 0; i < per_segment; ++i) {
         const Key there = segments_[s].key[i].get(w);
@@ -150,7 +153,7 @@ class scattered_entries {
         else
           equal |= static_cast<unsigned>(!less(there, k) && !less(k, there)) << i;
       }
-      equal &= (1U << segments_[s].count.get(w)) - 1;
+      equal &= (1U << n) - 1;
       if (equal != 0) return s * per_segment + static_cast<unsigned>(std::countr_zero(equal));
     }
     return capacity;
@@ -159,6 +162,7 @@ class scattered_entries {
   [[nodiscard]] Word word(const Witness& w, unsigned entry) const noexcept {
     return words_[entry].word.get(w);
   }
+  [[nodiscard]] optimistic_field<Word>& word_at(unsigned entry) noexcept { return words_[entry].word; }
   template <class Witness>
   void set_word(const Witness& w, unsigned entry, Word v) noexcept {
     words_[entry].word.set(w, v);
@@ -239,14 +243,28 @@ struct contended_form {
     return all;
   }
 
+  /// Whether the leaf has a key with this hash, as far as its marks tell.
+  [[nodiscard]] bool may_have([[maybe_unused]] std::uint64_t hash) const noexcept {
+    if constexpr (marks) return control.may_have(hash);
+    return true;
+  }
+
   [[no_unique_address]] std::conditional_t<locks, conflict_control, nothing> control;
   scattered_entries<Key, Word, Capacity> entries;
 };
 
+template <class Contended>
+struct euno_leaf_base : node_base {
+  using node_base::node_base;
+  optimistic_field<Contended*> form;  ///< null in a calm leaf
+};
+
 template <class Key, class Word, unsigned Capacity, class Compare, euno_design Design>
-struct euno_leaf : sorted_leaf<Key, Word, Capacity> {
-  using base = sorted_leaf<Key, Word, Capacity>;
+struct euno_leaf
+    : sorted_leaf<Key, Word, Capacity, euno_leaf_base<contended_form<Key, Word, Capacity, Design>>> {
   using contended = contended_form<Key, Word, Capacity, Design>;
+  using base = sorted_leaf<Key, Word, Capacity, euno_leaf_base<contended>>;
+  using base::form;
   using scattered = scattered_entries<Key, Word, Capacity>;
   using content = entries<Key, Word, 2 * scattered::capacity>;
   using typename base::change;
@@ -276,9 +294,15 @@ struct euno_leaf : sorted_leaf<Key, Word, Capacity> {
   [[nodiscard]] std::optional<Word> find(const Witness& w, const Compare& less, const Key k) const {
     const contended* const of_it = form.get(w);
     if (of_it == nullptr) return base::find(w, less, k);
+    if (!of_it->may_have(conflict_hash<Compare>(k))) return std::nullopt;
     const unsigned entry = of_it->entries.seek(w, less, k);
     if (entry == scattered::capacity) return std::nullopt;
     return of_it->entries.word(w, entry);
+  }
+
+  /// The word of the entry that a seek has found.
+  [[nodiscard]] optimistic_field<Word>& word_at(const spot& where) noexcept {
+    return where.in == nullptr ? base::word_at(where) : where.in->entries.word_at(where.index);
   }
 
   template <class Witness>
@@ -388,8 +412,6 @@ struct euno_leaf : sorted_leaf<Key, Word, Capacity> {
     }
     return wrong;
   }
-
-  optimistic_field<contended*> form;
 };
 
 }  // namespace espalier::btree

@@ -176,6 +176,9 @@ struct entry_change {
   Word word{};
   /// If set, the change is of an entry with this word, and of no other.
   std::optional<Word> expected{};
+
+  /// Whether the word of an entry that is there changes whatever it is.
+  [[nodiscard]] bool overwrites() const noexcept { return present == where_present::store && !expected; }
 };
 
 /// What became of it.
@@ -194,9 +197,9 @@ struct entry_outcome {
   unsigned left = 0;  ///< after an erase: the entries that the leaf still has
 };
 
-/// A leaf with its entries in order.
-template <class Key, class Word, unsigned Capacity>
-struct sorted_leaf : node_base {
+/// A leaf with its entries in order. Base is node_base, perhaps with fields that each operation reads: they share its line.
+template <class Key, class Word, unsigned Capacity, class Base = node_base>
+struct sorted_leaf : Base {
   static constexpr unsigned capacity = Capacity;
   /// No more entries are a reason to merge with a neighbour.
   static constexpr unsigned sparse = Capacity / 4;
@@ -204,9 +207,9 @@ struct sorted_leaf : node_base {
   using change = entry_change<Word>;
   using outcome = entry_outcome<Word>;
 
-  sorted_leaf() noexcept : node_base(0) {
+  sorted_leaf() noexcept : Base(0) {
     // A search and a shift of entries meet at the keys: that is no conflict about a record.
-    hw::annotate_metadata(lock);
+    hw::annotate_metadata(this->lock);
     hw::annotate_metadata(size);
     hw::annotate_metadata(key);
   }
@@ -230,6 +233,9 @@ struct sorted_leaf : node_base {
     if (!at.found) return std::nullopt;
     return word[at.index].get(w);
   }
+
+  /// The word of an entry that seek() has found.
+  [[nodiscard]] optimistic_field<Word>& word_at(const spot& where) noexcept { return word[where.index]; }
 
   /// Changes the entry of the key. `where` is what seek() returned, and no entry has come or gone since.
   template <class Witness>
@@ -287,8 +293,9 @@ struct sorted_leaf : node_base {
 
   /// For programs that show nodes.
   [[nodiscard]] std::vector<node_member> members() const {
-    return {member_of(*this, "lock", lock), member_of(*this, "level", level), member_of(*this, "size", size),
-            member_of(*this, "key", key, Capacity), member_of(*this, "value", word, Capacity)};
+    return {member_of(*this, "lock", this->lock), member_of(*this, "level", this->level),
+            member_of(*this, "size", size), member_of(*this, "key", key, Capacity),
+            member_of(*this, "value", word, Capacity)};
   }
 
  private:

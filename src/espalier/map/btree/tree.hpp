@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/hw/cache_line.hpp"
 #include "espalier/map/btree/access.hpp"
 #include "espalier/map/btree/entry_operations.hpp"
 #include "espalier/map/btree/node.hpp"
@@ -100,15 +102,17 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
   using content = typename leaf::content;
 
   /// A node that a step has reached.
-  struct place {
+  template <class Section>
+  struct basic_place {
     inner* parent;    ///< null where that is the anchor
-    section above;    ///< of the parent
+    Section above;    ///< of the parent
     unsigned index;   ///< of the node in its parent
     node_base* node;  ///< null while the map is empty
-    section here;     ///< of the node, or of the anchor while the map is empty
+    Section here;     ///< of the node, or of the anchor while the map is empty
 
     [[nodiscard]] leaf& as_leaf() const noexcept { return *static_cast<leaf*>(node); }
   };
+  using place = basic_place<section>;
 
   /// No other thread may use the map any more.
   ~tree() { destroy_all(); }
@@ -123,8 +127,9 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
 
   /// Goes to the leaf of a key. Nothing if a writer came between. `How` reads the locks on the way.
   template <class How = Access>
-  [[nodiscard]] std::optional<place> try_seek(const Key& key) const noexcept(Access::elides) {
-    return try_seek<How>(child_of(key), [](const place&) { return false; });
+  [[nodiscard]] std::optional<basic_place<typename How::section>> try_seek(const Key& key) const
+      noexcept(Access::elides) {
+    return try_seek<How>(child_of(key), [](const auto&) { return false; });
   }
 
   /// The word of the key's value, or nothing.
@@ -314,25 +319,33 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
     optimistic_field<node_base*> root;
   };
 
+  /// Requests all lines of a node at once. A search that requests them one by one waits for each.
+  static void prefetch(const node_base* node) noexcept {
+    for (std::size_t at = 0; at < std::min(sizeof(inner), sizeof(leaf)); at += hw::cache_line_bytes)
+      __builtin_prefetch(reinterpret_cast<const char*>(node) + at);
+  }
+
   /// Goes from the root down to a leaf, or to a node where `stop(place)` says so. child_of(node, section) chooses the
   /// child. Nothing if a writer came between.
   /// Inlined: a place then stays in registers.
   template <class How, class ChildOf, class Stop>
-  [[nodiscard, gnu::always_inline]] inline std::optional<place> try_seek(ChildOf&& child_of,
-                                                                         Stop&& stop) const {
+  [[nodiscard, gnu::always_inline]] inline std::optional<basic_place<typename How::section>> try_seek(
+      ChildOf&& child_of, Stop&& stop) const {
+    using reached_place = basic_place<typename How::section>;
     auto above = How::read(anchor_.lock);
     node_base* node = anchor_.root.get(above);
     if (!above.validate()) return std::nullopt;
-    if (node == nullptr) return place{nullptr, above, 0, nullptr, above};
+    if (node == nullptr) return reached_place{nullptr, above, 0, nullptr, above};
     inner* parent = nullptr;
     unsigned index = 0;
     auto here = How::read(node->lock);
     while (above.validate()) {
-      const place at{parent, above, index, node, here};
+      const reached_place at{parent, above, index, node, here};
       if (node->level == 0 || stop(at)) return at;
       parent = static_cast<inner*>(node);
       index = child_of(*parent, here);
       node = parent->child[index].get(here);
+      prefetch(node);
       if (!here.validate()) break;
       above = here;
       here = How::read(node->lock);
@@ -342,9 +355,8 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
 
   /// Chooses the child below which the key lies.
   [[nodiscard]] auto child_of(const Key& key) const {
-    return [this, &key](const inner& in, const section& seen) {
-      return in.index_of(seen, base::key_comp(), key);
-    };
+    return
+        [this, &key](const inner& in, const auto& seen) { return in.index_of(seen, base::key_comp(), key); };
   }
 
   /// The first node on the way to the key that is `wanted`, if one is.
