@@ -372,7 +372,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   }
 
   /// An update in progress.
-  struct update {
+  struct update_state {
     const Key& key;
     const change& wanted;
     unsigned number = 0;        ///< of this attempt, among all of the thread
@@ -385,7 +385,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   [[nodiscard]] outcome apply(guard_type& guard, const Key& key, const change& wanted) {
     thread_state& thread = threads_.local();
     for (backoff pause;;) {
-      update u{key, wanted};
+      update_state u{key, wanted};
       if (!try_apply(guard, thread, u)) {
         pause.wait();
         continue;
@@ -401,7 +401,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   }
 
   /// False if a writer came between.
-  [[nodiscard]] bool try_apply(guard_type& guard, thread_state& thread, update& u) {
+  [[nodiscard]] bool try_apply(guard_type& guard, thread_state& thread, update_state& u) {
     u.number = ++thread.updates;
     const auto at = seek_leaf(thread, u.key);
     if (!at) return false;
@@ -438,7 +438,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
 
   /// Exchanges the word of an entry that the seek has found: a region of two words, the lock and this one.
   [[nodiscard]] bool overwrite(thread_state& thread, visit& v, optimistic_field<word>& of_entry,
-                               update& u) const {
+                               update_state& u) const {
     u.done.what = effect::stored;
     return in_leaf(thread, v, [&of_entry, &u]() noexcept {
       u.done.before = of_entry.get(exclusive_access{});
@@ -449,7 +449,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
 
   /// In a region, or with the leaf's lock held. What readers by version may have begun to read stays where it is, or has
   /// moved.
-  changed apply_in(leaf& of_key, update& u) const noexcept {
+  changed apply_in(leaf& of_key, update_state& u) const noexcept {
     // The version vouches for what the seek has found, but not for keys that have come to a contended leaf.
     auto where = u.where;
     if (!reads_by_version() || (u.form != nullptr && !where.found))
@@ -462,7 +462,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   }
 
   /// After an update of a contended leaf.
-  static void advise([[maybe_unused]] update& u, [[maybe_unused]] unsigned conflicts) noexcept {
+  static void advise([[maybe_unused]] update_state& u, [[maybe_unused]] unsigned conflicts) noexcept {
     if constexpr (Design.calm_after != btree::euno_design::never) {
       // A sample: the threads of a contended leaf share the counts.
       constexpr unsigned sample = Design.calm_after < 64 ? 1 : 64;
