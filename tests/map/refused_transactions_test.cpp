@@ -162,7 +162,7 @@ TEST_P(refused_transactions, may_be_any_single_one) {
   constexpr key keys = 12;
   constexpr std::size_t steps = 50;
   const std::size_t all = expect_like_model(GetParam(), none(), keys, steps);
-  EXPECT_GE(all, steps);
+  EXPECT_GE(all, steps / 2);  // some maps read without transactions
   for (const abort_status cause : {conflict, hopeless}) {
     for (std::size_t n = 0; n < all && !HasFailure(); ++n)
       expect_like_model(GetParam(), one_aborts(n, cause), keys, steps);
@@ -170,16 +170,17 @@ TEST_P(refused_transactions, may_be_any_single_one) {
 }
 
 TEST_P(refused_transactions, are_attempted_as_often_as_by_their_authors) {
-  // The upper region of euno_btree seldom aborts twice for one reason: the budgets of its own are small.
+  // The upper region of the rungs of euno_btree seldom aborts twice for one reason: the budgets of its own are small. The
+  // map itself searches without a region.
   constexpr std::array<std::size_t, causes.size()> whole{129, 17, 129, 4, 1};
   constexpr std::array<std::size_t, causes.size()> upper{5, 2, 1, 2, 1};
+  const bool two_regions = GetParam().algorithm == "euno_btree" && !GetParam().variant.empty();
   const auto map = make(GetParam());
   map->plain().insert(1, 10);
   for (std::size_t i = 0; i < causes.size(); ++i) {
     const scripted::cue cue({}, causes[i]);
-    EXPECT_EQ(map->plain().find(1), 10U);
-    EXPECT_EQ(cue.transactions(), whole[i] + (GetParam().algorithm == "euno_btree" ? upper[i] : 0))
-        << to_string(causes[i]);
+    EXPECT_FALSE(map->plain().insert_or_assign(1, 10));
+    EXPECT_EQ(cue.transactions(), whole[i] + (two_regions ? upper[i] : 0)) << to_string(causes[i]);
   }
 }
 

@@ -293,23 +293,13 @@ enum class lock_look : std::uint8_t {
 /// gains nothing.
 inline constexpr unsigned most_elision_looks = 512;
 
-/// Attempts to elide a section, as often as its history and the budgets allow. True if `attempt` says so: committed, or
-/// for a transaction that the caller ends, begun. After the commit the caller calls record_commit(). If false, the
-/// caller takes the lock.
-///
-/// `look` returns a lock_look, outside transactions; `attempt` looks again inside. `looks` is how often all attempts
-/// together may find the lock held. A caller that must not wait passes 0; a lock that is held then leaves no trace.
+/// The attempts of attempt_elision(), from the one that `next` says. A caller that has made the first one itself passes
+/// what `attempts` says of it.
 // Inlined: what its functions capture then stays in registers, of which an operation of a map has a dozen.
 template <elision_record Record, std::invocable Look, std::invocable Attempt>
-[[nodiscard, gnu::always_inline]] inline bool attempt_elision(Record& record, const elision_budgets& budgets,
-                                                              unsigned looks, Look look,
-                                                              Attempt attempt) noexcept {
-  const elision_history history = record.history();
-  if (history.skips()) {
-    record.learn(history.after_skipped());
-    record.count(elision_event::skipped);
-    return false;
-  }
+[[nodiscard, gnu::always_inline]] inline bool continue_elision(Record& record, elision_attempts& attempts,
+                                                               elision_attempts::next next, unsigned looks,
+                                                               Look look, Attempt attempt) noexcept {
   unsigned left = looks;
   const auto seen_free = [&]() noexcept {
     for (backoff pause;; pause.wait()) {
@@ -319,9 +309,8 @@ template <elision_record Record, std::invocable Look, std::invocable Attempt>
       --left;
     }
   };
-  elision_attempts attempts(budgets);
   backoff pause;
-  for (auto next = elision_attempts::next::again; next != elision_attempts::next::give_up;) {
+  while (next != elision_attempts::next::give_up) {
     if (next == elision_attempts::next::after_pause) pause.wait();
     if (!seen_free()) {
       if (looks == 0) return false;
@@ -333,8 +322,28 @@ template <elision_record Record, std::invocable Look, std::invocable Attempt>
     next = attempts.after(outcome.status);
   }
   record.count(elision_event::fallback);
-  record.learn(history.after_fallback(attempts.obstacle()));
+  record.learn(record.history().after_fallback(attempts.obstacle()));
   return false;
+}
+
+/// Attempts to elide a section, as often as its history and the budgets allow. True if `attempt` says so: committed, or
+/// for a transaction that the caller ends, begun. After the commit the caller calls record_commit(). If false, the
+/// caller takes the lock.
+///
+/// `look` returns a lock_look, outside transactions; `attempt` looks again inside. `looks` is how often all attempts
+/// together may find the lock held. A caller that must not wait passes 0; a lock that is held then leaves no trace.
+template <elision_record Record, std::invocable Look, std::invocable Attempt>
+[[nodiscard, gnu::always_inline]] inline bool attempt_elision(Record& record, const elision_budgets& budgets,
+                                                              unsigned looks, Look look,
+                                                              Attempt attempt) noexcept {
+  const elision_history history = record.history();
+  if (history.skips()) {
+    record.learn(history.after_skipped());
+    record.count(elision_event::skipped);
+    return false;
+  }
+  elision_attempts attempts(budgets);
+  return continue_elision(record, attempts, elision_attempts::next::again, looks, look, attempt);
 }
 
 /// A section for which attempt_elision() was true has committed.

@@ -224,15 +224,13 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
 
   /// Counts the lower regions of one operation and the conflicts that it loses. From the first one on it holds the lock of
   /// its key, if there is one.
-  class attempts {
+  class lost_attempts {
    public:
-    attempts(record& of_thread, ttas_lock* of_key, unsigned& conflicts) noexcept
-        : of_thread_(of_thread), of_key_(of_key), conflicts_(conflicts) {
-      if (conflicts_ != 0 && of_key_ != nullptr) of_key_->lock();
-    }
-    attempts(const attempts&) = delete;
-    attempts& operator=(const attempts&) = delete;
-    ~attempts() {
+    lost_attempts(record& of_thread, ttas_lock* of_key, unsigned& conflicts) noexcept
+        : of_thread_(of_thread), of_key_(of_key), conflicts_(conflicts) {}
+    lost_attempts(const lost_attempts&) = delete;
+    lost_attempts& operator=(const lost_attempts&) = delete;
+    ~lost_attempts() {
       if (conflicts_ != 0 && of_key_ != nullptr) of_key_->unlock();
     }
 
@@ -315,7 +313,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
         record_commit(thread.lower);
         return v.same;
       }
-      if (attempt_again(thread, v, event_of(first.status), region)) return v.same;
+      if (attempt_again(thread, v, first.status, region)) return v.same;
     }
     auto held = v.seen.upgrade();
     if (!held) return false;
@@ -325,15 +323,15 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
 
   /// After a first abort: whether another attempt has committed. Not inlined: most operations need none.
   template <class Region>
-  [[nodiscard, gnu::noinline]] static bool attempt_again(thread_state& thread, visit& v, elision_event lost,
-                                                         Region region) noexcept {
-    thread.lower.count(lost);
-    if (lost == elision_event::conflict) ++v.conflicts;
+  [[nodiscard, gnu::noinline]] static bool attempt_again(thread_state& thread, visit& v,
+                                                         hw::abort_status first, Region region) noexcept {
     const auto attempt = [&]() noexcept { return htm::run(region); };
     const auto look = [&v]() noexcept { return v.at.lock.is_locked() ? lock_look::held : lock_look::free; };
-    attempts all(thread.lower, v.of_key, v.conflicts);
-    if (!attempt_elision(all, lower_budgets, most_elision_looks, look, attempt)) return false;
-    record_commit(all);
+    lost_attempts lost(thread.lower, v.of_key, v.conflicts);
+    lost.count(event_of(first));
+    elision_attempts budget(lower_budgets);
+    if (!continue_elision(lost, budget, budget.after(first), most_elision_looks, look, attempt)) return false;
+    record_commit(lost);
     return true;
   }
 

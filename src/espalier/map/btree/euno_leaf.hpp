@@ -391,7 +391,7 @@ struct euno_leaf
   /// For programs that show nodes.
   [[nodiscard]] std::vector<node_member> members() const {
     std::vector<node_member> all = base::members();
-    all.push_back(member_of(*this, "contended form", form));
+    all.insert(all.begin() + 2, member_of(*this, "contended form", form));  // behind lock and level
     return all;
   }
 
