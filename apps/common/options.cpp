@@ -72,9 +72,11 @@ void declare_load(CLI::App& verb, load_options& o) {
   option_group load(verb, load_group);
   load.add("--mix", o.mixes, "MIX",
            "LOOKUP/INSERT/ERASE in percent (90/5/5), or ycsb-a to ycsb-f; may be repeated");
-  load.add("--distribution", o.distribution, "NAME[:PARAMETERS]",
-           "uniform, zipfian:0.99, scrambled-zipfian:0.99, latest:0.99, hotspot:0.2,0.8, normal:0.125, "
-           "self-similar:0.2, poisson:0.5, sequential; by default what the mix prescribes, else uniform");
+  load.add(
+      "--distribution", o.distribution, "NAME[:PARAMETERS]",
+      "uniform, zipfian:0.99, scrambled-zipfian:0.99, latest:0.99, hotspot:0.2,0.8, normal:0.125, "
+      "self-similar:0.2, poisson:0.5 (or poisson:0.5,215 of ranges of keys), sequential; by default what the "
+      "mix prescribes, else uniform");
   load.add_default("--keys", o.keys, "N", "Keys in the map at the start; operations draw from twice as many")
       ->check(not_negative);
   load.add_default("--order", o.order, "ORDER", "scrambled (over all 64-bit numbers) or sequential keys");

@@ -88,6 +88,9 @@ def drawn_of(distribution: str, among: str) -> str:
                    f"(standard deviation {text.share(deviation)} of the range)"
         case "poisson", [mean]:
             return f"keys drawn{among} by a Poisson distribution (mean at {text.share(mean)} of the range)"
+        case "poisson", [mean, ranges]:
+            return f"keys drawn{among}, from {ranges:g} ranges of them by a Poisson distribution " \
+                   f"(mean at {text.share(mean)})"
     return f"keys drawn{among} by {distribution}"
 
 

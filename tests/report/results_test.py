@@ -190,6 +190,7 @@ class Sentences(Case):
                 ("self-similar:0.2", ", 80 % of the draws from 20 % of the keys, and so within these"),
                 ("normal:0.125", " by a normal distribution (standard deviation 12.5 % of the range)"),
                 ("poisson:0.5", " by a Poisson distribution (mean at 50 % of the range)"),
+                ("poisson:0.5,215", ", from 215 ranges of them by a Poisson distribution (mean at 50 %)"),
                 ("novel:3", " by novel:3"), ("zipfian", " by zipfian"), ("hotspot:0.2", " by hotspot:0.2")):
             self.assert_said(f"50 % insertions, 50 % erasures, keys drawn from 20{words}; half of the keys are in the "
                              "map at the start.", "0/50/50", distribution, "10")

@@ -202,6 +202,13 @@ std::vector<double> poisson_weights(std::uint64_t keys, double mean) {
   return weights;
 }
 
+std::vector<double> poisson_weights_of_ranges(std::uint64_t keys_in_each, std::uint64_t ranges, double mean) {
+  std::vector<double> weights;
+  for (const double weight : poisson_weights(ranges, mean))
+    weights.insert(weights.end(), keys_in_each, weight);
+  return weights;
+}
+
 std::vector<double> self_similar_weights(std::uint64_t keys, double h) {
   // The share of the first fraction x of the keys is x to this power: h has the share 1 - h.
   const double power = std::log(1 - h) / std::log(h);
@@ -243,6 +250,9 @@ TEST(distribution, draws_fit_their_weights_and_no_near_ones) {
                              {"poisson", poisson_weights(1'000'000, 500'000)},
                              {"poisson:1", poisson_weights(100, 100)},
                              {"poisson:0.5", poisson_weights(1000, 501), false},
+                             {"poisson:0.5,20", poisson_weights_of_ranges(50, 20, 10)},
+                             {"poisson:0.5,10", poisson_weights_of_ranges(50, 20, 10), false},
+                             {"poisson:0.5,2000", poisson_weights(1000, 500)},
                              {"zipfian:0.9", zipf_weights(1000, 0.99), false},
                              {"zipfian:0.99", zipf_weights(1000, 0.9), false},
                              {"zipfian:0.99", zipf_weights(1000, 1.01), false}};
@@ -359,9 +369,9 @@ TEST(sampler, refuses_a_thread_out_of_range) {
 }
 
 TEST(distribution_spec, round_trips_through_text) {
-  for (const auto* text :
-       {"uniform", "zipfian:0.99", "zipfian:1", "zipfian:1.25", "scrambled-zipfian:0.99", "latest:0.99",
-        "hotspot:0.2,0.8", "normal:0.125", "self-similar:0.2", "poisson:0.5", "sequential"}) {
+  for (const auto* text : {"uniform", "zipfian:0.99", "zipfian:1", "zipfian:1.25", "scrambled-zipfian:0.99",
+                           "latest:0.99", "hotspot:0.2,0.8", "normal:0.125", "self-similar:0.2",
+                           "poisson:0.5", "poisson:0.5,215", "sequential"}) {
     const auto spec = distribution_spec::parse(text);
     EXPECT_EQ(spec.to_string(), text);
     EXPECT_EQ(distribution_spec::parse(spec.to_string()), spec);
@@ -398,14 +408,15 @@ TEST(distribution_spec, refuses_bad_parameters_and_shows_good_ones) {
       "as zipfian:0.99");
   for (const auto* text : {"zipfian:-1", "latest:65", "scrambled-zipfian:nan", "zipfian:inf", "normal:0",
                            "normal:1.5", "self-similar:0.6", "self-similar:0", "poisson:0", "poisson:2",
-                           "hotspot:0,0.5", "hotspot:0.5,1.5", "hotspot:0.5,-0.1"}) {
+                           "poisson:0.5,-1", "hotspot:0,0.5", "hotspot:0.5,1.5", "hotspot:0.5,-0.1"}) {
     EXPECT_THAT(refusal_of_spec(text), HasSubstr("is needed")) << text;
   }
   for (const auto* text : {"zipfian:", "zipfian:x", "zipfian:0.9x", "zipfian: 0.9", "hotspot:,"}) {
     EXPECT_THAT(refusal_of_spec(text), HasSubstr("is no number")) << text;
   }
   EXPECT_THAT(refusal_of_spec("hotspot:0.2"), HasSubstr("too few parameters"));
-  for (const auto* text : {"hotspot:0.2,0.8,1", "zipfian:0.9,1", "uniform:1", "sequential:"}) {
+  for (const auto* text :
+       {"hotspot:0.2,0.8,1", "zipfian:0.9,1", "uniform:1", "sequential:", "poisson:0.5,10,1"}) {
     EXPECT_THAT(refusal_of_spec(text), HasSubstr("too many parameters")) << text;
   }
 }

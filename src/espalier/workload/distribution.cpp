@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <optional>
-#include <span>
 #include <stdexcept>
 
 #include "espalier/io/text.hpp"
@@ -27,6 +26,8 @@ struct kind_rule {
   std::array<parameter_rule, 2> parameters;
   std::size_t parameter_count;
   unsigned exact_bits;
+  /// Whether the last parameter may be left out. It is then 0.
+  bool last_is_optional = false;
 };
 
 constexpr parameter_rule theta{"THETA", 0.99, 0, 64, false};
@@ -43,7 +44,12 @@ constexpr std::array<kind_rule, 9> rules{{
      53},
     {distribution_kind::normal, "normal", {{{"SIGMA", 0.125, 0, 1, false}}}, 1, 53},
     {distribution_kind::self_similar, "self-similar", {{{"H", 0.2, 0, 0.5, false}}}, 1, 53},
-    {distribution_kind::poisson, "poisson", {{{"LAMBDA", 0.5, 0, 1, false}}}, 1, 40},
+    {distribution_kind::poisson,
+     "poisson",
+     {{{"LAMBDA", 0.5, 0, 1, false}, {"RANGES", 0, 0, 0x1p40, true}}},
+     2,
+     40,
+     true},
     {distribution_kind::sequential, "sequential", {}, 0, 64},
 }};
 
@@ -54,17 +60,12 @@ const kind_rule& rule_of(distribution_kind kind) {
   throw std::invalid_argument("a distribution kind that does not exist; use an enumerator");
 }
 
-std::span<const parameter_rule> parameters_of(const kind_rule& rule) {
-  return std::span(rule.parameters).first(rule.parameter_count);
-}
-
 std::string form_of(const kind_rule& rule) {
   std::string form{rule.word};
-  char separator = ':';
-  for (const auto& parameter : parameters_of(rule)) {
-    form += separator;
-    form += parameter.name;
-    separator = ',';
+  for (std::size_t i = 0; i < rule.parameter_count; ++i) {
+    const bool optional = rule.last_is_optional && i + 1 == rule.parameter_count;
+    form += fmt::format("{}{}{}{}", optional ? "[" : "", i == 0 ? ':' : ',', rule.parameters[i].name,
+                        optional ? "]" : "");
   }
   return form;
 }
@@ -147,7 +148,8 @@ distribution_spec distribution_spec::parse(std::string_view text) {
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }
-  if (found + 1 < rule->parameter_count) refuse_parameters(text, *rule, "too few parameters");
+  if (found + 1 < rule->parameter_count - (rule->last_is_optional ? 1 : 0))
+    refuse_parameters(text, *rule, "too few parameters");
   if (const auto fault = fault_in(*rule, spec.parameters)) refuse_parameters(text, *rule, *fault);
   return spec;
 }
@@ -155,7 +157,8 @@ distribution_spec distribution_spec::parse(std::string_view text) {
 std::string distribution_spec::to_string() const {
   const auto& rule = rule_of(kind);
   std::string text{rule.word};
-  for (std::size_t i = 0; i < rule.parameter_count; ++i) {
+  const bool left_out = rule.last_is_optional && parameters[rule.parameter_count - 1] == 0;
+  for (std::size_t i = 0; i < rule.parameter_count - (left_out ? 1 : 0); ++i) {
     text += fmt::format("{}{}", i == 0 ? ':' : ',', parameters[i]);
   }
   return text;
@@ -182,7 +185,8 @@ distribution::distribution(const distribution_spec& spec, std::uint64_t keys, st
       exponent_ = std::log(first) / std::log1p(-first);
       break;
     case distribution_kind::poisson:
-      lambda_ = first * real_keys_;
+      ranges_ = std::min(second == 0 ? real_keys_ : std::max(std::floor(second), 1.0), real_keys_);
+      lambda_ = first * ranges_;
       break;
     default:
       break;

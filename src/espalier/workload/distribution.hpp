@@ -28,7 +28,7 @@ enum class distribution_kind {
   hotspot,            // the first keys get a fixed share of the draws; uniform within each part
   normal,             // mean keys / 2, truncated to the range by redraw
   self_similar,       // in each range the first fraction h gets 1 - h of the draws, at every scale
-  poisson,            // truncated to the range by redraw
+  poisson,            // of keys, or of equal ranges of keys; truncated to the range by redraw
   sequential,         // thread t of n visits t, t + n, t + 2n, ... and begins again at t
 };
 
@@ -37,7 +37,9 @@ enum class distribution_kind {
 ///   sequential               hotspot:KEYS,DRAWS    fractions of the keys and of the draws  (0.2,0.8)
 ///   self-similar:H           (0 < H <= 0.5, 0.2)
 ///   normal:SIGMA             standard deviation as a fraction of the keys  (0 < SIGMA <= 1, 0.125)
-///   poisson:LAMBDA           mean as a fraction of the keys  (0 < LAMBDA <= 1, 0.5)
+///   poisson:LAMBDA[,RANGES]  mean as a fraction of the keys  (0 < LAMBDA <= 1, 0.5)
+/// A Poisson distribution over many keys is narrow: its standard deviation is the root of its mean. With RANGES it draws
+/// one of so many equal ranges of keys, and a key of it uniformly.
 struct distribution_spec {
   distribution_kind kind = distribution_kind::uniform;
   std::array<double, 2> parameters{};  // in the order of the text; parameters that the kind lacks are 0
@@ -120,6 +122,7 @@ class distribution {
   double sigma_ = 0;
   double exponent_ = 1;
   double lambda_ = 1;
+  double ranges_ = 1;  // of poisson; as many as keys, unless given
 };
 
 /// One thread's draws. Owns generator and position; refers to the distribution, which must outlive it. Draws neither
@@ -193,9 +196,13 @@ class sampler {
   }
 
   std::uint64_t draw_poisson() noexcept {
+    const distribution& d = *source_;
     for (;;) {
-      const auto index = static_cast<std::uint64_t>(poisson_(random_));
-      if (index < source_->keys_) return index;
+      const auto range = static_cast<double>(poisson_(random_));
+      if (range >= d.ranges_) continue;
+      if (d.ranges_ == d.real_keys_) return static_cast<std::uint64_t>(range);
+      const double index = (range + random_.unit()) * (d.real_keys_ / d.ranges_);
+      return std::min(static_cast<std::uint64_t>(index), d.keys_ - 1);
     }
   }
 
