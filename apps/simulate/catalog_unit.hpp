@@ -15,6 +15,14 @@ class simulated_map_of final : public simulated_map {
     for (workload::step s{}; feed.next(s);) sum += workload::apply(map_, s);
     static_cast<void>(*static_cast<const volatile std::uint64_t*>(&sum));
   }
+  [[nodiscard]] elision_counts transactions(std::size_t region) const override {
+    if constexpr (counts_transactions<Map>) return map_.transactions(region);
+    return {};
+  }
+  [[nodiscard]] std::optional<memory_usage> usage() const override {
+    if constexpr (requires { map_.usage(); }) return map_.usage();
+    return std::nullopt;
+  }
 
  private:
   Map map_;

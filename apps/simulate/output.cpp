@@ -8,6 +8,7 @@
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/terminal.hpp"
+#include "espalier/workload/result.hpp"
 #include "sim/machine/presets.hpp"
 
 namespace espalier::simulate {
@@ -203,6 +204,16 @@ ordered_json caches_json(const sim::machine_spec& m) {
                               one("Unified", 3, m.llc, m.cores_per_socket * m.threads_per_core)});
 }
 
+ordered_json regions_json(const simulated_measurement& m) {
+  ordered_json regions = ordered_json::object();
+  for (std::size_t r = 0; r < m.regions.size(); ++r) {
+    for (std::size_t e = 0; e < elision_events; ++e)
+      regions[std::string(m.facts.transaction_regions[r])][std::string(workload::event_names[e])] =
+          m.per_operation(m.regions[r].of_event[e]);
+  }
+  return regions;
+}
+
 }  // namespace
 
 ordered_json entry_json(const simulated_measurement& m, std::size_t family) {
@@ -232,6 +243,8 @@ ordered_json entry_json(const simulated_measurement& m, std::size_t family) {
   j["placement"] = m.facts.placement;
   j["counts"] = counts_json(m);
   j["transactions"] = transactions_json(m);
+  if (j["transactions"].is_object() && !m.regions.empty()) j["transactions"]["regions"] = regions_json(m);
+  if (m.bytes_per_key) j["bytes_per_key"] = *m.bytes_per_key;
   return j;
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <utility>
 
 #include "sim/simulation/simulation.hpp"
 
@@ -81,11 +82,32 @@ simulated_measurement measure(const simulation_request& request, const simulated
   };
   static_cast<void>(phase(request.warm_up.value_or(request.operations / 5 + 1)));
   ++draws.seed;
+  std::vector<elision_counts> before(entry.facts.transaction_regions.size());
+  std::vector<elision_counts> regions(before.size());
+  const auto count_into = [&](std::vector<elision_counts>& counts) {
+    for (std::size_t r = 0; r < counts.size(); ++r) counts[r] = map->transactions(r);
+  };
+  program.outside_time([&] { count_into(before); });
   const sim::phase_result measured = phase(request.operations);
 
-  program.outside_time([&] { map.reset(); });
-
-  return {counted(measured, request.operations, request.machine.ghz), entry.facts, plan, threads};
+  std::optional<memory_usage> used;
+  program.outside_time([&] {
+    count_into(regions);
+    used = map->usage();
+    map.reset();
+  });
+  for (std::size_t r = 0; r < regions.size(); ++r) {
+    for (std::size_t e = 0; e < elision_events; ++e) regions[r].of_event[e] -= before[r].of_event[e];
+  }
+  std::optional<double> bytes_per_key;
+  if (used && plan->loaded != 0)
+    bytes_per_key = static_cast<double>(used->bytes_in_use) / static_cast<double>(plan->loaded);
+  return {counted(measured, request.operations, request.machine.ghz),
+          entry.facts,
+          plan,
+          threads,
+          std::move(regions),
+          bytes_per_key};
 }
 
 }  // namespace

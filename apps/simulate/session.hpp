@@ -57,6 +57,10 @@ struct simulated_measurement : counted_phase {
   workload::subject_facts facts;
   std::shared_ptr<const workload::workload_plan> plan;
   unsigned threads = 0;
+  /// By region, as in subject_facts::transaction_regions, for a map that counts them.
+  std::vector<elision_counts> regions{};
+  /// At the end, for each key that was loaded; unset if the map does not know.
+  std::optional<double> bytes_per_key{};
 };
 
 /// Receives what comes next, and the numbers of done and of total steps.

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "apps/common/interface.hpp"
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/sync/elision.hpp"
 #include "espalier/workload/step.hpp"
 #include "espalier/workload/subject.hpp"
 
@@ -23,6 +27,10 @@ class step_feed : public app::interface {
 class simulated_map : public app::interface {
  public:
   virtual void do_all(step_feed& feed) = 0;
+  /// The outcomes of a region's transactions so far. `region` is an index of subject_facts::transaction_regions.
+  [[nodiscard]] virtual elision_counts transactions(std::size_t region) const = 0;
+  /// Of the map's placement, where it has one.
+  [[nodiscard]] virtual std::optional<memory_usage> usage() const = 0;
 };
 
 struct simulated_entry {

@@ -483,6 +483,8 @@ class _Reader:
 
     def transactions(self, entry: Object, where: str) -> dict[str, dict[str, float]]:
         regions: Any = entry.get("transactions", UNAVAILABLE)
+        if self.simulated and isinstance(regions, dict):
+            regions = regions.get("regions", UNAVAILABLE)
         if regions == UNAVAILABLE:
             return {}
         if not isinstance(regions, dict):

@@ -9,7 +9,7 @@ from espalier_report import figures, text, workloads
 from espalier_report.figures import Figure, Json, Palette, Row, View
 from espalier_report.markup import Markup, element
 from espalier_report.results import COUNTS, Calibrated, Measurement, Results, Spread
-from espalier_report.tables import Column, named, shared_settings, table, value
+from espalier_report.tables import Column, named, region_columns, shared_settings, table, value
 
 # Where an access that misses a core's own caches is served, from near to far.
 PLACES = {"llc_hits": "last-level cache", "local_transfers": "local transfer",
@@ -171,7 +171,7 @@ def counts_table(results: Results, workload: str, id_: str) -> Markup:
     columns = [Column("Threads", lambda m: str(m.threads)),
                Column(f"Simulated {scale.short} op/s".replace("  ", " "),
                       lambda m: scale.text(_throughput(m)))]
-    columns += [Column(_head(name), count(name)) for name in COUNTS]
+    columns += [*(Column(_head(name), count(name)) for name in COUNTS), *region_columns(group)]
     caption = f"{workload}: simulated counts per operation" + \
         (f" ({', '.join(shared)})" if shared else "")
     return table(id_, caption, "Map", group, columns, named)

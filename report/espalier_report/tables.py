@@ -48,8 +48,7 @@ def measurement_table(results: Results, workload: str, id_: str) -> Markup:
         Column("Repetitions", lambda m: str(m.repetitions))]
     columns += [Column(name, attribute(key)) for key, name in OPTIONAL.items()
                 if any(getattr(m, key) is not None for m in group)]
-    columns += [Column(f"Transactions/op, {region}", transactions_of(region))
-                for region in dict.fromkeys(region for m in group for region in m.transactions)]
+    columns += region_columns(group)
     columns += [Column(name.capitalize(), setting(index), numeric=False)
                 for index, name in varying]
     missing = [name.lower() for key, name in OPTIONAL.items()
@@ -69,6 +68,11 @@ def named(one: Any) -> Content:
 
 def attribute(name: str) -> Callable[[Measurement], Content]:
     return lambda m: value(text.number(getattr(m, name)))
+
+
+def region_columns(group: Sequence[Measurement]) -> list[Column]:
+    return [Column(f"Transactions/op, {region}", transactions_of(region))
+            for region in dict.fromkeys(region for m in group for region in m.transactions)]
 
 
 def transactions_of(region: str) -> Callable[[Measurement], Content]:

@@ -170,6 +170,23 @@ class Results(SimulateTest):
             for name, count in entry["counts"].items():
                 self.assertAlmostEqual(float(row[f"{name}_per_op"]), count)
 
+    def test_transactions_by_region_and_why_they_aborted(self) -> None:
+        entries = self.results("--maps", "htm_btree,euno_btree,olc_btree", "--machine", "e5_2650_htm", "--threads", "8",
+                               "--mix", "ycsb-a", "--order", "sequential", *SMALL, "--report", "r.html")["benchmarks"]
+        by_map = {entry["map"]: entry for entry in entries}
+        self.assertEqual(by_map.pop("olc_btree")["transactions"], "unavailable")
+        for name, regions in ("htm_btree", ["whole"]), ("euno_btree", ["upper", "lower"]):
+            entry = by_map[name]
+            counted = entry["transactions"]
+            self.assertEqual(list(counted["regions"]), regions)
+            aborts = counted["aborts"]
+            conflicts = sum(aborts[cause] for cause in ("true conflict", "false conflict", "metadata"))
+            self.assertGreater(conflicts, 0)
+            self.assertAlmostEqual(conflicts, sum(region["conflict"] for region in counted["regions"].values()))
+            self.assertAlmostEqual(counted["committed"], sum(region["commits"] for region in counted["regions"].values()))
+            self.assertGreater(entry["bytes_per_key"], 8)
+        self.assertIn("Transactions/op, lower", (self.folder / "r.html").read_text())
+
     def test_several_mixes_and_keys_of_the_users(self) -> None:
         (self.folder / "keys.txt").write_text("".join(f"{7 * i}\n" for i in range(400)))
         entries = self.results("--maps", "ticket", "--threads", "2", "--keys-from", "keys.txt", "--mix", "100/0/0",

@@ -89,10 +89,6 @@ std::optional<double> per_operation(const std::optional<std::uint64_t>& count, s
   return static_cast<double>(*count) / static_cast<double>(operations);
 }
 
-/// The names of the events, in the order of elision_event.
-constexpr std::array<std::string_view, elision_events> event_names{
-    "commits", "conflict", "capacity", "lock_held", "other", "fallbacks", "healed", "skipped"};
-
 /// A region's events per operation, medians over those of the runs that have counted transactions.
 std::array<std::optional<double>, elision_events> transactions_of(const measurement& m,
                                                                   std::span<const run_outcome> runs,

@@ -1,12 +1,19 @@
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "espalier/sync/elision.hpp"
 #include "espalier/workload/context.hpp"
 #include "espalier/workload/session.hpp"
 
 namespace espalier::workload {
+
+/// The names of the events in results, in the order of elision_event.
+inline constexpr std::array<std::string_view, elision_events> event_names{
+    "commits", "conflict", "capacity", "lock_held", "other", "fallbacks", "healed", "skipped"};
 
 /// Results in the JSON shape of Google Benchmark, which its compare.py reads: `context`, and `benchmarks` with an entry
 /// for each run and for each aggregate. In addition, `latency` with percentiles and curves. real_time is wall time and
