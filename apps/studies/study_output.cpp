@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "apps/common/exit_status.hpp"
@@ -39,6 +40,29 @@ ordered_json json_of(const chart& c) {
   return j;
 }
 
+/// One row per curve and one column per x; or the bars.
+std::string chart_text(const chart& c, bool colour) {
+  std::map<double, std::size_t> column_of;
+  for (const chart_curve& curve : c.curves) {
+    for (const auto& [x, y] : curve.points) column_of[x] = 0;
+  }
+  std::vector<std::string> heads{c.bars.empty() ? fmt::format("by {}", c.x) : ""};
+  for (auto& [x, column] : column_of) {
+    column = heads.size();
+    heads.push_back(fmt::format("{:g}", x));
+  }
+  if (!c.bars.empty()) heads.emplace_back("");
+  table t(heads);
+  for (const chart_curve& curve : c.curves) {
+    std::vector<std::string> cells(heads.size());
+    cells.front() = curve.name;
+    for (const auto& [x, y] : curve.points) cells[column_of[x]] = fmt::format("{:.3g}", y);
+    t.add(std::move(cells));
+  }
+  for (const chart_bar& bar : c.bars) t.add({bar.name, fmt::format("{:.3g}", bar.value)});
+  return fmt::format("  {}: {}\n{}", c.title, c.y, t.text(colour));
+}
+
 }  // namespace
 
 std::string finding_text(const std::string& source, const std::string& claim, const judgement& ours,
@@ -70,6 +94,19 @@ ordered_json missing_json(const std::vector<missing_map>& missing) {
   ordered_json all = ordered_json::array();
   for (const missing_map& m : missing) all.push_back({{"map", m.map}, {"why", m.why}});
   return all;
+}
+
+std::string figure_text(const charted_figure& figure, const std::string& where, bool colour) {
+  std::string text =
+      bold(fmt::format("{}{}: {}", figure.machine.empty() ? "" : "SIMULATED ", figure.id, figure.title),
+           colour) +
+      '\n' + wrapped(figure.summary, "  ");
+  for (const missing_map& m : figure.missing)
+    text += wrapped(fmt::format("missing: {}, {}", m.map, m.why), "  ");
+  text += '\n';
+  for (const chart& c : figure.charts) text += chart_text(c, colour) + '\n';
+  for (const judged_claim& f : figure.findings) text += finding_text(f.source(), f.claim, f.ours, where);
+  return text;
 }
 
 ordered_json to_json(const charted_figure& figure) {

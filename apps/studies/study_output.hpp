@@ -44,7 +44,7 @@ struct chart_limit {
 
 struct chart_curve {
   std::string name;
-  std::vector<std::pair<std::uint64_t, double>> points;  ///< by ascending x
+  std::vector<std::pair<double, double>> points;  ///< by ascending x
 };
 
 /// The minimum and the maximum of several rounds, if there were several.
@@ -82,6 +82,9 @@ struct charted_figure {
 
 /// The maps or mallocs that a figure lacks.
 [[nodiscard]] nlohmann::ordered_json missing_json(const std::vector<missing_map>& missing);
+
+/// Its charts as tables, and its findings, for the terminal. `where` is the place of all of them.
+[[nodiscard]] std::string figure_text(const charted_figure& figure, const std::string& where, bool colour);
 
 /// An entry of `study.figures`.
 [[nodiscard]] nlohmann::ordered_json to_json(const charted_figure& figure);

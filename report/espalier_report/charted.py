@@ -40,6 +40,17 @@ COST_READING = (
     "A bar is the median of the rounds' ratios, a whisker reaches from the least to the most of them; shorter is better. "
     "A geometric mean is over all benchmarks, and missing where one of them is.",
     "What classes cost is counted, not measured: bytes from one block to the next over bytes asked for.")
+MAPS_READING = (
+    "Maps of one workload were measured in turns; a number is the median of the runs. All keys are in the map, in order, "
+    "and the frequent ones lie beside one another. A get finds a key, a put overwrites it.",
+    "Aborts are those of transactions, for each operation.", BEYOND)
+SIMULATED_MAPS_READING = (
+    SIMULATED_READING[0],
+    "All keys are in the map, in order, and the frequent ones lie beside one another. A get finds a key, a put overwrites "
+    "it.",
+    "Aborts are those of transactions, for each operation. A conflict is true if two threads use the same record or the "
+    "same bytes, false if their data only share a line, and about metadata if they share counts, versions or locks.",
+    BEYOND)
 
 
 @dataclass(frozen=True)
@@ -79,6 +90,8 @@ def parts(study: Study, figure: StudyFigure, placed: Sequence[Placed]) -> tuple[
 
 
 def reading(results: Results, study: Study) -> tuple[str, ...]:
+    if results.measurements:
+        return SIMULATED_MAPS_READING if study.simulated else MAPS_READING
     if study.simulated:
         return SIMULATED_READING
     return COST_READING if results.costs else READING
@@ -144,7 +157,7 @@ def lines(chart: Chart, colours: dict[str, str], said: str) -> View:
         "color": colours[series.malloc], "dash": LOCKS_DASHES.get(series.locks, OTHER_LOCKS_DASH), "width": 2})
         for series in chart.series]
     if chart.limit:
-        traces.append(limit_line(chart.limit, [axis_start(sizes), axis_end(sizes)], [chart.limit.y] * 2))
+        traces.append(limit_line(chart.limit, [axis_start(sizes), axis_end(chart.x, sizes)], [chart.limit.y] * 2))
     return View("", traces, figures.line_layout(size_axis(chart.x, sizes), value_axis(chart, f"{chart.y}{said}")), 440)
 
 
@@ -171,21 +184,28 @@ def limit_line(limit: Limit, x: Sequence[float], y: Sequence[float]) -> Json:
 
 
 def size_axis(title: str, sizes: Sequence[float]) -> Json:
-    """Ticks at multiples of 512, where strides go wrong; fewer if those would be too many."""
-    step = TICK_BYTES
-    while sizes[-1] > step * TICKS:
-        step *= 2
-    ticks = range(0, int(sizes[-1]) + 1, step)
+    """Of bytes: ticks at multiples of 512, where strides go wrong; fewer if those would be too many."""
+    ticks: Sequence[float] = sizes
+    if is_bytes(title):
+        step = TICK_BYTES
+        while sizes[-1] > step * TICKS:
+            step *= 2
+        ticks = range(0, int(sizes[-1]) + 1, step)
     return {"title": {"text": text.plotly_text(title)}, "tickvals": list(ticks),
-            "ticktext": [text.count(tick) for tick in ticks], "range": [axis_start(sizes), axis_end(sizes)]}
+            "ticktext": [text.count(tick) if is_bytes(title) else f"{tick:g}" for tick in ticks],
+            "range": [axis_start(sizes), axis_end(title, sizes)]}
+
+
+def is_bytes(title: str) -> bool:
+    return title.startswith("Bytes")
 
 
 def axis_start(sizes: Sequence[float]) -> float:
     return -0.02 * sizes[-1]
 
 
-def axis_end(sizes: Sequence[float]) -> float:
-    return max(1.02 * sizes[-1], TICK_BYTES)
+def axis_end(title: str, sizes: Sequence[float]) -> float:
+    return max(1.02 * sizes[-1], TICK_BYTES if is_bytes(title) else 0)
 
 
 def value_axis(chart: Chart, title: str) -> Json:

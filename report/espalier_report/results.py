@@ -364,7 +364,8 @@ class _Reader:
                 self.fail(f"benchmarks[{index}].simulated",
                           "must be what the context says: a file is simulated or measured, never both")
         charted = _is_charted(document.get("study"))
-        if not charted:
+        of_maps = not charted or "map" in entries[0]
+        if of_maps:
             results.measurements += self.measurements(entries)
         results.calibration += [
             self.calibrated(entry, f"calibration[{index}]")
@@ -381,7 +382,7 @@ class _Reader:
         results.latencies += latencies
         if "study" in document:
             results.study = self.study(document["study"], charted, context)
-        if results.study and charted:
+        if results.study and not of_maps:
             ids = {figure.id for figure in results.study.figures}
             for index, entry in enumerate(entries):
                 where = f"benchmarks[{index}]"
@@ -600,8 +601,8 @@ class _Reader:
         points: Any = entry.get("points")
         if not isinstance(points, list) or not points or not all(map(_is_pair, points)) or \
                 any(one[0] >= other[0] for one, other in zip(points, points[1:])):
-            self.fail(f"{where}.points", "must be a list of [x, y] in ascending order of x, at least one, with x "
-                                         "positive and y not negative")
+            self.fail(f"{where}.points", "must be a list of [x, y] in ascending order of x, at least one, and none "
+                                         "negative")
         return Series(self.text(entry, "name", where), [(float(x), float(y)) for x, y in points])
 
     def limit(self, given: Any, where: str) -> Limit:
@@ -731,7 +732,7 @@ def _is_point(point: Any) -> bool:
 
 def _is_pair(point: Any) -> bool:
     return isinstance(point, list) and len(point) == 2 and all(map(is_finite, point)) and \
-        point[0] > 0 and point[1] >= 0
+        min(point) >= 0
 
 
 def is_count(value: Any) -> bool:
@@ -739,7 +740,7 @@ def is_count(value: Any) -> bool:
 
 
 def _is_charted(study: Any) -> bool:
-    """Whether figures have charts of their own, with measurements of another shape than those of maps."""
+    """Whether figures have charts of their own. Measurements are then those of mallocs, or of maps."""
     figures = study.get("figures") if isinstance(study, dict) else None
     return isinstance(figures, list) and any(isinstance(one, dict) and "charts" in one for one in figures)
 

@@ -381,9 +381,35 @@ class Costs(ChartedCase):
             (f"{entry}.peak_kib", -1, "'"), (f"{entry}.rounds_cpu_ns", 7, "'"))
 
 
+class Maps(ChartedCase):
+    """Charts over exponents and threads, from measurements of maps."""
+
+    def document(self, simulated_: bool = False) -> Json:
+        found = fixture.simulated_document() if simulated_ else fixture.document()
+        thetas = [[0, 1.5], [0.9, 2.5], [0.99, 0]]
+        found["study"] = {"name": "s", "title": "T", "paper": "P", "figures": [
+            {"id": "skew", "title": "Skew", "summary": "Over theta.", "missing": [], "findings": [], "charts": [
+                {"title": "Throughput", "caption": "Higher is better.", "x": "theta", "y": "Mop/s",
+                 "series": [{"name": "ticket", "points": thetas}]}]}]}
+        return found
+
+    def test_ticks_are_the_points_and_the_text_is_about_maps(self) -> None:
+        for simulated_, words in ((False, "in turns"), (True, "A conflict is true")):
+            loaded = self.loaded(simulated_=simulated_)
+            self.assertEqual((len(loaded.placed), len(loaded.costs)), (0, 0))
+            self.assertGreater(len(loaded.measurements), 0)
+            _, (chart,) = charted.parts(loaded.study, loaded.study.figures[0], [])
+            axis = chart.views[0].layout["xaxis"]
+            self.assertEqual((axis["tickvals"], axis["ticktext"]), ([0, 0.9, 0.99], ["0", "0.9", "0.99"]))
+            self.assertLess(axis["range"][1], 1.1)
+            said = " ".join(self.pages(simulated_=simulated_)["skew.html"].texts("li"))
+            self.assertIn(words, said)
+            self.assertNotIn("malloc", said)
+
+
 class BadInput(ChartedCase):
     def test_damaged_studies_are_named_with_their_place(self) -> None:
-        bad_points = (None, [], {}, [7], [[1]], [[1, 2, 3]], [[1, "2"]], [[0, 1]], [[1, -1]], [[1, True]], [[1, 1e999]],
+        bad_points = (None, [], {}, [7], [[1]], [[1, 2, 3]], [[1, "2"]], [[-1, 1]], [[1, -1]], [[1, True]], [[1, 1e999]],
                       [[2, 1], [1, 1]], [[1, 1], [1, 2]])
         self.refused_at(
             self.document, *((f"{LOADS}.{key}", 7, "' must be a name") for key in ("title", "caption", "x", "y")),
