@@ -197,9 +197,10 @@ void declare(CLI::App& verb, simulate_options& o) {
                           "Measured operations, of all threads together; a fifth as many run before them to "
                           "warm the caches");
   declare_seed(verb, o);
-  measurement.add("--study", o.study, "NAME",
-                  "Run a study instead of the maps: atc18, malloc-tsx, objects or transactions; an unknown "
-                  "name lists them with descriptions");
+  measurement.add(
+      "--study", o.study, "NAME",
+      "Run a study instead of the maps: atc18, eunomia, malloc-tsx, objects or transactions; an unknown "
+      "name lists them with descriptions");
   measurement.add_list("--sizes", o.sizes, "BYTES",
                        "Sizes of nodes in bytes, comma-separated; for --study malloc-tsx");
   measurement.add_flag("--calibrate", o.calibrate,

@@ -292,6 +292,19 @@ judge alike(const std::string& one, const std::string& other) {
   });
 }
 
+judge no_slower(const std::string& one, const std::string& other) {
+  return compared(one, other,
+                  [](const comparison& c) { return with_reason(decide(c.sentence, c.ratio, 1), c.reason); });
+}
+
+judge nearly(const std::string& one, const std::string& other, double ratio) {
+  return compared(one, other, [=](const comparison& c) {
+    return with_reason(
+        decide(fmt::format("{}; in the paper {}", c.sentence, times(ratio)), c.ratio, ratio / tolerance),
+        c.reason);
+  });
+}
+
 judge mean_ratio(const std::vector<map_pair>& pairs, double ratio) {
   return [=](const readings& measured, std::uint64_t keys) -> judgement {
     const auto absent = missing_of(measured, keys, maps_of(pairs));

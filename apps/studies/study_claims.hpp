@@ -119,6 +119,12 @@ struct finding {
 /// The two differ by at most a tenth.
 [[nodiscard]] judge alike(const std::string& one, const std::string& other);
 
+/// `one` has at least as much throughput as `other`.
+[[nodiscard]] judge no_slower(const std::string& one, const std::string& other);
+
+/// `one` has `ratio` times the throughput of `other`, or at most a tenth less: `ratio` is near 1.
+[[nodiscard]] judge nearly(const std::string& one, const std::string& other, double ratio);
+
 struct map_pair {
   std::string better;
   std::string worse;

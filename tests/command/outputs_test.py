@@ -167,6 +167,17 @@ class Interrupted(Case):
         self.assertTrue(results["benchmarks"])
         self.assertTrue(says_so(self.folder / "s/index.html"))
 
+    @unittest.skipUnless(SIMULATOR, "this build has no simulator")
+    def test_simulated_studies_judge_only_whole_pages(self) -> None:
+        status, said = self.interrupted("simulate", "--study", "eunomia", "--keys", "500", "--threads", "1,2",
+                                        "--operations", "5000", "--out", "s", after="10%")
+        self.assertEqual(status, 130, said)
+        results = json.loads((self.folder / "s/eunomia.json").read_text())
+        self.assertIs(results["context"]["incomplete"], True)
+        last = results["study"]["figures"][-1]
+        self.assertTrue(last["charts"])
+        self.assertEqual(last["findings"], [])
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=1)

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from case import COMMAND, Case, StudyCase, study_files
+from case import COMMAND, Case, StudyCase, listed, study_files
 
 RETRY, CAPACITY = 1 << 1, 1 << 3  # bits of an abort's status word
 
@@ -277,6 +277,58 @@ class SearchTrees(StudyCase):
         self.assertLess(len(counts), len(self.results["benchmarks"]))
 
 
+class Eunomia(StudyCase):
+    """PPoPP 2017 with few keys and threads: what is shown. The effects need 16 threads, and minutes."""
+
+    VERB = "simulate"
+    NAME = "eunomia"
+    OPTIONS = ("--keys", "500", "--operations", "300", "--threads", "1,4")
+    PAGES = ["skew", "aborts", "changes", "threads", "puts", "distributions", "ladder", "memory"]
+
+    def test_each_figure_has_a_page_that_is_called_simulated(self) -> None:
+        self.assertEqual(study_files(self.out), {"eunomia.json", "index.html", *(f"{page}.html" for page in self.PAGES)})
+        self.assertEqual([figure["id"] for figure in self.results["study"]["figures"]], self.PAGES)
+        for path in self.out.glob("*.html"):
+            self.assertRegex(path.read_text()[:2000], r"<title>[^<]*simulated", path.name)
+        for figure in self.results["study"]["figures"]:
+            self.assertIn(f"SIMULATED {figure['id']}: {figure['title']}", self.done.stdout)
+            self.assertTrue(figure["charts"] and figure["findings"], figure["id"])
+            for finding in figure["findings"]:
+                self.assertEqual(finding["machine"], "e5_2650_htm")
+        self.assertLessEqual(max(map(len, self.done.stdout.splitlines())), 120)
+
+    def test_a_map_is_simulated_once_under_a_load_or_named_as_missing(self) -> None:
+        measured = [(b["map"], b["distribution"], b["mix"], b["threads"]) for b in self.results["benchmarks"]]
+        self.assertEqual(len(measured), len(set(measured)))
+        missing = {gap["map"] for figure in self.results["study"]["figures"] for gap in figure["missing"]}
+        self.assertEqual(missing & listed().keys(), set())
+        maps = {map_ for map_, *_ in measured}
+        self.assertEqual(maps | missing, {
+            "htm_btree", "masstree", "htm_masstree", "olc_btree", "euno_btree", "euno_btree/split_htm",
+            "euno_btree/part_leaf", "euno_btree/lock_bits", "euno_btree/mark_bits"})
+        self.assertEqual({mix for _, _, mix, _ in measured}, {"0/100", "20/80", "50/50", "70/30", "50/25/25"})
+        self.assertEqual({t for _, _, _, t in measured}, {1, 4})
+        self.assertEqual(self.results["context"]["pinning"], "scatter")
+
+    def test_charts_hold_what_was_measured(self) -> None:
+        speed = {(b["map"], b["distribution"]): b["items_per_second"] / 1e6 for b in self.results["benchmarks"]
+                 if b["threads"] == 4 and b["mix"] == "50/50"}
+        skew, aborts = (figure["charts"] for figure in self.results["study"]["figures"][:2])
+        for series in skew[0]["series"]:
+            thetas = [theta for theta, _ in series["points"]]
+            self.assertEqual(thetas, [0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99])
+            for theta, value in series["points"]:
+                at = f"zipfian:{theta:g}" if theta else "uniform"
+                self.assertAlmostEqual(value, speed[series["name"], at])
+        titles = [chart["title"] for chart in aborts]
+        self.assertEqual((titles[0], titles[-1]), ("Aborts", "Conflicts by region"))
+        self.assertIn("Why htm_btree aborts", titles)
+        total = {s["name"]: s["points"] for s in aborts[0]["series"]}["htm_btree"]
+        causes = aborts[titles.index("Why htm_btree aborts")]["series"]
+        for index, (_, value) in enumerate(total):
+            self.assertAlmostEqual(value, sum(cause["points"][index][1] for cause in causes))
+
+
 class Refusals(Case):
     def test_mistakes(self) -> None:
         self.refused_each("simulate", table={
@@ -284,6 +336,9 @@ class Refusals(Case):
                 ("--mix", "90/5/5"): "--mix", ("--json", "r.json"): "--out", ("--threads", "1,2"): "one number",
                 ("--threads", "64"): "48 is possible on haswell", ("--threads", "65"): "64 is possible on abu_dhabi",
                 ("--keys", "0"): "at least 1"}.items()},
+            **{("--study", "eunomia", *arguments): word for arguments, word in {
+                ("--machine", "e7_4850"): "i7_4770", ("--threads", "21"): "from 1 to 20", ("--keys", "0"): "at least 1",
+                ("--json", "r.json"): "--out", ("--mix", "90/5/5"): "--mix"}.items()},
             ("--study", "objects", "--keys", "5"): "--keys", ("--study", "objects", "--report", "r.html"): "--csv",
             ("--study", "transactions", "--csv", "r.csv"): "--json",
             ("--study", "transactions", "--machine", "e7_4850"): "i7_4770",
