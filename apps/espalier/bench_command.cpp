@@ -23,6 +23,7 @@
 #include "apps/espalier/commands.hpp"
 #include "apps/espalier/placed_maps.hpp"
 #include "apps/studies/atc18/claims.hpp"
+#include "apps/studies/eunomia/claims.hpp"
 #include "apps/studies/malloc_speed/claims.hpp"
 #include "apps/studies/malloc_tsx/claims.hpp"
 #include "apps/studies/mallocs.hpp"
@@ -77,7 +78,8 @@ void declare(CLI::App& verb, bench_options& o) {
   plain.add("--study", o.study, "NAME",
             "Run a study instead of maps and workloads, and compare its results with its paper; "
             "--out is the folder for its pages. atc18: the trees (--keys K for one number of "
-            "keys); malloc-tsx: where mallocs place blocks, and how that affects elided locks; "
+            "keys); eunomia: B+trees under contention; malloc-tsx: where mallocs place blocks, and how that "
+            "affects elided locks; "
             "malloc-speed: the time and memory of mallocs");
   plain.add_list("--mallocs", o.mallocs, "NAME",
                  fmt::format("Mallocs of the studies malloc-tsx and malloc-speed, comma-separated: {}; by "
@@ -213,6 +215,7 @@ struct known_study {
 };
 
 const std::array studies{known_study{atc18::study_name, atc18::title, run_atc18_study},
+                         known_study{eunomia::study_name, eunomia::title, run_eunomia_study},
                          known_study{malloc_tsx::study_name, malloc_tsx::title, run_malloc_tsx_study},
                          known_study{malloc_speed::study_name, malloc_speed::title, run_malloc_speed_study}};
 

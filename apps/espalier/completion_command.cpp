@@ -78,8 +78,8 @@ _espalier() {{
     --locks) words='tts tle system' ;;
     --order) words='scrambled sequential' ;;
     --study)
-      words='atc18 malloc-speed malloc-tsx'
-      [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 malloc-tsx objects transactions' ;;
+      words='atc18 eunomia malloc-speed malloc-tsx'
+      [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 eunomia malloc-tsx objects transactions' ;;
     --json|--csv|--report|--file|--save|--trace|--record|--keys-from|--out|--hgrm|-o|--output)
       COMPREPLY=($(compgen -f -- "$current"))
       return ;;

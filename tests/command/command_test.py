@@ -120,7 +120,7 @@ class Help(CommandTest):
                              ("ru", "run"), ("run --malloc random -- printe", "printenv"),
                              ("run -- cat /etc/passw", "/etc/passwd")):
             self.assertIn(among, self.offered("espalier", *typed.split(" ")))
-        for typed, all_of_them in (("bench --study ", "atc18 malloc-speed malloc-tsx"), ("inspect --machine th", "this"),
+        for typed, all_of_them in (("bench --study ", "atc18 eunomia malloc-speed malloc-tsx"), ("inspect --machine th", "this"),
                                    ("inspect --rep", "--report"), ("run --malloc i", "index-aware"),
                                    ("run --locks t", "tts tle"), ("sim", "simulate"), ("simulate --cal", "--calibrate"),
                                    ("simulate --pin com", "compact"), ("bench --pin com", "")):
@@ -296,6 +296,35 @@ class Study(StudyCase):
             self.assertIn(name, " ".join(self.done.stdout.split()))
         self.assertEqual({b["mix"] for b in self.results["benchmarks"]}, {"100/0/0"})
         self.assertEqual({b["keys"] for b in self.results["benchmarks"]}, {1000})
+
+
+class Eunomia(StudyCase):
+    """With few keys and short runs: what is shown, never what is found."""
+
+    NAME = "eunomia"
+    OPTIONS = ("--keys", "500", "--operations", "2000", "--runs", "2", "--threads", "1,2")
+    PAGES = ["skew", "aborts", "changes", "threads", "puts", "distributions", "ladder", "verdict"]
+
+    def test_it_ends_with_the_claims_of_the_library(self) -> None:
+        self.assertLessEqual(study_files(self.out), {"eunomia.json", "index.html", *(f"{p}.html" for p in self.PAGES)})
+        figures = self.results["study"]["figures"]
+        self.assertEqual([figure["id"] for figure in figures], self.PAGES)
+        claims = figures[-1]["findings"]
+        self.assertEqual([claim["of_paper"] for claim in claims], [False] * 3)
+        for claim in claims:
+            # Of another number of keys, or there are no transactions.
+            self.assertEqual(claim["verdict"], "not measurable here", claim)
+        self.assertIn("Beyond the paper: At theta = 0.99 euno_btree aborts at most a fifth as often",
+                      " ".join(self.done.stdout.split()))
+
+    def test_each_plan_is_run_once_on_each_map(self) -> None:
+        runs = [(b["map"], b["workload"], b["threads"]) for b in self.results["benchmarks"]
+                if b.get("aggregate_name") == "median"]
+        self.assertEqual(len(runs), len(set(runs)))
+        self.assertEqual({threads for *_, threads in runs}, {1, 2})
+        for b in self.results["benchmarks"]:
+            if b["map"] in ("olc_btree", "masstree") and "transactions" in b:
+                self.assertEqual(b["transactions"], "unavailable")
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@
 #include "apps/common/exit_status.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/studies/atc18/figures.hpp"
+#include "apps/studies/map_sessions.hpp"
 #include "apps/studies/study_output.hpp"
 #include "espalier/hw/topology.hpp"
 #include "espalier/workload/result.hpp"
-#include "espalier/workload/statistics.hpp"
 
 namespace espalier::app {
 namespace {
@@ -25,28 +25,6 @@ struct part {
   std::size_t figure;
   std::uint64_t keys;
   workload::session_request session;
-};
-
-/// Shows a session as `progress` does, and the progress of all sessions.
-class study_progress final : public workload::session_observer {
- public:
-  explicit study_progress(std::size_t sessions) : sessions_(sessions) {}
-
-  void next_session() { ++session_; }
-  void step(std::size_t done, std::size_t total, const std::string& what) override {
-    constexpr std::size_t fine = 1000;
-    shown_.step(session_ * fine + done * fine / std::max<std::size_t>(total, 1), sessions_ * fine, what);
-  }
-  void skipped(const workload::subject_facts& map, const workload::workload_plan& plan,
-               const std::string& why) override {
-    shown_.skipped(map, plan, why);
-  }
-  void finished(const std::vector<workload::measurement>& group) override { shown_.finished(group); }
-
- private:
-  progress shown_;
-  std::size_t sessions_;
-  std::size_t session_ = 0;
 };
 
 workload::session_request common_session(bench_options o, const CLI::App& verb) {
@@ -71,10 +49,8 @@ std::vector<workload::registration> maps_of(const std::vector<atc18::subject>& g
       outcome.miss(subject.name(), "for it needs a machine without prefetching");
       continue;
     }
-    const auto& all = workload::registry();
-    const auto found =
-        std::ranges::find(all, subject.map, [](const workload::registration& r) { return r.facts.name; });
-    if (found == all.end()) {
+    const workload::registration* const found = registered_map(subject.map);
+    if (found == nullptr) {
       outcome.miss(subject.map, "not in this build");
       continue;
     }
@@ -115,17 +91,6 @@ std::vector<part> parts_of(const bench_options& o, const CLI::App& verb,
   }
   if (parts.empty()) throw usage_error("--study atc18: this build has none of its maps");
   return parts;
-}
-
-reading reading_of(const workload::measurement& m, std::size_t session) {
-  const std::vector<double> runs = m.throughput();
-  return {m.median_throughput(),
-          workload::minimum(runs).value_or(0),
-          workload::maximum(runs).value_or(0),
-          m.facts.node_bytes,
-          std::nullopt,
-          runs,
-          session};
 }
 
 }  // namespace
