@@ -118,8 +118,8 @@ def where_of(study: Study, placed: Sequence[Placed], mallocs: Iterable[str]) -> 
 
 
 def colours_of(study: Study) -> dict[str, str]:
-    """A malloc has the same colour in all figures."""
-    mallocs = sorted({one.malloc for figure in study.figures for chart in figure.charts for one in chart.series})
+    """A malloc, or a map, has the same colour in all figures."""
+    mallocs = dict.fromkeys(one.malloc for figure in study.figures for chart in figure.charts for one in chart.series)
     return {malloc: f"series{index % COLOURS}" for index, malloc in enumerate(mallocs)}
 
 

@@ -169,7 +169,7 @@ TEST(eunomia_figures, have_charts_of_all_that_was_measured) {
                                                         {"threads", 4},
                                                         {"puts", 4},
                                                         {"distributions", 4},
-                                                        {"ladder", 2},
+                                                        {"ladder", 3},
                                                         {"memory", 2}}));
 }
 

@@ -122,10 +122,12 @@ class charts_of_page {
     for (const load& l : page_.loads) {
       const map_reading* const base = measured_.find(l, baseline);
       if (base == nullptr) continue;
-      add(fmt::format("theta = {}", theta_of(l)), "Longer is better.",
-          fmt::format("throughput, x {}", baseline), "Threads",
-          curves({l}, threads_of,
-                 [&](const map_reading& r) { return std::optional(r.speed.median / base->speed.median); }));
+      add(fmt::format("theta = {}{}", theta_of(l), l.inserts ? ", inserts and erases" : ""),
+          "Longer is better.", fmt::format("throughput, x {}", baseline), "Threads",
+          curves({l}, threads_of, [&](const map_reading& r) {
+            const auto of_rounds = median_of_ratios(r.speed.rounds, base->speed.rounds);
+            return of_rounds ? of_rounds : std::optional(r.speed.median / base->speed.median);
+          }));
     }
   }
 
