@@ -285,6 +285,11 @@ void add_deep_splits(collection& c) {
   const std::vector<std::uint64_t> keys{10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120};
   c.add("reads_beside_a_split_of_inner_nodes", {of(keys, {{insert(85)}, {find(110), find(120)}})});
   c.add("insert_beside_a_split_and_its_end", {of(keys, {{insert(85), erase(90)}, {insert(95), find(95)}})});
+  // Not below the root. The erase leaves one child to the new inner node, in the few steps before that has a place.
+  c.add("erase_below_an_inner_node_that_is_split",
+        {of({10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130, 140, 150, 160, 170, 180, 190},
+            {{insert(175)}, {erase(190)}})})
+      .weight = 10;
 }
 
 /// The programs of usual length that scan, with reverse scans instead.

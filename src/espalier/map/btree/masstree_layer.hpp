@@ -281,12 +281,15 @@ class masstree_layer {
     for (unsigned i = 0; i < last; ++i) up.held[i].mark_splitting();
     up.held[last].mark_inserting();
     node* left = &full;
+    // A fresh node has a parent, which is locked, before children name it as theirs: an erase that goes up waits there.
     border& fresh = spares.take_border();
+    fresh.parent.set(up.on_way[1]);
     Key separator = divide(full, where, incoming, fresh);
     node* right = &fresh;
     for (unsigned i = 1; i < last; ++i) {
       interior& above = *as_interior(up.on_way[i]);
       interior& beside = spares.take_interior();
+      beside.parent.set(up.on_way[i + 1]);
       separator = above.split(above.index_of_child(left), separator, right, beside);
       left = &above;
       right = &beside;
