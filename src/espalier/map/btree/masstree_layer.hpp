@@ -207,23 +207,29 @@ class masstree_layer {
 
   // Splits.
 
-  /// Nodes for splits, and what the last split lacked. A split takes nodes out of a copy, so that a transaction that
-  /// aborts has taken nothing.
+  /// Nodes for splits and new layers, and what the last one lacked. A split takes nodes out of a copy, so that a
+  /// transaction that aborts has taken nothing. Both lists are linked by their parents.
   struct spare_list {
-    border* leaf = nullptr;
-    interior* first = nullptr;  ///< linked by their parents
-    unsigned interiors = 0;
-    unsigned wanted = 0;
+    border* first_border = nullptr;
+    interior* first_interior = nullptr;
+    std::size_t borders = 0;
+    std::size_t interiors = 0;
+    std::size_t wanted_borders = 1;
+    std::size_t wanted_interiors = 0;
 
-    /// Whether there are a border node and that many interior ones.
-    [[nodiscard]] bool suffice(unsigned n) noexcept {
-      wanted = n;
-      return leaf != nullptr && interiors >= n;
+    /// Whether there are so many.
+    [[nodiscard]] bool suffice(std::size_t of_interiors, std::size_t of_borders = 1) noexcept {
+      wanted_interiors = of_interiors;
+      wanted_borders = of_borders;
+      return borders >= of_borders && interiors >= of_interiors;
     }
-    [[nodiscard]] border& take_border() noexcept { return *std::exchange(leaf, nullptr); }
+    [[nodiscard]] border& take_border() noexcept {
+      --borders;
+      return *std::exchange(first_border, as_border(first_border->parent.held()));
+    }
     [[nodiscard]] interior& take_interior() noexcept {
       --interiors;
-      return *std::exchange(first, as_interior(first->parent.held()));
+      return *std::exchange(first_interior, as_interior(first_interior->parent.held()));
     }
   };
 
@@ -235,24 +241,27 @@ class masstree_layer {
     spare_nodes(const spare_nodes&) = delete;
     spare_nodes& operator=(const spare_nodes&) = delete;
     ~spare_nodes() {
-      if (list.leaf != nullptr) destroy(store_, list.leaf);
+      while (list.borders != 0) destroy(store_, &list.take_border());
       while (list.interiors != 0) destroy(store_, &list.take_interior());
     }
 
     /// What is wanted. Throws std::bad_alloc.
     void provide() {
-      if (list.leaf == nullptr) list.leaf = store_.template create<border>(memory_role::leaf, nullptr);
-      while (list.interiors < list.wanted) {
-        interior* const fresh = store_.template create<interior>(memory_role::node, nullptr);
-        fresh->parent.set(list.first);
-        list.first = fresh;
-        ++list.interiors;
-      }
+      for (; list.borders < list.wanted_borders; ++list.borders) add(list.first_border, memory_role::leaf);
+      for (; list.interiors < list.wanted_interiors; ++list.interiors)
+        add(list.first_interior, memory_role::node);
     }
 
     spare_list list;
 
    private:
+    template <class Node>
+    void add(Node*& first, memory_role role) {
+      Node* const fresh = store_.template create<Node>(role, nullptr);
+      fresh->parent.set(first);
+      first = fresh;
+    }
+
     Store& store_;
   };
 
