@@ -261,6 +261,9 @@ void add_scans(collection& c) {
         {of({10, 20}, {{scan(), scan()}, {erase(10), erase(20)}, {insert(30)}}),
          of({10, 20, 30}, {{scan()}, {erase(10), erase(30)}, {erase(20)}}),
          of({10, 20, 30}, {{scan()}, {erase(10), insert(10), erase(10)}, {erase(30), insert(30)}})});
+  // Of a map whose nodes have several entries: the node that the scan has read goes, and a key comes to its neighbour.
+  c.add("scan_while_its_node_goes",
+        {of({40, 80, 120, 160}, {{scan()}, {erase(40), erase(80), erase(120), insert(80)}})});
   // More keys than a scan visits under one guard or one lock, with changes where it switches guards.
   std::vector<std::uint64_t> many;
   constexpr std::uint64_t count = 521;
@@ -313,6 +316,8 @@ void add_reverse_scans(collection& c) {
   // Of a map whose nodes have several entries: the node to which the scan goes next, and the root.
   c.add("reverse_scans_beside_splits", {of({10, 20, 30, 40, 50, 60}, {{reverse_scan()}, {insert(15)}}),
                                         of({50, 90, 130}, {{reverse_scan()}, {insert(10)}})});
+  c.add("reverse_scan_while_its_node_goes",
+        {of({40, 80, 120, 160}, {{reverse_scan()}, {erase(40), erase(160), insert(160)}})});
 }
 
 /// Internal trees move the successor of a key that has two children, or link it elsewhere; external ones replace

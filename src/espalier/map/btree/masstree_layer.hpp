@@ -212,13 +212,13 @@ class masstree_layer {
   struct spare_list {
     border* first_border = nullptr;
     interior* first_interior = nullptr;
-    std::size_t borders = 0;
-    std::size_t interiors = 0;
-    std::size_t wanted_borders = 1;
-    std::size_t wanted_interiors = 0;
+    unsigned borders = 0;
+    unsigned interiors = 0;
+    unsigned wanted_borders = 1;
+    unsigned wanted_interiors = 0;
 
     /// Whether there are so many.
-    [[nodiscard]] bool suffice(std::size_t of_interiors, std::size_t of_borders = 1) noexcept {
+    [[nodiscard]] bool suffice(unsigned of_interiors, unsigned of_borders = 1) noexcept {
       wanted_interiors = of_interiors;
       wanted_borders = of_borders;
       return borders >= of_borders && interiors >= of_interiors;

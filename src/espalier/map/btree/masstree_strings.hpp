@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "espalier/map/btree/masstree_keys.hpp"
 #include "espalier/map/btree/masstree_layer.hpp"
 #include "espalier/map/btree/masstree_node.hpp"
 #include "espalier/map/btree/masstree_words.hpp"
@@ -29,144 +29,43 @@
 // entry of a layer is
 //
 //   a value                 of a key that ends within the slice, after 0 to 8 bytes of it
-//   a tail                  the value of a key that goes on, and the bytes that follow: the only key with this slice
-//   the root of a layer     of the keys that have this slice and go on, once there are two
+//   a container             of the keys that have this slice and go on, while they are few: for each the bytes that
+//                           follow, its tail, and its value
+//   the root of a layer     of such keys, once they are more
 //
 // A slice is compared with the length of the key in it, so "a" and "a\0" are different entries of one layer, and all
-// keys that go on are one entry. The word of such an entry says by its lowest bit whether it is a tail or a layer. So
-// one store makes the one into the other.
+// keys that go on are one entry. The word of such an entry says by its lowest bit whether it is a container or a layer.
+// So one store makes the one into the other.
 //
 // Deviations from the paper and its public code:
 //  1. Keys with one slice may lie in several border nodes, since separators have lengths as well.
-//  2. A tail is a block of its own with the value in it, not a part of the node. It says how long its key is, and is
-//     compared from behind. So it serves in any deeper layer, and making a layer copies no bytes of a key.
-//  3. Layers that become empty are unlinked at once, from below to above, by the erase that empties them.
-//  4. A chain of layers for a long common part of two keys is made layer by layer. Each step leaves the map as it was.
+//  2. Containers are those of burst tries (Heinz, Zobel and Williams, "Burst tries: a fast, efficient data structure for
+//     string keys", ACM TOIS 2002), and a full one bursts. The paper's border node has one tail for a slice, in a block
+//     with the other tails of the node, and a second key makes a layer.
+//  3. Layers that become empty are unlinked at once, from below to above, by the erase that empties them. Layers that
+//     become small stay.
+//  4. Where the keys of a burst share further slices, the layers for these are made with it.
 //
 // Invariants: (M1) to (M4) of masstree_layer.hpp, and
 //   (S1) A layer has an entry, and so has each of its border nodes, but for one that was just split off at the end.
-//   (S2) A tail has at least the bytes behind the slice of the layer that it is in.
+//   (S2) The keys of a container never change. Only the holder of the lock of the border node whose word leads to it
+//        stores to its values, and replaces it.
 //
-// Reclamation. An erase retires the tail of its key after it has unlinked the entry and released the lock. What makes a
-// layer retires the tail of a key that ends within the slice there. A tail that goes to the new layer stays the same.
+// Reclamation. What replaces a container, or unlinks the entry of its last key, retires it after the lock is released.
+// Only the word led to it, and (S2) only one thread replaces it.
 //
 // A scan keeps a copy of the node where it stands in each layer. Where one of them is no longer valid, it begins again
 // behind the last key that it has visited.
 //
-// Linearization points: those of masstree.hpp, but for reads of a key that has a tail: the load of the word that leads
-// to it, or of its value if that is newer. A value in a tail that has been replaced was current when the new layer was
-// stored.
+// Linearization points: those of masstree.hpp, but of a key that has a tail
+//   reads                            the load of the word that leads to the container, or of the value if that is newer
+//   insert -> true, erase -> true    the store of that word, or of the permutation
+// A value in a container that has been replaced was current when that happened, which was after the load of the word.
 //
-// Orderings: those of masstree_node.hpp. A tail and a layer are published by the store of a word or of a permutation.
+// Orderings: those of masstree_node.hpp. A container and a layer are published by the store of a word or of a
+// permutation.
 
 namespace espalier::btree {
-
-/// The part of a key that one layer compares: its next 8 bytes, as a number that orders as they do, and how many there
-/// are. A key that is longer comes behind all those that end within the slice.
-struct key_slice {
-  static constexpr std::size_t width = 8;
-  static constexpr std::uint8_t longer = 9;
-
-  std::uint64_t bytes = 0;
-  std::uint8_t length = 0;
-
-  /// Of the key behind its first `from` bytes, of which there are at least so many.
-  [[nodiscard]] static key_slice of(std::string_view key, std::size_t from) noexcept {
-    const char* const at = key.data() + from;
-    const std::size_t left = key.size() - from;
-    if (left >= width) [[likely]]
-      return {load(at), static_cast<std::uint8_t>(left == width ? width : longer)};
-    std::uint64_t bytes = 0;
-    for (std::size_t i = 0; i < left; ++i)
-      bytes |= std::uint64_t{static_cast<unsigned char>(at[i])} << (8 * (width - 1 - i));
-    return {bytes, static_cast<std::uint8_t>(left)};
-  }
-  [[nodiscard]] bool goes_on() const noexcept { return length == longer; }
-
-  void append_to(std::string& key) const {
-    const std::uint64_t in_order = in_memory_order(bytes);
-    std::array<char, width> characters;
-    std::memcpy(characters.data(), &in_order, width);
-    key.append(characters.data(), std::min<std::size_t>(length, width));
-  }
-
-  // Without a branch between the two.
-  friend bool operator<(const key_slice& a, const key_slice& b) noexcept {
-    return static_cast<bool>(
-        static_cast<unsigned>(a.bytes < b.bytes) |
-        (static_cast<unsigned>(a.bytes == b.bytes) & static_cast<unsigned>(a.length < b.length)));
-  }
-
- private:
-  [[nodiscard]] static std::uint64_t load(const char* at) noexcept {
-    std::uint64_t x;
-    std::memcpy(&x, at, width);
-    return in_memory_order(x);
-  }
-  [[nodiscard]] static std::uint64_t in_memory_order(std::uint64_t x) noexcept {
-    return std::endian::native == std::endian::little ? __builtin_bswap64(x) : x;
-  }
-};
-
-/// Both parts of a slice are loaded at the same version, but for low keys: see masstree_layer.hpp, (M2). A low key that
-/// is read while it becomes smaller may be any in between: its node is about to get that range.
-template <unsigned Count>
-class node_keys<key_slice, Count> {
- public:
-  /// Most layers have few keys.
-  static constexpr bool by_halves = false;
-
-  [[nodiscard]] key_slice get(unsigned i) const noexcept { return {bytes_[i].get(), length_[i].get()}; }
-  [[nodiscard]] key_slice held(unsigned i) const noexcept { return {bytes_[i].held(), length_[i].held()}; }
-  void set(unsigned i, const key_slice& k) noexcept {
-    bytes_[i].set(k.bytes);
-    length_[i].set(k.length);
-  }
-
- private:
-  std::array<node_field<std::uint64_t>, Count> bytes_;
-  std::array<node_field<std::uint8_t>, Count> length_;
-};
-
-/// The value of a key that goes on behind the slice of its layer, and at least the bytes behind that slice. They never
-/// change. When the key goes to a deeper layer, a shorter end of them is compared.
-template <class Word>
-struct key_tail {
-  key_tail(std::string_view key, std::size_t from) noexcept
-      : key_bytes(static_cast<std::uint32_t>(key.size())),
-        bytes(static_cast<std::uint32_t>(key.size() - from)) {
-    std::memcpy(reinterpret_cast<char*>(this + 1), key.data() + from, bytes);
-  }
-  [[nodiscard]] std::size_t node_block_bytes() const noexcept { return sizeof(*this) + bytes; }
-
-  /// What the key has behind its first `from` bytes.
-  [[nodiscard]] std::string_view behind(std::size_t from) const noexcept {
-    return {reinterpret_cast<const char*>(this + 1) + (bytes - (key_bytes - from)), key_bytes - from};
-  }
-  [[nodiscard]] bool is_of(std::string_view key, std::size_t from) const noexcept {
-    return key.size() == key_bytes && behind(from) == key.substr(from);
-  }
-
-  node_field<Word> value;
-  const std::uint32_t key_bytes;
-  const std::uint32_t bytes;
-};
-
-/// The words of layers of strings: a value where the key ends within the slice, otherwise a tail, or the root of the
-/// next layer with the lowest bit set.
-struct string_words {
-  static constexpr bool any = true;
-
-  template <class Node>
-  [[nodiscard]] static Node* layer_behind(const key_slice& k, std::uint64_t w) noexcept {
-    return k.goes_on() && (w & 1U) != 0 ? reinterpret_cast<Node*>(static_cast<std::uintptr_t>(w - 1))
-                                        : nullptr;
-  }
-  template <class Word, class Node>
-  [[nodiscard]] static Word word_of(Node* root) noexcept {
-    return static_cast<Word>(reinterpret_cast<std::uintptr_t>(root)) + 1;
-  }
-};
 
 template <class Map, class Value, class Traits, class Compare, class Fanout>
 class masstree_of_strings : public entry_operations<Map, std::string, Value, Traits, Compare, key_slice, 3> {
@@ -187,10 +86,15 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
   using border = typename layer::border;
   using place = typename layer::place;
   using node = typename layer::node;
-  using tail = key_tail<word>;
+  using container = key_container<std::uint64_t>;
+  /// Keys in a container, at most. With one more they become a layer, whose root has room for all of them.
+  static constexpr unsigned most_keys = (Fanout::leaf + 1) / 2;
+  using shape = typename container::shape;
+  using burst_keys = btree::burst_keys<std::uint64_t, most_keys + 1>;
   static constexpr std::size_t width = key_slice::width;
+  static constexpr std::size_t longest_key = std::numeric_limits<std::uint32_t>::max() / (most_keys + 1);
   static constexpr unsigned retirements = layer::retirements + 1;
-  static constexpr memory_role tail_role = memory_role::value;
+  static constexpr memory_role container_role = memory_role::value;
 
  public:
   using typename base::guard_type;
@@ -221,15 +125,17 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
   friend contract;
 
   ~masstree_of_strings() {
-    if constexpr (store::template must_visit<border>() || store::template must_visit<tail>() ||
+    if constexpr (store::template must_visit<border>() || store::template must_visit<container>() ||
                   holder::must_visit())
       layer::destroy_all(store_, top_.root.held(), [this](const key_slice& part, std::uint64_t w) {
-        holder::discard(store_, value_in(part, w));
-        if (part.goes_on()) store_.destroy(tail_role, tail_of(w));
+        for_each_value(part, w, [this](word value) { holder::discard(store_, value); });
+        if (part.goes_on()) store_.destroy(container_role, container_of(w));
       });
   }
 
  private:
+  using word_field = node_field<std::uint64_t>;
+
   /// Where a search stands: in the layer behind the first `depth` bytes of the key.
   struct search {
     std::size_t depth = 0;
@@ -237,25 +143,42 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     place at;
     border_spot where;
     std::uint64_t word = 0;  ///< of the entry at `where`, if that was found and goes on
+    unsigned index =
+        0;  ///< of the key in the container to which the word leads; where it is not there, the count
 
-    [[nodiscard]] tail* other() const noexcept {
-      return where.found && part.goes_on() ? tail_of(word) : nullptr;
+    /// The container in which the key is, or would be.
+    [[nodiscard]] container* among() const noexcept {
+      return where.found && part.goes_on() ? container_of(word) : nullptr;
+    }
+    /// What the key has behind the slice.
+    [[nodiscard]] std::string_view tail_of(std::string_view key) const noexcept {
+      return key.substr(depth + width);
+    }
+    void look_among(std::string_view key) noexcept { index = container_of(word)->index_of(tail_of(key)); }
+    /// Where the key's value is, or null.
+    [[nodiscard]] word_field* value() const noexcept {
+      if (!where.found) return nullptr;
+      container* const c = among();
+      if (c == nullptr) return &at.leaf->word[where.slot()];
+      return index == c->count() ? nullptr : &c->word(index);
     }
   };
 
-  [[nodiscard]] static tail* tail_of(std::uint64_t w) noexcept {
-    return reinterpret_cast<tail*>(static_cast<std::uintptr_t>(w));
+  [[nodiscard]] static container* container_of(std::uint64_t w) noexcept {
+    return reinterpret_cast<container*>(static_cast<std::uintptr_t>(w));
   }
-  [[nodiscard]] static std::uint64_t word_of(const tail* t) noexcept {
-    return reinterpret_cast<std::uintptr_t>(t);
+  [[nodiscard]] static std::uint64_t word_of(const container* c) noexcept {
+    return reinterpret_cast<std::uintptr_t>(c);
+  }
+  [[nodiscard]] static std::uint64_t word_of(const border& root_of_layer) noexcept {
+    return string_words::word_of<std::uint64_t>(static_cast<const node*>(&root_of_layer));
   }
   [[nodiscard]] static std::uint64_t word_of(word value) noexcept {
     std::uint64_t w = 0;
     std::memcpy(&w, &value, sizeof(value));
     return w;
   }
-  [[nodiscard]] static word value_in(const key_slice& part, std::uint64_t w) noexcept {
-    if (part.goes_on()) return tail_of(w)->value.get();
+  [[nodiscard]] static word value_in(std::uint64_t w) noexcept {
     word value;
     std::memcpy(&value, &w, sizeof(value));
     return value;
@@ -278,7 +201,10 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
       s.word = s.at.leaf->word[s.where.slot()].get();
       if (!s.at.changed()) {
         node* const root = string_words::layer_behind<node>(s.part, s.word);
-        if (root == nullptr) return true;
+        if (root == nullptr) {
+          s.look_among(key);
+          return true;
+        }
         layer::prefetch(root);
         const auto seen = root->version.stable();
         if (!s.at.changed()) {
@@ -293,58 +219,38 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     }
   }
 
-  /// Whether the entry that the search has found is that of the key.
-  [[nodiscard]] static bool is_there(const search& s, std::string_view key) noexcept {
-    const tail* const other = s.other();
-    return s.where.found && (other == nullptr || other->is_of(key, s.depth + width));
-  }
-
   [[nodiscard]] std::optional<word> find_word(std::string_view key) const noexcept {
     for (backoff pause;; pause.wait()) {
       search s;
       if (!seek_first(s, key)) return std::nullopt;
       while (go_on(s, key)) {
         std::optional<word> found;
-        if (is_there(s, key))
-          found = value_in(s.part, s.part.goes_on() ? s.word : s.at.leaf->word[s.where.slot()].get());
+        if (const word_field* const value = s.value()) found = value_in(value->get());
         if (!s.at.changed()) return found;
         if (!layer::advance(s.at, slices{}, s.part)) break;
       }
     }
   }
 
-  /// What an update allocates, without a lock.
-  struct resources {
-    resources(masstree_of_strings& map, guard_type& g)
-        : guard(g), nodes(map.store_), own(map.store_, tail_role) {}
-
-    /// With room for the tail that a new layer makes superfluous.
-    void provide_nodes() {
-      guard.reserve(holder::retirements + retirements);
-      nodes.provide();
-    }
-
-    guard_type& guard;
-    typename layer::template spare_nodes<store> nodes;
-    unpublished<store, tail> own;
-  };
-
   outcome apply(guard_type& guard, std::string_view key, const change& wanted) {
-    resources have(*this, guard);
+    resources have(store_, guard);
     for (backoff pause;; pause.wait()) {
       search s;
       if (!seek_first(s, key)) {
         if (!wanted.insert_where_absent) return {};
-        if (!layer::make_root(top_, have.nodes.list)) have.provide_nodes();
+        if (!layer::make_root(top_, have.nodes.list)) have.nodes.provide();
         continue;
       }
       while (go_on(s, key)) {
-        const bool there = is_there(s, key);
+        const bool there = s.value() != nullptr;
         // Without the lock where there is nothing to do.
         if (there ? wanted.present == change::where_present::keep : !wanted.insert_where_absent) {
           if (!s.at.changed()) return {};
         } else {
-          if (!there) prepare(s, key, have);
+          if (!there)
+            prepare_insert(s, key, have);
+          else if (wanted.present == change::where_present::erase)
+            prepare_erase(s, have);
           outcome done;
           if (change_entry(s, key, wanted, have, done)) return done;
         }
@@ -353,18 +259,62 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     }
   }
 
+  // A key that goes on comes and goes with a new container in the place of the former one, or with a layer. Their blocks
+  // are allocated without the lock. With the lock an update asks whether they still fit, and fills them.
+
+  /// What an update allocates, without a lock.
+  struct resources {
+    resources(store& s, guard_type& g) noexcept : guard(g), nodes(s), of(s) {}
+    resources(const resources&) = delete;
+    resources& operator=(const resources&) = delete;
+    ~resources() {
+      for (unsigned i = 0; i <= most_keys; ++i) drop(i);
+    }
+
+    void provide(unsigned i, const shape& s) {
+      if (has(i, s)) return;
+      drop(i);
+      own[i] = of.template create_sized<container>(container_role, nullptr, s.bytes(), s);
+    }
+    [[nodiscard]] bool has(unsigned i, const shape& s) const noexcept {
+      return own[i] != nullptr && own[i]->content() == s;
+    }
+    [[nodiscard]] container& take(unsigned i) noexcept { return *std::exchange(own[i], nullptr); }
+    void drop(unsigned i) noexcept {
+      if (own[i] != nullptr) of.destroy(container_role, &take(i));
+    }
+
+    guard_type& guard;
+    typename layer::template spare_nodes<store> nodes;
+    store& of;
+    std::array<container*, most_keys + 1> own{};
+  };
+
   /// Allocates what an insert at this place needs. Throws std::bad_alloc.
-  void prepare(const search& s, std::string_view key, resources& have) {
-    if (s.other() != nullptr || s.where.order.size() == Fanout::leaf) have.provide_nodes();
-    if (s.other() != nullptr || !s.part.goes_on()) return;
-    const std::size_t from = s.depth + width;
-    if (have.own.get() != nullptr && have.own.get()->bytes >= key.size() - from) return;
-    if (key.size() > std::numeric_limits<std::uint32_t>::max()) throw std::bad_alloc();
-    if (have.own.get() != nullptr) store_.destroy(tail_role, have.own.release());
-    have.own.emplace_sized(nullptr, sizeof(tail) + (key.size() - from), key, from);
+  void prepare_insert(const search& s, std::string_view key, resources& have) {
+    if (!s.where.found && s.where.order.size() == Fanout::leaf) have.nodes.provide();
+    if (!s.part.goes_on()) return;
+    if (key.size() > longest_key) throw std::bad_alloc();
+    // Also without a container: there may be one when the lock is held.
+    have.guard.reserve(holder::retirements + retirements);
+    const container* const c = s.among();
+    if (c == nullptr) return have.provide(0, shape{}.with(s.tail_of(key)));
+    if (c->count() != most_keys) return have.provide(0, c->content().with(s.tail_of(key)));
+    const burst_keys all(*c, s.tail_of(key), 0);
+    static_cast<void>(have.nodes.list.suffice(0, all.shared() + 1));
+    have.nodes.provide();
+    unsigned i = 0;
+    all.for_each_slice([&](const key_slice& part, unsigned first, unsigned last) {
+      if (part.goes_on()) have.provide(i++, all.shape_of(first, last));
+    });
+  }
+  void prepare_erase(const search& s, resources& have) {
+    const container* const c = s.among();
+    if (c != nullptr && c->count() != 1) have.provide(0, c->content().without(c->tail(s.index)));
   }
 
-  /// With the lock of the node. False if the search must go on or begin again.
+  // With the lock of the node. False if the search must go on or begin again.
+
   bool change_entry(search& s, std::string_view key, const change& wanted, resources& have,
                     outcome& done) noexcept {
     border& leaf = *s.at.leaf;
@@ -372,69 +322,121 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     if (held.changed_since(s.at.seen)) return false;
     if (leaf.order.held() != s.where.order) s.where = leaf.seek(slices{}, s.part);
     if (s.where.found && s.part.goes_on()) {
-      s.word = leaf.word[s.where.slot()].held();
-      if (string_words::layer_behind<node>(s.part, s.word) != nullptr) return false;
+      const std::uint64_t now = leaf.word[s.where.slot()].held();
+      if (string_words::layer_behind<node>(s.part, now) != nullptr) return false;
+      if (now != std::exchange(s.word, now)) s.look_among(key);
     }
-    if (!is_there(s, key)) {
+    word_field* const value = s.value();
+    if (value == nullptr) {
       if (!wanted.insert_where_absent) return true;
-      return add_entry(s, std::move(held), wanted.word, have, done);
+      if (!add(s, std::move(held), key, word_of(wanted.word), have)) return false;
+      done.what = effect::inserted;
+      return true;
     }
-    node_field<std::uint64_t>& slot = leaf.word[s.where.slot()];
-    done.before = value_in(s.part, s.part.goes_on() ? s.word : slot.held());
+    done.before = value_in(value->held());
     if (wanted.expected && !same_bits(*wanted.expected, done.before)) return true;
     if (wanted.present == change::where_present::store) {
-      if (s.part.goes_on())
-        tail_of(s.word)->value.set(wanted.word);
-      else
-        slot.set(word_of(wanted.word));
+      value->set(word_of(wanted.word));
       done.what = effect::stored;
     } else if (wanted.present == change::where_present::erase) {
-      leaf.erase(s.where);
+      if (!remove(s, std::move(held), have)) return false;
       done.what = effect::erased;
-      typename layer::unlinked gone;
-      if (leaf.order.held().size() == 0) gone = layer::unlink(leaf, std::move(held));
-      held = {};
-      if (s.part.goes_on()) retire(have.guard, tail_of(s.word));
-      layer::retire(store_, have.guard, gone);
     }
     return true;
   }
 
-  /// Where the key is absent. False if that is only a step on the way.
-  bool add_entry(search& s, typename layer::guard held, word value, resources& have, outcome& done) noexcept {
+  bool add(search& s, typename layer::guard held, std::string_view key, std::uint64_t w,
+           resources& have) noexcept {
     border& leaf = *s.at.leaf;
-    if (tail* const other = s.other()) {
-      if (have.nodes.list.suffice(0)) push_down(s, std::move(held), *other, have);
-      return false;
-    }
-    if (leaf.is_full()) {
+    container* const former = s.among();
+    if (former == nullptr && leaf.is_full()) {
       static_cast<void>(layer::split(leaf, std::move(held), s.where, s.part, have.nodes.list));
       return false;
     }
-    if (s.part.goes_on()) {
-      if (have.own.get() == nullptr) return false;
-      have.own.get()->value.set(value);
+    if (!s.part.goes_on()) {
+      leaf.insert(held, s.where, s.part, w);
+      return true;
     }
-    leaf.insert(held, s.where, s.part, s.part.goes_on() ? word_of(have.own.release()) : word_of(value));
-    done.what = effect::inserted;
+    const std::string_view tail = s.tail_of(key);
+    if (former == nullptr) {
+      if (!have.has(0, shape{}.with(tail))) return false;
+      container& fresh = have.take(0);
+      fresh.set(0, tail, w);
+      leaf.insert(held, s.where, s.part, word_of(&fresh));
+      return true;
+    }
+    if (former->count() == most_keys) {
+      if (!burst(leaf, s.where.slot(), burst_keys(*former, tail, w), have)) return false;
+    } else {
+      if (!have.has(0, former->content().with(tail))) return false;
+      container& fresh = have.take(0);
+      const unsigned at = former->count_before(tail);
+      fresh.set(0, *former, 0, at);
+      fresh.set(at, tail, w);
+      fresh.set(at + 1, *former, at, former->count());
+      leaf.word[s.where.slot()].set(word_of(&fresh));
+    }
+    held = {};
+    retire(have.guard, former);
     return true;
   }
 
-  /// Two keys share a slice: the one that is there goes to a layer of its own, to which the other will follow.
-  void push_down(search& s, typename layer::guard held, tail& other, resources& have) noexcept {
-    border& root = have.nodes.list.take_border();
-    const std::string_view rest = other.behind(s.depth + width);
-    const key_slice part = key_slice::of(rest, 0);
+  /// The layer takes the place of a container. Above it is one for each slice that the keys share.
+  bool burst(border& above, unsigned slot, const burst_keys& all, resources& have) noexcept {
+    unsigned shared = all.shared();
+    bool suffices = have.nodes.list.suffice(0, shared + 1);
+    unsigned i = 0;
+    all.for_each_slice([&](const key_slice& part, unsigned first, unsigned last) {
+      if (part.goes_on()) suffices = suffices && have.has(i++, all.shape_of(first, last));
+    });
+    if (!suffices) return false;
+
     typename layer::guard none;  // not published yet
-    root.insert(none, root.seek(slices{}, part), part,
-                part.goes_on() ? word_of(&other) : word_of(other.value.held()));
-    root.parent.set(s.at.leaf);
-    s.at.leaf->word[s.where.slot()].set(string_words::word_of<std::uint64_t>(static_cast<node*>(&root)));
-    held = {};
-    if (!part.goes_on()) retire(have.guard, &other);
+    const auto add_to = [&none](border& n, const key_slice& part, std::uint64_t w) {
+      n.insert(none, n.seek(slices{}, part), part, w);
+    };
+    border* below = &have.nodes.list.take_border();
+    i = 0;
+    all.for_each_slice([&](const key_slice& part, unsigned first, unsigned) {
+      if (!part.goes_on()) return add_to(*below, part, all.word(first));
+      container& fresh = have.take(i++);
+      all.fill(fresh, first);
+      add_to(*below, part, word_of(&fresh));
+    });
+    while (shared-- != 0) {
+      border& n = have.nodes.list.take_border();
+      add_to(n, all.slice(0, shared), word_of(*below));
+      below->parent.set(&n);
+      below = &n;
+    }
+    below->parent.set(&above);
+    above.word[slot].set(word_of(*below));
+    return true;
   }
 
-  void retire(guard_type& guard, tail* t) noexcept { store_.template retire<tail, tail_role>(guard, t); }
+  bool remove(search& s, typename layer::guard held, resources& have) noexcept {
+    border& leaf = *s.at.leaf;
+    container* const former = s.among();
+    typename layer::unlinked gone;
+    if (former != nullptr && former->count() != 1) {
+      if (!have.has(0, former->content().without(former->tail(s.index)))) return false;
+      container& fresh = have.take(0);
+      fresh.set(0, *former, 0, s.index);
+      fresh.set(s.index, *former, s.index + 1, former->count());
+      leaf.word[s.where.slot()].set(word_of(&fresh));
+    } else {
+      leaf.erase(s.where);
+      if (leaf.order.held().size() == 0) gone = layer::unlink(leaf, std::move(held));
+    }
+    held = {};
+    if (former != nullptr) retire(have.guard, former);
+    layer::retire(store_, have.guard, gone);
+    return true;
+  }
+
+  void retire(guard_type& guard, container* c) noexcept {
+    store_.template retire<container, container_role>(guard, c);
+  }
 
   template <class Bound, class Visit>
   void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
@@ -448,77 +450,124 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
   template <class Bound>
   class scanner {
    public:
-    scanner(const masstree_of_strings& map, const Bound& bound) : map_(map), bound_(bound) { restart(); }
+    scanner(const masstree_of_strings& map, const Bound& bound) : map_(map), bound_(bound) {
+      layers_.reserve(8);
+      enter(nullptr, bound_.key().has_value());
+    }
 
     [[nodiscard]] const std::string& key() const noexcept { return key_; }
     [[nodiscard]] Value value() const noexcept { return holder::read(value_); }
 
     /// To the next entry. False if there is none.
     bool next() {
-      if (visited_) {
-        last_ = key_;
-        bound_.move_behind(last_);
-      }
       while (!layers_.empty()) {
+        if (among_ != nullptr) {
+          if (next_in_container()) return true;
+          among_ = nullptr;
+        }
         standing& in = layers_.back();
         if (in.index == in.here.found.count) {
           step();
           continue;
         }
-        const unsigned e = Bound::reverse ? in.here.found.count - 1 - in.index : in.index;
-        ++in.index;
-        if (visits(in.here.found.key[e], in.here.found.slot[e])) return visited_ = true;
+        const unsigned e = in_direction(in.index++, in.here.found.count);
+        part_ = in.here.found.key[e];
+        const std::uint64_t w = in.here.found.slot[e];
+        if (!in.from().admits(part_)) continue;
+        at_bound_ = in.edge == begins_at::key && part_ == in.bound;
+        if (node* const root = string_words::layer_behind<node>(part_, w)) {
+          enter(root, at_bound_);
+        } else if (part_.goes_on()) {
+          among_ = container_of(w);
+          index_ = 0;
+        } else if (!at_bound_ || !bound_.excludes_key()) {
+          return visit({}, w);
+        }
       }
       return false;
     }
 
    private:
     using position = typename layer::position;
+    using slice_bound =
+        scan_bound<key_slice, slices, Bound::reverse ? scan_direction::reverse : scan_direction::forward>;
+
+    /// What the entries of a layer must lie behind: nothing, the slice of the scan's bound, whose earlier slices are those
+    /// above, or the end of the node before.
+    enum class begins_at : std::uint8_t { start, key, fence };
+
+    /// In a layer.
     struct standing {
       position here;
       unsigned index = 0;  ///< of the entry that comes next
+      key_slice head;      ///< of the entry above that leads here
+      begins_at edge = begins_at::start;
+      key_slice bound;
+
+      [[nodiscard]] slice_bound from() const noexcept {
+        if (edge == begins_at::start) return slice_bound::whole(less);
+        return Bound::reverse && edge == begins_at::fence ? slice_bound::behind(less, bound)
+                                                          : slice_bound::at(less, bound);
+      }
+      static constexpr slices less{};
     };
 
-    /// Whether an entry is one to be visited. Enters the layer that is behind it.
-    bool visits(const key_slice& part, std::uint64_t w) {
-      key_.resize((layers_.size() - 1) * width);
-      part.append_to(key_);
-      if (node* const root = string_words::layer_behind<node>(part, w)) {
-        if (!is_passed(key_)) enter(root);
-        return false;
+    [[nodiscard]] static unsigned in_direction(unsigned i, unsigned count) noexcept {
+      return Bound::reverse ? count - 1 - i : i;
+    }
+
+    bool next_in_container() {
+      while (index_ != among_->count()) {
+        const unsigned i = in_direction(index_++, among_->count());
+        const std::string_view tail = among_->tail(i);
+        if (at_bound_) {
+          const std::string_view from = bound_.key()->substr(layers_.size() * width);
+          if (bound_.precedes(tail, from) || (bound_.excludes_key() && tail == from)) continue;
+        }
+        return visit(tail, among_->word(i).get());
       }
-      if (part.goes_on()) key_.append(tail_of(w)->behind(key_.size()));
-      if (!bound_.admits(key_)) return false;
-      value_ = value_in(part, w);
-      return true;
+      return false;
     }
 
-    /// Whether all keys that begin like this come before the bound.
-    [[nodiscard]] bool is_passed(std::string_view head) const {
-      return bound_.key() && bound_.precedes(head, bound_.key()->substr(0, head.size()));
+    /// The key has these bytes behind the slice. Its first slices are still there from the key before.
+    bool visit(std::string_view tail, std::uint64_t w) {
+      known_ = std::min(known_, layers_.size());
+      key_.resize((known_ - 1) * width);
+      for (; known_ != layers_.size(); ++known_) layers_[known_].head.append_to(key_);
+      part_.append_to(key_);
+      key_.append(tail);
+      value_ = value_in(w);
+      return visited_ = true;
     }
 
+    /// Begins again behind the key that was visited last.
     void restart() {
+      if (std::exchange(visited_, false)) {
+        last_ = key_;
+        bound_.move_behind(last_);
+      }
       layers_.clear();
-      key_.clear();
-      enter(nullptr);
+      known_ = 1;
+      enter(nullptr, bound_.key().has_value());
     }
 
-    /// The layer of the keys that begin with key_. Without a root, the first one.
-    void enter(node* root) {
-      const bool on_way = bound_.key() && bound_.key()->starts_with(key_);
-      const key_slice part = on_way ? key_slice::of(*bound_.key(), key_.size()) : key_slice{};
-      using slice_bound =
-          scan_bound<key_slice, slices, Bound::reverse ? scan_direction::reverse : scan_direction::forward>;
-      const slices less;
-      const slice_bound from = on_way ? slice_bound::at(less, part) : slice_bound::whole(less);
-      const auto to = layer::to_bound(less, from);
-      position p;
+    /// The layer behind the slice of the entry. Without a root, the first one.
+    void enter(node* root, bool has_bound) {
+      layers_.emplace_back();
+      standing& in = layers_.back();
+      in.head = part_;
+      if (has_bound) {
+        in.edge = begins_at::key;
+        in.bound = key_slice::of(*bound_.key(), (layers_.size() - 1) * width);
+      }
+      const slice_bound from = in.from();
+      const auto to = layer::to_bound(in.less, from);
+      position& p = in.here;
       if (root == nullptr) {
         for (backoff pause;; pause.wait()) {
           p.at = layer::seek(map_.top_, to);
-          if (!p.at) return;
-          if (layer::template copy<Bound>(p)) return layers_.push_back({p});
+          if (!p.at) return layers_.clear();
+          if (layer::template copy<Bound>(p)) return;
         }
       }
       const auto seen = root->version.stable();
@@ -527,26 +576,38 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
       if (!seen.deleted() && holder_of_root != nullptr &&
           holder_of_root->version.kind() != node_kind::interior) {
         p.at = layer::seek_from(root, seen, to);
-        if (p.at && layer::template copy<Bound>(p)) return layers_.push_back({p});
+        if (p.at && layer::template copy<Bound>(p)) return;
       }
       restart();
     }
 
     /// Behind the last entry of a node.
     void step() {
-      position& p = layers_.back().here;
-      if (!p.fence) return layers_.pop_back();
-      if (!layer::template step<Bound>(p) || !layer::template copy<Bound>(p)) return restart();
-      layers_.back().index = 0;
+      standing& in = layers_.back();
+      if (!in.here.fence) {
+        layers_.pop_back();
+        known_ = std::min(known_, layers_.size());
+        return;
+      }
+      // The neighbour may have got the range of this node since, and keys there.
+      in.edge = begins_at::fence;
+      in.bound = *in.here.fence;
+      in.index = 0;
+      if (!layer::template step<Bound>(in.here) || !layer::template copy<Bound>(in.here)) restart();
     }
 
     const masstree_of_strings& map_;
     Bound bound_;
-    std::string key_;
-    std::string last_;
-    bool visited_ = false;
-    word value_{};
     std::vector<standing> layers_;
+    key_slice part_;                    ///< of the entry that was reached
+    bool at_bound_ = false;             ///< whether the bound has this slice too
+    const container* among_ = nullptr;  ///< the container that the entry leads to
+    unsigned index_ = 0;                ///< of the key there that comes next
+    std::string key_;                   ///< of the last visit
+    std::size_t known_ = 1;             ///< of so many layers it has the slices that lead there
+    word value_{};
+    bool visited_ = false;  ///< whether it is behind the bound
+    std::string last_;      ///< to which the bound refers
   };
 
   template <class Visitor>
@@ -559,9 +620,12 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
           if (node* const below = string_words::layer_behind<node>(part, w))
             return visit_layer(below, visitor);
           if (part.goes_on())
-            visitor(static_cast<const void*>(tail_of(w)), tail_of(w)->node_block_bytes(), tail_role);
+            visitor(static_cast<const void*>(container_of(w)), container_of(w)->node_block_bytes(),
+                    container_role);
           if constexpr (!holder::in_place)
-            visitor(static_cast<const void*>(value_in(part, w)), sizeof(Value), memory_role::value);
+            for_each_value(part, w, [&](word value) {
+              visitor(static_cast<const void*>(value), sizeof(Value), memory_role::value);
+            });
         });
       }
     });
@@ -574,12 +638,29 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
         for_each_entry(n, [&](const key_slice& part, std::uint64_t w) {
           node* const below = string_words::layer_behind<node>(part, w);
           if (wrong == nullptr && below != nullptr) wrong = check_layer(*below, n);
+          if (wrong == nullptr && below == nullptr && part.goes_on())
+            wrong = check_container(*container_of(w));
         });
       }
     });
     return wrong;
   }
 
+  [[nodiscard]] static const char* check_container(const container& c) {
+    if (c.count() == 0 || c.count() > most_keys) return "a container has no keys, or too many";
+    for (unsigned i = 1; i < c.count(); ++i) {
+      if (c.tail(i) <= c.tail(i - 1)) return "a tail follows one not smaller";
+    }
+    return nullptr;
+  }
+
+  /// The values of an entry that leads to no layer.
+  template <class Visit>
+  static void for_each_value(const key_slice& part, std::uint64_t w, const Visit& visit) {
+    if (!part.goes_on()) return visit(value_in(w));
+    const container& c = *container_of(w);
+    for (unsigned i = 0; i < c.count(); ++i) visit(value_in(c.word(i).held()));
+  }
   template <class Visit>
   static void for_each_entry(const border& n, const Visit& visit) {
     const permutation order = n.order.held();
