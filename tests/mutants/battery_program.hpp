@@ -31,12 +31,13 @@ sim::battery::subject_type watched_type_of() {
 }
 
 template <class List, bool Wide>
-void explore_battery(std::string_view algorithm, scenes& all) {
+void explore_battery(std::string_view algorithm, scenes& all, std::string only = {}) {
   using map = typename List::template entries_as<first_map>::type;
   sim::battery::options how;
   how.schedules_per_scenario = all.options.schedules_per_scenario;
   how.seed = all.options.seed;
   how.map = algorithm;
+  how.only = std::move(only);
   sim::battery::subject_type type = watched_type_of<sim::battery::simulated_map<map>, Wide>();
   if (!all.options.wide) type.make_wide = nullptr;
   sim::battery::result r = sim::battery::run(type, how);

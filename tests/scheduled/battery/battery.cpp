@@ -138,7 +138,9 @@ result run(const subject_type& type, const options& o) {
   for (const scenario& s : all_scenarios(o.seed)) {
     if (!o.only.empty() && o.only != s.name) continue;
     found = true;
-    if ((s.wide && type.make_wide == nullptr) || !offers_all(type, s)) continue;
+    if ((s.wide && type.make_wide == nullptr) || (s.many_entries && !type.many_entries) ||
+        !offers_all(type, s))
+      continue;
     if (!run_scenario(type, s, o, all)) break;
   }
   if (!found) throw std::invalid_argument("there is no scenario '" + o.only + "' in the battery");

@@ -27,6 +27,8 @@ struct scenario {
   std::vector<program> programs;
   /// Values of 24 bytes instead of a word.
   bool wide = false;
+  /// For maps whose nodes have several entries. In others nothing is split.
+  bool many_entries = false;
   /// Factor for the number of schedules.
   double weight = 1;
   /// A run with more steps counts as a livelock.

@@ -50,6 +50,12 @@ class collection {
     all_.push_back({std::move(name), std::move(programs)});
     return all_.back();
   }
+  /// For maps whose nodes have several entries.
+  scenario& add_many_entries(std::string name, std::vector<program> programs) {
+    scenario& added = add(std::move(name), std::move(programs));
+    added.many_entries = true;
+    return added;
+  }
   void add_wide(std::string name, std::vector<program> programs) {
     add(std::move(name), std::move(programs)).wide = true;
   }
@@ -84,20 +90,20 @@ void add_small_maps(collection& c) {
             {{insert((std::uint64_t{1} << 31U) - 1)}, {erase(std::uint64_t{1} << 63U)}, {scan(1)}})});
 }
 
-/// Of a map whose leaves change in transactions: a full leaf that has lost its keys before it is split, and filters that
+/// Leaves change in transactions: a full leaf that has lost its keys before it is split, and filters that
 /// know absent keys. The keys 0, 233 and 610 have one mark in those of euno_btree.
 void add_leaves(collection& c) {
-  c.add("insert_into_a_full_leaf_beside_erases",
-        {of({10, 20, 30}, {{insert(25), find(25)}, {erase(10), erase(20)}}),
-         of({10, 20, 30}, {{insert(5)}, {erase(20), erase(30)}, {find(10), scan()}}),
-         of({10, 20, 30}, {{insert(25)}, {erase(30)}, {erase(20)}, {erase(10)}})});
-  c.add("keys_that_share_a_mark",
-        {of({0, 233}, {{erase(0), find(233)}, {insert(610), find(610)}}),
-         of({233}, {{insert(0), erase(0)}, {assign(233), find(233)}, {erase(233), insert(610)}}),
-         of({0, 233, 610}, {{erase(233), find(0)}, {erase(610), find(0)}, {assign(0)}})});
-  c.add("find_of_a_key_that_a_scan_has_seen",
-        {of({10}, {{assign(10), insert(5)}, {assign(10)}, {scan(), find(5)}}),
-         of({10, 20}, {{assign(20), insert(5)}, {assign(20), scan(), contains(5)}})});
+  c.add_many_entries("insert_into_a_full_leaf_beside_erases",
+                     {of({10, 20, 30}, {{insert(25), find(25)}, {erase(10), erase(20)}}),
+                      of({10, 20, 30}, {{insert(5)}, {erase(20), erase(30)}, {find(10), scan()}}),
+                      of({10, 20, 30}, {{insert(25)}, {erase(30)}, {erase(20)}, {erase(10)}})});
+  c.add_many_entries("keys_that_share_a_mark",
+                     {of({0, 233}, {{erase(0), find(233)}, {insert(610), find(610)}}),
+                      of({233}, {{insert(0), erase(0)}, {assign(233), find(233)}, {erase(233), insert(610)}}),
+                      of({0, 233, 610}, {{erase(233), find(0)}, {erase(610), find(0)}, {assign(0)}})});
+  c.add_many_entries("find_of_a_key_that_a_scan_has_seen",
+                     {of({10}, {{assign(10), insert(5)}, {assign(10)}, {scan(), find(5)}}),
+                      of({10, 20}, {{assign(20), insert(5)}, {assign(20), scan(), contains(5)}})});
 }
 
 /// Two or more updates at one place of a tree.
@@ -261,9 +267,9 @@ void add_scans(collection& c) {
         {of({10, 20}, {{scan(), scan()}, {erase(10), erase(20)}, {insert(30)}}),
          of({10, 20, 30}, {{scan()}, {erase(10), erase(30)}, {erase(20)}}),
          of({10, 20, 30}, {{scan()}, {erase(10), insert(10), erase(10)}, {erase(30), insert(30)}})});
-  // Of a map whose nodes have several entries: the node that the scan has read goes, and a key comes to its neighbour.
-  c.add("scan_while_its_node_goes",
-        {of({40, 80, 120, 160}, {{scan()}, {erase(40), erase(80), erase(120), insert(80)}})});
+  // The node that the scan has read goes, and a key comes to its neighbour.
+  c.add_many_entries("scan_while_its_node_goes",
+                     {of({40, 80, 120, 160}, {{scan()}, {erase(40), erase(80), erase(120), insert(80)}})});
   // More keys than a scan visits under one guard or one lock, with changes where it switches guards.
   std::vector<std::uint64_t> many;
   constexpr std::uint64_t count = 521;
@@ -283,15 +289,18 @@ void add_scans(collection& c) {
   back.step_budget = breath.step_budget;
 }
 
-/// Of a map whose nodes have several entries: the first insert splits a leaf and the node above.
+/// The first insert splits a leaf and the node above.
 void add_deep_splits(collection& c) {
   const std::vector<std::uint64_t> keys{10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120};
-  c.add("reads_beside_a_split_of_inner_nodes", {of(keys, {{insert(85)}, {find(110), find(120)}})});
-  c.add("insert_beside_a_split_and_its_end", {of(keys, {{insert(85), erase(90)}, {insert(95), find(95)}})});
+  c.add_many_entries("reads_beside_a_split_of_inner_nodes",
+                     {of(keys, {{insert(85)}, {find(110), find(120)}})});
+  c.add_many_entries("insert_beside_a_split_and_its_end",
+                     {of(keys, {{insert(85), erase(90)}, {insert(95), find(95)}})});
   // Not below the root. The erase leaves one child to the new inner node, in the few steps before that has a place.
-  c.add("erase_below_an_inner_node_that_is_split",
-        {of({10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130, 140, 150, 160, 170, 180, 190},
-            {{insert(175)}, {erase(190)}})})
+  c.add_many_entries(
+       "erase_below_an_inner_node_that_is_split",
+       {of({10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130, 140, 150, 160, 170, 180, 190},
+           {{insert(175)}, {erase(190)}})})
       .weight = 10;
 }
 
@@ -313,11 +322,12 @@ void add_reverse_scans(collection& c) {
     }
   }
   c.add("reverse_scans", std::move(programs)).weight = 4;
-  // Of a map whose nodes have several entries: the node to which the scan goes next, and the root.
-  c.add("reverse_scans_beside_splits", {of({10, 20, 30, 40, 50, 60}, {{reverse_scan()}, {insert(15)}}),
-                                        of({50, 90, 130}, {{reverse_scan()}, {insert(10)}})});
-  c.add("reverse_scan_while_its_node_goes",
-        {of({40, 80, 120, 160}, {{reverse_scan()}, {erase(40), erase(160), insert(160)}})});
+  // The node to which the scan goes next, and the root.
+  c.add_many_entries("reverse_scans_beside_splits",
+                     {of({10, 20, 30, 40, 50, 60}, {{reverse_scan()}, {insert(15)}}),
+                      of({50, 90, 130}, {{reverse_scan()}, {insert(10)}})});
+  c.add_many_entries("reverse_scan_while_its_node_goes",
+                     {of({40, 80, 120, 160}, {{reverse_scan()}, {erase(40), erase(160), insert(160)}})});
 }
 
 /// Internal trees move the successor of a key that has two children, or link it elsewhere; external ones replace

@@ -46,6 +46,8 @@ struct subject_type {
   map_properties properties;
   /// Whether its transactions are those of refusing_htm.
   bool refusable = false;
+  /// Whether a node may have several entries.
+  bool many_entries = false;
 };
 
 }  // namespace espalier::sim::battery
