@@ -43,10 +43,11 @@
 //   lower region   falls back to the leaf's lock, also where it only reads: regions change leaves without a new version
 //   split, merge   always with the locks of the nodes
 //
-// Reads by version. Without transactions, and where the design is optimistic, searches, finds and scans validate versions
-// instead. A region that moves entries then renews the version of its leaf. It keeps the version where it exchanges one
-// word, or adds an entry behind the others of a segment: a reader that has begun sees either state. So the version vouches
-// for where a search has found an entry, and the region that overwrites its word touches nothing else. Without
+// Reads by version. Without transactions, and where the design is optimistic, searches validate versions instead, and so do
+// finds and scans of calm leaves. A region that moves the entries of such a leaf then renews its version. It keeps the
+// version where it exchanges one word: a reader that has begun sees either state. So the version vouches for where a
+// search has found an entry, and the region that overwrites its word touches nothing else. Contended leaves are read in
+// regions: a version that changed with each insert and erase is what their threads would conflict about. Without
 // transactions all changes take the lock of the leaf. There is no global lock.
 //
 // Marks. A mark is set before the region that inserts the key, and cleared only with the leaf's lock held, and a new
@@ -257,8 +258,9 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   };
 
   /// The leaf of a key, by the upper region. Nothing if a writer came between.
-  [[nodiscard]] std::optional<reached> seek_leaf(thread_state& thread, const Key& key) const {
-    if (!reads_by_version()) {
+  [[nodiscard]] std::optional<reached> seek_leaf(const Key& key) const {
+    if (!seeks_by_version()) {
+      record& of_thread = threads_.local().upper;
       std::optional<reached> found;
       const auto region = [&]() noexcept {
         const auto at = base::template try_seek<subscribing>(key);
@@ -267,8 +269,8 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
       };
       const auto attempt = [&]() noexcept { return htm::run(region); };
       const auto look = []() noexcept { return lock_look::free; };
-      if (attempt_elision(thread.upper, upper_budgets, 0, look, attempt)) {
-        record_commit(thread.upper);
+      if (attempt_elision(of_thread, upper_budgets, 0, look, attempt)) {
+        record_commit(of_thread);
         return found;
       }
     }
@@ -276,13 +278,17 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     return at ? std::optional(reached{at->node, at->here}) : std::nullopt;
   }
 
-  /// Whether a thread that only reads needs no region. What moves entries then renews the version of their leaf.
-  [[nodiscard]] static bool reads_by_version() noexcept { return Design.optimistic || !htm::available(); }
+  /// Whether searches validate versions, and have no region.
+  [[nodiscard]] static bool seeks_by_version() noexcept { return Design.optimistic || !htm::available(); }
+  /// Whether what only reads such a leaf needs no region either. What moves its entries then renews its version.
+  [[nodiscard]] static bool reads_by_version(const contended* form) noexcept {
+    return (Design.optimistic && form == nullptr) || !htm::available();
+  }
 
   /// What a step has done at its leaf.
   enum class changed : std::uint8_t {
     nothing,
-    in_place,  ///< a word was stored, or an entry added behind the others
+    in_place,  ///< nothing that readers by version would miss
     moved,     ///< entries have other places
   };
 
@@ -305,7 +311,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
         v.same = v.seen.validate();
         if (!v.same && v.at.lock.is_locked())
           return hw::transaction_verdict::abort(hw::abort_code::lock_held);
-        if (v.same && step() == changed::moved && Design.optimistic) v.at.lock.renew();
+        if (v.same && step() == changed::moved) v.at.lock.renew();
         return hw::transaction_verdict::commit();
       };
       const hw::transaction_outcome first = htm::run(region);
@@ -347,23 +353,25 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   // What the tree asks for.
 
   [[nodiscard]] std::optional<word> find_word(const Key& key) const {
-    if (reads_by_version()) return base::find_word(key);
-    thread_state& thread = threads_.local();
     std::optional<word> found;
-    for (backoff pause; !try_find(thread, key, found);) pause.wait();
+    for (backoff pause; !try_find(key, found);) pause.wait();
     return found;
   }
 
   /// False if a writer came between.
-  [[nodiscard]] bool try_find(thread_state& thread, const Key& key, std::optional<word>& found) const {
+  [[nodiscard]] bool try_find(const Key& key, std::optional<word>& found) const {
     found.reset();
-    const auto at = seek_leaf(thread, key);
+    const auto at = seek_leaf(key);
     if (!at || at->node == nullptr) return at.has_value();
     const leaf& of_key = at->as_leaf();
     contended* const form = of_key.form.get(at->here);
+    if (reads_by_version(form)) {
+      found = of_key.find(at->here, base::key_comp(), key);
+      return at->here.validate();
+    }
     if (form != nullptr && !form->may_have(btree::conflict_hash<Compare>(key))) return at->here.validate();
     visit v{*at->node, at->here, lock_of(form, key)};
-    return in_leaf(thread, v, [&]() noexcept {
+    return in_leaf(threads_.local(), v, [&]() noexcept {
       found = of_key.find(exclusive_access{}, base::key_comp(), key);
       return changed::nothing;
     });
@@ -401,7 +409,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   /// False if a writer came between.
   [[nodiscard]] bool try_apply(guard_type& guard, thread_state& thread, update_state& u) {
     u.number = ++thread.updates;
-    const auto at = seek_leaf(thread, u.key);
+    const auto at = seek_leaf(u.key);
     if (!at) return false;
     if (at->node == nullptr) {
       if (u.wanted.insert_where_absent) u.done.what = effect::full;
@@ -417,7 +425,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
       if (!u.wanted.insert_where_absent) return at->here.validate();
       if constexpr (contended::marks) u.form->control.set_mark(btree::conflict_hash<Compare>(u.key));
     }
-    if (reads_by_version()) {
+    if (reads_by_version(u.form)) {
       u.where = of_key.seek(at->here, base::key_comp(), u.key);
       if (u.where.found ? u.wanted.present == change::where_present::keep : !u.wanted.insert_where_absent)
         return at->here.validate();
@@ -445,18 +453,15 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     });
   }
 
-  /// In a region, or with the leaf's lock held. What readers by version may have begun to read stays where it is, or has
-  /// moved.
+  /// In a region, or with the leaf's lock held.
   changed apply_in(leaf& of_key, update_state& u) const noexcept {
-    // The version vouches for what the seek has found, but not for keys that have come to a contended leaf.
-    auto where = u.where;
-    if (!reads_by_version() || (u.form != nullptr && !where.found))
-      where = of_key.seek(exclusive_access{}, base::key_comp(), u.key);
+    // The version vouches for what a seek by version has found.
+    auto where =
+        reads_by_version(u.form) ? u.where : of_key.seek(exclusive_access{}, base::key_comp(), u.key);
     where.start = u.number;  // the random write scheduler: another segment each time
     u.done = of_key.apply(exclusive_access{}, where, u.key, u.wanted);
-    if (u.done.what == effect::stored) return changed::in_place;
-    if (u.done.what == effect::inserted) return u.form == nullptr ? changed::moved : changed::in_place;
-    return u.done.what == effect::erased ? changed::moved : changed::nothing;
+    if (u.done.what == effect::none || u.done.what == effect::full) return changed::nothing;
+    return u.done.what == effect::stored || !reads_by_version(u.form) ? changed::in_place : changed::moved;
   }
 
   /// After an update of a contended leaf.
@@ -473,11 +478,10 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
 
   template <class Bound>
   [[nodiscard]] bool try_collect(const Bound& from, std::optional<position>& at, content& found) const {
-    if (reads_by_version()) return base::try_collect(from, at, found);
     if (!at) at = base::try_seek_bound(from);
     if (!at) return false;
-    found.count = 0;
-    if (at->leaf.node == nullptr) return true;
+    if (at->leaf.node == nullptr || reads_by_version(at->leaf.as_leaf().form.get(at->leaf.here)))
+      return base::try_collect(from, at, found);
     visit v{*at->leaf.node, at->leaf.here, nullptr};
     return in_leaf(threads_.local(), v, [&]() noexcept {
       found.count = 0;

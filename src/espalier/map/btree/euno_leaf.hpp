@@ -36,7 +36,7 @@ struct euno_design {
   unsigned calm_after;
   bool lock_bits;   ///< locks for the keys of a contended leaf
   bool mark_bits;   ///< a filter that knows absent keys; needs the locks
-  bool optimistic;  ///< what only reads validates versions, and regions are for changes
+  bool optimistic;  ///< searches, and reads of calm leaves, validate versions
 };
 
 // The rungs of figure 13 of the paper, of which each includes those before it. The first one is htm_btree.
@@ -143,8 +143,7 @@ class scattered_entries {
   template <class Witness, class Compare>
   [[nodiscard]] unsigned seek(const Witness& w, [[maybe_unused]] const Compare& less, const Key k) const {
     for (unsigned s = 0; s < segments; ++s) {
-      // Before the keys: entries that come later are not seen. Without a branch for each key.
-      const unsigned n = segments_[s].count.get(w);
+      // Without a branch for each key.
       unsigned equal = 0;
       for (unsigned i = 0; i < per_segment; ++i) {
         const Key there = segments_[s].key[i].get(w);
@@ -153,7 +152,7 @@ class scattered_entries {
         else
           equal |= static_cast<unsigned>(!less(there, k) && !less(k, there)) << i;
       }
-      equal &= (1U << n) - 1;
+      equal &= (1U << segments_[s].count.get(w)) - 1;
       if (equal != 0) return s * per_segment + static_cast<unsigned>(std::countr_zero(equal));
     }
     return capacity;
