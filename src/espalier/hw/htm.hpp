@@ -222,8 +222,9 @@ class rtm {
   static rtm_support find_out() noexcept;
 
   /// Maps the pages of code around the caller. The kernel maps code where it is executed first, and a transaction that
-  /// would execute it first aborts, each time again. For aborts that report no cause. Leaves errno as it is.
-  [[gnu::noinline, gnu::cold]] static void map_code() noexcept;
+  /// would execute it first aborts, each time again. For aborts that report no cause. Leaves errno as it is. Not declared
+  /// cold: the call would lie in another section, far from the transaction.
+  [[gnu::noinline]] static void map_code() noexcept;
 
   template <abort_code Code>
   static void abort_with() noexcept {
