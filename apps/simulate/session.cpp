@@ -96,9 +96,7 @@ simulated_measurement measure(const simulation_request& request, const simulated
     used = map->usage();
     map.reset();
   });
-  for (std::size_t r = 0; r < regions.size(); ++r) {
-    for (std::size_t e = 0; e < elision_events; ++e) regions[r].of_event[e] -= before[r].of_event[e];
-  }
+  for (std::size_t r = 0; r < regions.size(); ++r) regions[r] -= before[r];
   std::optional<double> bytes_per_key;
   if (used && plan->loaded != 0)
     bytes_per_key = static_cast<double>(used->bytes_in_use) / static_cast<double>(plan->loaded);

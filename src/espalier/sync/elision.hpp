@@ -224,6 +224,10 @@ struct elision_counts {
     for (std::size_t e = 0; e < elision_events; ++e) of_event[e] += other.of_event[e];
     return *this;
   }
+  constexpr elision_counts& operator-=(const elision_counts& earlier) noexcept {
+    for (std::size_t e = 0; e < elision_events; ++e) of_event[e] -= earlier.of_event[e];
+    return *this;
+  }
   friend constexpr bool operator==(const elision_counts&, const elision_counts&) = default;
 
  private:

@@ -111,7 +111,7 @@ std::vector<elision_counts> counted_since(const std::vector<elision_counts>& bef
                                           std::vector<elision_counts> now) {
   bool any = false;
   for (std::size_t region = 0; region < now.size(); ++region) {
-    for (std::size_t e = 0; e < elision_events; ++e) now[region].of_event[e] -= before[region].of_event[e];
+    now[region] -= before[region];
     any = any || now[region].sections() != 0;
   }
   if (!any) now.clear();
