@@ -329,6 +329,54 @@ void stress(const subject_type& type, settings s) {
   }
 }
 
+/// Each thread has keys of its own, neighbours of the others' in the tree, and so knows every outcome. With `in_turns` it
+/// inserts most of its keys and erases them again, so that nodes come and go.
+void own_keys(const subject_type& type, key keys_each, bool in_turns) {
+  constexpr std::size_t count = 4;
+  const std::uint64_t steps = scaled(type, 40000);
+  const auto map = make(type);
+  watchdog dog(type, *map);
+  std::vector<model> expected(count);
+  std::vector<std::string> wrong(count);
+  on_threads(static_cast<int>(count), [&](int number) {
+    const auto t = static_cast<std::size_t>(number);
+    random_source random(2002, t);
+    model& mine = expected[t];
+    const auto note = [&](std::string_view what, key k) {
+      wrong[t] = std::string(what) + " of the own key " + std::to_string(k) + " went wrong";
+    };
+    for (std::uint64_t i = 0; i < steps && wrong[t].empty(); ++i) {
+      const key k = random.below(keys_each) * count + t;
+      map_operation what = any_operation(type, random);
+      if (in_turns && random.below(4) != 0)
+        what = i / (2 * keys_each) % 2 == 0 ? map_operation::insert : map_operation::erase;
+      dog.begin(t, what, k);
+      bool right = true;
+      if (what == map_operation::scan) {
+        auto next = mine.lower_bound(k);
+        map->plain().scan_to_end(k, [&](key seen, value with) {
+          if (seen % count != t) return;
+          right = right && next != mine.end() && next->first == seen && next->second == with;
+          if (next != mine.end()) ++next;
+        });
+        right = right && next == mine.end();
+      } else {
+        const action a{what, k, random.next()};
+        right = act(map->plain(), a) == act(mine, a);
+      }
+      if (!right) note(to_string(what), k);
+    }
+    dog.done(t);
+  });
+  model all;
+  for (std::size_t t = 0; t < count; ++t) {
+    EXPECT_EQ(wrong[t], "");
+    all.merge(expected[t]);
+  }
+  expect_equal(map->plain(), all, key_range(0, keys_each * count));
+  expect_sound_at_rest(*map, type);
+}
+
 }  // namespace
 
 ESPALIER_SUITE_TAKES(stress) {
@@ -399,50 +447,8 @@ ESPALIER_CHECK(stress, keys_that_stay) {
   expect_sound_at_rest(*map, type);
 }
 
-ESPALIER_CHECK(stress, own_keys_between_others) {
-  // Each thread has keys of its own, neighbours of the others' in the tree, and so knows every outcome.
-  constexpr std::size_t count = 4;
-  const std::uint64_t steps = scaled(type, 40000);
-  const auto map = make(type);
-  watchdog dog(type, *map);
-  std::vector<model> expected(count);
-  std::vector<std::string> wrong(count);
-  on_threads(static_cast<int>(count), [&](int number) {
-    const auto t = static_cast<std::size_t>(number);
-    random_source random(2002, t);
-    model& mine = expected[t];
-    const auto note = [&](std::string_view what, key k) {
-      wrong[t] = std::string(what) + " of the own key " + std::to_string(k) + " went wrong";
-    };
-    for (std::uint64_t i = 0; i < steps && wrong[t].empty(); ++i) {
-      const key k = random.below(24) * count + t;
-      const map_operation what = any_operation(type, random);
-      dog.begin(t, what, k);
-      bool right = true;
-      if (what == map_operation::scan) {
-        auto next = mine.lower_bound(k);
-        map->plain().scan_to_end(k, [&](key seen, value with) {
-          if (seen % count != t) return;
-          right = right && next != mine.end() && next->first == seen && next->second == with;
-          if (next != mine.end()) ++next;
-        });
-        right = right && next == mine.end();
-      } else {
-        const action a{what, k, random.next()};
-        right = act(map->plain(), a) == act(mine, a);
-      }
-      if (!right) note(to_string(what), k);
-    }
-    dog.done(t);
-  });
-  model all;
-  for (std::size_t t = 0; t < count; ++t) {
-    EXPECT_EQ(wrong[t], "");
-    all.merge(expected[t]);
-  }
-  expect_equal(map->plain(), all, key_range(0, 24 * count));
-  expect_sound_at_rest(*map, type);
-}
+ESPALIER_CHECK(stress, own_keys_between_others) { own_keys(type, 24, false); }
+ESPALIER_CHECK(stress, own_keys_come_and_go) { own_keys(type, 75, true); }
 
 ESPALIER_CHECK(stress, updates_add_up) {
   // Threads add to the values of a few keys, where an absent key counts as 0, and take some of them out. For each key,
