@@ -64,7 +64,8 @@ sample take(subject& map) {
 }  // namespace
 
 ESPALIER_SUITE_TAKES(soak) {
-  return type.codec.empty() && (type.variant.empty() || type.variant == "narrow") &&
+  return type.codec.empty() &&
+         (type.variant.empty() || type.variant == "narrow" || type.variant == "part_leaf") &&
          type.properties.region_protection;
 }
 

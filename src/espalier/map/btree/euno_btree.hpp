@@ -43,16 +43,16 @@
 //   lower region   falls back to the leaf's lock, also where it only reads: regions change leaves without a new version
 //   split, merge   always with the locks of the nodes
 //
-// Reads by version. Without transactions, and where the design is optimistic, searches validate versions instead, and so do
-// finds and scans of calm leaves. A region that moves the entries of such a leaf then renews its version. It keeps the
-// version where it exchanges one word: a reader that has begun sees either state. So the version vouches for where a
-// search has found an entry, and the region that overwrites its word touches nothing else. Contended leaves are read in
-// regions: a version that changed with each insert and erase is what their threads would conflict about. Without
-// transactions all changes take the lock of the leaf. There is no global lock.
+// Reads by version. Without transactions, and where the design is optimistic, searches, finds and scans validate versions
+// instead. A region that moves entries then renews the version of the leaf. It keeps the version where it changes one
+// entry in its place: a reader that has begun sees either state. So the version vouches for where a search has found an
+// entry, and the region that changes it touches nothing else. In a calm leaf inserts and erases move entries. In a
+// contended one only an insert does whose key had no entry before, so its threads do not conflict about the version.
+// Without transactions all changes take the lock of the leaf. There is no global lock.
 //
 // Marks. A mark is set before the region that inserts the key, and cleared only with the leaf's lock held, and a new
 // version behind it. A find that sees the mark clear, and then the version of its search, answers "absent": the key
-// became visible after the mark was read, or not at all.
+// became visible after the mark was read, or not at all. What reads by version needs no marks.
 //
 // Deviations from the paper and its public code:
 //  1. The leaf is locked for a split, merge or change of form, not for each insert into a leaf that is almost full. The
@@ -69,6 +69,7 @@
 //     becomes contended. A contended leaf that operations seldom wait in becomes calm.
 //  8. Reads by version. The paper has two regions for each operation, as have the rungs of figure 13 here but the last. A
 //     transaction costs some atomic exchanges, and lets no later load begin; most of an operation is its search.
+//  9. A key of a contended leaf keeps its place when it is erased. The paper moves the last entry of the segment there.
 //
 // Invariants: (B1) to (B3) of tree.hpp, and
 //   (E1) The mark of each key of a contended leaf is set.
@@ -137,8 +138,9 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   /// For tests: the same map, whose leaves change their form at each occasion.
   using with_restless_leaves =
       euno_btree<Key, Value, Traits, Compare, Fanout,
-                 Design.calm_after == btree::euno_design::never ? Design
-                                                                : btree::euno_design{1, 4, true, true, true}>;
+                 Design.calm_after == btree::euno_design::never
+                     ? Design
+                     : btree::euno_design{1, 4, Design.lock_bits, Design.mark_bits, Design.optimistic}>;
 
   static constexpr map_properties properties{
       .name = "euno_btree",
@@ -259,7 +261,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
 
   /// The leaf of a key, by the upper region. Nothing if a writer came between.
   [[nodiscard]] std::optional<reached> seek_leaf(const Key& key) const {
-    if (!seeks_by_version()) {
+    if (!reads_by_version()) {
       record& of_thread = threads_.local().upper;
       std::optional<reached> found;
       const auto region = [&]() noexcept {
@@ -278,12 +280,8 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     return at ? std::optional(reached{at->node, at->here}) : std::nullopt;
   }
 
-  /// Whether searches validate versions, and have no region.
-  [[nodiscard]] static bool seeks_by_version() noexcept { return Design.optimistic || !htm::available(); }
-  /// Whether what only reads such a leaf needs no region either. What moves its entries then renews its version.
-  [[nodiscard]] static bool reads_by_version(const contended* form) noexcept {
-    return (Design.optimistic && form == nullptr) || !htm::available();
-  }
+  /// Whether what only reads validates versions, and has no region. What moves entries then renews the version of the leaf.
+  [[nodiscard]] static bool reads_by_version() noexcept { return Design.optimistic || !htm::available(); }
 
   /// What a step has done at its leaf.
   enum class changed : std::uint8_t {
@@ -364,11 +362,11 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     const auto at = seek_leaf(key);
     if (!at || at->node == nullptr) return at.has_value();
     const leaf& of_key = at->as_leaf();
-    contended* const form = of_key.form.get(at->here);
-    if (reads_by_version(form)) {
+    if (reads_by_version()) {
       found = of_key.find(at->here, base::key_comp(), key);
       return at->here.validate();
     }
+    contended* const form = of_key.form.get(at->here);
     if (form != nullptr && !form->may_have(btree::conflict_hash<Compare>(key))) return at->here.validate();
     visit v{*at->node, at->here, lock_of(form, key)};
     return in_leaf(threads_.local(), v, [&]() noexcept {
@@ -425,16 +423,20 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
       if (!u.wanted.insert_where_absent) return at->here.validate();
       if constexpr (contended::marks) u.form->control.set_mark(btree::conflict_hash<Compare>(u.key));
     }
-    if (reads_by_version(u.form)) {
+    if (reads_by_version()) {
       u.where = of_key.seek(at->here, base::key_comp(), u.key);
-      if (u.where.found ? u.wanted.present == change::where_present::keep : !u.wanted.insert_where_absent)
+      if (leaf::is_present(at->here, u.where) ? u.wanted.present == change::where_present::keep
+                                              : !u.wanted.insert_where_absent)
         return at->here.validate();
     }
     visit v{of_key, at->here, lock_of(u.form, u.key)};
-    const bool overwrites = u.where.found && u.wanted.overwrites();
+    const bool overwrites = u.form == nullptr && u.where.found && u.wanted.overwrites();
     const bool valid =
         overwrites ? overwrite(thread, v, of_key.word_at(u.where), u)
                    : in_leaf(thread, v, [this, &u, &of_key]() noexcept { return apply_in(of_key, u); });
+    // A hint, as no lock is held. tidy() looks again.
+    if (valid && u.form != nullptr && u.done.what == effect::erased)
+      u.done.left = u.form->entries.is_segment_empty(at->here, u.where.index) ? 0 : leaf::capacity;
     if (u.form != nullptr)
       advise(u, v.conflicts);
     else if (v.conflicts != 0 && thread.lost.add(&of_key, v.conflicts, thread.updates))
@@ -442,7 +444,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     return valid;
   }
 
-  /// Exchanges the word of an entry that the seek has found: a region of two words, the lock and this one.
+  /// Exchanges the word of an entry of a calm leaf that the seek has found: a region of two words, the lock and this one.
   [[nodiscard]] bool overwrite(thread_state& thread, visit& v, optimistic_field<word>& of_entry,
                                update_state& u) const {
     u.done.what = effect::stored;
@@ -456,12 +458,12 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   /// In a region, or with the leaf's lock held.
   changed apply_in(leaf& of_key, update_state& u) const noexcept {
     // The version vouches for what a seek by version has found.
-    auto where =
-        reads_by_version(u.form) ? u.where : of_key.seek(exclusive_access{}, base::key_comp(), u.key);
-    where.start = u.number;  // the random write scheduler: another segment each time
-    u.done = of_key.apply(exclusive_access{}, where, u.key, u.wanted);
+    if (!reads_by_version()) u.where = of_key.seek(exclusive_access{}, base::key_comp(), u.key);
+    u.where.start = u.number;  // the random write scheduler: another segment each time
+    u.done = of_key.apply(exclusive_access{}, u.where, u.key, u.wanted);
     if (u.done.what == effect::none || u.done.what == effect::full) return changed::nothing;
-    return u.done.what == effect::stored || !reads_by_version(u.form) ? changed::in_place : changed::moved;
+    const bool in_place = u.form == nullptr ? u.done.what == effect::stored : u.where.found;
+    return in_place || !reads_by_version() ? changed::in_place : changed::moved;
   }
 
   /// After an update of a contended leaf.
@@ -480,8 +482,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   [[nodiscard]] bool try_collect(const Bound& from, std::optional<position>& at, content& found) const {
     if (!at) at = base::try_seek_bound(from);
     if (!at) return false;
-    if (at->leaf.node == nullptr || reads_by_version(at->leaf.as_leaf().form.get(at->leaf.here)))
-      return base::try_collect(from, at, found);
+    if (at->leaf.node == nullptr || reads_by_version()) return base::try_collect(from, at, found);
     visit v{*at->leaf.node, at->leaf.here, nullptr};
     return in_leaf(threads_.local(), v, [&]() noexcept {
       found.count = 0;

@@ -36,15 +36,16 @@ struct euno_design {
   unsigned calm_after;
   bool lock_bits;   ///< locks for the keys of a contended leaf
   bool mark_bits;   ///< a filter that knows absent keys; needs the locks
-  bool optimistic;  ///< searches, and reads of calm leaves, validate versions
+  bool optimistic;  ///< searches and reads validate versions; there is no upper region
 };
 
-// The rungs of figure 13 of the paper, of which each includes those before it. The first one is htm_btree.
+// The rungs of figure 13 of the paper. Each includes those before it, but the last has no marks: what its reads validate
+// tells that a key is absent, too. The first one is htm_btree.
 inline constexpr euno_design split_htm{euno_design::never, euno_design::never, false, false, false};
 inline constexpr euno_design part_leaf{0, euno_design::never, false, false, false};
 inline constexpr euno_design lock_bits{0, euno_design::never, true, false, false};
 inline constexpr euno_design mark_bits{0, euno_design::never, true, true, false};
-inline constexpr euno_design adaptive{4, 1U << 16, true, true, true};
+inline constexpr euno_design adaptive{4, 1U << 16, true, false, true};
 
 /// Whether keys are equal exactly where their values are.
 template <class Compare, class Key>
@@ -126,20 +127,30 @@ class conflict_control {
 };
 static_assert(conflict_control::slots == 16, "the upper four bits of a hash choose the slot");
 
-/// The entries of a contended leaf, without an order. The keys of a segment share a line, which only inserts and erases
-/// write. Each word has a line of its own: to overwrite one disturbs no reader of another.
+/// The entries of a contended leaf, without an order. A key keeps its entry when it is erased, until another key needs the
+/// place. So to insert it again, to overwrite it and to erase it change the line of its word, and no other. Only a key
+/// that comes new writes a line of keys, which all searches read.
+///
+/// Orderings
+///   (1) set, erase (release) -> read (acquire): a reader that sees a key present reads a word that the key has had since.
+///       It loads the word second: the word of an absent key may be an old one.
 template <class Key, class Word, unsigned Capacity>
 class scattered_entries {
+  /// More than a calm leaf has, so that keys that come again still have their entries. What a split, or an exchange
+  /// between neighbours, leaves in one leaf fits a calm one.
+  static constexpr unsigned most = 5 * Capacity / 3;
+  static constexpr unsigned keys_in_line = 7;
+
  public:
-  static constexpr unsigned segments = std::max(2U, (Capacity + 6) / 7);
-  static constexpr unsigned per_segment = (Capacity + segments - 1) / segments;
+  static constexpr unsigned segments = std::max(2U, most / keys_in_line);
+  static constexpr unsigned per_segment = std::min(keys_in_line, most / segments);
   static constexpr unsigned capacity = segments * per_segment;
 
   scattered_entries() noexcept {
     for (const segment& s : segments_) hw::annotate_metadata(s);
   }
 
-  /// The entry of a key, or `capacity`.
+  /// The entry that a key has or had, or `capacity`.
   template <class Witness, class Compare>
   [[nodiscard]] unsigned seek(const Witness& w, [[maybe_unused]] const Compare& less, const Key k) const {
     for (unsigned s = 0; s < segments; ++s) {
@@ -158,73 +169,96 @@ class scattered_entries {
     return capacity;
   }
   template <class Witness>
-  [[nodiscard]] Word word(const Witness& w, unsigned entry) const noexcept {
-    return words_[entry].word.get(w);
+  [[nodiscard]] bool is_present(const Witness& w, unsigned entry) const noexcept {
+    return lines_[entry].present.get(w);
   }
-  [[nodiscard]] optimistic_field<Word>& word_at(unsigned entry) noexcept { return words_[entry].word; }
+  /// The word of an entry, if its key is present.
   template <class Witness>
-  void set_word(const Witness& w, unsigned entry, Word v) noexcept {
-    words_[entry].word.set(w, v);
+  [[nodiscard]] std::optional<Word> read(const Witness& w, unsigned entry) const noexcept {
+    if (!is_present(w, entry)) return std::nullopt;  // order (1): read, first
+    return lines_[entry].word.get(w);
   }
 
-  /// Adds an entry to the first segment with room, of which `start` is the first to be tried. False if there is none.
+  /// The key of an entry is present, with that word.
   template <class Witness>
-  bool insert(const Witness& w, unsigned start, const Key& k, Word v) noexcept {
-    for (unsigned tried = 0; tried < segments; ++tried) {
-      const unsigned s = (start + tried) % segments;
-      const unsigned n = segments_[s].count.get(w);
-      if (n == per_segment) continue;
-      words_[s * per_segment + n].word.set(w, v);
-      segments_[s].key[n].set(w, k);
-      segments_[s].count.set(w, n + 1);
-      return true;
-    }
-    return false;
+  void set(const Witness& w, unsigned entry, Word v) noexcept {
+    lines_[entry].word.set(w, v);
+    lines_[entry].present.set(w, true);  // order (1): set
   }
   template <class Witness>
   void erase(const Witness& w, unsigned entry) noexcept {
+    lines_[entry].present.set(w, false);  // order (1): erase
+  }
+  /// Adds an entry for a key that has none, where none was, else where a key is absent. `start` is the first segment to be
+  /// tried. False if all keys are present.
+  template <class Witness>
+  bool insert(const Witness& w, unsigned start, const Key& k, Word v) noexcept {
+    const unsigned entry = free_entry(w, start);
+    if (entry == capacity) return false;
     segment& of_it = segments_[entry / per_segment];
-    const unsigned last = of_it.count.get(w) - 1;
-    const unsigned last_entry = entry - entry % per_segment + last;
-    if (last_entry != entry) {
-      of_it.key[entry % per_segment].set(w, of_it.key[last].get(w));
-      words_[entry].word.set(w, words_[last_entry].word.get(w));
-    }
-    of_it.count.set(w, last);
+    of_it.key[entry % per_segment].set(w, k);
+    if (entry % per_segment == of_it.count.get(w)) of_it.count.set(w, entry % per_segment + 1);
+    set(w, entry, v);
+    return true;
   }
   template <class Witness>
   void clear(const Witness& w) noexcept {
     for (segment& s : segments_) s.count.set(w, 0);
   }
 
+  /// Whether the segment of an entry has no key that is present.
+  template <class Witness>
+  [[nodiscard]] bool is_segment_empty(const Witness& w, unsigned entry) const noexcept {
+    const unsigned s = entry / per_segment;
+    for (unsigned i = 0; i < segments_[s].count.get(w); ++i)
+      if (is_present(w, s * per_segment + i)) return false;
+    return true;
+  }
   template <class Witness>
   [[nodiscard]] unsigned count(const Witness& w) const noexcept {
     unsigned sum = 0;
-    for (const segment& s : segments_) sum += s.count.get(w);
+    for_each(w, [&sum](const Key&, const Word&) { ++sum; });
     return sum;
   }
-  /// Calls visit(key, word) for each entry.
+  /// Calls visit(key, word) for each key that is present.
   template <class Witness, class Visit>
   void for_each(const Witness& w, Visit&& visit) const {
     for (unsigned s = 0; s < segments; ++s) {
       const unsigned n = segments_[s].count.get(w);
-      for (unsigned i = 0; i < n; ++i)
-        visit(segments_[s].key[i].get(w), words_[s * per_segment + i].word.get(w));
+      for (unsigned i = 0; i < n; ++i) {
+        const std::optional<Word> word = read(w, s * per_segment + i);
+        if (word) visit(segments_[s].key[i].get(w), *word);
+      }
     }
   }
 
  private:
-  static_assert(per_segment <= 7, "the keys of a segment and their count share a line");
   struct alignas(hw::cache_line_bytes) segment {
     optimistic_field<std::uint32_t> count;
     std::array<optimistic_field<Key>, per_segment> key;
   };
+  static_assert(sizeof(Key) > 8 || sizeof(segment) == hw::cache_line_bytes);
   struct alignas(hw::cache_line_bytes) line {
     optimistic_field<Word> word;
+    optimistic_field<bool> present;
   };
 
+  template <class Witness>
+  [[nodiscard]] unsigned free_entry(const Witness& w, unsigned start) const noexcept {
+    for (unsigned tried = 0; tried < segments; ++tried) {
+      const unsigned s = (start + tried) % segments;
+      const unsigned n = segments_[s].count.get(w);
+      if (n != per_segment) return s * per_segment + n;
+    }
+    for (unsigned tried = 0; tried < capacity; ++tried) {
+      const unsigned entry = (start % segments * per_segment + tried) % capacity;
+      if (!is_present(w, entry)) return entry;
+    }
+    return capacity;
+  }
+
   std::array<segment, segments> segments_;
-  std::array<line, capacity> words_;
+  std::array<line, capacity> lines_;
 };
 
 /// What a contended leaf has in a block of its own.
@@ -276,6 +310,8 @@ struct euno_leaf
 
   euno_leaf() noexcept { hw::annotate_metadata(form); }
 
+  /// Where the entry of a key is, or would be. In a contended leaf also where the key had one: `found` then tells that no
+  /// other key has its place.
   struct spot : base::spot {
     contended* in = nullptr;  ///< null in a calm leaf
     unsigned start = 0;       ///< the segment of a new entry, if it has room
@@ -293,36 +329,41 @@ struct euno_leaf
   [[nodiscard]] std::optional<Word> find(const Witness& w, const Compare& less, const Key k) const {
     const contended* const of_it = form.get(w);
     if (of_it == nullptr) return base::find(w, less, k);
-    if (!of_it->may_have(conflict_hash<Compare>(k))) return std::nullopt;
     const unsigned entry = of_it->entries.seek(w, less, k);
     if (entry == scattered::capacity) return std::nullopt;
-    return of_it->entries.word(w, entry);
+    return of_it->entries.read(w, entry);
   }
 
-  /// The word of the entry that a seek has found.
-  [[nodiscard]] optimistic_field<Word>& word_at(const spot& where) noexcept {
-    return where.in == nullptr ? base::word_at(where) : where.in->entries.word_at(where.index);
+  /// Whether the leaf has the key of that spot.
+  template <class Witness>
+  [[nodiscard]] static bool is_present(const Witness& w, const spot& where) noexcept {
+    return where.found && (where.in == nullptr || where.in->entries.is_present(w, where.index));
   }
 
+  /// Changes the entry of the key. After an erase from a contended leaf, the caller counts what is left.
   template <class Witness>
   outcome apply(const Witness& w, const spot& where, const Key& k, const change& wanted) noexcept {
     if (where.in == nullptr) return base::apply(w, where, k, wanted);
     scattered& all = where.in->entries;
     outcome result;
-    if (!where.found) {
-      if (wanted.insert_where_absent)
-        result.what = all.insert(w, where.start, k, wanted.word) ? effect::inserted : effect::full;
+    const std::optional<Word> before = where.found ? all.read(w, where.index) : std::nullopt;
+    if (!before) {
+      if (!wanted.insert_where_absent) return result;
+      result.what = effect::inserted;
+      if (where.found)
+        all.set(w, where.index, wanted.word);
+      else if (!all.insert(w, where.start, k, wanted.word))
+        result.what = effect::full;
       return result;
     }
-    result.before = all.word(w, where.index);
+    result.before = *before;
     if (wanted.expected && !same_bits(*wanted.expected, result.before)) return result;
     if (wanted.present == change::where_present::store) {
-      all.set_word(w, where.index, wanted.word);
+      all.set(w, where.index, wanted.word);
       result.what = effect::stored;
     } else if (wanted.present == change::where_present::erase) {
       all.erase(w, where.index);
       result.what = effect::erased;
-      result.left = all.count(w);
     }
     return result;
   }
