@@ -76,14 +76,15 @@ struct traced<split_clusters<Front, Rest>> {
   using type = split_traced_heap<Front, Rest>;
 };
 
-/// A map whose nodes have a fan-out, with a small one: splits, merges and new roots happen in every program.
+/// A map whose nodes have a fan-out, with a small one: splits, merges and new roots happen in every program. One that is
+/// small stays.
 template <class Map>
 struct narrow {
   using type = Map;
 };
 template <class Map>
   requires(
-      requires { typename Map::template with_fanout<3>; } &&
+      requires { typename Map::template with_fanout<3>; } && (Map::node_entries > 5) &&
       !requires { typename Map::with_restless_leaves; })
 struct narrow<Map> {
   using type = typename Map::template with_fanout<3>;

@@ -65,8 +65,9 @@ struct layered_codec {
   }
 };
 
-[[nodiscard]] inline subject_type masstree_of_strings() {
-  using map = simulated_map<masstree<std::string, std::uint64_t>>;
+template <unsigned Fanout>
+[[nodiscard]] subject_type masstree_of_strings() {
+  using map = simulated_map<masstree<std::string, std::uint64_t>::with_fanout<Fanout>>;
   return subject_type_of<map, false, layered_codec>();
 }
 

@@ -83,14 +83,71 @@ class node_keys<key_slice, Count> {
   std::array<node_field<std::uint8_t>, Count> length_;
 };
 
-/// A few keys of a layer that have a slice in common and go on: what each has behind the slice, its tail, in order, and
-/// its word. The tails never change, so a key comes or goes with a new container.
+/// Which keys of a container are present: their slots in the order of the keys. One word, as a permutation of a border
+/// node.
+class present_keys {
+ public:
+  static constexpr unsigned most_slots = 8;
+
+  /// Slots that have a key, present or not: the first ones.
+  [[nodiscard]] unsigned used() const noexcept { return word_ >> used_shift; }
+  [[nodiscard]] unsigned count() const noexcept { return word_ >> count_shift & 15U; }
+  [[nodiscard]] unsigned slot(unsigned rank) const noexcept { return word_ >> rank * slot_bits & 7U; }
+  [[nodiscard]] bool has(unsigned slot_of_key) const noexcept { return rank_of(slot_of_key) != count(); }
+
+  /// With the key of that slot, which is not present, at that rank.
+  [[nodiscard]] present_keys with(unsigned rank, unsigned slot_of_key) const noexcept {
+    const std::uint32_t before = ranks() & below(rank);
+    const std::uint32_t behind = (ranks() & ~below(rank)) << slot_bits;
+    return {before | slot_of_key << rank * slot_bits | behind, count() + 1,
+            std::max(used(), slot_of_key + 1)};
+  }
+  /// Without the key of that slot, which is present. It keeps the slot.
+  [[nodiscard]] present_keys without(unsigned slot_of_key) const noexcept {
+    const unsigned rank = rank_of(slot_of_key);
+    return {(ranks() & below(rank)) | (ranks() >> slot_bits & ~below(rank)), count() - 1, used()};
+  }
+
+  friend bool operator==(const present_keys&, const present_keys&) = default;
+
+  present_keys() = default;
+
+ private:
+  static constexpr unsigned slot_bits = 3;
+  static constexpr unsigned count_shift = most_slots * slot_bits;
+  static constexpr unsigned used_shift = count_shift + 4;
+
+  present_keys(std::uint32_t ranks, std::uint32_t count, std::uint32_t used) noexcept
+      : word_(ranks | count << count_shift | used << used_shift) {}
+  [[nodiscard]] static constexpr std::uint32_t below(unsigned rank) noexcept {
+    return (std::uint32_t{1} << rank * slot_bits) - 1;
+  }
+  [[nodiscard]] std::uint32_t ranks() const noexcept { return word_ & below(most_slots); }
+  [[nodiscard]] unsigned rank_of(unsigned slot_of_key) const noexcept {
+    unsigned rank = 0;
+    while (rank != count() && slot(rank) != slot_of_key) ++rank;
+    return rank;
+  }
+
+  std::uint32_t word_ = 0;
+};
+
+/// A few keys of a layer that have a slice in common and go on: what each has behind the slice, its tail, and its word.
+/// A key keeps its slot when it is erased, and has it again when it is inserted again. What a used slot has as its tail
+/// never changes. Where there is no room for another key, a larger container replaces this one.
 ///
-/// The block has, behind the count, where each tail ends, then the words, then the tails.
+/// The block has, behind the header, the words, then where each tail ends, then the tails.
+///
+/// Orderings: those of node_field. A slot is filled, and its word stored, before it is present. A reader loads what is
+/// present first: the word of an absent key may be an old one.
 template <class Word>
 class alignas(node_field<Word>) key_container {
+  using field = node_field<Word>;
+
  public:
-  /// How much is in a container.
+  static constexpr unsigned no_slot = present_keys::most_slots;
+
+  /// How much is in a container, or has room there.
   struct shape {
     unsigned count = 0;
     std::size_t tail_bytes = 0;
@@ -98,80 +155,120 @@ class alignas(node_field<Word>) key_container {
     [[nodiscard]] shape with(std::string_view tail) const noexcept {
       return {count + 1, tail_bytes + tail.size()};
     }
-    [[nodiscard]] shape without(std::string_view tail) const noexcept {
-      return {count - 1, tail_bytes - tail.size()};
+    /// For more of such keys, at most `most`: so a container is not replaced for each.
+    [[nodiscard]] shape with_slack(unsigned most) const noexcept {
+      if (count == 1) return *this;
+      const unsigned slots = std::min(most, count + count / 2);
+      return {slots, tail_bytes * slots / count};
     }
     [[nodiscard]] constexpr std::size_t bytes() const noexcept {
-      return words_at(count) + count * sizeof(field) + tail_bytes;
+      return sizeof(key_container) + count * (sizeof(field) + sizeof(std::uint32_t)) +
+             tail_units() * sizeof(std::uint32_t);
     }
-    friend bool operator==(const shape&, const shape&) = default;
+    [[nodiscard]] constexpr std::size_t tail_units() const noexcept {
+      return (tail_bytes + sizeof(std::uint32_t) - 1) / sizeof(std::uint32_t);
+    }
   };
+  static constexpr std::size_t most_tail_bytes = (std::size_t{1} << 30U) - 4;
 
-  /// To be filled before other threads see it, from the first key to the last.
-  explicit key_container(const shape& s) noexcept : count_(s.count) {
-    ends()[s.count - 1] = static_cast<std::uint32_t>(s.tail_bytes);
-    std::uninitialized_value_construct_n(words(), s.count);
-  }
-  void set(unsigned i, std::string_view tail, Word w) noexcept {
-    std::memcpy(tails() + begin_of(i), tail.data(), tail.size());
-    ends()[i] = begin_of(i) + static_cast<std::uint32_t>(tail.size());
-    words()[i].set(w);
-  }
-  /// The keys of another one from `first` to before `last`.
-  void set(unsigned i, const key_container& other, unsigned first, unsigned last) noexcept {
-    const std::uint32_t begin = other.begin_of(first);
-    std::memcpy(tails() + begin_of(i), other.tails() + begin, other.begin_of(last) - begin);
-    const std::uint32_t moved = begin_of(i) - begin;
-    for (; first != last; ++first, ++i) {
-      ends()[i] = other.ends()[first] + moved;
-      words()[i].set(other.words()[first].held());
-    }
+  explicit key_container(const shape& room) noexcept
+      : room_(static_cast<std::uint32_t>(room.tail_units() << slots_bits | room.count)) {
+    std::uninitialized_value_construct_n(words(), slots());
   }
 
-  [[nodiscard]] shape content() const noexcept { return {count_, ends()[count_ - 1]}; }
-  [[nodiscard]] std::size_t node_block_bytes() const noexcept { return content().bytes(); }
-  [[nodiscard]] unsigned count() const noexcept { return count_; }
-  [[nodiscard]] std::string_view tail(unsigned i) const noexcept {
-    return {tails() + begin_of(i), begin_of(i + 1) - begin_of(i)};
+  [[nodiscard]] bool is_for(const shape& room) const noexcept {
+    return slots() == room.count && tail_room() == room.tail_units() * sizeof(std::uint32_t);
   }
-  [[nodiscard]] node_field<Word>& word(unsigned i) noexcept { return words()[i]; }
-  [[nodiscard]] const node_field<Word>& word(unsigned i) const noexcept { return words()[i]; }
+  [[nodiscard]] std::size_t node_block_bytes() const noexcept { return shape{slots(), tail_room()}.bytes(); }
+  [[nodiscard]] present_keys present() const noexcept { return present_.get(); }
+  /// What those keys fill.
+  [[nodiscard]] shape content(const present_keys& keys) const noexcept {
+    shape sum;
+    for (unsigned rank = 0; rank < keys.count(); ++rank) sum = sum.with(tail(keys.slot(rank)));
+    return sum;
+  }
+  [[nodiscard]] bool has_room(const present_keys& keys, std::string_view another) const noexcept {
+    return keys.used() < slots() && begin_of(keys.used()) + another.size() <= tail_room();
+  }
 
-  /// The index of the key with this tail, or count().
-  [[nodiscard]] unsigned index_of(std::string_view sought) const noexcept {
+  /// Of a slot that is used.
+  [[nodiscard]] std::string_view tail(unsigned slot) const noexcept {
+    return {tails() + begin_of(slot), ends()[slot] - begin_of(slot)};
+  }
+  [[nodiscard]] node_field<Word>& word(unsigned slot) noexcept { return words()[slot]; }
+  [[nodiscard]] const node_field<Word>& word(unsigned slot) const noexcept { return words()[slot]; }
+
+  /// The slot of the key with this tail, present or not, or no_slot.
+  [[nodiscard]] unsigned slot_of(const present_keys& keys, std::string_view sought) const noexcept {
     const char* begin = tails();
-    for (unsigned i = 0; i < count_; ++i) {
+    for (unsigned i = 0; i < keys.used(); ++i) {
       const char* const end = tails() + ends()[i];
       if (static_cast<std::size_t>(end - begin) == sought.size() && same(begin, sought)) return i;
       begin = end;
     }
-    return count_;
+    return no_slot;
   }
-  /// How many tails are smaller.
-  [[nodiscard]] unsigned count_before(std::string_view sought) const noexcept {
-    unsigned i = 0;
-    while (i < count_ && tail(i) < sought) ++i;
-    return i;
+  /// How many present keys have smaller tails.
+  [[nodiscard]] unsigned rank_of(const present_keys& keys, std::string_view sought) const noexcept {
+    unsigned rank = 0;
+    while (rank < keys.count() && tail(keys.slot(rank)) < sought) ++rank;
+    return rank;
   }
+
+  // Changes: with the lock that protects the container, or before it is published.
+
+  /// Adds a key, which has this slot, or none and there is room.
+  void insert(unsigned slot, std::string_view tail, Word w) noexcept {
+    insert(present(), rank_of(present(), tail), slot, tail, w);
+  }
+  /// Adds a key that is larger than all others.
+  void append(std::string_view tail, Word w) noexcept {
+    insert(present(), present().count(), no_slot, tail, w);
+  }
+  void append(const key_container& others) noexcept {
+    const present_keys keys = others.present();
+    for (unsigned rank = 0; rank < keys.count(); ++rank)
+      append(others.tail(keys.slot(rank)), others.word(keys.slot(rank)).held());
+  }
+  void erase(unsigned slot) noexcept { present_.set(present().without(slot)); }
 
  private:
-  using field = node_field<Word>;
-
-  static constexpr std::size_t words_at(unsigned count) noexcept {
-    return ((1 + count) * sizeof(std::uint32_t) + alignof(field) - 1) / alignof(field) * alignof(field);
+  void insert(const present_keys& keys, unsigned rank, unsigned slot, std::string_view tail,
+              Word w) noexcept {
+    if (slot == no_slot) {
+      slot = keys.used();
+      const std::uint32_t begin = begin_of(slot);
+      std::memcpy(tails() + begin, tail.data(), tail.size());
+      ends()[slot] = begin + static_cast<std::uint32_t>(tail.size());
+    }
+    words()[slot].set(w);
+    present_.set(keys.with(rank, slot));
   }
-  [[nodiscard]] std::uint32_t begin_of(unsigned i) const noexcept { return i == 0 ? 0 : ends()[i - 1]; }
+
+  static constexpr unsigned slots_bits = 4;
+  [[nodiscard]] unsigned slots() const noexcept { return room_ & ((1U << slots_bits) - 1); }
+  [[nodiscard]] std::size_t tail_room() const noexcept {
+    return std::size_t{room_ >> slots_bits} * sizeof(std::uint32_t);
+  }
+
+  [[nodiscard]] std::uint32_t begin_of(unsigned slot) const noexcept {
+    return slot == 0 ? 0 : ends()[slot - 1];
+  }
 
   template <class T>
-  [[nodiscard]] T* at(std::size_t offset) const noexcept {
-    return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(this) + offset);
+  [[nodiscard]] T* behind_header(std::size_t offset) const noexcept {
+    return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(this) + sizeof(*this) + offset);
   }
-  [[nodiscard]] std::uint32_t* ends() noexcept { return at<std::uint32_t>(sizeof(count_)); }
-  [[nodiscard]] const std::uint32_t* ends() const noexcept { return at<const std::uint32_t>(sizeof(count_)); }
-  [[nodiscard]] field* words() noexcept { return at<field>(words_at(count_)); }
-  [[nodiscard]] const field* words() const noexcept { return at<const field>(words_at(count_)); }
-  [[nodiscard]] char* tails() noexcept { return reinterpret_cast<char*>(words() + count_); }
-  [[nodiscard]] const char* tails() const noexcept { return reinterpret_cast<const char*>(words() + count_); }
+  [[nodiscard]] field* words() noexcept { return behind_header<field>(0); }
+  [[nodiscard]] const field* words() const noexcept { return behind_header<const field>(0); }
+  [[nodiscard]] std::uint32_t* ends() noexcept {
+    return behind_header<std::uint32_t>(slots() * sizeof(field));
+  }
+  [[nodiscard]] const std::uint32_t* ends() const noexcept {
+    return behind_header<const std::uint32_t>(slots() * sizeof(field));
+  }
+  [[nodiscard]] char* tails() noexcept { return reinterpret_cast<char*>(ends() + slots()); }
+  [[nodiscard]] const char* tails() const noexcept { return reinterpret_cast<const char*>(ends() + slots()); }
 
   /// From behind, since what one host or folder has in common is in front. Without a call, since most tails are short.
   [[nodiscard]] static bool same(const char* a, std::string_view b) noexcept {
@@ -184,7 +281,8 @@ class alignas(node_field<Word>) key_container {
     return left == 0;
   }
 
-  const std::uint32_t count_;
+  node_field<present_keys> present_;
+  const std::uint32_t room_;  ///< slots in the lowest bits, then units for tails
 };
 
 /// The keys of a full container and one more, which become a layer.
@@ -193,12 +291,13 @@ class burst_keys {
   using container = key_container<Word>;
 
  public:
-  burst_keys(const container& full, std::string_view tail, Word w) noexcept {
-    const unsigned at = full.count_before(tail);
+  burst_keys(const container& full, const present_keys& keys, std::string_view tail, Word w) noexcept {
+    const unsigned at = full.rank_of(keys, tail);
     for (unsigned i = 0; i < Count; ++i) {
-      const unsigned from = i < at ? i : i - 1;
-      tail_[i] = i == at ? tail : full.tail(from);
-      word_[i] = i == at ? w : full.word(from).held();
+      const bool is_new = i == at;
+      const unsigned slot = is_new ? 0 : keys.slot(i < at ? i : i - 1);
+      tail_[i] = is_new ? tail : full.tail(slot);
+      word_[i] = is_new ? w : full.word(slot).held();
     }
     const std::string_view first = tail_.front();
     const auto same = std::ranges::mismatch(first, tail_.back()).in1 - first.begin();
@@ -229,8 +328,8 @@ class burst_keys {
     for (; first != last; ++first) s = s.with(rest(first));
     return s;
   }
-  void fill(container& fresh, unsigned first) const noexcept {
-    for (unsigned i = 0; i < fresh.count(); ++i) fresh.set(i, rest(first + i), word_[first + i]);
+  void fill(container& fresh, unsigned first, unsigned last) const noexcept {
+    for (; first != last; ++first) fresh.append(rest(first), word_[first]);
   }
 
  private:

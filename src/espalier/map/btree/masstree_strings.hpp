@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <limits>
 #include <new>
 #include <optional>
 #include <string>
@@ -41,15 +40,16 @@
 //  1. Keys with one slice may lie in several border nodes, since separators have lengths as well.
 //  2. Containers are those of burst tries (Heinz, Zobel and Williams, "Burst tries: a fast, efficient data structure for
 //     string keys", ACM TOIS 2002), and a full one bursts. The paper's border node has one tail for a slice, in a block
-//     with the other tails of the node, and a second key makes a layer.
+//     with the other tails of the node, and a second key makes a layer. A key comes and goes with one word of its
+//     container, as with the permutation of a border node.
 //  3. Layers that become empty are unlinked at once, from below to above, by the erase that empties them. Layers that
 //     become small stay.
 //  4. Where the keys of a burst share further slices, the layers for these are made with it.
 //
 // Invariants: (M1) to (M4) of masstree_layer.hpp, and
 //   (S1) A layer has an entry, and so has each of its border nodes, but for one that was just split off at the end.
-//   (S2) The keys of a container never change. Only the holder of the lock of the border node whose word leads to it
-//        stores to its values, and replaces it.
+//   (S2) What a used slot of a container has as its tail never changes. Only the holder of the lock of the border node
+//        whose word leads to the container changes it, and replaces it.
 //
 // Reclamation. What replaces a container, or unlinks the entry of its last key, retires it after the lock is released.
 // Only the word led to it, and (S2) only one thread replaces it.
@@ -58,9 +58,11 @@
 // behind the last key that it has visited.
 //
 // Linearization points: those of masstree.hpp, but of a key that has a tail
-//   reads                            the load of the word that leads to the container, or of the value if that is newer
-//   insert -> true, erase -> true    the store of that word, or of the permutation
-// A value in a container that has been replaced was current when that happened, which was after the load of the word.
+//   reads                            the load of what is present in the container, or of the value if that is newer
+//   insert -> true, erase -> true    the store of what is present, of the word that leads to the container, or of the
+//                                    permutation
+// What a reader finds in a container that has been replaced was so when that happened, which was after the load of the
+// word.
 //
 // Orderings: those of masstree_node.hpp. A container and a layer are published by the store of a word or of a
 // permutation.
@@ -89,10 +91,11 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
   using container = key_container<std::uint64_t>;
   /// Keys in a container, at most. With one more they become a layer, whose root has room for all of them.
   static constexpr unsigned most_keys = (Fanout::leaf + 1) / 2;
+  static_assert(most_keys <= present_keys::most_slots);
   using shape = typename container::shape;
   using burst_keys = btree::burst_keys<std::uint64_t, most_keys + 1>;
   static constexpr std::size_t width = key_slice::width;
-  static constexpr std::size_t longest_key = std::numeric_limits<std::uint32_t>::max() / (most_keys + 1);
+  static constexpr std::size_t longest_key = container::most_tail_bytes / (most_keys + 1);
   static constexpr unsigned retirements = layer::retirements + 1;
   static constexpr memory_role container_role = memory_role::value;
 
@@ -143,8 +146,8 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     place at;
     border_spot where;
     std::uint64_t word = 0;  ///< of the entry at `where`, if that was found and goes on
-    unsigned index =
-        0;  ///< of the key in the container to which the word leads; where it is not there, the count
+    present_keys present;    ///< in the container to which the word leads
+    unsigned slot = 0;       ///< of the key there
 
     /// The container in which the key is, or would be.
     [[nodiscard]] container* among() const noexcept {
@@ -154,13 +157,16 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     [[nodiscard]] std::string_view tail_of(std::string_view key) const noexcept {
       return key.substr(depth + width);
     }
-    void look_among(std::string_view key) noexcept { index = container_of(word)->index_of(tail_of(key)); }
+    void look_among(std::string_view key) noexcept {
+      present = container_of(word)->present();
+      slot = container_of(word)->slot_of(present, tail_of(key));
+    }
     /// Where the key's value is, or null.
     [[nodiscard]] word_field* value() const noexcept {
       if (!where.found) return nullptr;
       container* const c = among();
       if (c == nullptr) return &at.leaf->word[where.slot()];
-      return index == c->count() ? nullptr : &c->word(index);
+      return slot != container::no_slot && present.has(slot) ? &c->word(slot) : nullptr;
     }
   };
 
@@ -247,10 +253,7 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
         if (there ? wanted.present == change::where_present::keep : !wanted.insert_where_absent) {
           if (!s.at.changed()) return {};
         } else {
-          if (!there)
-            prepare_insert(s, key, have);
-          else if (wanted.present == change::where_present::erase)
-            prepare_erase(s, have);
+          if (!there) prepare_insert(s, key, have);
           outcome done;
           if (change_entry(s, key, wanted, have, done)) return done;
         }
@@ -259,25 +262,26 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     }
   }
 
-  // A key that goes on comes and goes with a new container in the place of the former one, or with a layer. Their blocks
-  // are allocated without the lock. With the lock an update asks whether they still fit, and fills them.
+  // A key that goes on comes to a container that has room for it, or with a new one in the place of that, or with a layer.
+  // Blocks for these are allocated without the lock. With the lock an insert asks whether they still fit, and fills them.
 
-  /// What an update allocates, without a lock.
+  /// What an insert allocates, without a lock.
   struct resources {
     resources(store& s, guard_type& g) noexcept : guard(g), nodes(s), of(s) {}
     resources(const resources&) = delete;
     resources& operator=(const resources&) = delete;
     ~resources() {
-      for (unsigned i = 0; i <= most_keys; ++i) drop(i);
+      for (unsigned i = 0; i < provided; ++i) drop(i);
     }
 
     void provide(unsigned i, const shape& s) {
       if (has(i, s)) return;
       drop(i);
+      provided = std::max(provided, i + 1);
       own[i] = of.template create_sized<container>(container_role, nullptr, s.bytes(), s);
     }
     [[nodiscard]] bool has(unsigned i, const shape& s) const noexcept {
-      return own[i] != nullptr && own[i]->content() == s;
+      return own[i] != nullptr && own[i]->is_for(s);
     }
     [[nodiscard]] container& take(unsigned i) noexcept { return *std::exchange(own[i], nullptr); }
     void drop(unsigned i) noexcept {
@@ -288,6 +292,7 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     typename layer::template spare_nodes<store> nodes;
     store& of;
     std::array<container*, most_keys + 1> own{};
+    unsigned provided = 0;  ///< behind the last of them
   };
 
   /// Allocates what an insert at this place needs. Throws std::bad_alloc.
@@ -295,12 +300,12 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     if (!s.where.found && s.where.order.size() == Fanout::leaf) have.nodes.provide();
     if (!s.part.goes_on()) return;
     if (key.size() > longest_key) throw std::bad_alloc();
-    // Also without a container: there may be one when the lock is held.
-    have.guard.reserve(holder::retirements + retirements);
     const container* const c = s.among();
     if (c == nullptr) return have.provide(0, shape{}.with(s.tail_of(key)));
-    if (c->count() != most_keys) return have.provide(0, c->content().with(s.tail_of(key)));
-    const burst_keys all(*c, s.tail_of(key), 0);
+    if (takes(*c, s, key)) return;
+    have.guard.reserve(holder::retirements + retirements);
+    if (s.present.count() != most_keys) return have.provide(0, shape_with(*c, s, key));
+    const burst_keys all(*c, s.present, s.tail_of(key), 0);
     static_cast<void>(have.nodes.list.suffice(0, all.shared() + 1));
     have.nodes.provide();
     unsigned i = 0;
@@ -308,9 +313,13 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
       if (part.goes_on()) have.provide(i++, all.shape_of(first, last));
     });
   }
-  void prepare_erase(const search& s, resources& have) {
-    const container* const c = s.among();
-    if (c != nullptr && c->count() != 1) have.provide(0, c->content().without(c->tail(s.index)));
+  /// Whether the key has a slot in the container, or there is room for one.
+  [[nodiscard]] static bool takes(const container& c, const search& s, std::string_view key) noexcept {
+    return s.slot != container::no_slot || c.has_room(s.present, s.tail_of(key));
+  }
+  /// Of the container that takes the place of one without room.
+  [[nodiscard]] static shape shape_with(const container& c, const search& s, std::string_view key) noexcept {
+    return c.content(s.present).with(s.tail_of(key)).with_slack(most_keys);
   }
 
   // With the lock of the node. False if the search must go on or begin again.
@@ -324,7 +333,7 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     if (s.where.found && s.part.goes_on()) {
       const std::uint64_t now = leaf.word[s.where.slot()].held();
       if (string_words::layer_behind<node>(s.part, now) != nullptr) return false;
-      if (now != std::exchange(s.word, now)) s.look_among(key);
+      if (now != std::exchange(s.word, now) || container_of(now)->present() != s.present) s.look_among(key);
     }
     word_field* const value = s.value();
     if (value == nullptr) {
@@ -339,7 +348,7 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
       value->set(word_of(wanted.word));
       done.what = effect::stored;
     } else if (wanted.present == change::where_present::erase) {
-      if (!remove(s, std::move(held), have)) return false;
+      remove(s, std::move(held), have);
       done.what = effect::erased;
     }
     return true;
@@ -361,19 +370,21 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     if (former == nullptr) {
       if (!have.has(0, shape{}.with(tail))) return false;
       container& fresh = have.take(0);
-      fresh.set(0, tail, w);
+      fresh.append(tail, w);
       leaf.insert(held, s.where, s.part, word_of(&fresh));
       return true;
     }
-    if (former->count() == most_keys) {
-      if (!burst(leaf, s.where.slot(), burst_keys(*former, tail, w), have)) return false;
+    if (takes(*former, s, key)) {
+      former->insert(s.slot, tail, w);
+      return true;
+    }
+    if (s.present.count() == most_keys) {
+      if (!burst(leaf, s.where.slot(), burst_keys(*former, s.present, tail, w), have)) return false;
     } else {
-      if (!have.has(0, former->content().with(tail))) return false;
+      if (!have.has(0, shape_with(*former, s, key))) return false;
       container& fresh = have.take(0);
-      const unsigned at = former->count_before(tail);
-      fresh.set(0, *former, 0, at);
-      fresh.set(at, tail, w);
-      fresh.set(at + 1, *former, at, former->count());
+      fresh.append(*former);
+      fresh.insert(container::no_slot, tail, w);
       leaf.word[s.where.slot()].set(word_of(&fresh));
     }
     held = {};
@@ -397,10 +408,10 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     };
     border* below = &have.nodes.list.take_border();
     i = 0;
-    all.for_each_slice([&](const key_slice& part, unsigned first, unsigned) {
+    all.for_each_slice([&](const key_slice& part, unsigned first, unsigned last) {
       if (!part.goes_on()) return add_to(*below, part, all.word(first));
       container& fresh = have.take(i++);
-      all.fill(fresh, first);
+      all.fill(fresh, first, last);
       add_to(*below, part, word_of(&fresh));
     });
     while (shared-- != 0) {
@@ -414,24 +425,16 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     return true;
   }
 
-  bool remove(search& s, typename layer::guard held, resources& have) noexcept {
+  void remove(search& s, typename layer::guard held, resources& have) noexcept {
     border& leaf = *s.at.leaf;
     container* const former = s.among();
+    if (former != nullptr && s.present.count() != 1) return former->erase(s.slot);
     typename layer::unlinked gone;
-    if (former != nullptr && former->count() != 1) {
-      if (!have.has(0, former->content().without(former->tail(s.index)))) return false;
-      container& fresh = have.take(0);
-      fresh.set(0, *former, 0, s.index);
-      fresh.set(s.index, *former, s.index + 1, former->count());
-      leaf.word[s.where.slot()].set(word_of(&fresh));
-    } else {
-      leaf.erase(s.where);
-      if (leaf.order.held().size() == 0) gone = layer::unlink(leaf, std::move(held));
-    }
+    leaf.erase(s.where);
+    if (leaf.order.held().size() == 0) gone = layer::unlink(leaf, std::move(held));
     held = {};
     if (former != nullptr) retire(have.guard, former);
     layer::retire(store_, have.guard, gone);
-    return true;
   }
 
   void retire(guard_type& guard, container* c) noexcept {
@@ -479,6 +482,7 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
           enter(root, at_bound_);
         } else if (part_.goes_on()) {
           among_ = container_of(w);
+          present_ = among_->present();
           index_ = 0;
         } else if (!at_bound_ || !bound_.excludes_key()) {
           return visit({}, w);
@@ -517,8 +521,8 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     }
 
     bool next_in_container() {
-      while (index_ != among_->count()) {
-        const unsigned i = in_direction(index_++, among_->count());
+      while (index_ != present_.count()) {
+        const unsigned i = present_.slot(in_direction(index_++, present_.count()));
         const std::string_view tail = among_->tail(i);
         if (at_bound_) {
           const std::string_view from = bound_.key()->substr(layers_.size() * width);
@@ -602,6 +606,7 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     key_slice part_;                    ///< of the entry that was reached
     bool at_bound_ = false;             ///< whether the bound has this slice too
     const container* among_ = nullptr;  ///< the container that the entry leads to
+    present_keys present_;              ///< there, when it was reached
     unsigned index_ = 0;                ///< of the key there that comes next
     std::string key_;                   ///< of the last visit
     std::size_t known_ = 1;             ///< of so many layers it has the slices that lead there
@@ -647,9 +652,10 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
   }
 
   [[nodiscard]] static const char* check_container(const container& c) {
-    if (c.count() == 0 || c.count() > most_keys) return "a container has no keys, or too many";
-    for (unsigned i = 1; i < c.count(); ++i) {
-      if (c.tail(i) <= c.tail(i - 1)) return "a tail follows one not smaller";
+    const present_keys keys = c.present();
+    if (keys.count() == 0 || keys.used() > most_keys) return "a container has no keys, or too many";
+    for (unsigned rank = 1; rank < keys.count(); ++rank) {
+      if (c.tail(keys.slot(rank)) <= c.tail(keys.slot(rank - 1))) return "a tail follows one not smaller";
     }
     return nullptr;
   }
@@ -659,7 +665,8 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
   static void for_each_value(const key_slice& part, std::uint64_t w, const Visit& visit) {
     if (!part.goes_on()) return visit(value_in(w));
     const container& c = *container_of(w);
-    for (unsigned i = 0; i < c.count(); ++i) visit(value_in(c.word(i).held()));
+    const present_keys keys = c.present();
+    for (unsigned rank = 0; rank < keys.count(); ++rank) visit(value_in(c.word(keys.slot(rank)).held()));
   }
   template <class Visit>
   static void for_each_entry(const border& n, const Visit& visit) {
