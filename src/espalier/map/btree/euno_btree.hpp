@@ -34,8 +34,8 @@
 // scattered, operations with the same key take a lock before the lower region, and a filter knows absent keys. The map
 // goes further: what only reads needs no transaction, and an update is one small region at its leaf.
 //
-// Protocol. The version of a leaf's lock is the paper's sequence number. It changes with splits and merges, with the
-// leaf's form, and with what a fallback changes, all with the lock held. Both regions read the locks of the nodes that
+// Protocol. The version of a leaf's lock is the paper's sequence number. It changes with splits and merges, and with the
+// leaf's form, all with the lock held. Both regions read the locks of the nodes that
 // they come to, and do not commit beside a holder. So the lock excludes all regions of the leaf, and regions exclude one
 // another by the transactional memory.
 //
@@ -286,7 +286,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   /// What a step has done at its leaf.
   enum class changed : std::uint8_t {
     nothing,
-    in_place,  ///< nothing that readers by version would miss
+    in_place,  ///< one entry, which readers by version see as it was or as it is
     moved,     ///< entries have other places
   };
 
@@ -321,7 +321,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     }
     auto held = v.seen.upgrade();
     if (!held) return false;
-    if (step() == changed::nothing) held.release_unchanged();
+    if (step() != changed::moved) held.release_unchanged();
     return true;
   }
 
