@@ -131,9 +131,8 @@ static_assert(conflict_control::slots == 16, "the upper four bits of a hash choo
 /// place. So to insert it again, to overwrite it and to erase it change the line of its word, and no other. Only a key
 /// that comes new writes a line of keys, which all searches read.
 ///
-/// Orderings
-///   (1) set, erase (release) -> read (acquire): a reader that sees a key present reads a word that the key has had since.
-///       It loads the word second: the word of an absent key may be an old one.
+/// Orderings: those of optimistic_field. A writer stores the word before it makes the key present, and a reader loads the
+/// word after it has seen the key present: the word of an absent key may be an old one.
 template <class Key, class Word, unsigned Capacity>
 class scattered_entries {
   /// More than a calm leaf has, so that keys that come again still have their entries. What a split, or an exchange
@@ -175,7 +174,7 @@ class scattered_entries {
   /// The word of an entry, if its key is present.
   template <class Witness>
   [[nodiscard]] std::optional<Word> read(const Witness& w, unsigned entry) const noexcept {
-    if (!is_present(w, entry)) return std::nullopt;  // order (1): read, first
+    if (!is_present(w, entry)) return std::nullopt;  // before the word
     return lines_[entry].word.get(w);
   }
 
@@ -183,11 +182,11 @@ class scattered_entries {
   template <class Witness>
   void set(const Witness& w, unsigned entry, Word v) noexcept {
     lines_[entry].word.set(w, v);
-    lines_[entry].present.set(w, true);  // order (1): set
+    lines_[entry].present.set(w, true);  // after the word
   }
   template <class Witness>
   void erase(const Witness& w, unsigned entry) noexcept {
-    lines_[entry].present.set(w, false);  // order (1): erase
+    lines_[entry].present.set(w, false);
   }
   /// Adds an entry for a key that has none, where none was, else where a key is absent. `start` is the first segment to be
   /// tried. False if all keys are present.
