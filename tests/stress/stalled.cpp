@@ -62,7 +62,7 @@ ESPALIER_CHECK(stress, stalled_reader) {
 
   const std::size_t waiting = map->collect();
   const reclaimer_figures beside = *map->reclaimed();
-  EXPECT_GT(beside.retired, retired_before + steps / (type.node_entries == 1 ? 2 : 512));
+  EXPECT_GT(beside.retired, retired_before + steps / (type.node_entries == 1 ? 2 : 16 * type.node_entries));
   // The epoch can move once after the pin, and three epochs must lie between a retirement and its end.
   EXPECT_EQ(waiting, beside.retired - beside.reclaimed);
   EXPECT_GE(waiting, beside.retired - retired_before) << "given back beside a thread pinned before";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -102,12 +103,12 @@ class map_facade {
                          std::span<std::optional<Value>> results) const {
     if (results.size() < keys.size())
       throw std::invalid_argument("find_batch: each key needs a place for its result");
-    std::size_t present = 0;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      results[i] = self().do_find(guard, keys[i]);
-      if (results[i]) ++present;
-    }
-    return present;
+    if constexpr (requires { self().do_find_batch(guard, keys, results); })
+      self().do_find_batch(guard, keys, results);
+    else
+      for (std::size_t i = 0; i < keys.size(); ++i) results[i] = self().do_find(guard, keys[i]);
+    return static_cast<std::size_t>(
+        std::ranges::count_if(results.first(keys.size()), [](const auto& r) { return r.has_value(); }));
   }
 
   /// The first entry whose key is not smaller.

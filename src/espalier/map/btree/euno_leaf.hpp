@@ -47,12 +47,6 @@ inline constexpr euno_design lock_bits{0, euno_design::never, true, false, false
 inline constexpr euno_design mark_bits{0, euno_design::never, true, true, false};
 inline constexpr euno_design adaptive{4, 1U << 16, true, false, true};
 
-/// Whether keys are equal exactly where their values are.
-template <class Compare, class Key>
-inline constexpr bool ordered_by_value =
-    std::integral<Key> && (std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::less<>> ||
-                           std::is_same_v<Compare, std::greater<Key>>);
-
 /// A number that equal keys have in common: of the value of the key where the order allows it, else none.
 template <class Compare, class Key>
 [[nodiscard]] std::uint64_t conflict_hash([[maybe_unused]] const Key key) noexcept {

@@ -2,14 +2,20 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
+#include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/record.hpp"
+#include "espalier/hw/vector_compare.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 
@@ -51,6 +57,12 @@ template <class Before>
   }
   return at + static_cast<unsigned>(count == 1 && before(at));
 }
+
+/// Whether keys are equal exactly where their values are.
+template <class Compare, class Key>
+inline constexpr bool ordered_by_value =
+    std::integral<Key> && (std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::less<>> ||
+                           std::is_same_v<Compare, std::greater<Key>>);
 
 /// The entries of one node or of two neighbours, in order, while they are distributed anew.
 template <class Key, class Slot, unsigned Most>
@@ -95,6 +107,13 @@ struct inner_node : node_base {
   /// The child below which a key lies.
   template <class Witness, class Compare>
   [[nodiscard]] unsigned index_of(const Witness& w, const Compare& less, const Key k) const {
+    if constexpr (by_vectors && std::is_same_v<Compare, std::less<Key>>) {
+      if (hw::vectors() != hw::vector_width::none) {
+        const std::uint64_t of_node = (std::uint64_t{1} << (children.get(w) - 1U)) - 1;
+        const auto* const keys = reinterpret_cast<const std::uint64_t*>(key.data());
+        return static_cast<unsigned>(std::countr_one(hw::not_above<Children / 16>(keys, k) & of_node));
+      }
+    }
     return count_before(children.get(w) - 1, [&](unsigned i) { return !less(k, key[i].get(w)); });
   }
   /// The child below which the keys lie that are just smaller.
@@ -156,8 +175,13 @@ struct inner_node : node_base {
             member_of(*this, "child", child, child.size())};
   }
 
+  /// Whether a search compares all keys at once. They then have lines of their own, which one comparison may read whole.
+  static constexpr bool by_vectors = std::is_same_v<Key, std::uint64_t> && Children == 64;
+
   optimistic_field<std::uint16_t> children;
-  std::array<optimistic_field<Key>, Children - 1> key;
+  alignas(by_vectors
+              ? hw::cache_line_bytes
+              : alignof(Key)) std::array<optimistic_field<Key>, by_vectors ? Children : Children - 1> key;
   std::array<optimistic_field<node_base*>, Children> child;
 };
 
@@ -219,6 +243,11 @@ struct sorted_leaf : Base {
     unsigned index;
     bool found;
   };
+  /// Whether sections that began before such a change fail. If not with an insert, a search that found no entry is
+  /// repeated with the lock.
+  [[nodiscard]] static constexpr bool renews(typename outcome::effect done) noexcept {
+    return done == outcome::effect::inserted || done == outcome::effect::erased;
+  }
 
   template <class Witness, class Compare>
   [[nodiscard]] spot seek(const Witness& w, const Compare& less, const Key k) const {

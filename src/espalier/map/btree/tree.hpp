@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -144,6 +145,33 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
     });
   }
 
+  /// find_word() of each of at most `Most` keys. The searches take each step together, so that their misses overlap. One
+  /// that a writer disturbs is repeated alone.
+  template <std::size_t Most>
+  void find_words(std::span<const Key> keys, std::array<std::optional<word>, Most>& found) const {
+    static_assert(Access::steps_connect);
+    const section top = Access::read(anchor_.lock);
+    node_base* const root = anchor_.root.get(top);
+    const unsigned height = top.validate() && root != nullptr ? root->level : 0;
+    std::array<common_search, Most> all;
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      all[i] = {root, height != 0 ? std::optional(top) : std::nullopt};
+    for (unsigned level = height; level != 0; --level) {
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (!all[i].enter()) continue;
+        const child_of_key child = child_of(keys[i]);
+        const inner& in = *static_cast<inner*>(all[i].node);
+        all[i].node = in.child[child(in, *all[i].seen)].get(*all[i].seen);
+        if (all[i].validate()) request_child(child, in, all[i].node);
+      }
+    }
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (all[i].enter())
+        found[i] = static_cast<leaf*>(all[i].node)->find(*all[i].seen, base::key_comp(), keys[i]);
+      if (!all[i].validate()) found[i] = self().find_word(keys[i]);
+    }
+  }
+
   /// Changes the entry of the key, if its leaf has room; nothing if a writer came between.
   [[nodiscard]] std::optional<outcome> try_apply(const Key& key, const change& wanted) const
       noexcept(Access::elides) {
@@ -151,14 +179,17 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
     if (!at) return std::nullopt;
     if (at->node == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
     leaf& of_key = at->as_leaf();
-    const auto where = of_key.seek(at->here, base::key_comp(), key);
+    auto where = of_key.seek(at->here, base::key_comp(), key);
     // Without the lock where there is nothing to do.
     if (where.found ? wanted.present == change::where_present::keep : !wanted.insert_where_absent)
       return at->here.validate() ? std::optional(outcome{}) : std::nullopt;
     auto held = at->here.upgrade();
     if (!held) return std::nullopt;
+    if constexpr (!leaf::renews(effect::inserted)) {
+      if (!where.found) where = of_key.seek(held, base::key_comp(), key);
+    }
     const outcome done = of_key.apply(held, where, key, wanted);
-    if (done.what != effect::inserted && done.what != effect::erased) held.release_unchanged();
+    if (!leaf::renews(done.what)) held.release_unchanged();
     return done;
   }
 
@@ -325,6 +356,24 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
       __builtin_prefetch(reinterpret_cast<const char*>(node) + at);
   }
 
+  /// One of several searches that take their steps together.
+  struct common_search {
+    node_base* node;              ///< the next one
+    std::optional<section> seen;  ///< of the node above it; nothing where a writer came between
+
+    /// Begins a section of the node. False if a writer came between.
+    bool enter() noexcept {
+      if (!seen) return false;
+      const section here = Access::read(node->lock);
+      if (validate()) seen = here;
+      return seen.has_value();
+    }
+    bool validate() noexcept {
+      if (seen && !seen->validate()) seen.reset();
+      return seen.has_value();
+    }
+  };
+
   /// Goes from the root down to a leaf, or to a node where `stop(place)` says so. child_of(node, section) chooses the
   /// child. Nothing if a writer came between.
   /// Inlined: a place then stays in registers.
@@ -345,7 +394,7 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
       parent = static_cast<inner*>(node);
       index = child_of(*parent, here);
       node = parent->child[index].get(here);
-      prefetch(node);
+      request_child(child_of, *parent, node);
       if (!here.validate()) break;
       above = here;
       here = How::read(node->lock);
@@ -354,9 +403,23 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
   }
 
   /// Chooses the child below which the key lies.
-  [[nodiscard]] auto child_of(const Key& key) const {
-    return
-        [this, &key](const inner& in, const auto& seen) { return in.index_of(seen, base::key_comp(), key); };
+  struct child_of_key {
+    const Compare& less;
+    const Key& key;
+    template <class Section>
+    [[nodiscard]] unsigned operator()(const inner& in, const Section& seen) const {
+      return in.index_of(seen, less, key);
+    }
+  };
+  [[nodiscard]] child_of_key child_of(const Key& key) const { return {base::key_comp(), key}; }
+
+  /// Requests what a search reads next: of a leaf only some lines, if it tells which ones it has a key in.
+  template <class ChildOf>
+  static void request_child(const ChildOf& child_of, const inner& parent, const node_base* child) noexcept {
+    if constexpr (requires { leaf::request(child, child_of.key); }) {
+      if (parent.level == 1) return leaf::request(child, child_of.key);
+    }
+    prefetch(child);
   }
 
   /// The first node on the way to the key that is `wanted`, if one is.

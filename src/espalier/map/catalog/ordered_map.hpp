@@ -1,0 +1,13 @@
+#pragma once
+
+#include "espalier/map/btree/ordered_map.hpp"
+#include "espalier/map/catalog.hpp"
+#include "espalier/memory/shared_heap.hpp"
+
+namespace espalier::catalog {
+
+using ordered_map = entry_list<
+    entry<espalier::ordered_map<key, value>>,
+    entry<espalier::ordered_map<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">>;
+
+}  // namespace espalier::catalog
