@@ -81,18 +81,19 @@ template <class Map>
 concept refusable =
     counts_transactions<Map> && std::is_same_v<typename Map::traits_type::htm_type, refusing_htm>;
 
+template <class Map>
+concept with_node_entries = requires { Map::node_entries; };
+
 /// Without Wide, the scenarios with values larger than a word are left out for this map.
 template <class Map, bool Wide = true, class Codec = test::plain_codec>
 [[nodiscard]] subject_type subject_type_of() {
   subject_type type{make_subject<Map, Codec>, nullptr, Map::properties, refusable<Map>,
-                    requires {Map::node_entries;
-}
-};  // namespace espalier::sim::battery
-if constexpr (Wide && rebindable<Map>)
-  type.make_wide = make_subject<
-      typename Map::template rebind<std::uint64_t, test::wide_codec::value_type, typename Map::key_compare>,
-      test::wide_codec>;
-return type;
+                    with_node_entries<Map>};
+  if constexpr (Wide && rebindable<Map>)
+    type.make_wide = make_subject<
+        typename Map::template rebind<std::uint64_t, test::wide_codec::value_type, typename Map::key_compare>,
+        test::wide_codec>;
+  return type;
 }
 
 }  // namespace espalier::sim::battery
