@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include "espalier/hw/instrumentation.hpp"
@@ -111,17 +112,15 @@ template <std::size_t Bytes>
 }  // namespace vector_detail
 #endif
 
-/// Bit i tells whether the integer at i is not above `k`, of 16 * `Pairs` integers. Requires vectors().
-template <unsigned Pairs>
+/// Bit i tells whether the integer at i is not above `k`, of 64 integers. Requires vectors().
 [[nodiscard, gnu::always_inline]] inline std::uint64_t not_above([[maybe_unused]] const std::uint64_t* from,
                                                                  [[maybe_unused]] std::uint64_t k) noexcept {
-  static_assert(Pairs <= 4);
   std::uint64_t mask = 0;
 #if defined(__x86_64__)
   if (vectors() == vector_width::avx512) {
-    for (unsigned i = 0; i < 16 * Pairs; i += 16) mask |= vector_detail::not_above_avx512(from + i, k) << i;
+    for (unsigned i = 0; i < 64; i += 16) mask |= vector_detail::not_above_avx512(from + i, k) << i;
   } else {
-    for (unsigned i = 0; i < 16 * Pairs; i += 8) mask |= vector_detail::not_above_avx2(from + i, k) << i;
+    for (unsigned i = 0; i < 64; i += 8) mask |= vector_detail::not_above_avx2(from + i, k) << i;
   }
 #endif
   return mask;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -52,6 +51,7 @@ struct uncounted_size {
 ///   do_erase(guard, key)            true if the key was present
 ///   do_scan(guard, bound, visit)    visits the entries that the scan_bound admits, in order, until visit(key, value)
 ///                                   returns false; where properties.bidirectional, also with a reverse_bound
+///   do_find_batch(guard, keys, results)  find_batch(), if the map has a faster one than a find of each
 ///   do_update(guard, key, f)        where properties.exchanges: stores f(value), or erases the key if that is nothing,
 ///                                   at one moment at which the key has that value; returns the value. f may be called
 ///                                   several times, and the last call counts. If f throws, nothing has changed.
@@ -103,12 +103,16 @@ class map_facade {
                          std::span<std::optional<Value>> results) const {
     if (results.size() < keys.size())
       throw std::invalid_argument("find_batch: each key needs a place for its result");
-    if constexpr (requires { self().do_find_batch(guard, keys, results); })
-      self().do_find_batch(guard, keys, results);
-    else
-      for (std::size_t i = 0; i < keys.size(); ++i) results[i] = self().do_find(guard, keys[i]);
-    return static_cast<std::size_t>(
-        std::ranges::count_if(results.first(keys.size()), [](const auto& r) { return r.has_value(); }));
+    if constexpr (requires { self().do_find_batch(guard, keys, results); }) {
+      return self().do_find_batch(guard, keys, results);
+    } else {
+      std::size_t present = 0;
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        results[i] = self().do_find(guard, keys[i]);
+        if (results[i]) ++present;
+      }
+      return present;
+    }
   }
 
   /// The first entry whose key is not smaller.

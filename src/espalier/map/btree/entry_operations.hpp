@@ -1,12 +1,26 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "espalier/map/btree/node.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/node_store.hpp"
 
 namespace espalier::btree {
+
+/// What every B+tree promises.
+[[nodiscard]] constexpr map_properties properties_of(std::string_view name, std::string_view paper) noexcept {
+  return {.name = name,
+          .find_progress = progress::blocking,
+          .update_progress = progress::blocking,
+          .shape = balance::strict,
+          .scan = scan_guarantee::per_key,
+          .region_protection = true,
+          .paper = paper,
+          .exchanges = true,
+          .bidirectional = true};
+}
 
 /// The operations of the contract but scans, made from two that a map provides:
 ///

@@ -35,9 +35,9 @@
 // goes further: what only reads needs no transaction, and an update is one small region at its leaf.
 //
 // Protocol. The version of a leaf's lock is the paper's sequence number. It changes with splits and merges, and with the
-// leaf's form, all with the lock held. Both regions read the locks of the nodes that
-// they come to, and do not commit beside a holder. So the lock excludes all regions of the leaf, and regions exclude one
-// another by the transactional memory.
+// leaf's form, all with the lock held. Both regions read the locks of the nodes that they come to, and do not commit
+// beside a holder. So the lock excludes all regions of the leaf, and regions exclude one another by the transactional
+// memory.
 //
 //   upper region   falls back to a search by optimistic lock coupling (tree.hpp)
 //   lower region   falls back to the leaf's lock, also where it only reads: regions change leaves without a new version
@@ -142,16 +142,9 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
                      ? Design
                      : btree::euno_design{1, 4, Design.lock_bits, Design.mark_bits, Design.optimistic}>;
 
-  static constexpr map_properties properties{
-      .name = "euno_btree",
-      .find_progress = progress::blocking,
-      .update_progress = progress::blocking,
-      .shape = balance::strict,
-      .scan = scan_guarantee::per_key,
-      .region_protection = true,
-      .paper = "Wang et al., Eunomia: Scaling Concurrent Search Trees under Contention Using HTM, PPoPP 2017",
-      .exchanges = true,
-      .bidirectional = true};
+  static constexpr map_properties properties = btree::properties_of(
+      "euno_btree",
+      "Wang et al., Eunomia: Scaling Concurrent Search Trees under Contention Using HTM, PPoPP 2017");
 
   /// Entries in a leaf, at most.
   static constexpr unsigned node_entries = Fanout::leaf;
@@ -343,7 +336,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
   [[nodiscard]] static ttas_lock* lock_of([[maybe_unused]] contended* form,
                                           [[maybe_unused]] const Key& key) noexcept {
     if constexpr (contended::locks) {
-      if (form != nullptr) return &form->control.lock_of(btree::conflict_hash<Compare>(key));
+      if (form != nullptr) return &form->control.lock_of(btree::hash_of<Compare>(key));
     }
     return nullptr;
   }
@@ -367,7 +360,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
       return at->here.validate();
     }
     contended* const form = of_key.form.get(at->here);
-    if (form != nullptr && !form->may_have(btree::conflict_hash<Compare>(key))) return at->here.validate();
+    if (form != nullptr && !form->may_have(btree::hash_of<Compare>(key))) return at->here.validate();
     visit v{*at->node, at->here, lock_of(form, key)};
     return in_leaf(threads_.local(), v, [&]() noexcept {
       found = of_key.find(exclusive_access{}, base::key_comp(), key);
@@ -419,9 +412,9 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
       change_form(guard, u.key, advice::contended);
       return false;
     }
-    if (u.form != nullptr && !u.form->may_have(btree::conflict_hash<Compare>(u.key))) {
+    if (u.form != nullptr && !u.form->may_have(btree::hash_of<Compare>(u.key))) {
       if (!u.wanted.insert_where_absent) return at->here.validate();
-      if constexpr (contended::marks) u.form->control.set_mark(btree::conflict_hash<Compare>(u.key));
+      if constexpr (contended::marks) u.form->control.set_mark(btree::hash_of<Compare>(u.key));
     }
     if (reads_by_version()) {
       u.where = of_key.seek(at->here, base::key_comp(), u.key);

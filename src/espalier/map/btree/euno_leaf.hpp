@@ -47,13 +47,6 @@ inline constexpr euno_design lock_bits{0, euno_design::never, true, false, false
 inline constexpr euno_design mark_bits{0, euno_design::never, true, true, false};
 inline constexpr euno_design adaptive{4, 1U << 16, true, false, true};
 
-/// A number that equal keys have in common: of the value of the key where the order allows it, else none.
-template <class Compare, class Key>
-[[nodiscard]] std::uint64_t conflict_hash([[maybe_unused]] const Key key) noexcept {
-  if constexpr (ordered_by_value<Compare, Key>) return static_cast<std::uint64_t>(key) * 0x9e3779b97f4a7c15U;
-  return 0;
-}
-
 /// The conflict-control module of a leaf. Operations that lose a conflict exclude others with the same key before they try
 /// again, and an operation learns that a key is absent without a region.
 ///
@@ -145,16 +138,13 @@ class scattered_entries {
 
   /// The entry that a key has or had, or `capacity`.
   template <class Witness, class Compare>
-  [[nodiscard]] unsigned seek(const Witness& w, [[maybe_unused]] const Compare& less, const Key k) const {
+  [[nodiscard]] unsigned seek(const Witness& w, const Compare& less, const Key k) const {
     for (unsigned s = 0; s < segments; ++s) {
       // Without a branch for each key.
       unsigned equal = 0;
       for (unsigned i = 0; i < per_segment; ++i) {
         const Key there = segments_[s].key[i].get(w);
-        if constexpr (ordered_by_value<Compare, Key>)
-          equal |= static_cast<unsigned>(there == k) << i;
-        else
-          equal |= static_cast<unsigned>(!less(there, k) && !less(k, there)) << i;
+        equal |= static_cast<unsigned>(same_key(less, there, k)) << i;
       }
       equal &= (1U << segments_[s].count.get(w)) - 1;
       if (equal != 0) return s * per_segment + static_cast<unsigned>(std::countr_zero(equal));
@@ -382,16 +372,8 @@ struct euno_leaf
     const contended* const of_it = form.get(w);
     if (of_it == nullptr) return base::copy_to(w, less, all);
     const unsigned first = all.count;
-    of_it->entries.for_each(w, [&](const Key& k, Word v) {
-      unsigned at = all.count;
-      all.add(k, v);
-      for (; at > first && less(k, all.key[at - 1]); --at) {
-        all.key[at] = all.key[at - 1];
-        all.slot[at] = all.slot[at - 1];
-      }
-      all.key[at] = k;
-      all.slot[at] = v;
-    });
+    of_it->entries.for_each(w, [&](const Key& k, Word v) { all.add(k, v); });
+    all.sort_from(first, less);
   }
   template <class Witness>
   void assign(const Witness& w, const content& all, unsigned from, unsigned to) noexcept {
@@ -400,7 +382,7 @@ struct euno_leaf
     of_it->entries.clear(w);
     if constexpr (contended::marks) of_it->control.clear_marks();
     for (unsigned i = from; i < to; ++i) {
-      if constexpr (contended::marks) of_it->control.set_mark(conflict_hash<Compare>(all.key[i]));
+      if constexpr (contended::marks) of_it->control.set_mark(hash_of<Compare>(all.key[i]));
       of_it->entries.insert(w, i, all.key[i], all.slot[i]);
     }
   }
@@ -440,7 +422,7 @@ struct euno_leaf
       if (of_it != nullptr && of_it->control.is_locked()) return "a lock bit is set";
       if (of_it != nullptr)
         of_it->entries.for_each(exclusive_access{}, [&](const Key& k, const Word&) {
-          if (!of_it->control.may_have(conflict_hash<Compare>(k))) wrong = "the mark of a key is clear";
+          if (!of_it->control.may_have(hash_of<Compare>(k))) wrong = "the mark of a key is clear";
         });
     }
     return wrong;

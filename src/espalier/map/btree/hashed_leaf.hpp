@@ -71,9 +71,7 @@ struct hashed_leaf : node_base {
       unsigned equal = 0;
       for (unsigned i = 0; i < in_group; ++i) {
         const Key there = all[group * in_group + i].key.get(w);
-        equal |= static_cast<unsigned>(ordered_by_value<Compare, Key> ? there == k
-                                                                      : !less(there, k) && !less(k, there))
-                 << i;
+        equal |= static_cast<unsigned>(same_key(less, there, k)) << i;
       }
       equal &= in_use;
       if (equal != 0) return {group * in_group + static_cast<unsigned>(std::countr_zero(equal)), true};
@@ -138,18 +136,7 @@ struct hashed_leaf : node_base {
     } else {
       for_each(w, [&](const Key& k, const Word& v) { to.add(k, v); });
     }
-    // They are in order, or nearly.
-    for (unsigned i = first + 1; i < to.count; ++i) {
-      const Key k = to.key[i];
-      const Word v = to.slot[i];
-      unsigned at = i;
-      for (; at > first && less(k, to.key[at - 1]); --at) {
-        to.key[at] = to.key[at - 1];
-        to.slot[at] = to.slot[at - 1];
-      }
-      to.key[at] = k;
-      to.slot[at] = v;
-    }
+    to.sort_from(first, less);
   }
   template <class Witness>
   void assign(const Witness& w, const content& from, unsigned first, unsigned last) noexcept {
@@ -173,11 +160,8 @@ struct hashed_leaf : node_base {
   }
 
  private:
-  [[nodiscard]] static unsigned home_of([[maybe_unused]] const Key k) noexcept {
-    if constexpr (!ordered_by_value<Compare, Key>) return 0;
-    std::uint64_t bits = 0;
-    __builtin_memcpy(&bits, &k, sizeof(k));
-    return static_cast<unsigned>((bits * 0x9e3779b97f4a7c15U >> 32U) * groups >> 32U);
+  [[nodiscard]] static unsigned home_of(const Key k) noexcept {
+    return static_cast<unsigned>((hash_of<Compare>(k) >> 32U) * groups >> 32U);
   }
   [[nodiscard]] static unsigned behind(unsigned group) noexcept {
     return group + 1 == groups ? 0 : group + 1;

@@ -63,16 +63,8 @@ class htm_btree : public btree::tree<htm_btree<Key, Value, Traits, Compare, Fano
   template <unsigned Leaf, unsigned Inner = btree::fanout<Leaf>::inner>
   using with_fanout = htm_btree<Key, Value, Traits, Compare, btree::fanout<Leaf, Inner>>;
 
-  static constexpr map_properties properties{
-      .name = "htm_btree",
-      .find_progress = progress::blocking,
-      .update_progress = progress::blocking,
-      .shape = balance::strict,
-      .scan = scan_guarantee::per_key,
-      .region_protection = true,
-      .paper = "Wang, Qian, Li and Chen, Using Restricted Transactional Memory, EuroSys 2014",
-      .exchanges = true,
-      .bidirectional = true};
+  static constexpr map_properties properties = btree::properties_of(
+      "htm_btree", "Wang, Qian, Li and Chen, Using Restricted Transactional Memory, EuroSys 2014");
 
   /// Entries in a leaf, at most.
   static constexpr unsigned node_entries = Fanout::leaf;

@@ -98,16 +98,9 @@ class htm_masstree : public btree::masstree_of_words<htm_masstree<Key, Value, Tr
   template <unsigned Leaf, unsigned Inner = btree::fanout<Leaf>::inner>
   using with_fanout = htm_masstree<Key, Value, Traits, Compare, btree::fanout<Leaf, Inner>>;
 
-  static constexpr map_properties properties{
-      .name = "htm_masstree",
-      .find_progress = progress::blocking,
-      .update_progress = progress::blocking,
-      .shape = balance::strict,
-      .scan = scan_guarantee::per_key,
-      .region_protection = true,
-      .paper = "Wang et al., Eunomia: Scaling Concurrent Search Trees under Contention Using HTM, PPoPP 2017",
-      .exchanges = true,
-      .bidirectional = true};
+  static constexpr map_properties properties = btree::properties_of(
+      "htm_masstree",
+      "Wang et al., Eunomia: Scaling Concurrent Search Trees under Contention Using HTM, PPoPP 2017");
 
   using base::base;
   /// No other thread may use the map any more.

@@ -73,16 +73,9 @@ class masstree : public btree::masstree_for<masstree<Key, Value, Traits, Compare
   template <unsigned Leaf, unsigned Inner = btree::fanout<Leaf>::inner>
   using with_fanout = masstree<Key, Value, Traits, Compare, btree::fanout<Leaf, Inner>>;
 
-  static constexpr map_properties properties{
-      .name = "masstree",
-      .find_progress = progress::blocking,
-      .update_progress = progress::blocking,
-      .shape = balance::strict,
-      .scan = scan_guarantee::per_key,
-      .region_protection = true,
-      .paper = "Mao, Kohler and Morris, Cache Craftiness for Fast Multicore Key-Value Storage, EuroSys 2012",
-      .exchanges = true,
-      .bidirectional = true};
+  static constexpr map_properties properties = btree::properties_of(
+      "masstree",
+      "Mao, Kohler and Morris, Cache Craftiness for Fast Multicore Key-Value Storage, EuroSys 2012");
 
   using base::base;
   /// No other thread may use the map any more.

@@ -64,6 +64,21 @@ inline constexpr bool ordered_by_value =
     std::integral<Key> && (std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::less<>> ||
                            std::is_same_v<Compare, std::greater<Key>>);
 
+/// A number that equal keys have in common: of the value of the key where the order allows it, else none.
+template <class Compare, class Key>
+[[nodiscard]] std::uint64_t hash_of([[maybe_unused]] const Key key) noexcept {
+  if constexpr (ordered_by_value<Compare, Key>) return static_cast<std::uint64_t>(key) * 0x9e3779b97f4a7c15U;
+  return 0;
+}
+
+template <class Compare, class Key>
+[[nodiscard]] bool same_key([[maybe_unused]] const Compare& less, const Key& a, const Key& b) {
+  if constexpr (ordered_by_value<Compare, Key>)
+    return a == b;
+  else
+    return !less(a, b) && !less(b, a);
+}
+
 /// The entries of one node or of two neighbours, in order, while they are distributed anew.
 template <class Key, class Slot, unsigned Most>
 struct entries {
@@ -74,6 +89,21 @@ struct entries {
   void add(const Key& k, Slot s) noexcept {
     key[count] = k;
     slot[count++] = s;
+  }
+  /// Puts the entries from `first` on in order, by insertion: they are few, or nearly in order.
+  template <class Compare>
+  void sort_from(unsigned first, const Compare& less) {
+    for (unsigned i = first + 1; i < count; ++i) {
+      const Key k = key[i];
+      const Slot s = slot[i];
+      unsigned at = i;
+      for (; at > first && less(k, key[at - 1]); --at) {
+        key[at] = key[at - 1];
+        slot[at] = slot[at - 1];
+      }
+      key[at] = k;
+      slot[at] = s;
+    }
   }
 };
 
@@ -111,7 +141,7 @@ struct inner_node : node_base {
       if (hw::vectors() != hw::vector_width::none) {
         const std::uint64_t of_node = (std::uint64_t{1} << (children.get(w) - 1U)) - 1;
         const auto* const keys = reinterpret_cast<const std::uint64_t*>(key.data());
-        return static_cast<unsigned>(std::countr_one(hw::not_above<Children / 16>(keys, k) & of_node));
+        return static_cast<unsigned>(std::countr_one(hw::not_above(keys, k) & of_node));
       }
     }
     return count_before(children.get(w) - 1, [&](unsigned i) { return !less(k, key[i].get(w)); });
@@ -177,11 +207,10 @@ struct inner_node : node_base {
 
   /// Whether a search compares all keys at once. They then have lines of their own, which one comparison may read whole.
   static constexpr bool by_vectors = std::is_same_v<Key, std::uint64_t> && Children == 64;
+  static constexpr unsigned key_slots = by_vectors ? Children : Children - 1;
 
   optimistic_field<std::uint16_t> children;
-  alignas(by_vectors
-              ? hw::cache_line_bytes
-              : alignof(Key)) std::array<optimistic_field<Key>, by_vectors ? Children : Children - 1> key;
+  alignas(by_vectors ? hw::cache_line_bytes : alignof(Key)) std::array<optimistic_field<Key>, key_slots> key;
   std::array<optimistic_field<node_base*>, Children> child;
 };
 

@@ -66,16 +66,8 @@ class olc_btree
   template <unsigned Leaf, unsigned Inner = btree::fanout<Leaf>::inner>
   using with_fanout = olc_btree<Key, Value, Traits, Compare, btree::fanout<Leaf, Inner>>;
 
-  static constexpr map_properties properties{
-      .name = "olc_btree",
-      .find_progress = progress::blocking,
-      .update_progress = progress::blocking,
-      .shape = balance::strict,
-      .scan = scan_guarantee::per_key,
-      .region_protection = true,
-      .paper = "Leis, Haubenschild and Neumann, Optimistic Lock Coupling, IEEE Data Eng. Bull. 2019",
-      .exchanges = true,
-      .bidirectional = true};
+  static constexpr map_properties properties = btree::properties_of(
+      "olc_btree", "Leis, Haubenschild and Neumann, Optimistic Lock Coupling, IEEE Data Eng. Bull. 2019");
 
   /// Entries in a leaf, at most.
   static constexpr unsigned node_entries = Fanout::leaf;

@@ -71,16 +71,8 @@ class ordered_map : public btree::tree<ordered_map<Key, Value, Traits, Compare, 
   template <unsigned Leaf, unsigned Inner = btree::fanout<Leaf>::inner>
   using with_fanout = ordered_map<Key, Value, Traits, Compare, btree::fanout<Leaf, Inner>>;
 
-  static constexpr map_properties properties{
-      .name = "ordered_map",
-      .find_progress = progress::blocking,
-      .update_progress = progress::blocking,
-      .shape = balance::strict,
-      .scan = scan_guarantee::per_key,
-      .region_protection = true,
-      .paper = "Leis, Haubenschild and Neumann, Optimistic Lock Coupling, IEEE Data Eng. Bull. 2019",
-      .exchanges = true,
-      .bidirectional = true};
+  static constexpr map_properties properties = btree::properties_of(
+      "ordered_map", "Leis, Haubenschild and Neumann, Optimistic Lock Coupling, IEEE Data Eng. Bull. 2019");
   /// Entries in a leaf, at most.
   static constexpr unsigned node_entries = Fanout::leaf;
 
@@ -92,19 +84,19 @@ class ordered_map : public btree::tree<ordered_map<Key, Value, Traits, Compare, 
   using typename base::holder;
   using typename base::word;
 
-  void do_find_batch(typename base::guard_type&, std::span<const Key> keys,
-                     std::span<std::optional<Value>> results) const {
+  std::size_t do_find_batch(typename base::guard_type&, std::span<const Key> keys,
+                            std::span<std::optional<Value>> results) const {
     std::array<std::optional<word>, batch> found;
+    std::size_t present = 0;
     for (std::size_t from = 0; from < keys.size(); from += batch) {
       const auto some = keys.subspan(from, std::min(batch, keys.size() - from));
       this->find_words(some, found);
       for (std::size_t i = 0; i < some.size(); ++i) {
-        if (found[i])
-          results[from + i] = holder::read(*found[i]);
-        else
-          results[from + i].reset();
+        results[from + i] = found[i] ? std::optional<Value>(holder::read(*found[i])) : std::nullopt;
+        if (found[i]) ++present;
       }
     }
+    return present;
   }
 };
 
