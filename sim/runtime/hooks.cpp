@@ -78,12 +78,14 @@ void wait_on(const std::atomic<std::uint32_t>& word, std::uint32_t seen) noexcep
 void wake_one(const std::atomic<std::uint32_t>& word) noexcept { sim::wake(word, false); }
 void wake_all(const std::atomic<std::uint32_t>& word) noexcept { sim::wake(word, true); }
 
-std::uint32_t thread_slot() {
+thread_local constinit std::uint32_t detail::slot_of_thread = max_thread_slots;
+
+std::uint32_t detail::first_thread_slot() {
   const sim::own_code scope;
   return scope.allocating() != nullptr ? scope.allocating()->slot() : 0;
 }
 
-std::uint32_t try_thread_slot() noexcept { return thread_slot(); }
+std::uint32_t detail::try_first_thread_slot() noexcept { return first_thread_slot(); }
 
 std::uint32_t thread_slots_used() noexcept {
   const sim::own_code scope;

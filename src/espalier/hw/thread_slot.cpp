@@ -12,15 +12,17 @@
 #include "espalier/hw/slot_table.hpp"
 
 namespace espalier::hw {
+
+thread_local constinit std::uint32_t detail::slot_of_thread = max_thread_slots;
+
 namespace {
 
 using table = slot_table<max_thread_slots>;
+static_assert(table::none == max_thread_slots);
+using detail::slot_of_thread;
 
 constinit table slots;
 
-// The fast path reads a plain word, which needs no guard for dynamic initialisation. initial-exec: the shared library
-// reads it without a call; it takes 4 bytes of what a program keeps for libraries that it opens later.
-[[gnu::tls_model("initial-exec")]] thread_local constinit std::uint32_t my_slot = table::none;
 // The thread has released a slot, or nothing will call release_at_end() at its end.
 thread_local constinit bool is_late = false;
 
@@ -29,8 +31,8 @@ bool is_gone(std::int32_t thread) noexcept {
 }
 
 void release_at_end(void*) noexcept {
-  const std::uint32_t slot = my_slot;
-  my_slot = table::none;
+  const std::uint32_t slot = slot_of_thread;
+  slot_of_thread = table::none;
   is_late = true;
   if (slot != table::none) slots.release(slot);  // none for a thread that was refused one
 }
@@ -69,49 +71,33 @@ class end_of_thread {
 
 constinit end_of_thread ending;
 
-[[gnu::noinline]] std::uint32_t first_call() noexcept {
+}  // namespace
+
+namespace detail {
+
+std::uint32_t held_thread_slot() noexcept { return slot_of_thread; }
+
+void forget_other_threads() noexcept { slots.keep_only(slot_of_thread, static_cast<std::int32_t>(gettid())); }
+
+std::uint32_t try_first_thread_slot() noexcept {
   watch_forks();
   if (!is_late) is_late = !ending.announce();
   const auto how = is_late ? table::tenure::late : table::tenure::ends_with_thread;
   const int before = errno;
-  my_slot = slots.take(static_cast<std::int32_t>(gettid()), how, is_gone);
+  slot_of_thread = slots.take(static_cast<std::int32_t>(gettid()), how, is_gone);
   errno = before;
-  return my_slot;
+  return slot_of_thread;
 }
 
-// Separate and called last, so that the fast paths save no registers.
-
-[[gnu::noinline]] std::uint32_t first_call_or_throw() {
-  const std::uint32_t slot = first_call();
+std::uint32_t first_thread_slot() {
+  const std::uint32_t slot = try_first_thread_slot();
   if (slot == table::none)
     throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
                             "espalier: more than 4096 threads use the library at one time");
   return slot;
 }
 
-}  // namespace
-
-namespace detail {
-
-std::uint32_t held_thread_slot() noexcept { return my_slot; }
-
-void forget_other_threads() noexcept { slots.keep_only(my_slot, static_cast<std::int32_t>(gettid())); }
-
 }  // namespace detail
-
-std::uint32_t try_thread_slot() noexcept {
-  const std::uint32_t slot = my_slot;
-  if (slot != table::none) [[likely]]
-    return slot;
-  return first_call();
-}
-
-std::uint32_t thread_slot() {
-  const std::uint32_t slot = my_slot;
-  if (slot != table::none) [[likely]]
-    return slot;
-  return first_call_or_throw();
-}
 
 std::uint32_t thread_slots_used() noexcept { return slots.used(); }
 

@@ -221,7 +221,7 @@ void explore_all(scenes& all) {
 namespace espalier::hw {
 
 /// Replaces the simulator's.
-std::uint32_t try_thread_slot() noexcept {
+std::uint32_t detail::try_first_thread_slot() noexcept {
   const std::uint32_t mine = thread_slot();
   return mutants::records != nullptr && mutants::records->lacks[mine] ? max_thread_slots : mine;
 }
