@@ -179,6 +179,61 @@ inline void an_obsolete_object_is_not_changed(scene& s) {
   }
 }
 
+/// Writers beside readers exclude each other, and a reader beside them never waits nor starts again.
+inline void readers_see_each_step_of_writers_beside_them(scene& s) {
+  auto& p = s.make<guarded_pair>();
+  for (const char* name : {"a", "b"}) {
+    s.thread(name, [&p] {
+      for (int i = 0; i < 2; ++i) {
+        optimistic_lock::write_guard held = p.lock.read().upgrade_beside_readers();
+        for (; !held; held = p.lock.read().upgrade_beside_readers()) wait_for_others();
+        p.left.set(held, p.left.get(held) + 1);
+        held.release_unchanged();
+      }
+    });
+  }
+  s.thread("reads", [&p] {
+    for (int last = 0, i = 0; i < 3; ++i) {
+      const optimistic_lock::read_section seen = p.lock.read();
+      const int now = p.left.get(seen);
+      require(seen.validate(), "a writer beside readers ends their section");
+      require(now >= last, "a later section sees an earlier step");
+      last = now;
+    }
+  });
+  s.at_end([&p] {
+    require(p.left.get(exclusive_access{}) == 4, "a step is lost");
+    require(!p.lock.is_locked(), "the lock is held when no thread holds it");
+  });
+}
+
+/// A writer with the lock to itself is not beside one beside readers. What that one releases with a new version ends
+/// earlier sections.
+inline void a_writer_beside_readers_excludes_other_writers(scene& s) {
+  auto& p = s.make<guarded_pair>();
+  const optimistic_lock::read_section before = p.lock.read();
+  s.thread("beside readers", [&p] {
+    for (int i = 0; i < 2; ++i) {
+      optimistic_lock::write_guard held = p.lock.read().upgrade_beside_readers();
+      for (; !held; held = p.lock.read().upgrade_beside_readers()) wait_for_others();
+      p.left.set(held, p.left.get(held) + 1);
+    }
+  });
+  for (const char* name : {"alone", "alone too"}) {
+    s.thread(name, [&p] {
+      const optimistic_lock::write_guard held = p.lock.lock();
+      require(p.lock.is_locked(), "a lock that is held says that it is not");
+      const int first = p.left.get(held);
+      p.right.set(held, first);
+      require(p.left.get(held) == first, "two writers hold one lock");
+    });
+  }
+  s.at_end([&p, before] {
+    require(p.left.get(exclusive_access{}) == 2, "a step is lost");
+    require(!before.validate(), "a new version ends earlier sections");
+  });
+}
+
 /// Calls run(name, scene) for each.
 template <class Run>
 void for_each_scene(const Run& run) {
@@ -188,6 +243,8 @@ void for_each_scene(const Run& run) {
   run("unchanged is no change", unchanged_is_no_change);
   run("a reader never uses an unlinked child", a_reader_never_uses_an_unlinked_child);
   run("an obsolete object is not changed", an_obsolete_object_is_not_changed);
+  run("readers see each step of writers beside them", readers_see_each_step_of_writers_beside_them);
+  run("a writer beside readers excludes other writers", a_writer_beside_readers_excludes_other_writers);
 }
 
 }  // namespace espalier::sim::optimistic

@@ -31,6 +31,9 @@
 //     n.next.set(held, next->next_of_next);
 //   }                                            // unlocked, with a new version
 //
+//   // Change it by steps each of which readers may see: they do not wait, and their sections stay valid.
+//   if (optimistic_lock::write_guard held = seen.upgrade_beside_readers()) ...
+//
 //   // Remove a node: after the last pointer to it is gone, with its lock held.
 //   held.release_obsolete();
 //
@@ -38,10 +41,10 @@
 // version was read.
 //
 // Invariants
-//   - The version changes with each change that ends, and never returns to an earlier value (before 2^62 of them).
+//   - The version changes with each change that ends, and never returns to an earlier value (before 2^61 of them).
 //   - What is obsolete stays so, and is never locked again.
 //
-// Progress. read() waits while a writer changes the object; validate() and upgrade() never wait. Writers exclude one
+// Progress. read() waits while a writer changes the object, but not for one beside readers; validate() and upgrade() never wait. Writers exclude one
 // another. No order among waiting threads.
 //
 // Orderings
@@ -161,10 +164,11 @@ class optimistic_version {
     return seen;
   }
 
-  // Bit 0: changing. Bit 1: obsolete. Above: a count.
+  // Bit 0: changing. Bit 1: obsolete. Bit 2: for optimistic_lock. Above: a count.
   static constexpr std::uint64_t changing_bit = 1;
   static constexpr std::uint64_t obsolete_bit = 2;
-  static constexpr std::uint64_t one_change = 4;
+  static constexpr std::uint64_t lock_bit = 4;
+  static constexpr std::uint64_t one_change = 8;
 
   std::atomic<std::uint64_t> word_{0};
 };
@@ -182,25 +186,40 @@ class optimistic_lock {
    public:
     /// Whether the lock was obsolete when the section began. Such a section is never upgraded.
     [[nodiscard]] bool obsolete() const noexcept { return seen_.obsolete(); }
+    /// Whether it was not, and no writer held it: else a section of try_read() is none.
+    [[nodiscard]] bool steady() const noexcept { return seen_.steady(); }
 
     /// True if no writer has held the lock since read(), or only such as changed nothing: then all that optimistic
-    /// fields gave in this section was there at one moment, which is now. May be called again and again.
-    [[nodiscard]] bool validate() const noexcept { return of_->validate(seen_); }
+    /// fields gave in this section was there at one moment, which is now. May be called again and again. Writers beside
+    /// readers have not held it in this sense, unless they have released it with a new version.
+    [[nodiscard]] bool validate() const noexcept {
+      // relaxed: as in optimistic_version.
+      return (of_->word_.load(std::memory_order_relaxed) & ~held_bit) == seen_.word_;
+    }
 
     /// Validates and locks in one step. The guard is empty if the section is no longer valid. Never waits.
     [[nodiscard]] write_guard upgrade() const noexcept {
-      std::uint64_t expected = seen_.word_;
-      // order (3): upgrade, acquire. relaxed where it fails: the caller starts again.
-      if (obsolete() ||
-          !of_->word_.compare_exchange_strong(expected, expected | optimistic_version::changing_bit,
-                                              std::memory_order_acquire, std::memory_order_relaxed))
-        return {};
-      return {*of_, seen_};
+      return locked_with(optimistic_version::changing_bit);
     }
+    /// The same for a change that readers may see at each of its steps. Excludes other writers.
+    [[nodiscard]] write_guard upgrade_beside_readers() const noexcept { return locked_with(held_bit); }
 
    private:
     friend optimistic_lock;
-    read_section(optimistic_version& of, stamp seen) noexcept : of_(&of), seen_(seen) {}
+    read_section(optimistic_version& of, stamp seen) noexcept : of_(&of), seen_(seen) {
+      seen_.word_ &= ~held_bit;
+    }
+
+    [[nodiscard]] write_guard locked_with(std::uint64_t bit) const noexcept {
+      std::uint64_t expected = seen_.word_;
+      // relaxed: a hint. A lock that is held is not written: its line may stay with the holder.
+      if (of_->word_.load(std::memory_order_relaxed) != expected) return {};
+      // order (3): upgrade, acquire. relaxed where it fails: the caller starts again.
+      if (obsolete() || !of_->word_.compare_exchange_strong(
+                            expected, expected | bit, std::memory_order_acquire, std::memory_order_relaxed))
+        return {};
+      return {*of_, seen_};
+    }
 
     optimistic_version* of_;
     stamp seen_;
@@ -208,6 +227,9 @@ class optimistic_lock {
 
   /// Begins to read what the lock protects. Waits while a writer holds it.
   [[nodiscard]] read_section read() noexcept { return {version_, version_.read()}; }
+
+  /// The same without a wait: the section is one if it is steady.
+  [[nodiscard]] read_section try_read() noexcept { return {version_, version_.now()}; }
 
   /// Begins to read in a transaction. From now on the lock is in the read set: no holder comes beside the transaction.
   [[nodiscard]] subscription subscribe() noexcept;
@@ -225,9 +247,15 @@ class optimistic_lock {
   void renew() noexcept { version_.renew(); }
 
   /// For a transaction that subscribes to the lock, and for checks at rest.
-  [[nodiscard]] bool is_locked() const noexcept { return version_.now().changing(); }
+  [[nodiscard]] bool is_locked() const noexcept { return is_locked(version_.now()); }
 
  private:
+  // Of the version's word: a writer beside readers.
+  static constexpr std::uint64_t held_bit = optimistic_version::lock_bit;
+  [[nodiscard]] static bool is_locked(stamp seen) noexcept {
+    return seen.changing() || (seen.word_ & held_bit) != 0;
+  }
+
   optimistic_version version_;
 };
 
@@ -250,23 +278,27 @@ struct exclusive_access {
 class optimistic_lock::subscription : public exclusive_access {
  public:
   [[nodiscard]] bool obsolete() const noexcept { return section_.obsolete(); }
-  [[nodiscard]] bool validate() const noexcept { return !section_.seen_.changing(); }
+  [[nodiscard]] bool validate() const noexcept { return free_; }
   /// What the transaction has read, for what comes after its commit. Only if it validates.
   [[nodiscard]] read_section committed() const noexcept { return section_; }
 
  private:
   friend optimistic_lock;
-  explicit subscription(read_section section) noexcept : section_(section) {}
+  subscription(optimistic_version& of, stamp seen) noexcept : section_(of, seen), free_(!is_locked(seen)) {}
 
   read_section section_;
+  bool free_;
 };
 
 inline optimistic_lock::subscription optimistic_lock::subscribe() noexcept {
-  return subscription({version_, version_.now()});
+  return {version_, version_.now()};
 }
 
+/// The witness of a reader that takes what it loads as a hint, and validates what it comes to.
+struct unvalidated {};
+
 /// A field that an optimistic_lock protects. Each access shows a witness of that lock: a section to load, a guard to store,
-/// or exclusive_access to do either. Which lock it is, is the caller's care. On x86 the accesses are plain moves.
+/// exclusive_access to do either, or unvalidated for a hint. Which lock it is, is the caller's care. On x86 the accesses are plain moves.
 template <class T>
   requires(std::is_trivially_copyable_v<T> && std::atomic<T>::is_always_lock_free)
 class optimistic_field {
@@ -277,6 +309,10 @@ class optimistic_field {
 
   /// Not to be relied on before the section is validated.
   [[nodiscard]] T get(const optimistic_lock::read_section&) const noexcept {
+    return value_.load(std::memory_order_acquire);  // order (2): get, acquire
+  }
+  /// acquire: the pointer to an object that is published with it.
+  [[nodiscard]] T get(unvalidated) const noexcept {
     return value_.load(std::memory_order_acquire);  // order (2): get, acquire
   }
   /// acquire: earlier transactions may have stored it, and they release no lock.
