@@ -43,6 +43,7 @@ TOKEN = re.compile(r'R"([^(\s]*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-
                    r'|//(?:\\\n|[^\n])*|/\*(?:.|\n)*?\*/')
 ORDER = re.compile(r"\bmemory_order(?:_|::)(relaxed|consume|acquire|release|acq_rel|seq_cst)\b")
 FENCE = re.compile(r"\bhw::fence_(light|heavy)\s*\(")
+PAIR = re.compile(r"\bhw::exchange_pair\s*\(")
 # An operation of an atomic. A map (`map.exchange(key, value)`) has operations of the same names.
 OPERATION = re.compile(r"(?<!\bmap)(?:\.|->)\s*(load|store|exchange|compare_exchange_(?:weak|strong)|fetch_(?:add|sub|and|or|xor)"
                        r"|test_and_set)\s*\(|\b(atomic_(?:thread|signal)_fence)\s*\(")
@@ -200,7 +201,7 @@ class Source:
 
     def orders_of(self, line: int) -> list[str]:
         code = self.code[line - 1]
-        return ORDER.findall(code) + FENCE.findall(code)
+        return ORDER.findall(code) + FENCE.findall(code) + ["seq_cst" for _ in PAIR.findall(code)]
 
 
 def fits(code: str, named: str) -> bool:

@@ -135,6 +135,42 @@ int exchange_if_equal(volatile Word* address, Word* expected, Word desired, exch
   return 0;
 }
 
+/// Of two words: they are compared, and perhaps stored, at one step.
+int exchange_pair_if_equal(volatile std::uint64_t* address, std::uint64_t* expected,
+                           const std::uint64_t* desired, exchange_orders orders, const void* where) {
+  std::uint64_t now[2];
+  const auto look = [&] {
+    for (int i = 0; i < 2; ++i) now[i] = __atomic_load_n(address + i, __ATOMIC_RELAXED);
+    return now[0] == expected[0] && now[1] == expected[1];
+  };
+  world* const w = here.running;
+  if (w != nullptr) {
+    announce_slowly(*w, reinterpret_cast<std::uintptr_t>(address), 16, access_kind::modify, where);
+    if (store_buffers* const b = w->buffers) {
+      const own_code scope;
+      b->drain(w->slot() - 1);
+    }
+  }
+  const bool equal = look();
+  if (w != nullptr && w->weak != nullptr) {
+    const own_code scope;
+    for (int i = 0; i < 2; ++i) {
+      if (equal)
+        w->weak->modify(w->slot() - 1, place_of(address + i), now[i], desired[i], order_of(orders.success),
+                        where);
+      else
+        w->weak->read_newest(w->slot() - 1, place_of(address + i), now[i], order_of(orders.failure));
+    }
+  }
+  for (int i = 0; i < 2; ++i) {
+    if (equal)
+      __atomic_store_n(address + i, desired[i], __ATOMIC_RELAXED);
+    else
+      expected[i] = now[i];
+  }
+  return equal ? 1 : 0;
+}
+
 void* copied(void* (*copy)(void*, const void*, std::size_t), void* to, const void* from, std::size_t bytes,
              const void* where) {
   if (bytes != 0) {
@@ -222,6 +258,25 @@ ESPALIER_ATOMIC(32, std::uint32_t)
 ESPALIER_ATOMIC(64, std::uint64_t)
 
 extern "C" {
+
+// Outside a simulated world no other thread may use the pair at that time.
+__extension__ typedef unsigned __int128 pair_of_words;
+int __tsan_atomic128_compare_exchange_strong(volatile pair_of_words* address, pair_of_words* expected,
+                                             pair_of_words desired, int success, int failure) {
+  std::uint64_t wanted[2];
+  std::uint64_t next[2];
+  std::memcpy(wanted, expected, sizeof(wanted));
+  std::memcpy(next, &desired, sizeof(next));
+  const int done =
+      espalier::sim::exchange_pair_if_equal(reinterpret_cast<volatile std::uint64_t*>(address), wanted, next,
+                                            {success, failure, false}, ESPALIER_CALLER);
+  std::memcpy(expected, wanted, sizeof(wanted));
+  return done;
+}
+
+// What orders the words of a pair, it does above.
+void __tsan_release(void*) {}
+void __tsan_acquire(void*) {}
 
 void __tsan_init() {}
 
