@@ -46,6 +46,10 @@ void prepare(subject& map, model& expected) {
 /// heap would have to get from them.
 bool dies_clean(const subject_type& type) { return type.reclaims || !type.from_heap; }
 
+bool erases(map_operation what) {
+  return what == map_operation::erase || what == map_operation::extract || what == map_operation::update;
+}
+
 /// One run of the script in which the nth allocation fails. Returns the allocations that it made.
 std::uint64_t run_script(const subject_type& type, const std::vector<action>& script, std::uint64_t nth) {
   const std::int64_t before = live_allocations();
@@ -55,7 +59,8 @@ std::uint64_t run_script(const subject_type& type, const std::vector<action>& sc
     model expected;
     prepare(*map, expected);
     int thrown = 0;
-    int left = 300;  // actions after the failure
+    bool untold = false;  // at an erase that leaves a sparse node as it is
+    int left = 300;       // actions after the failure
     for (const action& a : script) {
       if (thrown != 0 && --left < 0) break;
       outcome got;
@@ -75,9 +80,13 @@ std::uint64_t run_script(const subject_type& type, const std::vector<action>& sc
       }
       EXPECT_TRUE(got == act(expected, a))
           << to_string(a.what) << " of key " << a.k << " tells the wrong thing";
+      if (plan.has_failed() && thrown == 0 && !untold) {
+        untold = type.node_entries > 1 && erases(a.what);
+        EXPECT_TRUE(untold) << "a failed allocation was not reported";
+      }
       if (::testing::Test::HasFailure()) return plan.seen;
     }
-    EXPECT_EQ(thrown, plan.has_failed() ? 1 : 0) << "a failed allocation was not reported";
+    EXPECT_EQ(thrown, plan.has_failed() && !untold ? 1 : 0);
     expect_equal(map->plain(), expected, key_range(0, script_keys));
     expect_sound_at_rest(*map, type);
   }

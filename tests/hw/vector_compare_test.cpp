@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -26,23 +28,39 @@ std::vector<vector_width> widths() {
   return all;
 }
 
-void expect_as_one_by_one(const std::array<std::uint64_t, 64>& integers, std::uint64_t k) {
-  std::uint64_t expected = 0;
-  for (unsigned i = 0; i < 64; ++i) expected |= std::uint64_t{integers[i] <= k} << i;
-  EXPECT_EQ(not_above(integers.data(), k), expected) << k;
-}
+constexpr std::uint64_t half = std::uint64_t{1} << 63U;
 
-TEST(vector_compare, finds_what_is_not_above) {
-  constexpr std::uint64_t half = std::uint64_t{1} << 63U;
+TEST(vector_compare, counts_what_is_not_above) {
   std::mt19937_64 random(42);
   for (const vector_width width : widths()) {
     const using_vectors these(width);
     for (int round = 0; round < 1000; ++round) {
-      alignas(64) std::array<std::uint64_t, 64> integers;
+      alignas(64) std::array<std::uint64_t, 16> integers;
       for (std::uint64_t& i : integers) i = round % 2 == 0 ? random() : half + random() % 8 - 4;
       for (const std::uint64_t k : {std::uint64_t{0}, ~std::uint64_t{0}, half - 1, half, half + 1,
-                                    integers[7], integers[40] - 1, std::uint64_t{random()}}) {
-        expect_as_one_by_one(integers, k);
+                                    integers[7], integers[12] - 1, std::uint64_t{random()}}) {
+        const auto expected = std::ranges::count_if(integers, [&](std::uint64_t i) { return i <= k; });
+        EXPECT_EQ(count_not_above(integers.data(), k, width), expected) << k;
+      }
+    }
+  }
+}
+
+TEST(vector_compare, finds_what_is_equal) {
+  std::mt19937_64 random(42);
+  for (const vector_width width : widths()) {
+    const using_vectors these(width);
+    for (int round = 0; round < 1000; ++round) {
+      alignas(64) std::array<std::uint64_t, 8> integers;
+      for (std::uint64_t& i : integers) i = half + random() % 4 - 2;
+      for (std::uint64_t k = half - 3; k != half + 3; ++k) {
+        unsigned expected = 0;
+        for (unsigned i = 0; i < 8; ++i) expected |= unsigned{integers[i] == k} << i;
+        EXPECT_EQ(equal_to<8>(integers.data(), k), expected) << k;
+        EXPECT_EQ(equal_to<4>(integers.data(), k), expected & 15U) << k;
+        unsigned of_pairs = 0;
+        for (unsigned i = 0; i < 4; ++i) of_pairs |= unsigned{integers[2 * i] == k} << i;
+        EXPECT_EQ(equal_to_first_of_pairs(integers.data(), k), of_pairs) << k;
       }
     }
   }
@@ -52,25 +70,16 @@ TEST(vector_compare, leaves_what_the_caller_computes_with_vectors) {
   // Loops that the compiler may turn into vectors, around comparisons.
   for (const vector_width width : widths()) {
     const using_vectors these(width);
-    alignas(64) std::array<std::uint64_t, 64> integers;
+    alignas(64) std::array<std::uint64_t, 16> integers;
     std::array<double, 64> halves{};
-    for (unsigned i = 0; i < 64; ++i) integers[i] = i;
-    std::uint64_t sum = 0;
-    for (unsigned round = 0; round < 64; ++round) {
+    for (unsigned i = 0; i < 16; ++i) integers[i] = i;
+    std::size_t sum = 0;
+    for (unsigned round = 0; round < 16; ++round) {
       for (unsigned i = 0; i < 64; ++i) halves[i] += 0.5 * i;
-      sum += ones(not_above(integers.data(), round));
+      sum += count_not_above(integers.data(), round, width) + equal_to<4>(integers.data(), round);
     }
-    EXPECT_EQ(sum, 64U * 65 / 2);
-    for (unsigned i = 0; i < 64; ++i) EXPECT_EQ(halves[i], 32.0 * i);
-  }
-}
-
-TEST(vector_compare, counts_bits) {
-  for (const vector_width width : {vector_width::none, widest_vectors()}) {
-    const using_vectors these(width);
-    EXPECT_EQ(ones(0), 0U);
-    EXPECT_EQ(ones(~std::uint64_t{0}), 64U);
-    EXPECT_EQ(ones(0x8000'0001'0000'0100U), 3U);
+    EXPECT_EQ(sum, 16U * 17 / 2 + 1 + 2 + 4 + 8);
+    for (unsigned i = 0; i < 64; ++i) EXPECT_EQ(halves[i], 8.0 * i);
   }
 }
 

@@ -9,7 +9,6 @@
 // ThreadSanitizer sees only loads that the compiler knows, so under it there are no vectors.
 
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -55,7 +54,8 @@ template <std::size_t Bytes>
   return *static_cast<const bytes_of<Bytes>*>(from);
 }
 
-// Registers that only AVX-512 has: a caller compiled without it has nothing in them, and the state of the others stays.
+// To a caller that is compiled without AVX-512 the registers that only it has are empty, and those of AVX have no upper
+// halves: these must be clear, or each instruction behind them pays.
 #if defined(__AVX512F__)
 #define ESPALIER_CLOBBERS_AVX512 "xmm16", "k1", "k2"
 #else
@@ -64,47 +64,81 @@ template <std::size_t Bytes>
 #if defined(__AVX__)
 #define ESPALIER_END_AVX2 ""
 #else
-// To the compiler there are no upper halves: they must be clear, or each instruction behind it pays.
 #define ESPALIER_END_AVX2 "vzeroupper\n\t"
 #endif
 
-/// Of 16 integers.
-[[nodiscard, gnu::always_inline]] inline std::uint64_t not_above_avx512(const std::uint64_t* from,
-                                                                        std::uint64_t k) noexcept {
-  std::uint32_t mask = 0;  // NOLINT(misc-const-correctness): the instruction writes it
+[[nodiscard, gnu::always_inline]] inline std::size_t count_not_above_avx512(const std::uint64_t* from,
+                                                                            std::uint64_t k) noexcept {
+  std::uint64_t count = 0;  // NOLINT(misc-const-correctness): the instructions write it
   __asm__ __volatile__(
       "vpbroadcastq %[k], %%zmm16\n\t"
       "vpcmpnltuq %[low], %%zmm16, %%k1\n\t"
       "vpcmpnltuq %[high], %%zmm16, %%k2\n\t"
       "kunpckbw %%k1, %%k2, %%k1\n\t"
-      "kmovw %%k1, %[mask]"
-      : [mask] "=r"(mask)
+      "kmovw %%k1, %k[count]\n\t"
+      "popcntl %k[count], %k[count]"
+      : [count] "=r"(count)
       : [k] "r"(k), [low] "m"(at<64>(from)), [high] "m"(at<64>(from + 8))
-      : ESPALIER_CLOBBERS_AVX512);
-  return mask;
+      : "cc", ESPALIER_CLOBBERS_AVX512);
+  return count;
 }
-/// Of 8 integers.
-[[nodiscard, gnu::always_inline]] inline std::uint64_t not_above_avx2(const std::uint64_t* from,
-                                                                      std::uint64_t k) noexcept {
-  // There is only a signed comparison: both sides have their highest bit turned.
+/// There is only a signed comparison: both sides have their highest bit turned. Each integer that is above gives two bytes.
+[[nodiscard, gnu::always_inline]] inline std::size_t count_not_above_avx2(const std::uint64_t* from,
+                                                                          std::uint64_t k) noexcept {
   constexpr std::uint64_t turned = std::uint64_t{1} << 63U;
-  std::uint32_t low = 0;   // NOLINT(misc-const-correctness): as above
-  std::uint32_t high = 0;  // NOLINT(misc-const-correctness)
+  std::uint64_t above = 0;  // NOLINT(misc-const-correctness): as before
   __asm__ __volatile__(
       "vmovq %[k], %%xmm0\n\t"
       "vpbroadcastq %%xmm0, %%ymm0\n\t"
       "vmovq %[turned], %%xmm1\n\t"
       "vpbroadcastq %%xmm1, %%ymm1\n\t"
       "vpxor %[first], %%ymm1, %%ymm2\n\t"
-      "vpxor %[second], %%ymm1, %%ymm1\n\t"
+      "vpxor %[second], %%ymm1, %%ymm3\n\t"
+      "vpxor %[third], %%ymm1, %%ymm4\n\t"
+      "vpxor %[fourth], %%ymm1, %%ymm1\n\t"
       "vpcmpgtq %%ymm0, %%ymm2, %%ymm2\n\t"
+      "vpcmpgtq %%ymm0, %%ymm3, %%ymm3\n\t"
+      "vpcmpgtq %%ymm0, %%ymm4, %%ymm4\n\t"
       "vpcmpgtq %%ymm0, %%ymm1, %%ymm1\n\t"
-      "vmovmskpd %%ymm2, %[low]\n\t"
-      "vmovmskpd %%ymm1, %[high]\n\t" ESPALIER_END_AVX2
-      : [low] "=r"(low), [high] "=r"(high)
-      : [k] "r"(k ^ turned), [turned] "r"(turned), [first] "m"(at<32>(from)), [second] "m"(at<32>(from + 4))
-      : "xmm0", "xmm1", "xmm2");
-  return (low | high << 4U) ^ 0xffU;
+      "vpackssdw %%ymm3, %%ymm2, %%ymm2\n\t"
+      "vpackssdw %%ymm1, %%ymm4, %%ymm4\n\t"
+      "vpacksswb %%ymm4, %%ymm2, %%ymm2\n\t"
+      "vpmovmskb %%ymm2, %k[above]\n\t" ESPALIER_END_AVX2 "popcntl %k[above], %k[above]"
+      : [above] "=&r"(above)
+      : [k] "r"(k ^ turned), [turned] "r"(turned), [first] "m"(at<32>(from)), [second] "m"(at<32>(from + 4)),
+        [third] "m"(at<32>(from + 8)), [fourth] "m"(at<32>(from + 12))
+      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4");
+  return 16 - above / 2;
+}
+[[nodiscard, gnu::always_inline]] inline unsigned equal_to_avx2(const std::uint64_t* from,
+                                                                std::uint64_t k) noexcept {
+  std::uint64_t mask = 0;  // NOLINT(misc-const-correctness): as before
+  __asm__ __volatile__(
+      "vmovq %[k], %%xmm0\n\t"
+      "vpbroadcastq %%xmm0, %%ymm0\n\t"
+      "vpcmpeqq %[all], %%ymm0, %%ymm0\n\t"
+      "vmovmskpd %%ymm0, %k[mask]\n\t" ESPALIER_END_AVX2
+      : [mask] "=r"(mask)
+      : [k] "r"(k), [all] "m"(at<32>(from))
+      : "memory", "xmm0");  // no later load before it: the caller validates what it has found
+  return static_cast<unsigned>(mask);
+}
+[[nodiscard, gnu::always_inline]] inline unsigned equal_to_first_of_pairs_avx2(const std::uint64_t* from,
+                                                                               std::uint64_t k) noexcept {
+  std::uint64_t mask = 0;  // NOLINT(misc-const-correctness): as before
+  // The vector of first words has them in the order 0, 2, 1, 3.
+  __asm__ __volatile__(
+      "vmovdqa %[low], %%ymm1\n\t"
+      "vmovq %[k], %%xmm0\n\t"
+      "vpunpcklqdq %[high], %%ymm1, %%ymm1\n\t"
+      "vpbroadcastq %%xmm0, %%ymm0\n\t"
+      "vpermq $0xd8, %%ymm1, %%ymm1\n\t"
+      "vpcmpeqq %%ymm1, %%ymm0, %%ymm0\n\t"
+      "vmovmskpd %%ymm0, %k[mask]\n\t" ESPALIER_END_AVX2
+      : [mask] "=r"(mask)
+      : [k] "r"(k), [low] "m"(at<32>(from)), [high] "m"(at<32>(from + 4))
+      : "memory", "xmm0", "xmm1");
+  return static_cast<unsigned>(mask);
 }
 #undef ESPALIER_CLOBBERS_AVX512
 #undef ESPALIER_END_AVX2
@@ -112,30 +146,40 @@ template <std::size_t Bytes>
 }  // namespace vector_detail
 #endif
 
-/// Bit i tells whether the integer at i is not above `k`, of 64 integers. Requires vectors().
-[[nodiscard, gnu::always_inline]] inline std::uint64_t not_above([[maybe_unused]] const std::uint64_t* from,
-                                                                 [[maybe_unused]] std::uint64_t k) noexcept {
-  std::uint64_t mask = 0;
+/// How many of 16 integers are not above `k`. `width` is one that vectors() may be, but not none.
+[[nodiscard, gnu::always_inline]] inline std::size_t count_not_above(
+    [[maybe_unused]] const std::uint64_t* from, [[maybe_unused]] std::uint64_t k,
+    [[maybe_unused]] vector_width width) noexcept {
 #if defined(__x86_64__)
-  if (vectors() == vector_width::avx512) {
-    for (unsigned i = 0; i < 64; i += 16) mask |= vector_detail::not_above_avx512(from + i, k) << i;
-  } else {
-    for (unsigned i = 0; i < 64; i += 8) mask |= vector_detail::not_above_avx2(from + i, k) << i;
-  }
+  return width == vector_width::avx512 ? vector_detail::count_not_above_avx512(from, k)
+                                       : vector_detail::count_not_above_avx2(from, k);
+#else
+  return 0;
 #endif
-  return mask;
 }
 
-/// How many bits are set. Without the instruction it is a call of the compiler's library.
-[[nodiscard, gnu::always_inline]] inline unsigned ones(std::uint64_t mask) noexcept {
-#if defined(__x86_64__) && !defined(__POPCNT__)
-  if (vectors() != vector_width::none) {  // all processors with vectors have it
-    std::uint64_t count = 0;              // NOLINT(misc-const-correctness): the instruction writes it
-    __asm__("popcntq %[mask], %[count]" : [count] "=r"(count) : [mask] "r"(mask) : "cc");
-    return static_cast<unsigned>(count);
-  }
+/// Bit i tells whether the integer at i is `k`, of 4 or 8 integers. Requires that vectors() are not none.
+template <std::size_t Count>
+[[nodiscard, gnu::always_inline]] inline unsigned equal_to([[maybe_unused]] const std::uint64_t* from,
+                                                           [[maybe_unused]] std::uint64_t k) noexcept {
+  static_assert(Count == 4 || Count == 8);
+#if defined(__x86_64__)
+  unsigned equal = vector_detail::equal_to_avx2(from, k);
+  if constexpr (Count == 8) equal |= vector_detail::equal_to_avx2(from + 4, k) << 4U;
+  return equal;
+#else
+  return 0;
 #endif
-  return static_cast<unsigned>(std::popcount(mask));
+}
+
+/// Bit i tells whether the first integer of the pair at i is `k`, of 4 pairs. Requires that vectors() are not none.
+[[nodiscard, gnu::always_inline]] inline unsigned equal_to_first_of_pairs(
+    [[maybe_unused]] const std::uint64_t* from, [[maybe_unused]] std::uint64_t k) noexcept {
+#if defined(__x86_64__)
+  return vector_detail::equal_to_first_of_pairs_avx2(from, k);
+#else
+  return 0;
+#endif
 }
 
 }  // namespace observed or unobserved

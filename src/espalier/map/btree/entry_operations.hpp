@@ -52,12 +52,13 @@ class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<
 
   ~entry_operations() = default;
 
- private:
   [[nodiscard]] std::optional<Value> do_find(guard_type&, key_view key) const {
     const auto found = self().find_word(key);
     if (!found) return std::nullopt;
     return holder::read(*found);
   }
+
+ private:
   [[nodiscard]] bool do_contains(guard_type&, key_view key) const {
     return self().find_word(key).has_value();
   }
@@ -73,7 +74,7 @@ class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<
 
   bool do_assign(guard_type& guard, key_view key, const Value& value) {
     typename holder::pending fresh(store_);
-    guard.reserve(holder::retirements);
+    reserve<holder::retirements>(guard);
     const outcome done = self().apply(
         guard, key,
         {.present = change::where_present::store, .insert_where_absent = true, .word = fresh.get(value)});
@@ -84,7 +85,7 @@ class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<
   }
 
   bool do_erase(guard_type& guard, key_view key) {
-    guard.reserve(holder::retirements + Retirements);
+    reserve<holder::retirements + Retirements>(guard);
     const outcome done = self().apply(guard, key, {.present = change::where_present::erase});
     if (done.what != effect::erased) return false;
     holder::retire(store_, guard, done.before);
@@ -94,7 +95,7 @@ class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<
   template <class Function>
   std::optional<Value> do_update(guard_type& guard, key_view key, Function&& f) {
     typename holder::pending fresh(store_);
-    guard.reserve(holder::retirements + Retirements);
+    reserve<holder::retirements + Retirements>(guard);
     while (true) {
       const auto now = self().find_word(key);
       const std::optional<Value> before = now ? std::optional(holder::read(*now)) : std::nullopt;
@@ -109,6 +110,11 @@ class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<
       if (now) holder::retire(store_, guard, *now);
       return before;
     }
+  }
+
+  template <unsigned Most>
+  static void reserve(guard_type& guard) {
+    if constexpr (Most != 0) guard.reserve(Most);
   }
 
  protected:

@@ -495,7 +495,7 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
     if (to == advice::contended)
       fresh.emplace(&of_key);
     else  // one more than the operation itself may still need
-      guard.reserve(1 + holder::retirements + btree::merged_most);
+      guard.reserve(1 + holder::retirements);
     auto held = at->here.upgrade();
     if (!held) return;
     if (!of_key.fits(held, fresh.get())) return held.release_unchanged();

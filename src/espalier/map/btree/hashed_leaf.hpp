@@ -2,94 +2,183 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <type_traits>
 #include <vector>
 
 #include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/pair_exchange.hpp"
 #include "espalier/hw/record.hpp"
 #include "espalier/hw/vector_compare.hpp"
 #include "espalier/map/btree/node.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 
-// The leaf of ordered_map: a hash table with some hundred entries. The entries of a cache line are a group, and the hash
-// of a key chooses its home group. So a search knows which two lines it needs before it has read the first: the line of
-// the lock, which also says which slots are used, and that of the home group. Where a home group is full, its entry lies
-// in one behind it, and the group is marked as passed. With large leaves the inner nodes are few, and stay in the caches.
-// What needs the entries in order sorts a copy.
+// The leaf of ordered_map: a hash table with some hundred entries. A cache line has a group of keys and their words, four
+// if words have 8 bytes, and the hash of a key chooses its home group. So a search reads two lines, and knows both before it has read either:
+// that of the lock and of the range of keys that the leaf covers, and that of the home group. Where a home group is full,
+// its entry lies in one behind it, and the group is marked as passed. With large leaves the inner nodes are few, and stay
+// in the caches. What needs the entries in order sorts a copy.
+//
+// A slot without an entry has a key that no search looks for there: one whose home is the group behind. A search goes
+// round, but for the last group. So a group has all that a search needs, and no key of the user is reserved.
+//
+// An update of an entry takes no lock: it compares and exchanges key and word in one step. That finds the key in its slot
+// only while the entry is in the map. (Where words do not have 8 bytes, or the processor has no such step, it takes the lock
+// as an insert does.) A split or a merge takes the entries from their slots: first all keys, and then the words.
 //
 // Invariants
-//   (H1) The bit of a slot is set exactly where the slot has an entry; no two slots have the same key.
-//   (H2) Between the home group of a key and that of its entry all groups are marked as passed. A mark goes only when all
-//        entries of the leaf are placed anew.
+//   (H1) No two slots have the same key, but for slots without an entry.
+//   (H2) Between the home group of a key and that of its entry all groups are marked as passed, and they are fewer than
+//        groups - 1. A mark goes only when all entries of the leaf are placed anew.
+//   (H3) The keys of the leaf lie in its range. The ranges of all leaves that are not obsolete cover each key once.
+//   (H4) A slot has a key only while its entry is in the map, and this is the only slot that has it.
 //
-// An insert fills a slot, marks groups, and then sets the bit, which makes the entry visible. Readers need no new version
-// for that: they see the leaf before it or behind it. An erase clears the bit and renews the version. So a reader that
-// has seen the bit does not validate if a later insert has used the slot.
+// What concerns one entry takes the lock beside readers. An insert stores the word, marks groups, and then stores the key,
+// which makes the entry visible; an update stores the word. Readers see the leaf before it or behind it. An erase removes
+// the key and renews the version: a reader that has seen the key does not validate if a later insert has used the slot.
 //
-// Orderings: those of sync/optimistic_lock.hpp. A reader loads the bit before the entry.
+// A reader loads the key before the word. Its orderings, and those of the lock, are those of sync/optimistic_lock.hpp.
+//
+// Orderings
+//   (1) update (seq_cst) -> take (seq_cst): an update that still finds the key comes before the fence, and the take then
+//       reads its word.
 
 namespace espalier::btree {
 
-template <class Key, class Word, unsigned Capacity, class Compare>
+template <class Word, unsigned Capacity>
 struct hashed_leaf : node_base {
-  struct entry {
-    optimistic_field<Key> key;
-    optimistic_field<Word> word;
-  };
-  static constexpr unsigned in_group = std::bit_floor(hw::cache_line_bytes / sizeof(entry));
-  static constexpr unsigned groups = (Capacity + in_group - 1) / in_group;
+  using key_type = std::uint64_t;
+  using less = std::less<key_type>;
+  /// As many as a line has room for, words of the usual 8 bytes: 4.
+  static constexpr unsigned in_group = hw::cache_line_bytes / (sizeof(key_type) + sizeof(Word));
   static constexpr unsigned capacity = Capacity;
   /// With so many entries it is full: more of them would be far from their homes.
-  static constexpr unsigned most = capacity < 64 ? capacity : capacity - capacity / 16;
+  static constexpr unsigned most = capacity < 64 ? capacity : capacity - capacity / 32;
+  /// As many as the capacity asks for, and enough for `most` entries in all groups but one.
+  static constexpr unsigned groups =
+      std::max((capacity + in_group - 1) / in_group, (most + in_group - 1) / in_group + 1);
+  static_assert(groups <= 64, "each group has a bit");
+  static_assert(in_group >= 4 && in_group <= 7);
   /// No more entries are a reason to merge with a neighbour.
   static constexpr unsigned sparse = capacity / 4;
-  static_assert(capacity <= 256 && groups <= 64);
-  using content = entries<Key, Word, 2 * capacity>;
+  /// What a split leaves in a leaf.
+  static constexpr unsigned fewest = 1;
+  using content = entries<key_type, Word, 2 * capacity>;
   using change = entry_change<Word>;
   using outcome = entry_outcome<Word>;
   using effect = typename outcome::effect;
 
-  hashed_leaf() noexcept : node_base(0) { hw::annotate_metadata(*this); }
+  /// Whether an update exchanges key and word.
+  static constexpr bool updates_in_place = hw::exchanges_pairs && sizeof(Word) == sizeof(std::uint64_t);
+
+  /// A line. A slot is a number of the order in which a comparison of a line finds them.
+  struct alignas(hw::cache_line_bytes) group_of_pairs {
+    struct alignas(alignof(hw::word_pair)) entry {
+      optimistic_field<key_type> key;
+      optimistic_field<Word> word;
+    };
+    [[nodiscard]] auto& key(unsigned slot) noexcept { return all[slot].key; }
+    [[nodiscard]] auto& word(unsigned slot) noexcept { return all[slot].word; }
+    [[nodiscard]] const auto& key(unsigned slot) const noexcept { return all[slot].key; }
+    [[nodiscard]] const auto& word(unsigned slot) const noexcept { return all[slot].word; }
+    std::array<entry, in_group> all;
+  };
+  struct alignas(hw::cache_line_bytes) group_of_two_parts {
+    [[nodiscard]] auto& key(unsigned slot) noexcept { return keys[slot]; }
+    [[nodiscard]] auto& word(unsigned slot) noexcept { return words[slot]; }
+    [[nodiscard]] const auto& key(unsigned slot) const noexcept { return keys[slot]; }
+    [[nodiscard]] const auto& word(unsigned slot) const noexcept { return words[slot]; }
+    std::array<optimistic_field<key_type>, in_group> keys;
+    std::array<optimistic_field<Word>, in_group> words;
+  };
+  using group = std::conditional_t<updates_in_place, group_of_pairs, group_of_two_parts>;
+
+  /// Covers all keys.
+  hashed_leaf() noexcept : node_base(0) {
+    hw::annotate_metadata(*this);
+    for (unsigned g = 0; g < groups; ++g) {
+      for (unsigned i = 0; i < in_group; ++i) all[g].key(i).set(exclusive_access{}, absent_in(g));
+    }
+  }
 
   struct spot {
-    unsigned index;
+    unsigned group;
+    unsigned slot;  ///< in the group
     bool found;
   };
 
   /// As in sorted_leaf.
+  static constexpr bool changes_beside_readers = true;
   [[nodiscard]] static constexpr bool renews(effect done) noexcept { return done == effect::erased; }
 
+  /// Whether the key is in the leaf if it is in the map, unless the leaf is obsolete.
   template <class Witness>
-  [[nodiscard]] spot seek(const Witness& w, const Compare& less, const Key k) const {
-    unsigned group = home_of(k);
-    for (unsigned tried = 0; tried < groups; ++tried) {
-      const unsigned in_use = used_in(w, group);
-      unsigned equal = 0;
-      for (unsigned i = 0; i < in_group; ++i) {
-        const Key there = all[group * in_group + i].key.get(w);
-        equal |= static_cast<unsigned>(same_key(less, there, k)) << i;
-      }
-      equal &= in_use;
-      if (equal != 0) return {group * in_group + static_cast<unsigned>(std::countr_zero(equal)), true};
-      if ((passed.get(w) >> group & 1U) == 0) break;
-      group = behind(group);
-    }
-    return {0, false};
+  [[nodiscard]] bool covers(const Witness& w, key_type k) const noexcept {
+    return k - low.get(w) <= span.get(w);
+  }
+  /// The smallest key that it covers, and the largest one.
+  template <class Witness>
+  [[nodiscard]] key_type first_covered(const Witness& w) const noexcept {
+    return low.get(w);
   }
   template <class Witness>
-  [[nodiscard]] std::optional<Word> find(const Witness& w, const Compare& less, const Key k) const {
-    const spot at = seek(w, less, k);
-    if (!at.found) return std::nullopt;
-    return all[at.index].word.get(w);
+  [[nodiscard]] key_type last_covered(const Witness& w) const noexcept {
+    return low.get(w) + span.get(w);
+  }
+  template <class Witness>
+  void cover(const Witness& w, key_type from, key_type to) noexcept {
+    low.set(w, from);
+    span.set(w, to - from);
   }
 
+  template <class Witness>
+  [[nodiscard, gnu::always_inline]] spot seek(const Witness& w, const less&,
+                                              const key_type k) const noexcept {
+    unsigned g = home_of(k);
+    for (unsigned tried = 1; tried < groups; ++tried) {
+      if (const unsigned equal = with_key(w, g, k); equal != 0)
+        return {g, static_cast<unsigned>(std::countr_zero(equal)), true};
+      if ((passed.get(w) >> g & 1U) == 0) break;
+      g = behind(g);
+    }
+    return {0, 0, false};
+  }
+  /// Whether the key is present; its word then is in `found`. In the home group without a branch that depends on it: which
+  /// of some keys are present, no processor predicts.
+  template <class Witness>
+  [[nodiscard, gnu::always_inline]] bool find(const Witness& w, const key_type k,
+                                              Word& found) const noexcept {
+    unsigned g = home_of(k);
+    unsigned equal = with_key(w, g, k);
+    for (unsigned tried = 2; (passed.get(w) >> g & unsigned{equal == 0}) != 0 && tried < groups; ++tried) {
+      g = behind(g);
+      equal = with_key(w, g, k);
+    }
+    // Any slot where there is none: the word is then not used.
+    found = all[g].word(static_cast<unsigned>(std::countr_zero(equal | 1U << (in_group - 1)))).get(w);
+    return equal != 0;
+  }
+  /// Stores a value in the entry that seek() has found. Nothing if the slot does not have the key any more.
+  [[nodiscard]] std::optional<outcome> try_store(const spot& where, const key_type k,
+                                                 const change& wanted) noexcept
+    requires updates_in_place
+  {
+    auto& e = all[where.group].all[where.slot];
+    while (true) {
+      const Word now = e.word.get(unvalidated{});
+      if (wanted.expected && !same_bits(*wanted.expected, now)) return outcome{};
+      if (exchange(e, k, now, k, wanted.word)) return outcome{.what = effect::stored, .before = now};
+      if (e.key.get(unvalidated{}) != k) return std::nullopt;
+    }
+  }
   /// Changes the entry of the key. `where` is what seek() returned; since then no entry has gone, nor has the key come.
   template <class Witness>
-  outcome apply(const Witness& w, const spot& where, const Key& k, const change& wanted) noexcept {
+  outcome apply(const Witness& w, const spot& where, const key_type k, const change& wanted) noexcept {
     outcome result;
     if (!where.found) {
       if (!wanted.insert_where_absent) return result;
@@ -97,26 +186,25 @@ struct hashed_leaf : node_base {
       if (result.what == effect::inserted) put(w, k, wanted.word);
       return result;
     }
-    entry& e = all[where.index];
-    result.before = e.word.get(w);
-    if (wanted.expected && !same_bits(*wanted.expected, result.before)) return result;
+    if (wanted.present == change::where_present::keep) return result;
+    group& g = all[where.group];
+    do {
+      result.before = g.word(where.slot).get(w);
+      if (wanted.expected && !same_bits(*wanted.expected, result.before)) return result;
+    } while (!change_found(w, g, where, k, result.before, wanted));
     if (wanted.present == change::where_present::store) {
-      e.word.set(w, wanted.word);
       result.what = effect::stored;
-    } else if (wanted.present == change::where_present::erase) {
-      auto& bits = used[where.index / 64];
-      bits.set(w, bits.get(w) & ~(std::uint64_t{1} << where.index % 64));
+    } else {
+      result.left = size.get(w) - 1U;
+      size.set(w, static_cast<std::uint16_t>(result.left));
       result.what = effect::erased;
-      result.left = count(w);
     }
     return result;
   }
 
   template <class Witness>
   [[nodiscard]] unsigned count(const Witness& w) const noexcept {
-    unsigned sum = 0;
-    for (const auto& bits : used) sum += hw::ones(bits.get(w));
-    return sum;
+    return size.get(w);
   }
   template <class Witness>
   [[nodiscard]] bool is_full(const Witness& w) const noexcept {
@@ -129,108 +217,175 @@ struct hashed_leaf : node_base {
 
   /// Appends the entries in order.
   template <class Witness>
-  void copy_to(const Witness& w, const Compare& less, content& to, const Key& = {}) const {
-    const unsigned first = to.count;
-    if constexpr (std::is_same_v<Key, std::uint64_t> && std::is_same_v<Compare, std::less<Key>>) {
-      copy_by_range(w, to);
-    } else {
-      for_each(w, [&](const Key& k, const Word& v) { to.add(k, v); });
-    }
-    to.sort_from(first, less);
+  void copy_to(const Witness& w, const less& order, content& to, const key_type = {}) const noexcept {
+    append_in_order(w, order, to, [](unsigned, unsigned) {}, [] {});
   }
+  /// The same, and leaves no entry here.
+  template <class Witness>
+  void take_to(const Witness& w, const less& order, content& to, const key_type = {}) noexcept {
+    append_in_order(
+        w, order, to, [&](unsigned g, unsigned i) { all[g].key(i).set(w, absent_in(g)); },
+        [] { std::atomic_thread_fence(std::memory_order_seq_cst); });  // order (1): take, seq_cst
+    passed.set(w, 0);
+    size.set(w, 0);
+  }
+  /// Adds entries. There is room for them.
   template <class Witness>
   void assign(const Witness& w, const content& from, unsigned first, unsigned last) noexcept {
-    for (auto& bits : used) bits.set(w, 0);
-    passed.set(w, 0);
     for (; first < last; ++first) put(w, from.key[first], from.slot[first]);
   }
 
   /// Requests the lines of a leaf that a search for the key is likely to read.
-  static void request(const node_base* node, const Key k) noexcept {
+  static void request(const node_base* node, const key_type k) noexcept {
     const auto* const of_it = static_cast<const hashed_leaf*>(node);
     __builtin_prefetch(of_it);
-    __builtin_prefetch(&of_it->all[home_of(k) * in_group]);
+    __builtin_prefetch(&of_it->all[home_of(k)]);
+  }
+
+  /// What is wrong with the leaf, or null.
+  [[nodiscard]] const char* check() const noexcept {
+    const exclusive_access rest;
+    unsigned n = 0;
+    for (unsigned g = 0; g < groups; ++g) {
+      for (unsigned i = 0; i < in_group; ++i) {
+        const key_type k = all[g].key(i).get(rest);
+        if (k == absent_in(g)) continue;
+        ++n;
+        if (!covers(rest, k)) return "a leaf does not cover a key that it has";
+        if (const spot at = seek(rest, less{}, k); !at.found || at.group != g || at.slot != i)
+          return "a search in a leaf does not find an entry";
+      }
+    }
+    return n == size.get(rest) ? nullptr : "a leaf has more or fewer entries than it counts";
   }
 
   /// For programs that show nodes.
   [[nodiscard]] std::vector<node_member> members() const {
-    return {member_of(*this, "lock", lock), member_of(*this, "level", level),
-            member_of(*this, "used slots", used), member_of(*this, "groups passed", passed),
-            member_of(*this, "entry", all, all.size())};
+    return {member_of(*this, "lock", lock),
+            member_of(*this, "level", level),
+            member_of(*this, "entries", size),
+            member_of(*this, "groups passed", passed),
+            member_of(*this, "smallest key covered", low),
+            member_of(*this, "span of the keys covered", span),
+            member_of(*this, "group", all, all.size())};
   }
 
  private:
-  [[nodiscard]] static unsigned home_of(const Key k) noexcept {
-    return static_cast<unsigned>((hash_of<Compare>(k) >> 32U) * groups >> 32U);
+  [[nodiscard]] static constexpr unsigned home_of(key_type k) noexcept {
+    return static_cast<unsigned>((k * multiplier >> 32U) * groups >> 32U);
   }
-  [[nodiscard]] static unsigned behind(unsigned group) noexcept {
-    return group + 1 == groups ? 0 : group + 1;
-  }
-  template <class Witness>
-  [[nodiscard]] unsigned used_in(const Witness& w, unsigned group) const noexcept {
-    const unsigned first = group * in_group;
-    return static_cast<unsigned>(used[first / 64].get(w) >> first % 64) & ((1U << in_group) - 1);
-  }
-  static constexpr unsigned slots_in(unsigned group) noexcept {
-    return std::min(in_group, capacity - group * in_group);
+  [[nodiscard]] static constexpr unsigned behind(unsigned g) noexcept { return g + 1 == groups ? 0 : g + 1; }
+  /// The key of the slots of a group that have no entry: one whose home is the group behind.
+  [[nodiscard]] static constexpr key_type absent_in(unsigned g) noexcept {
+    const std::uint64_t high = ((std::uint64_t{behind(g)} << 32U) + groups - 1) / groups;
+    return (high << 32U) * inverse;
   }
 
+  /// A bit for each slot of the group that has the key.
   template <class Witness>
-  void put(const Witness& w, const Key& k, Word v) noexcept {
-    unsigned group = home_of(k);
-    unsigned in_use = used_in(w, group);
-    for (; in_use == (1U << slots_in(group)) - 1; in_use = used_in(w, group)) {
-      passed.set(w, passed.get(w) | std::uint64_t{1} << group);
-      group = behind(group);
+  [[nodiscard]] unsigned with_key(const Witness& w, unsigned g, key_type k) const noexcept {
+    if (hw::vectors() != hw::vector_width::none) {
+      const auto* const line = reinterpret_cast<const std::uint64_t*>(&all[g]);
+      if constexpr (updates_in_place)
+        return hw::equal_to_first_of_pairs(line, k);
+      else if constexpr (in_group == 4)
+        return hw::equal_to<4>(line, k);
+      else
+        return hw::equal_to<8>(line, k) & ((1U << in_group) - 1);  // of the whole line
     }
-    const unsigned slot = group * in_group + static_cast<unsigned>(std::countr_one(in_use));
-    all[slot].key.set(w, k);
-    all[slot].word.set(w, v);
-    auto& bits = used[slot / 64];
-    bits.set(w, bits.get(w) | std::uint64_t{1} << slot % 64);
+    unsigned equal = 0;
+    for (unsigned i = 0; i < in_group; ++i) equal |= unsigned{all[g].key(i).get(w) == k} << i;
+    return equal;
   }
 
-  template <class Witness, class Visit>
-  void for_each(const Witness& w, const Visit& visit) const {
-    for (unsigned i = 0; i < used.size(); ++i) {
-      for (std::uint64_t bits = used[i].get(w); bits != 0; bits &= bits - 1) {
-        const entry& e = all[64 * i + static_cast<unsigned>(std::countr_zero(bits))];
-        visit(e.key.get(w), e.word.get(w));
+  [[nodiscard]] static bool exchange(typename group_of_pairs::entry& e, key_type k, Word now,
+                                     key_type next_key, Word next) noexcept {
+    // order (1): update, seq_cst
+    return hw::exchange_pair(&e, {k, std::bit_cast<std::uint64_t>(now)},
+                             {next_key, std::bit_cast<std::uint64_t>(next)});
+  }
+  /// Stores or erases with the lock held. False if an update came between.
+  template <class Witness>
+  [[nodiscard]] bool change_found(const Witness& w, group& g, const spot& where, key_type k, Word now,
+                                  const change& wanted) noexcept {
+    const bool erases = wanted.present == change::where_present::erase;
+    if constexpr (updates_in_place) {
+      return exchange(g.all[where.slot], k, now, erases ? absent_in(where.group) : k,
+                      erases ? now : wanted.word);
+    } else {
+      if (erases)
+        g.key(where.slot).set(w, absent_in(where.group));
+      else
+        g.word(where.slot).set(w, wanted.word);
+      return true;
+    }
+  }
+
+  /// Appends the entries in order. Nearly so by a counting sort of their distances from the smallest, if the keys are
+  /// distributed evenly, and then by insertion. Calls found(group, slot) for each, and all_found() before it loads words.
+  template <class Witness, class Found, class AllFound>
+  void append_in_order(const Witness& w, const less& order, content& to, const Found& found,
+                       const AllFound& all_found) const noexcept {
+    std::array<key_type, groups * in_group> keys;
+    std::array<Word, groups * in_group> words;
+    std::array<std::uint16_t, groups * in_group> from;
+    unsigned n = 0;
+    key_type smallest = ~key_type{0};
+    key_type largest = 0;
+    for (unsigned g = 0; g < groups; ++g) {
+      for (unsigned i = 0; i < in_group; ++i) {
+        const key_type k = all[g].key(i).get(w);
+        if (k == absent_in(g)) continue;
+        found(g, i);
+        keys[n] = k;
+        from[n++] = static_cast<std::uint16_t>(g * in_group + i);
+        smallest = std::min(smallest, k);
+        largest = std::max(largest, k);
       }
     }
-  }
-
-  /// Nearly in order, if the keys are distributed evenly: as a counting sort of their distances from the smallest.
-  template <class Witness>
-  void copy_by_range(const Witness& w, content& to) const noexcept {
-    std::array<Key, capacity> keys;
-    std::array<Word, capacity> words;
-    unsigned n = 0;
-    Key low = ~Key{0};
-    Key high = 0;
-    for_each(w, [&](const Key& k, const Word& v) {
-      keys[n] = k;
-      words[n++] = v;
-      low = std::min(low, k);
-      high = std::max(high, k);
-    });
+    all_found();
+    for (unsigned i = 0; i < n; ++i) words[i] = all[from[i] / in_group].word(from[i] % in_group).get(w);
+    n = std::min(n, capacity);  // a reader beside a writer may have seen an entry twice
     if (n == 0) return;
-    const auto width = static_cast<unsigned>(std::bit_width(high - low));
+    const auto width = static_cast<unsigned>(std::bit_width(largest - smallest));
     const unsigned shift = width > 8 ? width - 8 : 0;
     std::array<std::uint16_t, 257> begin{};
-    for (unsigned i = 0; i < n; ++i) ++begin[((keys[i] - low) >> shift) + 1];
+    for (unsigned i = 0; i < n; ++i) ++begin[((keys[i] - smallest) >> shift) + 1];
     for (unsigned i = 0; i < 256; ++i) begin[i + 1] = static_cast<std::uint16_t>(begin[i + 1] + begin[i]);
+    const unsigned first = to.count;
     for (unsigned i = 0; i < n; ++i) {
-      const unsigned at = to.count + begin[(keys[i] - low) >> shift]++;
+      const unsigned at = first + begin[(keys[i] - smallest) >> shift]++;
       to.key[at] = keys[i];
       to.slot[at] = words[i];
     }
     to.count += n;
+    to.sort_from(first, order);
   }
 
-  std::array<optimistic_field<std::uint64_t>, 4> used;
+  /// The leaf is not full.
+  template <class Witness>
+  void put(const Witness& w, key_type k, Word v) noexcept {
+    unsigned g = home_of(k);
+    unsigned room = with_key(w, g, absent_in(g));
+    for (; room == 0; room = with_key(w, g, absent_in(g))) {
+      passed.set(w, passed.get(w) | std::uint64_t{1} << g);
+      g = behind(g);
+    }
+    const auto slot = static_cast<unsigned>(std::countr_zero(room));
+    all[g].word(slot).set(w, v);
+    all[g].key(slot).set(w, k);
+    size.set(w, static_cast<std::uint16_t>(size.get(w) + 1));
+  }
+
+  static constexpr std::uint64_t multiplier = 0x9e3779b97f4a7c15U;
+  static constexpr std::uint64_t inverse = 0xf1de83e19937733dU;
+  static_assert(multiplier * inverse == 1);
+
+  optimistic_field<std::uint16_t> size;
   optimistic_field<std::uint64_t> passed;  ///< a bit for each group
-  alignas(hw::cache_line_bytes) std::array<entry, groups * in_group> all;
+  optimistic_field<key_type> low;
+  optimistic_field<key_type> span{~key_type{0}};  ///< from there to the largest one
+  std::array<group, groups> all;
 };
 
 }  // namespace espalier::btree

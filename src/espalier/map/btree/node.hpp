@@ -115,11 +115,86 @@ struct node_base {
   const std::uint16_t level;  ///< 0 in a leaf
 };
 
-template <class Key, unsigned Children>
+/// The keys of a node for searches in two steps: among a sample, which is the last key of each part, and then in one part.
+/// Vectors compare a part at once. Slots without a key have the largest one, which no search finds below its own; they are
+/// never all in use, so a search does not run over the end, even beside a writer.
+template <unsigned Slots>
+struct sampled_keys {
+  using key_field = optimistic_field<std::uint64_t>;
+  static constexpr std::uint64_t none = ~std::uint64_t{0};
+  static constexpr unsigned part = 1U << std::countr_zero(Slots) / 2;
+  static_assert(part * part == Slots, "as many samples as each part has keys");
+
+  sampled_keys() noexcept { clear(exclusive_access{}, 0, Slots); }
+
+  template <class Witness>
+  [[nodiscard]] std::uint64_t get(const Witness& w, unsigned i) const noexcept {
+    return all[i].get(w);
+  }
+  template <class Witness>
+  void set(const Witness& w, unsigned i, std::uint64_t k) noexcept {
+    all[i].set(w, k);
+    if (i % part == part - 1) sample[i / part].set(w, k);
+  }
+  /// No keys from `first` to `last`.
+  template <class Witness>
+  void clear(const Witness& w, unsigned first, unsigned last) noexcept {
+    for (; first < last; ++first) set(w, first, none);
+  }
+
+  /// The vectors for a search.
+  [[nodiscard]] static hw::vector_width width() noexcept {
+    return part == 16 ? hw::vectors() : hw::vector_width::none;
+  }
+  /// How many keys are not above `k`, which is not the largest one. While a writer changes keys: some number, but less
+  /// than Slots.
+  template <class Witness>
+  [[nodiscard, gnu::always_inline]] std::size_t not_above(const Witness& w, std::uint64_t k,
+                                                          hw::vector_width width) const noexcept {
+    const std::size_t first = part * not_above(w, &sample[0], k, width);
+    return first + not_above(w, &all[first], k, width);
+  }
+
+  alignas(hw::cache_line_bytes) std::array<key_field, part> sample;
+  std::array<key_field, Slots> all;
+
+ private:
+  template <class Witness>
+  [[nodiscard, gnu::always_inline]] static std::size_t not_above(const Witness& w, const key_field* from,
+                                                                 std::uint64_t k,
+                                                                 hw::vector_width width) noexcept {
+    if (width != hw::vector_width::none) [[likely]]
+      return hw::count_not_above(reinterpret_cast<const std::uint64_t*>(from), k, width);
+    return count_before(part, [&](unsigned i) { return from[i].get(w) <= k; });
+  }
+};
+
+/// The keys of any other node.
+template <class Key, unsigned Slots>
+struct plain_keys {
+  template <class Witness>
+  [[nodiscard]] Key get(const Witness& w, unsigned i) const noexcept {
+    return all[i].get(w);
+  }
+  template <class Witness>
+  void set(const Witness& w, unsigned i, const Key& k) noexcept {
+    all[i].set(w, k);
+  }
+  template <class Witness>
+  void clear(const Witness&, unsigned, unsigned) noexcept {}
+
+  std::array<optimistic_field<Key>, Slots> all;
+};
+
+// A search may read an inner node without a section, as a hint where to go (tree.hpp, guess_leaf()). So a child is stored
+// before a key or the count leads to it, and what it leads to is, or was after the search has pinned, a child of the node.
+template <class Key, unsigned Children, bool Sampled>
 struct inner_node : node_base {
   static constexpr unsigned capacity = Children;
   /// Fewer children are a reason to merge with a neighbour.
   static constexpr unsigned sparse = std::max(1U, Children / 4);
+  /// What a split leaves in a node.
+  static constexpr unsigned fewest = 2;
   using content = entries<Key, node_base*, 2 * Children>;
 
   /// Without children. It is given them before other threads see it.
@@ -128,7 +203,7 @@ struct inner_node : node_base {
   /// A new root above a former one that was split.
   void begin_with(node_base* left, const Key& separator, node_base* right) noexcept {
     const exclusive_access unpublished;
-    key[0].set(unpublished, separator);
+    key.set(unpublished, 0, separator);
     child[0].set(unpublished, left);
     child[1].set(unpublished, right);
     children.set(unpublished, 2);
@@ -137,19 +212,28 @@ struct inner_node : node_base {
   /// The child below which a key lies.
   template <class Witness, class Compare>
   [[nodiscard]] unsigned index_of(const Witness& w, const Compare& less, const Key k) const {
-    if constexpr (by_vectors && std::is_same_v<Compare, std::less<Key>>) {
-      if (hw::vectors() != hw::vector_width::none) {
-        const std::uint64_t of_node = (std::uint64_t{1} << (children.get(w) - 1U)) - 1;
-        const auto* const keys = reinterpret_cast<const std::uint64_t*>(key.data());
-        return static_cast<unsigned>(std::countr_one(hw::not_above(keys, k) & of_node));
-      }
-    }
-    return count_before(children.get(w) - 1, [&](unsigned i) { return !less(k, key[i].get(w)); });
+    if constexpr (Sampled) return static_cast<unsigned>(index_of(w, k, key_width()));
+    return count_before(children.get(w) - 1, [&](unsigned i) { return !less(k, key.get(w, i)); });
+  }
+  [[nodiscard]] static hw::vector_width key_width() noexcept
+    requires Sampled
+  {
+    return sampled_keys<Children>::width();
+  }
+  /// The same. `width` is key_width().
+  template <class Witness>
+  [[nodiscard, gnu::always_inline]] std::size_t index_of(const Witness& w, const std::uint64_t k,
+                                                         hw::vector_width width) const noexcept
+    requires Sampled
+  {
+    if (k == key.none) [[unlikely]]
+      return children.get(w) - 1U;
+    return key.not_above(w, k, width);
   }
   /// The child below which the keys lie that are just smaller.
   template <class Witness, class Compare>
   [[nodiscard]] unsigned index_before(const Witness& w, const Compare& less, const Key k) const {
-    return count_before(children.get(w) - 1, [&](unsigned i) { return less(key[i].get(w), k); });
+    return count_before(children.get(w) - 1, [&](unsigned i) { return less(key.get(w, i), k); });
   }
 
   template <class Witness>
@@ -166,11 +250,11 @@ struct inner_node : node_base {
   void insert(const Witness& w, unsigned index, const Key& separator, node_base* right) noexcept {
     const unsigned n = children.get(w);
     for (unsigned i = n - 1; i > index; --i) {
-      key[i].set(w, key[i - 1].get(w));
       child[i + 1].set(w, child[i].get(w));
+      key.set(w, i, key.get(w, i - 1));
     }
-    key[index].set(w, separator);
     child[index + 1].set(w, right);
+    key.set(w, index, separator);
     children.set(w, static_cast<std::uint16_t>(n + 1));
   }
   /// Removes the child behind the one at that index, which has been merged with it.
@@ -178,9 +262,10 @@ struct inner_node : node_base {
   void erase_behind(const Witness& w, unsigned index) noexcept {
     const unsigned n = children.get(w);
     for (unsigned i = index + 1; i < n - 1; ++i) {
-      key[i - 1].set(w, key[i].get(w));
+      key.set(w, i - 1, key.get(w, i));
       child[i].set(w, child[i + 1].get(w));
     }
+    key.clear(w, n - 2, n - 1);
     children.set(w, static_cast<std::uint16_t>(n - 1));
   }
 
@@ -189,28 +274,36 @@ struct inner_node : node_base {
   void copy_to(const Witness& w, const Compare&, content& all, const Key& before_first) const noexcept {
     const unsigned n = children.get(w);
     all.add(before_first, child[0].get(w));
-    for (unsigned i = 1; i < n; ++i) all.add(key[i - 1].get(w), child[i].get(w));
+    for (unsigned i = 1; i < n; ++i) all.add(key.get(w, i - 1), child[i].get(w));
   }
   template <class Witness>
   void assign(const Witness& w, const content& all, unsigned from, unsigned to) noexcept {
     for (unsigned i = from; i < to; ++i) child[i - from].set(w, all.slot[i]);
-    for (unsigned i = from + 1; i < to; ++i) key[i - from - 1].set(w, all.key[i]);
+    for (unsigned i = from + 1; i < to; ++i) key.set(w, i - from - 1, all.key[i]);
+    key.clear(w, to - from - 1, children.get(w));
     children.set(w, static_cast<std::uint16_t>(to - from));
+  }
+
+  /// Requests the line that a search reads first.
+  void request() const noexcept {
+    if constexpr (Sampled)
+      __builtin_prefetch(&key.sample);
+    else
+      __builtin_prefetch(this);
   }
 
   /// For programs that show nodes.
   [[nodiscard]] std::vector<node_member> members() const {
-    return {member_of(*this, "lock", lock), member_of(*this, "level", level),
-            member_of(*this, "children", children), member_of(*this, "key", key, key.size()),
-            member_of(*this, "child", child, child.size())};
+    std::vector<node_member> all{member_of(*this, "lock", lock), member_of(*this, "level", level),
+                                 member_of(*this, "children", children)};
+    if constexpr (Sampled) all.push_back(member_of(*this, "sample", key.sample, key.sample.size()));
+    all.push_back(member_of(*this, "key", key.all, key.all.size()));
+    all.push_back(member_of(*this, "child", child, child.size()));
+    return all;
   }
 
-  /// Whether a search compares all keys at once. They then have lines of their own, which one comparison may read whole.
-  static constexpr bool by_vectors = std::is_same_v<Key, std::uint64_t> && Children == 64;
-  static constexpr unsigned key_slots = by_vectors ? Children : Children - 1;
-
   optimistic_field<std::uint16_t> children;
-  alignas(by_vectors ? hw::cache_line_bytes : alignof(Key)) std::array<optimistic_field<Key>, key_slots> key;
+  std::conditional_t<Sampled, sampled_keys<Children>, plain_keys<Key, Children - 1>> key;
   std::array<optimistic_field<node_base*>, Children> child;
 };
 
@@ -256,6 +349,8 @@ struct sorted_leaf : Base {
   static constexpr unsigned capacity = Capacity;
   /// No more entries are a reason to merge with a neighbour.
   static constexpr unsigned sparse = Capacity / 4;
+  /// What a split leaves in a leaf.
+  static constexpr unsigned fewest = 1;
   using content = entries<Key, Word, 2 * Capacity>;
   using change = entry_change<Word>;
   using outcome = entry_outcome<Word>;
@@ -272,6 +367,8 @@ struct sorted_leaf : Base {
     unsigned index;
     bool found;
   };
+  /// Whether readers may see each step of apply().
+  static constexpr bool changes_beside_readers = false;
   /// Whether sections that began before such a change fail. If not with an insert, a search that found no entry is
   /// repeated with the lock.
   [[nodiscard]] static constexpr bool renews(typename outcome::effect done) noexcept {
@@ -388,15 +485,42 @@ struct sorted {
   using leaf = sorted_leaf<Key, Word, Capacity>;
 };
 
-/// Moves the upper half of a node into a fresh one, which is to become its right neighbour. Returns the separator.
+/// Whether a leaf knows the range of keys between the separators beside it.
+template <class Node>
+inline constexpr bool covers_a_range =
+    requires(Node& n, const exclusive_access& w) { n.cover(w, n.first_covered(w), n.last_covered(w)); };
+
+/// Appends what a node has, before it is distributed anew.
+template <class Node, class Witness, class Compare, class Key>
+void take(Node& n, const Witness& w, const Compare& less, typename Node::content& all,
+          const Key& before_first) {
+  if constexpr (requires { n.take_to(w, less, all, before_first); })
+    n.take_to(w, less, all, before_first);
+  else
+    n.copy_to(w, less, all, before_first);
+}
+
+/// Moves the upper half of a node into a fresh one, which is to become its right neighbour. Returns the separator. Where
+/// the key for which there is to be room lies before or behind all entries, the other node keeps nearly all of them: keys
+/// that come in order fill their nodes.
 template <class Key, class Node, class Witness, class Compare>
-Key split(Node& n, const Witness& w, const Compare& less, Node& fresh) {
+Key split(Node& n, const Witness& w, const Compare& less, Node& fresh, const Key& coming) {
   typename Node::content all;
-  n.copy_to(w, less, all, Key{});
+  take(n, w, less, all, Key{});
   assert(all.count > 1 && "the separator is the key of an entry that goes to the right");
-  const unsigned middle = (all.count + 1) / 2;
+  unsigned middle = (all.count + 1) / 2;
+  if (all.count > 1 && all.count <= Node::capacity) {  // more of them may not fit the other form of a leaf
+    if (less(all.key[all.count - 1], coming))
+      middle = all.count - Node::fewest;
+    else if (less(coming, all.key[Node::fewest - 1]))
+      middle = Node::fewest;
+  }
   fresh.assign(exclusive_access{}, all, middle, all.count);
   n.assign(w, all, 0, middle);
+  if constexpr (covers_a_range<Node>) {
+    fresh.cover(exclusive_access{}, all.key[middle], n.last_covered(w));
+    n.cover(w, n.first_covered(w), all.key[middle] - 1);
+  }
   return all.key[middle];
 }
 
@@ -407,15 +531,20 @@ template <class Key, class Node, class LeftWitness, class RightWitness, class Co
 [[nodiscard]] std::optional<Key> merge_or_even(Node& left, const LeftWitness& l, const Key& separator,
                                                Node& right, const RightWitness& r, const Compare& less) {
   typename Node::content all;
-  left.copy_to(l, less, all, Key{});
-  right.copy_to(r, less, all, separator);
+  take(left, l, less, all, Key{});
+  take(right, r, less, all, separator);
   if (4 * all.count <= 3 * Node::capacity || all.count < 2 * (Node::sparse + 1)) {
     left.assign(l, all, 0, all.count);
+    if constexpr (covers_a_range<Node>) left.cover(l, left.first_covered(l), right.last_covered(r));
     return std::nullopt;
   }
   const unsigned middle = (all.count + 1) / 2;
   right.assign(r, all, middle, all.count);
   left.assign(l, all, 0, middle);
+  if constexpr (covers_a_range<Node>) {
+    right.cover(r, all.key[middle], right.last_covered(r));
+    left.cover(l, left.first_covered(l), all.key[middle] - 1);
+  }
   return all.key[middle];
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <new>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -50,8 +51,8 @@
 // unlink, and what is obsolete is never locked again. (I3) A pointer to a node is written when the node is created, or
 // moved between nodes under guards, of which one keeps it.
 //
-// Memory. make_room() allocates before its step, and throws std::bad_alloc with the tree unchanged. An erase reserves
-// room for the retirements of merge_sparse(), which therefore does not throw.
+// Memory. make_room() allocates before its step, and throws std::bad_alloc with the tree unchanged. merge_sparse() reserves
+// room for its retirements first; without memory for that, sparse nodes stay as they are.
 //
 // Orderings: those of sync/optimistic_lock.hpp. A node is published by the store of its pointer under its parent's
 // guard, and reached by a load that this protocol validates.
@@ -67,13 +68,28 @@ namespace espalier::btree {
 
 /// The nodes that the merges of one erase unlink at most.
 inline constexpr unsigned merged_most = 32;
+/// The searches that guess_leaves() makes together at most.
+inline constexpr std::size_t guessed_most = 32;
 
-template <class Map, class Key, class Value, class Traits, class Compare, template <class Word> class LeafOf,
-          unsigned Children, class Access>
-class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merged_most> {
+/// Nodes have the keys as they are (key_image.hpp).
+template <class UserKey, class UserOrder>
+struct keys_themselves {
+  using type = UserKey;
+  using order = UserOrder;
+  [[nodiscard]] static const type& of(const UserKey& key) noexcept { return key; }
+  [[nodiscard]] static const UserKey& key(const type& stored) noexcept { return stored; }
+};
+
+/// Image says what nodes have for the keys of the map's user, and how it is ordered.
+template <class Map, class UserKey, class Value, class Traits, class UserOrder,
+          template <class Word> class LeafOf, unsigned Children, class Access,
+          class Image = keys_themselves<UserKey, UserOrder>>
+class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typename Image::type, 0> {
+  using Key = typename Image::type;
+  using Compare = typename Image::order;
   static_assert(word_value<Key>,
                 "keys move between nodes while others read them: a key must fit an atomic machine word");
-  using base = entry_operations<Map, Key, Value, Traits, Compare, Key, merged_most>;
+  using base = entry_operations<Map, UserKey, Value, Traits, UserOrder, Key, 0>;
 
  public:
   using base::base;
@@ -83,7 +99,7 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
   using typename base::contract;
   friend contract;
   friend base;
-  friend stored_map<Map, Key, Value, Compare, node_store<Traits>>;
+  friend stored_map<Map, UserKey, Value, UserOrder, node_store<Traits>, Key>;
   using base::self;
   using base::store_;
   using typename base::change;
@@ -98,8 +114,10 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
   struct alignas(Traits::layout_type::node_align(sizeof(Fields), alignof(Fields))) laid_out : Fields {
     using Fields::Fields;
   };
-  using inner = laid_out<inner_node<Key, Children>>;
   using leaf = laid_out<LeafOf<word>>;
+  /// Whether searches for leaves do without validation. Keys are then std::uint64_t, in the order of std::less.
+  static constexpr bool guesses = covers_a_range<leaf>;
+  using inner = laid_out<inner_node<Key, Children, guesses>>;
   using content = typename leaf::content;
 
   /// A node that a step has reached.
@@ -118,6 +136,14 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
   /// No other thread may use the map any more.
   ~tree() { destroy_all(); }
 
+  /// The order of what nodes have.
+  [[nodiscard]] decltype(auto) order() const noexcept {
+    if constexpr (std::is_same_v<Compare, UserOrder>)
+      return base::key_comp();
+    else
+      return Compare();
+  }
+
   /// Runs a step until it has a result.
   template <class Step>
   auto run(Step&& step) const {
@@ -134,42 +160,50 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
   }
 
   /// The word of the key's value, or nothing.
-  [[nodiscard]] std::optional<word> find_word(const Key& key) const {
+  [[nodiscard]] std::optional<word> find_word(const UserKey& user_key) const {
+    const auto& key = Image::of(user_key);
     return run([&]() noexcept(Access::elides) -> std::optional<std::optional<word>> {
       const auto at = try_seek(key);
       if (!at) return std::nullopt;
       if (at->node == nullptr) return std::optional<word>();
-      const auto found = at->as_leaf().find(at->here, base::key_comp(), key);
+      const auto found = at->as_leaf().find(at->here, order(), key);
       if (!at->here.validate()) return std::nullopt;
       return found;
     });
   }
 
-  /// find_word() of each of at most `Most` keys. The searches take each step together, so that their misses overlap. One
-  /// that a writer disturbs is repeated alone.
-  template <std::size_t Most>
-  void find_words(std::span<const Key> keys, std::array<std::optional<word>, Most>& found) const {
-    static_assert(Access::steps_connect);
-    const section top = Access::read(anchor_.lock);
-    node_base* const root = anchor_.root.get(top);
-    const unsigned height = top.validate() && root != nullptr ? root->level : 0;
-    std::array<common_search, Most> all;
-    for (std::size_t i = 0; i < keys.size(); ++i)
-      all[i] = {root, height != 0 ? std::optional(top) : std::nullopt};
-    for (unsigned level = height; level != 0; --level) {
+  /// The leaf that covers the key, if no change of the tree comes between; null while the map is empty. For leaves that
+  /// know which keys they cover: the way to them is not validated. The caller is pinned, so what it comes to is a node.
+  [[nodiscard, gnu::always_inline]] leaf* guess_leaf(const Key key) const noexcept {
+    node_base* node = anchor_.root.get(unvalidated{});
+    if (node == nullptr) return nullptr;
+    const unsigned height = node->level;
+    const hw::vector_width width = inner::key_width();
+    // A loop for the widest vectors: which ones to use is not a question of each node.
+    if (width == hw::vector_width::avx512) {
+      for (unsigned level = height; level != 0; --level)
+        node = guess_child(*node, key, hw::vector_width::avx512);
+    } else {
+      for (unsigned level = height; level != 0; --level) node = guess_child(*node, key, width);
+    }
+    return static_cast<leaf*>(node);
+  }
+  /// The same for each of the keys. The searches take each step together, so that their misses overlap.
+  void guess_leaves(std::span<const Key> keys, std::span<leaf*> leaves) const noexcept {
+    node_base* const root = anchor_.root.get(unvalidated{});
+    const hw::vector_width width = inner::key_width();
+    std::array<node_base*, guessed_most> nodes;
+    for (std::size_t i = 0; i < keys.size(); ++i) nodes[i] = root;
+    for (unsigned level = root != nullptr ? root->level : 0; level != 0; --level) {
       for (std::size_t i = 0; i < keys.size(); ++i) {
-        if (!all[i].enter()) continue;
-        const child_of_key child = child_of(keys[i]);
-        const inner& in = *static_cast<inner*>(all[i].node);
-        all[i].node = in.child[child(in, *all[i].seen)].get(*all[i].seen);
-        if (all[i].validate()) request_child(child, in, all[i].node);
+        nodes[i] = guess_child(*nodes[i], keys[i], width);
+        if (level == 1)
+          leaf::request(nodes[i], keys[i]);
+        else
+          static_cast<inner*>(nodes[i])->request();
       }
     }
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      if (all[i].enter())
-        found[i] = static_cast<leaf*>(all[i].node)->find(*all[i].seen, base::key_comp(), keys[i]);
-      if (!all[i].validate()) found[i] = self().find_word(keys[i]);
-    }
+    for (std::size_t i = 0; i < keys.size(); ++i) leaves[i] = static_cast<leaf*>(nodes[i]);
   }
 
   /// Changes the entry of the key, if its leaf has room; nothing if a writer came between.
@@ -178,16 +212,31 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
     const auto at = try_seek(key);
     if (!at) return std::nullopt;
     if (at->node == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
-    leaf& of_key = at->as_leaf();
-    auto where = of_key.seek(at->here, base::key_comp(), key);
+    return try_change(at->as_leaf(), at->here, key, wanted);
+  }
+  /// The same, in the key's leaf.
+  template <class Section>
+  [[nodiscard]] std::optional<outcome> try_change(leaf& of_key, const Section& seen, const Key& key,
+                                                  const change& wanted) const noexcept(Access::elides) {
+    const unsigned entries = leaf::renews(effect::inserted) ? 0 : of_key.count(seen);
+    auto where = of_key.seek(seen, order(), key);
     // Without the lock where there is nothing to do.
     if (where.found ? wanted.present == change::where_present::keep : !wanted.insert_where_absent)
-      return at->here.validate() ? std::optional(outcome{}) : std::nullopt;
-    auto held = at->here.upgrade();
-    if (!held) return std::nullopt;
-    if constexpr (!leaf::renews(effect::inserted)) {
-      if (!where.found) where = of_key.seek(held, base::key_comp(), key);
+      return seen.validate() ? std::optional(outcome{}) : std::nullopt;
+    if constexpr (requires { of_key.try_store(where, key, wanted); }) {
+      if (where.found && wanted.present == change::where_present::store)
+        return of_key.try_store(where, key, wanted);
     }
+    auto held = [&] {
+      if constexpr (leaf::changes_beside_readers)
+        return seen.upgrade_beside_readers();
+      else
+        return seen.upgrade();
+    }();
+    if (!held) return std::nullopt;
+    // Within a version a leaf gets entries at most.
+    if (!leaf::renews(effect::inserted) && !where.found && of_key.count(held) != entries)
+      where = of_key.seek(held, order(), key);
     const outcome done = of_key.apply(held, where, key, wanted);
     if (!leaf::renews(done.what)) held.release_unchanged();
     return done;
@@ -226,7 +275,7 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
     if (!at) return false;
     found.count = 0;
     if (at->leaf.node == nullptr) return true;
-    at->leaf.as_leaf().copy_to(at->leaf.here, base::key_comp(), found);
+    at->leaf.as_leaf().copy_to(at->leaf.here, order(), found);
     return at->leaf.here.validate();
   }
 
@@ -237,11 +286,19 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
 
   /// After an erase.
   void tidy(guard_type& guard, const Key& key, const outcome& done) noexcept {
-    if (done.left == leaf::sparse || done.left == 0) merge_sparse(guard, key);
+    if (done.left != leaf::sparse && done.left != 0) [[likely]]
+      return;
+    try {
+      guard.reserve(merged_most);
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+    merge_sparse(guard, key);
   }
 
   /// Changes the entry of the key, for which it makes room. Merges nodes after an erase.
-  outcome apply(guard_type& guard, const Key& key, const change& wanted) {
+  outcome apply(guard_type& guard, const UserKey& user_key, const change& wanted) {
+    const auto& key = Image::of(user_key);
     while (true) {
       const outcome done = run([&]() noexcept(Access::elides) { return self().try_apply(key, wanted); });
       if (done.what == effect::full) {
@@ -255,6 +312,19 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
 
   template <class Bound, class Visit>
   void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
+    if constexpr (std::is_same_v<Image, keys_themselves<UserKey, UserOrder>>) {
+      scan_stored(bound, visit);
+    } else {
+      using stored_bound =
+          scan_bound<Key, Compare, Bound::reverse ? scan_direction::reverse : scan_direction::forward>;
+      if (!bound.key()) return scan_stored(stored_bound::whole(order()), visit);
+      const Key key = Image::of(*bound.key());
+      scan_stored(bound.excludes_key() ? stored_bound::behind(order(), key) : stored_bound::at(order(), key),
+                  visit);
+    }
+  }
+  template <class Bound, class Visit>
+  void scan_stored(const Bound& bound, Visit& visit) const {
     Bound from = bound;
     std::optional<Key> reached;  // what `from` refers to, after the first leaf
     std::optional<position> at;
@@ -270,12 +340,12 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
       if (at->leaf.node == nullptr) return;
       for (unsigned i = 0; i < found.count; ++i) {
         const unsigned e = Bound::reverse ? found.count - 1 - i : i;
-        if (from.admits(found.key[e]) && !visit(found.key[e], holder::read(found.slot[e]))) return;
+        if (from.admits(found.key[e]) && !visit(Image::key(found.key[e]), holder::read(found.slot[e])))
+          return;
       }
       if (!at->fence) return;
       reached = at->fence;
-      from =
-          Bound::reverse ? Bound::behind(base::key_comp(), *reached) : Bound::at(base::key_comp(), *reached);
+      from = Bound::reverse ? Bound::behind(order(), *reached) : Bound::at(order(), *reached);
       if (!Access::steps_connect || !step<Bound>(*at)) at.reset();
     }
   }
@@ -305,7 +375,7 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
       }
       if constexpr (is_leaf && !holder::in_place) {
         typename leaf::content all;
-        n.copy_to(exclusive_access{}, this->key_comp(), all);
+        n.copy_to(exclusive_access{}, order(), all);
         for (unsigned i = 0; i < all.count; ++i)
           visitor(static_cast<const void*>(all.slot[i]), sizeof(Value), memory_role::value);
       }
@@ -356,23 +426,12 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
       __builtin_prefetch(reinterpret_cast<const char*>(node) + at);
   }
 
-  /// One of several searches that take their steps together.
-  struct common_search {
-    node_base* node;              ///< the next one
-    std::optional<section> seen;  ///< of the node above it; nothing where a writer came between
-
-    /// Begins a section of the node. False if a writer came between.
-    bool enter() noexcept {
-      if (!seen) return false;
-      const section here = Access::read(node->lock);
-      if (validate()) seen = here;
-      return seen.has_value();
-    }
-    bool validate() noexcept {
-      if (seen && !seen->validate()) seen.reset();
-      return seen.has_value();
-    }
-  };
+  /// The child of an inner node on the way to the key, if no change of the node comes between.
+  [[nodiscard, gnu::always_inline]] node_base* guess_child(const node_base& parent, const Key& key,
+                                                           hw::vector_width width) const noexcept {
+    const inner& in = static_cast<const inner&>(parent);
+    return in.child[in.index_of(unvalidated{}, key, width)].get(unvalidated{});
+  }
 
   /// Goes from the root down to a leaf, or to a node where `stop(place)` says so. child_of(node, section) chooses the
   /// child. Nothing if a writer came between.
@@ -404,20 +463,23 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
 
   /// Chooses the child below which the key lies.
   struct child_of_key {
-    const Compare& less;
+    [[no_unique_address]] comparator_in_use<Compare> less;
     const Key& key;
     template <class Section>
     [[nodiscard]] unsigned operator()(const inner& in, const Section& seen) const {
       return in.index_of(seen, less, key);
     }
   };
-  [[nodiscard]] child_of_key child_of(const Key& key) const { return {base::key_comp(), key}; }
+  [[nodiscard]] child_of_key child_of(const Key& key) const { return {order(), key}; }
 
-  /// Requests what a search reads next: of a leaf only some lines, if it tells which ones it has a key in.
+  /// Requests what a search reads next.
   template <class ChildOf>
   static void request_child(const ChildOf& child_of, const inner& parent, const node_base* child) noexcept {
     if constexpr (requires { leaf::request(child, child_of.key); }) {
       if (parent.level == 1) return leaf::request(child, child_of.key);
+    }
+    if constexpr (guesses) {
+      if (parent.level != 1) return static_cast<const inner*>(child)->request();
     }
     prefetch(child);
   }
@@ -498,7 +560,7 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
     if (found.parent == nullptr) root.emplace(nullptr, level + 1U);
     const bool done = access_.once([&]() noexcept(Access::elides) {
       const auto at = return_to(found, key);
-      return at && try_split(*at, *static_cast<Node*>(at->node), *fresh.get(), root.get());
+      return at && try_split(*at, *static_cast<Node*>(at->node), *fresh.get(), root.get(), key);
     });
     if (!done) return;
     fresh.release();
@@ -524,7 +586,7 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
 
   /// `root` is the new root if the node is the root, else null.
   template <class Node>
-  bool try_split(const place& at, Node& full, Node& fresh, inner* root) noexcept {
+  bool try_split(const place& at, Node& full, Node& fresh, inner* root, const Key& key) noexcept {
     auto above = at.above.upgrade();
     if (!above) return false;
     const auto here = at.here.upgrade();
@@ -534,7 +596,7 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
     }
     // Transactions change a leaf without a new version.
     if (!full.is_full(here)) return false;
-    const Key separator = split<Key>(full, here, base::key_comp(), fresh);
+    const Key separator = split<Key>(full, here, order(), fresh, key);
     if (at.parent != nullptr) {
       at.parent->insert(above, at.index, separator, &fresh);
     } else {
@@ -611,11 +673,10 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
     Node& left = at.index == 0 ? sparse : *static_cast<Node*>(other);
     Node& right = at.index == 0 ? *static_cast<Node*>(other) : sparse;
     write_guard& right_held = at.index == 0 ? there : here;
-    const auto separator =
-        merge_or_even<Key>(left, at.index == 0 ? here : there, at.parent->key[first].get(above), right,
-                           right_held, base::key_comp());
+    const auto separator = merge_or_even<Key>(left, at.index == 0 ? here : there,
+                                              at.parent->key.get(above, first), right, right_held, order());
     if (separator) {
-      at.parent->key[first].set(above, *separator);
+      at.parent->key.set(above, first, *separator);
       return nullptr;
     }
     at.parent->erase_behind(above, first);
@@ -627,8 +688,8 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
   template <class Bound>
   [[nodiscard]] unsigned index_of(const inner& in, const section& seen, const Bound& bound) const {
     if (!bound.key()) return Bound::reverse ? in.children.get(seen) - 1U : 0;
-    if (Bound::reverse && bound.excludes_key()) return in.index_before(seen, base::key_comp(), *bound.key());
-    return in.index_of(seen, base::key_comp(), *bound.key());
+    if (Bound::reverse && bound.excludes_key()) return in.index_before(seen, order(), *bound.key());
+    return in.index_of(seen, order(), *bound.key());
   }
 
   /// Where the keys of a child end in the direction of the scan, if those of its parent end at `outer`.
@@ -636,9 +697,9 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
   [[nodiscard]] static std::optional<Key> fence_of(const inner& in, const section& seen, unsigned index,
                                                    const std::optional<Key>& outer) noexcept {
     if constexpr (Bound::reverse)
-      return index == 0 ? outer : std::optional(in.key[index - 1].get(seen));
+      return index == 0 ? outer : std::optional(in.key.get(seen, index - 1));
     else
-      return index + 1 >= in.children.get(seen) ? outer : std::optional(in.key[index].get(seen));
+      return index + 1 >= in.children.get(seen) ? outer : std::optional(in.key.get(seen, index));
   }
 
   /// To the next leaf below the same parent. False if there is none, or a writer came between.
@@ -662,7 +723,7 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
       visit_below(root_at_rest(), [this]<class Node>(Node& n) {
         if constexpr (std::is_same_v<Node, leaf> && !holder::in_place) {
           typename leaf::content all;
-          n.copy_to(exclusive_access{}, this->key_comp(), all);
+          n.copy_to(exclusive_access{}, order(), all);
           for (unsigned i = 0; i < all.count; ++i) holder::discard(this->store_, all.slot[i]);
         }
         tree::destroy(this->store_, &n);
@@ -694,12 +755,12 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
         if (const char* wrong = static_cast<const leaf&>(n).check()) return wrong;
       }
       typename leaf::content all;
-      static_cast<leaf&>(n).copy_to(rest, base::key_comp(), all);
+      static_cast<leaf&>(n).copy_to(rest, order(), all);
       for (unsigned i = 0; i < all.count; ++i) {
-        if (low != nullptr && base::less(all.key[i], *low)) return "a key lies right of a larger separator";
-        if (high != nullptr && !base::less(all.key[i], *high))
+        if (low != nullptr && order()(all.key[i], *low)) return "a key lies right of a larger separator";
+        if (high != nullptr && !order()(all.key[i], *high))
           return "a key lies left of a separator not larger";
-        if (i > 0 && !base::less(all.key[i - 1], all.key[i])) return "a key follows one not smaller";
+        if (i > 0 && !order()(all.key[i - 1], all.key[i])) return "a key follows one not smaller";
       }
       return nullptr;
     }
@@ -707,7 +768,7 @@ class tree : public entry_operations<Map, Key, Value, Traits, Compare, Key, merg
     const unsigned count = in.children.get(rest);
     if (count < 1 || count > Children) return "an inner node has no children, or too many";
     std::array<Key, Children> separators;
-    for (unsigned i = 0; i + 1 < count; ++i) separators[i] = in.key[i].get(rest);
+    for (unsigned i = 0; i + 1 < count; ++i) separators[i] = in.key.get(rest, i);
     for (unsigned i = 0; i < count; ++i) {
       node_base& below = *in.child[i].get(rest);
       if (below.level + 1 != n.level) return "a leaf is not as deep as the others";

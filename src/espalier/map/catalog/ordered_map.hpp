@@ -1,7 +1,7 @@
 #pragma once
 
-#include "espalier/map/btree/ordered_map.hpp"
 #include "espalier/map/catalog.hpp"
+#include "espalier/map/ordered_map.hpp"
 #include "espalier/memory/shared_heap.hpp"
 
 namespace espalier::catalog {

@@ -1,0 +1,163 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "espalier/map/btree/access.hpp"
+#include "espalier/map/btree/hashed_leaf.hpp"
+#include "espalier/map/btree/key_image.hpp"
+#include "espalier/map/btree/tree.hpp"
+#include "espalier/sync/backoff.hpp"
+
+// What ordered_map is for keys that have images (key_image.hpp): a B+tree whose leaves are hash tables.
+//
+// Essence. A search in a large map waits for memory, unless it has few enough instructions: then the processor begins
+// the next search before this one ends. Leaves have 256 entries, so inner nodes stay in the caches, and a search reads two
+// lines of a leaf, which it knows both at once (hashed_leaf.hpp). In an inner node it compares a sample of the keys and
+// then 16 of them, by the vectors of the processor. It validates nothing on its way down: a leaf knows which keys it
+// covers, so a search that has come to the wrong one begins again. find_batch() lets the searches of 32 keys wait
+// together. tree.hpp has splits, merges and scans: optimistic lock coupling, as in olc_btree.hpp.
+//
+// Invariants: (B1) to (B3) of tree.hpp, (H1) to (H3) of hashed_leaf.hpp.
+//
+// Progress. All operations may wait: for a split or a merge of a node on their way, inserts and erases also for the lock of
+// a leaf. Updates of a key that is present are lock-free but for that, where words have 8 bytes. A thread holds locks for
+// the change of at most three nodes.
+//
+// Linearization points
+//   find, contains -> present      the read of the value; the validation shows that the entry was there
+//   find, contains -> absent       the read of the keys of the home group, or of the last group behind it; the
+//                                  validation shows that the leaf covered the key
+//   insert -> true                 the store of the key
+//   erase -> true                  the store of another key, with the lock held; readers that began before do not
+//                                  validate
+//   assign, update                 the exchange of key and word, or the store of the word with the lock held
+//   insert -> false, erase -> false  as find
+//   a visit of a scan              the read of the value
+//
+// Orderings: those of sync/optimistic_lock.hpp.
+
+namespace espalier::btree {
+
+template <unsigned Capacity>
+struct hashed {
+  template <class Word>
+  using leaf = hashed_leaf<Word, Capacity>;
+};
+
+template <class Map, class Key, class Value, class Traits, class Compare, class Fanout>
+class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout::leaf>::template leaf,
+                                Fanout::inner, optimistic_access, key_image<Key, Compare>> {
+  using image = key_image<Key, Compare>;
+  using base = tree<Map, Key, Value, Traits, Compare, hashed<Fanout::leaf>::template leaf, Fanout::inner,
+                    optimistic_access, image>;
+  friend base;
+  using typename base::operations;
+  friend operations;
+
+ public:
+  /// Entries in a leaf, at most.
+  static constexpr unsigned node_entries = Fanout::leaf;
+
+  using base::base;
+  using typename base::guard_type;
+
+ protected:
+  using typename base::contract;
+  friend contract;
+  ~hashed_tree() = default;
+
+  using stored = typename image::type;
+  using typename base::change;
+  using typename base::effect;
+  using typename base::holder;
+  using typename base::leaf;
+  using typename base::outcome;
+  using typename base::word;
+
+  /// The word of a key's value. A plain struct is returned in registers.
+  struct found_word {
+    word value;
+    bool present;
+  };
+  /// Nothing is found where a writer came between: the result is then false.
+  [[nodiscard, gnu::always_inline]] bool try_find(const stored key, leaf* of_key,
+                                                  found_word& found) const noexcept {
+    found = {};
+    if (of_key == nullptr) return true;
+    const auto seen = of_key->lock.try_read();
+    if (!seen.steady() || !of_key->covers(seen, key)) [[unlikely]]
+      return false;
+    found.present = of_key->find(seen, key, found.value);
+    return seen.validate();
+  }
+  /// `of_key` is where the first attempt reads.
+  [[nodiscard, gnu::always_inline]] found_word find_in(const stored key, leaf* of_key) const noexcept {
+    found_word found;
+    if (try_find(key, of_key, found)) [[likely]]
+      return found;
+    return find_again(key);
+  }
+  [[nodiscard, gnu::noinline]] found_word find_again(const stored key) const noexcept {
+    found_word found;
+    for (backoff pause; !try_find(key, this->guess_leaf(key), found);) pause.wait();
+    return found;
+  }
+
+  /// As in tree.hpp.
+  [[nodiscard]] std::optional<word> find_word(const Key& key) const {
+    const found_word found = find_in(image::of(key), this->guess_leaf(image::of(key)));
+    return found.present ? std::optional(found.value) : std::nullopt;
+  }
+  [[nodiscard]] std::optional<outcome> try_apply(const stored key, const change& wanted) const {
+    leaf* const of_key = this->guess_leaf(key);
+    if (of_key == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
+    const auto seen = of_key->lock.try_read();
+    if (!seen.steady() || !of_key->covers(seen, key)) return std::nullopt;
+    return this->try_change(*of_key, seen, key, wanted);
+  }
+
+  // As in entry_operations.hpp.
+
+  [[nodiscard, gnu::always_inline]] std::optional<Value> do_find(guard_type&, const Key& key) const {
+    const found_word found = find_in(image::of(key), this->guess_leaf(image::of(key)));
+    if (!found.present) return std::nullopt;
+    return holder::read(found.value);
+  }
+  [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
+    return find_in(image::of(key), this->guess_leaf(image::of(key))).present;
+  }
+
+  // As in map_facade.hpp.
+
+  template <class KeyAt>
+  void do_request(guard_type&, std::size_t count, const KeyAt& key_at) const noexcept {
+    std::array<stored, guessed_most> images;
+    std::array<leaf*, guessed_most> leaves;
+    for (std::size_t i = 0; i < count; ++i) images[i] = image::of(key_at(i));
+    this->guess_leaves(std::span(images).first(count), leaves);
+  }
+  std::size_t do_find_batch(guard_type&, std::span<const Key> keys,
+                            std::span<std::optional<Value>> results) const {
+    std::size_t present = 0;
+    std::array<stored, guessed_most> images;
+    std::array<leaf*, guessed_most> leaves;
+    for (std::size_t from = 0; from < keys.size(); from += leaves.size()) {
+      const std::size_t n = std::min(leaves.size(), keys.size() - from);
+      for (std::size_t i = 0; i < n; ++i) images[i] = image::of(keys[from + i]);
+      this->guess_leaves(std::span(images).first(n), leaves);
+      for (std::size_t i = 0; i < n; ++i) {
+        const found_word found = find_in(images[i], leaves[i]);
+        results[from + i] = found.present ? std::optional<Value>(holder::read(found.value)) : std::nullopt;
+        if (found.present) ++present;
+      }
+    }
+    return present;
+  }
+};
+
+}  // namespace espalier::btree
