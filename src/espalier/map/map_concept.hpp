@@ -14,17 +14,21 @@
 // The contract that every map of the library keeps. map_facade.hpp documents each operation.
 //
 //   find(key)                       copy of the value, or nothing
-//   contains(key)                   presence
+//   contains(key), count(key)       presence
 //   find_batch(keys, results)       a find of each
 //   lower_bound(key), first()       copy of the first entry at or after the key, of the first entry
+//   upper_bound(key)                copy of the first entry after the key
 //   scan(from, visitor)             ordered visit of the keys >= from
 //   scan(from, to, visitor)         of those that are smaller than to besides
 //   for (auto [key, value] : map)   of all
 //   size(), empty()                 estimates while other threads write
 //   insert(key, value)              adds only where absent; true if it did
-//   try_emplace(key, arguments...)  the same, of a value made from the arguments
+//   try_emplace(key, arguments...)  the same, of a value made from the arguments; so is emplace
+//   insert_batch(entries)           an insert of each
 //   insert_or_assign(key, value)    adds or overwrites; true if the key was absent
 //   erase(key)                      removes; true if the key was present
+//   erase_batch(keys)               an erase of each
+//   erase(from, to)                 an erase of each key >= from and < to
 //   clear()                         erases each key
 //
 // An exchanging map (map_properties) also has
@@ -32,6 +36,7 @@
 //   exchange(key, value)            adds or overwrites; returns the value before, or nothing
 //   extract(key)                    removes; returns the value, or nothing
 //   update(key, f)                  one atomic read, f, write; returns the value before, or nothing
+//   erase_if(predicate)             an erase of each entry for which it is true
 //
 // A bidirectional map also has the mirror images of first and scan
 //

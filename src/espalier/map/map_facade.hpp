@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -52,6 +53,8 @@ struct uncounted_size {
 ///   do_scan(guard, bound, visit)    visits the entries that the scan_bound admits, in order, until visit(key, value)
 ///                                   returns false; where properties.bidirectional, also with a reverse_bound
 ///   do_find_batch(guard, keys, results)  find_batch(), if the map has a faster one than a find of each
+///   do_request(guard, count, key_at)     requests what operations on key_at(0) and so on will read, of at most
+///                                        together_most keys: for maps whose insert_batch and erase_batch gain by it
 ///   do_update(guard, key, f)        where properties.exchanges: stores f(value), or erases the key if that is nothing,
 ///                                   at one moment at which the key has that value; returns the value. f may be called
 ///                                   several times, and the last call counts. If f throws, nothing has changed.
@@ -78,7 +81,7 @@ class map_facade {
 
   // Reading.
 
-  [[nodiscard]] std::optional<Value> find(key_view key) const {
+  [[nodiscard, gnu::always_inline]] std::optional<Value> find(key_view key) const {
     auto guard = self().pin();
     return self().do_find(guard, key);
   }
@@ -91,6 +94,10 @@ class map_facade {
     return self().do_contains(guard, key);
   }
   [[nodiscard]] bool contains(Guard& guard, key_view key) const { return self().do_contains(guard, key); }
+
+  /// 1 if the key is present, else 0.
+  [[nodiscard]] std::size_t count(key_view key) const { return contains(key) ? 1 : 0; }
+  [[nodiscard]] std::size_t count(Guard& guard, key_view key) const { return contains(guard, key) ? 1 : 0; }
 
   /// results[i] is that of find(keys[i]); each find takes effect by itself. Returns how many keys were present. Throws
   /// std::invalid_argument if there are fewer results than keys.
@@ -122,6 +129,15 @@ class map_facade {
   }
   [[nodiscard]] std::optional<value_type> lower_bound(Guard& guard, key_view key) const {
     return first_from(guard, bound_type::at(less_, key));
+  }
+
+  /// The first entry whose key is larger.
+  [[nodiscard]] std::optional<value_type> upper_bound(key_view key) const {
+    auto guard = self().pin();
+    return upper_bound(guard, key);
+  }
+  [[nodiscard]] std::optional<value_type> upper_bound(Guard& guard, key_view key) const {
+    return first_from(guard, bound_type::behind(less_, key));
   }
 
   /// The entry with the smallest key.
@@ -211,7 +227,7 @@ class map_facade {
 
    private:
     friend map_facade;
-    explicit iterator(const Map& map) : map_(&map) { fill(bound_type::whole(map.key_comp())); }
+    iterator(const Map& map, const bound_type& from) : map_(&map) { fill(from); }
 
     void fill(const bound_type& from) {
       at_ = 0;
@@ -227,7 +243,7 @@ class map_facade {
     std::size_t at_ = 0;
     entry_batch<Key, Value> batch_;
   };
-  [[nodiscard]] iterator begin() const { return iterator(self()); }
+  [[nodiscard]] iterator begin() const { return iterator(self(), bound_type::whole(less_)); }
   [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
 
   /// The number of keys: an estimate while other threads write, exact otherwise. Linear in the number of threads.
@@ -263,6 +279,28 @@ class map_facade {
     return insert(guard, key, Value(std::forward<Arguments>(arguments)...));
   }
 
+  /// The same as try_emplace.
+  template <class... Arguments>
+  bool emplace(key_view key, Arguments&&... arguments) {
+    return try_emplace(key, std::forward<Arguments>(arguments)...);
+  }
+  template <class... Arguments>
+  bool emplace(Guard& guard, key_view key, Arguments&&... arguments) {
+    return try_emplace(guard, key, std::forward<Arguments>(arguments)...);
+  }
+
+  /// Inserts the entries in their order; each insert takes effect by itself. Returns how many keys were absent. If it
+  /// throws, those before are inserted.
+  std::size_t insert_batch(std::span<const value_type> entries) {
+    auto guard = self().pin();
+    return insert_batch(guard, entries);
+  }
+  std::size_t insert_batch(Guard& guard, std::span<const value_type> entries) {
+    return count_each(
+        guard, entries, [](const value_type& e) -> const Key& { return e.key; },
+        [&](const value_type& e) { return insert(guard, e.key, e.value); });
+  }
+
   bool insert_or_assign(key_view key, const Value& value) {
     auto guard = self().pin();
     return insert_or_assign(guard, key, value);
@@ -283,6 +321,49 @@ class map_facade {
     if (!self().do_erase(guard, key)) return false;
     count.add(-1);
     return true;
+  }
+
+  /// Erases each of the keys by itself. Returns how many were present. If it throws, those before are erased.
+  std::size_t erase_batch(std::span<const std::remove_cvref_t<key_view>> keys) {
+    auto guard = self().pin();
+    return erase_batch(guard, keys);
+  }
+  std::size_t erase_batch(Guard& guard, std::span<const std::remove_cvref_t<key_view>> keys) {
+    return count_each(
+        guard, keys, [](const auto& key) -> const auto& { return key; },
+        [&](key_view key) { return erase(guard, key); });
+  }
+
+  /// Erases the keys that are not smaller than `from` and smaller than `to`, each by itself: those that are present
+  /// throughout. Returns how many it has erased.
+  std::size_t erase(key_view from, key_view to) {
+    std::size_t erased = 0;
+    erase_visited(bound_type::at(less_, from), [&](const value_type& e) {
+      if (!less_(e.key, to)) return false;
+      if (erase(e.key)) ++erased;
+      return true;
+    });
+    return erased;
+  }
+
+  /// Erases the entries for which predicate(key, value) is true: each of those that are there throughout, at a moment at
+  /// which it is true. The predicate may be called several times for an entry. Returns how many entries it has erased.
+  template <class Predicate>
+  std::size_t erase_if(Predicate&& predicate)
+    requires(Map::properties.exchanges)
+  {
+    std::size_t erased = 0;
+    erase_visited(bound_type::whole(less_), [&](const value_type& e) {
+      if (!std::invoke(predicate, e.key, e.value)) return true;
+      bool goes = false;
+      static_cast<void>(update(e.key, [&](const std::optional<Value>& now) -> std::optional<Value> {
+        goes = now && std::invoke(predicate, e.key, *now);
+        return goes ? std::nullopt : now;
+      }));
+      if (goes) ++erased;
+      return true;
+    });
+    return erased;
   }
 
   /// Erases each key that is present throughout; while no other thread writes, all keys. As long as that many erases.
@@ -351,8 +432,31 @@ class map_facade {
 
  private:
   static constexpr std::size_t keys_per_pin = 512;
+  /// Operations of a batch whose misses overlap.
+  static constexpr std::size_t together_most = 32;
   Map& self() noexcept { return static_cast<Map&>(*this); }
   const Map& self() const noexcept { return static_cast<const Map&>(*this); }
+
+  /// Calls operation(element) for each, and returns how often it was true.
+  template <class Element, class KeyOf, class Operation>
+  std::size_t count_each(Guard& guard, std::span<const Element> all, const KeyOf& key_of,
+                         const Operation& operation) {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto key_at = [&](std::size_t n) -> decltype(auto) { return key_of(all[i + n]); };
+      if constexpr (requires { self().do_request(guard, std::size_t{}, key_at); }) {
+        if (i % together_most == 0) self().do_request(guard, std::min(together_most, all.size() - i), key_at);
+      }
+      if (operation(all[i])) ++count;
+    }
+    return count;
+  }
+
+  /// Calls visit(entry), which may erase it, for each entry from the bound on, until it returns false.
+  template <class Visit>
+  void erase_visited(const bound_type& from, const Visit& visit) {
+    for (iterator at(self(), from); at != std::default_sentinel && visit(*at);) ++at;
+  }
 
   template <class Bound>
   [[nodiscard]] std::optional<value_type> first_from(Guard& guard, const Bound& from) const {

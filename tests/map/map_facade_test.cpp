@@ -1,0 +1,161 @@
+#include "espalier/map/map_facade.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "espalier/map/bst/ext_lf.hpp"
+#include "espalier/map/locked_map.hpp"
+#include "espalier/map/ordered_map.hpp"
+
+// What map_facade makes of the other operations, the same for all maps: on some of each kind, against std::map.
+
+namespace espalier {
+namespace {
+
+template <class Key>
+Key key_of(std::uint64_t n) {
+  if constexpr (std::is_same_v<Key, std::string>)
+    return std::to_string(n);
+  else
+    return static_cast<Key>(n);
+}
+
+template <class Map>
+class facade : public testing::Test {
+ protected:
+  using key = typename Map::key_type;
+  using entry = typename Map::value_type;
+  using model = std::map<key, std::uint64_t, typename Map::key_compare>;
+
+  [[nodiscard]] key draw() { return key_of<key>(random_() % 2000); }
+  void fill() {
+    for (int i = 0; i < 1000; ++i) {
+      const key k = draw();
+      EXPECT_EQ(map_.emplace(k, i), expected_.emplace(k, i).second);
+    }
+  }
+  void expect_same() {
+    EXPECT_EQ(map_.size(), expected_.size());
+    auto at = expected_.begin();
+    for (const entry& e : map_) {
+      ASSERT_NE(at, expected_.end());
+      EXPECT_EQ(e, (entry{at->first, at->second}));
+      ++at;
+    }
+    EXPECT_EQ(at, expected_.end());
+  }
+
+  std::mt19937_64 random_{7};
+  Map map_;
+  model expected_;
+};
+
+using maps = testing::Types<ordered_map<std::uint64_t, std::uint64_t>, ordered_map<double, std::uint64_t>,
+                            ordered_map<std::int32_t, std::uint64_t, map_traits, std::greater<>>,
+                            ordered_map<std::string, std::uint64_t>, locked_map<std::uint64_t, std::uint64_t>,
+                            ext_lf<std::uint64_t, std::uint64_t>>;
+TYPED_TEST_SUITE(facade, maps);
+
+TYPED_TEST(facade, count_and_upper_bound) {
+  this->fill();
+  auto guard = this->map_.pin();
+  for (int i = 0; i < 500; ++i) {
+    const auto k = this->draw();
+    EXPECT_EQ(this->map_.count(k), this->expected_.count(k));
+    EXPECT_EQ(this->map_.count(guard, k), this->expected_.count(k));
+    const auto wanted = this->expected_.upper_bound(k);
+    const auto got = this->map_.upper_bound(k);
+    ASSERT_EQ(got.has_value(), wanted != this->expected_.end());
+    if (got) {
+      EXPECT_EQ(got->key, wanted->first);
+    }
+    EXPECT_EQ(this->map_.upper_bound(guard, k), got);
+  }
+}
+
+TYPED_TEST(facade, batches) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{32}, std::size_t{100}}) {
+    std::vector<typename TestFixture::entry> entries;
+    std::size_t added = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      entries.push_back({this->draw(), i});
+      if (i % 10 == 9) entries.push_back({entries.front().key, i});  // the first one counts
+    }
+    for (const auto& e : entries) added += this->expected_.emplace(e.key, e.value).second ? 1 : 0;
+    EXPECT_EQ(this->map_.insert_batch(entries), added);
+    this->expect_same();
+
+    std::vector<typename TestFixture::key> keys;
+    for (std::size_t i = 0; i < size; ++i)
+      keys.push_back(i % 2 == 0 && i < entries.size() ? entries[i].key : this->draw());
+    std::size_t erased = 0;
+    for (const auto& k : keys) erased += this->expected_.erase(k);
+    const std::vector<std::remove_cvref_t<typename TypeParam::key_view>> views(keys.begin(), keys.end());
+    EXPECT_EQ(this->map_.erase_batch(views), erased);
+    this->expect_same();
+  }
+}
+
+TYPED_TEST(facade, erases_ranges) {
+  this->fill();
+  for (int i = 0; i < 20; ++i) {
+    auto from = this->draw();
+    auto to = this->draw();
+    if (i % 4 != 0 && this->map_.key_comp()(to, from)) std::swap(from, to);  // else perhaps an empty range
+    std::size_t wanted = 0;
+    for (auto at = this->expected_.lower_bound(from);
+         at != this->expected_.end() && this->map_.key_comp()(at->first, to); ++wanted)
+      at = this->expected_.erase(at);
+    EXPECT_EQ(this->map_.erase(from, to), wanted);
+    this->expect_same();
+    if (this->expected_.size() < 300) this->fill();
+  }
+}
+
+TYPED_TEST(facade, erases_if) {
+  if constexpr (TypeParam::properties.exchanges) {
+    this->fill();
+    EXPECT_EQ(this->map_.erase_if([](const auto&, std::uint64_t v) { return v % 3 == 0; }),
+              std::erase_if(this->expected_, [](const auto& e) { return e.second % 3 == 0; }));
+    this->expect_same();
+    EXPECT_EQ(this->map_.erase_if([](const auto&, std::uint64_t) { return false; }), 0U);
+    EXPECT_EQ(this->map_.erase_if([](const auto&, std::uint64_t) { return true; }), this->expected_.size());
+    EXPECT_TRUE(this->map_.empty());
+  }
+}
+
+TEST(facade_beside_writers, erase_if_erases_what_its_predicate_has_seen_last) {
+  // Values go from even to odd and back; an entry is erased while it is odd.
+  constexpr std::uint64_t keys = 200;
+  ordered_map<std::uint64_t, std::uint64_t> map;
+  for (std::uint64_t k = 0; k < keys; ++k) map.insert(k, 0);
+  std::uint64_t evens_lost = 0;
+  std::thread writer([&] {
+    for (int round = 0; round < 200; ++round) {
+      for (std::uint64_t k = 0; k < keys; ++k) {
+        map.update(k, [](std::optional<std::uint64_t> v) { return v ? std::optional(*v + 1) : v; });
+        const auto before =
+            map.update(k, [](std::optional<std::uint64_t> v) { return v ? std::optional(*v + 1) : 2; });
+        if (before && *before % 2 == 0) ++evens_lost;
+      }
+    }
+  });
+  std::size_t erased = 0;
+  for (int round = 0; round < 200; ++round)
+    erased += map.erase_if([](std::uint64_t, std::uint64_t v) { return v % 2 == 1; });
+  writer.join();
+  EXPECT_EQ(evens_lost, 0U);
+  EXPECT_EQ(map.size(), keys);
+  RecordProperty("erased", std::to_string(erased));
+}
+
+}  // namespace
+}  // namespace espalier
