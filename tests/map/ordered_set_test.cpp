@@ -1,0 +1,131 @@
+#include "espalier/map/ordered_set.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <random>
+#include <set>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace espalier {
+namespace {
+
+template <class Key>
+class ordered_set_of : public testing::Test {
+ protected:
+  [[nodiscard]] Key draw() {
+    const std::uint64_t n = random_() % 3000;
+    if constexpr (std::is_same_v<Key, std::string>)
+      return std::to_string(n);
+    else
+      return static_cast<Key>(n);
+  }
+  void fill() {
+    for (int i = 0; i < 2000; ++i) {
+      const Key k = draw();
+      EXPECT_EQ(set_.insert(k), expected_.insert(k).second);
+    }
+  }
+  void expect_same() {
+    EXPECT_EQ(set_.size(), expected_.size());
+    EXPECT_EQ(set_.empty(), expected_.empty());
+    std::vector<Key> seen;
+    for (const Key& k : set_) seen.push_back(k);
+    EXPECT_EQ(seen, std::vector<Key>(expected_.begin(), expected_.end()));
+  }
+  [[nodiscard]] std::optional<Key> key_at(typename std::set<Key>::const_iterator at) {
+    return at == expected_.end() ? std::nullopt : std::optional<Key>(*at);
+  }
+
+  std::mt19937_64 random_{9};
+  ordered_set<Key> set_;
+  std::set<Key> expected_;
+};
+
+using keys = testing::Types<std::uint64_t, std::int32_t, double, std::string>;
+TYPED_TEST_SUITE(ordered_set_of, keys);
+
+TYPED_TEST(ordered_set_of, one_key) {
+  EXPECT_TRUE(this->set_.empty());
+  EXPECT_EQ(this->set_.first(), std::nullopt);
+  this->fill();
+  auto guard = this->set_.pin();
+  for (int i = 0; i < 1000; ++i) {
+    const TypeParam k = this->draw();
+    EXPECT_EQ(this->set_.contains(k), this->expected_.contains(k));
+    EXPECT_EQ(this->set_.contains(guard, k), this->expected_.contains(k));
+    EXPECT_EQ(this->set_.count(k), this->expected_.count(k));
+    EXPECT_EQ(this->set_.lower_bound(k), this->key_at(this->expected_.lower_bound(k)));
+    EXPECT_EQ(this->set_.upper_bound(guard, k), this->key_at(this->expected_.upper_bound(k)));
+    const TypeParam other = this->draw();
+    EXPECT_EQ(this->set_.erase(other), this->expected_.erase(other) == 1);
+  }
+  EXPECT_EQ(this->set_.first(), *this->expected_.begin());
+  EXPECT_EQ(this->set_.last(), *this->expected_.rbegin());
+  this->expect_same();
+}
+
+TYPED_TEST(ordered_set_of, scans) {
+  this->fill();
+  for (int i = 0; i < 50; ++i) {
+    const TypeParam from = this->draw();
+    const TypeParam to = this->draw();
+    std::vector<TypeParam> seen;
+    const auto note = [&](const TypeParam& k) { seen.push_back(k); };
+    const std::size_t in_range = this->set_.scan(from, to, note);
+    EXPECT_EQ(in_range, seen.size());
+    EXPECT_EQ(seen, from < to ? std::vector<TypeParam>(this->expected_.lower_bound(from),
+                                                       this->expected_.lower_bound(to))
+                              : std::vector<TypeParam>());
+    seen.clear();
+    const std::size_t down = this->set_.reverse_scan(from, note);
+    EXPECT_EQ(down, seen.size());
+    EXPECT_EQ(seen, std::vector<TypeParam>(std::make_reverse_iterator(this->expected_.upper_bound(from)),
+                                           this->expected_.rend()));
+    std::size_t visits = 0;
+    EXPECT_LE(this->set_.scan(from, [&](const TypeParam&) { return ++visits < 3; }), 3U);
+  }
+}
+
+TYPED_TEST(ordered_set_of, many_keys) {
+  std::vector<TypeParam> some;
+  for (int i = 0; i < 100; ++i) some.push_back(this->draw());
+  std::size_t fresh = 0;
+  for (const auto& k : some) fresh += this->expected_.insert(k).second ? 1 : 0;
+  EXPECT_EQ(this->set_.insert_batch(some), fresh);
+  this->expect_same();
+
+  this->fill();
+  using element = typename ordered_set<TypeParam>::key_element;
+  const std::vector<element> views(some.begin(), some.end());
+  std::array<bool, 100> found{};
+  EXPECT_EQ(this->set_.contains_batch(views, found), 100U);
+  EXPECT_THROW(this->set_.contains_batch(views, std::span(found).first(99)), std::invalid_argument);
+  std::size_t gone = 0;
+  for (const auto& k : some) gone += this->expected_.erase(k);
+  EXPECT_EQ(this->set_.erase_batch(views), gone);
+  EXPECT_EQ(this->set_.contains_batch(views, found), 0U);
+  this->expect_same();
+
+  const TypeParam first = *std::next(this->expected_.begin(), 100);
+  const TypeParam last = *std::next(this->expected_.begin(), 300);
+  this->expected_.erase(this->expected_.find(first), this->expected_.find(last));
+  EXPECT_EQ(this->set_.erase(first, last), 200U);
+  this->expect_same();
+  const auto before = [&](const TypeParam& k) { return k < last; };
+  EXPECT_EQ(this->set_.erase_if(before), std::erase_if(this->expected_, before));
+  this->expect_same();
+  this->set_.clear();
+  EXPECT_TRUE(this->set_.empty());
+}
+
+}  // namespace
+}  // namespace espalier
