@@ -10,7 +10,7 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <espalier/map/bst/ticket.hpp>
+#include <espalier/ordered_map.hpp>
 #include <vector>
 
 namespace {
@@ -32,7 +32,7 @@ struct by_value {
 
 int main() {
   const column prices{20, 90, 15, 35, 60, 15};
-  espalier::ticket<row, char, espalier::map_traits, by_value> index(by_value{&prices});
+  espalier::ordered_map<row, char, espalier::map_traits, by_value> index(by_value{&prices});
   for (row r = 0; r < prices.size(); ++r) index.insert(r, 0);
 
   std::puts("rows from the price of row 2 up to that of row 4");

@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <espalier/map/bst/edge_ext_lf.hpp>
+#include <espalier/ordered_map.hpp>
 #include <espalier/reclaim/epoch.hpp>
 
 namespace {
 
 using number = std::uint64_t;
-using map = espalier::edge_ext_lf<number, number>;
+using map = espalier::ordered_map<number, number>;
 
 constexpr number orders = 4000;
 constexpr number customers = 100;
