@@ -1,6 +1,9 @@
 # Other libraries' maps, measured with the same driver as Espalier's: bench/peers/<peer>.hpp for each. All are optional.
 # A peer is built if its libraries are found; espalier/peers_config.hpp lists these, and the packages for the others.
 #
+# ESPALIER_PEER_FOLDER names a folder with adapters for other maps (docs/bring-your-own-map.md). Each <peer>.hpp there
+# is one. peers.cmake there may define a target peer_<peer>, which that adapter is linked with.
+#
 #   espalier_link_peers(<target> <header>)   adds a unit for each peer found, as espalier_catalog_units does
 #                                            for Espalier's maps, its libraries, and that header. Call it in
 #                                            the folder that created the target.
@@ -75,14 +78,29 @@ if(ESPALIER_PEERS)
   unset(speculative_options)
 endif()
 
+set(espalier_own_peers "")
+if(ESPALIER_PEER_FOLDER)
+  file(GLOB own_peers CONFIGURE_DEPENDS RELATIVE "${ESPALIER_PEER_FOLDER}" "${ESPALIER_PEER_FOLDER}/*.hpp")
+  if(NOT own_peers)
+    message(FATAL_ERROR "ESPALIER_PEER_FOLDER: there is no <peer>.hpp in ${ESPALIER_PEER_FOLDER}; "
+      "docs/bring-your-own-map.md describes such a file")
+  endif()
+  include("${ESPALIER_PEER_FOLDER}/peers.cmake" OPTIONAL)
+  foreach(file IN LISTS own_peers)
+    cmake_path(GET file STEM peer)
+    list(APPEND espalier_own_peers ${peer})
+  endforeach()
+endif()
+
 function(espalier_write_peers_config)
   set(enabled false)
-  if(ESPALIER_PEERS)
+  if(ESPALIER_PEERS OR espalier_own_peers)
     set(enabled true)
   endif()
-  list(LENGTH espalier_peers_found found_count)
+  set(found ${espalier_peers_found} ${espalier_own_peers})
+  list(LENGTH found found_count)
   set(found_initializers "")
-  foreach(peer IN LISTS espalier_peers_found)
+  foreach(peer IN LISTS found)
     string(APPEND found_initializers "    \"${peer}\",\n")
   endforeach()
   configure_file("${PROJECT_SOURCE_DIR}/cmake/peers_config.hpp.in"
@@ -102,5 +120,20 @@ function(espalier_link_peers target header)
     target_link_libraries(${target} PRIVATE ${espalier_peer_${peer}_libraries})
     set_source_files_properties("${CMAKE_CURRENT_BINARY_DIR}/${target}.units/${peer}.cpp"
       PROPERTIES COMPILE_OPTIONS "${espalier_peer_${peer}_options}" SKIP_PRECOMPILE_HEADERS ON)
+  endforeach()
+  if(espalier_own_peers)
+    cmake_path(GET ESPALIER_PEER_FOLDER FILENAME prefix)
+    cmake_path(GET ESPALIER_PEER_FOLDER PARENT_PATH parent)
+    target_include_directories(${target} PRIVATE "${parent}")
+    espalier_catalog_units(${target} ${header}
+      FOLDER "${ESPALIER_PEER_FOLDER}" PREFIX ${prefix} ONLY ${espalier_own_peers})
+  endif()
+  foreach(peer IN LISTS espalier_own_peers)
+    if(TARGET peer_${peer})
+      target_link_libraries(${target} PRIVATE peer_${peer})
+    endif()
+    # Warnings about other people's headers are no errors.
+    set_source_files_properties("${CMAKE_CURRENT_BINARY_DIR}/${target}.units/${peer}.cpp"
+      PROPERTIES COMPILE_OPTIONS -Wno-error SKIP_PRECOMPILE_HEADERS ON)
   endforeach()
 endfunction()
