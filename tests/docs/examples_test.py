@@ -37,7 +37,7 @@ class Examples(unittest.TestCase):
                                     f"{BUILD}/src/espalier/libespalier_map.a"], check=True)
                     shown = subprocess.run([program], check=True, capture_output=True, text=True).stdout
                     if page == "README.md":
-                        self.assertEqual(shown, "20 -> 400\n30\n")
+                        self.assertEqual(shown, "20 -> 1.5\n20: 1.5\n30: 0.75\n")
 
     def test_simulated_programs_find_their_bug(self) -> None:
         programs = [text for page in PAGES for text in PROGRAM.findall(page.read_text())
