@@ -158,15 +158,11 @@ template <std::size_t Bytes>
 #endif
 }
 
-/// Bit i tells whether the integer at i is `k`, of 4 or 8 integers. Requires that vectors() are not none.
-template <std::size_t Count>
+/// Bit i tells whether the integer at i is `k`, of 8 integers. Requires that vectors() are not none.
 [[nodiscard, gnu::always_inline]] inline unsigned equal_to([[maybe_unused]] const std::uint64_t* from,
                                                            [[maybe_unused]] std::uint64_t k) noexcept {
-  static_assert(Count == 4 || Count == 8);
 #if defined(__x86_64__)
-  unsigned equal = vector_detail::equal_to_avx2(from, k);
-  if constexpr (Count == 8) equal |= vector_detail::equal_to_avx2(from + 4, k) << 4U;
-  return equal;
+  return vector_detail::equal_to_avx2(from, k) | vector_detail::equal_to_avx2(from + 4, k) << 4U;
 #else
   return 0;
 #endif

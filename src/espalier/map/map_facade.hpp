@@ -18,6 +18,9 @@
 
 namespace espalier {
 
+/// Operations of a batch whose misses overlap, at most.
+inline constexpr std::size_t together_most = 32;
+
 /// Counts the keys of a map, without a shared word.
 class counted_size {
  public:
@@ -432,8 +435,6 @@ class map_facade {
 
  private:
   static constexpr std::size_t keys_per_pin = 512;
-  /// Operations of a batch whose misses overlap.
-  static constexpr std::size_t together_most = 32;
   Map& self() noexcept { return static_cast<Map&>(*this); }
   const Map& self() const noexcept { return static_cast<const Map&>(*this); }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_facade.hpp"
 #include "espalier/map/map_traits.hpp"
 #include "espalier/map/ordered_map.hpp"
 
@@ -150,9 +151,9 @@ class ordered_set {
   /// An insert, or an erase, of each key by itself. Return how many have changed the set.
   std::size_t insert_batch(std::span<const Key> keys) {
     std::size_t inserted = 0;
-    std::array<typename map_type::value_type, together> entries;
-    for (std::size_t from = 0; from < keys.size(); from += together) {
-      const std::size_t n = std::min(together, keys.size() - from);
+    std::array<typename map_type::value_type, together_most> entries;
+    for (std::size_t from = 0; from < keys.size(); from += together_most) {
+      const std::size_t n = std::min(together_most, keys.size() - from);
       for (std::size_t i = 0; i < n; ++i) entries[i] = {keys[from + i], present::yes};
       inserted += map_.insert_batch(std::span(entries).first(n));
     }
@@ -165,9 +166,9 @@ class ordered_set {
     if (results.size() < keys.size())
       throw std::invalid_argument("contains_batch: each key needs a place for its result");
     std::size_t all = 0;
-    std::array<std::optional<present>, together> found;
-    for (std::size_t from = 0; from < keys.size(); from += together) {
-      const std::size_t n = std::min(together, keys.size() - from);
+    std::array<std::optional<present>, together_most> found;
+    for (std::size_t from = 0; from < keys.size(); from += together_most) {
+      const std::size_t n = std::min(together_most, keys.size() - from);
       all += map_.find_batch(keys.subspan(from, n), found);
       for (std::size_t i = 0; i < n; ++i) results[from + i] = found[i].has_value();
     }
@@ -175,8 +176,6 @@ class ordered_set {
   }
 
  private:
-  static constexpr std::size_t together = 32;
-
   [[nodiscard]] static std::optional<Key> key_of(const std::optional<typename map_type::value_type>& entry) {
     return entry ? std::optional<Key>(entry->key) : std::nullopt;
   }

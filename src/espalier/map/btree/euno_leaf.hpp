@@ -26,6 +26,27 @@
 
 namespace espalier::btree {
 
+/// Whether keys are equal exactly where their values are.
+template <class Compare, class Key>
+inline constexpr bool ordered_by_value =
+    std::integral<Key> && (std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::less<>> ||
+                           std::is_same_v<Compare, std::greater<Key>>);
+
+/// A number that equal keys have in common: of the value of the key where the order allows it, else none.
+template <class Compare, class Key>
+[[nodiscard]] std::uint64_t hash_of([[maybe_unused]] const Key key) noexcept {
+  if constexpr (ordered_by_value<Compare, Key>) return static_cast<std::uint64_t>(key) * 0x9e3779b97f4a7c15U;
+  return 0;
+}
+
+template <class Compare, class Key>
+[[nodiscard]] bool same_key([[maybe_unused]] const Compare& less, const Key& a, const Key& b) {
+  if constexpr (ordered_by_value<Compare, Key>)
+    return a == b;
+  else
+    return !less(a, b) && !less(b, a);
+}
+
 /// Which design choices a tree has, beside its two regions.
 struct euno_design {
   static constexpr unsigned never = ~0U;

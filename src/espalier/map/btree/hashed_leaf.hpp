@@ -288,10 +288,8 @@ struct hashed_leaf : node_base {
       const auto* const line = reinterpret_cast<const std::uint64_t*>(&all[g]);
       if constexpr (updates_in_place)
         return hw::equal_to_first_of_pairs(line, k);
-      else if constexpr (in_group == 4)
-        return hw::equal_to<4>(line, k);
       else
-        return hw::equal_to<8>(line, k) & ((1U << in_group) - 1);  // of the whole line
+        return hw::equal_to(line, k) & ((1U << in_group) - 1);  // of the whole line
     }
     unsigned equal = 0;
     for (unsigned i = 0; i < in_group; ++i) equal |= unsigned{all[g].key(i).get(w) == k} << i;

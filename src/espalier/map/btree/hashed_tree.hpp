@@ -11,6 +11,7 @@
 #include "espalier/map/btree/hashed_leaf.hpp"
 #include "espalier/map/btree/key_image.hpp"
 #include "espalier/map/btree/tree.hpp"
+#include "espalier/map/map_facade.hpp"
 #include "espalier/sync/backoff.hpp"
 
 // What ordered_map is for keys that have images (key_image.hpp): a B+tree whose leaves are hash tables.
@@ -22,7 +23,7 @@
 // covers, so a search that has come to the wrong one begins again. find_batch() lets the searches of 32 keys wait
 // together. tree.hpp has splits, merges and scans: optimistic lock coupling, as in olc_btree.hpp.
 //
-// Invariants: (B1) to (B3) of tree.hpp, (H1) to (H3) of hashed_leaf.hpp.
+// Invariants: (B1) to (B3) of tree.hpp, (H1) to (H4) of hashed_leaf.hpp.
 //
 // Progress. All operations may wait: for a split or a merge of a node on their way, inserts and erases also for the lock of
 // a leaf. Updates of a key that is present are lock-free but for that, where words have 8 bytes. A thread holds locks for
@@ -39,7 +40,7 @@
 //   insert -> false, erase -> false  as find
 //   a visit of a scan              the read of the value
 //
-// Orderings: those of sync/optimistic_lock.hpp.
+// Orderings: those of sync/optimistic_lock.hpp and of hashed_leaf.hpp.
 
 namespace espalier::btree {
 
@@ -108,6 +109,20 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     return found;
   }
 
+  struct guesses_of_batch {
+    std::array<stored, together_most> images;
+    std::array<leaf*, together_most> leaves;
+  };
+  /// Goes to the leaves of the keys key_at(0) and so on, and requests their lines.
+  template <class KeyAt>
+  [[nodiscard, gnu::always_inline]] guesses_of_batch guess(std::size_t count,
+                                                           const KeyAt& key_at) const noexcept {
+    guesses_of_batch at;
+    for (std::size_t i = 0; i < count; ++i) at.images[i] = image::of(key_at(i));
+    this->guess_leaves(std::span(at.images).first(count), at.leaves);
+    return at;
+  }
+
   /// As in tree.hpp.
   [[nodiscard]] std::optional<word> find_word(const Key& key) const {
     const found_word found = find_in(image::of(key), this->guess_leaf(image::of(key)));
@@ -136,22 +151,16 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
 
   template <class KeyAt>
   void do_request(guard_type&, std::size_t count, const KeyAt& key_at) const noexcept {
-    std::array<stored, guessed_most> images;
-    std::array<leaf*, guessed_most> leaves;
-    for (std::size_t i = 0; i < count; ++i) images[i] = image::of(key_at(i));
-    this->guess_leaves(std::span(images).first(count), leaves);
+    static_cast<void>(guess(count, key_at));
   }
   std::size_t do_find_batch(guard_type&, std::span<const Key> keys,
                             std::span<std::optional<Value>> results) const {
     std::size_t present = 0;
-    std::array<stored, guessed_most> images;
-    std::array<leaf*, guessed_most> leaves;
-    for (std::size_t from = 0; from < keys.size(); from += leaves.size()) {
-      const std::size_t n = std::min(leaves.size(), keys.size() - from);
-      for (std::size_t i = 0; i < n; ++i) images[i] = image::of(keys[from + i]);
-      this->guess_leaves(std::span(images).first(n), leaves);
+    for (std::size_t from = 0; from < keys.size(); from += together_most) {
+      const std::size_t n = std::min(together_most, keys.size() - from);
+      const guesses_of_batch at = guess(n, [&](std::size_t i) { return keys[from + i]; });
       for (std::size_t i = 0; i < n; ++i) {
-        const found_word found = find_in(images[i], leaves[i]);
+        const found_word found = find_in(at.images[i], at.leaves[i]);
         results[from + i] = found.present ? std::optional<Value>(holder::read(found.value)) : std::nullopt;
         if (found.present) ++present;
       }

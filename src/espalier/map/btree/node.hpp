@@ -4,11 +4,9 @@
 #include <array>
 #include <bit>
 #include <cassert>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -56,27 +54,6 @@ template <class Before>
     count -= half;
   }
   return at + static_cast<unsigned>(count == 1 && before(at));
-}
-
-/// Whether keys are equal exactly where their values are.
-template <class Compare, class Key>
-inline constexpr bool ordered_by_value =
-    std::integral<Key> && (std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::less<>> ||
-                           std::is_same_v<Compare, std::greater<Key>>);
-
-/// A number that equal keys have in common: of the value of the key where the order allows it, else none.
-template <class Compare, class Key>
-[[nodiscard]] std::uint64_t hash_of([[maybe_unused]] const Key key) noexcept {
-  if constexpr (ordered_by_value<Compare, Key>) return static_cast<std::uint64_t>(key) * 0x9e3779b97f4a7c15U;
-  return 0;
-}
-
-template <class Compare, class Key>
-[[nodiscard]] bool same_key([[maybe_unused]] const Compare& less, const Key& a, const Key& b) {
-  if constexpr (ordered_by_value<Compare, Key>)
-    return a == b;
-  else
-    return !less(a, b) && !less(b, a);
 }
 
 /// The entries of one node or of two neighbours, in order, while they are distributed anew.

@@ -14,6 +14,7 @@
 #include "espalier/map/btree/access.hpp"
 #include "espalier/map/btree/entry_operations.hpp"
 #include "espalier/map/btree/node.hpp"
+#include "espalier/map/map_facade.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "espalier/map/node_store.hpp"
 #include "espalier/map/scan.hpp"
@@ -68,10 +69,8 @@ namespace espalier::btree {
 
 /// The nodes that the merges of one erase unlink at most.
 inline constexpr unsigned merged_most = 32;
-/// The searches that guess_leaves() makes together at most.
-inline constexpr std::size_t guessed_most = 32;
 
-/// Nodes have the keys as they are (key_image.hpp).
+/// Where nodes have the keys as they are. key_image.hpp has the other case.
 template <class UserKey, class UserOrder>
 struct keys_themselves {
   using type = UserKey;
@@ -188,11 +187,11 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     }
     return static_cast<leaf*>(node);
   }
-  /// The same for each of the keys. The searches take each step together, so that their misses overlap.
+  /// The same for each of the keys, of which there are together_most at most. The searches take each step together, so that their misses overlap.
   void guess_leaves(std::span<const Key> keys, std::span<leaf*> leaves) const noexcept {
     node_base* const root = anchor_.root.get(unvalidated{});
     const hw::vector_width width = inner::key_width();
-    std::array<node_base*, guessed_most> nodes;
+    std::array<node_base*, together_most> nodes;
     for (std::size_t i = 0; i < keys.size(); ++i) nodes[i] = root;
     for (unsigned level = root != nullptr ? root->level : 0; level != 0; --level) {
       for (std::size_t i = 0; i < keys.size(); ++i) {
