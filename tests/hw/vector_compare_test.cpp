@@ -60,6 +60,9 @@ TEST(vector_compare, finds_what_is_equal) {
         unsigned of_pairs = 0;
         for (unsigned i = 0; i < 4; ++i) of_pairs |= unsigned{integers[2 * i] == k} << i;
         EXPECT_EQ(equal_to_first_of_pairs(integers.data(), k), of_pairs) << k;
+        unsigned of_tags = 0;
+        for (unsigned i = 0; i < 8; ++i) of_tags |= unsigned{integers[i] >> 48U == k >> 48U} << i;
+        EXPECT_EQ(equal_highest(integers.data(), k >> 48U), of_tags) << k;
       }
     }
   }

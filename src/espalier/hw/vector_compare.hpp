@@ -140,6 +140,26 @@ template <std::size_t Bytes>
       : "memory", "xmm0", "xmm1");
   return static_cast<unsigned>(mask);
 }
+[[nodiscard, gnu::always_inline]] inline unsigned equal_highest_avx2(const std::uint64_t* from,
+                                                                     std::uint64_t tag) noexcept {
+  std::uint64_t low_mask = 0;   // NOLINT(misc-const-correctness): as before
+  std::uint64_t high_mask = 0;  // NOLINT(misc-const-correctness): as before
+  __asm__ __volatile__(
+      "vmovq %[tag], %%xmm0\n\t"
+      "vmovdqa %[low], %%ymm1\n\t"
+      "vmovdqa %[high], %%ymm2\n\t"
+      "vpbroadcastq %%xmm0, %%ymm0\n\t"
+      "vpsrlq $48, %%ymm1, %%ymm1\n\t"
+      "vpsrlq $48, %%ymm2, %%ymm2\n\t"
+      "vpcmpeqq %%ymm1, %%ymm0, %%ymm1\n\t"
+      "vpcmpeqq %%ymm2, %%ymm0, %%ymm2\n\t"
+      "vmovmskpd %%ymm1, %k[low_mask]\n\t"
+      "vmovmskpd %%ymm2, %k[high_mask]\n\t" ESPALIER_END_AVX2
+      : [low_mask] "=r"(low_mask), [high_mask] "=r"(high_mask)
+      : [tag] "r"(tag), [low] "m"(at<32>(from)), [high] "m"(at<32>(from + 4))
+      : "memory", "xmm0", "xmm1", "xmm2");
+  return static_cast<unsigned>(low_mask | high_mask << 4U);
+}
 #undef ESPALIER_CLOBBERS_AVX512
 #undef ESPALIER_END_AVX2
 
@@ -173,6 +193,17 @@ template <std::size_t Bytes>
     [[maybe_unused]] const std::uint64_t* from, [[maybe_unused]] std::uint64_t k) noexcept {
 #if defined(__x86_64__)
   return vector_detail::equal_to_first_of_pairs_avx2(from, k);
+#else
+  return 0;
+#endif
+}
+
+/// Bit i tells whether the highest 16 bits of the integer at i are `tag`, of 8 integers. Requires that vectors() are not
+/// none.
+[[nodiscard, gnu::always_inline]] inline unsigned equal_highest([[maybe_unused]] const std::uint64_t* from,
+                                                                [[maybe_unused]] std::uint64_t tag) noexcept {
+#if defined(__x86_64__)
+  return vector_detail::equal_highest_avx2(from, tag);
 #else
   return 0;
 #endif

@@ -43,8 +43,9 @@
 //   (8) keep_spare (release) -> recover_in_child (fork): a child finds spare bags with complete links, wherever the
 //       fork stopped the thread. The fence binds the compiler only; the record's lock orders the threads.
 //
-// Cost: pin is two loads, a store and, where membarrier works, no fence (hw/asymmetric_fence.hpp); retire
-// takes an uncontended lock. A thread attempts an advance once per bag of retired entries.
+// Cost: pin is two loads, a store and, where membarrier works, no fence (hw/asymmetric_fence.hpp). It is always inlined, as
+// is the end of a guard: otherwise the compiler calls them, for half as many instructions again. retire takes an uncontended
+// lock. A thread attempts an advance once per bag of retired entries.
 //
 // Progress: pin and unpin are wait-free (population-oblivious but for the first pin of a thread). A thread
 // that stays pinned stops all reclamation; statistics() names it.
@@ -85,7 +86,7 @@ class epoch_domain {
    private:
     friend class epoch_domain;
     guard(epoch_domain& domain, record& r) noexcept : domain_(&domain), record_(&r) {}
-    void release() noexcept {
+    [[gnu::always_inline]] void release() noexcept {
       if (record_ != nullptr) unpin(*record_);
     }
 
@@ -120,7 +121,7 @@ class epoch_domain {
   ~epoch_domain();
 
   /// Throws std::bad_alloc at a thread's first pin in this domain, std::system_error beyond 4096 threads.
-  [[nodiscard]] guard pin() {
+  [[nodiscard, gnu::always_inline]] guard pin() {
     record& r = records_.local();
     if (r.depth++ == 0) {
       // relaxed: a first guess, which the acquire load below confirms.

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -44,8 +47,8 @@
 //   - The version changes with each change that ends, and never returns to an earlier value (before 2^61 of them).
 //   - What is obsolete stays so, and is never locked again.
 //
-// Progress. read() waits while a writer changes the object, but not for one beside readers; validate() and upgrade() never wait. Writers exclude one
-// another. No order among waiting threads.
+// Progress. read() and validate_once_free() wait while a writer changes the object, but not for one beside readers;
+// validate() and upgrade() never wait. Writers exclude one another. No order among waiting threads.
 //
 // Orderings
 //   (1) release, renew, make_obsolete (release) -> now (acquire): a section that begins at a version sees all that its
@@ -197,6 +200,12 @@ class optimistic_lock {
       return (of_->word_.load(std::memory_order_relaxed) & ~held_bit) == seen_.word_;
     }
 
+    /// The same, but waits for a writer that holds the lock: where it fails, each later validation fails, too. One that
+    /// fails beside a writer may succeed again, if that writer changes nothing.
+    [[nodiscard]] bool validate_once_free() const noexcept {
+      return validate() || (of_->read().word_ & ~held_bit) == seen_.word_;
+    }
+
     /// Validates and locks in one step. The guard is empty if the section is no longer valid. Never waits.
     [[nodiscard]] write_guard upgrade() const noexcept {
       return locked_with(optimistic_version::changing_bit);
@@ -297,10 +306,53 @@ inline optimistic_lock::subscription optimistic_lock::subscribe() noexcept {
 /// The witness of a reader that takes what it loads as a hint, and validates what it comes to.
 struct unvalidated {};
 
+namespace detail {
+
+/// An atomic's load and store for a value that no machine word holds: word by word, so a load beside a store may mix two
+/// values.
+template <class T>
+  requires(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>)
+class atomic_words {
+ public:
+  static constexpr std::size_t count = (sizeof(T) + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
+
+  atomic_words() = default;
+  explicit atomic_words(const T& value) noexcept {
+    store(value, std::memory_order_relaxed);  // relaxed: no other thread can reach it yet.
+  }
+
+  [[nodiscard]] T load(std::memory_order order) const noexcept {
+    std::array<std::uint64_t, count> copy;
+    for (std::size_t i = 0; i < count; ++i) copy[i] = words_[i].load(order);
+    T value;
+    std::memcpy(static_cast<void*>(&value), copy.data(), sizeof(T));
+    return value;
+  }
+  void store(const T& value, std::memory_order order) noexcept {
+    std::array<std::uint64_t, count> copy{};
+    std::memcpy(copy.data(), &value, sizeof(T));
+    for (std::size_t i = 0; i < count; ++i) words_[i].store(copy[i], order);
+  }
+
+ private:
+  std::array<std::atomic<std::uint64_t>, count> words_{};
+};
+
+template <class T>
+inline constexpr bool is_atomic_word =
+    sizeof(T) <= sizeof(std::uint64_t) && std::atomic<T>::is_always_lock_free;
+
+}  // namespace detail
+
+/// Whether a field of that type is loaded in several steps: get() beside a writer may then mix two values, and only
+/// after a validation is the result a value at all.
+template <class T>
+inline constexpr bool loaded_in_parts = sizeof(T) > sizeof(std::uint64_t);
+
 /// A field that an optimistic_lock protects. Each access shows a witness of that lock: a section to load, a guard to store,
 /// exclusive_access to do either, or unvalidated for a hint. Which lock it is, is the caller's care. On x86 the accesses are plain moves.
 template <class T>
-  requires(std::is_trivially_copyable_v<T> && std::atomic<T>::is_always_lock_free)
+  requires(std::is_trivially_copyable_v<T>)
 class optimistic_field {
  public:
   optimistic_field() = default;
@@ -335,7 +387,7 @@ class optimistic_field {
   }
 
  private:
-  std::atomic<T> value_{};
+  std::conditional_t<detail::is_atomic_word<T>, std::atomic<T>, detail::atomic_words<T>> value_{};
 };
 
 }  // namespace espalier

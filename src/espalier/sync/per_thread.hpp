@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <new>
 #include <type_traits>
@@ -65,6 +66,17 @@ class per_thread {
   [[nodiscard]] T* at(std::uint32_t slot) const noexcept {
     block* const b = blocks_[slot / per_block].load(std::memory_order_acquire);  // order (1): at, acquire
     return b == nullptr ? nullptr : &(*b)[slot % per_block].value;
+  }
+
+  /// Exchanges the elements of all threads. No thread may use either of the two.
+  void swap(per_thread& other) noexcept
+    requires(!recovered_per_thread<T>)
+  {
+    // relaxed: what excludes the other threads orders it.
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+      blocks_[i].store(
+          other.blocks_[i].exchange(blocks_[i].load(std::memory_order_relaxed), std::memory_order_relaxed),
+          std::memory_order_relaxed);
   }
 
   /// Calls visit(slot, element) for every existing element, in slot order.
@@ -144,6 +156,14 @@ class striped_counter {
     if (mine == nullptr) [[unlikely]]
       return add_first(amount);
     stripe(*mine).add(amount);
+  }
+
+  /// Exchanges two sums. No thread may use either of the two.
+  void swap(striped_counter& other) noexcept {
+    stripes_.swap(other.stripes_);
+    // relaxed: as in per_thread.
+    shared_.store(other.shared_.exchange(shared_.load(std::memory_order_relaxed), std::memory_order_relaxed),
+                  std::memory_order_relaxed);
   }
 
   /// The sum; exact when no thread is adding.
