@@ -13,35 +13,43 @@ struct first_map {
   using type = typename First::map_type;
 };
 
-/// A type of map with a time limit for its schedules.
-template <class Map, bool Wide>
-sim::battery::subject_type watched_type_of() {
-  sim::battery::subject_type type = sim::battery::subject_type_of<Map, Wide>();
+/// What TypeOf() returns, with a time limit for its schedules.
+template <auto TypeOf>
+sim::battery::subject_type watched() {
+  sim::battery::subject_type type = TypeOf();
   type.make = [](sim::scene& s) -> sim::battery::subject& {
     schedule_begins();
-    return sim::battery::subject_type_of<Map, Wide>().make(s);
+    return TypeOf().make(s);
   };
   if (type.make_wide != nullptr) {
     type.make_wide = [](sim::scene& s) -> sim::battery::subject& {
       schedule_begins();
-      return sim::battery::subject_type_of<Map, Wide>().make_wide(s);
+      return TypeOf().make_wide(s);
     };
   }
   return type;
 }
 
-template <class List, bool Wide>
-void explore_battery(std::string_view algorithm, scenes& all, std::string only = {}) {
-  using map = typename List::template entries_as<first_map>::type;
+/// Runs the battery on a type of map, unless a scene has failed before.
+template <auto TypeOf>
+void explore_battery(std::string_view name, scenes& all, std::string only = {}) {
+  if (!all.result.passed) return;
   sim::battery::options how;
   how.schedules_per_scenario = all.options.schedules_per_scenario;
   how.seed = all.options.seed;
-  how.map = algorithm;
+  how.map = name;
   how.only = std::move(only);
-  sim::battery::subject_type type = watched_type_of<sim::battery::simulated_map<map>, Wide>();
+  sim::battery::subject_type type = watched<TypeOf>();
   if (!all.options.wide) type.make_wide = nullptr;
   sim::battery::result r = sim::battery::run(type, how);
-  all.result = {r.passed, std::move(r.scenario), r.schedules, std::move(r.text)};
+  all.result = {r.passed, std::move(r.scenario), all.result.schedules + r.schedules, std::move(r.text)};
+}
+
+/// On the default of an algorithm of the catalogue.
+template <class List, bool Wide, class Codec = test::plain_codec>
+void explore_battery(std::string_view algorithm, scenes& all, std::string only = {}) {
+  using map = sim::battery::simulated_map<typename List::template entries_as<first_map>::type>;
+  explore_battery<sim::battery::subject_type_of<map, Wide, Codec>>(algorithm, all, std::move(only));
 }
 
 }  // namespace espalier::mutants

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "espalier/map/btree/node.hpp"
 #include "espalier/map/map_concept.hpp"
@@ -44,11 +47,24 @@ class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<
   friend contract;
   using base::store_;
   using typename base::store;
-  using holder = value_holder<store, Value>;
+  using holder = value_holder<store, Value, !comparable_word<Value>>;
   using word = typename holder::word;
   using change = entry_change<word>;
   using outcome = entry_outcome<word>;
   using effect = typename outcome::effect;
+
+  // Words in 8 bytes, for nodes that have values of one size.
+
+  [[nodiscard]] static std::uint64_t word_of(word value) noexcept {
+    std::uint64_t w = 0;
+    std::memcpy(&w, &value, sizeof(value));
+    return w;
+  }
+  [[nodiscard]] static word value_in(std::uint64_t w) noexcept {
+    word value;
+    std::memcpy(&value, &w, sizeof(value));
+    return value;
+  }
 
   ~entry_operations() = default;
 
@@ -63,21 +79,25 @@ class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<
     return self().find_word(key).has_value();
   }
 
-  bool do_insert(guard_type& guard, key_view key, const Value& value) {
+  template <class Source>
+  bool do_insert(guard_type& guard, key_view key, Source&& value) {
     typename holder::pending fresh(store_);
     if (!holder::in_place && self().find_word(key)) return false;
-    const outcome done = self().apply(guard, key, {.insert_where_absent = true, .word = fresh.get(value)});
+    const outcome done = self().apply(
+        guard, key, {.insert_where_absent = true, .word = fresh.get(std::forward<Source>(value))});
     if (done.what != effect::inserted) return false;
     fresh.release();
     return true;
   }
 
-  bool do_assign(guard_type& guard, key_view key, const Value& value) {
+  template <class Source>
+  bool do_assign(guard_type& guard, key_view key, Source&& value) {
     typename holder::pending fresh(store_);
     reserve<holder::retirements>(guard);
-    const outcome done = self().apply(
-        guard, key,
-        {.present = change::where_present::store, .insert_where_absent = true, .word = fresh.get(value)});
+    const outcome done = self().apply(guard, key,
+                                      {.present = change::where_present::store,
+                                       .insert_where_absent = true,
+                                       .word = fresh.get(std::forward<Source>(value))});
     fresh.release();
     if (done.what == effect::inserted) return true;
     holder::retire(store_, guard, done.before);
@@ -96,13 +116,14 @@ class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<
   std::optional<Value> do_update(guard_type& guard, key_view key, Function&& f) {
     typename holder::pending fresh(store_);
     reserve<holder::retirements + Retirements>(guard);
-    while (true) {
+    for (;; fresh.reset()) {
       const auto now = self().find_word(key);
-      const std::optional<Value> before = now ? std::optional(holder::read(*now)) : std::nullopt;
-      const std::optional<Value> after = f(before);
+      std::optional<Value> before;
+      if (now) before.emplace(holder::read(*now));
+      std::optional<Value> after = f(before);
       if (!now && !after) return before;
       change wanted{.insert_where_absent = !now, .expected = now};
-      if (after) wanted.word = fresh.get(*after);
+      if (after) wanted.word = fresh.get(std::move(*after));
       if (now) wanted.present = after ? change::where_present::store : change::where_present::erase;
       const outcome done = self().apply(guard, key, wanted);
       if (done.what == effect::none) continue;

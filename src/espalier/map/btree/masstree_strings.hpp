@@ -58,7 +58,8 @@
 // behind the last key that it has visited.
 //
 // Linearization points: those of masstree.hpp, but of a key that has a tail
-//   reads                            the load of what is present in the container, or of the value if that is newer
+//   reads                            the load of the value if what is present, which is loaded behind it, has the key, or
+//                                    else that load
 //   insert -> true, erase -> true    the store of what is present, of the word that leads to the container, or of the
 //                                    permutation
 // What a reader finds in a container that has been replaced was so when that happened, which was after the load of the
@@ -76,6 +77,8 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
   using base = entry_operations<Map, std::string, Value, Traits, Compare, key_slice, 3>;
   friend base;
   using base::store_;
+  using base::value_in;
+  using base::word_of;
   using typename base::change;
   using typename base::effect;
   using typename base::holder;
@@ -179,16 +182,6 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
   [[nodiscard]] static std::uint64_t word_of(const border& root_of_layer) noexcept {
     return string_words::word_of<std::uint64_t>(static_cast<const node*>(&root_of_layer));
   }
-  [[nodiscard]] static std::uint64_t word_of(word value) noexcept {
-    std::uint64_t w = 0;
-    std::memcpy(&w, &value, sizeof(value));
-    return w;
-  }
-  [[nodiscard]] static word value_in(std::uint64_t w) noexcept {
-    word value;
-    std::memcpy(&value, &w, sizeof(value));
-    return value;
-  }
 
   /// The border node of the key in the first layer. False while the map is empty.
   [[nodiscard]] bool seek_first(search& s, std::string_view key) const noexcept {
@@ -231,7 +224,11 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
       if (!seek_first(s, key)) return std::nullopt;
       while (go_on(s, key)) {
         std::optional<word> found;
-        if (const word_field* const value = s.value()) found = value_in(value->get());
+        if (const word_field* const value = s.value()) {
+          found = value_in(value->get());
+          // The value of an insert that uses the slot again may not be visible yet.
+          if (container* const c = s.among(); c != nullptr && !c->present().has(s.slot)) found.reset();
+        }
         if (!s.at.changed()) return found;
         if (!layer::advance(s.at, slices{}, s.part)) break;
       }
@@ -459,7 +456,7 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
     }
 
     [[nodiscard]] const std::string& key() const noexcept { return key_; }
-    [[nodiscard]] Value value() const noexcept { return holder::read(value_); }
+    [[nodiscard]] typename holder::view value() const noexcept { return holder::read(value_); }
 
     /// To the next entry. False if there is none.
     bool next() {
@@ -528,7 +525,8 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
           const std::string_view from = bound_.key()->substr(layers_.size() * width);
           if (bound_.precedes(tail, from) || (bound_.excludes_key() && tail == from)) continue;
         }
-        return visit(tail, among_->word(i).get());
+        const std::uint64_t w = among_->word(i).get();
+        if (among_->present().has(i)) return visit(tail, w);  // as in find_word()
       }
       return false;
     }
