@@ -133,20 +133,22 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
     return map_.find(key) != map_.end();
   }
 
-  bool do_insert(guard_type&, key_view key, const Value& value) {
+  template <class Source>
+  bool do_insert(guard_type&, key_view key, Source&& value) {
     const lock_guard hold(lock_);
     const auto [at, present] = seek(key);
-    if (!present) map_.emplace_hint(at, key, value);
+    if (!present) map_.emplace_hint(at, key, std::forward<Source>(value));
     return !present;
   }
 
-  bool do_assign(guard_type&, key_view key, const Value& value) {
+  template <class Source>
+  bool do_assign(guard_type&, key_view key, Source&& value) {
     const lock_guard hold(lock_);
     const auto [at, present] = seek(key);
     if (present)
-      at->second = value;
+      espalier::replace(at->second, std::forward<Source>(value));
     else
-      map_.emplace_hint(at, key, value);
+      map_.emplace_hint(at, key, std::forward<Source>(value));
     return !present;
   }
 
@@ -164,12 +166,12 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
     const lock_guard hold(lock_);
     const auto [at, present] = seek(key);
     std::optional<Value> before;
-    if (present) before = at->second;
-    const std::optional<Value> after = f(before);
+    if (present) before.emplace(at->second);
+    std::optional<Value> after = f(before);
     if (before && after)
-      at->second = *after;
+      espalier::replace(at->second, std::move(*after));
     else if (after)
-      map_.emplace_hint(at, key, *after);
+      map_.emplace_hint(at, key, std::move(*after));
     else if (before)
       removed = map_.extract(at);
     return before;

@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 // The contract that every map of the library keeps. map_facade.hpp documents each operation.
 //
@@ -21,10 +23,13 @@
 //   scan(from, visitor)             ordered visit of the keys >= from
 //   scan(from, to, visitor)         of those that are smaller than to besides
 //   for (auto [key, value] : map)   of all
+//   range(from), range(from, to)    the same of the keys >= from, of those that are smaller than to besides
+//   cursor(map)                     a position: seek(key), seek_first(), next(), valid(), key(), value()
 //   size(), empty()                 estimates while other threads write
 //   insert(key, value)              adds only where absent; true if it did
 //   try_emplace(key, arguments...)  the same, of a value made from the arguments; so is emplace
 //   insert_batch(entries)           an insert of each
+//   bulk_load(entries, threads)     fills an empty map, which no other thread uses, with entries in order
 //   insert_or_assign(key, value)    adds or overwrites; true if the key was absent
 //   erase(key)                      removes; true if the key was present
 //   erase_batch(keys)               an erase of each
@@ -43,26 +48,38 @@
 //   last()                          copy of the last entry
 //   reverse_scan(from, visitor)     ordered visit of the keys <= from, the greatest first
 //   reverse_scan(from, to, visitor) of those that are larger than to besides
+//   previous(), seek_last()         of a cursor
 //
 // The operations that read are const. Each operation is linearizable per key. A scan visits each key that was present
 // throughout exactly once, in strictly increasing order (a reverse scan in decreasing order); keys that come or go
 // meanwhile may or may not be seen. The visitor takes (key, value) and returns void, or a bool that says whether to go
-// on. A scan returns the number of visits. Like the end of a range, `to` is never visited, in either direction.
+// on; a key that is a string it takes as a std::string_view, which ordered_map does not copy, or as a const std::string&.
+// A scan returns the number of visits. Like the end of a range, `to` is never visited, in either direction. Loops and
+// cursors promise what scans do. They hold no guard between two steps: they read a few dozen entries at once.
+//
+// No operation sees several keys at one moment, and none copies a map or a part of it as it was at one moment. For that,
+// writers would keep former values for as long as such a reader runs, or wait for it.
 //
 // An operation that returns a value happens after the call that stored it: values may be pointers to objects that their
 // writers have prepared. There is no such promise for a key that is seen to be absent.
 //
 // No key and no value is reserved. Every operation on a key exists twice: with a guard from pin(), which the caller
 // holds over many operations, and without, which pins for itself. What adds a key or a value throws std::bad_alloc, and
-// what erases one may (a retirement needs room), with the map unchanged. What reads throws only what pinning or the
-// visitor throws.
+// what erases one may (a retirement needs room), with the map unchanged. What reads throws only what pinning, the visitor
+// or a copy of a value throws.
 //
 // Keys are ordered by a comparator, like those of std::map. Several threads call it at the same time. A comparator with
 // a state is the first argument of the constructor; key_comp() returns it.
 //
-// Most maps copy keys and values while other threads use them: both must be trivially copyable there. Where a key may be
-// a std::string (masstree, locked_map), operations take it as a std::string_view, and what copies entries may throw
-// std::bad_alloc, also where it reads.
+// Most maps copy keys while other threads use them: keys must be trivially copyable there. Where a key may be a
+// std::string (ordered_map, masstree, locked_map), operations take it as a std::string_view, and what copies entries may
+// throw std::bad_alloc, also where it reads.
+//
+// A value may be of any type that can be copied, and moved and destroyed without an exception (map_value), such as
+// std::string and std::shared_ptr. What a copy throws leaves the map as it was: an operation that returns the value that
+// it replaces or erases copies it first. A value that was replaced or erased is destroyed later, by an operation of any
+// thread, or with the map. Copies and destructors of values may run under locks of the map and of its domain. So they may
+// not use the map, nor another map of that domain.
 //
 // After fork(). A child has one thread, the one that forked. The others are lost: each stopped between two
 // instructions. To a map it is as if they had stalled for ever. Their pins, read sections and locks in domains and
@@ -130,6 +147,18 @@ using key_view_of = std::conditional_t<std::is_same_v<Key, std::string>, std::st
 template <class Key>
 using default_order = std::conditional_t<std::is_same_v<Key, std::string>, std::less<>, std::less<Key>>;
 
+/// What a value may be. Its copy constructor may throw.
+template <class Value>
+concept map_value = std::is_object_v<Value> && std::is_copy_constructible_v<Value> &&
+                    std::is_nothrow_move_constructible_v<Value> && std::is_nothrow_destructible_v<Value>;
+
+/// Puts a value in the place of another. It cannot fail, which an assignment may, and the type needs none.
+template <map_value Value>
+void replace(Value& place, std::type_identity_t<Value> by) noexcept {
+  std::destroy_at(&place);
+  std::construct_at(&place, std::move(by));
+}
+
 /// A copy of an entry.
 template <class Key, class Value>
 struct map_entry {
@@ -171,6 +200,8 @@ concept concurrent_ordered_map =
       { read.first() } -> std::same_as<std::optional<typename M::value_type>>;
       { read.first(guard) } -> std::same_as<std::optional<typename M::value_type>>;
       { read.begin() == read.end() } -> std::same_as<bool>;
+      { read.range(key, key).begin() == read.range(key).end() } -> std::same_as<bool>;
+      { typename M::cursor(read).valid() } -> std::same_as<bool>;
       { read.size() } -> std::same_as<std::size_t>;
       { read.empty() } -> std::same_as<bool>;
       { read.key_comp() } -> std::same_as<const typename M::key_compare&>;

@@ -28,7 +28,10 @@ concept sized_node = requires(const Node& n) {
 /// be of several types, and of sizes that are known only at run time.
 ///
 /// The store owns its placement. It also owns a reclaimer, unless it was given one to share with other maps; a shared
-/// one must outlive the map. Retired entries name the store by its address, so it cannot be moved.
+/// one must outlive the map.
+///
+/// Retired entries, and blocks in some placements, name what they belong to by its address. So the placement and the
+/// reclaimer lie in an object of their own (its home), and what is moved is the pointer to it. A pin still costs one load.
 template <class Traits>
 class node_store {
  public:
@@ -39,19 +42,32 @@ class node_store {
   /// If the reclaimer is null, the store creates its own. The further arguments construct the placement.
   template <class... PlacementArguments>
   explicit node_store(reclaimer_type* shared, PlacementArguments&&... arguments)
-      : placement_(std::forward<PlacementArguments>(arguments)...),
-        own_(shared == nullptr ? std::make_unique<reclaimer_type>() : nullptr),
-        reclaimer_(shared == nullptr ? own_.get() : shared) {}
+      : held_(std::make_unique<home>(shared, std::forward<PlacementArguments>(arguments)...)),
+        home_(held_.get()),
+        reclaimer_(home_->own ? home_->own.get() : shared) {
+    home_->owner.home_ = home_;
+  }
+  /// Of a map that was moved away. It can be destroyed and swapped.
+  node_store() noexcept = default;
 
   node_store(const node_store&) = delete;
   node_store& operator=(const node_store&) = delete;
 
   /// Reclaims the retired nodes. The map destroys the nodes still in use, where must_visit() says so.
-  ~node_store() { reclaimer_->purge(this); }
+  ~node_store() {
+    if (held_) reclaimer_->purge(&held_->owner);
+  }
+
+  /// Both maps are at rest.
+  void swap(node_store& other) noexcept {
+    std::swap(held_, other.held_);
+    std::swap(home_, other.home_);
+    std::swap(reclaimer_, other.reclaimer_);
+  }
 
   [[nodiscard]] guard_type pin() const { return reclaimer_->pin(); }
 
-  /// A new node, beside `near` if the placement can. Throws std::bad_alloc.
+  /// A new node, beside `near` if the placement can. Throws std::bad_alloc, and what the node's constructor throws.
   template <class Node, class... Arguments>
   [[nodiscard]] Node* create(memory_role role, const void* near, Arguments&&... arguments) {
     static_assert(!sized_node<Node>, "create_sized says how large the block of this node is");
@@ -75,7 +91,7 @@ class node_store {
   void destroy(memory_role role, Node* node) noexcept {
     const block whole{block_bytes(*node), alignof(Node), role};
     node->~Node();
-    placement_.deallocate(node, whole);
+    home_->placement.deallocate(node, whole);
   }
 
   /// For a node that was detached under this guard, after a reserve() on it.
@@ -86,10 +102,11 @@ class node_store {
     });
   }
 
-  /// The same with a function that determines what to destroy; entry.owner is this store.
+  /// The same with a function that determines what to destroy; entry.owner is a store of the same blocks, which stays
+  /// where it is.
   void retire_by(guard_type& guard, void* object, void* aux,
                  void (*reclaim)(const retired&) noexcept) noexcept {
-    guard.retire(retired{object, aux, this, reclaim});
+    guard.retire(retired{object, aux, &home_->owner, reclaim});
   }
 
   /// The bytes of a node's block, for a map's visit_nodes().
@@ -107,21 +124,43 @@ class node_store {
     return !std::is_trivially_destructible_v<Node> || !placement_type::releases_on_destruction;
   }
 
-  [[nodiscard]] memory_usage usage() const noexcept { return placement_.usage(); }
-  [[nodiscard]] const placement_type& placement() const noexcept { return placement_; }
+  [[nodiscard]] memory_usage usage() const noexcept { return home_->placement.usage(); }
+  [[nodiscard]] const placement_type& placement() const noexcept { return home_->placement; }
   [[nodiscard]] reclaimer_type& domain() noexcept { return *reclaimer_; }
 
  private:
   template <class Node, class... Arguments>
   [[nodiscard]] Node* create_within(const block& b, const void* near, Arguments&&... arguments) {
-    static_assert(std::is_nothrow_constructible_v<Node, Arguments...>,
-                  "the constructor of a node must not throw: its memory would be lost");
-    return ::new (placement_.allocate(b, near)) Node(std::forward<Arguments>(arguments)...);
+    void* const room = home_->placement.allocate(b, near);
+    if constexpr (std::is_nothrow_constructible_v<Node, Arguments...>) {
+      return ::new (room) Node(std::forward<Arguments>(arguments)...);
+    } else {
+      try {
+        return ::new (room) Node(std::forward<Arguments>(arguments)...);
+      } catch (...) {
+        home_->placement.deallocate(room, b);
+        throw;
+      }
+    }
   }
 
-  placement_type placement_;
-  std::unique_ptr<reclaimer_type> own_;
-  reclaimer_type* reclaimer_;
+  struct home;
+
+  std::unique_ptr<home> held_;
+  home* home_ = nullptr;  ///< also in the home's own store, which does not hold it
+  reclaimer_type* reclaimer_ = nullptr;
+};
+
+template <class Traits>
+struct node_store<Traits>::home {
+  template <class... PlacementArguments>
+  explicit home(reclaimer_type* shared, PlacementArguments&&... arguments)
+      : placement(std::forward<PlacementArguments>(arguments)...),
+        own(shared == nullptr ? std::make_unique<reclaimer_type>() : nullptr) {}
+
+  placement_type placement;
+  std::unique_ptr<reclaimer_type> own;
+  node_store owner;  ///< what retired entries name
 };
 
 /// Destroys a node that was never published when the scope is left, unless release() was called.
@@ -158,8 +197,14 @@ class unpublished {
 
 /// A value that fits an atomic machine word.
 template <class Value>
-concept word_value = std::is_trivially_copyable_v<Value> && std::is_default_constructible_v<Value> &&
-                     sizeof(Value) <= sizeof(void*) && std::atomic<Value>::is_always_lock_free;
+concept word_value = std::is_trivially_copyable_v<Value> && std::is_copy_assignable_v<Value> &&
+                     std::is_default_constructible_v<Value> && sizeof(Value) <= sizeof(void*) &&
+                     std::atomic<Value>::is_always_lock_free;
+
+/// One that is compared bit by bit. Of padding, which a copy need not keep, a comparison could fail for ever.
+template <class Value>
+concept comparable_word =
+    word_value<Value> && (std::has_unique_object_representations_v<Value> || std::is_floating_point_v<Value>);
 
 /// How a node of a concurrent tree holds its value: as the word itself, or, if the value is no word, as a pointer to a
 /// cell that never changes. An assignment then replaces the cell. In both cases a reader copies one consistent value
@@ -181,21 +226,12 @@ concept word_value = std::is_trivially_copyable_v<Value> && std::is_default_cons
 template <class Store, class Value, bool Cells = !word_value<Value>>
 struct value_holder {
   static_assert(Cells || word_value<Value>, "a value that is no word lies in a cell of its own");
-  static_assert(std::is_trivially_copyable_v<Value> && std::is_trivially_destructible_v<Value>,
-                "values are copied while others read them: they must be trivially copyable");
-
   static constexpr bool in_place = !Cells;
   using word = std::conditional_t<in_place, Value, const Value*>;
+  /// A cell is not copied to be read. The reader's guard keeps it.
+  using view = std::conditional_t<in_place, Value, const Value&>;
 
-  /// Throws std::bad_alloc where a cell is needed.
-  [[nodiscard]] static word make(Store& store, const Value& value) {
-    if constexpr (in_place)
-      return value;
-    else
-      return store.template create<Value>(memory_role::value, nullptr, value);
-  }
-
-  [[nodiscard]] static Value read(word w) noexcept {
+  [[nodiscard]] static view read(word w) noexcept {
     if constexpr (in_place)
       return w;
     else
@@ -234,43 +270,44 @@ struct value_holder {
     return !in_place && Store::template must_visit<Value>();
   }
 
-  /// A word for a value that is not published yet, discarded when the scope is left, unless release() was called.
+  /// A word for a value that is not published yet, discarded when the scope is left, unless release() was called. An
+  /// operation that tries several times has the same word each time.
   class pending {
    public:
     explicit pending(Store& store) noexcept : store_(store) {}
     pending(const pending&) = delete;
     pending& operator=(const pending&) = delete;
-    ~pending() {
-      if (made_) discard(store_, word_);
-    }
-    /// The word, which stands for this value from now on. Throws std::bad_alloc.
-    word get(const Value& value) {
-      if (!made_) {
-        word_ = make(store_, value);
-        made_ = true;
-      } else if constexpr (in_place) {
+    ~pending() { discard(store_, word_); }
+    /// The word, made of the value where there is none. Throws std::bad_alloc where a cell is needed, and what the
+    /// value's constructor throws: there is still no word then.
+    template <class Source>
+    word get(Source&& value) {
+      if constexpr (in_place)
         word_ = value;
-      } else {
-        *const_cast<Value*>(word_) = value;
-      }
+      else if (word_ == nullptr)
+        word_ = store_.template create<Value>(memory_role::value, nullptr, std::forward<Source>(value));
       return word_;
     }
-    void release() noexcept { made_ = false; }
+    /// Before the next attempt of an operation that stores another value then.
+    void reset() noexcept { discard(store_, std::exchange(word_, word{})); }
+    void release() noexcept { word_ = word{}; }
 
    private:
     Store& store_;
     word word_{};
-    bool made_ = false;
   };
 };
+
+/// Chooses the constructor of a map without a store.
+struct moved_away {};
 
 /// What every map over a node_store has besides its algorithm: the store, its constructors, and the names of the
 /// contract. A map derives from it with its own type. Copied is what its nodes have of a key.
 template <class Map, class Key, class Value, class Compare, class Store, class Copied = Key>
 class stored_map : public map_facade<Map, Key, Value, Compare, typename Store::guard_type> {
-  static_assert(std::is_trivially_copyable_v<Copied> && std::is_trivially_copyable_v<Value>,
-                "keys and values are copied while other threads use them: both must be trivially copyable, "
-                "which std::string is not; use a number, an index or a fixed array of characters");
+  static_assert(std::is_trivially_copyable_v<Copied>,
+                "keys are copied while other threads use them: they must be trivially copyable, which "
+                "std::string is not; use a number, an index or a fixed array of characters");
   using facade = map_facade<Map, Key, Value, Compare, typename Store::guard_type>;
 
  public:
@@ -299,7 +336,16 @@ class stored_map : public map_facade<Map, Key, Value, Compare, typename Store::g
  protected:
   using store = Store;
 
+  /// What a map is that was moved away.
+  stored_map(moved_away, const Compare& less) noexcept(std::is_nothrow_copy_constructible_v<Compare>)
+      : facade(less) {}
   ~stored_map() = default;
+
+  /// Both maps are at rest. A map that can be moved adds what leads to its nodes.
+  void swap_with(stored_map& other) noexcept {
+    facade::swap_with(other);
+    store_.swap(other.store_);
+  }
 
   /// Retires an unlinked node with all that Map::destroy(store, node) frees, and likewise another that was unlinked with
   /// it, if any. For maps that have this function.

@@ -271,7 +271,7 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
     new_node fresh(store_);
     unpublished<store, node> copy(store_, memory_role::node);
     bool erases = false;
-    for (backoff pause;; pause.wait()) {
+    for (backoff pause;; pause.wait(), fresh.word.reset()) {
       const seek_record at = seek(key);
       if (at.target == nullptr) {
         const std::optional<Value> value = f(std::nullopt);
@@ -288,14 +288,14 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
         const lock_guard on(at.target->lock);
         if (!is_valid(at)) continue;
         old = at.target->value.load(std::memory_order_relaxed);  // relaxed: written under the lock only
-        before = holder::read(old);
-        const std::optional<Value> value = f(before);
+        before.emplace(holder::read(old));
+        std::optional<Value> value = f(before);
         erases = !value;
         if (erases) {
           if (!remove(at, copy, moved)) continue;
         } else {
           // LP: update of a value. order (2): publish_value, release
-          at.target->value.store(fresh.word.get(*value), std::memory_order_release);
+          at.target->value.store(fresh.word.get(std::move(*value)), std::memory_order_release);
         }
       }
       if (erases) {

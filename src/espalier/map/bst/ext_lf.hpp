@@ -298,11 +298,11 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
   template <class Function>
   std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
     new_parts parts(store_, base::key_comp());
-    for (backoff pause;; pause.wait()) {
+    for (backoff pause;; pause.wait(), parts.insertion.word.reset()) {
       const seek_record at = seek(key);
       std::optional<Value> before;
       // relaxed: a linked leaf's value never changes, and came with the edge to it.
-      if (found(at, key)) before = holder::read(at.leaf->value.load(std::memory_order_relaxed));
+      if (found(at, key)) before.emplace(holder::read(at.leaf->value.load(std::memory_order_relaxed)));
       const std::optional<Value> value = f(before);
       if (!before && !value) return before;
       if (value ? assign_at(guard, at, before.has_value(), parts, key, *value)

@@ -191,7 +191,7 @@ class insertion {
       : word(store), less_(less), leaf_(store, memory_role::leaf), router_(store, memory_role::node) {}
 
   /// The node to link: the leaf alone into an empty tree (old_leaf is null), else the router, below `parent`. The value
-  /// may be another one at each attempt.
+  /// is another one only after a reset of the word.
   Node* prepare(const Key& key, const Value& value, Node* old_leaf, Node* parent) {
     if (old_leaf != nullptr && router_.get() == nullptr) router_.emplace(parent, key, nullptr, nullptr);
     const auto held = word.get(value);

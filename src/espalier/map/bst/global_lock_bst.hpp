@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <type_traits>
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/map/bst/locked_tree.hpp"
@@ -60,7 +61,8 @@ class global_lock_bst
     std::array<node*, 2> child;
     Value value;
 
-    fields(const Key& k, const Value& v) noexcept : key(k), child{}, value(v) {}
+    fields(const Key& k, const Value& v) noexcept(std::is_nothrow_copy_constructible_v<Value>)
+        : key(k), child{}, value(v) {}
   };
 
   struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "espalier/hw/cache_line.hpp"
@@ -82,7 +83,8 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
     Value value;
     lock_type lock;
 
-    fields(const Key& k, const Value& v) noexcept : key(k), child{}, value(v), lock{} {}
+    fields(const Key& k, const Value& v) noexcept(std::is_nothrow_copy_constructible_v<Value>)
+        : key(k), child{}, value(v), lock{} {}
   };
 
   struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
@@ -210,7 +212,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
     }
     node* const successor = *edge;
     target.key = successor->key;
-    target.value = successor->value;
+    espalier::replace(target.value, std::move(successor->value));
     *edge = successor->child[1];
     return successor;
   }
@@ -231,7 +233,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
       node& n = *next;
       at = held(n.lock);
       const bool in_range = bound.admits(n.key);
-      if (in_range) best = {n.key, n.value};
+      if (in_range) best.emplace(map_entry<Key, Value>{n.key, n.value});
       next = n.child[in_range ? Bound::near : Bound::far];
     }
     return best;

@@ -210,7 +210,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   template <class Function>
   std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
     new_parts parts(store_);
-    for (backoff pause;; pause.wait()) {
+    for (backoff pause;; pause.wait(), parts.cell.reset()) {
       const place at = seek(guard, key, parts.spare);
       if (!at.found) {
         const std::optional<Value> value = f(std::nullopt);
@@ -219,7 +219,7 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
       }
       // Read after the op word. Whatever follows needs the word unchanged, and then replaces or erases this value.
       const cell_word cell = read_cell(*at.on);
-      const Value before = holder::read(cell);
+      std::optional<Value> before(holder::read(cell));
       const std::optional<Value> value = f(before);
       if (value ? replace_cell(guard, at, parts, cell, *value) : erase_at(guard, at, parts.spare))
         return before;
@@ -448,7 +448,10 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
   /// Links a new node where a seek has not found its key. False if the node there has changed.
   bool link(guard_type& guard, const place& at, new_parts& parts, const Key& key, const Value& value) {
     const cell_word cell = parts.cell.get(value);
-    if (parts.made.get() == nullptr) parts.made.emplace(at.on == &head_ ? nullptr : at.on, key, cell);
+    if (parts.made.get() == nullptr)
+      parts.made.emplace(at.on == &head_ ? nullptr : at.on, key, cell);
+    else  // relaxed: published by the edge. It may be another value than that of the attempt before.
+      parts.made.get()->cell.store(cell, std::memory_order_relaxed);
     change& c = ready(parts.spare);
     c.before = at.next.word();
     c.after = child_word(parts.made.get()).word();

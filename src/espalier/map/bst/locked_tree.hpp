@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <utility>
 
 #include "espalier/map/bst/tree_at_rest.hpp"
 #include "espalier/map/map_traits.hpp"
@@ -90,7 +91,7 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
       link(at, key, value);
       return true;
     }
-    at.target->value = value;
+    espalier::replace(at.target->value, value);
     return false;
   }
 
@@ -113,10 +114,10 @@ class locked_tree : public stored_map<Map, Key, Value, Compare,
     {
       typename Map::locks hold(self());
       const auto at = self().seek(key, hold);
-      if (at.target != nullptr) before = at.target->value;
-      const std::optional<Value> after = f(before);
+      if (at.target != nullptr) before.emplace(at.target->value);
+      std::optional<Value> after = f(before);
       if (before && after)
-        at.target->value = *after;
+        espalier::replace(at.target->value, std::move(*after));
       else if (after)
         link(at, key, *after);
       else if (before)

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <type_traits>
+#include <utility>
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/map/bst/internal_map.hpp"
@@ -272,7 +273,7 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
   std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
     guard.reserve(1);
     new_node fresh(store_);
-    for (backoff pause;; pause.wait()) {
+    for (backoff pause;; pause.wait(), fresh.word.reset()) {
       node& at = *seek(key);
       if (!is_present(at, key)) {
         const std::optional<Value> value = f(std::nullopt);
@@ -287,11 +288,11 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
         if (around.p == nullptr) continue;
         // relaxed: written under the node's succ_lock only
         old = at.value.load(std::memory_order_relaxed);
-        before = holder::read(old);
-        const std::optional<Value> value = f(before);
+        before.emplace(holder::read(old));
+        std::optional<Value> value = f(before);
         stays = value.has_value();
         if (stays)
-          replace_value(at, fresh.word.get(*value));
+          replace_value(at, fresh.word.get(std::move(*value)));
         else
           detach(at, *around.p);
       }

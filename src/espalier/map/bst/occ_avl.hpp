@@ -200,7 +200,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
     new_node fresh(store_);
     guard.reserve(retirements);
     bool unlinks = false;
-    for (backoff pause;; pause.wait()) {
+    for (backoff pause;; pause.wait(), fresh.word.reset()) {
       place at;
       const bool has_node = seek<true>(to_key{key, base::key_comp()}, at);
       if (has_node && at.where->is_present()) {
@@ -396,7 +396,7 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
   }
 
   /// The value at a moment at which the key was present, or nothing.
-  [[nodiscard]] static std::optional<Value> read(const node& n) noexcept {
+  [[nodiscard]] static std::optional<Value> read(const node& n) {
     while (true) {
       // LP: where the key is absent. order (3): read_status, acquire
       const state before = n.rest().status.load(std::memory_order_acquire);
@@ -415,8 +415,8 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       place at;
       seek<Design::reads_validate>(to_first<Bound>{&bound}, at);
       if (at.where == nullptr) return std::nullopt;
-      if (const std::optional<Value> value = read(*at.where))
-        return map_entry<Key, Value>{at.where->key, *value};
+      if (std::optional<Value> value = read(*at.where))
+        return map_entry<Key, Value>{at.where->key, std::move(*value)};
       bound.move_behind(at.where->key);
     }
   }
@@ -508,10 +508,10 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       const lock_guard hold(n.rest().lock);
       if (n.is_unlinked() || !n.is_present()) return false;
       old = n.rest().value.load(std::memory_order_relaxed);  // relaxed: written under the lock only
-      before = holder::read(old);
-      if (const std::optional<Value> value = f(before)) {
+      before.emplace(holder::read(old));
+      if (std::optional<Value> value = f(before)) {
         // LP: update of a value. order (5): change, release
-        n.rest().value.store(word.get(*value), std::memory_order_release);
+        n.rest().value.store(word.get(std::move(*value)), std::memory_order_release);
         word.release();
       } else if (n.has_two_children()) {
         n.toggle_presence();  // LP: update to nothing

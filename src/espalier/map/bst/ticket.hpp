@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <type_traits>
+#include <utility>
 
 #include "espalier/map/bst/external_map.hpp"
 #include "espalier/map/bst/tree_at_rest.hpp"
@@ -209,7 +210,7 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
   std::optional<Value> do_update(guard_type& guard, const Key& key, Function&& f) {
     insertion_type fresh(store_, base::key_comp());
     guard.reserve(2);
-    for (backoff pause;; pause.wait()) {
+    for (backoff pause;; pause.wait(), fresh.word.reset()) {
       const seek_record at = seek(key);
       if (!found(at, key)) {
         const std::optional<Value> value = f(std::nullopt);
@@ -220,9 +221,9 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
       held_edge hold(at.to_leaf);
       // relaxed: written under the lock only
       const auto old = at.leaf->value.load(std::memory_order_relaxed);
-      const Value before = holder::read(old);
-      if (const std::optional<Value> value = f(before)) {
-        const auto word = fresh.word.get(*value);
+      std::optional<Value> before(holder::read(old));
+      if (std::optional<Value> value = f(before)) {
+        const auto word = fresh.word.get(std::move(*value));
         hold.release();
         replace_value(at, word);
         fresh.word.release();
