@@ -7,6 +7,7 @@
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <stdexcept>
 #include <type_traits>
@@ -32,6 +33,7 @@ class counted_size {
     const std::int64_t sum = keys_.read();
     return sum < 0 ? 0 : static_cast<std::size_t>(sum);  // an erase may be counted before its insert
   }
+  void swap(counted_size& other) noexcept { keys_.swap(other.keys_); }
 
  private:
   striped_counter keys_;
@@ -50,14 +52,16 @@ struct uncounted_size {
 ///
 ///   do_find(guard, key)             a copy of the value, or nothing
 ///   do_contains(guard, key)         presence
-///   do_insert(guard, key, value)    true if the key was absent
-///   do_assign(guard, key, value)    insert_or_assign: true if the key was absent
+///   do_insert(guard, key, value)    true if the key was absent; value may be one to move from, if the map has a use for it
+///   do_assign(guard, key, value)    insert_or_assign: true if the key was absent; value as for do_insert
 ///   do_erase(guard, key)            true if the key was present
 ///   do_scan(guard, bound, visit)    visits the entries that the scan_bound admits, in order, until visit(key, value)
 ///                                   returns false; where properties.bidirectional, also with a reverse_bound
 ///   do_find_batch(guard, keys, results)  find_batch(), if the map has a faster one than a find of each
 ///   do_request(guard, count, key_at)     requests what operations on key_at(0) and so on will read, of at most
 ///                                        together_most keys: for maps whose insert_batch and erase_batch gain by it
+///   do_bulk_load(first, n, threads)      bulk_load() of n entries into an empty map, if it has a faster one than inserts; the
+///                                        iterator has random access
 ///   do_update(guard, key, f)        where properties.exchanges: stores f(value), or erases the key if that is nothing,
 ///                                   at one moment at which the key has that value; returns the value. f may be called
 ///                                   several times, and the last call counts. If f throws, nothing has changed.
@@ -76,6 +80,10 @@ class map_facade {
   using guard_type = Guard;
   /// What an operation is given.
   using key_view = key_view_of<Key>;
+  static_assert(map_value<Value>,
+                "values are copied, and move where no exception may come between: a value must have a copy "
+                "constructor, and a move constructor and a destructor that do not throw; std::unique_ptr has "
+                "no copies, std::shared_ptr has");
   static_assert(
       std::predicate<const Compare&, key_view, key_view>,
       "an order of strings compares std::string_view: std::less<> does, std::less<std::string> does not");
@@ -118,8 +126,11 @@ class map_facade {
     } else {
       std::size_t present = 0;
       for (std::size_t i = 0; i < keys.size(); ++i) {
-        results[i] = self().do_find(guard, keys[i]);
-        if (results[i]) ++present;
+        results[i].reset();
+        if (std::optional<Value> found = self().do_find(guard, keys[i])) {
+          results[i].emplace(std::move(*found));
+          ++present;
+        }
       }
       return present;
     }
@@ -207,36 +218,68 @@ class map_facade {
     return scan_under(guard, reverse_bound_type::at(less_, from), refer_to<Key>(to), visitor);
   }
 
-  /// Reads the entries in order, a few dozen under each guard. The loop may change the map. It sees what a scan sees.
-  class iterator {
+  /// A position among the entries, also while they change: `map_type::cursor at(map); for (at.seek(k); at; at.next())`.
+  /// It has copies of a few dozen entries, and holds no guard. From its last seek or turn on it sees what a scan sees: a
+  /// key that is present throughout is not left out, none comes twice, and each entry is as it was at some moment since. A
+  /// turn is a next() behind a previous(), or the reverse, and reads anew. A cursor is of one thread. After an exception it
+  /// must seek.
+  class cursor {
    public:
-    using value_type = map_entry<Key, Value>;
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
+    /// At no entry.
+    explicit cursor(const Map& map) noexcept : map_(&map) {}
 
-    [[nodiscard]] const value_type& operator*() const noexcept { return batch_.begin()[at_]; }
-    [[nodiscard]] const value_type* operator->() const noexcept { return batch_.begin() + at_; }
-    iterator& operator++() {
-      if (++at_ == batch_.size() && batch_.full()) {
-        const Key last = (batch_.end() - 1)->key;
-        fill(bound_type::behind(map_->less_, last));
-      }
-      return *this;
+    /// Whether it is at an entry.
+    [[nodiscard]] bool valid() const noexcept { return at_ != batch_.size(); }
+    [[nodiscard]] explicit operator bool() const noexcept { return valid(); }
+    /// Of the entry at which it is.
+    [[nodiscard]] const Key& key() const noexcept { return entry().key; }
+    [[nodiscard]] const Value& value() const noexcept { return entry().value; }
+
+    /// To the first entry whose key is not smaller, to the first one of all, and to the last one of all.
+    void seek(key_view key) {
+      const Key from(key);  // perhaps the cursor's own
+      read(bound_type::at(map_->less_, from));
     }
-    void operator++(int) { ++*this; }
-    friend bool operator==(const iterator& i, std::default_sentinel_t) noexcept {
-      return i.at_ == i.batch_.size();
+    void seek_first() { read(bound_type::whole(map_->less_)); }
+    void seek_last()
+      requires(Map::properties.bidirectional)
+    {
+      read(reverse_bound_type::whole(map_->less_));
+    }
+    /// To the entry with the next larger key, or the next smaller one; at no entry if there is none. A cursor at no entry
+    /// stays there.
+    void next() { step<bound_type>(); }
+    void previous()
+      requires(Map::properties.bidirectional)
+    {
+      step<reverse_bound_type>();
     }
 
    private:
     friend map_facade;
-    iterator(const Map& map, const bound_type& from) : map_(&map) { fill(from); }
+    /// From the bound on, up to a key if there is one.
+    cursor(const Map& map, const bound_type& from, key_reference<Key> to) : map_(&map) {
+      if (to) to_.emplace(*to);
+      read(from);
+    }
 
-    void fill(const bound_type& from) {
+    [[nodiscard]] const map_entry<Key, Value>& entry() const noexcept { return batch_.begin()[at_]; }
+
+    template <class Bound>
+    void step() {
+      if (!valid()) return;
+      if (Bound::reverse == reverse_ && (++at_ != batch_.size() || !batch_.full())) return;
+      const Key last = Bound::reverse == reverse_ ? (batch_.end() - 1)->key : key();
+      read(Bound::behind(map_->less_, last));
+    }
+    template <class Bound>
+    void read(const Bound& from) {
       at_ = 0;
+      reverse_ = Bound::reverse;
       batch_.clear();
       auto guard = map_->pin();
-      map_->do_scan(guard, from, [this](const Key& key, const Value& value) {
+      map_->do_scan(guard, from, [&](const auto& key, const Value& value) {
+        if (to_ && !from.precedes(key, *to_)) return false;
         batch_.add(key, value);
         return !batch_.full();
       });
@@ -244,10 +287,57 @@ class map_facade {
 
     const Map* map_;
     std::size_t at_ = 0;
-    entry_batch<Key, Value> batch_;
+    bool reverse_ = false;
+    std::optional<Key> to_;
+    entry_batch<Key, Value> batch_;  ///< in the direction of the last seek or turn
   };
+
+  /// Goes through the entries in order, as a cursor does.
+  class iterator {
+   public:
+    using value_type = map_entry<Key, Value>;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::input_iterator_tag;
+
+    [[nodiscard]] const value_type& operator*() const noexcept { return at_.entry(); }
+    [[nodiscard]] const value_type* operator->() const noexcept { return &at_.entry(); }
+    iterator& operator++() {
+      at_.next();
+      return *this;
+    }
+    void operator++(int) { at_.next(); }
+    friend bool operator==(const iterator& i, std::default_sentinel_t) noexcept { return !i.at_.valid(); }
+
+   private:
+    friend map_facade;
+    iterator(const Map& map, const bound_type& from, key_reference<Key> to = {}) : at_(map, from, to) {}
+    cursor at_;
+  };
+  /// A loop over the map may change it.
   [[nodiscard]] iterator begin() const { return iterator(self(), bound_type::whole(less_)); }
   [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+
+  /// A part of the map, for loops. begin() reads it.
+  class range_type {
+   public:
+    [[nodiscard]] iterator begin() const {
+      return iterator(*map_, bound_type::at(map_->less_, from_),
+                      to_ ? refer_to<Key>(*to_) : key_reference<Key>());
+    }
+    [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+
+   private:
+    friend map_facade;
+    range_type(const Map& map, key_view from) : map_(&map), from_(from) {}
+    range_type(const Map& map, key_view from, key_view to) : map_(&map), from_(from), to_(to) {}
+
+    const Map* map_;
+    Key from_;
+    std::optional<Key> to_;
+  };
+  /// The keys that are not smaller than `from`, and smaller than `to`.
+  [[nodiscard]] range_type range(key_view from) const { return range_type(self(), from); }
+  [[nodiscard]] range_type range(key_view from, key_view to) const { return range_type(self(), from, to); }
 
   /// The number of keys: an estimate while other threads write, exact otherwise. Linear in the number of threads.
   [[nodiscard]] std::size_t size() const {
@@ -257,29 +347,34 @@ class map_facade {
       return size_.read();
   }
   /// Whether there was a moment of the call without a key, as far as a search for the smallest one can tell.
-  [[nodiscard]] bool empty() const { return !first(); }
+  [[nodiscard]] bool empty() const {
+    auto guard = self().pin();
+    bool none = true;
+    self().do_scan(guard, bound_type::whole(less_), [&](const auto&, const Value&) {
+      none = false;
+      return false;
+    });
+    return none;
+  }
 
   // Writing.
 
+  /// Copies the value. try_emplace(key, std::move(value)) moves it, also where the key is present.
   bool insert(key_view key, const Value& value) {
     auto guard = self().pin();
     return insert(guard, key, value);
   }
-  bool insert(Guard& guard, key_view key, const Value& value) {
-    const auto count = size_.local();
-    if (!self().do_insert(guard, key, value)) return false;
-    count.add(1);
-    return true;
-  }
+  bool insert(Guard& guard, key_view key, const Value& value) { return insert_from(guard, key, value); }
 
   /// An insert of a value made from the arguments, also where the key is present.
   template <class... Arguments>
   bool try_emplace(key_view key, Arguments&&... arguments) {
-    return insert(key, Value(std::forward<Arguments>(arguments)...));
+    auto guard = self().pin();
+    return try_emplace(guard, key, std::forward<Arguments>(arguments)...);
   }
   template <class... Arguments>
   bool try_emplace(Guard& guard, key_view key, Arguments&&... arguments) {
-    return insert(guard, key, Value(std::forward<Arguments>(arguments)...));
+    return insert_from(guard, key, Value(std::forward<Arguments>(arguments)...));
   }
 
   /// The same as try_emplace.
@@ -304,15 +399,38 @@ class map_facade {
         [&](const value_type& e) { return insert(guard, e.key, e.value); });
   }
 
+  /// Fills an empty map that no other thread uses yet. The entries are pairs of a key and a value, or value_type, and each
+  /// key is larger than the one before. Maps that can build their nodes from such entries do, with so many threads; there
+  /// the range has random access, and all threads read it. Throws std::invalid_argument if the map is not empty or the
+  /// keys are not in order, std::bad_alloc, and std::system_error if there are no more threads. The map is then as it was;
+  /// but a map that inserts one by one may have kept some entries if there is no memory for their erases either.
+  template <std::ranges::forward_range Range>
+  void bulk_load(Range&& entries, unsigned threads = 1) {
+    if (!empty()) throw std::invalid_argument("bulk_load: the map is not empty");
+    if constexpr (requires { self().do_bulk_load(std::ranges::begin(entries), std::size_t{}, threads); }) {
+      const auto count = size_.local();
+      const auto n = static_cast<std::size_t>(std::ranges::distance(entries));
+      self().do_bulk_load(std::ranges::begin(entries), n, threads);
+      count.add(static_cast<std::int64_t>(n));
+    } else {
+      load_one_by_one(entries);
+    }
+  }
+
   bool insert_or_assign(key_view key, const Value& value) {
     auto guard = self().pin();
     return insert_or_assign(guard, key, value);
   }
   bool insert_or_assign(Guard& guard, key_view key, const Value& value) {
-    const auto count = size_.local();
-    if (!self().do_assign(guard, key, value)) return false;
-    count.add(1);
-    return true;
+    return assign_from(guard, key, value);
+  }
+  /// Moves the value, or copies it: the binary trees copy. If it throws, the value may be moved from.
+  bool insert_or_assign(key_view key, Value&& value) {
+    auto guard = self().pin();
+    return insert_or_assign(guard, key, std::move(value));
+  }
+  bool insert_or_assign(Guard& guard, key_view key, Value&& value) {
+    return assign_from(guard, key, std::move(value));
   }
 
   bool erase(key_view key) {
@@ -416,7 +534,7 @@ class map_facade {
   {
     const auto count = size_.local();
     bool present = false;
-    const std::optional<Value> before =
+    std::optional<Value> before =
         self().do_update(guard, key, [&](const std::optional<Value>& now) -> std::optional<Value> {
           std::optional<Value> after = std::invoke(f, now);
           present = after.has_value();
@@ -430,6 +548,15 @@ class map_facade {
   map_facade() = default;
   explicit map_facade(const Compare& less) : less_(less) {}
 
+  /// Both maps are at rest.
+  void swap_with(map_facade& other) noexcept {
+    if constexpr (!std::is_empty_v<Compare>) std::swap(less_, other.less_);
+    size_.swap(other.size_);
+  }
+  [[noreturn]] static void throw_unsorted() {
+    throw std::invalid_argument("bulk_load: a key is not larger than the one before");
+  }
+
   [[nodiscard]] bool less(key_view a, key_view b) const { return less_(a, b); }
   [[nodiscard]] bool equal(key_view a, key_view b) const { return !less_(a, b) && !less_(b, a); }
 
@@ -437,6 +564,21 @@ class map_facade {
   static constexpr std::size_t keys_per_pin = 512;
   Map& self() noexcept { return static_cast<Map&>(*this); }
   const Map& self() const noexcept { return static_cast<const Map&>(*this); }
+
+  template <class Source>
+  bool insert_from(Guard& guard, key_view key, Source&& value) {
+    const auto count = size_.local();
+    if (!self().do_insert(guard, key, std::forward<Source>(value))) return false;
+    count.add(1);
+    return true;
+  }
+  template <class Source>
+  bool assign_from(Guard& guard, key_view key, Source&& value) {
+    const auto count = size_.local();
+    if (!self().do_assign(guard, key, std::forward<Source>(value))) return false;
+    count.add(1);
+    return true;
+  }
 
   /// Calls operation(element) for each, and returns how often it was true.
   template <class Element, class KeyOf, class Operation>
@@ -453,6 +595,24 @@ class map_facade {
     return count;
   }
 
+  template <class Range>
+  void load_one_by_one(Range& entries) {
+    const auto in_order = [this](const auto& a, const auto& b) {
+      const auto& [before, value_before] = a;
+      const auto& [behind, value_behind] = b;
+      return less_(before, behind);
+    };
+    if (std::ranges::adjacent_find(entries, std::not_fn(in_order)) != std::ranges::end(entries))
+      throw_unsorted();
+    try {
+      auto guard = self().pin();
+      for (const auto& [key, value] : entries) insert(guard, key, value);
+    } catch (...) {
+      clear();
+      throw;
+    }
+  }
+
   /// Calls visit(entry), which may erase it, for each entry from the bound on, until it returns false.
   template <class Visit>
   void erase_visited(const bound_type& from, const Visit& visit) {
@@ -462,8 +622,8 @@ class map_facade {
   template <class Bound>
   [[nodiscard]] std::optional<value_type> first_from(Guard& guard, const Bound& from) const {
     std::optional<value_type> found;
-    self().do_scan(guard, from, [&](const Key& key, const Value& value) {
-      found = value_type{key, value};
+    self().do_scan(guard, from, [&](const auto& key, const Value& value) {
+      found.emplace(value_type{Key(key), value});
       return false;
     });
     return found;
@@ -473,10 +633,11 @@ class map_facade {
   template <class Bound, class Visitor>
   std::size_t scan_under(Guard& guard, const Bound& from, key_reference<Key> to, Visitor& visitor) const {
     std::size_t visits = 0;
-    self().do_scan(guard, from, [&](const Key& key, const Value& value) {
+    [[maybe_unused]] key_copy<Key> copy;
+    self().do_scan(guard, from, [&](const auto& key, const Value& value) {
       if (to && !from.precedes(key, *to)) return false;
       ++visits;
-      return visit_entry(visitor, key, value);
+      return visit_entry(visitor, key, value, copy);
     });
     return visits;
   }
@@ -485,14 +646,15 @@ class map_facade {
   std::size_t scan_by_parts(Bound from, key_reference<Key> to, Visitor& visitor) const {
     std::size_t visits = 0;
     std::optional<Key> last;  // of the part before
+    [[maybe_unused]] key_copy<Key> copy;
     for (bool more = true; more;) {
       auto guard = self().pin();
       std::size_t in_this_part = 0;
       more = false;
-      const auto part = [&](const Key& key, const Value& value) {
-        if (!visit_entry(visitor, key, value)) return false;
+      const auto part = [&](const auto& key, const Value& value) {
+        if (!visit_entry(visitor, key, value, copy)) return false;
         more = ++in_this_part == keys_per_pin;
-        if (more) last = key;
+        if (more) last.emplace(key);
         return !more;
       };
       visits += scan_under(guard, from, to, part);

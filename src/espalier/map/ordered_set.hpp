@@ -7,6 +7,7 @@
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <stdexcept>
 #include <type_traits>
@@ -38,6 +39,9 @@ class ordered_set {
 
   ordered_set() = default;
   explicit ordered_set(const Compare& less) : map_(less) {}
+  /// As of ordered_map.
+  void swap(ordered_set& other) noexcept { map_.swap(other.map_); }
+  friend void swap(ordered_set& a, ordered_set& b) noexcept { a.swap(b); }
 
   [[nodiscard]] const Compare& key_comp() const noexcept { return map_.key_comp(); }
   [[nodiscard]] guard_type pin() const { return map_.pin(); }
@@ -100,7 +104,21 @@ class ordered_set {
     return map_.reverse_scan(guard, from, to, visiting(visitor));
   }
 
-  /// Reads the keys in order. The loop may change the set. It sees what a scan sees.
+  /// As those of map_facade.hpp, without values.
+  class cursor : map_type::cursor {
+    using of_map = typename map_type::cursor;
+
+   public:
+    explicit cursor(const ordered_set& set) noexcept : of_map(set.map_) {}
+    using of_map::key;
+    using of_map::next;
+    using of_map::previous;
+    using of_map::seek;
+    using of_map::seek_first;
+    using of_map::seek_last;
+    using of_map::valid;
+    using of_map::operator bool;
+  };
   class iterator {
    public:
     using value_type = Key;
@@ -118,11 +136,27 @@ class ordered_set {
 
    private:
     friend ordered_set;
-    explicit iterator(const map_type& map) : at_(map.begin()) {}
+    template <class Entries>
+    explicit iterator(const Entries& entries) : at_(entries.begin()) {}
     typename map_type::iterator at_;
   };
   [[nodiscard]] iterator begin() const { return iterator(map_); }
   [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+
+  class range_type {
+   public:
+    [[nodiscard]] iterator begin() const { return iterator(entries_); }
+    [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+
+   private:
+    friend ordered_set;
+    explicit range_type(typename map_type::range_type entries) : entries_(std::move(entries)) {}
+    typename map_type::range_type entries_;
+  };
+  [[nodiscard]] range_type range(key_view from) const { return range_type(map_.range(from)); }
+  [[nodiscard]] range_type range(key_view from, key_view to) const {
+    return range_type(map_.range(from, to));
+  }
 
   /// The number of keys: an estimate while other threads write, exact otherwise.
   [[nodiscard]] std::size_t size() const { return map_.size(); }
@@ -130,6 +164,12 @@ class ordered_set {
 
   // Writing. True if the set has changed.
 
+  /// As of map_facade.hpp, from a range of keys.
+  template <std::ranges::forward_range Range>
+  void bulk_load(Range&& keys, unsigned threads = 1) {
+    const auto entry = [](const auto& key) { return typename map_type::value_type{Key(key), present::yes}; };
+    map_.bulk_load(std::views::transform(keys, entry), threads);
+  }
   bool insert(key_view key) { return map_.insert(key, present::yes); }
   bool insert(guard_type& guard, key_view key) { return map_.insert(guard, key, present::yes); }
   bool erase(key_view key) { return map_.erase(key); }

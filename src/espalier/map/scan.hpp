@@ -10,6 +10,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "espalier/map/map_concept.hpp"
 
@@ -26,6 +27,22 @@ template <class Visitor, class Key, class Value>
   } else {
     std::invoke(visitor, key, value);
     return true;
+  }
+}
+
+/// Where a scan has copies of keys for a visitor that takes a std::string, if its map gives it views.
+template <class Key>
+using key_copy = std::conditional_t<std::is_same_v<Key, std::string>, std::string, std::monostate>;
+
+/// The same, of a key that may be a view.
+template <class Visitor, class Key, class Value, class Copy>
+[[nodiscard]] bool visit_entry(Visitor& visitor, const Key& key, const Value& value, Copy& copy) {
+  if constexpr (std::is_same_v<Key, std::string_view> &&
+                !std::is_invocable_v<Visitor&, const Key&, const Value&>) {
+    copy.assign(key);
+    return visit_entry(visitor, std::as_const(copy), value);
+  } else {
+    return visit_entry(visitor, key, value);
   }
 }
 
@@ -121,8 +138,9 @@ class entry_batch {
   }
   ~entry_batch() { clear(); }
 
-  void add(const Key& key, const Value& value) {
-    ::new (room_ + size_ * sizeof(entry)) entry{key, value};
+  template <class Source>
+  void add(const Source& key, const Value& value) {
+    ::new (room_ + size_ * sizeof(entry)) entry{Key(key), value};
     ++size_;
   }
   void clear() noexcept {
@@ -167,10 +185,11 @@ void batched_scan(Bound bound, Fill&& fill, Visit&& visit) {
 /// the map.
 template <class Bound, class FirstOf, class Visit>
 void stepwise_scan(Bound bound, FirstOf&& first_of, Visit&& visit) {
-  for (auto at = first_of(bound); at && visit(at->key, at->value);) {
-    const auto last = at->key;
-    bound.move_behind(last);
-    at = first_of(bound);
+  std::optional<std::remove_cvref_t<decltype(first_of(bound)->key)>> last;
+  while (const auto at = first_of(bound)) {
+    if (!visit(at->key, at->value)) return;
+    last = at->key;
+    bound.move_behind(*last);
   }
 }
 
