@@ -101,6 +101,9 @@ class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fa
                                       completed_traits<Traits, btree_traits>, Compare,
                                       btree::euno<Key, Compare, Fanout::leaf, Design>::template leaf,
                                       Fanout::inner, btree::optimistic_access> {
+  static_assert(word_value<Key>,
+                "searches of contended leaves compare keys while others write them: a key must fit an atomic "
+                "machine word");
   using traits = completed_traits<Traits, btree_traits>;
   using base = btree::tree<euno_btree, Key, Value, traits, Compare,
                            btree::euno<Key, Compare, Fanout::leaf, Design>::template leaf, Fanout::inner,

@@ -26,7 +26,8 @@
 // Every field is an optimistic_field, and every function takes a witness of its access (sync/optimistic_lock.hpp): a
 // read_section, a write_guard, or exclusive_access. With a read_section the result is to be believed only after the
 // section has been validated; until then it may be nonsense, but no access is outside of the node: a count that a reader
-// loads is one that a writer stored.
+// loads is one that a writer stored. A key larger than a word may be a mixture of two, so it is validated before it is
+// compared (compare()): a comparator sees only keys that an operation was given.
 //
 // A split or a merge copies the entries of both nodes into an array and assigns each node its part. It is rare, and is
 // then the same for sorted and unsorted leaves and for inner nodes.
@@ -54,6 +55,17 @@ template <class Before>
     count -= half;
   }
   return at + static_cast<unsigned>(count == 1 && before(at));
+}
+
+/// less(a, b), where the witness has given one of the keys. False without a call of the comparator where a writer came
+/// between and that key may be a mixture of two: no later validation of the section succeeds then.
+template <class Witness, class Compare, class Key>
+[[nodiscard, gnu::always_inline]] inline bool compare(const Witness& w, const Compare& less, const Key& a,
+                                                      const Key& b) {
+  if constexpr (loaded_in_parts<Key> && requires { w.validate_once_free(); }) {
+    if (!w.validate_once_free()) return false;
+  }
+  return less(a, b);
 }
 
 /// The entries of one node or of two neighbours, in order, while they are distributed anew.
@@ -99,8 +111,10 @@ template <unsigned Slots>
 struct sampled_keys {
   using key_field = optimistic_field<std::uint64_t>;
   static constexpr std::uint64_t none = ~std::uint64_t{0};
-  static constexpr unsigned part = 1U << std::countr_zero(Slots) / 2;
-  static_assert(part * part == Slots, "as many samples as each part has keys");
+  /// So few keys are one part, and need no sample.
+  static constexpr bool has_sample = Slots > 16;
+  static constexpr unsigned part = has_sample ? 1U << std::countr_zero(Slots) / 2 : Slots;
+  static_assert(part == Slots || part * part == Slots, "as many samples as each part has keys");
 
   sampled_keys() noexcept { clear(exclusive_access{}, 0, Slots); }
 
@@ -111,7 +125,9 @@ struct sampled_keys {
   template <class Witness>
   void set(const Witness& w, unsigned i, std::uint64_t k) noexcept {
     all[i].set(w, k);
-    if (i % part == part - 1) sample[i / part].set(w, k);
+    if constexpr (has_sample) {
+      if (i % part == part - 1) sample[i / part].set(w, k);
+    }
   }
   /// No keys from `first` to `last`.
   template <class Witness>
@@ -128,12 +144,23 @@ struct sampled_keys {
   template <class Witness>
   [[nodiscard, gnu::always_inline]] std::size_t not_above(const Witness& w, std::uint64_t k,
                                                           hw::vector_width width) const noexcept {
-    const std::size_t first = part * not_above(w, &sample[0], k, width);
+    std::size_t first = 0;
+    if constexpr (has_sample) first = part * not_above(w, &sample[0], k, width);
     return first + not_above(w, &all[first], k, width);
   }
 
-  alignas(hw::cache_line_bytes) std::array<key_field, part> sample;
-  std::array<key_field, Slots> all;
+  /// Requests the line that a search reads first.
+  void request() const noexcept {
+    if constexpr (has_sample)
+      __builtin_prefetch(&sample);
+    else
+      __builtin_prefetch(&all);
+  }
+
+  struct no_sample {};
+  alignas(hw::cache_line_bytes)
+      [[no_unique_address]] std::conditional_t<has_sample, std::array<key_field, part>, no_sample> sample;
+  alignas(hw::cache_line_bytes) std::array<key_field, Slots> all;
 
  private:
   template <class Witness>
@@ -190,7 +217,7 @@ struct inner_node : node_base {
   template <class Witness, class Compare>
   [[nodiscard]] unsigned index_of(const Witness& w, const Compare& less, const Key k) const {
     if constexpr (Sampled) return static_cast<unsigned>(index_of(w, k, key_width()));
-    return count_before(children.get(w) - 1, [&](unsigned i) { return !less(k, key.get(w, i)); });
+    return count_before(children.get(w) - 1, [&](unsigned i) { return !compare(w, less, k, key.get(w, i)); });
   }
   [[nodiscard]] static hw::vector_width key_width() noexcept
     requires Sampled
@@ -210,7 +237,7 @@ struct inner_node : node_base {
   /// The child below which the keys lie that are just smaller.
   template <class Witness, class Compare>
   [[nodiscard]] unsigned index_before(const Witness& w, const Compare& less, const Key k) const {
-    return count_before(children.get(w) - 1, [&](unsigned i) { return less(key.get(w, i), k); });
+    return count_before(children.get(w) - 1, [&](unsigned i) { return compare(w, less, key.get(w, i), k); });
   }
 
   template <class Witness>
@@ -264,7 +291,7 @@ struct inner_node : node_base {
   /// Requests the line that a search reads first.
   void request() const noexcept {
     if constexpr (Sampled)
-      __builtin_prefetch(&key.sample);
+      key.request();
     else
       __builtin_prefetch(this);
   }
@@ -273,7 +300,9 @@ struct inner_node : node_base {
   [[nodiscard]] std::vector<node_member> members() const {
     std::vector<node_member> all{member_of(*this, "lock", lock), member_of(*this, "level", level),
                                  member_of(*this, "children", children)};
-    if constexpr (Sampled) all.push_back(member_of(*this, "sample", key.sample, key.sample.size()));
+    if constexpr (Sampled) {
+      if constexpr (key.has_sample) all.push_back(member_of(*this, "sample", key.sample, key.sample.size()));
+    }
     all.push_back(member_of(*this, "key", key.all, key.all.size()));
     all.push_back(member_of(*this, "child", child, child.size()));
     return all;
@@ -355,8 +384,8 @@ struct sorted_leaf : Base {
   template <class Witness, class Compare>
   [[nodiscard]] spot seek(const Witness& w, const Compare& less, const Key k) const {
     const unsigned n = size.get(w);
-    const unsigned at = count_before(n, [&](unsigned i) { return less(key[i].get(w), k); });
-    return {at, at != n && !less(k, key[at].get(w))};
+    const unsigned at = count_before(n, [&](unsigned i) { return compare(w, less, key[i].get(w), k); });
+    return {at, at != n && !compare(w, less, k, key[at].get(w))};
   }
 
   template <class Witness, class Compare>

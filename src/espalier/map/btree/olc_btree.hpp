@@ -25,6 +25,7 @@
 //     either the old value or the new one. A hot value does not make the readers of its neighbours start again.
 //  4. Fields are atomic; plain ones would be data races.
 //  5. A scan copies one leaf at a time, validates, and goes on at the separator behind that leaf.
+//  6. Keys may be larger than a word. A search then validates each of them before it compares it (node.hpp).
 //
 // Invariants: (B1) to (B3) of tree.hpp. Entries of a leaf are in order, without gaps.
 //

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <exception>
+#include <iterator>
 #include <new>
 #include <optional>
 #include <span>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -86,8 +89,8 @@ template <class Map, class UserKey, class Value, class Traits, class UserOrder,
 class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typename Image::type, 0> {
   using Key = typename Image::type;
   using Compare = typename Image::order;
-  static_assert(word_value<Key>,
-                "keys move between nodes while others read them: a key must fit an atomic machine word");
+  static_assert(std::is_default_constructible_v<Key>,
+                "a node has room for keys that are not there yet: a key must have a default constructor");
   using base = entry_operations<Map, UserKey, Value, Traits, UserOrder, Key, 0>;
 
  public:
@@ -134,6 +137,15 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
 
   /// No other thread may use the map any more.
   ~tree() { destroy_all(); }
+
+  /// Both maps are at rest.
+  void swap_with(tree& other) noexcept {
+    base::swap_with(other);
+    const exclusive_access rest;
+    node_base* const root = root_at_rest();
+    anchor_.root.set(rest, other.root_at_rest());
+    other.anchor_.root.set(rest, root);
+  }
 
   /// The order of what nodes have.
   [[nodiscard]] decltype(auto) order() const noexcept {
@@ -309,6 +321,16 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     }
   }
 
+  template <std::random_access_iterator Iterator>
+  void do_bulk_load(Iterator first, std::size_t n, unsigned threads) {
+    if (n == 0) return;
+    bulk_loading load(*this, n);
+    load.make_leaves(first, threads);
+    while (load.nodes.size() > 1) load.make_level();
+    destroy_below(root_at_rest());  // the leaf of a map that has become empty
+    anchor_.root.set(exclusive_access{}, std::exchange(load.nodes[0], nullptr));
+  }
+
   template <class Bound, class Visit>
   void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
     if constexpr (std::is_same_v<Image, keys_themselves<UserKey, UserOrder>>) {
@@ -372,11 +394,14 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
         if (const auto* const more = n.attachment())
           visitor(static_cast<const void*>(more), sizeof(*more), memory_role::descriptor);
       }
-      if constexpr (is_leaf && !holder::in_place) {
-        typename leaf::content all;
-        n.copy_to(exclusive_access{}, order(), all);
-        for (unsigned i = 0; i < all.count; ++i)
-          visitor(static_cast<const void*>(all.slot[i]), sizeof(Value), memory_role::value);
+      // Nested: with one condition clang checks the statements for values in place, too.
+      if constexpr (!holder::in_place) {
+        if constexpr (is_leaf) {
+          typename leaf::content all;
+          n.copy_to(exclusive_access{}, order(), all);
+          for (unsigned i = 0; i < all.count; ++i)
+            visitor(static_cast<const void*>(all.slot[i]), sizeof(Value), memory_role::value);
+        }
       }
     });
   }
@@ -719,15 +744,139 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   void destroy_all() noexcept {
     if constexpr (store::template must_visit<leaf>() || store::template must_visit<inner>() ||
                   holder::must_visit())
-      visit_below(root_at_rest(), [this]<class Node>(Node& n) {
-        if constexpr (std::is_same_v<Node, leaf> && !holder::in_place) {
-          typename leaf::content all;
-          n.copy_to(exclusive_access{}, order(), all);
-          for (unsigned i = 0; i < all.count; ++i) holder::discard(this->store_, all.slot[i]);
-        }
-        tree::destroy(this->store_, &n);
-      });
+      destroy_below(root_at_rest());
   }
+  void destroy_below(node_base* top) noexcept {
+    visit_below(top, [this]<class Node>(Node& n) {
+      if constexpr (std::is_same_v<Node, leaf> && !holder::in_place) {
+        typename leaf::content all;
+        n.copy_to(exclusive_access{}, order(), all);
+        for (unsigned i = 0; i < all.count; ++i) holder::discard(this->store_, all.slot[i]);
+      }
+      tree::destroy(this->store_, &n);
+    });
+  }
+
+  /// How full a load leaves its nodes: inserts then do not split each of them at once.
+  [[nodiscard]] static constexpr std::size_t loaded(unsigned capacity) noexcept {
+    return std::max(1U, capacity * 85 / 100);
+  }
+  /// So many nodes have room for that many entries.
+  [[nodiscard]] static constexpr std::size_t nodes_for(std::size_t entries, std::size_t of_each) noexcept {
+    return (entries + of_each - 1) / of_each;
+  }
+  /// Where the part of one of them begins.
+  [[nodiscard]] static constexpr std::size_t begin_of(std::size_t part, std::size_t parts,
+                                                      std::size_t all) noexcept {
+    return all / parts * part + all % parts * part / parts;
+  }
+
+  /// The nodes of a load, level by level. If it ends before the map has them, they are freed.
+  struct bulk_loading {
+    bulk_loading(tree& loaded_map, std::size_t n)
+        : map(loaded_map), entries(n), nodes(nodes_for(n, loaded(leaf::capacity))), lows(nodes.size()) {}
+    bulk_loading(const bulk_loading&) = delete;
+    bulk_loading& operator=(const bulk_loading&) = delete;
+    ~bulk_loading() {
+      for (node_base* const n : nodes) map.destroy_below(n);
+    }
+
+    /// Each thread makes the leaves of its part of the entries. The first error in the order of the entries is thrown.
+    template <class Iterator>
+    void make_leaves(const Iterator first, unsigned threads) {
+      const std::size_t parts = std::clamp<std::size_t>(threads, 1, nodes.size());
+      std::vector<std::exception_ptr> errors(parts);
+      const auto make_part = [&](std::size_t part) {
+        try {
+          for (std::size_t i = begin_of(part, parts, nodes.size());
+               i < begin_of(part + 1, parts, nodes.size()); ++i)
+            make_leaf(first, i);
+        } catch (...) {
+          errors[part] = std::current_exception();
+        }
+      };
+      {
+        joined_threads others;
+        others.all.reserve(parts);
+        for (std::size_t part = 1; part < parts; ++part) others.all.emplace_back(make_part, part);
+        make_part(0);
+      }
+      for (const std::exception_ptr& error : errors) {
+        if (error) std::rethrow_exception(error);
+      }
+    }
+
+    /// The inner nodes above the nodes that there are. Each takes the place of the first ones in `nodes`, so that these
+    /// always have every node exactly once below them.
+    void make_level() {
+      const std::size_t below = nodes.size();
+      const std::size_t count = nodes_for(below, loaded(Children));
+      const unsigned level = nodes[0]->level + 1U;
+      typename inner::content all;
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t begin = begin_of(i, count, below);
+        const std::size_t end = begin_of(i + 1, count, below);
+        auto* const fresh = map.store_.template create<inner>(memory_role::node, nullptr, level);
+        all.count = 0;
+        for (std::size_t child = begin; child < end; ++child)
+          all.add(lows[child], std::exchange(nodes[child], nullptr));
+        fresh->assign(exclusive_access{}, all, 0, all.count);
+        nodes[i] = fresh;
+        lows[i] = lows[begin];
+      }
+      nodes.resize(count);
+    }
+
+    tree& map;
+    std::size_t entries;
+    std::vector<node_base*> nodes;
+    std::vector<Key> lows;  ///< the smallest key of each
+
+   private:
+    struct joined_threads {
+      std::vector<std::thread> all;
+      joined_threads() = default;
+      joined_threads(const joined_threads&) = delete;
+      joined_threads& operator=(const joined_threads&) = delete;
+      ~joined_threads() {
+        for (std::thread& t : all) t.join();
+      }
+    };
+
+    template <class Iterator>
+    [[nodiscard]] static Key key_at(const Iterator first, std::size_t i) {
+      const auto& [key, value] = first[static_cast<std::iter_difference_t<Iterator>>(i)];
+      return Image::of(key);
+    }
+
+    template <class Iterator>
+    void make_leaf(const Iterator first, std::size_t at) {
+      const std::size_t begin = begin_of(at, nodes.size(), entries);
+      const std::size_t end = begin_of(at + 1, nodes.size(), entries);
+      typename leaf::content all;
+      try {
+        for (std::size_t i = begin; i < end; ++i) {
+          const auto& [key, value] = first[static_cast<std::iter_difference_t<Iterator>>(i)];
+          const Key stored = Image::of(key);
+          if (i != 0 && !map.order()(i != begin ? all.key[all.count - 1] : key_at(first, i - 1), stored))
+            map.throw_unsorted();
+          typename holder::pending fresh(map.store_);
+          all.add(stored, fresh.get(value));
+          fresh.release();
+        }
+        auto* const made = map.store_.template create<leaf>(memory_role::leaf, nullptr);
+        made->assign(exclusive_access{}, all, 0, all.count);
+        if constexpr (guesses)
+          made->cover(exclusive_access{}, at == 0 ? Key{0} : all.key[0],
+                      end == entries ? ~Key{0} : key_at(first, end) - 1);
+        nodes[at] = made;
+        lows[at] = all.key[0];
+      } catch (...) {
+        for (unsigned i = 0; i < all.count; ++i) holder::discard(map.store_, all.slot[i]);
+        throw;
+      }
+    }
+  };
 
   [[nodiscard]] node_base* root_at_rest() const noexcept { return anchor_.root.get(exclusive_access{}); }
 
@@ -752,6 +901,12 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     if (n.level == 0) {
       if constexpr (requires(const leaf& of_it) { of_it.check(); }) {
         if (const char* wrong = static_cast<const leaf&>(n).check()) return wrong;
+      }
+      if constexpr (guesses) {
+        const leaf& of_it = static_cast<const leaf&>(n);
+        if (of_it.first_covered(rest) != (low != nullptr ? *low : Key{0}) ||
+            of_it.last_covered(rest) != (high != nullptr ? *high - 1 : ~Key{0}))
+          return "a leaf covers other keys than the separators beside it say";
       }
       typename leaf::content all;
       static_cast<leaf&>(n).copy_to(rest, order(), all);
