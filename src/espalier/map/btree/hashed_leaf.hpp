@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -20,9 +21,13 @@
 
 // The leaf of ordered_map: a hash table with some hundred entries. A cache line has a group of keys and their words, four
 // if words have 8 bytes, and the hash of a key chooses its home group. So a search reads two lines, and knows both before it has read either:
-// that of the lock and of the range of keys that the leaf covers, and that of the home group. Where a home group is full,
-// its entry lies in one behind it, and the group is marked as passed. With large leaves the inner nodes are few, and stay
-// in the caches. What needs the entries in order sorts a copy.
+// that of the lock and of the range of keys that the leaf covers, and that of the home group. With large leaves the inner
+// nodes are few, and stay in the caches. What needs the entries in order sorts a copy.
+//
+// Where a home group is full, its entry lies in one behind it, and each group that the key passes is marked. A group has
+// four marks, and the hash of the key chooses one: a small Bloom filter of the keys that have passed the group. So half as
+// many searches for absent keys go on behind a group as with one mark. They cost a wait for another line, which the
+// processor does not foresee.
 //
 // A slot without an entry has a key that no search looks for there: one whose home is the group behind. A search goes
 // round, but for the last group. So a group has all that a search needs, and no key of the user is reserved.
@@ -33,12 +38,12 @@
 //
 // Invariants
 //   (H1) No two slots have the same key, but for slots without an entry.
-//   (H2) Between the home group of a key and that of its entry all groups are marked as passed, and they are fewer than
+//   (H2) Each group from the home of a key to the one before its entry has the mark of the key, and they are fewer than
 //        groups - 1. A mark goes only when all entries of the leaf are placed anew.
 //   (H3) The keys of the leaf lie in its range. The ranges of all leaves that are not obsolete cover each key once.
 //   (H4) A slot has a key only while its entry is in the map, and this is the only slot that has it.
 //
-// What concerns one entry takes the lock beside readers. An insert stores the word, marks groups, and then stores the key,
+// What concerns one entry takes the lock beside readers. An insert marks groups, stores the word, and then stores the key,
 // which makes the entry visible; an update stores the word. Readers see the leaf before it or behind it. An erase removes
 // the key and renews the version: a reader that has seen the key does not validate if a later insert has used the slot.
 //
@@ -62,7 +67,9 @@ struct hashed_leaf : node_base {
   /// As many as the capacity asks for, and enough for `most` entries in all groups but one.
   static constexpr unsigned groups =
       std::max((capacity + in_group - 1) / in_group, (most + in_group - 1) / in_group + 1);
-  static_assert(groups <= 64, "each group has a bit");
+  /// Of a group.
+  static constexpr unsigned marks = 4;
+  static constexpr unsigned bits = std::numeric_limits<std::uint64_t>::digits;
   static_assert(in_group >= 4 && in_group <= 7);
   /// No more entries are a reason to merge with a neighbour.
   static constexpr unsigned sparse = capacity / 4;
@@ -100,6 +107,8 @@ struct hashed_leaf : node_base {
 
   /// Covers all keys.
   hashed_leaf() noexcept : node_base(0) {
+    static_assert(sizeof(hashed_leaf) == (groups + 1) * hw::cache_line_bytes,
+                  "the lock, the range and the marks share a line");
     hw::annotate_metadata(*this);
     for (unsigned g = 0; g < groups; ++g) {
       for (unsigned i = 0; i < in_group; ++i) all[g].key(i).set(exclusive_access{}, absent_in(g));
@@ -139,12 +148,12 @@ struct hashed_leaf : node_base {
   template <class Witness>
   [[nodiscard, gnu::always_inline]] spot seek(const Witness& w, const less&,
                                               const key_type k) const noexcept {
-    unsigned g = home_of(k);
+    unsigned at = mark_of(k);
     for (unsigned tried = 1; tried < groups; ++tried) {
-      if (const unsigned equal = with_key(w, g, k); equal != 0)
-        return {g, static_cast<unsigned>(std::countr_zero(equal)), true};
-      if ((passed.get(w) >> g & 1U) == 0) break;
-      g = behind(g);
+      if (const unsigned equal = with_key(w, at / marks, k); equal != 0)
+        return {at / marks, static_cast<unsigned>(std::countr_zero(equal)), true};
+      if (marked(w, at) == 0) break;
+      at = mark_behind(at);
     }
     return {0, 0, false};
   }
@@ -153,14 +162,15 @@ struct hashed_leaf : node_base {
   template <class Witness>
   [[nodiscard, gnu::always_inline]] bool find(const Witness& w, const key_type k,
                                               Word& found) const noexcept {
-    unsigned g = home_of(k);
-    unsigned equal = with_key(w, g, k);
-    for (unsigned tried = 2; (passed.get(w) >> g & unsigned{equal == 0}) != 0 && tried < groups; ++tried) {
-      g = behind(g);
-      equal = with_key(w, g, k);
+    unsigned at = mark_of(k);
+    unsigned equal = with_key(w, at / marks, k);
+    for (unsigned tried = 2; (marked(w, at) & unsigned{equal == 0}) != 0 && tried < groups; ++tried) {
+      at = mark_behind(at);
+      equal = with_key(w, at / marks, k);
     }
     // Any slot where there is none: the word is then not used.
-    found = all[g].word(static_cast<unsigned>(std::countr_zero(equal | 1U << (in_group - 1)))).get(w);
+    found =
+        all[at / marks].word(static_cast<unsigned>(std::countr_zero(equal | 1U << (in_group - 1)))).get(w);
     return equal != 0;
   }
   /// Stores a value in the entry that seek() has found. Nothing if the slot does not have the key any more.
@@ -226,7 +236,7 @@ struct hashed_leaf : node_base {
     append_in_order(
         w, order, to, [&](unsigned g, unsigned i) { all[g].key(i).set(w, absent_in(g)); },
         [] { std::atomic_thread_fence(std::memory_order_seq_cst); });  // order (1): take, seq_cst
-    passed.set(w, 0);
+    for (auto& some : passed) some.set(w, 0);
     size.set(w, 0);
   }
   /// Adds entries. There is room for them.
@@ -239,7 +249,7 @@ struct hashed_leaf : node_base {
   static void request(const node_base* node, const key_type k) noexcept {
     const auto* const of_it = static_cast<const hashed_leaf*>(node);
     __builtin_prefetch(of_it);
-    __builtin_prefetch(&of_it->all[home_of(k)]);
+    __builtin_prefetch(&of_it->all[mark_of(k) / marks]);
   }
 
   /// What is wrong with the leaf, or null.
@@ -264,20 +274,31 @@ struct hashed_leaf : node_base {
     return {member_of(*this, "lock", lock),
             member_of(*this, "level", level),
             member_of(*this, "entries", size),
-            member_of(*this, "groups passed", passed),
+            member_of(*this, "marks of passed groups", passed, passed.size()),
             member_of(*this, "smallest key covered", low),
             member_of(*this, "span of the keys covered", span),
             member_of(*this, "group", all, all.size())};
   }
 
  private:
-  [[nodiscard]] static constexpr unsigned home_of(key_type k) noexcept {
-    return static_cast<unsigned>((k * multiplier >> 32U) * groups >> 32U);
+  // The marks of all groups are numbered: mark / marks is the group.
+
+  /// The mark of a key in its home group.
+  [[nodiscard]] static constexpr unsigned mark_of(key_type k) noexcept {
+    return static_cast<unsigned>((k * multiplier >> 32U) * (groups * marks) >> 32U);
   }
-  [[nodiscard]] static constexpr unsigned behind(unsigned g) noexcept { return g + 1 == groups ? 0 : g + 1; }
+  /// The mark of the same key in the group behind.
+  [[nodiscard]] static constexpr unsigned mark_behind(unsigned mark) noexcept {
+    return mark + marks < groups * marks ? mark + marks : mark % marks;
+  }
+  template <class Witness>
+  [[nodiscard]] unsigned marked(const Witness& w, unsigned mark) const noexcept {
+    return static_cast<unsigned>(passed[mark / bits].get(w) >> mark % bits & 1U);
+  }
   /// The key of the slots of a group that have no entry: one whose home is the group behind.
   [[nodiscard]] static constexpr key_type absent_in(unsigned g) noexcept {
-    const std::uint64_t high = ((std::uint64_t{behind(g)} << 32U) + groups - 1) / groups;
+    const std::uint64_t home = g + 1 == groups ? 0 : g + 1;
+    const std::uint64_t high = ((home << 32U) + groups - 1) / groups;
     return (high << 32U) * inverse;
   }
 
@@ -317,6 +338,12 @@ struct hashed_leaf : node_base {
         g.word(where.slot).set(w, wanted.word);
       return true;
     }
+  }
+
+  /// A bit for each slot of the group that has no entry.
+  template <class Witness>
+  [[nodiscard]] unsigned room_in(const Witness& w, unsigned g) const noexcept {
+    return with_key(w, g, absent_in(g));
   }
 
   /// Appends the entries in order. Nearly so by a counting sort of their distances from the smallest, if the keys are
@@ -363,12 +390,14 @@ struct hashed_leaf : node_base {
   /// The leaf is not full.
   template <class Witness>
   void put(const Witness& w, key_type k, Word v) noexcept {
-    unsigned g = home_of(k);
-    unsigned room = with_key(w, g, absent_in(g));
-    for (; room == 0; room = with_key(w, g, absent_in(g))) {
-      passed.set(w, passed.get(w) | std::uint64_t{1} << g);
-      g = behind(g);
+    unsigned at = mark_of(k);
+    unsigned room = room_in(w, at / marks);
+    for (; room == 0; room = room_in(w, at / marks)) {
+      auto& some = passed[at / bits];
+      some.set(w, some.get(w) | std::uint64_t{1} << at % bits);
+      at = mark_behind(at);
     }
+    const unsigned g = at / marks;
     const auto slot = static_cast<unsigned>(std::countr_zero(room));
     all[g].word(slot).set(w, v);
     all[g].key(slot).set(w, k);
@@ -380,7 +409,7 @@ struct hashed_leaf : node_base {
   static_assert(multiplier * inverse == 1);
 
   optimistic_field<std::uint16_t> size;
-  optimistic_field<std::uint64_t> passed;  ///< a bit for each group
+  std::array<optimistic_field<std::uint64_t>, (groups * marks + bits - 1) / bits> passed;
   optimistic_field<key_type> low;
   optimistic_field<key_type> span{~key_type{0}};  ///< from there to the largest one
   std::array<group, groups> all;

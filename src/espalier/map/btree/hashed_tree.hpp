@@ -109,6 +109,19 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     return found;
   }
 
+  /// Without a branch that depends on whether the key is present, if the word is the value: a wrong guess of the processor
+  /// would end the wait together with the next searches.
+  [[nodiscard, gnu::always_inline]] static std::optional<Value> value_of(const found_word& found) noexcept(
+      holder::in_place) {
+    if constexpr (holder::in_place) {
+      std::optional<Value> value(found.value);
+      if (!found.present) value.reset();
+      return value;
+    } else {
+      return found.present ? std::optional<Value>(holder::read(found.value)) : std::nullopt;
+    }
+  }
+
   struct guesses_of_batch {
     std::array<stored, together_most> images;
     std::array<leaf*, together_most> leaves;
@@ -139,9 +152,7 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   // As in entry_operations.hpp.
 
   [[nodiscard, gnu::always_inline]] std::optional<Value> do_find(guard_type&, const Key& key) const {
-    const found_word found = find_in(image::of(key), this->guess_leaf(image::of(key)));
-    if (!found.present) return std::nullopt;
-    return holder::read(found.value);
+    return value_of(find_in(image::of(key), this->guess_leaf(image::of(key))));
   }
   [[nodiscard]] bool do_contains(guard_type&, const Key& key) const {
     return find_in(image::of(key), this->guess_leaf(image::of(key))).present;
@@ -161,7 +172,12 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       const guesses_of_batch at = guess(n, [&](std::size_t i) { return keys[from + i]; });
       for (std::size_t i = 0; i < n; ++i) {
         const found_word found = find_in(at.images[i], at.leaves[i]);
-        results[from + i] = found.present ? std::optional<Value>(holder::read(found.value)) : std::nullopt;
+        if constexpr (holder::in_place) {
+          results[from + i] = value_of(found);
+        } else {
+          results[from + i].reset();  // values need no assignment
+          if (found.present) results[from + i].emplace(holder::read(found.value));
+        }
         if (found.present) ++present;
       }
     }
