@@ -8,6 +8,8 @@
 //   std::optional<std::uint64_t> n = stock.find(17);       // 6
 //   stock.scan(10, 20, [](std::uint64_t item, std::uint64_t n) { ... });
 //
+// Keys: numbers, enumerations, pointers, std::string, and any other trivially copyable type, with any comparator.
+//
 // map/map_concept.hpp lists the operations and what they promise, map/map_facade.hpp documents each.
 
 #include "espalier/map/ordered_map.hpp"

@@ -1,25 +1,31 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "espalier/map/btree/access.hpp"
 #include "espalier/map/btree/hashed_tree.hpp"
 #include "espalier/map/btree/key_image.hpp"
-#include "espalier/map/btree/masstree_strings.hpp"
 #include "espalier/map/btree/node.hpp"
+#include "espalier/map/btree/string_tree.hpp"
 #include "espalier/map/btree/tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
+#include "espalier/map/node_store.hpp"
 
 // ordered_map: the map for programs. What it is made of depends on the keys:
 //
 //   integers, floating-point numbers, enumerations and   a B+tree whose leaves are hash tables (btree/hashed_tree.hpp)
 //   pointers, in increasing or decreasing order
-//   std::string, in the order of their bytes             a trie of B+trees (btree/masstree_strings.hpp)
-//   any other key that fits an atomic machine word,      a B+tree (btree/tree.hpp)
+//   std::string, in the order of their bytes             a B+tree that is a trie in part (btree/string_tree.hpp)
+//   any other key that is trivially copyable,            a B+tree (btree/tree.hpp)
 //   with any comparator
+//
+// No comparator is called with a key that no operation was given, also beside writers (btree/node.hpp).
 
 namespace espalier {
 
@@ -29,38 +35,28 @@ class ordered_map;
 
 namespace btree {
 
-template <class Map, class Value, class Traits, class Compare>
-class string_tree : public masstree_of_strings<Map, Value, Traits, Compare, fanout<15, 16>> {
-  using base = masstree_of_strings<Map, Value, Traits, Compare, fanout<15, 16>>;
-  friend base;
-
- public:
-  using base::base;
-
- protected:
-  ~string_tree() = default;
-
-  /// Scans go from node to node.
-  static constexpr bool steps = true;
-  template <class Section>
-  static auto run(Section section) noexcept {
-    return section();
-  }
-};
+/// A search compares keys all over a node, so a node is smaller than one of a hashed_tree: 31 entries, but 2 KiB at most
+/// while that leaves it four.
+template <class Key>
+inline constexpr unsigned sorted_most =
+    std::clamp(2048U / unsigned{sizeof(optimistic_field<Key>) + sizeof(void*)}, 5U, 32U) - 1;
 
 template <class Key, class Fanout>
-using small_leaves = sorted<Key, std::min(Fanout::leaf, 31U)>;
+using small_nodes =
+    fanout<std::min(Fanout::leaf, sorted_most<Key>), std::min(Fanout::inner, sorted_most<Key>)>;
 
 template <class Map, class Key, class Value, class Traits, class Compare, class Fanout>
-class sorted_tree : public tree<Map, Key, Value, Traits, Compare, small_leaves<Key, Fanout>::template leaf,
-                                std::min(Fanout::inner, 31U), optimistic_access> {
-  using base = tree<Map, Key, Value, Traits, Compare, small_leaves<Key, Fanout>::template leaf,
-                    std::min(Fanout::inner, 31U), optimistic_access>;
+class sorted_tree : public tree<Map, Key, Value, Traits, Compare,
+                                sorted<Key, small_nodes<Key, Fanout>::leaf>::template leaf,
+                                small_nodes<Key, Fanout>::inner, optimistic_access> {
+  using base =
+      tree<Map, Key, Value, Traits, Compare, sorted<Key, small_nodes<Key, Fanout>::leaf>::template leaf,
+           small_nodes<Key, Fanout>::inner, optimistic_access>;
 
  public:
   using base::base;
   /// Entries in a leaf, at most.
-  static constexpr unsigned node_entries = std::min(Fanout::leaf, 31U);
+  static constexpr unsigned node_entries = small_nodes<Key, Fanout>::leaf;
 
  protected:
   ~sorted_tree() = default;
@@ -77,7 +73,7 @@ struct ordered_map_of<Map, Key, Value, Traits, Compare, Fanout> {
 };
 template <class Map, class Value, class Traits, class Compare, class Fanout>
 struct ordered_map_of<Map, std::string, Value, Traits, Compare, Fanout> {
-  using type = string_tree<Map, Value, Traits, Compare>;
+  using type = string_tree<Map, Value, Traits, Compare, Fanout>;
 };
 
 }  // namespace btree
@@ -101,6 +97,20 @@ class ordered_map
       "ordered_map", "Leis, Haubenschild and Neumann, Optimistic Lock Coupling, IEEE Data Eng. Bull. 2019");
 
   using base::base;
+  /// What moves or exchanges whole maps: constant time, and no allocation. No other thread may use one of them, nor may
+  /// guards or cursors of them exist. A map that was moved away can be assigned to, swapped and destroyed. A map moves with
+  /// its domain: if that is shared, it must outlive the map that has it now.
+  ordered_map(ordered_map&& other) noexcept(std::is_nothrow_copy_constructible_v<Compare>)
+      : base(moved_away{}, other.key_comp()) {
+    base::swap_with(other);
+  }
+  ordered_map& operator=(ordered_map&& other) noexcept(std::is_nothrow_copy_constructible_v<Compare>) {
+    ordered_map taken(std::move(other));
+    base::swap_with(taken);
+    return *this;
+  }
+  void swap(ordered_map& other) noexcept { base::swap_with(other); }
+  friend void swap(ordered_map& a, ordered_map& b) noexcept { a.swap(b); }
   /// No other thread may use the map any more.
   ~ordered_map() = default;
 };

@@ -1,0 +1,617 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/hw/cache_line.hpp"
+#include "espalier/hw/pair_exchange.hpp"
+#include "espalier/hw/record.hpp"
+#include "espalier/hw/vector_compare.hpp"
+#include "espalier/map/btree/node.hpp"
+#include "espalier/sync/optimistic_lock.hpp"
+
+// What a tree of strings (string_tree.hpp) has in its leaves: records, each with a key and its value, and the leaf, a hash
+// table of pointers to them.
+//
+// A slot of the leaf is a pointer to a record and a tag, 16 bits of the hash of its key. Eight slots are a group, a cache line.
+// The tag says which group is the home of the record. A search reads that line, compares the tags by one vector comparison,
+// and reads the record whose tag is equal. Where a home group is full, its record lies in one behind it, and the group is
+// marked as passed, in a bit of its first slot. So a search for a key that is present reads two lines and the key.
+//
+// The order of the entries is made by the first scan, and kept with the leaf: a scan sorts what came after it.
+//
+// Invariants
+//   (L1) The key of a record never changes. A record is in one leaf that is not obsolete until it is erased: first it is
+//        marked so, and then its slot is cleared, both with the lock of the leaf held.
+//   (L2) A leaf gets entries and loses them while it is part of the tree. Once it is obsolete, it never changes: what its
+//        slots lead to was in the map when that happened.
+//   (L3) Between the home group of a record and its own all groups are marked as passed, and stay so.
+//   (L4) A slot that is part of the order gets another record only while readers are kept out.
+//
+// So a search that has found a record asks that alone whether it is in the map, from whichever leaf it came. An update
+// compares and exchanges the state of the record and its word in one step, and takes no lock. (Where the processor has no
+// such step, it takes that of the leaf.) What inserts or erases takes the lock beside readers.
+//
+// Orderings
+//   (1) exchange (seq_cst) -> get (acquire) in sync/optimistic_lock.hpp: a word is seen with what its writer did before,
+//       such as the value that it leads to.
+// The others are those of sync/optimistic_lock.hpp: a record is published by the store of its slot.
+
+namespace espalier::btree {
+
+/// Eight bytes of a string as a number in the order of the bytes.
+[[nodiscard]] inline std::uint64_t eight_bytes(const char* from) noexcept {
+  std::uint64_t all;
+  std::memcpy(&all, from, sizeof(all));
+  if constexpr (std::endian::native == std::endian::little) all = __builtin_bswap64(all);
+  return all;
+}
+
+/// How many bytes two strings have in common at their beginnings.
+[[nodiscard]] inline std::size_t common_prefix(std::string_view a, std::string_view b) noexcept {
+  const std::size_t most = std::min(a.size(), b.size());
+  std::size_t n = 0;
+  for (; n + 8 <= most; n += 8) {
+    if (const std::uint64_t differ = eight_bytes(&a[n]) ^ eight_bytes(&b[n]); differ != 0)
+      return n + static_cast<unsigned>(std::countl_zero(differ)) / 8;
+  }
+  while (n < most && a[n] == b[n]) ++n;
+  return n;
+}
+
+/// Which side of the strings that begin with `prefix` a string is on: 0 if it is one of them.
+[[nodiscard, gnu::always_inline]] inline int compare_beginning(std::string_view key,
+                                                               std::string_view prefix) noexcept {
+  const std::size_t n = prefix.size();
+  if (n > key.size()) [[unlikely]]
+    return key.compare(prefix) < 0 ? -1 : 1;  // a beginning of the prefix is smaller
+  std::size_t at = 0;
+  for (; at + 8 <= n; at += 8) {
+    const std::uint64_t a = eight_bytes(&key[at]);
+    const std::uint64_t b = eight_bytes(&prefix[at]);
+    if (a != b) return a < b ? -1 : 1;
+  }
+  if (at == n) return 0;
+  if (n < 8) return key.substr(0, n).compare(prefix);
+  const std::uint64_t a = eight_bytes(key.data() + n - 8);
+  const std::uint64_t b = eight_bytes(prefix.data() + n - 8);
+  return a == b ? 0 : a < b ? -1 : 1;
+}
+
+/// A slice of a string: 7 of its bytes from some depth on, as many as it has there, and in the lowest byte how many those
+/// are, or 8 if there are more. Slices at one depth are in the order of their strings, if these agree up to there.
+namespace slice {
+using type = std::uint64_t;
+inline constexpr unsigned width = 7;
+inline constexpr unsigned goes_on = 8;
+
+[[nodiscard]] constexpr unsigned length(type s) noexcept { return s & 0xffU; }
+
+/// Of a string whose last 8 bytes are `last`. (Of a shorter one they are its bytes, with zeros before them.)
+[[nodiscard, gnu::always_inline]] inline type at(std::string_view key, std::uint64_t last,
+                                                 std::size_t depth) noexcept {
+  if (depth >= key.size()) return 0;
+  const std::size_t rest = key.size() - depth;
+  if (rest >= 8) [[likely]]
+    return (eight_bytes(key.data() + depth) & ~std::uint64_t{0xff}) | goes_on;
+  return last << (8 * (8 - rest)) | rest;
+}
+[[nodiscard]] inline std::uint64_t last_bytes(std::string_view key) noexcept {
+  if (key.size() >= 8) return eight_bytes(key.data() + key.size() - 8);
+  std::uint64_t all = 0;
+  for (const char c : key) all = all << 8U | static_cast<unsigned char>(c);
+  return all;
+}
+[[nodiscard]] inline type at(std::string_view key, std::size_t depth) noexcept {
+  return at(key, last_bytes(key), depth);
+}
+/// The shortest slice that is larger than `smaller` and not larger than `larger`.
+[[nodiscard]] inline type shortest_between(type smaller, type larger) noexcept {
+  const auto same = static_cast<unsigned>(std::countl_zero(smaller ^ larger)) / 8;
+  if (same >= width) return larger;
+  return (larger & ~(~std::uint64_t{0} >> (8 * (same + 1)))) | (same + 1);
+}
+/// What it has of the string.
+inline void append_to(std::string& to, type s) {
+  for (unsigned i = 0; i < std::min(length(s), width); ++i)
+    to.push_back(static_cast<char>(s >> (56 - 8 * i)));
+}
+}  // namespace slice
+
+/// A key that is cut into slices. It refers to the key.
+class sliced_string {
+ public:
+  explicit sliced_string(std::string_view key) noexcept : key_(key), last_(slice::last_bytes(key)) {}
+
+  [[nodiscard]] std::string_view key() const noexcept { return key_; }
+  [[nodiscard, gnu::always_inline]] slice::type slice_at(std::size_t depth) const noexcept {
+    return slice::at(key_, last_, depth);
+  }
+
+ protected:
+  [[nodiscard]] std::uint64_t last() const noexcept { return last_; }
+
+ private:
+  std::string_view key_;
+  std::uint64_t last_;
+};
+
+/// The same with what a search in a leaf compares.
+class sought_string : public sliced_string {
+ public:
+  sought_string() noexcept : sought_string(std::string_view()) {}
+  explicit sought_string(std::string_view key) noexcept : sliced_string(key) {
+    std::uint64_t h = key.size() * first_factor;
+    if (key.size() >= 16) [[likely]] {
+      // Four parts of 16 bytes, which overlap if there are less than 64: without a branch for each length.
+      const std::size_t end = key.size() - 16;
+      const auto part = [&](std::size_t at) {
+        return folded(load(key.data() + at) ^ second_factor, load(key.data() + at + 8) ^ h);
+      };
+      h = part(0) + part(std::min<std::size_t>(16, end)) * 3 + part(std::min<std::size_t>(32, end)) * 5 +
+          part(end) * 7;
+      for (std::size_t at = 48; at < end; at += 16) h = part(at);
+    } else {
+      h = folded((key.size() >= 8 ? load(key.data()) : 0) ^ second_factor, last() ^ h);
+    }
+    tag_ = (h ^ h >> 32U) & 0x7fffU;
+    tag_ |= used;
+  }
+
+  [[nodiscard]] std::uint64_t tag() const noexcept { return tag_; }
+
+  /// In each tag. So a slot without a record, which is zero, has the tag of no key.
+  static constexpr std::uint64_t used = 0x8000U;
+
+ private:
+  [[nodiscard]] static std::uint64_t load(const char* from) noexcept {
+    std::uint64_t all;
+    std::memcpy(&all, from, sizeof(all));
+    return all;
+  }
+  /// Both halves of the product.
+  [[nodiscard]] static std::uint64_t folded(std::uint64_t a, std::uint64_t b) noexcept {
+    __extension__ using wide = unsigned __int128;
+    const wide product = static_cast<wide>(a) * b;
+    return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);
+  }
+  static constexpr std::uint64_t first_factor = 0x9e3779b97f4a7c15U;
+  static constexpr std::uint64_t second_factor = 0xd6e8feb86659fd93U;
+
+  std::uint64_t tag_;
+};
+
+/// A key and the word of its value.
+class alignas(hw::word_pair) string_record {
+ public:
+  static constexpr std::size_t longest_key = std::numeric_limits<std::uint32_t>::max();
+
+  string_record(std::string_view key, std::uint64_t first_word) noexcept
+      : state_(key.size()), word_(first_word) {
+    std::ranges::copy(key, reinterpret_cast<char*>(this + 1));
+  }
+  [[nodiscard]] static std::size_t bytes_for(std::size_t length) noexcept {
+    return (sizeof(string_record) + length + alignof(string_record) - 1) & ~(alignof(string_record) - 1);
+  }
+  [[nodiscard]] std::size_t node_block_bytes() const noexcept { return bytes_for(size()); }
+
+  [[nodiscard]] std::string_view key() const noexcept {
+    return {reinterpret_cast<const char*>(this + 1), size()};
+  }
+  [[nodiscard, gnu::always_inline]] bool has(std::string_view key) const noexcept {
+    return size() == key.size() &&
+           (key.empty() || std::memcmp(reinterpret_cast<const char*>(this + 1), key.data(), key.size()) == 0);
+  }
+
+  /// The word, or nothing if the entry is erased.
+  [[nodiscard]] std::optional<std::uint64_t> read() const noexcept {
+    if (is_erased()) return std::nullopt;
+    // The last one, if the entry has been erased since.
+    return word_.get(unvalidated{});
+  }
+  [[nodiscard]] bool is_erased() const noexcept { return (state_.get(unvalidated{}) & erased_bit) != 0; }
+  /// That of an entry that is not published, or that is erased.
+  [[nodiscard]] std::uint64_t last_word() const noexcept { return word_.get(unvalidated{}); }
+
+  // An update or an erase of the entry, if it has the expected word. False if it has not, or is erased.
+
+  /// Where pairs are exchanged, by any thread, else with the lock of its leaf.
+  [[nodiscard]] bool update(std::uint64_t expected, std::uint64_t next) noexcept {
+    return exchange(expected, size(), next);
+  }
+  /// With the lock of its leaf.
+  [[nodiscard]] bool erase(std::uint64_t expected) noexcept {
+    return exchange(expected, size() | erased_bit, expected);
+  }
+
+ private:
+  static constexpr std::uint64_t erased_bit = std::uint64_t{1} << 63U;
+
+  [[nodiscard]] std::size_t size() const noexcept { return state_.get(unvalidated{}) & ~erased_bit; }
+  [[nodiscard]] bool exchange(std::uint64_t expected, std::uint64_t next_state, std::uint64_t next) noexcept {
+    if constexpr (hw::exchanges_pairs) {
+      // order (1): exchange, seq_cst
+      return hw::exchange_pair(this, {size(), expected}, {next_state, next});
+    } else {
+      if (is_erased() || word_.get(unvalidated{}) != expected) return false;
+      word_.set(exclusive_access{}, next);
+      state_.set(exclusive_access{}, next_state);
+      return true;
+    }
+  }
+
+  optimistic_field<std::uint64_t>
+      state_;  ///< the length of the key, which lies behind, and whether it is erased
+  optimistic_field<std::uint64_t> word_;
+};
+
+/// Requests the two lines that most records have.
+inline void request_all(const string_record* r) noexcept {
+  __builtin_prefetch(r);
+  __builtin_prefetch(reinterpret_cast<const char*>(r) + hw::cache_line_bytes);
+}
+
+/// How many of the first records come before some place: before(record) is true for these. record_at(i) may be null, which
+/// comes with the one behind it. Those that are read next are requested together: some at the same distances, then all.
+template <class RecordAt, class Before>
+[[nodiscard]] unsigned count_before_place(unsigned count, const RecordAt& record_at, const Before& before) {
+  unsigned first = 0;
+  unsigned last = count;
+  constexpr unsigned together = 24;
+  while (last - first > together) {
+    const unsigned step = (last - first + 7) / 8;
+    for (unsigned i = first + step; i < last; i += step) __builtin_prefetch(record_at(i));
+    unsigned i = first;
+    for (; i + step < last; i += step) {
+      const string_record* const r = record_at(i + step);
+      if (r == nullptr || !before(*r)) break;
+    }
+    first = i;
+    last = std::min(i + step, last);
+  }
+  for (unsigned i = first; i < last; ++i) __builtin_prefetch(record_at(i));
+  while (last - first > 1) {
+    const unsigned half = (last - first) / 2;
+    const string_record* const r = record_at(first + half - 1);
+    if (r != nullptr && before(*r))
+      first += half;
+    else
+      last = first + half;
+  }
+  for (; first < count; ++first) {
+    if (const string_record* const r = record_at(first); r != nullptr && !before(*r)) break;
+  }
+  return first;
+}
+
+/// The records of a leaf or of two, in order.
+template <unsigned Most>
+struct ordered_records {
+  unsigned count = 0;
+  std::array<std::uint64_t, Most + 1> slot;  // one more, for a slot without a record
+  std::array<std::uint8_t, Most + 1> index;  ///< of the slot in its leaf
+
+  [[nodiscard]] string_record& record(unsigned i) const noexcept {
+    return *reinterpret_cast<string_record*>(slot[i] & record_bits);
+  }
+  [[nodiscard]] std::string_view key(unsigned i) const noexcept { return record(i).key(); }
+  static constexpr std::uint64_t record_bits = 0x0000'ffff'ffff'fff0U;
+};
+
+template <unsigned Capacity>
+struct string_leaf : node_base {
+  static constexpr unsigned in_group = hw::cache_line_bytes / sizeof(std::uint64_t);
+  static constexpr unsigned groups = std::bit_ceil(std::max(2U, Capacity / in_group));
+  static constexpr unsigned slots = groups * in_group;
+  /// With so many entries it is full: more of them would be far from their homes.
+  static constexpr unsigned capacity = std::min(Capacity, slots - slots / 16);
+  /// No more entries are a reason to merge with a neighbour.
+  static constexpr unsigned sparse = capacity / 4;
+  static_assert(slots <= 256, "the order has a byte for each entry");
+  using content = ordered_records<2 * slots>;
+
+  string_leaf() noexcept : node_base(0) { hw::annotate_metadata(*this); }
+
+  struct spot {
+    string_record* record = nullptr;
+    unsigned slot = 0;
+  };
+
+  /// The record of a key, if the leaf has it.
+  [[nodiscard, gnu::always_inline]] spot seek(const sought_string& k) const noexcept {
+    unsigned g = home_of(k.tag());
+    for (unsigned tried = 0; tried < groups; ++tried) {
+      for (unsigned equal = with_tag(g, k.tag()); equal != 0; equal &= equal - 1) {
+        const auto i = g * in_group + static_cast<unsigned>(std::countr_zero(equal));
+        string_record* const r = record_in(slot[i].get(unvalidated{}));
+        if (r != nullptr && r->has(k.key())) [[likely]]
+          return {r, i};
+      }
+      if (!is_passed(g)) break;
+      g = behind(g);
+    }
+    return {};
+  }
+  [[nodiscard]] bool has(const spot& where) const noexcept {
+    return record_in(slot[where.slot].get(unvalidated{})) == where.record;
+  }
+
+  [[nodiscard]] bool is_full() const noexcept { return size.get(unvalidated{}) >= capacity; }
+  [[nodiscard]] unsigned count() const noexcept { return size.get(unvalidated{}); }
+
+  /// The slot for a record with this tag, while the leaf is not full: one that is not part of the order, if its group has
+  /// one.
+  struct room {
+    unsigned slot;
+    bool in_order;  ///< the record comes there only while readers are kept out (L4)
+  };
+  [[nodiscard]] room room_for(std::uint64_t tag) const noexcept {
+    unsigned g = home_of(tag);
+    for (unsigned tried = 1; tried < groups && with_tag(g, 0) == 0; ++tried) g = behind(g);
+    const unsigned all = with_tag(g, 0) | (1U << in_group);  // some slot, where an insert came between
+    const unsigned unlisted = all & ~listed_in(g) & ((1U << in_group) - 1);
+    const unsigned of_them = unlisted != 0 ? unlisted : all;
+    return {g * in_group + static_cast<unsigned>(std::countr_zero(of_them)) % in_group, unlisted == 0};
+  }
+  /// Whether the slot is still free.
+  [[nodiscard]] bool has(const room& r) const noexcept {
+    return record_in(slot[r.slot].get(unvalidated{})) == nullptr;
+  }
+  /// Adds a record there. The slot is free.
+  template <class Witness>
+  void put(const Witness& w, const room& to, std::uint64_t tag, string_record* r) noexcept {
+    for (unsigned g = home_of(tag); g != to.slot / in_group; g = behind(g)) {
+      auto& first = slot[g * in_group];
+      first.set(w, first.get(w) | passed_bit);
+    }
+    if (to.in_order) {
+      sorted.set(w, 0);
+      unordered.set(w, static_cast<std::uint16_t>(count()));
+    }
+    unordered.set(w, static_cast<std::uint16_t>(unordered.get(w) + 1));
+    set_slot(w, to.slot, tag << tag_shift | reinterpret_cast<std::uintptr_t>(r));
+    size.set(w, static_cast<std::uint16_t>(count() + 1));
+  }
+  /// Removes a record that is erased.
+  template <class Witness>
+  void remove(const Witness& w, unsigned at) noexcept {
+    set_slot(w, at, 0);
+    size.set(w, static_cast<std::uint16_t>(count() - 1));
+    if ((listed_in(at / in_group) >> at % in_group & 1U) == 0)
+      unordered.set(w, static_cast<std::uint16_t>(unordered.get(w) - 1));
+  }
+
+  // A leaf whose order has all of its entries, and no others, is read by ranks.
+
+  template <class Witness>
+  [[nodiscard]] bool is_ordered(const Witness& w) const noexcept {
+    return unordered.get(w) == 0 && sorted.get(w) == size.get(w);
+  }
+  template <class Witness>
+  [[nodiscard]] unsigned ranks(const Witness& w) const noexcept {
+    return std::min<unsigned>(sorted.get(w), slots);
+  }
+  /// Null where the record has been erased since.
+  template <class Witness>
+  [[nodiscard, gnu::always_inline]] string_record* at_rank(const Witness& w, unsigned rank) const noexcept {
+    const auto i = static_cast<unsigned>(order[rank / 8].get(w) >> 8 * (rank % 8) & 0xffU) % slots;
+    return record_in(slot[i].get(w));
+  }
+
+  /// Appends the records in order. Those of a leaf that changes are to be validated.
+  template <class Witness>
+  void copy_to(const Witness& w, content& all) const {
+    const unsigned first = all.count;
+    const unsigned known = ranks(w);
+    const auto add = [&](unsigned i) {
+      const std::uint64_t s = slot[i].get(w) & ~passed_bit;
+      all.slot[all.count] = s;
+      all.index[all.count] = static_cast<std::uint8_t>(i);
+      all.count += unsigned{s != 0};
+    };
+    for (unsigned i = 0; i < known; i += 8) {
+      std::uint64_t eight = order[i / 8].get(w);
+      for (unsigned j = i; j < std::min(i + 8, known); ++j, eight >>= 8U) add((eight & 0xffU) % slots);
+    }
+    const unsigned in_order = all.count;
+    for (unsigned i = 0; i < slots; i += 64) {
+      std::uint64_t others = ~(known == 0 ? 0 : listed_in_order[i / 64].get(w));
+      if (slots < 64) others &= (std::uint64_t{1} << slots % 64) - 1;
+      // A reader beside a writer may see a record twice.
+      for (; others != 0 && all.count - first < slots; others &= others - 1)
+        add(i + static_cast<unsigned>(std::countr_zero(others)));
+    }
+    if (all.count == in_order) return;
+    if (all.count - in_order <= few) {
+      for (unsigned i = in_order; i < all.count; ++i) insert_in_order(all, first, i);
+      return;
+    }
+    for (unsigned i = first; i < all.count; ++i) __builtin_prefetch(&all.record(i));
+    merge(all, first, in_order);
+  }
+  /// Keeps the order of its entries, which copy_to() has found.
+  template <class Witness>
+  void keep_order(const Witness& w, const content& all) noexcept {
+    std::array<std::uint64_t, order_words> listed{};
+    for (unsigned i = 0; i < all.count; i += 8) {
+      std::uint64_t bytes = 0;
+      for (unsigned j = i; j < std::min(i + 8, all.count); ++j) {
+        bytes |= std::uint64_t{all.index[j]} << 8 * (j - i);
+        listed[all.index[j] / 64] |= std::uint64_t{1} << all.index[j] % 64;
+      }
+      order[i / 8].set(w, bytes);
+    }
+    for (unsigned i = 0; i < order_words; ++i) listed_in_order[i].set(w, listed[i]);
+    sorted.set(w, static_cast<std::uint16_t>(all.count));
+    unordered.set(w, 0);
+  }
+  /// Adds records to an empty leaf that no other thread can reach, and keeps their order.
+  void assign(content& all, unsigned first, unsigned last) noexcept {
+    const exclusive_access alone;
+    content own;
+    std::array<std::uint8_t, groups> used{};
+    for (; first < last; ++first) {
+      const std::uint64_t s = all.slot[first];
+      unsigned g = home_of(s >> tag_shift);
+      for (; used[g] == in_group; g = behind(g))
+        slot[g * in_group].set(alone, slot[g * in_group].get(alone) | passed_bit);
+      const unsigned at = g * in_group + used[g]++;
+      slot[at].set(alone, s);
+      own.index[own.count++] = static_cast<std::uint8_t>(at);
+    }
+    size.set(alone, static_cast<std::uint16_t>(own.count));
+    keep_order(alone, own);
+  }
+
+  /// Requests the line that a search for the key reads first.
+  static void request(const node_base* node, const sought_string& k) noexcept {
+    __builtin_prefetch(&static_cast<const string_leaf*>(node)->slot[home_of(k.tag()) * in_group]);
+  }
+  /// Requests the record that such a search finds.
+  static void request_record(const node_base* node, const sought_string& k) noexcept {
+    const auto& of_it = *static_cast<const string_leaf*>(node);
+    const unsigned g = home_of(k.tag());
+    if (const unsigned equal = of_it.with_tag(g, k.tag()); equal != 0)
+      __builtin_prefetch(record_in(
+          of_it.slot[g * in_group + static_cast<unsigned>(std::countr_zero(equal))].get(unvalidated{})));
+  }
+  /// Requests all lines.
+  static void request_all(const node_base* node) noexcept {
+    for (std::size_t at = 0; at < sizeof(string_leaf); at += hw::cache_line_bytes)
+      __builtin_prefetch(reinterpret_cast<const char*>(node) + at);
+  }
+
+  /// What is wrong with the leaf, or null.
+  [[nodiscard]] const char* check() const {
+    const exclusive_access rest;
+    unsigned n = 0;
+    for (unsigned i = 0; i < slots; ++i) {
+      const string_record* const r = record_in(slot[i].get(rest));
+      if (r == nullptr) continue;
+      ++n;
+      if (r->is_erased()) return "a leaf has a record that is erased";
+      if (const spot at = seek(sought_string(r->key())); at.record != r || at.slot != i)
+        return "a search in a leaf does not find a record";
+    }
+    if (unordered.get(rest) > n || (sorted.get(rest) == 0 && unordered.get(rest) != n))
+      return "a leaf has more or fewer records out of order than it counts";
+    if (n != count()) return "a leaf has more or fewer records than it counts";
+    content all;
+    copy_to(rest, all);
+    if (all.count != n) return "the order of a leaf lacks a record";
+    for (unsigned i = 1; i < all.count; ++i) {
+      if (all.key(i) <= all.key(i - 1)) return "a key follows one not smaller";
+    }
+    return nullptr;
+  }
+
+  /// For programs that show nodes.
+  [[nodiscard]] std::vector<node_member> members() const {
+    return {member_of(*this, "lock", lock),
+            member_of(*this, "level", level),
+            member_of(*this, "entries", size),
+            member_of(*this, "entries in order", sorted),
+            member_of(*this, "other entries", unordered),
+            member_of(*this, "which", listed_in_order),
+            member_of(*this, "record", slot, slot.size()),
+            member_of(*this, "order", order)};
+  }
+
+ private:
+  static constexpr unsigned tag_shift = 48;
+  static constexpr std::uint64_t passed_bit = 1;
+  static constexpr unsigned order_words = (slots + 63) / 64;
+  /// So few records are put in order one by one.
+  static constexpr unsigned few = 8;
+
+  [[nodiscard]] static unsigned home_of(std::uint64_t tag) noexcept { return tag % groups; }
+  [[nodiscard]] static unsigned behind(unsigned g) noexcept { return (g + 1) % groups; }
+  [[nodiscard]] static string_record* record_in(std::uint64_t s) noexcept {
+    return reinterpret_cast<string_record*>(s & content::record_bits);
+  }
+  [[nodiscard]] bool is_passed(unsigned g) const noexcept {
+    return (slot[g * in_group].get(unvalidated{}) & passed_bit) != 0;
+  }
+  /// A bit for each slot of the group that is part of the order.
+  [[nodiscard]] unsigned listed_in(unsigned g) const noexcept {
+    if (sorted.get(unvalidated{}) == 0) return 0;
+    return listed_in_order[g / 8].get(unvalidated{}) >> 8 * (g % 8) & 0xffU;
+  }
+
+  /// A bit for each slot of the group with this tag.
+  [[nodiscard, gnu::always_inline]] unsigned with_tag(unsigned g, std::uint64_t tag) const noexcept {
+    const auto* const line = &slot[g * in_group];
+    if (hw::vectors() != hw::vector_width::none) [[likely]]
+      return hw::equal_highest(reinterpret_cast<const std::uint64_t*>(line), tag);
+    unsigned equal = 0;
+    for (unsigned i = 0; i < in_group; ++i)
+      equal |= unsigned{line[i].get(unvalidated{}) >> tag_shift == tag} << i;
+    return equal;
+  }
+  template <class Witness>
+  void set_slot(const Witness& w, unsigned at, std::uint64_t s) noexcept {
+    slot[at].set(w, s | (slot[at].get(w) & passed_bit));
+  }
+  /// Moves record i to its place among those from `first` on, which are in order.
+  static void insert_in_order(content& all, unsigned first, unsigned i) {
+    const std::uint64_t s = all.slot[i];
+    const std::uint8_t index = all.index[i];
+    const std::string_view key = all.key(i);
+    const unsigned at = first + count_before_place(
+                                    i - first, [&](unsigned j) { return &all.record(first + j); },
+                                    [&](const string_record& r) { return r.key() < key; });
+    std::copy_backward(&all.slot[at], &all.slot[i], &all.slot[i + 1]);
+    std::copy_backward(&all.index[at], &all.index[i], &all.index[i + 1]);
+    all.slot[at] = s;
+    all.index[at] = index;
+  }
+
+  /// Puts the records from `first` on in order. Those before `unordered` are so.
+  static void merge(content& all, unsigned first, unsigned unordered) {
+    struct item {
+      slice::type part;  ///< behind what all keys have in common
+      std::uint64_t slot;
+      std::uint8_t index;
+    };
+    std::array<item, slots> items;
+    std::array<item, slots> merged;
+    const unsigned n = all.count - first;
+    const unsigned known = unordered - first;
+    const std::string_view smallest = all.key(first);
+    std::size_t depth = smallest.size();
+    for (unsigned i = known == 0 ? 1 : known - 1; i < n; ++i)
+      depth = std::min(depth, common_prefix(smallest.substr(0, depth), all.key(first + i)));
+    for (unsigned i = 0; i < n; ++i)
+      items[i] = {slice::at(all.key(first + i), depth), all.slot[first + i], all.index[first + i]};
+    const auto before = [](const item& a, const item& b) {
+      return a.part != b.part ? a.part < b.part : record_in(a.slot)->key() < record_in(b.slot)->key();
+    };
+    std::sort(items.begin() + known, items.begin() + n, before);
+    std::merge(items.begin(), items.begin() + known, items.begin() + known, items.begin() + n, merged.begin(),
+               before);
+    for (unsigned i = 0; i < n; ++i) {
+      all.slot[first + i] = merged[i].slot;
+      all.index[first + i] = merged[i].index;
+    }
+  }
+
+  optimistic_field<std::uint16_t> size;
+  optimistic_field<std::uint16_t> sorted;     ///< entries of the order
+  optimistic_field<std::uint16_t> unordered;  ///< entries that are not part of it
+  std::array<optimistic_field<std::uint64_t>, order_words> listed_in_order;
+  alignas(hw::cache_line_bytes) std::array<optimistic_field<std::uint64_t>, slots> slot;
+  std::array<optimistic_field<std::uint64_t>, slots / 8> order;  ///< a byte for each entry: its slot
+};
+
+}  // namespace espalier::btree

@@ -1,0 +1,1190 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "espalier/hw/vector_compare.hpp"
+#include "espalier/map/btree/entry_operations.hpp"
+#include "espalier/map/btree/node.hpp"
+#include "espalier/map/btree/string_leaf.hpp"
+#include "espalier/map/map_facade.hpp"
+#include "espalier/map/node_layout.hpp"
+#include "espalier/map/node_store.hpp"
+#include "espalier/map/scan.hpp"
+#include "espalier/memory/placement_concept.hpp"
+#include "espalier/sync/backoff.hpp"
+#include "espalier/sync/optimistic_lock.hpp"
+
+// What ordered_map is for strings: a B+tree whose inner nodes compare 8 bytes, and whose leaves are hash tables
+// (string_leaf.hpp).
+//
+// Essence. An inner node has a prefix. Its separators are the prefix with a slice behind it: up to 7 bytes of a string, and
+// their number (namespace slice). So a search compares slices by vectors, as it does numbers. A separator that needs more
+// than that comes into a node with a longer prefix, for which the tree grows a level at that place: it is a B+tree as far as
+// 7 bytes tell keys apart, and a trie from there on, as Masstree is (Mao, Kohler and Morris, EuroSys 2012). The nodes of a
+// search have some hundred children, and stay in the caches; a search waits for a line of a leaf, and for the record.
+//
+// A search for a key first goes down without asking whether keys have the prefixes of the nodes, and without validation.
+// What it finds is right, since a record knows whether it is in the map (string_leaf.hpp). Where it finds nothing, it goes
+// again, exactly, under optimistic lock coupling.
+//
+// Separators, exactly. A node may cover keys without its prefix: those that are smaller belong to its first child,
+// those that are larger to its last one. Between two others, a key belongs to the child behind the last separator whose
+// slice is not above its own. So the keys of the map are distributed in their order. Few keys lack the prefixes on
+// their way: a split moves them out when they are a quarter of a leaf.
+//
+// Changes. Nodes are changed in place where a child comes or goes. All else makes new nodes and replaces old ones, which
+// become obsolete: a split of a leaf, a merge, an inner node of another size or depth.
+//
+//   split a leaf      its parent has room for the separator: two leaves in the place of one
+//                     it cannot have it:                     a small node with two leaves
+//                     a quarter lacks the parent's prefix:   a leaf for those before or behind the parent
+//   inner node full   a large one in the place of a small one; two in the place of a large one
+//   merge             two neighbouring leaves become one; an empty leaf goes; so does a node with one child
+//
+// Locks are taken from above to below, by upgrades that do not wait. So there is no deadlock.
+//
+// Invariants: (L1) to (L4) of string_leaf.hpp, and
+//   (S1) The separators of a node increase. Exact seeks come to the leaf that has the key, or would have it.
+//   (S2) A node that is not linked is obsolete. It becomes so with its parent's lock held, before the parent's version changes.
+//   (S3) An inner node has a child at least, its prefix never changes.
+//
+// Progress. Finds of present keys and updates of them are lock-free where the processor exchanges pairs. All else may
+// wait for a change of a node on the way, inserts and erases also for the lock of a leaf.
+//
+// Linearization points
+//   find, contains -> present      the read of the value
+//   find, contains -> absent       the read of the last group, or, if that is later, the end of the leaf: it was part of
+//                                  the tree when the seek came to it, and has not changed since its end (L2). Or the erase
+//                                  of the record that was found, or the read of its state
+//   insert -> true                 the store of the slot
+//   erase -> true                  the exchange that marks the record
+//   assign, update                 the exchange of state and word
+//   insert -> false, erase -> false  as find
+//   a visit of a scan              the read of the value
+//
+// Reclamation. What becomes obsolete is retired after the locks are released. Only its parent led to it (S2). A record is
+// retired by the erase that marked it, after it has cleared its slot. A leaf that became obsolete before may still lead to it: a
+// thread that is in that leaf was pinned before.
+//
+// Orderings: those of sync/optimistic_lock.hpp and string_leaf.hpp. A node is published by the store of its pointer with
+// its parent's lock held.
+
+namespace espalier::btree {
+
+/// Separators and children of an inner node, and the prefix behind them.
+template <unsigned Children>
+struct string_inner : inner_node<slice::type, Children, true> {
+  using base = inner_node<slice::type, Children, true>;
+
+  string_inner(unsigned kind, std::string_view of_separators) noexcept
+      : base(kind), depth(static_cast<std::uint32_t>(of_separators.size())) {
+    std::ranges::copy(of_separators, reinterpret_cast<char*>(this + 1));
+  }
+  [[nodiscard]] static std::size_t bytes_for(std::size_t of_prefix) noexcept {
+    return (sizeof(string_inner) + of_prefix + alignof(string_inner) - 1) & ~(alignof(string_inner) - 1);
+  }
+  [[nodiscard]] std::size_t node_block_bytes() const noexcept { return bytes_for(depth); }
+  [[nodiscard]] std::string_view prefix() const noexcept {
+    return {reinterpret_cast<const char*>(this + 1), depth};
+  }
+
+  const std::uint32_t depth;  ///< the length of the prefix
+};
+
+template <class Map, class Value, class Traits, class Compare, class Fanout>
+class string_tree : public entry_operations<Map, std::string, Value, Traits, Compare, std::uint64_t, 1> {
+  static_assert(std::is_same_v<Compare, std::less<>>,
+                "keys are ordered by their bytes, as std::less<> has them");
+  using base = entry_operations<Map, std::string, Value, Traits, Compare, std::uint64_t, 1>;
+  friend base;
+
+  using leaf = string_leaf<Fanout::leaf>;
+  /// Two kinds of inner nodes. That of a node is its level: 0 is a leaf.
+  static constexpr unsigned small_kind = 1;
+  static constexpr unsigned large_kind = 2;
+  using small = string_inner<std::min(Fanout::inner, 16U)>;
+  using large = string_inner<Fanout::inner>;
+  static constexpr bool has_large = Fanout::inner > 16;
+  using content = typename leaf::content;
+
+ public:
+  using base::base;
+  using typename base::guard_type;
+
+  static constexpr std::size_t node_bytes = sizeof(leaf);
+  /// Entries in a leaf, at most.
+  static constexpr unsigned node_entries = leaf::capacity;
+
+ protected:
+  using base::store_;
+  using base::value_in;
+  using base::word_of;
+  using typename base::change;
+  using typename base::contract;
+  friend contract;
+  using storage = stored_map<Map, std::string, Value, Compare, node_store<Traits>, std::uint64_t>;
+  friend storage;
+  using typename base::effect;
+  using typename base::holder;
+  using typename base::outcome;
+  using typename base::store;
+  using typename base::word;
+  using section = optimistic_lock::read_section;
+  using write_guard = optimistic_lock::write_guard;
+
+  static constexpr memory_role record_role = memory_role::value;
+  /// Nodes that one change unlinks, at most.
+  static constexpr unsigned unlinked_most = 3;
+
+  /// No other thread may use the map any more.
+  ~string_tree() {
+    if constexpr (store::template must_visit<leaf>() || store::template must_visit<string_record>() ||
+                  holder::must_visit())
+      visit_below(root_at_rest(), [this]<class Node>(Node& n) {
+        if constexpr (std::is_same_v<Node, leaf>)
+          for_each_record(n, [this](string_record& r) { this->destroy_entry(r); });
+        string_tree::destroy(this->store_, &n);
+      });
+  }
+
+  /// Both maps are at rest.
+  void swap_with(string_tree& other) noexcept {
+    base::swap_with(other);
+    const exclusive_access rest;
+    node_base* const root = anchor_.root.get(rest);
+    anchor_.root.set(rest, other.anchor_.root.get(rest));
+    other.anchor_.root.set(rest, root);
+  }
+
+  // In nodes and in the anchor, a pointer to an inner node is marked: with the kind of the node in its lowest bits, and the
+  // length of its prefix in the highest ones. So a search reads no line of the node but those of keys and of children. A
+  // pointer to a leaf is plain.
+
+  [[nodiscard]] static node_base* marked(node_base* n) noexcept {
+    if (n == nullptr || n->level == 0) return n;
+    const std::uint64_t depth = as_inner(*n, [](const auto& in) { return in.depth; });
+    return reinterpret_cast<node_base*>(reinterpret_cast<std::uintptr_t>(n) | n->level |
+                                        std::min(depth, unmarked_depth) << depth_shift);
+  }
+  [[nodiscard]] static unsigned kind_of(const node_base* marked_pointer) noexcept {
+    return reinterpret_cast<std::uintptr_t>(marked_pointer) & (small_kind | large_kind);
+  }
+  [[nodiscard]] static node_base* plain(node_base* marked_pointer) noexcept {
+    return reinterpret_cast<node_base*>(reinterpret_cast<std::uintptr_t>(marked_pointer) &
+                                        ((std::uintptr_t{1} << depth_shift) - 1 - (small_kind | large_kind)));
+  }
+  static constexpr unsigned depth_shift = 48;
+  /// The node has the length of the prefix.
+  static constexpr std::uint64_t unmarked_depth = 0xffff;
+
+  /// Calls f with the node as what it is.
+  template <class F>
+  static decltype(auto) as_itself(node_base& n, F&& f) {
+    if (n.level == 0) return f(static_cast<leaf&>(n));
+    return as_inner(n, f);
+  }
+  template <class F>
+  [[gnu::always_inline]] static decltype(auto) as_inner(node_base& n, F&& f) {
+    if constexpr (has_large) {
+      if (n.level == large_kind) return f(static_cast<large&>(n));
+    }
+    return f(static_cast<small&>(n));
+  }
+
+  // Searches that take what they read as a hint.
+
+  /// From one marked pointer to the next one.
+  [[nodiscard, gnu::always_inline]] static node_base* guess_child(node_base* from,
+                                                                  const sought_string& k) noexcept {
+    const auto child = [&](const auto& in) __attribute__((always_inline)) {
+      std::uint64_t depth = reinterpret_cast<std::uintptr_t>(from) >> depth_shift;
+      if (depth == unmarked_depth) [[unlikely]]
+        depth = in.depth;
+      return in.child[in.key.not_above(unvalidated{}, k.slice_at(depth), in.key_width())].get(unvalidated{});
+    };
+    if constexpr (has_large) {
+      if (kind_of(from) == large_kind) return child(static_cast<const large&>(*plain(from)));
+    }
+    return child(static_cast<const small&>(*plain(from)));
+  }
+  /// The leaf of a key if it has the prefixes of the nodes on the way, and these do not change; null while the map is empty.
+  [[nodiscard, gnu::always_inline]] leaf* guess_leaf(const sought_string& k) const noexcept {
+    node_base* n = anchor_.root.get(unvalidated{});
+    if (n == nullptr) return nullptr;
+    while (kind_of(n) != 0) n = guess_child(n, k);
+    return static_cast<leaf*>(n);
+  }
+  /// The same for each of the keys, at most together_most. The searches take each step together, so that their misses
+  /// overlap.
+  void guess_leaves(std::span<const sought_string> keys, std::span<leaf*> leaves) const noexcept {
+    node_base* const root = anchor_.root.get(unvalidated{});
+    std::array<node_base*, together_most> nodes;
+    for (std::size_t i = 0; i < keys.size(); ++i) nodes[i] = root;
+    for (bool below = kind_of(root) != 0; below;) {
+      below = false;
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (kind_of(nodes[i]) == 0) continue;
+        nodes[i] = guess_child(nodes[i], keys[i]);
+        if (kind_of(nodes[i]) != 0) {
+          static_cast<const small*>(plain(nodes[i]))->key.request();  // where keys begin in all kinds
+          below = true;
+        } else {
+          leaf::request(nodes[i], keys[i]);
+        }
+      }
+    }
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      leaves[i] = static_cast<leaf*>(nodes[i]);
+      if (leaves[i] != nullptr) leaf::request_record(leaves[i], keys[i]);
+    }
+  }
+
+  /// The word of the key's value. `guessed` is where the first attempt reads.
+  [[nodiscard, gnu::always_inline]] std::optional<word> find_in(const sought_string& k,
+                                                                const leaf* guessed) const noexcept {
+    if (guessed == nullptr) return std::nullopt;
+    if (const auto at = guessed->seek(k); at.record != nullptr) [[likely]] {
+      const auto found = at.record->read();
+      return found ? std::optional(value_in(*found)) : std::nullopt;
+    }
+    return find_exactly(k);
+  }
+  [[nodiscard, gnu::noinline]] std::optional<word> find_exactly(const sought_string& k) const noexcept {
+    for (backoff pause;; pause.wait()) {
+      const auto at = try_seek(by_key{k});
+      if (!at) continue;
+      if (at->node == nullptr) return std::nullopt;
+      const auto where = at->as_leaf().seek(k);
+      const auto found = where.record != nullptr ? where.record->read() : std::nullopt;
+      return found ? std::optional(value_in(*found)) : std::nullopt;
+    }
+  }
+  [[nodiscard]] std::optional<word> find_word(std::string_view key) const noexcept {
+    const sought_string k(key);
+    return find_in(k, guess_leaf(k));
+  }
+
+  // Searches that are validated.
+
+  /// Where the pointer to a node is: in an inner node, or in the anchor.
+  struct link {
+    node_base* of;  ///< null for the anchor
+    section seen;
+    unsigned index;
+  };
+  struct place {
+    link up;          ///< where the pointer to the node is
+    node_base* node;  ///< null while the map is empty
+    section here;     ///< of the node, or of the anchor while the map is empty
+
+    [[nodiscard]] leaf& as_leaf() const noexcept { return *static_cast<leaf*>(node); }
+  };
+
+  /// Which side of the keys with a node's prefix a key is on.
+  template <class Inner>
+  [[nodiscard, gnu::always_inline]] static int compare_with_prefix(const Inner& in,
+                                                                   std::string_view key) noexcept {
+    return compare_beginning(key, in.prefix());
+  }
+
+  /// Chooses the child that has a key, or would have it.
+  struct by_key {
+    const sought_string& k;
+    template <class Inner>
+    [[nodiscard, gnu::always_inline]] unsigned operator()(const Inner& in,
+                                                          const section& seen) const noexcept {
+      if (const int side = compare_with_prefix(in, k.key()); side != 0)
+        return side < 0 ? 0 : in.children.get(seen) - 1U;
+      return static_cast<unsigned>(in.index_of(seen, k.slice_at(in.depth), in.key_width()));
+    }
+  };
+
+  /// Goes from the root down to a leaf, or to an inner node where stop(node, link to it, section) says so.
+  /// child_of(node, section) chooses the child. Nothing if a writer came between.
+  /// Inlined: a place then stays in registers.
+  template <class ChildOf, class Stop>
+  [[nodiscard, gnu::always_inline]] inline std::optional<place> try_seek(ChildOf&& child_of,
+                                                                         Stop&& stop) const noexcept {
+    link up{nullptr, anchor_.lock.read(), 0};
+    node_base* n = plain(anchor_.root.get(up.seen));
+    if (!up.seen.validate()) return std::nullopt;
+    if (n == nullptr) return place{up, n, up.seen};
+    section here = n->lock.read();
+    while (up.seen.validate() && !here.obsolete()) {
+      if (n->level == 0) return place{up, n, here};
+      node_base* below = nullptr;
+      unsigned index = 0;
+      as_inner(*n, [&](auto& in) __attribute__((always_inline)) {
+        if (stop(in, up, here)) return;
+        index = child_of(in, here);
+        below = plain(in.child[index].get(here));
+      });
+      if (below == nullptr) return place{up, n, here};
+      up = {n, here, index};  // validated when the section of the child has begun
+      n = below;
+      here = n->lock.read();
+    }
+    return std::nullopt;
+  }
+  template <class ChildOf>
+  [[nodiscard, gnu::always_inline]] inline std::optional<place> try_seek(ChildOf&& child_of) const noexcept {
+    return try_seek(child_of, [](const auto&, const link&, const section&) { return false; });
+  }
+
+  // Changes of entries.
+
+  outcome apply(guard_type& guard, std::string_view key, const change& wanted) {
+    const sought_string k(key);
+    pending_record fresh(store_);
+    // What is likely there needs no validation.
+    if (wanted.present != change::where_present::keep) {
+      if (leaf* const guessed = guess_leaf(k); guessed != nullptr) {
+        if (const auto where = guessed->seek(k); where.record != nullptr) {
+          if (const auto done = change_found(guard, k, *guessed, where, wanted)) return *done;
+        }
+      }
+    }
+    for (backoff pause;; pause.wait()) {
+      const auto at = try_seek(by_key{k});
+      if (!at) continue;
+      if (at->node == nullptr) {
+        if (!wanted.insert_where_absent) return {};
+        static_cast<void>(fresh.get(key, word_of(wanted.word)));  // or an empty leaf might stay
+        plant(*at);
+        continue;
+      }
+      leaf& of_key = at->as_leaf();
+      const auto where = of_key.seek(k);
+      if (where.record != nullptr) {
+        if (wanted.present == change::where_present::keep) {
+          // Else it was erased while this thread looked.
+          if (!where.record->is_erased()) return {};
+        } else if (const auto done = change_found(guard, k, of_key, where, wanted)) {
+          return *done;
+        }
+        continue;
+      }
+      if (!wanted.insert_where_absent) return {};
+      if (of_key.is_full()) {
+        make_room(guard, k);
+        continue;
+      }
+      string_record& r = fresh.get(key, word_of(wanted.word));
+      const auto room = of_key.room_for(k.tag());
+      write_guard held = room.in_order ? at->here.upgrade() : at->here.upgrade_beside_readers();
+      if (!held) continue;
+      if (of_key.is_full() || !of_key.has(room) || of_key.seek(k).record != nullptr) {
+        held.release_unchanged();
+        continue;
+      }
+      of_key.put(held, room, k.tag(), &r);
+      if (!room.in_order) held.release_unchanged();
+      fresh.release();
+      return outcome{.what = effect::inserted};
+    }
+  }
+
+  /// A record that is not published yet.
+  class pending_record {
+   public:
+    explicit pending_record(store& s) noexcept : record_(s, record_role) {}
+    string_record& get(std::string_view key, std::uint64_t w) {
+      if (record_.get() != nullptr) return *record_.get();
+      if (key.size() > string_record::longest_key) throw std::length_error("a key of 4 GiB or more");
+      return record_.emplace_sized(nullptr, string_record::bytes_for(key.size()), key, w);
+    }
+    void release() noexcept { record_.release(); }
+
+   private:
+    unpublished<store, string_record> record_;
+  };
+
+  /// Stores in a record or erases it. Nothing if it is not, or no longer, in the map, or its leaf changes.
+  [[nodiscard]] std::optional<outcome> change_found(guard_type& guard, const sought_string& k, leaf& of_key,
+                                                    const typename leaf::spot& where, const change& wanted) {
+    string_record& r = *where.record;
+    const bool erases = wanted.present == change::where_present::erase;
+    write_guard held;
+    if (erases || !hw::exchanges_pairs) {
+      const section seen = of_key.lock.try_read();
+      if (!seen.steady()) return std::nullopt;
+      // A record that is not erased does not leave its leaf until that is obsolete.
+      held = seen.upgrade_beside_readers();
+      if (!held) return std::nullopt;
+    }
+    std::optional<outcome> done = outcome{};
+    for (bool changed = false; !changed;) {
+      const auto now = r.read();
+      if (!now) {
+        done = std::nullopt;
+        break;
+      }
+      done->before = value_in(*now);
+      if (wanted.expected && !same_bits(*wanted.expected, done->before)) break;
+      changed = erases ? r.erase(*now) : r.update(*now, word_of(wanted.word));
+      if (changed) done->what = erases ? effect::erased : effect::stored;
+    }
+    if (!held) return done;
+    if (done && done->what == effect::erased) {
+      of_key.remove(held, where.slot);
+      done->left = of_key.count();
+    }
+    held.release_unchanged();
+    if (done && done->what == effect::erased) {
+      store_.template retire<string_record, record_role>(guard, &r);
+      tidy(guard, k, done->left);
+    }
+    return done;
+  }
+
+  /// The first leaf.
+  void plant(const place& at) {
+    unpublished<store, leaf> fresh(store_, memory_role::leaf);
+    fresh.emplace(nullptr);
+    if (write_guard held = at.here.upgrade()) anchor_.root.set(held, fresh.release());
+  }
+
+  // Room for an entry.
+
+  /// The lock of what has the pointer to a node.
+  [[nodiscard]] static write_guard lock(const link& l) noexcept { return l.seen.upgrade(); }
+  void replace(const link& l, const write_guard& held, node_base* next) noexcept {
+    if (l.of == nullptr)
+      anchor_.root.set(held, marked(next));
+    else
+      as_inner(*l.of, [&](auto& in) { in.child[l.index].set(held, marked(next)); });
+  }
+
+  /// Two nodes that are to take the place of one, and what is between them.
+  struct pair_of_nodes {
+    node_base* left;
+    node_base* right;
+    std::string_view prefix;  ///< of a node for the two
+    slice::type separator;    ///< in that node
+  };
+  /// A separator between two keys as a node with this prefix has it. Nothing if it cannot: the keys differ before the end
+  /// of the prefix, or behind the slice.
+  template <class Inner>
+  [[nodiscard]] static std::optional<slice::type> separator_in(const Inner& in, std::string_view left,
+                                                               std::string_view right) noexcept {
+    if (!right.starts_with(in.prefix())) return std::nullopt;
+    if (!left.starts_with(in.prefix())) return 0;
+    const slice::type a = slice::at(left, in.depth);
+    const slice::type b = slice::at(right, in.depth);
+    return a == b ? std::nullopt : std::optional(slice::shortest_between(a, b));
+  }
+
+  /// The links that lead to a node, from the anchor on, as far as there is room.
+  struct path {
+    static constexpr unsigned most = 16;
+    unsigned count = 0;
+    std::array<std::optional<link>, most> links;
+    void add(const link& l) noexcept {
+      if (count < most) links[count] = l;
+      ++count;
+    }
+  };
+
+  /// Makes one change so that the leaf of the key has room, or will have after more of them.
+  void make_room(guard_type& guard, const sought_string& k) {
+    guard.reserve(unlinked_most);
+    path way;
+    const auto full = [&](const auto& in, const link& up, const section& seen) {
+      way.add(up);
+      return in.is_full(seen);
+    };
+    const auto at = try_seek(by_key{k}, full);
+    if (!at || at->node == nullptr) return;
+    way.add(at->up);
+    if (at->node->level == 0)
+      split_leaf(guard, *at, way, k);
+    else
+      as_inner(*at->node, [&](auto& in) { enlarge(guard, *at, in, k); });
+  }
+
+  /// A large node in the place of a full small one, or two in the place of a large one.
+  template <class Inner>
+  void enlarge(guard_type& guard, const place& at, Inner& in, const sought_string& k) {
+    constexpr bool splits = !has_large || std::is_same_v<Inner, large>;
+    using larger = std::conditional_t<has_large, large, small>;
+    constexpr unsigned kind = has_large ? large_kind : small_kind;
+    typename Inner::content all;
+    all.count = 0;
+    in.copy_to(at.here, std::less<>(), all, 0);
+    if (!at.here.validate()) return;
+    unpublished<store, larger> left(store_, memory_role::node);
+    unpublished<store, larger> right(store_, memory_role::node);
+    unpublished<store, small> root(store_, memory_role::node);
+    const auto create = [&](auto& fresh) {
+      fresh.emplace_sized(nullptr, larger::bytes_for(in.depth), kind, in.prefix());
+    };
+    create(left);
+    if constexpr (!splits) {
+      for (unsigned i = 0; i < all.count; ++i) left.get()->child[i].set(exclusive_access{}, all.slot[i]);
+      for (unsigned i = 1; i < all.count; ++i) left.get()->key.set(exclusive_access{}, i - 1, all.key[i]);
+      left.get()->children.set(exclusive_access{}, static_cast<std::uint16_t>(all.count));
+      write_guard up = lock(at.up);
+      if (!up) return;
+      write_guard held = at.here.upgrade();
+      if (!held) return up.release_unchanged();
+      replace(at.up, up, left.release());
+      held.release_obsolete();
+    } else {
+      create(right);
+      // At the end where keys come in order; else near the middle, where the node above can have the separator.
+      const slice::type part = k.slice_at(in.depth);
+      unsigned middle = all.count / 2;
+      std::optional<slice::type> above;
+      const auto goes_above = [&](unsigned m) -> std::optional<slice::type> {
+        if (at.up.of == nullptr) return std::nullopt;
+        return as_inner(*at.up.of,
+                        [&](const auto& up) { return separator_from(up, in.prefix(), all.key[m]); });
+      };
+      if (part >= all.key[all.count - 1])
+        middle = all.count - Inner::fewest;
+      else if (part < all.key[Inner::fewest - 1])
+        middle = Inner::fewest;
+      above = goes_above(middle);
+      for (unsigned away = 1; !above && away < all.count / 4; ++away) {
+        for (const unsigned m : {all.count / 2 - away, all.count / 2 + away}) {
+          if (!above && (above = goes_above(m))) middle = m;
+        }
+      }
+      left.get()->assign(exclusive_access{}, all, 0, middle);
+      right.get()->assign(exclusive_access{}, all, middle, all.count);
+      if (!above) root.emplace_sized(nullptr, small::bytes_for(in.depth), small_kind, in.prefix());
+      write_guard up = lock(at.up);
+      if (!up) return;
+      write_guard held = at.here.upgrade();
+      if (!held) return up.release_unchanged();
+      link_pair(at.up, up, left.release(), above, all.key[middle], right.release(), root.release());
+      held.release_obsolete();
+    }
+    this->retire_node(guard, &in);
+  }
+  /// The separator of a node with this prefix as one above it has it, exactly.
+  template <class Inner>
+  [[nodiscard]] static std::optional<slice::type> separator_from(const Inner& up, std::string_view prefix,
+                                                                 slice::type s) noexcept {
+    if (!prefix.starts_with(up.prefix())) return std::nullopt;
+    const std::size_t more = prefix.size() - up.depth;
+    if (more == 0) return s;
+    if (slice::length(s) == slice::goes_on || more + slice::length(s) > slice::width) return std::nullopt;
+    slice::type whole = 0;
+    for (std::size_t i = 0; i < more; ++i)
+      whole |= slice::type{static_cast<unsigned char>(prefix[up.depth + i])} << (56 - 8 * i);
+    return whole | (s & ~slice::type{0xff}) >> 8 * more | (slice::length(s) + more);
+  }
+
+  /// Puts two nodes where one was: into the node above if it can have the separator, or below a new one.
+  void link_pair(const link& up, const write_guard& held, node_base* left, std::optional<slice::type> above,
+                 slice::type separator, node_base* right, small* fresh) noexcept {
+    if (fresh != nullptr) {
+      fresh->begin_with(marked(left), separator, marked(right));
+      replace(up, held, fresh);
+    } else {
+      as_inner(*up.of, [&](auto& in) {
+        in.insert(held, up.index, *above, marked(right));
+        in.child[up.index].set(held, marked(left));
+      });
+    }
+  }
+
+  /// Splits a full leaf.
+  void split_leaf(guard_type& guard, const place& at, const path& way, const sought_string& k) {
+    leaf& of_key = at.as_leaf();
+    content all;
+    of_key.copy_to(at.here, all);
+    if (!at.here.validate() || all.count < leaf::capacity) return;
+    const unsigned n = all.count;
+    if (at.up.of != nullptr && way.count <= path::most) {
+      // Keys without the parent's prefix are the first or the last ones.
+      const auto [before, behind] = as_inner(*at.up.of, [&](const auto& in) {
+        unsigned first = 0;
+        while (first < n && compare_with_prefix(in, all.key(first)) < 0) ++first;
+        unsigned last = n;
+        while (last > first && compare_with_prefix(in, all.key(last - 1)) > 0) --last;
+        return std::pair(first, n - last);
+      });
+      if (4 * before >= n) return move_out(guard, at, way, all, before, true);
+      if (4 * behind >= n) return move_out(guard, at, way, all, n - behind, false);
+    }
+    unsigned middle = n / 2;
+    std::optional<slice::type> above;
+    const auto goes_above = [&](unsigned m) -> std::optional<slice::type> {
+      if (at.up.of == nullptr) return std::nullopt;
+      return as_inner(*at.up.of,
+                      [&](const auto& in) { return separator_in(in, all.key(m - 1), all.key(m)); });
+    };
+    // At the end where keys come in order, else near the middle.
+    if (k.key() > all.key(n - 1))
+      above = goes_above(middle = n - 1);
+    else if (k.key() < all.key(0))
+      above = goes_above(middle = 1);
+    for (unsigned away = 0; !above && away <= n / 4; ++away) {
+      for (const unsigned m : {n / 2 - away, n / 2 + away}) {
+        if (!above && m > 0 && m < n && (above = goes_above(m))) middle = m;
+      }
+    }
+    slice::type separator = 0;
+    unpublished<store, small> parent(store_, memory_role::node);
+    if (!above) {
+      // The middle half has a longer prefix: it is that of a node for two leaves.
+      const unsigned first = n / 4;
+      const unsigned last = n - 1 - n / 4;
+      const std::string_view prefix = all.key(first).substr(0, common_prefix(all.key(first), all.key(last)));
+      const auto part = [&](unsigned i) { return slice::at(all.key(i), prefix.size()); };
+      for (unsigned away = 0; separator == 0; ++away) {
+        for (const unsigned m : {n / 2 - std::min(away, n / 2), n / 2 + away}) {
+          if (separator == 0 && m > first && m <= last && part(m - 1) != part(m)) {
+            separator = slice::shortest_between(part(m - 1), part(m));
+            middle = m;
+          }
+        }
+      }
+      parent.emplace_sized(nullptr, small::bytes_for(prefix.size()), small_kind, prefix);
+    }
+    unpublished<store, leaf> left(store_, memory_role::leaf);
+    unpublished<store, leaf> right(store_, memory_role::leaf);
+    left.emplace(&of_key).assign(all, 0, middle);
+    right.emplace(&of_key).assign(all, middle, n);
+    write_guard up = lock(at.up);
+    if (!up) return;
+    write_guard held = at.here.upgrade();
+    if (!held) return up.release_unchanged();
+    if (!same_records(of_key, all)) {
+      held.release_unchanged();
+      return up.release_unchanged();
+    }
+    link_pair(at.up, up, left.release(), above, separator, right.release(), parent.release());
+    held.release_obsolete();
+    up.release();
+    this->retire_node(guard, &of_key);
+  }
+
+  /// Moves the keys that lack the prefix of their parent to a leaf of their own: the first ones before the parent, or
+  /// the last ones behind it; or before or behind a node above whose prefix they lack, too.
+  void move_out(guard_type& guard, const place& at, const path& way, content& all, unsigned middle,
+                bool first_ones) {
+    leaf& of_key = at.as_leaf();
+    const std::string_view nearest = all.key(first_ones ? middle - 1 : middle);
+    // way.links[top] leads to the node that they leave.
+    unsigned top = 0;
+    while (starts_with_prefix(*way.links[top + 1]->of, nearest)) ++top;
+    const link& out = *way.links[top];
+    node_base* const left_node = way.links[top + 1]->of;
+    const std::string_view of_node = as_inner(*left_node, [](const auto& in) { return in.prefix(); });
+    const std::string_view smaller = first_ones ? nearest : of_node;
+    const std::string_view larger = first_ones ? of_node : nearest;
+    std::optional<slice::type> above;
+    if (out.of != nullptr) {
+      above = as_inner(*out.of, [&](const auto& in) -> std::optional<slice::type> {
+        if (in.is_full(out.seen) || !smaller.starts_with(in.prefix())) return std::nullopt;
+        return separator_in(in, smaller, larger);
+      });
+    }
+    const std::size_t depth = common_prefix(smaller, larger);
+    unpublished<store, small> root(store_, memory_role::node);
+    if (!above) root.emplace_sized(nullptr, small::bytes_for(depth), small_kind, larger.substr(0, depth));
+    unpublished<store, leaf> moved(store_, memory_role::leaf);
+    unpublished<store, leaf> left(store_, memory_role::leaf);
+    moved.emplace(&of_key).assign(all, first_ones ? 0 : middle, first_ones ? middle : all.count);
+    left.emplace(&of_key).assign(all, first_ones ? middle : 0, first_ones ? all.count : middle);
+    // A search between the two nodes must begin again.
+    std::array<write_guard, path::most> held;
+    bool all_held = true;
+    for (unsigned i = top; all_held && i < way.count; ++i) {
+      held[i] = lock(*way.links[i]);
+      all_held = static_cast<bool>(held[i]);
+    }
+    write_guard of_leaf = all_held ? at.here.upgrade() : write_guard();
+    if (!of_leaf || !same_records(of_key, all)) {
+      if (of_leaf) of_leaf.release_unchanged();
+      for (write_guard& h : held) {
+        if (h) h.release_unchanged();
+      }
+      return;
+    }
+    replace(at.up, held[way.count - 1], left.release());
+    const slice::type separator =
+        slice::shortest_between(slice::at(smaller, depth), slice::at(larger, depth));
+    node_base* const out_leaf = moved.release();
+    link_pair(out, held[top], first_ones ? out_leaf : left_node, above, separator,
+              first_ones ? left_node : out_leaf, root.release());
+    of_leaf.release_obsolete();
+    for (unsigned i = way.count; i > top; --i) held[i - 1].release();
+    this->retire_node(guard, &of_key);
+  }
+  [[nodiscard]] static bool starts_with_prefix(node_base& n, std::string_view key) noexcept {
+    return as_inner(n, [&](const auto& in) { return key.starts_with(in.prefix()); });
+  }
+
+  /// Whether a leaf has the records that were copied.
+  [[nodiscard]] static bool same_records(const leaf& n, const content& all) noexcept {
+    if (n.count() != all.count) return false;
+    for (unsigned i = 0; i < all.count; ++i) {
+      if (!n.has({&all.record(i), all.index[i]})) return false;
+    }
+    return true;
+  }
+
+  // After erases.
+
+  void tidy(guard_type& guard, const sought_string& k, unsigned left) noexcept {
+    if (left != leaf::sparse && left != 0) [[likely]]
+      return;
+    try {
+      for (unsigned steps = merges_most; steps != 0 && try_merge(guard, k); --steps) {
+      }
+    } catch (const std::bad_alloc&) {
+      // The nodes stay as they are.
+    }
+  }
+  /// Changes after one erase, at most.
+  static constexpr unsigned merges_most = 64;
+
+  /// Makes one change to the leaf of the key, or to the nodes above it. False if there is nothing to do, or to be done.
+  bool try_merge(guard_type& guard, const sought_string& k) {
+    guard.reserve(unlinked_most);
+    const auto has_one_child = [](const auto& in, const link&, const section& seen) {
+      return in.children.get(seen) == 1;
+    };
+    const auto at = try_seek(by_key{k}, has_one_child);
+    if (!at) return true;
+    if (at->node == nullptr) return false;
+    if (at->node->level != 0) return drop_parent(guard, *at);
+    leaf& sparse = at->as_leaf();
+    if (at->up.of == nullptr) return sparse.count() == 0 && drop_root(guard, *at);
+    if (sparse.count() > leaf::sparse) return false;
+    return as_inner(*at->up.of, [&](auto& in) { return merge_below(guard, *at, in, sparse); });
+  }
+  /// The only child of a node takes its place.
+  bool drop_parent(guard_type& guard, const place& at) {
+    write_guard up = lock(at.up);
+    if (!up) return true;
+    write_guard held = at.here.upgrade();
+    if (!held) {
+      up.release_unchanged();
+      return true;
+    }
+    as_inner(*at.node, [&](auto& in) {
+      replace(at.up, up, plain(in.child[0].get(held)));
+      held.release_obsolete();
+      up.release();
+      this->retire_node(guard, &in);
+    });
+    return true;
+  }
+  /// An empty map has no leaf.
+  bool drop_root(guard_type& guard, const place& at) {
+    write_guard up = lock(at.up);
+    if (!up) return true;
+    write_guard held = at.here.upgrade();
+    if (!held || at.as_leaf().count() != 0) {
+      if (held) held.release_unchanged();
+      up.release_unchanged();
+      return true;
+    }
+    anchor_.root.set(up, nullptr);
+    held.release_obsolete();
+    up.release();
+    this->retire_node(guard, &at.as_leaf());
+    return true;
+  }
+  /// Merges a leaf with a neighbour if both fill three quarters of one, or removes it if it is empty.
+  template <class Inner>
+  bool merge_below(guard_type& guard, const place& at, Inner& in, leaf& sparse) {
+    const unsigned index = at.up.index;
+    const unsigned children = in.children.get(at.up.seen);
+    for (const bool before : {true, false}) {
+      if (before ? index == 0 : index + 1 >= children) continue;
+      const unsigned first = before ? index - 1 : index;
+      node_base* const other = in.child[before ? index - 1 : index + 1].get(at.up.seen);
+      if (!at.up.seen.validate()) return true;
+      if (kind_of(other) != 0) continue;
+      leaf& neighbour = *static_cast<leaf*>(other);
+      if (4 * (neighbour.count() + sparse.count()) > 3 * leaf::capacity) continue;
+      const section there = neighbour.lock.read();
+      unpublished<store, leaf> fresh(store_, memory_role::leaf);
+      fresh.emplace(&sparse);
+      write_guard up = lock(at.up);
+      if (!up) return true;
+      write_guard held = at.here.upgrade();
+      write_guard other_held = held ? there.upgrade() : write_guard();
+      content all;
+      if (other_held) {
+        (before ? neighbour : sparse).copy_to(before ? other_held : held, all);
+        (before ? sparse : neighbour).copy_to(before ? held : other_held, all);
+      }
+      if (!other_held || all.count > leaf::capacity) {
+        if (other_held) other_held.release_unchanged();
+        if (held) held.release_unchanged();
+        up.release_unchanged();
+        return true;
+      }
+      fresh.get()->assign(all, 0, all.count);
+      in.erase_behind(up, first);
+      in.child[first].set(up, fresh.release());
+      held.release_obsolete();
+      other_held.release_obsolete();
+      up.release();
+      this->retire_node(guard, &sparse, &neighbour);
+      return true;
+    }
+    if (sparse.count() != 0 || children == 1) return false;
+    write_guard up = lock(at.up);
+    if (!up) return true;
+    write_guard held = at.here.upgrade();
+    if (!held || sparse.count() != 0) {
+      if (held) held.release_unchanged();
+      up.release_unchanged();
+      return true;
+    }
+    // Its neighbour gets its range.
+    if (index == 0) in.child[0].set(up, in.child[1].get(up));
+    in.erase_behind(up, index == 0 ? 0 : index - 1);
+    held.release_obsolete();
+    up.release();
+    this->retire_node(guard, &sparse);
+    return true;
+  }
+
+  // Scans.
+
+  /// The end of a node in the direction of a scan: a separator of an inner node. None at the end of the map.
+  struct end_of_node {
+    node_base* in = nullptr;
+    slice::type separator{};
+
+    /// The smallest key that is not before the separator.
+    [[nodiscard]] std::string key() const {
+      std::string all(as_inner(*in, [](const auto& n) { return n.prefix(); }));
+      slice::append_to(all, separator);
+      if (slice::length(separator) == slice::goes_on) all.push_back('\0');
+      return all;
+    }
+  };
+
+  /// Where a scan stands.
+  template <class Bound>
+  struct position {
+    place at;
+    end_of_node end;            ///< of the leaf
+    end_of_node end_of_parent;  ///< of the node above
+
+    /// Goes to the next leaf below the same node. False if there is none, or a writer came between.
+    [[nodiscard]] bool step() noexcept {
+      if (at.up.of == nullptr) return false;
+      const bool is_there = as_inner(*at.up.of, [&](auto& in) {
+        const unsigned n = in.children.get(at.up.seen);
+        if (Bound::reverse ? at.up.index == 0 : at.up.index + 1 >= n) return false;
+        at.up.index += Bound::reverse ? -1U : 1U;
+        node_base* const next = in.child[at.up.index].get(at.up.seen);
+        end = end_below(in, at.up.seen, n, at.up.index, end_of_parent);
+        at.node = plain(next);
+        return kind_of(next) == 0;
+      });
+      if (!is_there || !at.up.seen.validate()) return false;
+      at.here = at.node->lock.read();  // if it has become obsolete since, it has what it had then (L2)
+      return true;
+    }
+    template <class Inner>
+    [[nodiscard]] static end_of_node end_below(Inner& in, const section& seen, unsigned n, unsigned index,
+                                               const end_of_node& end_of_it) noexcept {
+      if (Bound::reverse ? index == 0 : index + 1 >= n) return end_of_it;
+      return {&in, in.key.get(seen, Bound::reverse ? index - 1 : index)};
+    }
+    /// Requests the leaf that step() goes to.
+    void request_next() const noexcept {
+      if (at.up.of == nullptr) return;
+      as_inner(*at.up.of, [&](const auto& in) {
+        if (Bound::reverse ? at.up.index == 0 : at.up.index + 1U >= in.children.get(at.up.seen)) return;
+        leaf::request_all(plain(in.child[at.up.index + (Bound::reverse ? -1U : 1U)].get(at.up.seen)));
+      });
+    }
+  };
+
+  /// The leaf where a scan begins.
+  template <class Bound>
+  [[nodiscard]] std::optional<position<Bound>> try_seek_bound(const Bound& bound) const {
+    std::optional<sliced_string> k;
+    if (bound.key()) k.emplace(*bound.key());
+    end_of_node end;
+    end_of_node end_of_parent;
+    const auto at = try_seek([&](auto& in, const section& seen) {
+      const unsigned n = in.children.get(seen);
+      const unsigned index = std::min(index_of(in, seen, n, bound, k), n - 1);
+      end_of_parent = end;
+      end = position<Bound>::end_below(in, seen, n, index, end_of_parent);
+      return index;
+    });
+    if (!at) return std::nullopt;
+    return position<Bound>{*at, end, end_of_parent};
+  }
+  template <class Inner, class Bound>
+  [[nodiscard]] static unsigned index_of(const Inner& in, const section& seen, unsigned n, const Bound& bound,
+                                         const std::optional<sliced_string>& k) noexcept {
+    if (!k) return Bound::reverse ? n - 1 : 0;
+    if (const int side = compare_with_prefix(in, k->key()); side != 0) return side < 0 ? 0 : n - 1;
+    const slice::type part = k->slice_at(in.depth);
+    const auto index = static_cast<unsigned>(in.key.not_above(seen, part, in.key_width()));
+    if (Bound::reverse && bound.excludes_key() && index > 0 && in.key.get(seen, index - 1) == part) {
+      // The keys that are smaller lie left of a separator that is this key itself.
+      const bool is_separator = slice::length(part) != slice::goes_on ||
+                                (k->key().size() == in.depth + 8U && k->key().back() == '\0');
+      if (is_separator) return index - 1;
+    }
+    return index;
+  }
+
+  template <class Bound, class Visit>
+  void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
+    Bound from = bound;
+    std::string reached;  // what `from` refers to, after the first leaf
+    std::optional<position<Bound>> at;
+    end_of_node before;                   // of the leaf before, if the scan has stepped to this one
+    const string_record* last = nullptr;  // the last one visited in this leaf
+    const auto begin_behind = [&](std::string&& end, bool excluded) {
+      reached = std::move(end);
+      from = excluded ? Bound::behind(this->key_comp(), reached) : Bound::at(this->key_comp(), reached);
+      before = {};
+      at.reset();
+    };
+    for (backoff pause;;) {
+      if (!at) {
+        at = try_seek_bound(from);
+        if (!at) {
+          pause.wait();
+          continue;
+        }
+        if (at->at.node == nullptr) return;
+        leaf::request_all(at->at.node);
+      }
+      last = nullptr;
+      const auto enter = [&](const string_record& r, std::uint64_t w) {
+        last = &r;
+        return visit(r.key(), holder::read(value_in(w)));
+      };
+      const progress_of_scan done = visit_leaf(*at, from, before.in == nullptr, enter);
+      if (done == progress_of_scan::over) return;
+      if (done == progress_of_scan::interrupted) {
+        if (last != nullptr)
+          begin_behind(std::string(last->key()), true);
+        else if (before.in != nullptr)
+          begin_behind(before.key(), Bound::reverse);
+        else
+          at.reset();
+        pause.wait();
+        continue;
+      }
+      if (at->end.in == nullptr) return;
+      const end_of_node end = at->end;
+      if (at->step())
+        before = end;
+      else
+        begin_behind(end.key(), Bound::reverse);
+    }
+  }
+  enum class progress_of_scan : std::uint8_t { over, through, interrupted };
+  /// Visits the records of a leaf, those that the bound admits if it is to be asked. Interrupted where a writer came between.
+  template <class Bound, class Enter>
+  [[nodiscard]] static progress_of_scan visit_leaf(position<Bound>& p, const Bound& from, bool asks,
+                                                   const Enter& enter) {
+    leaf& here = p.at.as_leaf();
+    const section& seen = p.at.here;
+    const auto visit_all = [&](unsigned n, const auto& record_at, const auto& is_valid) {
+      unsigned i = 0;
+      if (asks && from.key())
+        i = count_before_place(n, record_at, [&](const string_record& r) { return !from.admits(r.key()); });
+      for (unsigned e = i; e < std::min(i + requested_ahead, n); ++e) request_all(record_at(e));
+      if (!is_valid()) return progress_of_scan::interrupted;
+      const unsigned leaf_requested_at = std::max(i, n - std::min(n, leaf_requested_ahead));
+      for (; i < n; ++i) {
+        if (i == leaf_requested_at) p.request_next();
+        if (i + requested_ahead < n) request_all(record_at(i + requested_ahead));
+        const string_record* const r = record_at(i);
+        if (!is_valid()) return progress_of_scan::interrupted;
+        if (r == nullptr) continue;
+        if (const auto found = r->read(); found && !enter(*r, *found)) return progress_of_scan::over;
+      }
+      return progress_of_scan::through;
+    };
+    const auto rank = [](unsigned i, unsigned n) { return Bound::reverse ? n - 1 - i : i; };
+    if (here.is_ordered(seen)) {
+      const unsigned n = here.ranks(seen);
+      return visit_all(
+          n, [&, n](unsigned i) { return here.at_rank(seen, rank(i, n)); }, [&] { return seen.validate(); });
+    }
+    content all;
+    if (!try_copy(p.at, all)) return progress_of_scan::interrupted;
+    return visit_all(
+        all.count, [&](unsigned i) { return &all.record(rank(i, all.count)); }, [] { return true; });
+  }
+  // So many records before they are visited.
+  static constexpr unsigned requested_ahead = 12;
+  static constexpr unsigned leaf_requested_ahead = 32;
+
+  /// Copies the records of a leaf, in order, and lets it keep that. False if a writer came between.
+  [[nodiscard]] static bool try_copy(const place& at, content& all) {
+    leaf& here = at.as_leaf();
+    all.count = 0;
+    here.copy_to(at.here, all);
+    if (!at.here.validate()) return false;
+    if (write_guard held = at.here.upgrade()) {
+      if (same_records(here, all))
+        here.keep_order(held, all);
+      else
+        held.release_unchanged();
+    }
+    return true;
+  }
+
+  // As in map_facade.hpp.
+
+  template <class KeyAt>
+  void do_request(guard_type&, std::size_t count, const KeyAt& key_at) const noexcept {
+    std::array<sought_string, together_most> keys;
+    std::array<leaf*, together_most> leaves;
+    for (std::size_t i = 0; i < count; ++i) keys[i] = sought_string(key_at(i));
+    guess_leaves(std::span(keys).first(count), leaves);
+  }
+  std::size_t do_find_batch(guard_type&, std::span<const std::string_view> keys,
+                            std::span<std::optional<Value>> results) const {
+    std::array<sought_string, together_most> together;
+    std::array<leaf*, together_most> leaves;
+    std::size_t present = 0;
+    for (std::size_t from = 0; from < keys.size(); from += together_most) {
+      const std::size_t n = std::min(together_most, keys.size() - from);
+      for (std::size_t i = 0; i < n; ++i) together[i] = sought_string(keys[from + i]);
+      guess_leaves(std::span(together).first(n), leaves);
+      for (std::size_t i = 0; i < n; ++i) {
+        const auto found = find_in(together[i], leaves[i]);
+        results[from + i].reset();  // values need no assignment
+        if (found) results[from + i].emplace(holder::read(*found));
+        if (found) ++present;
+      }
+    }
+    return present;
+  }
+
+ public:
+  [[nodiscard]] static std::vector<node_type> node_types() {
+    std::vector<node_type> all{
+        {memory_role::leaf, "leaf", sizeof(leaf), leaf().members()},
+        {memory_role::node, "small inner node", sizeof(small), small(1, {}).members()}};
+    if constexpr (has_large)
+      all.push_back({memory_role::node, "large inner node", sizeof(large), large(1, {}).members()});
+    return all;
+  }
+
+  // Quiescent only, for tests and inspection.
+
+  /// Calls visitor(address, bytes, role) for every block that the map reaches.
+  template <class Visitor>
+  void visit_nodes(Visitor&& visitor) const {
+    visit_below(root_at_rest(), [&]<class Node>(Node& n) {
+      if constexpr (std::is_same_v<Node, leaf>) {
+        visitor(static_cast<const void*>(&n), sizeof(n), memory_role::leaf);
+        for_each_record(n, [&](string_record& r) {
+          visitor(static_cast<const void*>(&r), r.node_block_bytes(), record_role);
+          if constexpr (!holder::in_place)
+            visitor(static_cast<const void*>(word_in(r)), sizeof(Value), memory_role::value);
+        });
+      } else {
+        visitor(static_cast<const void*>(&n), n.node_block_bytes(), memory_role::node);
+      }
+    });
+  }
+
+  /// What is wrong with the structure, or null.
+  [[nodiscard]] const char* check_invariants() const {
+    if (anchor_.lock.is_locked()) return "the anchor is locked";
+    const char* wrong = nullptr;
+    visit_below(root_at_rest(), [&]<class Node>(Node& n) {
+      const char* const of_node = check_node(n);
+      if (wrong == nullptr) wrong = of_node;
+    });
+    return wrong;
+  }
+
+ private:
+  template <class Node>
+  [[nodiscard]] const char* check_node(Node& n) const {
+    const exclusive_access rest;
+    if (n.lock.is_locked()) return "a reachable node is locked";
+    if (n.lock.read().obsolete()) return "a reachable node is obsolete";
+    if constexpr (std::is_same_v<Node, leaf>) {
+      if (const char* const wrong = n.check()) return wrong;
+      const char* wrong = nullptr;
+      for_each_record(n, [&](const string_record& r) {
+        const sought_string k(r.key());
+        const auto at = try_seek(by_key{k});
+        if (!at || at->node != &n) wrong = "a key is in a leaf to which no search for it leads";
+      });
+      return wrong;
+    } else {
+      const unsigned children = n.children.get(rest);
+      if (children < 1 || children > Node::capacity) return "an inner node has no children, or too many";
+      for (unsigned i = 1; i + 1 < children; ++i) {
+        if (n.key.get(rest, i) <= n.key.get(rest, i - 1)) return "a separator follows one not smaller";
+      }
+      return nullptr;
+    }
+  }
+
+  [[nodiscard]] static word word_in(const string_record& r) noexcept { return value_in(r.last_word()); }
+  void destroy_entry(string_record& r) noexcept {
+    holder::discard(store_, word_in(r));
+    store_.destroy(record_role, &r);
+  }
+  static void destroy(store& from, leaf* n) noexcept { from.destroy(memory_role::leaf, n); }
+  template <unsigned Children>
+  static void destroy(store& from, string_inner<Children>* n) noexcept {
+    from.destroy(memory_role::node, n);
+  }
+
+  template <class Visit>
+  static void for_each_record(const leaf& n, const Visit& visit) {
+    content all;
+    n.copy_to(exclusive_access{}, all);
+    for (unsigned i = 0; i < all.count; ++i) visit(all.record(i));
+  }
+  [[nodiscard]] node_base* root_at_rest() const noexcept {
+    return plain(anchor_.root.get(exclusive_access{}));
+  }
+  /// Children before their parent.
+  template <class Visit>
+  static void visit_below(node_base* n, const Visit& visit) {
+    if (n == nullptr) return;
+    as_itself(*n, [&]<class Node>(Node& node) {
+      if constexpr (!std::is_same_v<Node, leaf>) {
+        for (unsigned i = 0; i < node.children.get(exclusive_access{}); ++i)
+          visit_below(plain(node.child[i].get(exclusive_access{})), visit);
+      }
+      visit(node);
+    });
+  }
+
+  struct anchor {
+    optimistic_lock lock;
+    optimistic_field<node_base*> root;
+  };
+  // Readers share its lock with updates, and const maps are read.
+  mutable anchor anchor_;
+};
+
+}  // namespace espalier::btree
