@@ -149,6 +149,6 @@ result run(const subject_type& type, const options& o) {
 
 }  // namespace espalier::sim::battery
 
-void espalier::test::report_torn_value(std::uint64_t, std::uint64_t, std::uint64_t) {
-  sim::fail("a value was returned that no thread wrote");
+void espalier::test::report_torn(std::uint64_t, std::uint64_t, std::uint64_t) {
+  sim::fail("a key or a value was seen that no thread wrote");
 }

@@ -9,9 +9,10 @@
 #include <string_view>
 
 #include "espalier/map/btree/masstree.hpp"
+#include "espalier/map/ordered_map.hpp"
 #include "scheduled/battery.hpp"
 
-// The battery on masstree for strings, with few entries in a node.
+// The battery on maps of strings, with few entries in a node.
 
 namespace espalier::sim::battery {
 
@@ -65,10 +66,17 @@ struct layered_codec {
   }
 };
 
+template <class Map>
+[[nodiscard]] subject_type subject_type_of_strings() {
+  return subject_type_of<simulated_map<Map>, false, layered_codec>();
+}
 template <unsigned Fanout>
 [[nodiscard]] subject_type masstree_of_strings() {
-  using map = simulated_map<masstree<std::string, std::uint64_t>::with_fanout<Fanout>>;
-  return subject_type_of<map, false, layered_codec>();
+  return subject_type_of_strings<masstree<std::string, std::uint64_t>::with_fanout<Fanout>>();
+}
+template <unsigned Fanout>
+[[nodiscard]] subject_type ordered_map_of_strings() {
+  return subject_type_of_strings<ordered_map<std::string, std::uint64_t>::with_fanout<Fanout>>();
 }
 
 }  // namespace espalier::sim::battery
