@@ -31,7 +31,7 @@ int main() {
   espalier::ordered_map<number, number> country_of;
   std::vector<decltype(country_of)::value_type> all;
   for (number c = 0; c < customers; ++c) all.push_back({c * 7919, c % countries});
-  country_of.insert_batch(all);
+  country_of.bulk_load(all);
 
   std::vector<order> orders;
   for (number i = 0; i < 5000; ++i) orders.push_back({i, i % customers * 7919});

@@ -55,6 +55,8 @@ class block_list : public stored_map<block_list<Key, Value, Traits, Compare, Blo
                                      node_store<completed_traits<Traits, plain_traits>>> {
   using base =
       stored_map<block_list, Key, Value, Compare, node_store<completed_traits<Traits, plain_traits>>>;
+  static_assert(std::is_trivially_copyable_v<Value>,
+                "a block is freed as a whole: its values must be trivially copyable");
   using base::equal;
   using base::less;
   using base::store_;

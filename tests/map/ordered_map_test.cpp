@@ -16,7 +16,7 @@
 #include "espalier/hw/vector_compare.hpp"
 
 // ordered_map with each of the vectors that this processor has, and with none: what inner nodes compare, the suites of
-// all maps do not choose.
+// all maps do not choose. And with leaves of other numbers of groups, and groups of other numbers of entries.
 
 namespace espalier {
 namespace {
@@ -34,42 +34,44 @@ class ordered_map_by_vectors : public testing::TestWithParam<hw::vector_width> {
   void TearDown() override { hw::detail::vectors_in_use = hw::widest_vectors(); }
 };
 
-void expect_same(const map_type& map, const model& expected) {
+template <class Map>
+void expect_same(const Map& map, const model& expected) {
+  using value = typename Map::mapped_type;
   ASSERT_EQ(map.check_invariants(), nullptr);
   std::vector<key> keys;
   std::size_t present = 0;
   for (const auto& [k, v] : expected) {
-    EXPECT_EQ(map.find(k), v);
+    EXPECT_EQ(map.find(k), static_cast<value>(v));
     EXPECT_EQ(map.contains(k + 1), expected.contains(k + 1));
     keys.push_back(k);
     keys.push_back(k - 1);
     present += expected.contains(k - 1) ? 2 : 1;
   }
-  std::vector<std::optional<key>> found(keys.size());
+  std::vector<std::optional<value>> found(keys.size());
   EXPECT_EQ(map.find_batch(keys, found), present);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const auto at = expected.find(keys[i]);
-    EXPECT_EQ(found[i], at == expected.end() ? std::nullopt : std::optional(at->second));
+    EXPECT_EQ(found[i], at == expected.end() ? std::nullopt : std::optional(static_cast<value>(at->second)));
   }
   auto at = expected.begin();
-  map.scan(0, [&](key k, key v) {
+  map.scan(0, [&](key k, value v) {
     ASSERT_NE(at, expected.end());
     EXPECT_EQ(k, at->first);
-    EXPECT_EQ(v, at->second);
+    EXPECT_EQ(v, static_cast<value>(at->second));
     ++at;
   });
   EXPECT_EQ(at, expected.end());
 }
 
 /// `next` gives the keys, some of them again.
-template <class Next>
+template <class Map = map_type, class Next>
 void grow_and_shrink(std::size_t count, Next next) {
-  map_type map;
+  Map map;
   model expected;
   std::mt19937_64 random(1);
   for (std::size_t i = 0; i < count; ++i) {
     const key k = next();
-    EXPECT_EQ(map.insert(k, ~k), expected.emplace(k, ~k).second);
+    EXPECT_EQ(map.insert(k, static_cast<typename Map::mapped_type>(~k)), expected.emplace(k, ~k).second);
   }
   expect_same(map, expected);
   // Ranges go, so that leaves and inner nodes are merged.
@@ -96,6 +98,22 @@ TEST_P(ordered_map_by_vectors, is_as_std_map_with_increasing_keys_over_three_lev
   grow_and_shrink(60'000, [k = key{0}]() mutable { return k += 3; });
 }
 
+template <class Map>
+class ordered_map_by_leaf : public testing::Test {};
+using leaves = testing::Types<map_type::with_fanout<5, 4>, map_type::with_fanout<64>,
+                              map_type::with_fanout<100, 16>, ordered_map<key, std::uint32_t>,
+                              ordered_map<key, std::uint16_t>, ordered_map<key, std::uint8_t>>;
+TYPED_TEST_SUITE(ordered_map_by_leaf, leaves);
+
+TYPED_TEST(ordered_map_by_leaf, is_as_std_map_with_random_keys) {
+  std::mt19937_64 random(4);
+  grow_and_shrink<TypeParam>(5'000, [&] { return random(); });
+}
+TYPED_TEST(ordered_map_by_leaf, is_as_std_map_with_dense_keys) {
+  std::mt19937_64 random(5);
+  grow_and_shrink<TypeParam>(5'000, [&] { return random() % 7'000; });
+}
+
 std::string name_of(const testing::TestParamInfo<hw::vector_width>& width) {
   constexpr std::array<std::string_view, 3> names{"none", "avx2", "avx512"};
   return std::string(names[static_cast<std::size_t>(width.param)]);
@@ -104,6 +122,17 @@ INSTANTIATE_TEST_SUITE_P(ordered_map, ordered_map_by_vectors,
                          testing::Values(hw::vector_width::none, hw::vector_width::avx2,
                                          hw::vector_width::avx512),
                          name_of);
+
+TEST(ordered_map_of_strings, has_the_empty_key) {
+  ordered_map<std::string, int> map;
+  EXPECT_TRUE(map.insert(std::string_view(), 1));
+  EXPECT_TRUE(map.insert(std::string_view("\0", 1), 2));
+  EXPECT_EQ(map.find(""), 1);
+  EXPECT_EQ(map.first()->key, "");
+  EXPECT_TRUE(map.erase(std::string_view()));
+  EXPECT_FALSE(map.contains(std::string_view()));
+  EXPECT_EQ(map.size(), 1U);
+}
 
 }  // namespace
 }  // namespace espalier

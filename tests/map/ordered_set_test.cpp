@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <optional>
 #include <random>
+#include <ranges>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -17,6 +20,16 @@
 
 namespace espalier {
 namespace {
+
+/// A key of two words.
+struct two_words {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+
+  two_words() = default;
+  explicit two_words(std::uint64_t n) noexcept : high(n / 10), low(n % 10) {}
+  friend auto operator<=>(const two_words&, const two_words&) = default;
+};
 
 template <class Key>
 class ordered_set_of : public testing::Test {
@@ -50,7 +63,7 @@ class ordered_set_of : public testing::Test {
   std::set<Key> expected_;
 };
 
-using keys = testing::Types<std::uint64_t, std::int32_t, double, std::string>;
+using keys = testing::Types<std::uint64_t, std::int32_t, double, std::string, two_words>;
 TYPED_TEST_SUITE(ordered_set_of, keys);
 
 TYPED_TEST(ordered_set_of, one_key) {
@@ -92,6 +105,36 @@ TYPED_TEST(ordered_set_of, scans) {
                                            this->expected_.rend()));
     std::size_t visits = 0;
     EXPECT_LE(this->set_.scan(from, [&](const TypeParam&) { return ++visits < 3; }), 3U);
+  }
+}
+
+TYPED_TEST(ordered_set_of, loops_and_cursors) {
+  this->fill();
+  for (int i = 0; i < 50; ++i) {
+    const TypeParam from = this->draw();
+    const TypeParam to = this->draw();
+    const auto first = this->expected_.lower_bound(from);
+    const auto end = from < to ? this->expected_.lower_bound(to) : first;
+    EXPECT_TRUE(std::ranges::equal(this->set_.range(from, to), std::ranges::subrange(first, end)));
+    EXPECT_TRUE(
+        std::ranges::equal(this->set_.range(from), std::ranges::subrange(first, this->expected_.end())));
+
+    typename ordered_set<TypeParam>::cursor at(this->set_);
+    EXPECT_FALSE(at);
+    at.seek(from);
+    EXPECT_EQ(at ? std::optional(at.key()) : std::nullopt, this->key_at(first));
+    if (!at.valid()) continue;
+    at.previous();
+    EXPECT_EQ(at.valid(), first != this->expected_.begin());
+    if (at) {
+      EXPECT_EQ(at.key(), *std::prev(first));
+      at.next();
+      EXPECT_EQ(at.key(), *first);
+    }
+    at.seek_last();
+    EXPECT_EQ(at.key(), *this->expected_.rbegin());
+    at.seek_first();
+    EXPECT_EQ(at.key(), *this->expected_.begin());
   }
 }
 

@@ -381,7 +381,7 @@ void own_keys(const subject_type& type, key keys_each, bool in_turns) {
 
 ESPALIER_SUITE_TAKES(stress) {
   // An order affects neither memory nor the ordering of accesses.
-  return type.properties.reads_beside_writers && (!every_entry || type.codec != folded_codec::suffix);
+  return type.properties.reads_beside_writers && (!every_entry || type.codec != folded_suffix);
 }
 
 ESPALIER_CHECK(stress, one_key) { stress(type, {4, 1, 120000}); }

@@ -18,8 +18,9 @@
 // The subjects of all suites: every entry of the catalogue, except those that leak from the heap, and further ones for
 // each algorithm's default, since nothing else of an entry affects values and order.
 //
-//   every suite but fault and forks   values larger than a word, with signed keys, largest first, some of them equivalent;
-//                                     reverse scans, by a mirror; strings as keys, where the map can have them
+//   every suite but fault and forks   values that own memory, with signed keys, largest first, some of them equivalent;
+//                                     reverse scans, by a mirror; strings as keys, and keys larger than a word, where
+//                                     the map treats them in a way of their own
 //   every suite but forks             small nodes, where they have a fan-out
 //   fault                             all memory from operator new, and a placement that fails, for both sizes of value
 //   forks                             lock-free algorithms over every placement that is chosen by name
@@ -103,7 +104,9 @@ struct narrow_entry : Entry {
 template <class Entry>
 void add_to_default() {
   const subject_type plain = subject_on_chosen_placement<Entry, plain_codec>();
-  using codec = std::conditional_t<thread_sanitizer, wide_codec, folded_codec>;
+  // The example map has values that are copied as bytes alone.
+  using values = std::conditional_t<Entry::algorithm == "block_list", wide_codec, owned_codec>;
+  using codec = std::conditional_t<thread_sanitizer, values, folded<values>>;
   const subject_type wide = subject_on_chosen_placement<Entry, codec>();
   add_subject(wide);
   if constexpr (every_entry && !thread_sanitizer)
@@ -112,6 +115,16 @@ void add_to_default() {
   std::vector<subject_type> failing{plain, wide};
   if constexpr (Entry::algorithm == "locked_map" || Entry::algorithm == "masstree") {
     failing.push_back(subject_on_chosen_placement<Entry, string_codec>());
+    add_subject(failing.back());
+    add_subject(mirrored(failing.back()));
+  }
+  if constexpr (Entry::algorithm == "ordered_map" || Entry::algorithm == "olc_btree") {
+    failing.push_back(subject_on_chosen_placement<narrow_entry<Entry>, large_key_codec>());
+    add_subject(failing.back());
+  }
+  if constexpr (Entry::algorithm == "ordered_map") {
+    failing.push_back(subject_on_chosen_placement<narrow_entry<Entry>, string_codec>("@narrow"));
+    failing.back().variant = "narrow";
     add_subject(failing.back());
     add_subject(mirrored(failing.back()));
   }

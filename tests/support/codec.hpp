@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string_view>
 
 #include "espalier/workload/codec.hpp"
@@ -11,11 +12,13 @@
 
 namespace espalier::test {
 
-void report_torn_value(std::uint64_t first, std::uint64_t second, std::uint64_t third);
+void report_torn(std::uint64_t first, std::uint64_t second, std::uint64_t third);
 
 struct plain_codec : workload::number_codec<> {
   static constexpr std::string_view suffix = "";
 };
+
+inline constexpr std::string_view folded_suffix = "+folded_int32";
 
 struct string_codec : workload::string_codec {
   static constexpr std::string_view suffix = "+string_key";
@@ -30,18 +33,49 @@ struct wide_codec : plain_codec {
   };
   static value_type encode_value(std::uint64_t v) noexcept { return {v, workload::mix64(v), ~v}; }
   static std::uint64_t decode_value(const value_type& v) {
-    if (v.second != workload::mix64(v.first) || v.third != ~v.first)
-      report_torn_value(v.first, v.second, v.third);
+    if (v.second != workload::mix64(v.first) || v.third != ~v.first) report_torn(v.first, v.second, v.third);
     return v.first;
   }
 };
 
-/// Values of wide_codec, and signed keys of 32 bits, largest first, in an order under which different keys are equivalent:
-/// the lowest bit does not count, and the suite's keys reach the map with either. A map that compares with == anywhere
-/// loses keys here, and so does one that compares with another comparator than its own, because the comparator's state
-/// determines that this bit does not count.
-struct folded_codec : wide_codec {
-  static constexpr std::string_view suffix = "+folded_int32";
+/// Keys that are such values. The comparator sees whether it is called with parts of two.
+struct large_key_codec : wide_codec {
+  static constexpr std::string_view suffix = "+large_key";
+  using key_type = value_type;
+  struct compare {
+    bool operator()(const key_type& a, const key_type& b) const { return decode_key(a) < decode_key(b); }
+  };
+  static compare order() noexcept { return {}; }
+  static key_type encode_key(std::uint64_t k) noexcept { return encode_value(k); }
+  static std::uint64_t decode_key(const key_type& k) { return decode_value(k); }
+};
+
+/// Values that own memory: their copies allocate, so they may fail, and the memory of one that is not destroyed is lost.
+/// They have parts as those of wide_codec, and no assignment.
+struct owned_codec : plain_codec {
+  static constexpr std::string_view suffix = "+owned_value";
+  class value_type {
+   public:
+    explicit value_type(std::uint64_t v)
+        : parts_(std::make_unique<wide_codec::value_type>(wide_codec::encode_value(v))) {}
+    value_type(const value_type& other) : value_type(other.number()) {}
+    value_type(value_type&&) noexcept = default;
+    [[nodiscard]] std::uint64_t number() const { return wide_codec::decode_value(*parts_); }
+
+   private:
+    std::unique_ptr<const wide_codec::value_type> parts_;
+  };
+  static value_type encode_value(std::uint64_t v) { return value_type(v); }
+  static std::uint64_t decode_value(const value_type& v) { return v.number(); }
+};
+
+/// The values of another codec, and signed keys of 32 bits, largest first, in an order under which different keys are
+/// equivalent: the lowest bit does not count, and the suite's keys reach the map with either. A map that compares with ==
+/// anywhere loses keys here, and so does one that compares with another comparator than its own, because the comparator's
+/// state determines that this bit does not count.
+template <class Values>
+struct folded : Values {
+  static constexpr std::string_view suffix = folded_suffix;
   using key_type = std::int32_t;
   struct compare {
     unsigned ignored_bits = 0;

@@ -66,6 +66,33 @@ class mirrored_operations final : public operations {
   key largest_;
 };
 
+class mirrored_position final : public position {
+ public:
+  mirrored_position(position& of, key largest) noexcept : of_(of), largest_(largest) {}
+
+  void seek(key k) override {
+    of_.seek(largest_ - k);
+    const auto at = of_.entry();
+    if (!at)
+      of_.seek_last();
+    else if (at->first != largest_ - k)
+      of_.previous();
+  }
+  void seek_first() override { of_.seek_last(); }
+  void next() override { of_.previous(); }
+  std::optional<entry_pair> entry() override {
+    auto at = of_.entry();
+    if (at) at->first = largest_ - at->first;
+    return at;
+  }
+  void seek_last() override { of_.seek_first(); }
+  void previous() override { of_.next(); }
+
+ private:
+  position& of_;
+  key largest_;
+};
+
 class mirrored_subject final : public subject {
  public:
   mirrored_subject(std::unique_ptr<subject> of, key largest)
@@ -77,6 +104,25 @@ class mirrored_subject final : public subject {
       mirrored_operations guarded(map, largest_);
       body(guarded);
     });
+  }
+  void with_cursor(function_ref<void(position&)> body) override {
+    of_->with_cursor([&](position& of) {
+      mirrored_position at(of, largest_);
+      body(at);
+    });
+  }
+  /// There is no range in reverse.
+  void for_each_in(key from, std::optional<key> to, function_ref<void(key, value)> visit) override {
+    const auto visit_all = [&](key k, value v) { return visit(k, v), true; };
+    if (to)
+      plain_.scan(from, *to, visit_all);
+    else
+      plain_.scan(from, visit_all);
+  }
+  void bulk_load(std::span<const entry_pair> entries, unsigned threads) override {
+    std::vector<entry_pair> of_map(entries.rbegin(), entries.rend());
+    for (auto& [k, v] : of_map) k = largest_ - k;
+    of_->bulk_load(of_map, threads);
   }
   void visit_blocks(function_ref<void(const void*, std::size_t, memory_role)> visit) override {
     of_->visit_blocks(visit);

@@ -64,6 +64,23 @@ class operations {
   ~operations() = default;
 };
 
+/// A cursor of a map.
+class position {
+ public:
+  virtual void seek(key k) = 0;
+  virtual void seek_first() = 0;
+  virtual void next() = 0;
+  /// Nothing where the cursor is at no entry.
+  virtual std::optional<entry_pair> entry() = 0;
+
+  // Of bidirectional maps.
+  virtual void seek_last() = 0;
+  virtual void previous() = 0;
+
+ protected:
+  ~position() = default;
+};
+
 /// A recent state of a reclaimer; exact at quiescence.
 struct reclaimer_figures {
   std::uint64_t retired;
@@ -86,7 +103,13 @@ class subject {
   /// Calls body with the operations of one guard, which lives for that call.
   virtual void with_guard(function_ref<void(operations&)> body) = 0;
 
+  /// Calls body with a cursor at no entry.
+  virtual void with_cursor(function_ref<void(position&)> body) = 0;
+  /// A loop over the range from a key on, up to another one if there is one.
+  virtual void for_each_in(key from, std::optional<key> to, function_ref<void(key, value)> visit) = 0;
+
   // Quiescent only.
+  virtual void bulk_load(std::span<const entry_pair> entries, unsigned threads) = 0;
   virtual void visit_blocks(function_ref<void(const void*, std::size_t, memory_role)> visit) = 0;
   [[nodiscard]] virtual const char* check_invariants() = 0;
   [[nodiscard]] virtual memory_usage usage() = 0;

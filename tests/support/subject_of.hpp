@@ -173,6 +173,29 @@ class operations_of final : public operations {
   typename Map::guard_type* guard_;
 };
 
+template <class Map, class Codec>
+class position_of final : public position {
+ public:
+  explicit position_of(const Map& map) noexcept : at_(map) {}
+
+  void seek(key k) override { at_.seek(Codec::encode_key(k)); }
+  void seek_first() override { at_.seek_first(); }
+  void next() override { at_.next(); }
+  std::optional<entry_pair> entry() override {
+    if (!at_) return std::nullopt;
+    return entry_pair{Codec::decode_key(at_.key()), Codec::decode_value(at_.value())};
+  }
+  void seek_last() override {
+    if constexpr (Map::properties.bidirectional) at_.seek_last();
+  }
+  void previous() override {
+    if constexpr (Map::properties.bidirectional) at_.previous();
+  }
+
+ private:
+  typename Map::cursor at_;
+};
+
 template <class Map>
 concept takes_domain = requires(typename Map::reclaimer_type* domain) { Map(domain); };
 
@@ -187,6 +210,21 @@ class subject_of final : public subject {
     auto guard = map_.pin();
     guarded_operations guarded(map_, &guard);
     body(guarded);
+  }
+  void with_cursor(function_ref<void(position&)> body) override {
+    position_of<Map, Codec> at(map_);
+    body(at);
+  }
+  void for_each_in(key from, std::optional<key> to, function_ref<void(key, value)> visit) override {
+    const auto range = to ? map_.range(Codec::encode_key(from), Codec::encode_key(*to))
+                          : map_.range(Codec::encode_key(from));
+    for (const auto& [k, v] : range) visit(Codec::decode_key(k), Codec::decode_value(v));
+  }
+  void bulk_load(std::span<const entry_pair> entries, unsigned threads) override {
+    std::vector<typename Map::value_type> encoded;
+    for (const auto& [k, v] : entries)
+      encoded.push_back({typename Map::key_type(Codec::encode_key(k)), Codec::encode_value(v)});
+    map_.bulk_load(encoded, threads);
   }
   void visit_blocks(function_ref<void(const void*, std::size_t, memory_role)> visit) override {
     map_.visit_nodes(visit);

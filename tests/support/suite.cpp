@@ -73,9 +73,9 @@ bool register_tests() {
   return !all_subjects().empty() && !all_checks().empty();
 }
 
-void report_torn_value(std::uint64_t first, std::uint64_t second, std::uint64_t third) {
-  ADD_FAILURE() << "a value was returned that no thread wrote: " << std::hex << first << " " << second << " "
-                << third;
+void report_torn(std::uint64_t first, std::uint64_t second, std::uint64_t third) {
+  ADD_FAILURE() << "a key or a value was seen that no thread wrote: " << std::hex << first << " " << second
+                << " " << third;
 }
 
 }  // namespace espalier::test
