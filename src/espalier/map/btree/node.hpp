@@ -280,8 +280,8 @@ struct inner_node : node_base {
     all.add(before_first, child[0].get(w));
     for (unsigned i = 1; i < n; ++i) all.add(key.get(w, i - 1), child[i].get(w));
   }
-  template <class Witness>
-  void assign(const Witness& w, const content& all, unsigned from, unsigned to) noexcept {
+  template <class Witness, class Content>
+  void assign(const Witness& w, const Content& all, unsigned from, unsigned to) noexcept {
     for (unsigned i = from; i < to; ++i) child[i - from].set(w, all.slot[i]);
     for (unsigned i = from + 1; i < to; ++i) key.set(w, i - from - 1, all.key[i]);
     key.clear(w, to - from - 1, children.get(w));

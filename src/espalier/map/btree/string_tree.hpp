@@ -469,13 +469,6 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       as_inner(*l.of, [&](auto& in) { in.child[l.index].set(held, marked(next)); });
   }
 
-  /// Two nodes that are to take the place of one, and what is between them.
-  struct pair_of_nodes {
-    node_base* left;
-    node_base* right;
-    std::string_view prefix;  ///< of a node for the two
-    slice::type separator;    ///< in that node
-  };
   /// A separator between two keys as a node with this prefix has it. Nothing if it cannot: the keys differ before the end
   /// of the prefix, or behind the slice.
   template <class Inner>
@@ -523,7 +516,6 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     using larger = std::conditional_t<has_large, large, small>;
     constexpr unsigned kind = has_large ? large_kind : small_kind;
     typename Inner::content all;
-    all.count = 0;
     in.copy_to(at.here, std::less<>(), all, 0);
     if (!at.here.validate()) return;
     unpublished<store, larger> left(store_, memory_role::node);
@@ -534,9 +526,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     };
     create(left);
     if constexpr (!splits) {
-      for (unsigned i = 0; i < all.count; ++i) left.get()->child[i].set(exclusive_access{}, all.slot[i]);
-      for (unsigned i = 1; i < all.count; ++i) left.get()->key.set(exclusive_access{}, i - 1, all.key[i]);
-      left.get()->children.set(exclusive_access{}, static_cast<std::uint16_t>(all.count));
+      left.get()->assign(exclusive_access{}, all, 0, all.count);
       write_guard up = lock(at.up);
       if (!up) return;
       write_guard held = at.here.upgrade();
