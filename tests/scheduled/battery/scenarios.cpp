@@ -302,6 +302,11 @@ void add_deep_splits(collection& c) {
        {of({10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130, 140, 150, 160, 170, 180, 190},
            {{insert(175)}, {erase(190)}})})
       .weight = 10;
+  // Not below the root. The first erase leaves one leaf to the inner node, and the second one unlinks both.
+  c.add_many_entries(
+       "insert_into_the_last_leaf_of_an_inner_node",
+       {of({10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 75}, {{erase(90), erase(100)}, {insert(95), find(95)}})})
+      .weight = 10;
 }
 
 /// The programs of usual length that scan, with reverse scans instead.

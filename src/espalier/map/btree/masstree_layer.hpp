@@ -43,7 +43,8 @@
 //        up. What lies in a range leaves a node only by a split or with the node, and its version shows both.
 //   (M2) The low key of a border node is the separator on its left. It becomes smaller, never larger.
 //   (M3) A node that is not linked is marked as deleted, and became so with the locks of all that lead to it held,
-//        after the node above was marked. A marked node is never linked again.
+//        after the node above was marked. So a seek that loads this mark finds the node above changed, and does not
+//        begin here. A marked node is never linked again.
 //   (M4) The parent of a root is the anchor, or the border node whose word leads to it.
 //
 // Reclamation. The erase that unlinks nodes retires them after it has released all locks. (I1) The pointers from above
@@ -340,7 +341,8 @@ class masstree_layer {
       const unsigned last = up.count - 1;
       node* const gone = up.on_way[last - 1];
       up.held[last].mark_inserting();
-      for (unsigned i = 0; i < last; ++i) up.held[i].mark_deleted();
+      // From above to below: see (M3).
+      for (unsigned i = last; i != 0; --i) up.held[i - 1].mark_deleted();
       if (up.top()->version.kind() == node_kind::interior) {
         interior& above = *as_interior(up.top());
         const unsigned index = above.index_of_child(gone);
