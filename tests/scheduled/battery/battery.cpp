@@ -38,6 +38,8 @@ std::string describe(const program& p) {
   if (p.initial.empty()) out << " none";
   for (std::size_t i = 0; i < std::min(most_printed, p.initial.size()); ++i) out << ' ' << p.initial[i].key;
   if (p.initial.size() > most_printed) out << " and " << p.initial.size() - most_printed << " more";
+  if (!p.before.empty()) out << ", then";
+  for (const step& s : p.before) print(out << ' ', s);
   out << '\n';
   for (std::size_t t = 0; t < p.threads.size(); ++t) {
     out << "    thread " << t << (p.threads[t].one_guard ? ", one guard:" : ":");
@@ -50,6 +52,7 @@ std::string describe(const program& p) {
 void set_up(scene& s, const subject_type& type, const scenario& from, const program& p) {
   subject& map = (from.wide ? type.make_wide : type.make)(s);
   for (const map_entry& e : p.initial) map.start_with(e);
+  map.play(p.before.data(), p.before.data() + p.before.size());
   constexpr const char* names[] = {"a", "b", "c", "d"};
   for (std::size_t t = 0; t < p.threads.size(); ++t) s.thread(names[t], player{&map, &p.threads[t]});
   s.at_end([&map] { map.check(); });

@@ -17,6 +17,8 @@ struct thread_program {
 /// The contents of a map, in the order of insertion, and the operations of the threads.
 struct program {
   std::vector<map_entry> initial;
+  /// What is done then, before the threads begin.
+  std::vector<step> before;
   std::vector<thread_program> threads;
 };
 

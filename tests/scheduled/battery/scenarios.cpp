@@ -39,6 +39,12 @@ program of(const std::vector<std::uint64_t>& keys, std::vector<steps> threads) {
   return p;
 }
 
+/// With steps before the threads begin.
+program after(steps before, program p) {
+  p.before = std::move(before);
+  return p;
+}
+
 program guarded(std::size_t thread, program p) {
   p.threads[thread].one_guard = true;
   return p;
@@ -302,10 +308,10 @@ void add_deep_splits(collection& c) {
        {of({10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130, 140, 150, 160, 170, 180, 190},
            {{insert(175)}, {erase(190)}})})
       .weight = 10;
-  // Not below the root. The first erase leaves one leaf to the inner node, and the second one unlinks both.
-  c.add_many_entries(
-       "insert_into_the_last_leaf_of_an_inner_node",
-       {of({10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 75}, {{erase(90), erase(100)}, {insert(95), find(95)}})})
+  // Not below the root. The inner node has one leaf, and the erase unlinks both.
+  c.add_many_entries("insert_into_the_last_leaf_of_an_inner_node",
+                     {after({erase(90)}, of({10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 75},
+                                            {{erase(100)}, {insert(95), find(95)}}))})
       .weight = 10;
 }
 
