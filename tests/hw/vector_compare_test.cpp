@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -23,24 +24,28 @@ class using_vectors {
 
 std::vector<vector_width> widths() {
   std::vector<vector_width> all;
-  for (const vector_width width : {vector_width::avx2, vector_width::avx512})
-    if (width <= widest_vectors()) all.push_back(width);
+  for (const vector_width width : {vector_width::neon, vector_width::avx2, vector_width::avx512})
+    if (has_vectors(width)) all.push_back(width);
   return all;
 }
 
 constexpr std::uint64_t half = std::uint64_t{1} << 63U;
 
-TEST(vector_compare, counts_what_is_not_above) {
+TEST(vector_compare, counts_what_is_below) {
+  using limits = std::numeric_limits<std::int64_t>;
   std::mt19937_64 random(42);
   for (const vector_width width : widths()) {
     const using_vectors these(width);
     for (int round = 0; round < 1000; ++round) {
-      alignas(64) std::array<std::uint64_t, 16> integers;
-      for (std::uint64_t& i : integers) i = round % 2 == 0 ? random() : half + random() % 8 - 4;
-      for (const std::uint64_t k : {std::uint64_t{0}, ~std::uint64_t{0}, half - 1, half, half + 1,
-                                    integers[7], integers[12] - 1, std::uint64_t{random()}}) {
-        const auto expected = std::ranges::count_if(integers, [&](std::uint64_t i) { return i <= k; });
-        EXPECT_EQ(count_not_above(integers.data(), k, width), expected) << k;
+      alignas(64) std::array<std::int64_t, 16> integers;
+      for (std::int64_t& i : integers)
+        i = round % 2 == 0 ? static_cast<std::int64_t>(random())
+                           : static_cast<std::int64_t>(random() % 8) - 4;
+      for (const std::int64_t k :
+           {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1}, limits::min(), limits::max(), integers[7],
+            integers[12], static_cast<std::int64_t>(random())}) {
+        const auto expected = std::ranges::count_if(integers, [&](std::int64_t i) { return i < k; });
+        EXPECT_EQ(count_below(integers.data(), k, width), expected) << k;
       }
     }
   }
@@ -72,15 +77,16 @@ TEST(vector_compare, leaves_what_the_caller_computes_with_vectors) {
   // Loops that the compiler may turn into vectors, around comparisons.
   for (const vector_width width : widths()) {
     const using_vectors these(width);
-    alignas(64) std::array<std::uint64_t, 16> integers;
+    alignas(64) std::array<std::int64_t, 16> integers;
     std::array<double, 64> halves{};
     for (unsigned i = 0; i < 16; ++i) integers[i] = i;
     std::size_t sum = 0;
     for (unsigned round = 0; round < 16; ++round) {
       for (unsigned i = 0; i < 64; ++i) halves[i] += 0.5 * i;
-      sum += count_not_above(integers.data(), round, width) + (equal_to(integers.data(), round) & 15U);
+      sum += count_below(integers.data(), round, width);
+      sum += equal_to(reinterpret_cast<const std::uint64_t*>(integers.data()), round) & 15U;
     }
-    EXPECT_EQ(sum, 16U * 17 / 2 + 1 + 2 + 4 + 8);
+    EXPECT_EQ(sum, 16U * 15 / 2 + 1 + 2 + 4 + 8);
     for (unsigned i = 0; i < 64; ++i) EXPECT_EQ(halves[i], 8.0 * i);
   }
 }

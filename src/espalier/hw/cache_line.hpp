@@ -14,6 +14,13 @@ inline constexpr std::size_t cache_line_bytes = 64;
 /// spatial prefetcher) fetch aligned pairs of lines.
 inline constexpr std::size_t false_sharing_bytes = 2 * cache_line_bytes;
 
+/// Requests the lines of an object that is read soon. They come into the second-level cache: it waits for more lines at a
+/// time than the first one.
+inline void request_lines(const void* object, std::size_t bytes) noexcept {
+  for (std::size_t at = 0; at < bytes; at += cache_line_bytes)
+    __builtin_prefetch(static_cast<const char*>(object) + at, 0, 2);
+}
+
 /// A T with no neighbour inside its pair of lines. For elements of per-thread arrays.
 template <class T>
 struct alignas(false_sharing_bytes) padded {

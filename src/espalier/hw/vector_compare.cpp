@@ -2,12 +2,20 @@
 
 namespace espalier::hw {
 
-vector_width widest_vectors() noexcept {
+bool has_vectors(vector_width width) noexcept {
+  if (width == vector_width::none) return true;
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512bw")) return vector_width::avx512;
-  if (__builtin_cpu_supports("avx2")) return vector_width::avx2;
+  if (width == vector_width::avx512) return __builtin_cpu_supports("avx512bw") != 0;
+  return width == vector_width::avx2 && __builtin_cpu_supports("avx2") != 0;
+#else
+  return width == widest_known;  // NEON is part of AArch64
 #endif
+}
+
+vector_width widest_vectors() noexcept {
+  for (const vector_width width : {vector_width::avx512, vector_width::avx2, vector_width::neon})
+    if (has_vectors(width)) return width;
   return vector_width::none;
 }
 

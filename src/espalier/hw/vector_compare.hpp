@@ -2,9 +2,17 @@
 
 // Comparisons of many integers with one, by the vectors of the processor, for nodes whose fields other threads store.
 //
-// They use assembler, not the compiler's intrinsics: those need a target attribute and are then not inlined here, and
-// their loads would be data races. A vector load of aligned integers loads each of them at once, as its own atomic load
-// does, and no later load comes before it: the processors that have these instructions order loads.
+// Loads are assembler: loads by the compiler's intrinsics would be data races. On x86 all of a comparison is assembler,
+// because intrinsics need a target attribute there and are then not inlined here.
+//
+// A vector load of aligned integers loads each of them at once, as its own atomic load does. On AArch64 a load of 128 bits
+// that are aligned to 64 is a pair of single-copy atomic reads of 64 bits (Arm Architecture Reference Manual, B2.2.1).
+//
+// On x86 no later load of the caller comes before these: the processors that have these instructions order loads. AArch64
+// keeps the order only where an address depends on what was loaded, or a fence stands between:
+//   count_below()      has no fence. A caller that takes the count for a hint loads a child next, whose address depends on
+//                      all keys. A caller that validates what it has read needs an acquire fence before it validates.
+//   the others         have a fence: the address of what the caller loads next need not depend on any of the integers.
 //
 // ThreadSanitizer sees only loads that the compiler knows, so under it there are no vectors.
 
@@ -14,11 +22,17 @@
 
 #include "espalier/hw/instrumentation.hpp"
 
+#if defined(__AARCH64EL__)
+#include <arm_neon.h>
+#endif
+
 namespace espalier::hw {
 
-enum class vector_width : std::uint8_t { none, avx2, avx512 };
+enum class vector_width : std::uint8_t { none, neon, avx2, avx512 };
 
-/// The widest that this processor has, and that there is code for.
+/// Whether this processor has these vectors, and there is code for them; also true of none.
+[[nodiscard]] bool has_vectors(vector_width width) noexcept;
+/// The widest of them.
 [[nodiscard]] vector_width widest_vectors() noexcept;
 
 namespace detail {
@@ -42,7 +56,6 @@ inline namespace unobserved {
 #endif
 }
 
-#if defined(__x86_64__)
 namespace vector_detail {
 
 template <std::size_t Bytes>
@@ -53,6 +66,10 @@ template <std::size_t Bytes>
 [[nodiscard]] const bytes_of<Bytes>& at(const void* from) noexcept {
   return *static_cast<const bytes_of<Bytes>*>(from);
 }
+
+#if defined(__x86_64__)
+
+inline constexpr vector_width widest = vector_width::avx512;
 
 // To a caller that is compiled without AVX-512 the registers that only it has are empty, and those of AVX have no upper
 // halves: these must be clear, or each instruction behind them pays.
@@ -67,13 +84,13 @@ template <std::size_t Bytes>
 #define ESPALIER_END_AVX2 "vzeroupper\n\t"
 #endif
 
-[[nodiscard, gnu::always_inline]] inline std::size_t count_not_above_avx512(const std::uint64_t* from,
-                                                                            std::uint64_t k) noexcept {
+[[nodiscard, gnu::always_inline]] inline std::size_t count_below_avx512(const std::int64_t* from,
+                                                                        std::int64_t k) noexcept {
   std::uint64_t count = 0;  // NOLINT(misc-const-correctness): the instructions write it
   __asm__ __volatile__(
       "vpbroadcastq %[k], %%zmm16\n\t"
-      "vpcmpnltuq %[low], %%zmm16, %%k1\n\t"
-      "vpcmpnltuq %[high], %%zmm16, %%k2\n\t"
+      "vpcmpgtq %[low], %%zmm16, %%k1\n\t"
+      "vpcmpgtq %[high], %%zmm16, %%k2\n\t"
       "kunpckbw %%k1, %%k2, %%k1\n\t"
       "kmovw %%k1, %k[count]\n\t"
       "popcntl %k[count], %k[count]"
@@ -82,33 +99,26 @@ template <std::size_t Bytes>
       : "cc", ESPALIER_CLOBBERS_AVX512);
   return count;
 }
-/// There is only a signed comparison: both sides have their highest bit turned. Each integer that is above gives two bytes.
-[[nodiscard, gnu::always_inline]] inline std::size_t count_not_above_avx2(const std::uint64_t* from,
-                                                                          std::uint64_t k) noexcept {
-  constexpr std::uint64_t turned = std::uint64_t{1} << 63U;
-  std::uint64_t above = 0;  // NOLINT(misc-const-correctness): as before
+/// Each integer that is below gives two bytes.
+[[nodiscard, gnu::always_inline]] inline std::size_t count_below_avx2(const std::int64_t* from,
+                                                                      std::int64_t k) noexcept {
+  std::uint64_t below = 0;  // NOLINT(misc-const-correctness): as before
   __asm__ __volatile__(
       "vmovq %[k], %%xmm0\n\t"
       "vpbroadcastq %%xmm0, %%ymm0\n\t"
-      "vmovq %[turned], %%xmm1\n\t"
-      "vpbroadcastq %%xmm1, %%ymm1\n\t"
-      "vpxor %[first], %%ymm1, %%ymm2\n\t"
-      "vpxor %[second], %%ymm1, %%ymm3\n\t"
-      "vpxor %[third], %%ymm1, %%ymm4\n\t"
-      "vpxor %[fourth], %%ymm1, %%ymm1\n\t"
-      "vpcmpgtq %%ymm0, %%ymm2, %%ymm2\n\t"
-      "vpcmpgtq %%ymm0, %%ymm3, %%ymm3\n\t"
-      "vpcmpgtq %%ymm0, %%ymm4, %%ymm4\n\t"
-      "vpcmpgtq %%ymm0, %%ymm1, %%ymm1\n\t"
-      "vpackssdw %%ymm3, %%ymm2, %%ymm2\n\t"
-      "vpackssdw %%ymm1, %%ymm4, %%ymm4\n\t"
-      "vpacksswb %%ymm4, %%ymm2, %%ymm2\n\t"
-      "vpmovmskb %%ymm2, %k[above]\n\t" ESPALIER_END_AVX2 "popcntl %k[above], %k[above]"
-      : [above] "=&r"(above)
-      : [k] "r"(k ^ turned), [turned] "r"(turned), [first] "m"(at<32>(from)), [second] "m"(at<32>(from + 4)),
-        [third] "m"(at<32>(from + 8)), [fourth] "m"(at<32>(from + 12))
-      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4");
-  return 16 - above / 2;
+      "vpcmpgtq %[first], %%ymm0, %%ymm1\n\t"
+      "vpcmpgtq %[second], %%ymm0, %%ymm2\n\t"
+      "vpcmpgtq %[third], %%ymm0, %%ymm3\n\t"
+      "vpcmpgtq %[fourth], %%ymm0, %%ymm0\n\t"
+      "vpackssdw %%ymm2, %%ymm1, %%ymm1\n\t"
+      "vpackssdw %%ymm0, %%ymm3, %%ymm3\n\t"
+      "vpacksswb %%ymm3, %%ymm1, %%ymm1\n\t"
+      "vpmovmskb %%ymm1, %k[below]\n\t" ESPALIER_END_AVX2 "popcntl %k[below], %k[below]"
+      : [below] "=&r"(below)
+      : [k] "r"(k), [first] "m"(at<32>(from)), [second] "m"(at<32>(from + 4)), [third] "m"(at<32>(from + 8)),
+        [fourth] "m"(at<32>(from + 12))
+      : "cc", "xmm0", "xmm1", "xmm2", "xmm3");
+  return below / 2;
 }
 [[nodiscard, gnu::always_inline]] inline unsigned equal_to_avx2(const std::uint64_t* from,
                                                                 std::uint64_t k) noexcept {
@@ -123,8 +133,8 @@ template <std::size_t Bytes>
       : "memory", "xmm0");  // no later load before it: the caller validates what it has found
   return static_cast<unsigned>(mask);
 }
-[[nodiscard, gnu::always_inline]] inline unsigned equal_to_first_of_pairs_avx2(const std::uint64_t* from,
-                                                                               std::uint64_t k) noexcept {
+[[nodiscard, gnu::always_inline]] inline unsigned equal_to_first_of_pairs(const std::uint64_t* from,
+                                                                          std::uint64_t k) noexcept {
   std::uint64_t mask = 0;  // NOLINT(misc-const-correctness): as before
   // The vector of first words has them in the order 0, 2, 1, 3.
   __asm__ __volatile__(
@@ -140,8 +150,8 @@ template <std::size_t Bytes>
       : "memory", "xmm0", "xmm1");
   return static_cast<unsigned>(mask);
 }
-[[nodiscard, gnu::always_inline]] inline unsigned equal_highest_avx2(const std::uint64_t* from,
-                                                                     std::uint64_t tag) noexcept {
+[[nodiscard, gnu::always_inline]] inline unsigned equal_highest(const std::uint64_t* from,
+                                                                std::uint64_t tag) noexcept {
   std::uint64_t low_mask = 0;   // NOLINT(misc-const-correctness): as before
   std::uint64_t high_mask = 0;  // NOLINT(misc-const-correctness): as before
   __asm__ __volatile__(
@@ -163,50 +173,144 @@ template <std::size_t Bytes>
 #undef ESPALIER_CLOBBERS_AVX512
 #undef ESPALIER_END_AVX2
 
-}  // namespace vector_detail
+[[nodiscard, gnu::always_inline]] inline std::size_t count_below(const std::int64_t* from, std::int64_t k,
+                                                                 vector_width width) noexcept {
+  return width == vector_width::avx512 ? count_below_avx512(from, k) : count_below_avx2(from, k);
+}
+[[nodiscard, gnu::always_inline]] inline unsigned equal_to(const std::uint64_t* from,
+                                                           std::uint64_t k) noexcept {
+  return equal_to_avx2(from, k) | equal_to_avx2(from + 4, k) << 4U;
+}
+
+#elif defined(__AARCH64EL__)
+
+inline constexpr vector_width widest = vector_width::neon;
+
+struct eight_integers {
+  uint64x2_t first;
+  uint64x2_t second;
+  uint64x2_t third;
+  uint64x2_t fourth;
+};
+/// Loads them. With `acquire` all later loads come after these.
+template <bool acquire>
+[[nodiscard, gnu::always_inline]] inline eight_integers load(const std::uint64_t* from) noexcept {
+  uint64x2_t first;
+  uint64x2_t second;
+  uint64x2_t third;
+  uint64x2_t fourth;
+  __asm__ __volatile__(
+      "ldp %q[first], %q[second], [%[from]]\n\t"
+      "ldp %q[third], %q[fourth], [%[from], #32]"
+      : [first] "=w"(first), [second] "=w"(second), [third] "=w"(third), [fourth] "=w"(fourth)
+      : [from] "r"(from), "m"(at<64>(from)));
+  if constexpr (acquire) __asm__ __volatile__("dmb ishld" : : : "memory");
+  return {first, second, third, fourth};
+}
+
+/// The negative number of those that are below: a comparison sets all bits where it is true. The sums are pairwise, for the
+/// compiler makes a chain of others.
+[[nodiscard, gnu::always_inline]] inline uint64x2_t minus_below(const eight_integers& all,
+                                                                int64x2_t k) noexcept {
+  const auto is_below = [&](uint64x2_t some) { return vcgtq_s64(k, vreinterpretq_s64_u64(some)); };
+  return vpaddq_u64(vpaddq_u64(is_below(all.first), is_below(all.second)),
+                    vpaddq_u64(is_below(all.third), is_below(all.fourth)));
+}
+[[nodiscard, gnu::always_inline]] inline std::size_t count_below(const std::int64_t* from, std::int64_t k,
+                                                                 vector_width) noexcept {
+  const int64x2_t key = vdupq_n_s64(k);
+  const auto* const integers = reinterpret_cast<const std::uint64_t*>(from);
+  const uint64x2_t low = minus_below(load<false>(integers), key);
+  const uint64x2_t high = minus_below(load<false>(integers + 8), key);
+  return 0 - vaddvq_u64(vpaddq_u64(low, high));
+}
+
+/// The low halves of the integers of two vectors.
+[[nodiscard, gnu::always_inline]] inline uint32x4_t low_halves(uint64x2_t a, uint64x2_t b) noexcept {
+  return vuzp1q_u32(vreinterpretq_u32_u64(a), vreinterpretq_u32_u64(b));
+}
+[[nodiscard, gnu::always_inline]] inline uint32x4_t high_halves(uint64x2_t a, uint64x2_t b) noexcept {
+  return vuzp2q_u32(vreinterpretq_u32_u64(a), vreinterpretq_u32_u64(b));
+}
+[[nodiscard, gnu::always_inline]] inline uint16x8_t low_halves(uint32x4_t a, uint32x4_t b) noexcept {
+  return vuzp1q_u16(vreinterpretq_u16_u32(a), vreinterpretq_u16_u32(b));
+}
+[[nodiscard, gnu::always_inline]] inline uint16x8_t high_halves(uint32x4_t a, uint32x4_t b) noexcept {
+  return vuzp2q_u16(vreinterpretq_u16_u32(a), vreinterpretq_u16_u32(b));
+}
+/// Bit i for what is true at i.
+[[nodiscard, gnu::always_inline]] inline unsigned bits_of(uint16x8_t is_true) noexcept {
+  constexpr uint16x8_t bits{1U << 0U, 1U << 1U, 1U << 2U, 1U << 3U, 1U << 4U, 1U << 5U, 1U << 6U, 1U << 7U};
+  return vaddvq_u16(vandq_u16(is_true, bits));
+}
+[[nodiscard, gnu::always_inline]] inline unsigned equal_to(const std::uint64_t* from,
+                                                           std::uint64_t k) noexcept {
+  const uint64x2_t key = vdupq_n_u64(k);
+  const eight_integers all = load<true>(from);
+  return bits_of(low_halves(low_halves(vceqq_u64(all.first, key), vceqq_u64(all.second, key)),
+                            low_halves(vceqq_u64(all.third, key), vceqq_u64(all.fourth, key))));
+}
+[[nodiscard, gnu::always_inline]] inline unsigned equal_to_first_of_pairs(const std::uint64_t* from,
+                                                                          std::uint64_t k) noexcept {
+  const uint64x2_t key = vdupq_n_u64(k);
+  const eight_integers all = load<true>(from);
+  const uint32x4_t equal = low_halves(vceqq_u64(vuzp1q_u64(all.first, all.second), key),
+                                      vceqq_u64(vuzp1q_u64(all.third, all.fourth), key));
+  return bits_of(low_halves(equal, uint32x4_t{}));
+}
+[[nodiscard, gnu::always_inline]] inline unsigned equal_highest(const std::uint64_t* from,
+                                                                std::uint64_t tag) noexcept {
+  const eight_integers all = load<true>(from);
+  const uint16x8_t highest =
+      high_halves(high_halves(all.first, all.second), high_halves(all.third, all.fourth));
+  return bits_of(vceqq_u16(highest, vdupq_n_u16(static_cast<std::uint16_t>(tag))));
+}
+
+#else
+
+inline constexpr vector_width widest = vector_width::none;
+
+// Never called.
+[[nodiscard]] inline std::size_t count_below(const std::int64_t*, std::int64_t, vector_width) noexcept {
+  return 0;
+}
+[[nodiscard]] inline unsigned equal_to(const std::uint64_t*, std::uint64_t) noexcept { return 0; }
+[[nodiscard]] inline unsigned equal_to_first_of_pairs(const std::uint64_t*, std::uint64_t) noexcept {
+  return 0;
+}
+[[nodiscard]] inline unsigned equal_highest(const std::uint64_t*, std::uint64_t) noexcept { return 0; }
+
 #endif
 
-/// How many of 16 integers are not above `k`. `width` is one that vectors() may be, but not none.
-[[nodiscard, gnu::always_inline]] inline std::size_t count_not_above(
-    [[maybe_unused]] const std::uint64_t* from, [[maybe_unused]] std::uint64_t k,
-    [[maybe_unused]] vector_width width) noexcept {
-#if defined(__x86_64__)
-  return width == vector_width::avx512 ? vector_detail::count_not_above_avx512(from, k)
-                                       : vector_detail::count_not_above_avx2(from, k);
-#else
-  return 0;
-#endif
+}  // namespace vector_detail
+
+/// The widest for which there is code on this architecture.
+inline constexpr vector_width widest_known = vector_detail::widest;
+
+/// How many of 16 integers are below `k`. `width` is one that vectors() may be, but not none. The integers have a sign:
+/// AVX2 has no other comparison.
+[[nodiscard, gnu::always_inline]] inline std::size_t count_below(const std::int64_t* from, std::int64_t k,
+                                                                 vector_width width) noexcept {
+  return vector_detail::count_below(from, k, width);
 }
 
 /// Bit i tells whether the integer at i is `k`, of 8 integers. Requires that vectors() are not none.
-[[nodiscard, gnu::always_inline]] inline unsigned equal_to([[maybe_unused]] const std::uint64_t* from,
-                                                           [[maybe_unused]] std::uint64_t k) noexcept {
-#if defined(__x86_64__)
-  return vector_detail::equal_to_avx2(from, k) | vector_detail::equal_to_avx2(from + 4, k) << 4U;
-#else
-  return 0;
-#endif
+[[nodiscard, gnu::always_inline]] inline unsigned equal_to(const std::uint64_t* from,
+                                                           std::uint64_t k) noexcept {
+  return vector_detail::equal_to(from, k);
 }
 
 /// Bit i tells whether the first integer of the pair at i is `k`, of 4 pairs. Requires that vectors() are not none.
-[[nodiscard, gnu::always_inline]] inline unsigned equal_to_first_of_pairs(
-    [[maybe_unused]] const std::uint64_t* from, [[maybe_unused]] std::uint64_t k) noexcept {
-#if defined(__x86_64__)
-  return vector_detail::equal_to_first_of_pairs_avx2(from, k);
-#else
-  return 0;
-#endif
+[[nodiscard, gnu::always_inline]] inline unsigned equal_to_first_of_pairs(const std::uint64_t* from,
+                                                                          std::uint64_t k) noexcept {
+  return vector_detail::equal_to_first_of_pairs(from, k);
 }
 
 /// Bit i tells whether the highest 16 bits of the integer at i are `tag`, of 8 integers. Requires that vectors() are not
 /// none.
-[[nodiscard, gnu::always_inline]] inline unsigned equal_highest([[maybe_unused]] const std::uint64_t* from,
-                                                                [[maybe_unused]] std::uint64_t tag) noexcept {
-#if defined(__x86_64__)
-  return vector_detail::equal_highest_avx2(from, tag);
-#else
-  return 0;
-#endif
+[[nodiscard, gnu::always_inline]] inline unsigned equal_highest(const std::uint64_t* from,
+                                                                std::uint64_t tag) noexcept {
+  return vector_detail::equal_highest(from, tag);
 }
 
 }  // namespace observed or unobserved

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -228,13 +229,20 @@ struct hashed_leaf : node_base {
   /// Appends the entries in order.
   template <class Witness>
   void copy_to(const Witness& w, const less& order, content& to, const key_type = {}) const noexcept {
-    append_in_order(w, order, to, [](unsigned, unsigned) {}, [] {});
+    copy_to(w, order, to, 0, std::numeric_limits<key_type>::max());
   }
-  /// The same, and leaves no entry here.
+  /// Those with keys from `first` to `last`.
+  template <class Witness>
+  void copy_to(const Witness& w, const less& order, content& to, key_type first,
+               key_type last) const noexcept {
+    append_in_order(w, order, to, first, last, [](unsigned, unsigned) {}, [] {});
+  }
+  /// Moves all entries.
   template <class Witness>
   void take_to(const Witness& w, const less& order, content& to, const key_type = {}) noexcept {
     append_in_order(
-        w, order, to, [&](unsigned g, unsigned i) { all[g].key(i).set(w, absent_in(g)); },
+        w, order, to, first_covered(w), last_covered(w),
+        [&](unsigned g, unsigned i) { all[g].key(i).set(w, absent_in(g)); },
         [] { std::atomic_thread_fence(std::memory_order_seq_cst); });  // order (1): take, seq_cst
     for (auto& some : passed) some.set(w, 0);
     size.set(w, 0);
@@ -251,6 +259,9 @@ struct hashed_leaf : node_base {
     __builtin_prefetch(of_it);
     __builtin_prefetch(&of_it->all[mark_of(k) / marks]);
   }
+
+  /// Requests all lines.
+  static void request_all(const node_base* node) noexcept { hw::request_lines(node, sizeof(hashed_leaf)); }
 
   /// What is wrong with the leaf, or null.
   [[nodiscard]] const char* check() const noexcept {
@@ -296,15 +307,23 @@ struct hashed_leaf : node_base {
     return static_cast<unsigned>(passed[mark / bits].get(w) >> mark % bits & 1U);
   }
   /// The key of the slots of a group that have no entry: one whose home is the group behind.
-  [[nodiscard]] static constexpr key_type absent_in(unsigned g) noexcept {
-    const std::uint64_t home = g + 1 == groups ? 0 : g + 1;
-    const std::uint64_t high = ((home << 32U) + groups - 1) / groups;
-    return (high << 32U) * inverse;
-  }
+  [[nodiscard]] static constexpr key_type absent_in(unsigned g) noexcept { return absent_keys[g]; }
+  static constexpr std::uint64_t multiplier = 0x9e3779b97f4a7c15U;
+  static constexpr std::uint64_t inverse = 0xf1de83e19937733dU;
+  static_assert(multiplier * inverse == 1);
+  static constexpr std::array<key_type, groups> absent_keys = [] {
+    std::array<key_type, groups> all{};
+    for (unsigned g = 0; g < groups; ++g) {
+      const std::uint64_t home = (g + 1) % groups;
+      all[g] = (((home << 32U) + groups - 1) / groups << 32U) * inverse;
+    }
+    return all;
+  }();
 
   /// A bit for each slot of the group that has the key.
   template <class Witness>
-  [[nodiscard]] unsigned with_key(const Witness& w, unsigned g, key_type k) const noexcept {
+  [[nodiscard, gnu::always_inline]] unsigned with_key(const Witness& w, unsigned g,
+                                                      key_type k) const noexcept {
     if (hw::vectors() != hw::vector_width::none) {
       const auto* const line = reinterpret_cast<const std::uint64_t*>(&all[g]);
       if constexpr (updates_in_place)
@@ -346,45 +365,76 @@ struct hashed_leaf : node_base {
     return with_key(w, g, absent_in(g));
   }
 
-  /// Appends the entries in order. Nearly so by a counting sort of their distances from the smallest, if the keys are
-  /// distributed evenly, and then by insertion. Calls found(group, slot) for each, and all_found() before it loads words.
-  template <class Witness, class Found, class AllFound>
-  void append_in_order(const Witness& w, const less& order, content& to, const Found& found,
-                       const AllFound& all_found) const noexcept {
+  /// Appends the entries with keys from `first` to `last` in order. Nearly so by a counting sort of their distances from the
+  /// smallest, if the keys are distributed evenly, and then by insertion. Calls seen(group, slot) for each slot, and
+  /// all_seen() before it loads words.
+  template <class Witness, class Seen, class AllSeen>
+  void append_in_order(const Witness& w, const less& order, content& to, key_type first, key_type last,
+                       const Seen& seen, const AllSeen& all_seen) const noexcept {
     std::array<key_type, groups * in_group> keys;
-    std::array<Word, groups * in_group> words;
-    std::array<std::uint16_t, groups * in_group> from;
-    unsigned n = 0;
-    key_type smallest = ~key_type{0};
-    key_type largest = 0;
+    std::array<const optimistic_field<Word>*, groups * in_group> from;
+    const key_type range = last - first;
+    std::size_t n = 0;
     for (unsigned g = 0; g < groups; ++g) {
+      const std::size_t before = n;
       for (unsigned i = 0; i < in_group; ++i) {
         const key_type k = all[g].key(i).get(w);
-        if (k == absent_in(g)) continue;
-        found(g, i);
+        seen(g, i);
         keys[n] = k;
-        from[n++] = static_cast<std::uint16_t>(g * in_group + i);
-        smallest = std::min(smallest, k);
-        largest = std::max(largest, k);
+        from[n] = &all[g].word(i);
+        n += std::size_t{k - first <= range};  // without a branch, which no processor predicts
+      }
+      if (const key_type absent = absent_in(g); absent - first <= range) [[unlikely]] {
+        std::size_t kept = before;
+        for (std::size_t i = before; i < n; ++i) {
+          keys[kept] = keys[i];
+          from[kept] = from[i];
+          kept += std::size_t{keys[i] != absent};
+        }
+        n = kept;
       }
     }
-    all_found();
-    for (unsigned i = 0; i < n; ++i) words[i] = all[from[i] / in_group].word(from[i] % in_group).get(w);
-    n = std::min(n, capacity);  // a reader beside a writer may have seen an entry twice
+    all_seen();
+    n = std::min<std::size_t>(n, most);  // a reader beside a writer may have seen an entry twice
     if (n == 0) return;
-    const auto width = static_cast<unsigned>(std::bit_width(largest - smallest));
-    const unsigned shift = width > 8 ? width - 8 : 0;
-    std::array<std::uint16_t, 257> begin{};
-    for (unsigned i = 0; i < n; ++i) ++begin[((keys[i] - smallest) >> shift) + 1];
-    for (unsigned i = 0; i < 256; ++i) begin[i + 1] = static_cast<std::uint16_t>(begin[i + 1] + begin[i]);
-    const unsigned first = to.count;
-    for (unsigned i = 0; i < n; ++i) {
-      const unsigned at = first + begin[(keys[i] - smallest) >> shift]++;
-      to.key[at] = keys[i];
-      to.slot[at] = words[i];
+    key_type smallest = keys[0];
+    key_type largest = keys[0];
+    for (std::size_t i = 1; i < n; ++i) {
+      smallest = std::min(smallest, keys[i]);
+      largest = std::max(largest, keys[i]);
     }
-    to.count += n;
-    to.sort_from(first, order);
+    const auto width = static_cast<unsigned>(std::bit_width(largest - smallest));
+    const unsigned shift = width > part_bits ? width - part_bits : 0;
+    const auto part_of = [=](key_type k) { return (k - smallest) >> shift; };
+    // Of each part of the range the number of entries, and then where the first one goes.
+    std::array<std::uint8_t, 1U << part_bits> parts{};
+    for (std::size_t i = 0; i < n; ++i) ++parts[part_of(keys[i])];
+    sum_up(parts);
+    const unsigned begin = to.count;
+    to.count += static_cast<unsigned>(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t at = begin + parts[part_of(keys[i])]++;
+      to.key[at] = keys[i];
+      to.slot[at] = from[i]->get(w);
+    }
+    to.sort_from(begin, order);
+  }
+  static constexpr unsigned part_bits = 9;
+  static_assert(most <= std::numeric_limits<std::uint8_t>::max(), "places have a byte");
+  /// Gives each number the sum of those before it. All together are less than 256.
+  static void sum_up(std::array<std::uint8_t, 1U << part_bits>& numbers) noexcept {
+    constexpr std::uint64_t each_byte = 0x0101'0101'0101'0101U;
+    std::uint64_t before = 0;
+    for (unsigned i = 0; i < numbers.size(); i += 8) {
+      std::uint64_t eight;
+      std::memcpy(&eight, &numbers[i], 8);
+      if constexpr (std::endian::native == std::endian::big) eight = __builtin_bswap64(eight);
+      const std::uint64_t sums = eight * each_byte;
+      eight = (sums << 8U) + before * each_byte;
+      if constexpr (std::endian::native == std::endian::big) eight = __builtin_bswap64(eight);
+      std::memcpy(&numbers[i], &eight, 8);
+      before += sums >> 56U;
+    }
   }
 
   /// The leaf is not full.
@@ -403,10 +453,6 @@ struct hashed_leaf : node_base {
     all[g].key(slot).set(w, k);
     size.set(w, static_cast<std::uint16_t>(size.get(w) + 1));
   }
-
-  static constexpr std::uint64_t multiplier = 0x9e3779b97f4a7c15U;
-  static constexpr std::uint64_t inverse = 0xf1de83e19937733dU;
-  static_assert(multiplier * inverse == 1);
 
   optimistic_field<std::uint16_t> size;
   std::array<optimistic_field<std::uint64_t>, (groups * marks + bits - 1) / bits> passed;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -21,7 +22,8 @@
 // lines of a leaf, which it knows both at once (hashed_leaf.hpp). In an inner node it compares a sample of the keys and
 // then 16 of them, by the vectors of the processor. It validates nothing on its way down: a leaf knows which keys it
 // covers, so a search that has come to the wrong one begins again. find_batch() lets the searches of 32 keys wait
-// together. tree.hpp has splits, merges and scans: optimistic lock coupling, as in olc_btree.hpp.
+// together. A scan goes from one leaf to the next by the keys that they cover, in the same way. tree.hpp has splits and
+// merges: optimistic lock coupling, as in olc_btree.hpp.
 //
 // Invariants: (B1) to (B3) of tree.hpp, (H1) to (H4) of hashed_leaf.hpp.
 //
@@ -148,6 +150,60 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     if (!seen.steady() || !of_key->covers(seen, key)) return std::nullopt;
     return this->try_change(*of_key, seen, key, wanted);
   }
+
+  /// A leaf knows which keys it covers, so a scan needs no inner node but to guess the next leaf.
+  template <class Bound, class Visit>
+  void scan_stored(const Bound& bound, Visit& visit) const {
+    constexpr stored end_of_map = Bound::reverse ? 0 : std::numeric_limits<stored>::max();
+    const auto behind = [](stored key) { return Bound::reverse ? key - 1 : key + 1; };
+    stored from = bound.key() ? *bound.key() : ~end_of_map;
+    if (bound.excludes_key()) {
+      if (from == end_of_map) return;
+      from = behind(from);
+    }
+    typename leaf::content found;
+    // Null while the map is empty.
+    const auto request = [this](stored key) {
+      leaf* const of_key = this->guess_leaf(key);
+      if (of_key != nullptr) leaf::request_all(of_key);
+      return of_key;
+    };
+    backoff pause;
+    for (leaf* at = request(from); at != nullptr;) {
+      const std::optional<stored> end = try_collect<Bound::reverse>(*at, from, found);
+      if (!end) {
+        pause.wait();
+        at = this->guess_leaf(from);
+        continue;
+      }
+      const bool goes_on = *end != end_of_map;
+      const unsigned next_requested_at = found.count - std::min(found.count, leaf_requested_ahead);
+      leaf* next = nullptr;
+      for (unsigned i = 0; i < found.count; ++i) {
+        if (i == next_requested_at && goes_on) next = request(behind(*end));
+        const unsigned e = Bound::reverse ? found.count - 1 - i : i;
+        if (!visit(image::key(found.key[e]), holder::read(found.slot[e]))) return;
+      }
+      if (!goes_on) return;
+      from = behind(*end);
+      at = next != nullptr ? next : this->guess_leaf(from);
+    }
+  }
+  /// Copies the entries of a leaf from that key on, in the direction of a scan. Returns the last key that the leaf covers.
+  /// Nothing if it does not cover the key, or a writer came between.
+  template <bool Reverse>
+  [[nodiscard]] std::optional<stored> try_collect(leaf& of_key, stored from,
+                                                  typename leaf::content& found) const noexcept {
+    const auto seen = of_key.lock.try_read();
+    if (!seen.steady() || !of_key.covers(seen, from)) return std::nullopt;
+    const stored end = Reverse ? of_key.first_covered(seen) : of_key.last_covered(seen);
+    found.count = 0;
+    of_key.copy_to(seen, this->order(), found, Reverse ? end : from, Reverse ? from : end);
+    if (!seen.validate()) return std::nullopt;
+    return end;
+  }
+  /// So many entries before they are visited.
+  static constexpr unsigned leaf_requested_ahead = 32;
 
   // As in entry_operations.hpp.
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cassert>
 #include <cstddef>
@@ -31,6 +32,9 @@
 //
 // A split or a merge copies the entries of both nodes into an array and assigns each node its part. It is rare, and is
 // then the same for sorted and unsorted leaves and for inner nodes.
+//
+// Orderings
+//   (1) set (release) in sync/optimistic_lock.hpp -> not_above (acquire): as (2) there, for keys that vectors load.
 
 namespace espalier::btree {
 
@@ -83,13 +87,15 @@ struct entries {
   template <class Compare>
   void sort_from(unsigned first, const Compare& less) {
     for (unsigned i = first + 1; i < count; ++i) {
+      if (!less(key[i], key[i - 1])) continue;
       const Key k = key[i];
       const Slot s = slot[i];
       unsigned at = i;
-      for (; at > first && less(k, key[at - 1]); --at) {
+      do {
         key[at] = key[at - 1];
         slot[at] = slot[at - 1];
-      }
+        --at;
+      } while (at > first && less(k, key[at - 1]));
       key[at] = k;
       slot[at] = s;
     }
@@ -106,10 +112,11 @@ struct node_base {
 
 /// The keys of a node for searches in two steps: among a sample, which is the last key of each part, and then in one part.
 /// Vectors compare a part at once. Slots without a key have the largest one, which no search finds below its own; they are
-/// never all in use, so a search does not run over the end, even beside a writer.
+/// never all in use, so a search does not run over the end, even beside a writer. A key lies here as the integer with a sign
+/// that is as far from the smallest one: so vectors compare.
 template <unsigned Slots>
 struct sampled_keys {
-  using key_field = optimistic_field<std::uint64_t>;
+  using key_field = optimistic_field<std::int64_t>;
   static constexpr std::uint64_t none = ~std::uint64_t{0};
   /// So few keys are one part, and need no sample.
   static constexpr bool has_sample = Slots > 16;
@@ -120,13 +127,13 @@ struct sampled_keys {
 
   template <class Witness>
   [[nodiscard]] std::uint64_t get(const Witness& w, unsigned i) const noexcept {
-    return all[i].get(w);
+    return static_cast<std::uint64_t>(all[i].get(w)) ^ sign;
   }
   template <class Witness>
   void set(const Witness& w, unsigned i, std::uint64_t k) noexcept {
-    all[i].set(w, k);
+    all[i].set(w, with_sign(k));
     if constexpr (has_sample) {
-      if (i % part == part - 1) sample[i / part].set(w, k);
+      if (i % part == part - 1) sample[i / part].set(w, with_sign(k));
     }
   }
   /// No keys from `first` to `last`.
@@ -144,9 +151,15 @@ struct sampled_keys {
   template <class Witness>
   [[nodiscard, gnu::always_inline]] std::size_t not_above(const Witness& w, std::uint64_t k,
                                                           hw::vector_width width) const noexcept {
+    const std::int64_t behind = with_sign(k) + 1;
     std::size_t first = 0;
-    if constexpr (has_sample) first = part * not_above(w, &sample[0], k, width);
-    return first + not_above(w, &all[first], k, width);
+    if constexpr (has_sample) first = part * below(w, &sample[0], behind, width);
+    const std::size_t count = first + below(w, &all[first], behind, width);
+    // order (1): not_above, acquire. Not for a hint: it leads to a child, whose address depends on the keys.
+    if constexpr (!std::is_same_v<Witness, unvalidated>) {
+      if (width != hw::vector_width::none) std::atomic_thread_fence(std::memory_order_acquire);
+    }
+    return count;
   }
 
   /// Requests the line that a search reads first.
@@ -163,13 +176,17 @@ struct sampled_keys {
   alignas(hw::cache_line_bytes) std::array<key_field, Slots> all;
 
  private:
+  static constexpr std::uint64_t sign = std::uint64_t{1} << 63U;
+  [[nodiscard]] static std::int64_t with_sign(std::uint64_t k) noexcept {
+    return static_cast<std::int64_t>(k ^ sign);
+  }
   template <class Witness>
-  [[nodiscard, gnu::always_inline]] static std::size_t not_above(const Witness& w, const key_field* from,
-                                                                 std::uint64_t k,
-                                                                 hw::vector_width width) noexcept {
+  [[nodiscard, gnu::always_inline]] static std::size_t below(const Witness& w, const key_field* from,
+                                                             std::int64_t k,
+                                                             hw::vector_width width) noexcept {
     if (width != hw::vector_width::none) [[likely]]
-      return hw::count_not_above(reinterpret_cast<const std::uint64_t*>(from), k, width);
-    return count_before(part, [&](unsigned i) { return from[i].get(w) <= k; });
+      return hw::count_below(reinterpret_cast<const std::int64_t*>(from), k, width);
+    return count_before(part, [&](unsigned i) { return from[i].get(w) < k; });
   }
 };
 
@@ -192,8 +209,10 @@ struct plain_keys {
 
 // A search may read an inner node without a section, as a hint where to go (tree.hpp, guess_leaf()). So a child is stored
 // before a key or the count leads to it, and what it leads to is, or was after the search has pinned, a child of the node.
-template <class Key, unsigned Children, bool Sampled>
-struct inner_node : node_base {
+//
+// Base is node_base, perhaps with fields that share the line of the lock.
+template <class Key, unsigned Children, bool Sampled, class Base = node_base>
+struct inner_node : Base {
   static constexpr unsigned capacity = Children;
   /// Fewer children are a reason to merge with a neighbour.
   static constexpr unsigned sparse = std::max(1U, Children / 4);
@@ -202,7 +221,10 @@ struct inner_node : node_base {
   using content = entries<Key, node_base*, 2 * Children>;
 
   /// Without children. It is given them before other threads see it.
-  explicit inner_node(unsigned height) noexcept : node_base(height) { hw::annotate_metadata(*this); }
+  template <class... Fields>
+  explicit inner_node(unsigned height, Fields... fields) noexcept : Base(height, fields...) {
+    hw::annotate_metadata(*this);
+  }
 
   /// A new root above a former one that was split.
   void begin_with(node_base* left, const Key& separator, node_base* right) noexcept {
@@ -298,7 +320,7 @@ struct inner_node : node_base {
 
   /// For programs that show nodes.
   [[nodiscard]] std::vector<node_member> members() const {
-    std::vector<node_member> all{member_of(*this, "lock", lock), member_of(*this, "level", level),
+    std::vector<node_member> all{member_of(*this, "lock", this->lock), member_of(*this, "level", this->level),
                                  member_of(*this, "children", children)};
     if constexpr (Sampled) {
       if constexpr (key.has_sample) all.push_back(member_of(*this, "sample", key.sample, key.sample.size()));

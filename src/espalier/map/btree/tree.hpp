@@ -3,18 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <exception>
 #include <iterator>
 #include <new>
 #include <optional>
 #include <span>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/map/btree/access.hpp"
+#include "espalier/map/btree/bulk_load.hpp"
 #include "espalier/map/btree/entry_operations.hpp"
 #include "espalier/map/btree/node.hpp"
 #include "espalier/map/map_facade.hpp"
@@ -25,7 +24,8 @@
 #include "espalier/sync/optimistic_lock.hpp"
 
 // A B+tree: the operations of the contract, made of steps that an access runs (access.hpp). What a leaf looks like, the
-// tree's type decides; it may also replace find_word(), try_apply() and try_collect(), which go to one leaf.
+// tree's type decides; it may also replace find_word(), try_apply() and try_collect(), which go to one leaf, and
+// scan_stored().
 //
 // A step takes no lock on its way down. From a node it reads the pointer to a child, validates the node, begins a
 // section of the child, and validates the node again: then the child was its child when the section of the child began.
@@ -191,9 +191,8 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     const unsigned height = node->level;
     const hw::vector_width width = inner::key_width();
     // A loop for the widest vectors: which ones to use is not a question of each node.
-    if (width == hw::vector_width::avx512) {
-      for (unsigned level = height; level != 0; --level)
-        node = guess_child(*node, key, hw::vector_width::avx512);
+    if (width == hw::widest_known) {
+      for (unsigned level = height; level != 0; --level) node = guess_child(*node, key, hw::widest_known);
     } else {
       for (unsigned level = height; level != 0; --level) node = guess_child(*node, key, width);
     }
@@ -325,7 +324,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   void do_bulk_load(Iterator first, std::size_t n, unsigned threads) {
     if (n == 0) return;
     bulk_loading load(*this, n);
-    load.make_leaves(first, threads);
+    make_all(load.nodes.size(), threads, [&](std::size_t i) { load.make_leaf(first, i); });
     while (load.nodes.size() > 1) load.make_level();
     destroy_below(root_at_rest());  // the leaf of a map that has become empty
     anchor_.root.set(exclusive_access{}, std::exchange(load.nodes[0], nullptr));
@@ -334,14 +333,14 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   template <class Bound, class Visit>
   void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
     if constexpr (std::is_same_v<Image, keys_themselves<UserKey, UserOrder>>) {
-      scan_stored(bound, visit);
+      self().scan_stored(bound, visit);
     } else {
       using stored_bound =
           scan_bound<Key, Compare, Bound::reverse ? scan_direction::reverse : scan_direction::forward>;
-      if (!bound.key()) return scan_stored(stored_bound::whole(order()), visit);
+      if (!bound.key()) return self().scan_stored(stored_bound::whole(order()), visit);
       const Key key = Image::of(*bound.key());
-      scan_stored(bound.excludes_key() ? stored_bound::behind(order(), key) : stored_bound::at(order(), key),
-                  visit);
+      self().scan_stored(
+          bound.excludes_key() ? stored_bound::behind(order(), key) : stored_bound::at(order(), key), visit);
     }
   }
   template <class Bound, class Visit>
@@ -446,8 +445,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
 
   /// Requests all lines of a node at once. A search that requests them one by one waits for each.
   static void prefetch(const node_base* node) noexcept {
-    for (std::size_t at = 0; at < std::min(sizeof(inner), sizeof(leaf)); at += hw::cache_line_bytes)
-      __builtin_prefetch(reinterpret_cast<const char*>(node) + at);
+    hw::request_lines(node, std::min(sizeof(inner), sizeof(leaf)));
   }
 
   /// The child of an inner node on the way to the key, if no change of the node comes between.
@@ -757,20 +755,6 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     });
   }
 
-  /// How full a load leaves its nodes: inserts then do not split each of them at once.
-  [[nodiscard]] static constexpr std::size_t loaded(unsigned capacity) noexcept {
-    return std::max(1U, capacity * 85 / 100);
-  }
-  /// So many nodes have room for that many entries.
-  [[nodiscard]] static constexpr std::size_t nodes_for(std::size_t entries, std::size_t of_each) noexcept {
-    return (entries + of_each - 1) / of_each;
-  }
-  /// Where the part of one of them begins.
-  [[nodiscard]] static constexpr std::size_t begin_of(std::size_t part, std::size_t parts,
-                                                      std::size_t all) noexcept {
-    return all / parts * part + all % parts * part / parts;
-  }
-
   /// The nodes of a load, level by level. If it ends before the map has them, they are freed.
   struct bulk_loading {
     bulk_loading(tree& loaded_map, std::size_t n)
@@ -781,28 +765,38 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
       for (node_base* const n : nodes) map.destroy_below(n);
     }
 
-    /// Each thread makes the leaves of its part of the entries. The first error in the order of the entries is thrown.
     template <class Iterator>
-    void make_leaves(const Iterator first, unsigned threads) {
-      const std::size_t parts = std::clamp<std::size_t>(threads, 1, nodes.size());
-      std::vector<std::exception_ptr> errors(parts);
-      const auto make_part = [&](std::size_t part) {
-        try {
-          for (std::size_t i = begin_of(part, parts, nodes.size());
-               i < begin_of(part + 1, parts, nodes.size()); ++i)
-            make_leaf(first, i);
-        } catch (...) {
-          errors[part] = std::current_exception();
+    [[nodiscard]] static Key key_at(const Iterator first, std::size_t i) {
+      const auto& [key, value] = first[static_cast<std::iter_difference_t<Iterator>>(i)];
+      return Image::of(key);
+    }
+
+    /// The leaf at that place among the nodes.
+    template <class Iterator>
+    void make_leaf(const Iterator first, std::size_t at) {
+      const std::size_t begin = begin_of(at, nodes.size(), entries);
+      const std::size_t end = begin_of(at + 1, nodes.size(), entries);
+      typename leaf::content all;
+      try {
+        for (std::size_t i = begin; i < end; ++i) {
+          const auto& [key, value] = first[static_cast<std::iter_difference_t<Iterator>>(i)];
+          const Key stored = Image::of(key);
+          if (i != 0 && !map.order()(i != begin ? all.key[all.count - 1] : key_at(first, i - 1), stored))
+            map.throw_unsorted();
+          typename holder::pending fresh(map.store_);
+          all.add(stored, fresh.get(value));
+          fresh.release();
         }
-      };
-      {
-        joined_threads others;
-        others.all.reserve(parts);
-        for (std::size_t part = 1; part < parts; ++part) others.all.emplace_back(make_part, part);
-        make_part(0);
-      }
-      for (const std::exception_ptr& error : errors) {
-        if (error) std::rethrow_exception(error);
+        auto* const made = map.store_.template create<leaf>(memory_role::leaf, nullptr);
+        made->assign(exclusive_access{}, all, 0, all.count);
+        if constexpr (guesses)
+          made->cover(exclusive_access{}, at == 0 ? Key{0} : all.key[0],
+                      end == entries ? ~Key{0} : key_at(first, end) - 1);
+        nodes[at] = made;
+        lows[at] = all.key[0];
+      } catch (...) {
+        for (unsigned i = 0; i < all.count; ++i) holder::discard(map.store_, all.slot[i]);
+        throw;
       }
     }
 
@@ -831,51 +825,6 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     std::size_t entries;
     std::vector<node_base*> nodes;
     std::vector<Key> lows;  ///< the smallest key of each
-
-   private:
-    struct joined_threads {
-      std::vector<std::thread> all;
-      joined_threads() = default;
-      joined_threads(const joined_threads&) = delete;
-      joined_threads& operator=(const joined_threads&) = delete;
-      ~joined_threads() {
-        for (std::thread& t : all) t.join();
-      }
-    };
-
-    template <class Iterator>
-    [[nodiscard]] static Key key_at(const Iterator first, std::size_t i) {
-      const auto& [key, value] = first[static_cast<std::iter_difference_t<Iterator>>(i)];
-      return Image::of(key);
-    }
-
-    template <class Iterator>
-    void make_leaf(const Iterator first, std::size_t at) {
-      const std::size_t begin = begin_of(at, nodes.size(), entries);
-      const std::size_t end = begin_of(at + 1, nodes.size(), entries);
-      typename leaf::content all;
-      try {
-        for (std::size_t i = begin; i < end; ++i) {
-          const auto& [key, value] = first[static_cast<std::iter_difference_t<Iterator>>(i)];
-          const Key stored = Image::of(key);
-          if (i != 0 && !map.order()(i != begin ? all.key[all.count - 1] : key_at(first, i - 1), stored))
-            map.throw_unsorted();
-          typename holder::pending fresh(map.store_);
-          all.add(stored, fresh.get(value));
-          fresh.release();
-        }
-        auto* const made = map.store_.template create<leaf>(memory_role::leaf, nullptr);
-        made->assign(exclusive_access{}, all, 0, all.count);
-        if constexpr (guesses)
-          made->cover(exclusive_access{}, at == 0 ? Key{0} : all.key[0],
-                      end == entries ? ~Key{0} : key_at(first, end) - 1);
-        nodes[at] = made;
-        lows[at] = all.key[0];
-      } catch (...) {
-        for (unsigned i = 0; i < all.count; ++i) holder::discard(map.store_, all.slot[i]);
-        throw;
-      }
-    }
   };
 
   [[nodiscard]] node_base* root_at_rest() const noexcept { return anchor_.root.get(exclusive_access{}); }
