@@ -257,42 +257,51 @@ class alignas(hw::word_pair) string_record {
 };
 
 /// Requests the two lines that most records have.
-inline void request_all(const string_record* r) noexcept {
-  __builtin_prefetch(r);
-  __builtin_prefetch(reinterpret_cast<const char*>(r) + hw::cache_line_bytes);
+inline void request_record(const string_record* r) noexcept {
+  hw::request_lines(r, 2 * hw::cache_line_bytes);
 }
 
-/// How many of the first records come before some place: before(record) is true for these. record_at(i) may be null, which
-/// comes with the one behind it. Those that are read next are requested together: some at the same distances, then all.
+/// Some of the records of a leaf in their order.
+struct rank_range {
+  unsigned first;
+  unsigned last;
+};
+
+/// How many of `count` records in order come before some place: before(record) is true for these. It reads the likely ones
+/// first. record_at(i) may be null, which comes with the one behind it.
 template <class RecordAt, class Before>
-[[nodiscard]] unsigned count_before_place(unsigned count, const RecordAt& record_at, const Before& before) {
-  unsigned first = 0;
-  unsigned last = count;
-  constexpr unsigned together = 24;
-  while (last - first > together) {
-    const unsigned step = (last - first + 7) / 8;
-    for (unsigned i = first + step; i < last; i += step) __builtin_prefetch(record_at(i));
-    unsigned i = first;
-    for (; i + step < last; i += step) {
-      const string_record* const r = record_at(i + step);
-      if (r == nullptr || !before(*r)) break;
+[[nodiscard]] unsigned count_before_place(unsigned count, rank_range likely, const RecordAt& record_at,
+                                          const Before& before) {
+  const auto is_before = [&](unsigned i) {
+    for (; i < count; ++i) {
+      if (const string_record* const r = record_at(i); r != nullptr) return before(*r);
     }
-    first = i;
-    last = std::min(i + step, last);
-  }
-  for (unsigned i = first; i < last; ++i) __builtin_prefetch(record_at(i));
-  while (last - first > 1) {
-    const unsigned half = (last - first) / 2;
-    const string_record* const r = record_at(first + half - 1);
-    if (r != nullptr && before(*r))
-      first += half;
-    else
-      last = first + half;
-  }
-  for (; first < count; ++first) {
-    if (const string_record* const r = record_at(first); r != nullptr && !before(*r)) break;
-  }
-  return first;
+    return false;
+  };
+  // Those that are read next are requested together: some at the same distances, then all.
+  const auto place_in = [&](rank_range range) {
+    auto [first, last] = range;
+    constexpr unsigned together = 24;
+    while (last - first > together) {
+      const unsigned step = (last - first + 7) / 8;
+      for (unsigned i = first + step; i < last; i += step) request_record(record_at(i));
+      while (first + step < last && is_before(first + step)) first += step;
+      last = std::min(first + step, last);
+    }
+    for (unsigned i = first; i < last; ++i) request_record(record_at(i));
+    while (first < last) {
+      const unsigned middle = first + (last - first) / 2;
+      if (is_before(middle))
+        first = middle + 1;
+      else
+        last = middle;
+    }
+    return first;
+  };
+  const unsigned place = place_in(likely);
+  if (place == likely.last && place != count && is_before(place)) return place_in({place + 1, count});
+  if (place == likely.first && place != 0 && !is_before(place - 1)) return place_in({0, place - 1});
+  return place;
 }
 
 /// The records of a leaf or of two, in order.
@@ -306,6 +315,12 @@ struct ordered_records {
     return *reinterpret_cast<string_record*>(slot[i] & record_bits);
   }
   [[nodiscard]] std::string_view key(unsigned i) const noexcept { return record(i).key(); }
+  void add(string_record& r, std::uint64_t tag) noexcept { slot[count++] = slot_of(r, tag); }
+
+  [[nodiscard]] static std::uint64_t slot_of(string_record& r, std::uint64_t tag) noexcept {
+    return tag << tag_shift | reinterpret_cast<std::uintptr_t>(&r);
+  }
+  static constexpr unsigned tag_shift = 48;
   static constexpr std::uint64_t record_bits = 0x0000'ffff'ffff'fff0U;
 };
 
@@ -380,7 +395,7 @@ struct string_leaf : node_base {
       unordered.set(w, static_cast<std::uint16_t>(count()));
     }
     unordered.set(w, static_cast<std::uint16_t>(unordered.get(w) + 1));
-    set_slot(w, to.slot, tag << tag_shift | reinterpret_cast<std::uintptr_t>(r));
+    set_slot(w, to.slot, content::slot_of(*r, tag));
     size.set(w, static_cast<std::uint16_t>(count() + 1));
   }
   /// Removes a record that is erased.
@@ -407,6 +422,15 @@ struct string_leaf : node_base {
   [[nodiscard, gnu::always_inline]] string_record* at_rank(const Witness& w, unsigned rank) const noexcept {
     const auto i = static_cast<unsigned>(order[rank / 8].get(w) >> 8 * (rank % 8) & 0xffU) % slots;
     return record_in(slot[i].get(w));
+  }
+
+  /// Where a key would be in the order, as far as the sample tells.
+  template <class Witness>
+  [[nodiscard]] rank_range likely_ranks(const Witness& w, unsigned known,
+                                        const sliced_string& k) const noexcept {
+    const auto part = static_cast<unsigned>(sample.not_above(w, k.slice_at(depth.get(w)), sample.width()));
+    const unsigned step = sample_step(known);
+    return {std::min(part * step, known), std::min((part + 1) * step, known)};
   }
 
   /// Appends the records in order. Those of a leaf that changes are to be validated.
@@ -437,7 +461,7 @@ struct string_leaf : node_base {
       for (unsigned i = in_order; i < all.count; ++i) insert_in_order(all, first, i);
       return;
     }
-    for (unsigned i = first; i < all.count; ++i) __builtin_prefetch(&all.record(i));
+    for (unsigned i = first; i < all.count; ++i) btree::request_record(&all.record(i));
     merge(all, first, in_order);
   }
   /// Keeps the order of its entries, which copy_to() has found.
@@ -453,6 +477,7 @@ struct string_leaf : node_base {
       order[i / 8].set(w, bytes);
     }
     for (unsigned i = 0; i < order_words; ++i) listed_in_order[i].set(w, listed[i]);
+    keep_sample(w, all);
     sorted.set(w, static_cast<std::uint16_t>(all.count));
     unordered.set(w, 0);
   }
@@ -468,6 +493,7 @@ struct string_leaf : node_base {
         slot[g * in_group].set(alone, slot[g * in_group].get(alone) | passed_bit);
       const unsigned at = g * in_group + used[g]++;
       slot[at].set(alone, s);
+      own.slot[own.count] = s;
       own.index[own.count++] = static_cast<std::uint8_t>(at);
     }
     size.set(alone, static_cast<std::uint16_t>(own.count));
@@ -487,10 +513,7 @@ struct string_leaf : node_base {
           of_it.slot[g * in_group + static_cast<unsigned>(std::countr_zero(equal))].get(unvalidated{})));
   }
   /// Requests all lines.
-  static void request_all(const node_base* node) noexcept {
-    for (std::size_t at = 0; at < sizeof(string_leaf); at += hw::cache_line_bytes)
-      __builtin_prefetch(reinterpret_cast<const char*>(node) + at);
-  }
+  static void request_all(const node_base* node) noexcept { hw::request_lines(node, sizeof(string_leaf)); }
 
   /// What is wrong with the leaf, or null.
   [[nodiscard]] const char* check() const {
@@ -529,9 +552,10 @@ struct string_leaf : node_base {
   }
 
  private:
-  static constexpr unsigned tag_shift = 48;
+  static constexpr unsigned tag_shift = content::tag_shift;
   static constexpr std::uint64_t passed_bit = 1;
   static constexpr unsigned order_words = (slots + 63) / 64;
+  static constexpr unsigned sampled = 16;
   /// So few records are put in order one by one.
   static constexpr unsigned few = 8;
 
@@ -563,14 +587,29 @@ struct string_leaf : node_base {
   void set_slot(const Witness& w, unsigned at, std::uint64_t s) noexcept {
     slot[at].set(w, s | (slot[at].get(w) & passed_bit));
   }
+  /// The sample has each key at such a distance in the order.
+  [[nodiscard]] static unsigned sample_step(unsigned known) noexcept {
+    return (known + sampled - 1) / sampled;
+  }
+  template <class Witness>
+  void keep_sample(const Witness& w, const content& all) noexcept {
+    const std::size_t common = all.count == 0 ? 0 : common_prefix(all.key(0), all.key(all.count - 1));
+    const std::size_t behind = std::min<std::size_t>(common, std::numeric_limits<std::uint16_t>::max());
+    depth.set(w, static_cast<std::uint16_t>(behind));
+    unsigned n = 0;
+    const unsigned step = sample_step(all.count);
+    for (unsigned i = step; i < all.count; i += step) sample.set(w, n++, slice::at(all.key(i), behind));
+    sample.clear(w, n, sampled);
+  }
   /// Moves record i to its place among those from `first` on, which are in order.
   static void insert_in_order(content& all, unsigned first, unsigned i) {
     const std::uint64_t s = all.slot[i];
     const std::uint8_t index = all.index[i];
     const std::string_view key = all.key(i);
-    const unsigned at = first + count_before_place(
-                                    i - first, [&](unsigned j) { return &all.record(first + j); },
-                                    [&](const string_record& r) { return r.key() < key; });
+    const unsigned at =
+        first + count_before_place(
+                    i - first, {0, i - first}, [&](unsigned j) { return &all.record(first + j); },
+                    [&](const string_record& r) { return r.key() < key; });
     std::copy_backward(&all.slot[at], &all.slot[i], &all.slot[i + 1]);
     std::copy_backward(&all.index[at], &all.index[i], &all.index[i + 1]);
     all.slot[at] = s;
@@ -609,7 +648,9 @@ struct string_leaf : node_base {
   optimistic_field<std::uint16_t> size;
   optimistic_field<std::uint16_t> sorted;     ///< entries of the order
   optimistic_field<std::uint16_t> unordered;  ///< entries that are not part of it
+  optimistic_field<std::uint16_t> depth;      ///< of the slices in the sample
   std::array<optimistic_field<std::uint64_t>, order_words> listed_in_order;
+  sampled_keys<sampled> sample;  ///< slices of some keys of the order
   alignas(hw::cache_line_bytes) std::array<optimistic_field<std::uint64_t>, slots> slot;
   std::array<optimistic_field<std::uint64_t>, slots / 8> order;  ///< a byte for each entry: its slot
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <new>
 #include <optional>
 #include <span>
@@ -17,9 +18,11 @@
 #include <vector>
 
 #include "espalier/hw/vector_compare.hpp"
+#include "espalier/map/btree/bulk_load.hpp"
 #include "espalier/map/btree/entry_operations.hpp"
 #include "espalier/map/btree/node.hpp"
 #include "espalier/map/btree/string_leaf.hpp"
+#include "espalier/map/btree/string_load.hpp"
 #include "espalier/map/map_facade.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "espalier/map/node_store.hpp"
@@ -85,13 +88,20 @@
 
 namespace espalier::btree {
 
+/// What an inner node has beside its lock.
+struct string_inner_base : node_base {
+  string_inner_base(unsigned kind, std::size_t length) noexcept
+      : node_base(kind), depth(static_cast<std::uint32_t>(length)) {}
+  const std::uint32_t depth;  ///< the length of the prefix
+};
+
 /// Separators and children of an inner node, and the prefix behind them.
 template <unsigned Children>
-struct string_inner : inner_node<slice::type, Children, true> {
-  using base = inner_node<slice::type, Children, true>;
+struct string_inner : inner_node<slice::type, Children, true, string_inner_base> {
+  using base = inner_node<slice::type, Children, true, string_inner_base>;
+  using base::depth;
 
-  string_inner(unsigned kind, std::string_view of_separators) noexcept
-      : base(kind), depth(static_cast<std::uint32_t>(of_separators.size())) {
+  string_inner(unsigned kind, std::string_view of_separators) noexcept : base(kind, of_separators.size()) {
     std::ranges::copy(of_separators, reinterpret_cast<char*>(this + 1));
   }
   [[nodiscard]] static std::size_t bytes_for(std::size_t of_prefix) noexcept {
@@ -101,8 +111,6 @@ struct string_inner : inner_node<slice::type, Children, true> {
   [[nodiscard]] std::string_view prefix() const noexcept {
     return {reinterpret_cast<const char*>(this + 1), depth};
   }
-
-  const std::uint32_t depth;  ///< the length of the prefix
 };
 
 template <class Map, class Value, class Traits, class Compare, class Fanout>
@@ -154,11 +162,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
   ~string_tree() {
     if constexpr (store::template must_visit<leaf>() || store::template must_visit<string_record>() ||
                   holder::must_visit())
-      visit_below(root_at_rest(), [this]<class Node>(Node& n) {
-        if constexpr (std::is_same_v<Node, leaf>)
-          for_each_record(n, [this](string_record& r) { this->destroy_entry(r); });
-        string_tree::destroy(this->store_, &n);
-      });
+      destroy_below(root_at_rest());
   }
 
   /// Both maps are at rest.
@@ -209,7 +213,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
 
   /// From one marked pointer to the next one.
   [[nodiscard, gnu::always_inline]] static node_base* guess_child(node_base* from,
-                                                                  const sought_string& k) noexcept {
+                                                                  const sliced_string& k) noexcept {
     const auto child = [&](const auto& in) __attribute__((always_inline)) {
       std::uint64_t depth = reinterpret_cast<std::uintptr_t>(from) >> depth_shift;
       if (depth == unmarked_depth) [[unlikely]]
@@ -228,7 +232,18 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     while (kind_of(n) != 0) n = guess_child(n, k);
     return static_cast<leaf*>(n);
   }
-  /// The same for each of the keys, at most together_most. The searches take each step together, so that their misses
+  /// Requests what an exact search for the key reads, and that leaf.
+  void request_way(const sliced_string& k) const noexcept {
+    node_base* n = anchor_.root.get(unvalidated{});
+    if (n == nullptr) return;
+    for (; kind_of(n) != 0; n = guess_child(n, k)) {
+      const char* const node = reinterpret_cast<const char*>(plain(n));
+      __builtin_prefetch(node);
+      __builtin_prefetch(node + (kind_of(n) == large_kind ? sizeof(large) : sizeof(small)));  // the prefix
+    }
+    leaf::request_all(n);
+  }
+  /// The leaf of each of the keys, at most together_most. The searches take each step together, so that their misses
   /// overlap.
   void guess_leaves(std::span<const sought_string> keys, std::span<leaf*> leaves) const noexcept {
     node_base* const root = anchor_.root.get(unvalidated{});
@@ -294,20 +309,13 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     [[nodiscard]] leaf& as_leaf() const noexcept { return *static_cast<leaf*>(node); }
   };
 
-  /// Which side of the keys with a node's prefix a key is on.
-  template <class Inner>
-  [[nodiscard, gnu::always_inline]] static int compare_with_prefix(const Inner& in,
-                                                                   std::string_view key) noexcept {
-    return compare_beginning(key, in.prefix());
-  }
-
   /// Chooses the child that has a key, or would have it.
   struct by_key {
     const sought_string& k;
     template <class Inner>
     [[nodiscard, gnu::always_inline]] unsigned operator()(const Inner& in,
                                                           const section& seen) const noexcept {
-      if (const int side = compare_with_prefix(in, k.key()); side != 0)
+      if (const int side = compare_beginning(k.key(), in.prefix()); side != 0)
         return side < 0 ? 0 : in.children.get(seen) - 1U;
       return static_cast<unsigned>(in.index_of(seen, k.slice_at(in.depth), in.key_width()));
     }
@@ -462,6 +470,28 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
 
   /// The lock of what has the pointer to a node.
   [[nodiscard]] static write_guard lock(const link& l) noexcept { return l.seen.upgrade(); }
+  /// The locks of a node and of what has the pointer to it.
+  struct locked_place {
+    write_guard up;
+    write_guard node;
+
+    [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(node); }
+    void release_unchanged() noexcept {
+      node.release_unchanged();
+      up.release_unchanged();
+    }
+    /// The node has left the tree.
+    void release_obsolete() noexcept {
+      node.release_obsolete();
+      up.release();
+    }
+  };
+  /// Both or none.
+  [[nodiscard]] static locked_place lock(const place& at) noexcept {
+    locked_place held{lock(at.up), {}};
+    if (held.up && !(held.node = at.here.upgrade())) held.up.release_unchanged();
+    return held;
+  }
   void replace(const link& l, const write_guard& held, node_base* next) noexcept {
     if (l.of == nullptr)
       anchor_.root.set(held, marked(next));
@@ -527,11 +557,9 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     create(left);
     if constexpr (!splits) {
       left.get()->assign(exclusive_access{}, all, 0, all.count);
-      write_guard up = lock(at.up);
-      if (!up) return;
-      write_guard held = at.here.upgrade();
-      if (!held) return up.release_unchanged();
-      replace(at.up, up, left.release());
+      locked_place held = lock(at);
+      if (!held) return;
+      replace(at.up, held.up, left.release());
       held.release_obsolete();
     } else {
       create(right);
@@ -557,11 +585,9 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       left.get()->assign(exclusive_access{}, all, 0, middle);
       right.get()->assign(exclusive_access{}, all, middle, all.count);
       if (!above) root.emplace_sized(nullptr, small::bytes_for(in.depth), small_kind, in.prefix());
-      write_guard up = lock(at.up);
-      if (!up) return;
-      write_guard held = at.here.upgrade();
-      if (!held) return up.release_unchanged();
-      link_pair(at.up, up, left.release(), above, all.key[middle], right.release(), root.release());
+      locked_place held = lock(at);
+      if (!held) return;
+      link_pair(at.up, held.up, left.release(), above, all.key[middle], right.release(), root.release());
       held.release_obsolete();
     }
     this->retire_node(guard, &in);
@@ -605,9 +631,9 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       // Keys without the parent's prefix are the first or the last ones.
       const auto [before, behind] = as_inner(*at.up.of, [&](const auto& in) {
         unsigned first = 0;
-        while (first < n && compare_with_prefix(in, all.key(first)) < 0) ++first;
+        while (first < n && compare_beginning(all.key(first), in.prefix()) < 0) ++first;
         unsigned last = n;
-        while (last > first && compare_with_prefix(in, all.key(last - 1)) > 0) --last;
+        while (last > first && compare_beginning(all.key(last - 1), in.prefix()) > 0) --last;
         return std::pair(first, n - last);
       });
       if (4 * before >= n) return move_out(guard, at, way, all, before, true);
@@ -652,17 +678,11 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     unpublished<store, leaf> right(store_, memory_role::leaf);
     left.emplace(&of_key).assign(all, 0, middle);
     right.emplace(&of_key).assign(all, middle, n);
-    write_guard up = lock(at.up);
-    if (!up) return;
-    write_guard held = at.here.upgrade();
-    if (!held) return up.release_unchanged();
-    if (!same_records(of_key, all)) {
-      held.release_unchanged();
-      return up.release_unchanged();
-    }
-    link_pair(at.up, up, left.release(), above, separator, right.release(), parent.release());
+    locked_place held = lock(at);
+    if (!held) return;
+    if (!same_records(of_key, all)) return held.release_unchanged();
+    link_pair(at.up, held.up, left.release(), above, separator, right.release(), parent.release());
     held.release_obsolete();
-    up.release();
     this->retire_node(guard, &of_key);
   }
 
@@ -732,6 +752,102 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     return true;
   }
 
+  // A load.
+
+  template <std::random_access_iterator Iterator>
+  void do_bulk_load(Iterator first, std::size_t n, unsigned threads) {
+    if (n == 0) return;
+    check_order(first, n, threads);
+    const string_load_plan<Iterator, leaf::capacity> plan(first, n);
+    loaded_nodes made(*this, plan.leaves().size());
+    make_all(plan.leaves().size(), threads,
+             [&](std::size_t i) { made.make_leaf(first, i, plan.leaves()[i]); });
+    for (const auto& node : plan.nodes()) {
+      const auto& [key, value] = first[static_cast<std::iter_difference_t<Iterator>>(node.key)];
+      made.make_inner_nodes(std::string_view(key).substr(0, node.depth), node.children);
+    }
+    destroy_below(root_at_rest());  // the leaf of a map that has become empty
+    anchor_.root.set(exclusive_access{}, marked(std::exchange(made.nodes[0], nullptr)));
+  }
+  /// A plan of keys without order would have no end.
+  template <class Iterator>
+  void check_order(const Iterator first, std::size_t n, unsigned threads) {
+    constexpr std::size_t together = 256;
+    make_all(nodes_for(n, together), threads, [&](std::size_t part) {
+      for (std::size_t i = std::max<std::size_t>(1, part * together); i < std::min(n, (part + 1) * together);
+           ++i) {
+        const auto at = static_cast<std::iter_difference_t<Iterator>>(i);
+        const auto& [left, left_value] = first[at - 1];
+        const auto& [right, right_value] = first[at];
+        if (!(left < right)) this->throw_unsorted();
+      }
+    });
+  }
+
+  /// The nodes of a load: first the leaves. An inner node takes the place of its first child, so that they always have every
+  /// node exactly once below them. If the load ends before the map has them, they are freed.
+  struct loaded_nodes {
+    loaded_nodes(string_tree& of, std::size_t leaves) : map(of), nodes(leaves) {}
+    loaded_nodes(const loaded_nodes&) = delete;
+    loaded_nodes& operator=(const loaded_nodes&) = delete;
+    ~loaded_nodes() {
+      for (node_base* const n : nodes) map.destroy_below(n);
+    }
+
+    template <class Iterator, class Planned>
+    void make_leaf(const Iterator first, std::size_t place, const Planned& planned) {
+      content all;
+      try {
+        for (std::size_t i = planned.begin; i < planned.end; ++i) {
+          const auto& [key, value] = first[static_cast<std::iter_difference_t<Iterator>>(i)];
+          typename holder::pending cell(map.store_);
+          pending_record fresh(map.store_);
+          all.add(fresh.get(key, word_of(cell.get(value))), sought_string(key).tag());
+          cell.release();
+          fresh.release();
+        }
+        auto* const made = map.store_.template create<leaf>(memory_role::leaf, nullptr);
+        made->assign(all, 0, all.count);
+        nodes[place] = made;
+      } catch (...) {
+        for (unsigned i = 0; i < all.count; ++i) map.destroy_entry(all.record(i));
+        throw;
+      }
+    }
+
+    /// Nodes with the same prefix above the children, level by level.
+    template <class Child>
+    void make_inner_nodes(std::string_view prefix, std::vector<Child> children) {
+      using largest = std::conditional_t<has_large, large, small>;
+      while (children.size() > 1) {
+        const std::size_t count = nodes_for(children.size(), loaded(largest::capacity));
+        for (std::size_t i = 0; i < count; ++i) {
+          const std::size_t begin = begin_of(i, count, children.size());
+          const auto group =
+              std::span(children).subspan(begin, begin_of(i + 1, count, children.size()) - begin);
+          if (group.size() <= small::capacity)
+            make_node<small>(small_kind, prefix, group);
+          else
+            make_node<largest>(large_kind, prefix, group);
+          children[i] = group.front();
+        }
+        children.resize(count);
+      }
+    }
+    template <class Inner, class Child>
+    void make_node(unsigned kind, std::string_view prefix, std::span<Child> children) {
+      unpublished<store, Inner> fresh(map.store_, memory_role::node);
+      fresh.emplace_sized(nullptr, Inner::bytes_for(prefix.size()), kind, prefix);
+      typename Inner::content all;
+      for (const Child& c : children) all.add(c.separator, marked(std::exchange(nodes[c.place], nullptr)));
+      fresh.get()->assign(exclusive_access{}, all, 0, all.count);
+      nodes[children.front().place] = fresh.release();
+    }
+
+    string_tree& map;
+    std::vector<node_base*> nodes;
+  };
+
   // After erases.
 
   void tidy(guard_type& guard, const sought_string& k, unsigned left) noexcept {
@@ -764,34 +880,22 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
   }
   /// The only child of a node takes its place.
   bool drop_parent(guard_type& guard, const place& at) {
-    write_guard up = lock(at.up);
-    if (!up) return true;
-    write_guard held = at.here.upgrade();
-    if (!held) {
-      up.release_unchanged();
-      return true;
-    }
+    locked_place held = lock(at);
+    if (!held) return true;
     as_inner(*at.node, [&](auto& in) {
-      replace(at.up, up, plain(in.child[0].get(held)));
+      replace(at.up, held.up, plain(in.child[0].get(held.node)));
       held.release_obsolete();
-      up.release();
       this->retire_node(guard, &in);
     });
     return true;
   }
   /// An empty map has no leaf.
   bool drop_root(guard_type& guard, const place& at) {
-    write_guard up = lock(at.up);
-    if (!up) return true;
-    write_guard held = at.here.upgrade();
-    if (!held || at.as_leaf().count() != 0) {
-      if (held) held.release_unchanged();
-      up.release_unchanged();
-      return true;
-    }
-    anchor_.root.set(up, nullptr);
+    locked_place held = lock(at);
+    if (held && at.as_leaf().count() != 0) held.release_unchanged();
+    if (!held) return true;
+    anchor_.root.set(held.up, nullptr);
     held.release_obsolete();
-    up.release();
     this->retire_node(guard, &at.as_leaf());
     return true;
   }
@@ -811,44 +915,35 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       const section there = neighbour.lock.read();
       unpublished<store, leaf> fresh(store_, memory_role::leaf);
       fresh.emplace(&sparse);
-      write_guard up = lock(at.up);
-      if (!up) return true;
-      write_guard held = at.here.upgrade();
-      write_guard other_held = held ? there.upgrade() : write_guard();
+      locked_place held = lock(at);
+      if (!held) return true;
+      write_guard other_held = there.upgrade();
       content all;
       if (other_held) {
-        (before ? neighbour : sparse).copy_to(before ? other_held : held, all);
-        (before ? sparse : neighbour).copy_to(before ? held : other_held, all);
+        (before ? neighbour : sparse).copy_to(before ? other_held : held.node, all);
+        (before ? sparse : neighbour).copy_to(before ? held.node : other_held, all);
       }
       if (!other_held || all.count > leaf::capacity) {
         if (other_held) other_held.release_unchanged();
-        if (held) held.release_unchanged();
-        up.release_unchanged();
+        held.release_unchanged();
         return true;
       }
       fresh.get()->assign(all, 0, all.count);
-      in.erase_behind(up, first);
-      in.child[first].set(up, fresh.release());
-      held.release_obsolete();
+      in.erase_behind(held.up, first);
+      in.child[first].set(held.up, fresh.release());
       other_held.release_obsolete();
-      up.release();
+      held.release_obsolete();
       this->retire_node(guard, &sparse, &neighbour);
       return true;
     }
     if (sparse.count() != 0 || children == 1) return false;
-    write_guard up = lock(at.up);
-    if (!up) return true;
-    write_guard held = at.here.upgrade();
-    if (!held || sparse.count() != 0) {
-      if (held) held.release_unchanged();
-      up.release_unchanged();
-      return true;
-    }
+    locked_place held = lock(at);
+    if (held && sparse.count() != 0) held.release_unchanged();
+    if (!held) return true;
     // Its neighbour gets its range.
-    if (index == 0) in.child[0].set(up, in.child[1].get(up));
-    in.erase_behind(up, index == 0 ? 0 : index - 1);
+    if (index == 0) in.child[0].set(held.up, in.child[1].get(held.up));
+    in.erase_behind(held.up, index == 0 ? 0 : index - 1);
     held.release_obsolete();
-    up.release();
     this->retire_node(guard, &sparse);
     return true;
   }
@@ -912,7 +1007,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
   template <class Bound>
   [[nodiscard]] std::optional<position<Bound>> try_seek_bound(const Bound& bound) const {
     std::optional<sliced_string> k;
-    if (bound.key()) k.emplace(*bound.key());
+    if (bound.key()) request_way(k.emplace(*bound.key()));
     end_of_node end;
     end_of_node end_of_parent;
     const auto at = try_seek([&](auto& in, const section& seen) {
@@ -929,7 +1024,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
   [[nodiscard]] static unsigned index_of(const Inner& in, const section& seen, unsigned n, const Bound& bound,
                                          const std::optional<sliced_string>& k) noexcept {
     if (!k) return Bound::reverse ? n - 1 : 0;
-    if (const int side = compare_with_prefix(in, k->key()); side != 0) return side < 0 ? 0 : n - 1;
+    if (const int side = compare_beginning(k->key(), in.prefix()); side != 0) return side < 0 ? 0 : n - 1;
     const slice::type part = k->slice_at(in.depth);
     const auto index = static_cast<unsigned>(in.key.not_above(seen, part, in.key_width()));
     if (Bound::reverse && bound.excludes_key() && index > 0 && in.key.get(seen, index - 1) == part) {
@@ -962,7 +1057,6 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
           continue;
         }
         if (at->at.node == nullptr) return;
-        leaf::request_all(at->at.node);
       }
       last = nullptr;
       const auto enter = [&](const string_record& r, std::uint64_t w) {
@@ -996,16 +1090,18 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
                                                    const Enter& enter) {
     leaf& here = p.at.as_leaf();
     const section& seen = p.at.here;
-    const auto visit_all = [&](unsigned n, const auto& record_at, const auto& is_valid) {
+    const auto visit_all = [&](unsigned n, rank_range likely, const auto& record_at, const auto& is_valid) {
       unsigned i = 0;
       if (asks && from.key())
-        i = count_before_place(n, record_at, [&](const string_record& r) { return !from.admits(r.key()); });
-      for (unsigned e = i; e < std::min(i + requested_ahead, n); ++e) request_all(record_at(e));
+        i = count_before_place(n, likely, record_at,
+                               [&](const string_record& r) { return !from.admits(r.key()); });
       if (!is_valid()) return progress_of_scan::interrupted;
       const unsigned leaf_requested_at = std::max(i, n - std::min(n, leaf_requested_ahead));
-      for (; i < n; ++i) {
+      unsigned ahead = records_ahead_at_first;
+      for (unsigned requested = i; i < n; ++i) {
         if (i == leaf_requested_at) p.request_next();
-        if (i + requested_ahead < n) request_all(record_at(i + requested_ahead));
+        for (; requested < std::min(i + ahead, n); ++requested) request_record(record_at(requested));
+        ahead = std::min(ahead + 1, records_ahead);
         const string_record* const r = record_at(i);
         if (!is_valid()) return progress_of_scan::interrupted;
         if (r == nullptr) continue;
@@ -1016,16 +1112,24 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     const auto rank = [](unsigned i, unsigned n) { return Bound::reverse ? n - 1 - i : i; };
     if (here.is_ordered(seen)) {
       const unsigned n = here.ranks(seen);
+      rank_range likely{0, n};
+      if (asks && from.key()) {
+        likely = here.likely_ranks(seen, n, sliced_string(*from.key()));
+        if (Bound::reverse) likely = {n - likely.last, n - likely.first};
+      }
       return visit_all(
-          n, [&, n](unsigned i) { return here.at_rank(seen, rank(i, n)); }, [&] { return seen.validate(); });
+          n, likely, [&, n](unsigned i) { return here.at_rank(seen, rank(i, n)); },
+          [&] { return seen.validate(); });
     }
     content all;
     if (!try_copy(p.at, all)) return progress_of_scan::interrupted;
     return visit_all(
-        all.count, [&](unsigned i) { return &all.record(rank(i, all.count)); }, [] { return true; });
+        all.count, {0, all.count}, [&](unsigned i) { return &all.record(rank(i, all.count)); },
+        [] { return true; });
   }
-  // So many records before they are visited.
-  static constexpr unsigned requested_ahead = 12;
+  // So many records before they are visited. Most scans end soon: a scan requests few at first.
+  static constexpr unsigned records_ahead_at_first = 8;
+  static constexpr unsigned records_ahead = 24;
   static constexpr unsigned leaf_requested_ahead = 32;
 
   /// Copies the records of a leaf, in order, and lets it keep that. False if a writer came between.
@@ -1136,6 +1240,14 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     }
   }
 
+  /// No other thread reaches the node.
+  void destroy_below(node_base* n) noexcept {
+    visit_below(n, [this]<class Node>(Node& below) {
+      if constexpr (std::is_same_v<Node, leaf>)
+        for_each_record(below, [this](string_record& r) { this->destroy_entry(r); });
+      string_tree::destroy(this->store_, &below);
+    });
+  }
   [[nodiscard]] static word word_in(const string_record& r) noexcept { return value_in(r.last_word()); }
   void destroy_entry(string_record& r) noexcept {
     holder::discard(store_, word_in(r));
