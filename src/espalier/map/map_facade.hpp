@@ -458,13 +458,7 @@ class map_facade {
   /// Erases the keys that are not smaller than `from` and smaller than `to`, each by itself: those that are present
   /// throughout. Returns how many it has erased.
   std::size_t erase(key_view from, key_view to) {
-    std::size_t erased = 0;
-    erase_visited(bound_type::at(less_, from), [&](const value_type& e) {
-      if (!less_(e.key, to)) return false;
-      if (erase(e.key)) ++erased;
-      return true;
-    });
-    return erased;
+    return erase_keys(bound_type::at(less_, from), refer_to<Key>(to));
   }
 
   /// Erases the entries for which predicate(key, value) is true: each of those that are there throughout, at a moment at
@@ -474,23 +468,20 @@ class map_facade {
     requires(Map::properties.exchanges)
   {
     std::size_t erased = 0;
-    erase_visited(bound_type::whole(less_), [&](const value_type& e) {
-      if (!std::invoke(predicate, e.key, e.value)) return true;
+    for (const value_type& e : *this) {
+      if (!std::invoke(predicate, e.key, e.value)) continue;
       bool goes = false;
       static_cast<void>(update(e.key, [&](const std::optional<Value>& now) -> std::optional<Value> {
         goes = now && std::invoke(predicate, e.key, *now);
         return goes ? std::nullopt : now;
       }));
       if (goes) ++erased;
-      return true;
-    });
+    }
     return erased;
   }
 
   /// Erases each key that is present throughout; while no other thread writes, all keys. As long as that many erases.
-  void clear() {
-    for (const value_type& entry : *this) erase(entry.key);
-  }
+  void clear() { static_cast<void>(erase_keys(bound_type::whole(less_), {})); }
 
   /// Stores the value, and returns the one that it replaces, or nothing if the key was absent.
   std::optional<Value> exchange(key_view key, const Value& value)
@@ -613,10 +604,23 @@ class map_facade {
     }
   }
 
-  /// Calls visit(entry), which may erase it, for each entry from the bound on, until it returns false.
-  template <class Visit>
-  void erase_visited(const bound_type& from, const Visit& visit) {
-    for (iterator at(self(), from); at != std::default_sentinel && visit(*at);) ++at;
+  /// Erases the keys from the bound on, up to `to` if there is one. Returns how many. Copies no values.
+  std::size_t erase_keys(const bound_type& from, key_reference<Key> to) {
+    struct no_value {};
+    const auto fill = [&](auto& batch, const bound_type& bound) {
+      auto guard = self().pin();
+      self().do_scan(guard, bound, [&](const auto& key, const Value&) {
+        if (to && !less_(key, *to)) return false;
+        batch.add(key, no_value{});
+        return !batch.full();
+      });
+    };
+    std::size_t erased = 0;
+    batched_scan<Key, no_value>(from, fill, [&](const Key& key, no_value) {
+      if (erase(key)) ++erased;
+      return true;
+    });
+    return erased;
   }
 
   template <class Bound>
