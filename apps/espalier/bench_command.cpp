@@ -308,8 +308,12 @@ workload::session_request session_of(const bench_options& o, const CLI::App& ver
   workload::session_request s = measurement_of(o);
   s.maps = choose_placed_maps(o.map_names(), o.placements);
   if (o.peers) {
-    const auto peers = chosen_peers();
-    s.maps.insert(s.maps.end(), peers.begin(), peers.end());
+    for (workload::registration& peer : chosen_peers()) {
+      const auto is_peer = [&](const workload::registration& map) {
+        return map.facts.name == peer.facts.name;
+      };
+      if (std::ranges::none_of(s.maps, is_peer)) s.maps.push_back(std::move(peer));
+    }
   }
   s.plans = o.quick ? quick_plans(o) : plans_of(o, verb);
   return s;

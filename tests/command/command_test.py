@@ -196,6 +196,15 @@ class Results(CommandTest):
         leaked = [b["leaked_bytes"] for b in results["benchmarks"] if b.get("aggregate_name") == "median"]
         self.assertGreater(leaked[0], 0)
 
+    def test_a_peer_that_is_named_runs_once(self) -> None:
+        shown = json.loads(self.espalier("list", "--peers", "--json").stdout)
+        peers = [entry["map"] for entry in shown if entry["map"] not in listed()]
+        if not peers:
+            self.skipTest("this build has no peers")
+        results = self.results("--maps", f"{peers[-1]},ticket", "--peers", "--keys", "100", "--mix", "100/0/0", *FAST)
+        ran = [b["map"] for b in results["benchmarks"] if b.get("aggregate_name") == "median"]
+        self.assertEqual(sorted(ran), sorted([*peers, "ticket"]))
+
     def test_context_tells_the_circumstances_and_lines_are_plain(self) -> None:
         done = self.bench("--maps", "ticket", "--keys", "100", *FAST, "--json", "r.json")
         context = json.loads((self.folder / "r.json").read_text())["context"]
