@@ -42,8 +42,8 @@ bool add_all() {
            "reverse_scan_excludes_bound", "reverse_scan_repeats", "scan_never_stops", "scan_by_position",
            "scan_holds_the_lock", "insert_not_atomic", "erase_takes_neighbour", "find_returns_older",
            "assign_in_two_steps", "livelocks", "scan_includes_end", "lowest_excludes_zero",
-           "update_in_two_steps", "update_removes_first", "extract_returns_older",
-           "size_ignores_exchanges">();
+           "update_in_two_steps", "update_removes_first", "extract_returns_older", "size_ignores_exchanges",
+           "erase_keeps_nodes">();
   add<"failure_leaks">();  // not from the heap, where a leak detector would be first
   add<"failure_drops_key", shared_heap>();
   add<"nodes_unaligned", skewed>();

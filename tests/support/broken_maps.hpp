@@ -11,6 +11,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "espalier/map/catalog.hpp"
 #include "espalier/map/map_concept.hpp"
@@ -42,7 +43,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   struct alignas(has<"nodes_unaligned"> ? 8 : 32) cell {
     Value now;
     Value before;
-    std::uint64_t unused[2];
+    std::uint64_t unused[has<"erase_keeps_nodes"> ? 1022 : 2];
     explicit cell(const Value& v) noexcept : now(v), before(v), unused{} {}
   };
 
@@ -68,7 +69,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
                                              .update_progress = progress::blocking,
                                              .shape = balance::strict,
                                              .scan = scan_guarantee::per_key,
-                                             .region_protection = false,
+                                             .region_protection = true,  // the soak takes no others
                                              .paper = "a control of the tests",
                                              .reads_beside_writers = true,
                                              .updates_await_reads = false,
@@ -81,6 +82,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   broken_map& operator=(const broken_map&) = delete;
   ~broken_map() {
     for (const auto& [k, c] : tree_) store_.destroy(memory_role::node, c);
+    for (cell* const c : kept_) store_.destroy(memory_role::node, c);
   }
 
   [[nodiscard]] guard_type pin() const noexcept { return {}; }
@@ -102,7 +104,11 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
 
   template <class Visitor>
   void visit_nodes(Visitor&& visitor) const {
-    for (const auto& [k, c] : tree_) visitor(static_cast<const void*>(c), sizeof(cell), memory_role::node);
+    const auto visit = [&](const cell* c) {
+      visitor(static_cast<const void*>(c), sizeof(cell), memory_role::node);
+    };
+    for (const auto& [k, c] : tree_) visit(c);
+    for (const cell* const c : kept_) visit(c);
   }
   [[nodiscard]] const char* check_invariants() const noexcept { return nullptr; }
   [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
@@ -293,7 +299,10 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   }
 
   typename tree::iterator remove(typename tree::iterator at) {
-    if constexpr (!has<"erase_leaks">) store_.destroy(memory_role::node, at->second);
+    if constexpr (has<"erase_keeps_nodes">)
+      kept_.push_back(at->second);
+    else if constexpr (!has<"erase_leaks">)
+      store_.destroy(memory_role::node, at->second);
     return tree_.erase(at);
   }
 
@@ -325,6 +334,7 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
   mutable ttas_lock lock_;
   store store_;
   tree tree_;
+  std::vector<cell*> kept_;  ///< what is reached, and not used again
   mutable std::uint64_t finds_ = 0;
   std::uint64_t extracts_ = 0;
   std::ptrdiff_t not_counted_ = 0;
