@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -186,6 +187,10 @@ enum class operation : std::uint8_t {
   exchange,
   extract,
   update,
+  bulk_load,
+  walk,  ///< by a cursor
+  range,
+  move,
   use_guards  ///< or no longer
 };
 
@@ -223,7 +228,11 @@ inline constexpr std::array operations{
     operation_share{operation::clear, "clear", 1},
     operation_share{operation::exchange, "exchange", 16},
     operation_share{operation::extract, "extract", 16},
-    operation_share{operation::update, "update", 20},
+    operation_share{operation::update, "update", 12},
+    operation_share{operation::bulk_load, "bulk_load", 2},
+    operation_share{operation::walk, "cursor", 3},
+    operation_share{operation::range, "range", 2},
+    operation_share{operation::move, "move", 1},
     operation_share{operation::use_guards, "use_guards", 1}};
 
 /// The operation that a byte stands for.
@@ -250,7 +259,8 @@ struct outcome {
 template <class Kind>
 class player {
  public:
-  explicit player(script from) : script_(from) {}
+  /// A load has so many threads at most.
+  explicit player(script from, unsigned threads = 3) : script_(from), threads_(threads) {}
 
   outcome play() {
     while (!script_.over() && done_.wrong.empty()) {
@@ -342,23 +352,25 @@ class player {
     expect(returned == visits, "another number of visits");
   }
 
-  void check() {
+  void check() { check(map_, model_); }
+  void check(map_type& map, const model& expected) {
     if (!done_.wrong.empty()) return;
-    const char* const broken = map_.check_invariants();
+    const char* const broken = map.check_invariants();
     expect(broken == nullptr, broken != nullptr ? broken : "");
-    expect(map_.size() == model_.size(), "another size");
-    auto at = model_.begin();
-    map_.scan(smallest_key(), [&](const key& k, const value& v) {
-      expect(at != model_.end() && same_key(k, at->first) && v == at->second, "another entry in the map");
-      if (at != model_.end()) ++at;
+    expect(map.size() == expected.size(), "another size");
+    auto at = expected.begin();
+    const key smallest = expected.empty() ? Kind::key(0) : at->first;
+    map.scan(smallest, [&](const key& k, const value& v) {
+      expect(at != expected.end() && same_key(k, at->first) && v == at->second, "another entry in the map");
+      if (at != expected.end()) ++at;
     });
-    expect(at == model_.end(), "an entry is not in the map");
-    std::size_t nodes = 0;
-    map_.visit_nodes([&](auto&&...) { ++nodes; });
-    expect(!model_.empty() || nodes == 0, "an empty map has nodes");
+    expect(at == expected.end(), "an entry is not in the map");
+    std::size_t blocks = 0;
+    map.visit_nodes([&](auto&&...) { ++blocks; });
+    expect(!expected.empty() || blocks == 0, "an empty map has nodes");
+    map.domain().collect();
+    expect(map.usage().blocks == blocks, "a block is lost, or was freed in another map");
   }
-  /// The model's smallest key, or any.
-  key smallest_key() const { return model_.empty() ? Kind::key(0) : model_.begin()->first; }
 
   bool add(const key& k, const value& v) { return model_.emplace(k, v).second; }
 
@@ -438,7 +450,7 @@ class player {
         break;
       }
       case operation::loop:
-        loop();
+        loop(map_, model_.begin(), model_.end());
         break;
       case operation::size:
         expect(map_.size() == model_.size(), "another number");
@@ -525,6 +537,21 @@ class player {
       case operation::update:
         update();
         break;
+      case operation::bulk_load:
+        bulk_load();
+        break;
+      case operation::walk:
+        walk();
+        break;
+      case operation::range: {
+        const key from = next_key();
+        const key to = next_key();
+        loop(map_.range(from, to), model_.lower_bound(from), model_.lower_bound(larger(from, to)));
+        break;
+      }
+      case operation::move:
+        move();
+        break;
       case operation::use_guards:
         guards_ = !guards_;
         break;
@@ -557,14 +584,13 @@ class player {
     expect(call([&](auto&... g) { return map_.insert_batch(g..., entries); }) == absent, "another number");
   }
 
-  /// A loop over the map that erases some of what it reads.
-  void loop() {
+  /// A loop over entries of the map that erases some of what it reads.
+  template <class Entries, class At>
+  void loop(const Entries& entries, At at, const At end) {
     const unsigned every = script_.byte();
-    auto at = model_.begin();
     unsigned n = 0;
-    for (const entry& e : map_) {
-      expect(at != model_.end() && same_key(e.key, at->first) && e.value == at->second,
-             "reads another entry");
+    for (const entry& e : entries) {
+      expect(at != end && same_key(e.key, at->first) && e.value == at->second, "reads another entry");
       if (!done_.wrong.empty()) return;
       if (++n % (every + 2) == 0) {
         expect(map_.erase(e.key), "does not find what it reads");
@@ -573,7 +599,111 @@ class player {
         ++at;
       }
     }
-    expect(at == model_.end(), "misses an entry");
+    expect(at == end, "misses an entry");
+  }
+
+  /// A cursor that erases some of the entries at which it is, and turns now and then.
+  void walk() {
+    const unsigned steps = 2 * script_.byte();
+    const unsigned turns = 1 + script_.byte();
+    const unsigned erases = 2 + script_.byte();
+    const unsigned from = script_.byte() % 4;
+    const key k = next_key();
+    typename map_type::cursor cursor(map_);
+    expect(!cursor.valid(), "a cursor that was not told where to be is somewhere");
+    auto at = model_.begin();
+    if (from == 0) {
+      cursor.seek_first();
+    } else if (from == 1) {
+      cursor.seek_last();
+      if (!model_.empty()) at = std::prev(model_.end());
+    } else {
+      cursor.seek(k);
+      at = model_.lower_bound(k);
+    }
+    bool back = from == 1;
+    for (unsigned n = 1; n <= steps && done_.wrong.empty(); ++n) {
+      expect(cursor.valid() == (at != model_.end()), "there is an entry, or none");
+      if (!cursor.valid() || !done_.wrong.empty()) return;
+      expect(same_key(cursor.key(), at->first) && cursor.value() == at->second, "another entry");
+      if (n % turns == 0) back = !back;
+      if (n % (8 * turns) == 0) cursor.seek(cursor.key());
+      const key here = at->first;
+      if (n % erases == 0) {
+        expect(map_.erase(here), "does not find where it is");
+        model_.erase(at);
+      }
+      if (back) {
+        cursor.previous();
+        at = model_.lower_bound(here);
+        at = at == model_.begin() ? model_.end() : std::prev(at);
+      } else {
+        cursor.next();
+        at = model_.upper_bound(here);
+      }
+    }
+  }
+
+  /// A load of the map, which most often is empty, with keys that now and then are not in order.
+  void bulk_load() {
+    const unsigned threads = 1 + script_.byte() % threads_;
+    const unsigned how = script_.byte() % 8;
+    const unsigned count = script_.two_bytes() % 1024;
+    const unsigned distance = script_.byte();
+    unsigned n = script_.two_bytes();
+    const std::size_t wrong = script_.two_bytes();
+    if (how != 0) {
+      map_.clear();
+      model_.clear();
+    }
+    model loaded(less_);
+    for (unsigned i = 0; i < count; ++i, n += distance)
+      loaded.emplace(Kind::key(n % Kind::keys), next_value());
+    std::vector<entry> entries;
+    for (const auto& [k, v] : loaded) entries.push_back({k, v});
+    bool right = model_.empty();
+    if (how < 3 && entries.size() > 1) {
+      const std::size_t at = wrong % (entries.size() - 1);
+      if (how == 1)
+        entries[at + 1].key = entries[at].key;
+      else
+        std::swap(entries[at], entries[at + 1]);
+      right = false;
+    }
+    try {
+      map_.bulk_load(entries, threads);
+      expect(right, "takes what is not in order, or is not empty");
+      model_ = loaded;
+    } catch (const std::invalid_argument&) {
+      expect(!right, "refuses what is in order");
+    }
+    check();
+  }
+
+  /// The contents go to another map. They come back, or are lost with it, and its own entry stays.
+  void move() {
+    const unsigned how = script_.byte();
+    const key k = next_key();
+    const value v = next_value();
+    map_type other(less_, (how & 1U) != 0 ? &domain_ : nullptr);
+    model other_model(less_);
+    other.insert(k, v);
+    other_model.emplace(k, v);
+    const auto exchange = [&](bool by_moves) {
+      if (by_moves) {
+        map_type taken(std::move(map_));
+        map_ = std::move(other);
+        other = std::move(taken);
+      } else {
+        swap(map_, other);
+      }
+      std::swap(model_, other_model);
+      check();
+      check(other, other_model);
+    };
+    exchange((how & 2U) != 0);
+    if (how % 5 != 0) exchange((how & 4U) != 0);
+    if ((how & 8U) != 0) other.clear();  // it ends with what it has retired
   }
 
   struct refusal {};
@@ -611,11 +741,13 @@ class player {
   }
 
   script script_;
+  unsigned threads_;
   outcome done_;
   std::string_view name_ = "begin";
   bool guards_ = false;
   unsigned next_number_ = 0;
   compare less_ = order();
+  typename map_type::reclaimer_type domain_;  ///< of some of the maps
   map_type map_{less_};
   model model_{less_};
 };

@@ -219,6 +219,19 @@ TEST(bulk_load_leaves, are_nearly_full) {
   EXPECT_EQ(leaves, (entries.size() + 216) / 217);
 }
 
+TEST(bulk_load_of_an_emptied_map, frees_the_leaf_that_an_erase_has_left) {
+  ordered_map<number, number, heap_traits> map;
+  map.insert(1, 1);
+  {
+    const test::refuse_memory now;
+    ASSERT_TRUE(map.erase(1));
+  }
+  ASSERT_EQ(map.usage().blocks, 1U) << "an erase without memory leaves an empty leaf";
+  map.bulk_load(std::vector<map_entry<number, number>>{{1, 2}, {3, 4}});
+  EXPECT_EQ(map.usage().blocks, 1U);
+  EXPECT_EQ(map.find(3), 4U);
+}
+
 TEST(bulk_load_of_a_set, is_one_of_keys) {
   std::vector<std::uint16_t> keys;
   for (unsigned k = 0; k < 5000; ++k) keys.push_back(static_cast<std::uint16_t>(k * 13));

@@ -28,7 +28,7 @@ using model = std::map<key, key>;
 class ordered_map_by_vectors : public testing::TestWithParam<hw::vector_width> {
  protected:
   void SetUp() override {
-    if (GetParam() > hw::widest_vectors()) GTEST_SKIP() << "this processor has no such vectors";
+    if (!hw::has_vectors(GetParam())) GTEST_SKIP() << "this processor has no such vectors";
     hw::detail::vectors_in_use = GetParam();
   }
   void TearDown() override { hw::detail::vectors_in_use = hw::widest_vectors(); }
@@ -115,12 +115,12 @@ TYPED_TEST(ordered_map_by_leaf, is_as_std_map_with_dense_keys) {
 }
 
 std::string name_of(const testing::TestParamInfo<hw::vector_width>& width) {
-  constexpr std::array<std::string_view, 3> names{"none", "avx2", "avx512"};
+  constexpr std::array<std::string_view, 4> names{"none", "neon", "avx2", "avx512"};
   return std::string(names[static_cast<std::size_t>(width.param)]);
 }
 INSTANTIATE_TEST_SUITE_P(ordered_map, ordered_map_by_vectors,
-                         testing::Values(hw::vector_width::none, hw::vector_width::avx2,
-                                         hw::vector_width::avx512),
+                         testing::Values(hw::vector_width::none, hw::vector_width::neon,
+                                         hw::vector_width::avx2, hw::vector_width::avx512),
                          name_of);
 
 TEST(ordered_map_of_strings, has_the_empty_key) {
@@ -132,6 +132,83 @@ TEST(ordered_map_of_strings, has_the_empty_key) {
   EXPECT_TRUE(map.erase(std::string_view()));
   EXPECT_FALSE(map.contains(std::string_view()));
   EXPECT_EQ(map.size(), 1U);
+}
+
+/// A key that begins as others do, and goes on as seven bytes tell apart or not.
+std::string some_string(std::mt19937_64& random) {
+  static const std::array<std::string, 4> beginnings{"", "site/", "site/the same bytes/",
+                                                     std::string(70000, 'x')};
+  static const std::array<std::string, 4> middles{"", "0123456", "0123457", "a"};
+  std::string k = beginnings[random() % 4];
+  for (std::size_t parts = random() % 3; parts != 0; --parts) k += middles[random() % 4];
+  return k + std::to_string(random() % 400);
+}
+
+TEST(ordered_map_of_strings, scans_begin_where_std_map_has_it) {
+  std::map<std::string, int> expected;
+  ordered_map<std::string, int> map;
+  std::mt19937_64 random(11);
+  const auto some = [&] { return some_string(random); };
+  const auto compare = [&] {
+    for (unsigned i = 0; i < 300; ++i) {
+      const std::string bound = i == 0 ? std::string() : some().substr(0, random() % 80);
+      std::vector<std::string> seen;
+      const auto visit = [&](std::string_view k, int) {
+        seen.emplace_back(k);
+        return seen.size() < 5;
+      };
+      map.scan(bound, visit);
+      auto at = expected.lower_bound(bound);
+      for (const std::string& k : seen) ASSERT_EQ(k, (at++)->first) << "from " << bound;
+      ASSERT_TRUE(seen.size() == 5 || at == expected.end()) << "from " << bound;
+      seen.clear();
+      map.reverse_scan(bound, visit);
+      at = expected.upper_bound(bound);
+      for (const std::string& k : seen) ASSERT_EQ(k, (--at)->first) << "down from " << bound;
+      ASSERT_TRUE(seen.size() == 5 || at == expected.begin()) << "down from " << bound;
+    }
+  };
+  for (int i = 0; i < 3000; ++i) {
+    const std::string k = some();
+    if (random() % 3 != 0)
+      EXPECT_EQ(map.insert(k, i), expected.emplace(k, i).second);
+    else
+      EXPECT_EQ(map.erase(k), expected.erase(k) == 1);
+    if (i % 500 == 499) compare();
+  }
+  EXPECT_EQ(map.check_invariants(), nullptr);
+}
+
+template <class Map>
+void loads_as_std_map_has_it(std::size_t most) {
+  std::mt19937_64 random(12);
+  for (std::size_t n = 1; n < most; n = n * 3 / 2 + 1) {
+    SCOPED_TRACE(n);
+    std::map<std::string, int> expected;
+    while (expected.size() < n) expected.emplace(some_string(random), static_cast<int>(n));
+    Map map;
+    map.bulk_load(std::vector(expected.begin(), expected.end()), 1 + static_cast<unsigned>(n % 3));
+    ASSERT_EQ(map.check_invariants(), nullptr);
+    auto at = expected.begin();
+    for (const auto& [k, v] : map) {
+      ASSERT_TRUE(at != expected.end() && k == at->first && v == at->second);
+      ASSERT_EQ(map.find(k), v);
+      ++at;
+    }
+    ASSERT_EQ(at, expected.end());
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::string k = some_string(random);
+      ASSERT_EQ(map.erase(k), expected.erase(k) == 1);
+      const std::string other = some_string(random);
+      ASSERT_EQ(map.insert(other, 0), expected.emplace(other, 0).second);
+    }
+    ASSERT_EQ(map.check_invariants(), nullptr);
+    ASSERT_EQ(map.size(), expected.size());
+  }
+}
+TEST(ordered_map_of_strings, loads_as_std_map_has_it) {
+  loads_as_std_map_has_it<ordered_map<std::string, int>>(4000);
+  loads_as_std_map_has_it<ordered_map<std::string, int>::with_fanout<6, 4>>(400);
 }
 
 }  // namespace

@@ -374,6 +374,8 @@ TEST(copies_of_values, are_as_few_as_the_results_need) {
   EXPECT_EQ(copies([&] { map.scan(0, see); }), 0U);
   EXPECT_EQ(copies([&] { map.reverse_scan(guard, 100, see); }), 0U);
   EXPECT_EQ(copies([&] { map.erase(50); }), 0U);
+  EXPECT_EQ(copies([&] { EXPECT_EQ(map.erase(10, 90), 79U); }), 0U);
+  EXPECT_EQ(copies([&] { map.clear(); }), 0U);
   EXPECT_EQ(copies([&] { static_cast<void>(map.empty()); }), 0U);
 }
 

@@ -1,8 +1,10 @@
-// Scripts of operations on ordered_map, of one thread, and what erase_if promises beside a writer.
+// Scripts of operations on ordered_map, of one thread, and what erases of several entries promise beside a writer.
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fuzz/scripts.hpp"
@@ -11,31 +13,61 @@
 namespace espalier::mutants {
 namespace {
 
-/// A script at random that begins with inserts: a few for small nodes, enough for some leaves of full size.
-std::vector<std::uint8_t> script_of(std::uint64_t seed, unsigned batches, std::size_t bytes) {
-  workload::random_generator random(8008, seed);
-  unsigned insert_batch = 0;
-  while (fuzz::operation_of(insert_batch).what != fuzz::operation::insert_batch) ++insert_batch;
+struct writer {
+  workload::random_generator random;
   std::vector<std::uint8_t> script;
-  const auto add = [&](std::uint64_t byte) { script.push_back(static_cast<std::uint8_t>(byte)); };
-  for (unsigned i = 0; i < batches; ++i) {
-    add(insert_batch);
-    add(255);  // as many keys as there can be
-    for (unsigned n = 0; n < 3; ++n) add(random.next());
+
+  void add(std::uint64_t byte) { script.push_back(static_cast<std::uint8_t>(byte)); }
+  void add_any(std::size_t bytes) {
+    for (; bytes > 0; --bytes) add(random.next());
   }
-  while (script.size() < bytes) add(random.next());
-  return script;
+  void add(fuzz::operation what) {
+    unsigned byte = 0;
+    while (fuzz::operation_of(byte).what != what) ++byte;
+    add(byte);
+  }
+};
+
+/// A script at random that begins with inserts: a few for small nodes, enough for some leaves of full size.
+std::vector<std::uint8_t> any_operations(std::uint64_t seed, unsigned batches, std::size_t bytes) {
+  writer to{workload::random_generator(8008, seed), {}};
+  for (unsigned i = 0; i < batches; ++i) {
+    to.add(fuzz::operation::insert_batch);
+    to.add(255);  // as many keys as there can be
+    to.add_any(3);
+  }
+  if (to.script.size() < bytes) to.add_any(bytes - to.script.size());
+  return std::move(to.script);
+}
+
+/// Loads, walks, loops over ranges, erases and moves, each with arguments at random.
+std::vector<std::uint8_t> whole_maps(std::uint64_t seed) {
+  struct operation {
+    fuzz::operation what;
+    std::size_t arguments;  // bytes
+  };
+  writer to{workload::random_generator(8009, seed), {}};
+  for (unsigned i = 0; i < 8; ++i) {
+    for (const auto& [what, arguments] :
+         {operation{fuzz::operation::bulk_load, 9}, operation{fuzz::operation::walk, 6},
+          operation{fuzz::operation::range, 5}, operation{fuzz::operation::erase_batch, 4},
+          operation{fuzz::operation::move, 3}}) {
+      to.add(what);
+      to.add_any(arguments);
+    }
+  }
+  return std::move(to.script);
 }
 
 template <class Kind>
-void play(scenes& all, std::string_view name, unsigned batches, std::size_t bytes) {
+void play(scenes& all, std::string_view name, const std::vector<std::uint8_t>& script) {
   sim::exploration_options how;
   how.step_budget = 100'000'000;
   all.run(
       name,
       [&](sim::scene& s) {
-        s.thread("plays", [script = script_of(all.options.seed, batches, bytes)] {
-          const fuzz::outcome done = fuzz::player<Kind>(fuzz::script(script)).play();
+        s.thread("plays", [script] {
+          const fuzz::outcome done = fuzz::player<Kind>(fuzz::script(script), 1).play();
           sim::require(done.wrong.empty(), done.wrong);
         });
       },
@@ -51,15 +83,46 @@ void erase_if_beside_a_writer(sim::scene& s) {
   s.at_end([&map] { sim::require(map.find(1) == 2, "erase_if has erased an entry of which it is false"); });
 }
 
+/// erase_if counts an entry once, however often it is asked about it.
+void erase_if_counts_beside_a_writer(sim::scene& s) {
+  auto& map = s.make<ordered_map<std::uint64_t, std::uint64_t>>();
+  map.insert(1, 1);
+  s.thread("erases", [&map] {
+    const std::size_t n = map.erase_if([](std::uint64_t, std::uint64_t v) { return v % 2 == 1; });
+    sim::require(n <= 1, "erase_if counts an entry twice");
+  });
+  s.thread("stores", [&map] {
+    map.insert_or_assign(1, 3);
+    map.insert_or_assign(1, 5);
+  });
+}
+
+/// Each key is erased by one of two threads.
+void erases_of_a_range(sim::scene& s) {
+  static constexpr std::uint64_t keys = 3;
+  auto& map = s.make<ordered_map<std::uint64_t, std::uint64_t>>();
+  for (std::uint64_t k = 0; k < keys; ++k) map.insert(k, k);
+  auto& erased = s.make<std::atomic<std::size_t>>(0U);
+  for (const char* name : {"erases", "erases, too"}) s.thread(name, [&] { erased += map.erase(0, keys); });
+  s.at_end([&] { sim::require(erased == keys, "two erases of a range count a key twice, or not at all"); });
+}
+
 }  // namespace
 
 void explore_all(scenes& all) {
-  play<fuzz::narrow>(all, "narrow", 0, 600);
-  play<fuzz::decreasing>(all, "decreasing", 1, 600);
-  play<fuzz::doubles>(all, "doubles", 1, 600);
-  play<fuzz::middling>(all, "middling", 2, 600);
-  play<fuzz::full_size>(all, "full_size", 6, 400);
+  const std::uint64_t seed = all.options.seed;
+  play<fuzz::narrow>(all, "narrow", any_operations(seed, 0, 600));
+  play<fuzz::decreasing>(all, "decreasing", any_operations(seed, 1, 600));
+  play<fuzz::doubles>(all, "doubles", any_operations(seed, 1, 600));
+  play<fuzz::middling>(all, "middling", any_operations(seed, 2, 600));
+  play<fuzz::structs>(all, "structs", any_operations(seed, 1, 600));
+  play<fuzz::full_size>(all, "full_size", any_operations(seed, 6, 400));
+  play<fuzz::narrow>(all, "whole narrow maps", whole_maps(seed));
+  play<fuzz::doubles>(all, "whole maps of doubles", whole_maps(seed));
+  play<fuzz::strings>(all, "whole maps of strings", whole_maps(seed));
   all.run("erase_if_beside_a_writer", erase_if_beside_a_writer);
+  all.run("erase_if_counts_beside_a_writer", erase_if_counts_beside_a_writer);
+  all.run("erases_of_a_range", erases_of_a_range);
 }
 
 }  // namespace espalier::mutants
