@@ -61,13 +61,10 @@ TEST(vector_compare, finds_what_is_equal) {
       for (std::uint64_t k = half - 3; k != half + 3; ++k) {
         unsigned expected = 0;
         for (unsigned i = 0; i < 8; ++i) expected |= unsigned{integers[i] == k} << i;
-        EXPECT_EQ(equal_to(integers.data(), k), expected) << k;
-        unsigned of_pairs = 0;
-        for (unsigned i = 0; i < 4; ++i) of_pairs |= unsigned{integers[2 * i] == k} << i;
-        EXPECT_EQ(equal_to_first_of_pairs(integers.data(), k), of_pairs) << k;
+        EXPECT_EQ(equal_to(integers.data(), k, width), expected) << k;
         unsigned of_tags = 0;
         for (unsigned i = 0; i < 8; ++i) of_tags |= unsigned{integers[i] >> 48U == k >> 48U} << i;
-        EXPECT_EQ(equal_highest(integers.data(), k >> 48U), of_tags) << k;
+        EXPECT_EQ(equal_highest(integers.data(), k >> 48U, width), of_tags) << k;
       }
     }
   }
@@ -84,7 +81,7 @@ TEST(vector_compare, leaves_what_the_caller_computes_with_vectors) {
     for (unsigned round = 0; round < 16; ++round) {
       for (unsigned i = 0; i < 64; ++i) halves[i] += 0.5 * i;
       sum += count_below(integers.data(), round, width);
-      sum += equal_to(reinterpret_cast<const std::uint64_t*>(integers.data()), round) & 15U;
+      sum += equal_to(reinterpret_cast<const std::uint64_t*>(integers.data()), round, width) & 15U;
     }
     EXPECT_EQ(sum, 16U * 15 / 2 + 1 + 2 + 4 + 8);
     for (unsigned i = 0; i < 64; ++i) EXPECT_EQ(halves[i], 8.0 * i);

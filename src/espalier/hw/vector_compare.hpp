@@ -19,6 +19,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "espalier/hw/instrumentation.hpp"
 
@@ -74,7 +75,7 @@ inline constexpr vector_width widest = vector_width::avx512;
 // To a caller that is compiled without AVX-512 the registers that only it has are empty, and those of AVX have no upper
 // halves: these must be clear, or each instruction behind them pays.
 #if defined(__AVX512F__)
-#define ESPALIER_CLOBBERS_AVX512 "xmm16", "k1", "k2"
+#define ESPALIER_CLOBBERS_AVX512 "xmm16", "xmm17", "k1", "k2"
 #else
 #define ESPALIER_CLOBBERS_AVX512 "cc"
 #endif
@@ -120,40 +121,52 @@ inline constexpr vector_width widest = vector_width::avx512;
       : "cc", "xmm0", "xmm1", "xmm2", "xmm3");
   return below / 2;
 }
+[[nodiscard, gnu::always_inline]] inline unsigned equal_to_avx512(const std::uint64_t* from,
+                                                                  std::uint64_t k) noexcept {
+  std::uint32_t mask = 0;  // NOLINT(misc-const-correctness): as before
+  // "memory": no later load before it, for the caller validates what it has found.
+  __asm__ __volatile__(
+      "vpbroadcastq %[k], %%zmm16\n\t"
+      "vpcmpeqq %[all], %%zmm16, %%k1\n\t"
+      "kmovw %%k1, %[mask]"
+      : [mask] "=r"(mask)
+      : [k] "r"(k), [all] "m"(at<64>(from))
+      : "memory", ESPALIER_CLOBBERS_AVX512);
+  return mask;
+}
 [[nodiscard, gnu::always_inline]] inline unsigned equal_to_avx2(const std::uint64_t* from,
                                                                 std::uint64_t k) noexcept {
-  std::uint64_t mask = 0;  // NOLINT(misc-const-correctness): as before
+  std::uint32_t low_mask = 0;   // NOLINT(misc-const-correctness): as before
+  std::uint32_t high_mask = 0;  // NOLINT(misc-const-correctness): as before
   __asm__ __volatile__(
       "vmovq %[k], %%xmm0\n\t"
       "vpbroadcastq %%xmm0, %%ymm0\n\t"
-      "vpcmpeqq %[all], %%ymm0, %%ymm0\n\t"
-      "vmovmskpd %%ymm0, %k[mask]\n\t" ESPALIER_END_AVX2
-      : [mask] "=r"(mask)
-      : [k] "r"(k), [all] "m"(at<32>(from))
-      : "memory", "xmm0");  // no later load before it: the caller validates what it has found
-  return static_cast<unsigned>(mask);
-}
-[[nodiscard, gnu::always_inline]] inline unsigned equal_to_first_of_pairs(const std::uint64_t* from,
-                                                                          std::uint64_t k) noexcept {
-  std::uint64_t mask = 0;  // NOLINT(misc-const-correctness): as before
-  // The vector of first words has them in the order 0, 2, 1, 3.
-  __asm__ __volatile__(
-      "vmovdqa %[low], %%ymm1\n\t"
-      "vmovq %[k], %%xmm0\n\t"
-      "vpunpcklqdq %[high], %%ymm1, %%ymm1\n\t"
-      "vpbroadcastq %%xmm0, %%ymm0\n\t"
-      "vpermq $0xd8, %%ymm1, %%ymm1\n\t"
-      "vpcmpeqq %%ymm1, %%ymm0, %%ymm0\n\t"
-      "vmovmskpd %%ymm0, %k[mask]\n\t" ESPALIER_END_AVX2
-      : [mask] "=r"(mask)
+      "vpcmpeqq %[low], %%ymm0, %%ymm1\n\t"
+      "vpcmpeqq %[high], %%ymm0, %%ymm0\n\t"
+      "vmovmskpd %%ymm1, %[low_mask]\n\t"
+      "vmovmskpd %%ymm0, %[high_mask]\n\t" ESPALIER_END_AVX2
+      : [low_mask] "=r"(low_mask), [high_mask] "=r"(high_mask)
       : [k] "r"(k), [low] "m"(at<32>(from)), [high] "m"(at<32>(from + 4))
       : "memory", "xmm0", "xmm1");
-  return static_cast<unsigned>(mask);
+  return low_mask | high_mask << 4U;
 }
-[[nodiscard, gnu::always_inline]] inline unsigned equal_highest(const std::uint64_t* from,
-                                                                std::uint64_t tag) noexcept {
-  std::uint64_t low_mask = 0;   // NOLINT(misc-const-correctness): as before
-  std::uint64_t high_mask = 0;  // NOLINT(misc-const-correctness): as before
+[[nodiscard, gnu::always_inline]] inline unsigned equal_highest_avx512(const std::uint64_t* from,
+                                                                       std::uint64_t tag) noexcept {
+  std::uint32_t mask = 0;  // NOLINT(misc-const-correctness): as before
+  __asm__ __volatile__(
+      "vpbroadcastq %[tag], %%zmm16\n\t"
+      "vpsrlq $48, %[all], %%zmm17\n\t"
+      "vpcmpeqq %%zmm17, %%zmm16, %%k1\n\t"
+      "kmovw %%k1, %[mask]"
+      : [mask] "=r"(mask)
+      : [tag] "r"(tag), [all] "m"(at<64>(from))
+      : "memory", ESPALIER_CLOBBERS_AVX512);
+  return mask;
+}
+[[nodiscard, gnu::always_inline]] inline unsigned equal_highest_avx2(const std::uint64_t* from,
+                                                                     std::uint64_t tag) noexcept {
+  std::uint32_t low_mask = 0;   // NOLINT(misc-const-correctness): as before
+  std::uint32_t high_mask = 0;  // NOLINT(misc-const-correctness): as before
   __asm__ __volatile__(
       "vmovq %[tag], %%xmm0\n\t"
       "vmovdqa %[low], %%ymm1\n\t"
@@ -163,12 +176,12 @@ inline constexpr vector_width widest = vector_width::avx512;
       "vpsrlq $48, %%ymm2, %%ymm2\n\t"
       "vpcmpeqq %%ymm1, %%ymm0, %%ymm1\n\t"
       "vpcmpeqq %%ymm2, %%ymm0, %%ymm2\n\t"
-      "vmovmskpd %%ymm1, %k[low_mask]\n\t"
-      "vmovmskpd %%ymm2, %k[high_mask]\n\t" ESPALIER_END_AVX2
+      "vmovmskpd %%ymm1, %[low_mask]\n\t"
+      "vmovmskpd %%ymm2, %[high_mask]\n\t" ESPALIER_END_AVX2
       : [low_mask] "=r"(low_mask), [high_mask] "=r"(high_mask)
       : [tag] "r"(tag), [low] "m"(at<32>(from)), [high] "m"(at<32>(from + 4))
       : "memory", "xmm0", "xmm1", "xmm2");
-  return static_cast<unsigned>(low_mask | high_mask << 4U);
+  return low_mask | high_mask << 4U;
 }
 #undef ESPALIER_CLOBBERS_AVX512
 #undef ESPALIER_END_AVX2
@@ -177,9 +190,13 @@ inline constexpr vector_width widest = vector_width::avx512;
                                                                  vector_width width) noexcept {
   return width == vector_width::avx512 ? count_below_avx512(from, k) : count_below_avx2(from, k);
 }
-[[nodiscard, gnu::always_inline]] inline unsigned equal_to(const std::uint64_t* from,
-                                                           std::uint64_t k) noexcept {
-  return equal_to_avx2(from, k) | equal_to_avx2(from + 4, k) << 4U;
+[[nodiscard, gnu::always_inline]] inline unsigned equal_to(const std::uint64_t* from, std::uint64_t k,
+                                                           vector_width width) noexcept {
+  return width == vector_width::avx512 ? equal_to_avx512(from, k) : equal_to_avx2(from, k);
+}
+[[nodiscard, gnu::always_inline]] inline unsigned equal_highest(const std::uint64_t* from, std::uint64_t tag,
+                                                                vector_width width) noexcept {
+  return width == vector_width::avx512 ? equal_highest_avx512(from, tag) : equal_highest_avx2(from, tag);
 }
 
 #elif defined(__AARCH64EL__)
@@ -243,23 +260,15 @@ template <bool acquire>
   constexpr uint16x8_t bits{1U << 0U, 1U << 1U, 1U << 2U, 1U << 3U, 1U << 4U, 1U << 5U, 1U << 6U, 1U << 7U};
   return vaddvq_u16(vandq_u16(is_true, bits));
 }
-[[nodiscard, gnu::always_inline]] inline unsigned equal_to(const std::uint64_t* from,
-                                                           std::uint64_t k) noexcept {
+[[nodiscard, gnu::always_inline]] inline unsigned equal_to(const std::uint64_t* from, std::uint64_t k,
+                                                           vector_width) noexcept {
   const uint64x2_t key = vdupq_n_u64(k);
   const eight_integers all = load<true>(from);
   return bits_of(low_halves(low_halves(vceqq_u64(all.first, key), vceqq_u64(all.second, key)),
                             low_halves(vceqq_u64(all.third, key), vceqq_u64(all.fourth, key))));
 }
-[[nodiscard, gnu::always_inline]] inline unsigned equal_to_first_of_pairs(const std::uint64_t* from,
-                                                                          std::uint64_t k) noexcept {
-  const uint64x2_t key = vdupq_n_u64(k);
-  const eight_integers all = load<true>(from);
-  const uint32x4_t equal = low_halves(vceqq_u64(vuzp1q_u64(all.first, all.second), key),
-                                      vceqq_u64(vuzp1q_u64(all.third, all.fourth), key));
-  return bits_of(low_halves(equal, uint32x4_t{}));
-}
-[[nodiscard, gnu::always_inline]] inline unsigned equal_highest(const std::uint64_t* from,
-                                                                std::uint64_t tag) noexcept {
+[[nodiscard, gnu::always_inline]] inline unsigned equal_highest(const std::uint64_t* from, std::uint64_t tag,
+                                                                vector_width) noexcept {
   const eight_integers all = load<true>(from);
   const uint16x8_t highest =
       high_halves(high_halves(all.first, all.second), high_halves(all.third, all.fourth));
@@ -274,11 +283,12 @@ inline constexpr vector_width widest = vector_width::none;
 [[nodiscard]] inline std::size_t count_below(const std::int64_t*, std::int64_t, vector_width) noexcept {
   return 0;
 }
-[[nodiscard]] inline unsigned equal_to(const std::uint64_t*, std::uint64_t) noexcept { return 0; }
-[[nodiscard]] inline unsigned equal_to_first_of_pairs(const std::uint64_t*, std::uint64_t) noexcept {
+[[nodiscard]] inline unsigned equal_to(const std::uint64_t*, std::uint64_t, vector_width) noexcept {
   return 0;
 }
-[[nodiscard]] inline unsigned equal_highest(const std::uint64_t*, std::uint64_t) noexcept { return 0; }
+[[nodiscard]] inline unsigned equal_highest(const std::uint64_t*, std::uint64_t, vector_width) noexcept {
+  return 0;
+}
 
 #endif
 
@@ -287,30 +297,36 @@ inline constexpr vector_width widest = vector_width::none;
 /// The widest for which there is code on this architecture.
 inline constexpr vector_width widest_known = vector_detail::widest;
 
-/// How many of 16 integers are below `k`. `width` is one that vectors() may be, but not none. The integers have a sign:
-/// AVX2 has no other comparison.
+/// Calls f with the width as a constant. For loops: which vectors to use is then not a question of each turn.
+template <class F>
+[[gnu::always_inline]] inline decltype(auto) with_constant(vector_width width, F&& f) {
+#if defined(__x86_64__)
+  if (width == vector_width::avx512) return f(std::integral_constant<vector_width, vector_width::avx512>());
+  if (width == vector_width::avx2) return f(std::integral_constant<vector_width, vector_width::avx2>());
+#elif defined(__AARCH64EL__)
+  if (width == vector_width::neon) return f(std::integral_constant<vector_width, vector_width::neon>());
+#endif
+  return f(std::integral_constant<vector_width, vector_width::none>());
+}
+
+// `width` is one that vectors() may be, but not none.
+
+/// How many of 16 integers are below `k`. They have a sign: AVX2 has no other comparison.
 [[nodiscard, gnu::always_inline]] inline std::size_t count_below(const std::int64_t* from, std::int64_t k,
                                                                  vector_width width) noexcept {
   return vector_detail::count_below(from, k, width);
 }
 
-/// Bit i tells whether the integer at i is `k`, of 8 integers. Requires that vectors() are not none.
-[[nodiscard, gnu::always_inline]] inline unsigned equal_to(const std::uint64_t* from,
-                                                           std::uint64_t k) noexcept {
-  return vector_detail::equal_to(from, k);
+/// Bit i tells whether the integer at i is `k`, of 8 integers.
+[[nodiscard, gnu::always_inline]] inline unsigned equal_to(const std::uint64_t* from, std::uint64_t k,
+                                                           vector_width width) noexcept {
+  return vector_detail::equal_to(from, k, width);
 }
 
-/// Bit i tells whether the first integer of the pair at i is `k`, of 4 pairs. Requires that vectors() are not none.
-[[nodiscard, gnu::always_inline]] inline unsigned equal_to_first_of_pairs(const std::uint64_t* from,
-                                                                          std::uint64_t k) noexcept {
-  return vector_detail::equal_to_first_of_pairs(from, k);
-}
-
-/// Bit i tells whether the highest 16 bits of the integer at i are `tag`, of 8 integers. Requires that vectors() are not
-/// none.
-[[nodiscard, gnu::always_inline]] inline unsigned equal_highest(const std::uint64_t* from,
-                                                                std::uint64_t tag) noexcept {
-  return vector_detail::equal_highest(from, tag);
+/// Bit i tells whether the highest 16 bits of the integer at i are `tag`, of 8 integers.
+[[nodiscard, gnu::always_inline]] inline unsigned equal_highest(const std::uint64_t* from, std::uint64_t tag,
+                                                                vector_width width) noexcept {
+  return vector_detail::equal_highest(from, tag, width);
 }
 
 }  // namespace observed or unobserved

@@ -25,10 +25,7 @@ inline constexpr std::size_t together_most = 32;
 /// Counts the keys of a map, without a shared word.
 class counted_size {
  public:
-  using stripe = striped_counter::stripe;
-
-  /// The calling thread's count. Throws std::bad_alloc at the first call of a thread.
-  [[nodiscard]] stripe local() { return keys_.local(); }
+  void add(std::int64_t keys) noexcept { keys_.add(keys); }
   [[nodiscard]] std::size_t read() const noexcept {
     const std::int64_t sum = keys_.read();
     return sum < 0 ? 0 : static_cast<std::size_t>(sum);  // an erase may be counted before its insert
@@ -41,10 +38,7 @@ class counted_size {
 
 /// For a map that knows its size without a count, and provides do_size().
 struct uncounted_size {
-  struct stripe {
-    void add(std::int64_t) const noexcept {}
-  };
-  [[nodiscard]] stripe local() const noexcept { return {}; }
+  void add(std::int64_t) const noexcept {}
 };
 
 /// The operations of the contract (map_concept.hpp), made from the few that an algorithm provides. A map derives from
@@ -408,10 +402,9 @@ class map_facade {
   void bulk_load(Range&& entries, unsigned threads = 1) {
     if (!empty()) throw std::invalid_argument("bulk_load: the map is not empty");
     if constexpr (requires { self().do_bulk_load(std::ranges::begin(entries), std::size_t{}, threads); }) {
-      const auto count = size_.local();
       const auto n = static_cast<std::size_t>(std::ranges::distance(entries));
       self().do_bulk_load(std::ranges::begin(entries), n, threads);
-      count.add(static_cast<std::int64_t>(n));
+      size_.add(static_cast<std::int64_t>(n));
     } else {
       load_one_by_one(entries);
     }
@@ -438,9 +431,8 @@ class map_facade {
     return erase(guard, key);
   }
   bool erase(Guard& guard, key_view key) {
-    const auto count = size_.local();
     if (!self().do_erase(guard, key)) return false;
-    count.add(-1);
+    size_.add(-1);
     return true;
   }
 
@@ -523,7 +515,6 @@ class map_facade {
   std::optional<Value> update(Guard& guard, key_view key, Function&& f)
     requires(Map::properties.exchanges)
   {
-    const auto count = size_.local();
     bool present = false;
     std::optional<Value> before =
         self().do_update(guard, key, [&](const std::optional<Value>& now) -> std::optional<Value> {
@@ -531,7 +522,7 @@ class map_facade {
           present = after.has_value();
           return after;
         });
-    if (present != before.has_value()) count.add(present ? 1 : -1);
+    if (present != before.has_value()) size_.add(present ? 1 : -1);
     return before;
   }
 
@@ -558,16 +549,14 @@ class map_facade {
 
   template <class Source>
   bool insert_from(Guard& guard, key_view key, Source&& value) {
-    const auto count = size_.local();
     if (!self().do_insert(guard, key, std::forward<Source>(value))) return false;
-    count.add(1);
+    size_.add(1);
     return true;
   }
   template <class Source>
   bool assign_from(Guard& guard, key_view key, Source&& value) {
-    const auto count = size_.local();
     if (!self().do_assign(guard, key, std::forward<Source>(value))) return false;
-    count.add(1);
+    size_.add(1);
     return true;
   }
 

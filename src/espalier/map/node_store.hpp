@@ -65,7 +65,7 @@ class node_store {
     std::swap(reclaimer_, other.reclaimer_);
   }
 
-  [[nodiscard]] guard_type pin() const { return reclaimer_->pin(); }
+  [[nodiscard, gnu::always_inline]] guard_type pin() const { return reclaimer_->pin(); }
 
   /// A new node, beside `near` if the placement can. Throws std::bad_alloc, and what the node's constructor throws.
   template <class Node, class... Arguments>
@@ -327,7 +327,7 @@ class stored_map : public map_facade<Map, Key, Value, Compare, typename Store::g
   stored_map(const stored_map&) = delete;
   stored_map& operator=(const stored_map&) = delete;
 
-  [[nodiscard]] guard_type pin() const { return store_.pin(); }
+  [[nodiscard, gnu::always_inline]] guard_type pin() const { return store_.pin(); }
 
   [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
   [[nodiscard]] const auto& placement() const noexcept { return store_.placement(); }

@@ -177,7 +177,7 @@ class epoch_domain {
   };
 
   // order (2): unpin, release
-  static void unpin(record& r) noexcept {
+  [[gnu::always_inline]] static void unpin(record& r) noexcept {
     if (--r.depth == 0) r.announced.store(0, std::memory_order_release);
   }
 

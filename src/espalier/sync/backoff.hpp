@@ -11,11 +11,13 @@ namespace espalier {
 /// thread yields the processor, so that a preempted holder can run.
 class backoff {
  public:
-  void wait() noexcept {
+  [[gnu::noinline]] void wait() noexcept {
     if (limit_ > spin_limit) {
       hw::park();
       return;
     }
+    // The stack address differs between threads. Here, because most operations wait for none.
+    if (limit_ == 1) state_ = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(this) >> 4) | 1U;
     // xorshift32 (Marsaglia 2003): quality hardly matters, but threads must differ.
     state_ ^= state_ << 13;
     state_ ^= state_ >> 17;
@@ -28,8 +30,7 @@ class backoff {
  private:
   static constexpr std::uint32_t spin_limit = 512;
   std::uint32_t limit_ = 1;
-  // The stack address differs between threads.
-  std::uint32_t state_ = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(this) >> 4) | 1U;
+  std::uint32_t state_ = 0;
 };
 
 }  // namespace espalier

@@ -132,30 +132,15 @@ class per_thread {
 /// counting does not become the contended line. Threads without memory for a word of their own share one.
 class striped_counter {
  public:
-  /// The word of one thread, which alone may add to it.
-  class stripe {
-   public:
-    void add(std::int64_t amount) const noexcept {
-      // relaxed, and no read-modify-write: only this thread writes the word, and a sum needs no order.
-      word_->store(word_->load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
-    }
-
-   private:
-    friend striped_counter;
-    explicit stripe(std::atomic<std::int64_t>& word) noexcept : word_(&word) {}
-    std::atomic<std::int64_t>* word_;
-  };
-
-  /// The calling thread's word. Throws std::bad_alloc at its first call. An operation that reports lack of memory calls
-  /// it before it counts.
-  [[nodiscard]] stripe local() { return stripe(stripes_.local()); }
-  void reserve() { static_cast<void>(local()); }
+  /// Makes the calling thread's word, for an operation that reports lack of memory. Throws std::bad_alloc.
+  void reserve() { static_cast<void>(stripes_.local()); }
 
   void add(std::int64_t amount) noexcept {
     std::atomic<std::int64_t>* const mine = stripes_.if_made();
     if (mine == nullptr) [[unlikely]]
       return add_first(amount);
-    stripe(*mine).add(amount);
+    // relaxed, and no read-modify-write: only this thread writes the word, and a sum needs no order.
+    mine->store(mine->load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
 
   /// Exchanges two sums. No thread may use either of the two.

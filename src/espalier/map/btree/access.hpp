@@ -28,7 +28,7 @@ struct optimistic_access {
   [[nodiscard]] static section read(optimistic_lock& of_node) noexcept { return of_node.read(); }
 
   template <class Step>
-  [[nodiscard]] static decltype(auto) once(Step&& step) {
+  [[nodiscard, gnu::always_inline]] static decltype(auto) once(Step&& step) {
     return step();
   }
 };

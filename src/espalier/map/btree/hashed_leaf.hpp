@@ -128,7 +128,7 @@ struct hashed_leaf : node_base {
 
   /// Whether the key is in the leaf if it is in the map, unless the leaf is obsolete.
   template <class Witness>
-  [[nodiscard]] bool covers(const Witness& w, key_type k) const noexcept {
+  [[nodiscard, gnu::always_inline]] bool covers(const Witness& w, key_type k) const noexcept {
     return k - low.get(w) <= span.get(w);
   }
   /// The smallest key that it covers, and the largest one.
@@ -149,34 +149,20 @@ struct hashed_leaf : node_base {
   template <class Witness>
   [[nodiscard, gnu::always_inline]] spot seek(const Witness& w, const less&,
                                               const key_type k) const noexcept {
-    unsigned at = mark_of(k);
-    for (unsigned tried = 1; tried < groups; ++tried) {
-      if (const unsigned equal = with_key(w, at / marks, k); equal != 0)
-        return {at / marks, static_cast<unsigned>(std::countr_zero(equal)), true};
-      if (marked(w, at) == 0) break;
-      at = mark_behind(at);
-    }
-    return {0, 0, false};
+    const search_end at = search(w, k);
+    return {at.mark / marks, first_of(at.equal), at.equal != 0};
   }
-  /// Whether the key is present; its word then is in `found`. In the home group without a branch that depends on it: which
-  /// of some keys are present, no processor predicts.
+  /// Whether the key is present; its word then is in `found`.
   template <class Witness>
   [[nodiscard, gnu::always_inline]] bool find(const Witness& w, const key_type k,
                                               Word& found) const noexcept {
-    unsigned at = mark_of(k);
-    unsigned equal = with_key(w, at / marks, k);
-    for (unsigned tried = 2; (marked(w, at) & unsigned{equal == 0}) != 0 && tried < groups; ++tried) {
-      at = mark_behind(at);
-      equal = with_key(w, at / marks, k);
-    }
-    // Any slot where there is none: the word is then not used.
-    found =
-        all[at / marks].word(static_cast<unsigned>(std::countr_zero(equal | 1U << (in_group - 1)))).get(w);
-    return equal != 0;
+    const search_end at = search(w, k);
+    found = all[at.mark / marks].word(first_of(at.equal)).get(w);  // not used where the key is absent
+    return at.equal != 0;
   }
   /// Stores a value in the entry that seek() has found. Nothing if the slot does not have the key any more.
-  [[nodiscard]] std::optional<outcome> try_store(const spot& where, const key_type k,
-                                                 const change& wanted) noexcept
+  [[nodiscard, gnu::always_inline]] std::optional<outcome> try_store(const spot& where, const key_type k,
+                                                                     const change& wanted) noexcept
     requires updates_in_place
   {
     auto& e = all[where.group].all[where.slot];
@@ -189,7 +175,8 @@ struct hashed_leaf : node_base {
   }
   /// Changes the entry of the key. `where` is what seek() returned; since then no entry has gone, nor has the key come.
   template <class Witness>
-  outcome apply(const Witness& w, const spot& where, const key_type k, const change& wanted) noexcept {
+  [[gnu::always_inline]] outcome apply(const Witness& w, const spot& where, const key_type k,
+                                       const change& wanted) noexcept {
     outcome result;
     if (!where.found) {
       if (!wanted.insert_where_absent) return result;
@@ -235,15 +222,20 @@ struct hashed_leaf : node_base {
   template <class Witness>
   void copy_to(const Witness& w, const less& order, content& to, key_type first,
                key_type last) const noexcept {
-    append_in_order(w, order, to, first, last, [](unsigned, unsigned) {}, [] {});
+    gathered some;
+    gather(w, first, last, some);
+    append_in_order(w, order, some, to);
   }
   /// Moves all entries.
   template <class Witness>
   void take_to(const Witness& w, const less& order, content& to, const key_type = {}) noexcept {
-    append_in_order(
-        w, order, to, first_covered(w), last_covered(w),
-        [&](unsigned g, unsigned i) { all[g].key(i).set(w, absent_in(g)); },
-        [] { std::atomic_thread_fence(std::memory_order_seq_cst); });  // order (1): take, seq_cst
+    gathered of_leaf;
+    gather(w, first_covered(w), last_covered(w), of_leaf);
+    for (unsigned g = 0; g < groups; ++g) {
+      for (unsigned i = 0; i < in_group; ++i) all[g].key(i).set(w, absent_in(g));
+    }
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // order (1): take, seq_cst
+    append_in_order(w, order, of_leaf, to);
     for (auto& some : passed) some.set(w, 0);
     size.set(w, 0);
   }
@@ -294,6 +286,24 @@ struct hashed_leaf : node_base {
  private:
   // The marks of all groups are numbered: mark / marks is the group.
 
+  /// The group where a search ends, and the slots in it that have the key.
+  struct search_end {
+    unsigned mark;
+    unsigned equal;
+  };
+  /// In the home group without a branch that depends on whether the key is there: which of some keys are, no processor
+  /// predicts.
+  template <class Witness>
+  [[nodiscard, gnu::always_inline]] search_end search(const Witness& w, const key_type k) const noexcept {
+    unsigned at = mark_of(k);
+    unsigned equal = with_key(w, at / marks, k);
+    for (unsigned tried = 2; (marked(w, at) & unsigned{equal == 0}) != 0 && tried < groups; ++tried) {
+      at = mark_behind(at);
+      equal = with_key(w, at / marks, k);
+    }
+    return {at, equal};
+  }
+
   /// The mark of a key in its home group.
   [[nodiscard]] static constexpr unsigned mark_of(key_type k) noexcept {
     return static_cast<unsigned>((k * multiplier >> 32U) * (groups * marks) >> 32U);
@@ -303,7 +313,7 @@ struct hashed_leaf : node_base {
     return mark + marks < groups * marks ? mark + marks : mark % marks;
   }
   template <class Witness>
-  [[nodiscard]] unsigned marked(const Witness& w, unsigned mark) const noexcept {
+  [[nodiscard, gnu::always_inline]] unsigned marked(const Witness& w, unsigned mark) const noexcept {
     return static_cast<unsigned>(passed[mark / bits].get(w) >> mark % bits & 1U);
   }
   /// The key of the slots of a group that have no entry: one whose home is the group behind.
@@ -320,20 +330,25 @@ struct hashed_leaf : node_base {
     return all;
   }();
 
-  /// A bit for each slot of the group that has the key.
+  /// A bit for each slot of the group that has the key. It is that of the key's place among the words of the line.
   template <class Witness>
   [[nodiscard, gnu::always_inline]] unsigned with_key(const Witness& w, unsigned g,
                                                       key_type k) const noexcept {
-    if (hw::vectors() != hw::vector_width::none) {
-      const auto* const line = reinterpret_cast<const std::uint64_t*>(&all[g]);
-      if constexpr (updates_in_place)
-        return hw::equal_to_first_of_pairs(line, k);
-      else
-        return hw::equal_to(line, k) & ((1U << in_group) - 1);  // of the whole line
-    }
+    if (const hw::vector_width width = hw::vectors(); width != hw::vector_width::none) [[likely]]
+      return hw::equal_to(reinterpret_cast<const std::uint64_t*>(&all[g]), k, width) & bits_of_keys;
     unsigned equal = 0;
-    for (unsigned i = 0; i < in_group; ++i) equal |= unsigned{all[g].key(i).get(w) == k} << i;
+    for (unsigned i = 0; i < in_group; ++i) equal |= unsigned{all[g].key(i).get(w) == k} << i * key_stride;
     return equal;
+  }
+  static constexpr unsigned key_stride = updates_in_place ? 2 : 1;
+  static constexpr unsigned bits_of_keys = [] {
+    unsigned bits_of_all = 0;
+    for (unsigned i = 0; i < in_group; ++i) bits_of_all |= 1U << i * key_stride;
+    return bits_of_all;
+  }();
+  /// The first of these slots, or the last one of the group where there is none.
+  [[nodiscard]] static constexpr unsigned first_of(unsigned some) noexcept {
+    return static_cast<unsigned>(std::countr_zero(some | 1U << (in_group - 1) * key_stride)) / key_stride;
   }
 
   [[nodiscard]] static bool exchange(typename group_of_pairs::entry& e, key_type k, Word now,
@@ -365,37 +380,43 @@ struct hashed_leaf : node_base {
     return with_key(w, g, absent_in(g));
   }
 
-  /// Appends the entries with keys from `first` to `last` in order. Nearly so by a counting sort of their distances from the
-  /// smallest, if the keys are distributed evenly, and then by insertion. Calls seen(group, slot) for each slot, and
-  /// all_seen() before it loads words.
-  template <class Witness, class Seen, class AllSeen>
-  void append_in_order(const Witness& w, const less& order, content& to, key_type first, key_type last,
-                       const Seen& seen, const AllSeen& all_seen) const noexcept {
-    std::array<key_type, groups * in_group> keys;
-    std::array<const optimistic_field<Word>*, groups * in_group> from;
+  struct gathered {
+    std::array<key_type, groups * in_group> key;
+    std::array<const optimistic_field<Word>*, groups * in_group> word;
+    std::size_t count;
+  };
+  /// Gathers the keys from `first` to `last`, with the places of their words.
+  template <class Witness>
+  void gather(const Witness& w, key_type first, key_type last, gathered& to) const noexcept {
     const key_type range = last - first;
     std::size_t n = 0;
     for (unsigned g = 0; g < groups; ++g) {
       const std::size_t before = n;
       for (unsigned i = 0; i < in_group; ++i) {
         const key_type k = all[g].key(i).get(w);
-        seen(g, i);
-        keys[n] = k;
-        from[n] = &all[g].word(i);
+        to.key[n] = k;
+        to.word[n] = &all[g].word(i);
         n += std::size_t{k - first <= range};  // without a branch, which no processor predicts
       }
       if (const key_type absent = absent_in(g); absent - first <= range) [[unlikely]] {
         std::size_t kept = before;
         for (std::size_t i = before; i < n; ++i) {
-          keys[kept] = keys[i];
-          from[kept] = from[i];
-          kept += std::size_t{keys[i] != absent};
+          to.key[kept] = to.key[i];
+          to.word[kept] = to.word[i];
+          kept += std::size_t{to.key[i] != absent};
         }
         n = kept;
       }
     }
-    all_seen();
-    n = std::min<std::size_t>(n, most);  // a reader beside a writer may have seen an entry twice
+    to.count = std::min<std::size_t>(n, most);  // a reader beside a writer may have seen an entry twice
+  }
+  /// Appends the gathered entries in order. Nearly so by a counting sort of their distances from the smallest, if the keys
+  /// are distributed evenly, and then by insertion.
+  template <class Witness>
+  static void append_in_order(const Witness& w, const less& order, const gathered& from,
+                              content& to) noexcept {
+    const std::size_t n = from.count;
+    const auto& keys = from.key;
     if (n == 0) return;
     key_type smallest = keys[0];
     key_type largest = keys[0];
@@ -415,12 +436,13 @@ struct hashed_leaf : node_base {
     for (std::size_t i = 0; i < n; ++i) {
       const std::size_t at = begin + parts[part_of(keys[i])]++;
       to.key[at] = keys[i];
-      to.slot[at] = from[i]->get(w);
+      to.slot[at] = from.word[i]->get(w);
     }
     to.sort_from(begin, order);
   }
   static constexpr unsigned part_bits = 9;
-  static_assert(most <= std::numeric_limits<std::uint8_t>::max(), "places have a byte");
+  static_assert(most <= std::numeric_limits<std::uint8_t>::max(),
+                "a leaf of ordered_map has 255 entries at most: the sort counts in bytes");
   /// Gives each number the sum of those before it. All together are less than 256.
   static void sum_up(std::array<std::uint8_t, 1U << part_bits>& numbers) noexcept {
     constexpr std::uint64_t each_byte = 0x0101'0101'0101'0101U;
@@ -439,7 +461,7 @@ struct hashed_leaf : node_base {
 
   /// The leaf is not full.
   template <class Witness>
-  void put(const Witness& w, key_type k, Word v) noexcept {
+  [[gnu::always_inline]] void put(const Witness& w, key_type k, Word v) noexcept {
     unsigned at = mark_of(k);
     unsigned room = room_in(w, at / marks);
     for (; room == 0; room = room_in(w, at / marks)) {
@@ -448,7 +470,7 @@ struct hashed_leaf : node_base {
       at = mark_behind(at);
     }
     const unsigned g = at / marks;
-    const auto slot = static_cast<unsigned>(std::countr_zero(room));
+    const unsigned slot = first_of(room);
     all[g].word(slot).set(w, v);
     all[g].key(slot).set(w, k);
     size.set(w, static_cast<std::uint16_t>(size.get(w) + 1));

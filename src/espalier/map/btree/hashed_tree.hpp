@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "espalier/hw/opaque.hpp"
 #include "espalier/map/btree/access.hpp"
 #include "espalier/map/btree/hashed_leaf.hpp"
 #include "espalier/map/btree/key_image.hpp"
@@ -86,29 +87,29 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   struct found_word {
     word value;
     bool present;
+    bool disturbed;  ///< a writer came between: nothing is known
   };
-  /// Nothing is found where a writer came between: the result is then false.
-  [[nodiscard, gnu::always_inline]] bool try_find(const stored key, leaf* of_key,
-                                                  found_word& found) const noexcept {
-    found = {};
-    if (of_key == nullptr) return true;
+  [[nodiscard, gnu::always_inline]] static found_word try_find(const stored key, leaf* of_key) noexcept {
+    if (of_key == nullptr) return {};
     const auto seen = of_key->lock.try_read();
     if (!seen.steady() || !of_key->covers(seen, key)) [[unlikely]]
-      return false;
-    found.present = of_key->find(seen, key, found.value);
-    return seen.validate();
+      return {.value = {}, .present = false, .disturbed = true};
+    word value;
+    const bool present = of_key->find(seen, key, value);
+    return {value, present, !seen.validate()};
   }
   /// `of_key` is where the first attempt reads.
   [[nodiscard, gnu::always_inline]] found_word find_in(const stored key, leaf* of_key) const noexcept {
-    found_word found;
-    if (try_find(key, of_key, found)) [[likely]]
-      return found;
-    return find_again(key);
+    const found_word found = try_find(key, of_key);
+    if (found.disturbed) [[unlikely]]
+      return find_again(key);
+    return found;
   }
   [[nodiscard, gnu::noinline]] found_word find_again(const stored key) const noexcept {
-    found_word found;
-    for (backoff pause; !try_find(key, this->guess_leaf(key), found);) pause.wait();
-    return found;
+    for (backoff pause;; pause.wait()) {
+      const found_word found = try_find(key, this->guess_leaf(key));
+      if (!found.disturbed) return found;
+    }
   }
 
   /// Without a branch that depends on whether the key is present, if the word is the value: a wrong guess of the processor
@@ -117,7 +118,7 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       holder::in_place) {
     if constexpr (holder::in_place) {
       std::optional<Value> value(found.value);
-      if (!found.present) value.reset();
+      if (!hw::opaque(found.present)) value.reset();
       return value;
     } else {
       return found.present ? std::optional<Value>(holder::read(found.value)) : std::nullopt;
@@ -143,7 +144,8 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     const found_word found = find_in(image::of(key), this->guess_leaf(image::of(key)));
     return found.present ? std::optional(found.value) : std::nullopt;
   }
-  [[nodiscard]] std::optional<outcome> try_apply(const stored key, const change& wanted) const {
+  [[nodiscard, gnu::always_inline]] std::optional<outcome> try_apply(const stored key,
+                                                                     const change& wanted) const {
     leaf* const of_key = this->guess_leaf(key);
     if (of_key == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
     const auto seen = of_key->lock.try_read();
@@ -168,14 +170,13 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       if (of_key != nullptr) leaf::request_all(of_key);
       return of_key;
     };
-    backoff pause;
-    for (leaf* at = request(from); at != nullptr;) {
-      const std::optional<stored> end = try_collect<Bound::reverse>(*at, from, found);
-      if (!end) {
+    leaf* at = request(from);
+    while (true) {
+      std::optional<stored> end;
+      for (backoff pause; at != nullptr && !(end = try_copy<Bound::reverse>(*at, from, found));
+           at = this->guess_leaf(from))
         pause.wait();
-        at = this->guess_leaf(from);
-        continue;
-      }
+      if (at == nullptr) return;
       const bool goes_on = *end != end_of_map;
       const unsigned next_requested_at = found.count - std::min(found.count, leaf_requested_ahead);
       leaf* next = nullptr;
@@ -192,8 +193,8 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   /// Copies the entries of a leaf from that key on, in the direction of a scan. Returns the last key that the leaf covers.
   /// Nothing if it does not cover the key, or a writer came between.
   template <bool Reverse>
-  [[nodiscard]] std::optional<stored> try_collect(leaf& of_key, stored from,
-                                                  typename leaf::content& found) const noexcept {
+  [[nodiscard]] std::optional<stored> try_copy(leaf& of_key, stored from,
+                                               typename leaf::content& found) const noexcept {
     const auto seen = of_key.lock.try_read();
     if (!seen.steady() || !of_key.covers(seen, from)) return std::nullopt;
     const stored end = Reverse ? of_key.first_covered(seen) : of_key.last_covered(seen);

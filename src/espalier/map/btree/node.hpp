@@ -151,15 +151,25 @@ struct sampled_keys {
   template <class Witness>
   [[nodiscard, gnu::always_inline]] std::size_t not_above(const Witness& w, std::uint64_t k,
                                                           hw::vector_width width) const noexcept {
-    const std::int64_t behind = with_sign(k) + 1;
-    std::size_t first = 0;
-    if constexpr (has_sample) first = part * below(w, &sample[0], behind, width);
-    const std::size_t count = first + below(w, &all[first], behind, width);
-    // order (1): not_above, acquire. Not for a hint: it leads to a child, whose address depends on the keys.
-    if constexpr (!std::is_same_v<Witness, unvalidated>) {
-      if (width != hw::vector_width::none) std::atomic_thread_fence(std::memory_order_acquire);
-    }
+    const std::size_t first = part_of(w, k, width);
+    const std::size_t count = first + below(w, &all[first], just_above(k), width);
+    // order (1): not_above, acquire.
+    if (width != hw::vector_width::none) std::atomic_thread_fence(std::memory_order_acquire);
     return count;
+  }
+  /// The first key of the part where that search ends.
+  template <class Witness>
+  [[nodiscard, gnu::always_inline]] std::size_t part_of(const Witness& w, std::uint64_t k,
+                                                        hw::vector_width width) const noexcept {
+    if constexpr (has_sample)
+      return part * below(w, &sample[0], just_above(k), width);
+    else
+      return 0;
+  }
+  /// The same search in the first part, as a hint. It needs no fence: it leads to a child, whose address depends on the keys.
+  [[nodiscard, gnu::always_inline]] std::size_t not_above_in_part(unvalidated w, std::uint64_t k,
+                                                                  hw::vector_width width) const noexcept {
+    return below(w, &all[0], just_above(k), width);
   }
 
   /// Requests the line that a search reads first.
@@ -180,6 +190,8 @@ struct sampled_keys {
   [[nodiscard]] static std::int64_t with_sign(std::uint64_t k) noexcept {
     return static_cast<std::int64_t>(k ^ sign);
   }
+  /// What the keys that are not above `k` are below.
+  [[nodiscard]] static std::int64_t just_above(std::uint64_t k) noexcept { return with_sign(k) + 1; }
   template <class Witness>
   [[nodiscard, gnu::always_inline]] static std::size_t below(const Witness& w, const key_field* from,
                                                              std::int64_t k,
@@ -255,6 +267,21 @@ struct inner_node : Base {
     if (k == key.none) [[unlikely]]
       return children.get(w) - 1U;
     return key.not_above(w, k, width);
+  }
+  /// The child below which a key lies that is not the largest one, as a hint.
+  [[nodiscard, gnu::always_inline]] node_base* guess_child(std::uint64_t k,
+                                                           hw::vector_width width) const noexcept
+    requires Sampled
+  {
+    // A part's keys are as far from those of the first part as its children are from the first children: one address
+    // leads to both.
+    static_assert(sizeof(child[0]) == sizeof(key.all[0]));
+    const auto of_part = [this](std::size_t first) {
+      return reinterpret_cast<const inner_node*>(reinterpret_cast<const char*>(this) +
+                                                 first * sizeof(key.all[0]));
+    };
+    const inner_node* const in_part = of_part(key.part_of(unvalidated{}, k, width));
+    return in_part->child[in_part->key.not_above_in_part(unvalidated{}, k, width)].get(unvalidated{});
   }
   /// The child below which the keys lie that are just smaller.
   template <class Witness, class Compare>

@@ -257,7 +257,7 @@ class alignas(hw::word_pair) string_record {
 };
 
 /// Requests the two lines that most records have.
-inline void request_record(const string_record* r) noexcept {
+inline void request_beginning(const string_record* r) noexcept {
   hw::request_lines(r, 2 * hw::cache_line_bytes);
 }
 
@@ -284,11 +284,11 @@ template <class RecordAt, class Before>
     constexpr unsigned together = 24;
     while (last - first > together) {
       const unsigned step = (last - first + 7) / 8;
-      for (unsigned i = first + step; i < last; i += step) request_record(record_at(i));
+      for (unsigned i = first + step; i < last; i += step) request_beginning(record_at(i));
       while (first + step < last && is_before(first + step)) first += step;
       last = std::min(first + step, last);
     }
-    for (unsigned i = first; i < last; ++i) request_record(record_at(i));
+    for (unsigned i = first; i < last; ++i) request_beginning(record_at(i));
     while (first < last) {
       const unsigned middle = first + (last - first) / 2;
       if (is_before(middle))
@@ -461,7 +461,7 @@ struct string_leaf : node_base {
       for (unsigned i = in_order; i < all.count; ++i) insert_in_order(all, first, i);
       return;
     }
-    for (unsigned i = first; i < all.count; ++i) btree::request_record(&all.record(i));
+    for (unsigned i = first; i < all.count; ++i) request_beginning(&all.record(i));
     merge(all, first, in_order);
   }
   /// Keeps the order of its entries, which copy_to() has found.
@@ -576,8 +576,8 @@ struct string_leaf : node_base {
   /// A bit for each slot of the group with this tag.
   [[nodiscard, gnu::always_inline]] unsigned with_tag(unsigned g, std::uint64_t tag) const noexcept {
     const auto* const line = &slot[g * in_group];
-    if (hw::vectors() != hw::vector_width::none) [[likely]]
-      return hw::equal_highest(reinterpret_cast<const std::uint64_t*>(line), tag);
+    if (const hw::vector_width width = hw::vectors(); width != hw::vector_width::none) [[likely]]
+      return hw::equal_highest(reinterpret_cast<const std::uint64_t*>(line), tag, width);
     unsigned equal = 0;
     for (unsigned i = 0; i < in_group; ++i)
       equal |= unsigned{line[i].get(unvalidated{}) >> tag_shift == tag} << i;

@@ -218,7 +218,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       std::uint64_t depth = reinterpret_cast<std::uintptr_t>(from) >> depth_shift;
       if (depth == unmarked_depth) [[unlikely]]
         depth = in.depth;
-      return in.child[in.key.not_above(unvalidated{}, k.slice_at(depth), in.key_width())].get(unvalidated{});
+      return in.guess_child(k.slice_at(depth), in.key_width());
     };
     if constexpr (has_large) {
       if (kind_of(from) == large_kind) return child(static_cast<const large&>(*plain(from)));
@@ -1100,7 +1100,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       unsigned ahead = records_ahead_at_first;
       for (unsigned requested = i; i < n; ++i) {
         if (i == leaf_requested_at) p.request_next();
-        for (; requested < std::min(i + ahead, n); ++requested) request_record(record_at(requested));
+        for (; requested < std::min(i + ahead, n); ++requested) request_beginning(record_at(requested));
         ahead = std::min(ahead + 1, records_ahead);
         const string_record* const r = record_at(i);
         if (!is_valid()) return progress_of_scan::interrupted;

@@ -157,7 +157,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
 
   /// Runs a step until it has a result.
   template <class Step>
-  auto run(Step&& step) const {
+  [[gnu::always_inline]] auto run(Step&& step) const {
     for (backoff pause;; pause.wait()) {
       if (auto result = access_.once(step)) return *result;
     }
@@ -190,13 +190,10 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     if (node == nullptr) return nullptr;
     const unsigned height = node->level;
     const hw::vector_width width = inner::key_width();
-    // A loop for the widest vectors: which ones to use is not a question of each node.
-    if (width == hw::widest_known) {
-      for (unsigned level = height; level != 0; --level) node = guess_child(*node, key, hw::widest_known);
-    } else {
-      for (unsigned level = height; level != 0; --level) node = guess_child(*node, key, width);
-    }
-    return static_cast<leaf*>(node);
+    return hw::with_constant(width, [&](auto known) __attribute__((always_inline)) {
+      for (unsigned level = height; level != 0; --level) node = guess_child(*node, key, known);
+      return static_cast<leaf*>(node);
+    });
   }
   /// The same for each of the keys, of which there are together_most at most. The searches take each step together, so that their misses overlap.
   void guess_leaves(std::span<const Key> keys, std::span<leaf*> leaves) const noexcept {
@@ -226,8 +223,10 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   }
   /// The same, in the key's leaf.
   template <class Section>
-  [[nodiscard]] std::optional<outcome> try_change(leaf& of_key, const Section& seen, const Key& key,
-                                                  const change& wanted) const noexcept(Access::elides) {
+  [[nodiscard, gnu::always_inline]] std::optional<outcome> try_change(leaf& of_key, const Section& seen,
+                                                                      const Key& key,
+                                                                      const change& wanted) const
+      noexcept(Access::elides) {
     const unsigned entries = leaf::renews(effect::inserted) ? 0 : of_key.count(seen);
     auto where = of_key.seek(seen, order(), key);
     // Without the lock where there is nothing to do.
@@ -290,12 +289,12 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   }
 
   /// Splits the full nodes on the way to the key, down to its leaf. Returns when the leaf had room.
-  void make_room(const Key& key) {
+  [[gnu::noinline]] void make_room(const Key& key) {
     for (backoff pause; !try_make_room(key);) pause.wait();
   }
 
   /// After an erase.
-  void tidy(guard_type& guard, const Key& key, const outcome& done) noexcept {
+  [[gnu::always_inline]] void tidy(guard_type& guard, const Key& key, const outcome& done) noexcept {
     if (done.left != leaf::sparse && done.left != 0) [[likely]]
       return;
     try {
@@ -306,12 +305,21 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     merge_sparse(guard, key);
   }
 
+  /// A step of apply(). Not a lambda: compilers do not agree where one is said to be inlined.
+  struct applying {
+    const Map& map;
+    const Key& key;
+    const change& wanted;
+    [[nodiscard, gnu::always_inline]] std::optional<outcome> operator()() const noexcept(Access::elides) {
+      return map.try_apply(key, wanted);
+    }
+  };
   /// Changes the entry of the key, for which it makes room. Merges nodes after an erase.
-  outcome apply(guard_type& guard, const UserKey& user_key, const change& wanted) {
+  [[gnu::always_inline]] outcome apply(guard_type& guard, const UserKey& user_key, const change& wanted) {
     const auto& key = Image::of(user_key);
     while (true) {
-      const outcome done = run([&]() noexcept(Access::elides) { return self().try_apply(key, wanted); });
-      if (done.what == effect::full) {
+      const outcome done = run(applying{self(), key, wanted});
+      if (done.what == effect::full) [[unlikely]] {
         make_room(key);
         continue;
       }
@@ -452,7 +460,9 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   [[nodiscard, gnu::always_inline]] node_base* guess_child(const node_base& parent, const Key& key,
                                                            hw::vector_width width) const noexcept {
     const inner& in = static_cast<const inner&>(parent);
-    return in.child[in.index_of(unvalidated{}, key, width)].get(unvalidated{});
+    if (key == in.key.none) [[unlikely]]
+      return in.child[in.children.get(unvalidated{}) - 1U].get(unvalidated{});
+    return in.guess_child(key, width);
   }
 
   /// Goes from the root down to a leaf, or to a node where `stop(place)` says so. child_of(node, section) chooses the
@@ -636,7 +646,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
 
   /// Merges the sparse nodes on the way to the key with their neighbours, or fills them from these. The caller has
   /// reserved room for merged_most retirements.
-  void merge_sparse(guard_type& guard, const Key& key) noexcept {
+  [[gnu::noinline]] void merge_sparse(guard_type& guard, const Key& key) noexcept {
     unsigned room = merged_most;
     for (backoff pause; room > 0; pause.wait()) {
       const merge_step done = access_.once([&]() noexcept(Access::elides) { return try_merge(key); });
