@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "espalier/map/ordered_map.hpp"
+#include "support/same_entries.hpp"
 
 // The images of keys, and ordered_map with keys of each kind.
 
@@ -115,24 +116,7 @@ void expect_as_std_map(Draw draw) {
       EXPECT_EQ(map.erase(other), expected.erase(other) == 1);
     }
   }
-  EXPECT_EQ(map.check_invariants(), nullptr);
-  for (const auto& [k, v] : expected) EXPECT_EQ(map.find(k), v);
-  auto at = expected.begin();
-  for (const auto& [k, v] : map) {
-    ASSERT_NE(at, expected.end());
-    EXPECT_EQ(k, at->first);
-    EXPECT_EQ(v, at->second);
-    ++at;
-  }
-  EXPECT_EQ(at, expected.end());
-  if (expected.empty()) return;
-  auto before = expected.rbegin();
-  map.reverse_scan(before->first, [&](const Key& k, Value v) {
-    EXPECT_EQ(k, before->first);
-    EXPECT_EQ(v, before->second);
-    ++before;
-  });
-  EXPECT_EQ(before, expected.rend());
+  test::expect_same_entries(map, expected);
 }
 
 TEST(ordered_map_keys, of_each_kind) {

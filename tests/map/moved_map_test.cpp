@@ -18,6 +18,7 @@
 #include "espalier/memory/shared_heap.hpp"
 #include "support/allocation_failure.hpp"
 #include "support/on_threads.hpp"
+#include "support/same_entries.hpp"
 
 // Maps that are moved and exchanged as wholes, with retired memory that still waits for its end.
 
@@ -76,19 +77,6 @@ class moved_map : public testing::Test {
     }
     return made;
   }
-  static void expect_same(const Map& map, const std::map<key, number>& expected) {
-    ASSERT_EQ(map.check_invariants(), nullptr);
-    ASSERT_EQ(map.size(), expected.size());
-    auto at = expected.begin();
-    for (const auto& [k, v] : map) {
-      ASSERT_NE(at, expected.end());
-      ASSERT_EQ(k, at->first);
-      ASSERT_EQ(v, at->second);
-      ASSERT_EQ(map.find(k), number{v});
-      ++at;
-    }
-    ASSERT_EQ(at, expected.end());
-  }
   /// It is a map like any other, whose nodes come and go, and leaves nothing behind.
   static void use_up(Map& map, std::map<key, number>& expected) {
     std::mt19937_64 random(3);
@@ -100,7 +88,7 @@ class moved_map : public testing::Test {
         ASSERT_EQ(map.erase(k), expected.erase(k) == 1);
       }
     }
-    ASSERT_NO_FATAL_FAILURE(expect_same(map, expected));
+    ASSERT_NO_FATAL_FAILURE(test::expect_same_entries(map, expected));
     map.clear();
     map.domain().collect();
     std::size_t reached = 0;
@@ -129,9 +117,9 @@ TYPED_TEST(moved_map, has_what_the_other_had) {
     auto from = this->make(1);
     EXPECT_GT(from.map->domain().statistics().retired, from.map->domain().statistics().reclaimed);
     TypeParam to(std::move(*from.map));
-    this->expect_same(to, from.expected);
+    test::expect_same_entries(to, from.expected);
     from.map.reset();
-    this->expect_same(to, from.expected);
+    test::expect_same_entries(to, from.expected);
     this->use_up(to, from.expected);
   }
   EXPECT_EQ(test::live_allocations(), before);
@@ -143,11 +131,11 @@ TYPED_TEST(moved_map, can_be_assigned_to_again) {
     auto a = this->make(1);
     auto b = this->make(2);
     *a.map = std::move(*b.map);
-    this->expect_same(*a.map, b.expected);
+    test::expect_same_entries(*a.map, b.expected);
     *b.map = std::move(*a.map);
-    this->expect_same(*b.map, b.expected);
+    test::expect_same_entries(*b.map, b.expected);
     *a.map = TypeParam();
-    this->expect_same(*a.map, {});
+    test::expect_same_entries(*a.map, decltype(a.expected)());
     a.expected.clear();
     auto& itself = *b.map;
     *b.map = std::move(itself);
@@ -165,7 +153,7 @@ TYPED_TEST(moved_map, may_lie_in_a_vector) {
     all.push_back(std::move(*made.map));
     expected.push_back(made.expected);
   }
-  for (unsigned i = 0; i < 5; ++i) this->expect_same(all[i], expected[i]);
+  for (unsigned i = 0; i < 5; ++i) test::expect_same_entries(all[i], expected[i]);
 }
 
 TYPED_TEST(moved_map, exchanges_domains_too) {
@@ -178,8 +166,8 @@ TYPED_TEST(moved_map, exchanges_domains_too) {
     swap(*a.map, *b.map);
     EXPECT_EQ(&b.map->domain(), &shared);
     EXPECT_NE(&a.map->domain(), &shared);
-    this->expect_same(*a.map, b.expected);
-    this->expect_same(*b.map, a.expected);
+    test::expect_same_entries(*a.map, b.expected);
+    test::expect_same_entries(*b.map, a.expected);
     b.map->swap(*c.map);
     this->use_up(*a.map, b.expected);
     a.map.reset();
@@ -203,8 +191,8 @@ TYPED_TEST(moved_map, needs_no_memory) {
     *b.map = std::move(taken);
   }
   EXPECT_EQ(none.seen, 0U);
-  this->expect_same(*a.map, a.expected);
-  this->expect_same(*b.map, b.expected);
+  test::expect_same_entries(*a.map, a.expected);
+  test::expect_same_entries(*b.map, b.expected);
 }
 
 TEST(moved_map_with_a_state, has_the_order_of_the_other) {
