@@ -8,8 +8,10 @@ bool has_vectors(vector_width width) noexcept {
   __builtin_cpu_init();
   if (width == vector_width::avx512) return __builtin_cpu_supports("avx512bw") != 0;
   return width == vector_width::avx2 && __builtin_cpu_supports("avx2") != 0;
+#elif defined(__AARCH64EL__)
+  return width == vector_width::neon;  // part of AArch64
 #else
-  return width == widest_known;  // NEON is part of AArch64
+  return false;
 #endif
 }
 

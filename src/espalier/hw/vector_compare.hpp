@@ -70,8 +70,6 @@ template <std::size_t Bytes>
 
 #if defined(__x86_64__)
 
-inline constexpr vector_width widest = vector_width::avx512;
-
 // To a caller that is compiled without AVX-512 the registers that only it has are empty, and those of AVX have no upper
 // halves: these must be clear, or each instruction behind them pays.
 #if defined(__AVX512F__)
@@ -201,8 +199,6 @@ inline constexpr vector_width widest = vector_width::avx512;
 
 #elif defined(__AARCH64EL__)
 
-inline constexpr vector_width widest = vector_width::neon;
-
 struct eight_integers {
   uint64x2_t first;
   uint64x2_t second;
@@ -277,8 +273,6 @@ template <bool acquire>
 
 #else
 
-inline constexpr vector_width widest = vector_width::none;
-
 // Never called.
 [[nodiscard]] inline std::size_t count_below(const std::int64_t*, std::int64_t, vector_width) noexcept {
   return 0;
@@ -293,9 +287,6 @@ inline constexpr vector_width widest = vector_width::none;
 #endif
 
 }  // namespace vector_detail
-
-/// The widest for which there is code on this architecture.
-inline constexpr vector_width widest_known = vector_detail::widest;
 
 /// Calls f with the width as a constant. For loops: which vectors to use is then not a question of each turn.
 template <class F>

@@ -276,11 +276,9 @@ struct inner_node : Base {
     // A part's keys are as far from those of the first part as its children are from the first children: one address
     // leads to both.
     static_assert(sizeof(child[0]) == sizeof(key.all[0]));
-    const auto of_part = [this](std::size_t first) {
-      return reinterpret_cast<const inner_node*>(reinterpret_cast<const char*>(this) +
-                                                 first * sizeof(key.all[0]));
-    };
-    const inner_node* const in_part = of_part(key.part_of(unvalidated{}, k, width));
+    const std::size_t bytes_before = key.part_of(unvalidated{}, k, width) * sizeof(key.all[0]);
+    const auto* const in_part =
+        reinterpret_cast<const inner_node*>(reinterpret_cast<const char*>(this) + bytes_before);
     return in_part->child[in_part->key.not_above_in_part(unvalidated{}, k, width)].get(unvalidated{});
   }
   /// The child below which the keys lie that are just smaller.
