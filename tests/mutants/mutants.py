@@ -54,7 +54,7 @@ ROOT = HERE.parent.parent
 CATALOG = ROOT / "src/espalier/map/catalog"
 
 # The share of a mutant's schedule time that a schedule of unchanged code may take.
-REFERENCE_SHARE = 0.1
+REFERENCE_SHARE = 0.2
 REQUIRED = {"file", "why", "battery"}
 EDITS = ({"find", "replace"}, {"remove"}, {"relax"}, {"edits"})
 FIELDS = REQUIRED.union({"wide", "expect", "equivalent", "alone"}, *EDITS)
@@ -379,7 +379,7 @@ def main():
     verb.add_argument("--programs", type=pathlib.Path, required=True, help="folder of the executables")
     verb.add_argument("--only", nargs="+", metavar="NAME", help="these mutants")
     verb.add_argument("--seconds", type=int, default=10, help="processor time that a mutant has to be killed in")
-    verb.add_argument("--schedule-seconds", type=float, default=2.0,
+    verb.add_argument("--schedule-seconds", type=float, default=1.0,
                       help="processor time after which one schedule of a mutant is said to have no end")
     verb.add_argument("--reference-seconds", type=float, default=0.25,
                       help="processor time for each battery on unchanged code")
