@@ -77,7 +77,7 @@ class epoch_domain {
     }
     guard(const guard&) = delete;
     guard& operator=(const guard&) = delete;
-    ~guard() { release(); }
+    [[gnu::always_inline]] ~guard() { release(); }
 
     /// Room for n retirements, whatever n is. It stays reserved if they do not come. Throws std::bad_alloc.
     void reserve(std::size_t n) { domain_->reserve(*record_, n); }

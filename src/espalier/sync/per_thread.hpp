@@ -43,7 +43,7 @@ class per_thread {
 
   /// The element of the calling thread. Constant time. Throws std::bad_alloc at the first call in a block, and what
   /// hw::thread_slot() throws at a thread's first call.
-  [[nodiscard]] T& local() {
+  [[nodiscard, gnu::always_inline]] T& local() {
     const std::uint32_t slot = hw::thread_slot();
     // order (1): local, acquire
     block* const b = blocks_[slot / per_block].load(std::memory_order_acquire);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -25,13 +26,14 @@
 // that of the lock and of the range of keys that the leaf covers, and that of the home group. With large leaves the inner
 // nodes are few, and stay in the caches. What needs the entries in order sorts a copy.
 //
-// Where a home group is full, its entry lies in one behind it, and each group that the key passes is marked. A group has
-// four marks, and the hash of the key chooses one: a small Bloom filter of the keys that have passed the group. So half as
-// many searches for absent keys go on behind a group as with one mark. They cost a wait for another line, which the
-// processor does not foresee.
+// Where a home group is full, its entry lies in the first group with room on a way round all groups, and each group that the
+// key passes is marked. The hash chooses one of eight steps for the way: with one step for all keys, full groups side by
+// side would send all their keys through each other. A group has four marks, and the hash of the key chooses one: a small
+// Bloom filter of the keys that have passed the group. So half as many searches for absent keys go on behind a group as
+// with one mark. They cost a wait for another line, which the processor does not foresee.
 //
-// A slot without an entry has a key that no search looks for there: one whose home is the group behind. A search goes
-// round, but for the last group. So a group has all that a search needs, and no key of the user is reserved.
+// A slot without an entry has a key that no search looks for there: its way begins at the group behind, and comes to this
+// one last, where no search goes. So a group has all that a search needs, and no key of the user is reserved.
 //
 // An update of an entry takes no lock: it compares and exchanges key and word in one step. That finds the key in its slot
 // only while the entry is in the map. (Where words do not have 8 bytes, or the processor has no such step, it takes the lock
@@ -39,7 +41,7 @@
 //
 // Invariants
 //   (H1) No two slots have the same key, but for slots without an entry.
-//   (H2) Each group from the home of a key to the one before its entry has the mark of the key, and they are fewer than
+//   (H2) Each group on the way of a key before the one with its entry has the mark of the key, and they are fewer than
 //        groups - 1. A mark goes only when all entries of the leaf are placed anew.
 //   (H3) The keys of the leaf lie in its range. The ranges of all leaves that are not obsolete cover each key once.
 //   (H4) A slot has a key only while its entry is in the map, and this is the only slot that has it.
@@ -110,6 +112,7 @@ struct hashed_leaf : node_base {
   hashed_leaf() noexcept : node_base(0) {
     static_assert(sizeof(hashed_leaf) == (groups + 1) * hw::cache_line_bytes,
                   "the lock, the range and the marks share a line");
+    static_assert(absent_keys_are_not_sought());
     hw::annotate_metadata(*this);
     for (unsigned g = 0; g < groups; ++g) {
       for (unsigned i = 0; i < in_group; ++i) all[g].key(i).set(exclusive_access{}, absent_in(g));
@@ -295,10 +298,18 @@ struct hashed_leaf : node_base {
   /// predicts.
   template <class Witness>
   [[nodiscard, gnu::always_inline]] search_end search(const Witness& w, const key_type k) const noexcept {
-    unsigned at = mark_of(k);
-    unsigned equal = with_key(w, at / marks, k);
-    for (unsigned tried = 2; (marked(w, at) & unsigned{equal == 0}) != 0 && tried < groups; ++tried) {
-      at = mark_behind(at);
+    const unsigned home = mark_of(k);
+    const unsigned equal = with_key(w, home / marks, k);
+    if ((marked(w, home) & unsigned{equal == 0}) != 0) [[unlikely]]
+      return search_behind(home, k);
+    return {home, equal};
+  }
+  /// In the groups behind the home. The caller has a witness of its access.
+  [[nodiscard, gnu::noinline]] search_end search_behind(unsigned at, const key_type k) const noexcept {
+    const unvalidated w;
+    unsigned equal = 0;
+    for (unsigned tried = 1; tried < groups - 1 && equal == 0 && marked(w, at) != 0; ++tried) {
+      at = next_mark(at, k);
       equal = with_key(w, at / marks, k);
     }
     return {at, equal};
@@ -308,15 +319,28 @@ struct hashed_leaf : node_base {
   [[nodiscard]] static constexpr unsigned mark_of(key_type k) noexcept {
     return static_cast<unsigned>((k * multiplier >> 32U) * (groups * marks) >> 32U);
   }
-  /// The mark of the same key in the group behind.
-  [[nodiscard]] static constexpr unsigned mark_behind(unsigned mark) noexcept {
-    return mark + marks < groups * marks ? mark + marks : mark % marks;
+  /// The mark of the same key in the group where a search for it goes on.
+  [[nodiscard]] static constexpr unsigned next_mark(unsigned mark, key_type k) noexcept {
+    const unsigned next = mark + steps[(k * multiplier >> step_shift) % steps.size()] * marks;
+    return next < groups * marks ? next : next - groups * marks;
   }
+  static constexpr unsigned step_shift = 48;
+  /// Each of them leads once round all groups.
+  static constexpr std::array<std::uint8_t, 8> steps = [] {
+    std::array<std::uint8_t, 8> all{};
+    unsigned step = 0;
+    for (std::uint8_t& next : all) {
+      do step = step % groups + 1;
+      while (std::gcd(step, groups) != 1);
+      next = static_cast<std::uint8_t>(step);
+    }
+    return all;
+  }();
   template <class Witness>
   [[nodiscard, gnu::always_inline]] unsigned marked(const Witness& w, unsigned mark) const noexcept {
     return static_cast<unsigned>(passed[mark / bits].get(w) >> mark % bits & 1U);
   }
-  /// The key of the slots of a group that have no entry: one whose home is the group behind.
+  /// The key of the slots of a group that have no entry. Its way ends there.
   [[nodiscard]] static constexpr key_type absent_in(unsigned g) noexcept { return absent_keys[g]; }
   static constexpr std::uint64_t multiplier = 0x9e3779b97f4a7c15U;
   static constexpr std::uint64_t inverse = 0xf1de83e19937733dU;
@@ -325,10 +349,21 @@ struct hashed_leaf : node_base {
     std::array<key_type, groups> all{};
     for (unsigned g = 0; g < groups; ++g) {
       const std::uint64_t home = (g + 1) % groups;
-      all[g] = (((home << 32U) + groups - 1) / groups << 32U) * inverse;
+      // The first hash of that home with the first step, which is 1.
+      const std::uint64_t first = (((home << 32U) + groups - 1) / groups) << 32U;
+      constexpr std::uint64_t to_first_step = std::uint64_t{steps.size()} << step_shift;
+      all[g] = (first + to_first_step - 1) / to_first_step * to_first_step * inverse;
     }
     return all;
   }();
+  [[nodiscard]] static constexpr bool absent_keys_are_not_sought() noexcept {
+    for (unsigned g = 0; g < groups; ++g) {
+      unsigned at = mark_of(absent_in(g));
+      for (unsigned tried = 1; tried < groups; ++tried, at = next_mark(at, absent_in(g)))
+        if (at / marks == g) return false;
+    }
+    return true;
+  }
 
   /// A bit for each slot of the group that has the key. It is that of the key's place among the words of the line.
   template <class Witness>
@@ -467,7 +502,7 @@ struct hashed_leaf : node_base {
     for (; room == 0; room = room_in(w, at / marks)) {
       auto& some = passed[at / bits];
       some.set(w, some.get(w) | std::uint64_t{1} << at % bits);
-      at = mark_behind(at);
+      at = next_mark(at, k);
     }
     const unsigned g = at / marks;
     const unsigned slot = first_of(room);
