@@ -140,10 +140,15 @@ class sampler {
   /// As next(), but `latest` draws from [0, inserted), most often inserted - 1; the other kinds ignore
   /// `inserted`. It may exceed keys() and must be at least 1.
   std::uint64_t next(std::uint64_t inserted) noexcept {
+    if (source_->spec_.kind == distribution_kind::uniform) return random_.below(source_->keys_);
+    return draw_skewed(inserted);
+  }
+
+ private:
+  /// Separate, so that a uniform draw, which is short, saves no registers.
+  [[gnu::noinline]] std::uint64_t draw_skewed(std::uint64_t inserted) noexcept {
     const distribution& d = *source_;
     switch (d.spec_.kind) {
-      case distribution_kind::uniform:
-        return random_.below(d.keys_);
       case distribution_kind::zipfian:
         return d.zipf_.draw(random_, d.real_keys_, d.zipf_bound_);
       case distribution_kind::scrambled_zipfian:
@@ -159,13 +164,13 @@ class sampler {
                         d.keys_ - 1);
       case distribution_kind::poisson:
         return draw_poisson();
+      case distribution_kind::uniform:
       case distribution_kind::sequential:
         break;
     }
     return draw_sequential();
   }
 
- private:
   std::uint64_t draw_latest(std::uint64_t inserted) noexcept {
     assert(inserted > 0);
     if (inserted != latest_keys_) {
