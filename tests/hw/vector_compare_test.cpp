@@ -70,6 +70,45 @@ TEST(vector_compare, finds_what_is_equal) {
   }
 }
 
+TEST(vector_compare, gathers_pairs) {
+  if (!gathers_pairs || !has_vectors(vector_width::avx512)) GTEST_SKIP() << "needs AVX-512";
+  constexpr std::size_t lines = 5;
+  struct alignas(64) line {
+    std::array<std::array<std::uint64_t, 2>, 4> pairs;
+  };
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 3000; ++round) {
+    std::array<line, lines> all;
+    std::array<std::uint64_t, lines> except;
+    // Around the ends of all integers, too.
+    const std::uint64_t base = round % 3 == 0 ? half : round % 3 == 1 ? ~std::uint64_t{0} : random();
+    const auto some = [&] { return base + random() % 16 - 8; };
+    for (line& l : all)
+      for (auto& [a, b] : l.pairs) a = some(), b = some();
+    for (std::uint64_t& e : except) e = some();
+    const std::uint64_t first = some();
+    const std::uint64_t range = round % 7 == 0 ? ~std::uint64_t{0} : random() % 10;
+    std::vector<std::uint64_t> firsts;
+    std::vector<const void*> seconds;
+    for (std::size_t l = 0; l < lines; ++l) {
+      for (const auto& [a, b] : all[l].pairs) {
+        if (a - first > range || a == except[l]) continue;
+        firsts.push_back(a);
+        seconds.push_back(&b);
+      }
+    }
+    std::array<std::uint64_t, lines * 4 + 8> to;
+    std::array<const void*, lines * 4 + 8> where;
+    const gathered_pairs found = gather_pairs(&all, except, first, range, to.data(), where.data());
+    ASSERT_EQ(found.count, firsts.size());
+    EXPECT_TRUE(std::equal(firsts.begin(), firsts.end(), to.begin()));
+    EXPECT_TRUE(std::equal(seconds.begin(), seconds.end(), where.begin()));
+    if (firsts.empty()) continue;
+    EXPECT_EQ(found.smallest, std::ranges::min(firsts));
+    EXPECT_EQ(found.largest, std::ranges::max(firsts));
+  }
+}
+
 TEST(vector_compare, leaves_what_the_caller_computes_with_vectors) {
   // Loops that the compiler may turn into vectors, around comparisons.
   for (const vector_width width : widths()) {

@@ -19,6 +19,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "espalier/hw/instrumentation.hpp"
@@ -321,4 +322,24 @@ template <class F>
 }
 
 }  // namespace observed or unobserved
+
+/// Whether there is code for gather_pairs(), which needs AVX-512.
+#if defined(__x86_64__)
+inline constexpr bool gathers_pairs = true;
+#else
+inline constexpr bool gathers_pairs = false;
+#endif
+
+struct gathered_pairs {
+  std::size_t count;
+  std::uint64_t smallest;  ///< of the first integers; not used where there are none
+  std::uint64_t largest;
+};
+/// Of pairs of integers in lines of four: those whose first integer is from `first` to `first + range`, but not the one in
+/// `except` that belongs to the line. Stores the first integers, and the addresses of the second ones, as the pairs lie.
+/// Both arrays have room for eight more than there are pairs. The lines are aligned.
+[[nodiscard]] gathered_pairs gather_pairs(const void* lines, std::span<const std::uint64_t> except,
+                                          std::uint64_t first, std::uint64_t range, std::uint64_t* firsts,
+                                          const void** seconds) noexcept;
+
 }  // namespace espalier::hw

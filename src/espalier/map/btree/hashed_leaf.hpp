@@ -416,14 +416,27 @@ struct hashed_leaf : node_base {
   }
 
   struct gathered {
-    std::array<key_type, groups * in_group> key;
-    std::array<const optimistic_field<Word>*, groups * in_group> word;
+    static constexpr std::size_t room = (groups + 2) * in_group;  // as gather_pairs() needs it
+    std::array<key_type, room> key;
+    std::array<const optimistic_field<Word>*, room> word;
     std::size_t count;
+    key_type smallest;
+    key_type largest;
   };
   /// Gathers the keys from `first` to `last`, with the places of their words.
   template <class Witness>
   void gather(const Witness& w, key_type first, key_type last, gathered& to) const noexcept {
     const key_type range = last - first;
+    if constexpr (hw::gathers_pairs && updates_in_place) {
+      if (hw::vectors() == hw::vector_width::avx512) {
+        const hw::gathered_pairs found = hw::gather_pairs(&all, absent_keys, first, range, to.key.data(),
+                                                          reinterpret_cast<const void**>(to.word.data()));
+        to.count = std::min<std::size_t>(found.count, most);  // as below
+        to.smallest = found.smallest;
+        to.largest = found.largest;
+        return;
+      }
+    }
     std::size_t n = 0;
     for (unsigned g = 0; g < groups; ++g) {
       const std::size_t before = n;
@@ -444,6 +457,12 @@ struct hashed_leaf : node_base {
       }
     }
     to.count = std::min<std::size_t>(n, most);  // a reader beside a writer may have seen an entry twice
+    to.smallest = to.key[0];
+    to.largest = to.key[0];
+    for (std::size_t i = 1; i < to.count; ++i) {
+      to.smallest = std::min(to.smallest, to.key[i]);
+      to.largest = std::max(to.largest, to.key[i]);
+    }
   }
   /// Appends the gathered entries in order. Nearly so by a counting sort of their distances from the smallest, if the keys
   /// are distributed evenly, and then by insertion.
@@ -453,15 +472,9 @@ struct hashed_leaf : node_base {
     const std::size_t n = from.count;
     const auto& keys = from.key;
     if (n == 0) return;
-    key_type smallest = keys[0];
-    key_type largest = keys[0];
-    for (std::size_t i = 1; i < n; ++i) {
-      smallest = std::min(smallest, keys[i]);
-      largest = std::max(largest, keys[i]);
-    }
-    const auto width = static_cast<unsigned>(std::bit_width(largest - smallest));
+    const auto width = static_cast<unsigned>(std::bit_width(from.largest - from.smallest));
     const unsigned shift = width > part_bits ? width - part_bits : 0;
-    const auto part_of = [=](key_type k) { return (k - smallest) >> shift; };
+    const auto part_of = [=, smallest = from.smallest](key_type k) { return (k - smallest) >> shift; };
     // Of each part of the range the number of entries, and then where the first one goes.
     std::array<std::uint8_t, 1U << part_bits> parts{};
     for (std::size_t i = 0; i < n; ++i) ++parts[part_of(keys[i])];
