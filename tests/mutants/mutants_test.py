@@ -62,7 +62,7 @@ class Trials(unittest.TestCase):
         rows, printed, status = self.run_on("trial_of_no_end")
         self.assertTrue(rows["trial_of_no_end"]["killed"])
         self.assertFalse(rows["no_end"]["passed"])
-        self.assertIn("FALSE ALARM a schedule takes more than 0.05 s", printed)
+        self.assertIn("FALSE ALARM a schedule takes more than 0.1 s", printed)
         self.assertEqual(status, 1)
 
 
