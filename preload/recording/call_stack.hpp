@@ -60,7 +60,7 @@ class words_read {
 };
 
 /// The state of the caller of the function that contains this call, which must keep a frame pointer.
-__attribute__((always_inline)) inline caller_state caller_of_this() noexcept {
+__attribute__((__always_inline__)) inline caller_state caller_of_this() noexcept {
   const auto* const frame = static_cast<const std::uintptr_t*>(__builtin_frame_address(0));
   return {frame[1], reinterpret_cast<std::uintptr_t>(frame + 2), frame[0]};
 }
