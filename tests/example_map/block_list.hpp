@@ -231,7 +231,7 @@ class block_list : public stored_map<block_list<Key, Value, Traits, Compare, Blo
       const entry* const place = seek_entry(old, key);
       const std::optional<Value> before = is_at(old, place, key) ? std::optional(place->value) : std::nullopt;
       const std::optional<Value> after = f(before);
-      if (!before && !after) return before;
+      if (!before && !after) return std::nullopt;
       // The entries of the old leaf, with this one replaced, added or left out.
       const auto with_change = [&](new_leaf& changed, std::size_t from, std::size_t to) {
         entry* into = changed.emplace_sized(&old, BlockBytes, to - from).first();

@@ -122,7 +122,8 @@ class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<
       if (now) before.emplace(holder::read(*now));
       std::optional<Value> after = f(before);
       if (!now && !after) return before;
-      change wanted{.insert_where_absent = !now, .expected = now};
+      change wanted{
+          .insert_where_absent = !now, .only_expected = now.has_value(), .expected = now.value_or(word{})};
       if (after) wanted.word = fresh.get(std::move(*after));
       if (now) wanted.present = after ? change::where_present::store : change::where_present::erase;
       const outcome done = self().apply(guard, key, wanted);

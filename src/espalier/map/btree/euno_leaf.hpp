@@ -361,7 +361,7 @@ struct euno_leaf
       return result;
     }
     result.before = *before;
-    if (wanted.expected && !same_bits(*wanted.expected, result.before)) return result;
+    if (!wanted.is_of(result.before)) return result;
     if (wanted.present == change::where_present::store) {
       all.set(w, where.index, wanted.word);
       result.what = effect::stored;

@@ -171,7 +171,7 @@ struct hashed_leaf : node_base {
     auto& e = all[where.group].all[where.slot];
     while (true) {
       const Word now = e.word.get(unvalidated{});
-      if (wanted.expected && !same_bits(*wanted.expected, now)) return outcome{};
+      if (!wanted.is_of(now)) return outcome{};
       if (exchange(e, k, now, k, wanted.word)) return outcome{.what = effect::stored, .before = now};
       if (e.key.get(unvalidated{}) != k) return std::nullopt;
     }
@@ -191,7 +191,7 @@ struct hashed_leaf : node_base {
     group& g = all[where.group];
     do {
       result.before = g.word(where.slot).get(w);
-      if (wanted.expected && !same_bits(*wanted.expected, result.before)) return result;
+      if (!wanted.is_of(result.before)) return result;
     } while (!change_found(w, g, where, k, result.before, wanted));
     if (wanted.present == change::where_present::store) {
       result.what = effect::stored;

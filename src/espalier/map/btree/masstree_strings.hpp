@@ -340,7 +340,7 @@ class masstree_of_strings : public entry_operations<Map, std::string, Value, Tra
       return true;
     }
     done.before = value_in(value->held());
-    if (wanted.expected && !same_bits(*wanted.expected, done.before)) return true;
+    if (!wanted.is_of(done.before)) return true;
     if (wanted.present == change::where_present::store) {
       value->set(word_of(wanted.word));
       done.what = effect::stored;

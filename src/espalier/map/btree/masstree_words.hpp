@@ -199,7 +199,7 @@ class masstree_of_words : public entry_operations<Map, Key, Value, Traits, Compa
       return true;
     }
     done.before = leaf.word[where.slot()].held();
-    if (wanted.expected && !same_bits(*wanted.expected, done.before)) return true;
+    if (!wanted.is_of(done.before)) return true;
     if (wanted.present == change::where_present::store) {
       leaf.word[where.slot()].set(wanted.word);
       done.what = effect::stored;

@@ -372,12 +372,17 @@ struct entry_change {
 
   where_present present = where_present::keep;
   bool insert_where_absent = false;
+  /// Whether the change is of an entry with the word `expected` and of no other. (An optional word makes GCC warn in
+  /// callers that it may be read uninitialized.)
+  bool only_expected = false;
   Word word{};
-  /// If set, the change is of an entry with this word, and of no other.
-  std::optional<Word> expected{};
+  Word expected{};
 
+  [[nodiscard]] bool is_of(const Word& present_word) const noexcept {
+    return !only_expected || same_bits(expected, present_word);
+  }
   /// Whether the word of an entry that is there changes whatever it is.
-  [[nodiscard]] bool overwrites() const noexcept { return present == where_present::store && !expected; }
+  [[nodiscard]] bool overwrites() const noexcept { return present == where_present::store && !only_expected; }
 };
 
 /// What became of it.
@@ -459,7 +464,7 @@ struct sorted_leaf : Base {
       return result;
     }
     result.before = word[at].get(w);
-    if (wanted.expected && !same_bits(*wanted.expected, result.before)) return result;
+    if (!wanted.is_of(result.before)) return result;
     if (wanted.present == change::where_present::store) {
       word[at].set(w, wanted.word);
       result.what = effect::stored;

@@ -442,7 +442,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
         break;
       }
       done->before = value_in(*now);
-      if (wanted.expected && !same_bits(*wanted.expected, done->before)) break;
+      if (!wanted.is_of(done->before)) break;
       changed = erases ? r.erase(*now) : r.update(*now, word_of(wanted.word));
       if (changed) done->what = erases ? effect::erased : effect::stored;
     }
