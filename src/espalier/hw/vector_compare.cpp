@@ -70,6 +70,8 @@ namespace {
     second = _mm512_add_epi64(second, all(line_bytes));
     count += static_cast<std::size_t>(_mm_popcnt_u32(there));
   }
+  // Without this GCC 12 has both in the arrays already, and loads and stores them for each line.
+  __asm__("" : "+v"(smallest), "+v"(largest));
   std::array<std::uint64_t, 8> smallest_of_lane;
   std::array<std::uint64_t, 8> largest_of_lane;
   _mm512_storeu_si512(smallest_of_lane.data(), smallest);
