@@ -52,6 +52,19 @@ void expect_same(const Map& map, const model& expected) {
     const auto at = expected.find(keys[i]);
     EXPECT_EQ(found[i], at == expected.end() ? std::nullopt : std::optional(static_cast<value>(at->second)));
   }
+  // The first entry from a key on is found by the key, or in a part of a leaf, or behind it.
+  const auto expect_first = [&](const auto& first, model::const_iterator wanted) {
+    ASSERT_EQ(first.has_value(), wanted != expected.end());
+    if (first) {
+      EXPECT_EQ(first->key, wanted->first);
+    }
+  };
+  for (std::size_t i = 0; i < keys.size(); i += 15) {
+    expect_first(map.lower_bound(keys[i]), expected.lower_bound(keys[i]));
+    expect_first(map.upper_bound(keys[i]), expected.upper_bound(keys[i]));
+  }
+  expect_first(map.first(), expected.begin());
+  expect_first(map.last(), expected.empty() ? expected.end() : std::prev(expected.end()));
   test::expect_same_entries(map, expected);
 }
 
@@ -103,6 +116,9 @@ TEST_P(ordered_map_by_vectors, is_as_std_map_with_random_keys) {
 TEST_P(ordered_map_by_vectors, is_as_std_map_with_clusters_at_the_ends_and_around_the_middle) {
   std::mt19937_64 random(3);
   grow_and_shrink(20'000, [&] { return random() % 8'000 - 4'000 + (random() % 2 << 63U); });
+}
+TEST_P(ordered_map_by_vectors, is_as_std_map_with_keys_close_together_and_a_few_far_off) {
+  grow_and_shrink(4'000, [k = key{0}]() mutable { return ++k % 64 == 0 ? k << 50U : k; });
 }
 TEST_P(ordered_map_by_vectors, is_as_std_map_with_increasing_keys_over_three_levels) {
   grow_and_shrink(60'000, [k = key{0}]() mutable { return k += 3; });

@@ -344,10 +344,8 @@ class map_facade {
   [[nodiscard]] bool empty() const {
     auto guard = self().pin();
     bool none = true;
-    self().do_scan(guard, bound_type::whole(less_), [&](const auto&, const Value&) {
-      none = false;
-      return false;
-    });
+    self().do_scan(guard, bound_type::whole(less_),
+                   first_only{[&](const auto&, const Value&) { none = false; }});
     return none;
   }
 
@@ -615,10 +613,9 @@ class map_facade {
   template <class Bound>
   [[nodiscard]] std::optional<value_type> first_from(Guard& guard, const Bound& from) const {
     std::optional<value_type> found;
-    self().do_scan(guard, from, [&](const auto& key, const Value& value) {
-      found.emplace(value_type{Key(key), value});
-      return false;
-    });
+    self().do_scan(guard, from, first_only{[&](const auto& key, const Value& value) {
+                     found.emplace(value_type{Key(key), value});
+                   }});
     return found;
   }
 

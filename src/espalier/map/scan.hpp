@@ -160,6 +160,21 @@ class entry_batch {
   std::size_t size_ = 0;
 };
 
+/// A visitor that ends a scan at the first entry: a map may copy fewer for it.
+template <class Visit>
+struct first_only {
+  template <class Key, class Value>
+  bool operator()(const Key& key, const Value& value) {
+    visit(key, value);
+    return false;
+  }
+  Visit visit;
+};
+template <class Visit>
+inline constexpr bool is_first_only = false;
+template <class Visit>
+inline constexpr bool is_first_only<first_only<Visit>> = true;
+
 /// For maps whose readers hold a lock. Entries are copied in batches under the lock and visited after its release, so
 /// that a visitor may call the map, or run for long. fill(batch, bound) adds to the empty batch, in order, the first
 /// entries that the bound admits, until the batch is full or there are no more. It returns with no lock held.

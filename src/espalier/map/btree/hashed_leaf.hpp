@@ -464,14 +464,23 @@ struct hashed_leaf : node_base {
       to.largest = std::max(to.largest, to.key[i]);
     }
   }
-  /// Appends the gathered entries in order. Nearly so by a counting sort of their distances from the smallest, if the keys
-  /// are distributed evenly, and then by insertion.
   template <class Witness>
   static void append_in_order(const Witness& w, const less& order, const gathered& from,
                               content& to) noexcept {
+    const unsigned begin = to.count;
+    if (from.count > few) {
+      append_nearly_in_order(w, from, to);
+    } else {
+      for (std::size_t i = 0; i < from.count; ++i) to.add(from.key[i], from.word[i]->get(w));
+    }
+    to.sort_from(begin, order);
+  }
+  /// By a counting sort of their distances from the smallest key. They are in order but for a few if the keys are
+  /// distributed evenly.
+  template <class Witness>
+  static void append_nearly_in_order(const Witness& w, const gathered& from, content& to) noexcept {
     const std::size_t n = from.count;
     const auto& keys = from.key;
-    if (n == 0) return;
     const auto width = static_cast<unsigned>(std::bit_width(from.largest - from.smallest));
     const unsigned shift = width > part_bits ? width - part_bits : 0;
     const auto part_of = [=, smallest = from.smallest](key_type k) { return (k - smallest) >> shift; };
@@ -486,8 +495,9 @@ struct hashed_leaf : node_base {
       to.key[at] = keys[i];
       to.slot[at] = from.word[i]->get(w);
     }
-    to.sort_from(begin, order);
   }
+  /// A counting sort takes longer than the insertion of so many.
+  static constexpr std::size_t few = 16;
   static constexpr unsigned part_bits = 9;
   static_assert(most <= std::numeric_limits<std::uint8_t>::max(),
                 "a leaf of ordered_map has 255 entries at most: the sort counts in bytes");

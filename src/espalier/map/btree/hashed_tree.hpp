@@ -163,6 +163,11 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       if (from == end_of_map) return;
       from = behind(from);
     }
+    constexpr bool first_alone = is_first_only<Visit>;
+    if (first_alone && bound.key()) {
+      const found_word there = find_in(from, this->guess_leaf(from));
+      if (there.present) return static_cast<void>(visit(image::key(from), holder::read(there.value)));
+    }
     typename leaf::content found;
     // Null while the map is empty.
     const auto request = [this](stored key) {
@@ -172,7 +177,8 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     };
     leaf* at = request(from);
     for (unsigned pieces = 0;; ++pieces) {
-      const unsigned wanted = pieces < small_pieces ? small_piece : leaf::capacity;
+      constexpr unsigned small = first_alone ? small_piece_for_one : small_piece;
+      const unsigned wanted = pieces < small_pieces ? small : leaf::capacity;
       std::optional<stored> end;
       for (backoff pause; at != nullptr && !(end = try_copy<Bound::reverse>(*at, from, wanted, found));
            at = this->guess_leaf(from))
@@ -182,7 +188,7 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       const unsigned next_requested_at = found.count - std::min(found.count, leaf_requested_ahead);
       leaf* next = nullptr;
       for (unsigned i = 0; i < found.count; ++i) {
-        if (i == next_requested_at && goes_on) next = request(behind(*end));
+        if (!first_alone && i == next_requested_at && goes_on) next = request(behind(*end));
         const unsigned e = Bound::reverse ? found.count - 1 - i : i;
         if (!visit(image::key(found.key[e]), holder::read(found.slot[e]))) return;
       }
@@ -215,6 +221,7 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   static constexpr unsigned leaf_requested_ahead = 32;
   /// A scan sorts what it copies, and may end soon: its first pieces have about so many entries, the others are the leaves.
   static constexpr unsigned small_piece = 112;
+  static constexpr unsigned small_piece_for_one = 8;
   static constexpr unsigned small_pieces = 2;
 
   // As in entry_operations.hpp.
