@@ -31,7 +31,7 @@ Verbs: list, generate (overlays and programs into the build folder), run (each m
 
 A mutant is killed by a failure that the explorer reports, by a crash, or by a schedule without an end: the explorer
 counts the steps of the scene's threads, but a mutant may also loop in what the scene does before or after them. A
-schedule of unchanged code may take at most a tenth of the processor time that one of a mutant may; one that takes
+schedule of unchanged code may take at most a fifth of the processor time that one of a mutant may; one that takes
 more is a false alarm. A program that is not over when its time ends is no kill: its schedules may end, if slowly.
 Nor is one that waits in the kernel: the cause may be the machine.
 """

@@ -141,12 +141,12 @@ class sampler {
   /// `inserted`. It may exceed keys() and must be at least 1.
   std::uint64_t next(std::uint64_t inserted) noexcept {
     if (source_->spec_.kind == distribution_kind::uniform) return random_.below(source_->keys_);
-    return draw_skewed(inserted);
+    return draw_other(inserted);
   }
 
  private:
   /// Separate, so that a uniform draw, which is short, saves no registers.
-  [[gnu::noinline]] std::uint64_t draw_skewed(std::uint64_t inserted) noexcept {
+  [[gnu::noinline]] std::uint64_t draw_other(std::uint64_t inserted) noexcept {
     const distribution& d = *source_;
     switch (d.spec_.kind) {
       case distribution_kind::zipfian:
