@@ -22,7 +22,8 @@ Instead of find and replace there may be one of
     relax = "text whose memory orders are relaxed"
     edits = [{find = "...", replace = "..."}]   # several edits
 
-A file and a battery above the first mutant are those of every mutant of the table that names no other.
+A file and a battery above the first mutant are those of every mutant of the table that names no other. With
+`long = true` there, only ./check --long builds and runs the mutants of the table.
 
 Each battery is one program, of which --mutant chooses the bug (switches.py). A mutant that cannot be chosen so, such
 as one that changes a signature, is a program by itself.
@@ -57,7 +58,7 @@ CATALOG = ROOT / "src/espalier/map/catalog"
 REFERENCE_SHARE = 0.2
 REQUIRED = {"file", "why", "battery"}
 EDITS = ({"find", "replace"}, {"remove"}, {"relax"}, {"edits"})
-FIELDS = REQUIRED.union({"wide", "expect", "equivalent", "alone"}, *EDITS)
+FIELDS = REQUIRED.union({"wide", "expect", "equivalent", "alone", "long"}, *EDITS)
 # How the explorer's reports begin: sim::to_string(failure_kind). no_end comes from driver.cpp's limit of time.
 KINDS = {
     "requirement": "a requirement does not hold",
@@ -92,7 +93,7 @@ def read_tables(folder):
         with open(path, "rb") as table:
             document = tomllib.load(table)
         defaults = {key: value for key, value in document.items() if not isinstance(value, dict)}
-        if unknown := set(defaults) - {"file", "battery"}:
+        if unknown := set(defaults) - {"file", "battery", "long"}:
             raise Wrong(f"{path.name}: {sorted(unknown)[0]!r} cannot be that of every mutant")
         for name in (key for key in document if key not in defaults):
             mutant = defaults | document[name]
@@ -141,6 +142,14 @@ def check_edits(mutant, text):
             )
 
 
+def chosen(arguments):
+    """The mutants of all tables or, with --short, of those that are not long. The texts of all must fit."""
+    mutants = read_tables(arguments.tables)
+    for mutant in mutants.values():
+        check_edits(mutant, (ROOT / mutant["file"]).read_text())
+    return {name: m for name, m in mutants.items() if not (arguments.short and m.get("long"))}
+
+
 def edited(mutant, text):
     check_edits(mutant, text)
     for edit in mutant["edits"]:
@@ -159,8 +168,6 @@ def programs_of(mutants):
         for file in sorted({m["file"] for m in of}):
             text = (ROOT / file).read_text()
             here = {m["name"]: m for m in of if m["file"] == file}
-            for m in here.values():
-                check_edits(m, text)
             both, chosen = switches.switched(text, {n: m["edits"] for n, m in here.items() if "alone" not in m})
             if chosen:
                 all_of_it["files"].append(file)
@@ -198,7 +205,7 @@ def write(path, text):
 
 
 def generate(arguments):
-    programs, _ = programs_of(read_tables(arguments.tables))
+    programs, _ = programs_of(chosen(arguments))
     for name, program in programs.items():
         if arguments.batteries and program["battery"] not in arguments.batteries:
             continue
@@ -213,7 +220,7 @@ def generate(arguments):
 
 
 def show_list(arguments):
-    mutants = read_tables(arguments.tables)
+    mutants = chosen(arguments)
     if arguments.cmake:
         # One list element each: program, battery, edited files, their overlays.
         programs, _ = programs_of(mutants)
@@ -296,7 +303,7 @@ def false_alarm(report, ended, schedule_seconds):
 
 
 def run(arguments):
-    mutants = read_tables(arguments.tables)
+    mutants = chosen(arguments)
     if arguments.only:
         if unknown := [n for n in arguments.only if n not in mutants]:
             raise Wrong(f"there is no mutant {unknown[0]}")
@@ -364,6 +371,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", type=lambda text: pathlib.Path(text).resolve(), default=HERE,
                         help="folder of the tables and of their programs/, below tests/")
+    parser.add_argument("--short", action="store_true", help="without the tables that are long")
     verbs = parser.add_subparsers(required=True)
 
     verb = verbs.add_parser("list", help="what there is")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests what the mutants' runner counts as killed. Usage: mutants_test.py PROGRAMS, the folder of the built trials."""
 
+import argparse
 import json
 import pathlib
 import stat
@@ -122,6 +123,13 @@ class Tables(unittest.TestCase):
     def test_read(self) -> None:
         for folder in (HERE, TRIALS):
             self.assertTrue(mutants.read_tables(folder))
+
+    def test_what_is_long(self) -> None:
+        everything, short = (mutants.chosen(argparse.Namespace(tables=HERE, short=s)) for s in (False, True))
+        for name in ("hashed_group_not_marked", "citrus_wrong_tag"):
+            self.assertIn(name, everything)
+        self.assertIn("hashed_group_not_marked", short)
+        self.assertNotIn("citrus_wrong_tag", short)
 
     def test_wrong_tables(self) -> None:
         self.assertIn("unknown field 'finds'", self.wrong(finds="a"))
