@@ -171,7 +171,15 @@ TYPED_TEST(bulk_load, leaves_the_map_empty_where_there_is_no_memory) {
   const auto expected = this->make_model(900);
   const auto entries = this->entries_of(expected);
   for (const unsigned threads : {1U, 3U}) {
-    std::uint64_t failures = 0;
+    // What is made once and then kept.
+    {
+      TypeParam map;
+      map.bulk_load(entries, threads);
+      map.clear();
+      map.domain().collect();
+      ASSERT_NO_FATAL_FAILURE(this->expect_empty(map));
+    }
+    unsigned failures = 0;
     unsigned untold = 0;
     bool failed = true;
     for (std::uint64_t nth = 1; failed; nth += 1 + nth / 64) {
@@ -190,7 +198,7 @@ TYPED_TEST(bulk_load, leaves_the_map_empty_where_there_is_no_memory) {
         ASSERT_TRUE(failed || !thrown) << nth;
         if (!failed) break;
         if (!thrown) {
-          ASSERT_LE(++untold, 1U) << "only a thread's counter can do without memory";
+          ++untold;
           ASSERT_NO_FATAL_FAILURE(test::expect_same_entries(map, expected)) << nth;
           continue;
         }
@@ -201,6 +209,8 @@ TYPED_TEST(bulk_load, leaves_the_map_empty_where_there_is_no_memory) {
       ASSERT_EQ(test::live_allocations(), before) << nth;
     }
     EXPECT_GT(failures, 1U);
+    // Only a thread's counter can do without memory. Where there are several threads, it is not always the same allocation.
+    EXPECT_LE(untold, threads == 1 ? 1 : failures);
   }
 }
 
