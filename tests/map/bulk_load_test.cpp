@@ -198,7 +198,10 @@ TYPED_TEST(bulk_load, leaves_the_map_empty_where_there_is_no_memory) {
         ASSERT_TRUE(failed || !thrown) << nth;
         if (!failed) break;
         if (!thrown) {
-          ++untold;
+          // Which allocation of this thread that is depends on what the others have done; if they build nodes, it is the last.
+          if (threads == 1 || plan.seen != nth) {
+            ASSERT_LE(++untold, 1U) << "only a thread's counter can do without memory";
+          }
           ASSERT_NO_FATAL_FAILURE(test::expect_same_entries(map, expected)) << nth;
           continue;
         }
@@ -209,8 +212,6 @@ TYPED_TEST(bulk_load, leaves_the_map_empty_where_there_is_no_memory) {
       ASSERT_EQ(test::live_allocations(), before) << nth;
     }
     EXPECT_GT(failures, 1U);
-    // Only a thread's counter can do without memory. Where there are several threads, it is not always the same allocation.
-    EXPECT_LE(untold, threads == 1 ? 1 : failures);
   }
 }
 
