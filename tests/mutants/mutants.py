@@ -38,6 +38,7 @@ Nor is one that waits in the kernel: the cause may be the machine.
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -132,6 +133,11 @@ def overlay_of(file):
     return path.relative_to("src") if path.parts[0] == "src" else path
 
 
+@functools.cache
+def text_of(file):
+    return (ROOT / file).read_text()
+
+
 def check_edits(mutant, text):
     for edit in mutant["edits"]:
         count = text.count(edit["find"])
@@ -146,7 +152,7 @@ def chosen(arguments):
     """The mutants of all tables or, with --short, of those that are not long. The texts of all must fit."""
     mutants = read_tables(arguments.tables)
     for mutant in mutants.values():
-        check_edits(mutant, (ROOT / mutant["file"]).read_text())
+        check_edits(mutant, text_of(mutant["file"]))
     return {name: m for name, m in mutants.items() if not (arguments.short and m.get("long"))}
 
 
@@ -166,7 +172,7 @@ def programs_of(mutants):
         wide = any(m.get("wide") for m in of)
         all_of_it = programs[battery] = {"battery": battery, "wide": wide, "files": [], "overlays": {}}
         for file in sorted({m["file"] for m in of}):
-            text = (ROOT / file).read_text()
+            text = text_of(file)
             here = {m["name"]: m for m in of if m["file"] == file}
             both, chosen = switches.switched(text, {n: m["edits"] for n, m in here.items() if "alone" not in m})
             if chosen:
@@ -205,10 +211,11 @@ def write(path, text):
 
 
 def generate(arguments):
-    programs, _ = programs_of(chosen(arguments))
+    mutants = chosen(arguments)
+    if arguments.batteries:
+        mutants = {name: m for name, m in mutants.items() if m["battery"] in arguments.batteries}
+    programs, _ = programs_of(mutants)
     for name, program in programs.items():
-        if arguments.batteries and program["battery"] not in arguments.batteries:
-            continue
         folder = arguments.into / name
         texts = {folder / path: text for path, text in program["overlays"].items()}
         texts[folder / "program.cpp"] = battery_source(arguments.tables, program["battery"], program["wide"])
