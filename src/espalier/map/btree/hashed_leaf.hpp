@@ -464,6 +464,7 @@ struct hashed_leaf : node_base {
       to.largest = std::max(to.largest, to.key[i]);
     }
   }
+  /// Appends the gathered entries in order.
   template <class Witness>
   static void append_in_order(const Witness& w, const less& order, const gathered& from,
                               content& to) noexcept {

@@ -163,19 +163,19 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       if (from == end_of_map) return;
       from = behind(from);
     }
+    // Null while the map is empty.
+    leaf* at = this->guess_leaf(from);
     constexpr bool first_alone = is_first_only<Visit>;
     if (first_alone && bound.key()) {
-      const found_word there = find_in(from, this->guess_leaf(from));
+      const found_word there = find_in(from, at);
       if (there.present) return static_cast<void>(visit(image::key(from), holder::read(there.value)));
     }
     typename leaf::content found;
-    // Null while the map is empty.
-    const auto request = [this](stored key) {
-      leaf* const of_key = this->guess_leaf(key);
-      if (of_key != nullptr) leaf::request_all(of_key);
-      return of_key;
+    const auto request = [](leaf* some) {
+      if (some != nullptr) leaf::request_all(some);
+      return some;
     };
-    leaf* at = request(from);
+    request(at);
     for (unsigned pieces = 0;; ++pieces) {
       constexpr unsigned small = first_alone ? small_piece_for_one : small_piece;
       const unsigned wanted = pieces < small_pieces ? small : leaf::capacity;
@@ -188,7 +188,7 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       const unsigned next_requested_at = found.count - std::min(found.count, leaf_requested_ahead);
       leaf* next = nullptr;
       for (unsigned i = 0; i < found.count; ++i) {
-        if (!first_alone && i == next_requested_at && goes_on) next = request(behind(*end));
+        if (!first_alone && i == next_requested_at && goes_on) next = request(this->guess_leaf(behind(*end)));
         const unsigned e = Bound::reverse ? found.count - 1 - i : i;
         if (!visit(image::key(found.key[e]), holder::read(found.slot[e]))) return;
       }
