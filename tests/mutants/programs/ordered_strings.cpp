@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "espalier/map/ordered_map.hpp"
 #include "mutants/battery_program.hpp"
@@ -108,6 +109,67 @@ void moved_out(sim::scene& s) {
   });
 }
 
+/// A scan beside a change of the nodes that it goes through.
+struct scan_beside {
+  using map_type = ordered_map<std::string, std::uint64_t>::with_fanout<3>;
+  std::vector<std::string> inserted, erased;  ///< before
+  void (*change)(map_type&);
+  std::string from;
+  bool reverse = false;
+
+  void operator()(sim::scene& s) const {
+    auto& map = s.make<map_type>();
+    for (const auto& k : inserted) map.insert(k, 1);
+    for (const auto& k : erased) map.erase(k);
+    s.thread("changes", [this, &map] { change(map); });
+    s.thread("scans", [this, &map] {
+      std::string last;
+      const auto visit = [&](const std::string& k, std::uint64_t) {
+        sim::require(last.empty() || (reverse ? k < last : last < k), "a scan steps back");
+        last = k;
+      };
+      if (reverse)
+        map.reverse_scan(from, visit);
+      else
+        map.scan(from, visit);
+    });
+  }
+};
+
+/// The leaves are shown as lists of keys.
+void explore_scans(scenes& all) {
+  using map_type = scan_beside::map_type;
+  sim::exploration_options once;
+  once.strategies = {"pct:2"};  // all changes between two steps of a scan
+  // (a)(b c d) -> (a b d): an empty leaf goes, its neighbour is too full for a merge and gets the range, and then the key.
+  const auto moves_a = [](map_type& m) {
+    for (const char* k : {"a", "c"}) m.erase(k);
+    m.insert("a", 2);
+  };
+  all.run("scan_to_a_range_that_grows", scan_beside{{"a", "b", "c", "d"}, {}, moves_a, ""}, once);
+  const auto moves_a_in_order = [](map_type& m) {
+    for (const char* k : {"a", "c"}) m.erase(k);
+    m.insert("a", 2);
+    m.scan("", [](const std::string&, std::uint64_t) {});  // the leaf then keeps the order of its records
+  };
+  all.run("scan_in_order_to_a_range_that_grows", scan_beside{{"a", "b", "c", "d"}, {}, moves_a_in_order, ""},
+          once, 32);
+  // (a a1 b)(c) -> (a b c)
+  const auto moves_c = [](map_type& m) {
+    for (const char* k : {"c", "a1"}) m.erase(k);
+    m.insert("c", 2);
+  };
+  all.run("reverse_scan_to_a_range_that_grows",
+          scan_beside{{"b", "c", "d", "a", "a1"}, {"d"}, moves_c, "z", true}, once);
+  // ((a)(b c))(d)((h i)(j k)(l m)) -> ((a)(b c d))((h i)(j k)(l m)): the end of (b c) is a separator two nodes above.
+  const auto moves_d = [](map_type& m) {
+    m.erase("d");
+    m.insert("d", 2);
+  };
+  const std::vector<std::string> inserted = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"};
+  all.run("scan_of_a_range_that_grows", scan_beside{inserted, {"e", "f", "g"}, moves_d, "b"}, once);
+}
+
 }  // namespace
 
 void explore_all(scenes& all) {
@@ -115,6 +177,7 @@ void explore_all(scenes& all) {
   explore_battery<sim::battery::ordered_map_of_strings<3>>("ordered_map_of_strings", all);
   all.run("keys_with_one_tag", one_tag, {}, 0.01);
   all.run("find_beside_a_move_out", moved_out);
+  explore_scans(all);
   sim::exploration_options how;
   how.step_budget = 100'000'000;
   all.run("small_nodes_grow_and_shrink", sequence<map::with_fanout<4>>, how, 0.00001);

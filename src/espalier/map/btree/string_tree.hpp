@@ -954,6 +954,9 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
   struct end_of_node {
     node_base* in = nullptr;
     slice::type separator{};
+    std::optional<section> seen{};  ///< of the inner node
+
+    [[nodiscard]] bool stands() const noexcept { return !seen || seen->validate(); }
 
     /// The smallest key that is not before the separator.
     [[nodiscard]] std::string key() const {
@@ -971,7 +974,11 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     end_of_node end;            ///< of the leaf
     end_of_node end_of_parent;  ///< of the node above
 
-    /// Goes to the next leaf below the same node. False if there is none, or a writer came between.
+    /// Whether the leaf has the range that it was found with; what was read of it before then lies there. The version of the
+    /// leaf does not tell: an empty neighbour leaves it its range, and it gets keys of that range, without another version.
+    [[nodiscard]] bool has_its_range() const noexcept { return at.up.seen.validate() && end.stands(); }
+    /// Goes to the next leaf below the same node. False if there is none. If a writer has come between, the leaf does not have
+    /// its range.
     [[nodiscard]] bool step() noexcept {
       if (at.up.of == nullptr) return false;
       const bool is_there = as_inner(*at.up.of, [&](auto& in) {
@@ -983,7 +990,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
         at.node = plain(next);
         return kind_of(next) == 0;
       });
-      if (!is_there || !at.up.seen.validate()) return false;
+      if (!is_there) return false;
       at.here = at.node->lock.read();  // if it has become obsolete since, it has what it had then (L2)
       return true;
     }
@@ -991,7 +998,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     [[nodiscard]] static end_of_node end_below(Inner& in, const section& seen, unsigned n, unsigned index,
                                                const end_of_node& end_of_it) noexcept {
       if (Bound::reverse ? index == 0 : index + 1 >= n) return end_of_it;
-      return {&in, in.key.get(seen, Bound::reverse ? index - 1 : index)};
+      return {&in, in.key.get(seen, Bound::reverse ? index - 1 : index), seen};
     }
     /// Requests the leaf that step() goes to.
     void request_next() const noexcept {
@@ -1111,6 +1118,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     };
     const auto rank = [](unsigned i, unsigned n) { return Bound::reverse ? n - 1 - i : i; };
     if (here.is_ordered(seen)) {
+      if (!p.has_its_range()) return progress_of_scan::interrupted;
       const unsigned n = here.ranks(seen);
       rank_range likely{0, n};
       if (asks && from.key()) {
@@ -1122,7 +1130,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
           [&] { return seen.validate(); });
     }
     content all;
-    if (!try_copy(p.at, all)) return progress_of_scan::interrupted;
+    if (!try_copy(p.at, all) || !p.has_its_range()) return progress_of_scan::interrupted;
     return visit_all(
         all.count, {0, all.count}, [&](unsigned i) { return &all.record(rank(i, all.count)); },
         [] { return true; });
