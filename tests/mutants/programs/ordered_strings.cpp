@@ -109,6 +109,13 @@ void moved_out(sim::scene& s) {
   });
 }
 
+/// All that a thread does comes between two steps of another.
+sim::exploration_options once() {
+  sim::exploration_options how;
+  how.strategies = {"pct:2"};
+  return how;
+}
+
 /// A scan beside a change of the nodes that it goes through.
 struct scan_beside {
   using map_type = ordered_map<std::string, std::uint64_t>::with_fanout<3>;
@@ -139,35 +146,80 @@ struct scan_beside {
 /// The leaves are shown as lists of keys.
 void explore_scans(scenes& all) {
   using map_type = scan_beside::map_type;
-  sim::exploration_options once;
-  once.strategies = {"pct:2"};  // all changes between two steps of a scan
   // (a)(b c d) -> (a b d): an empty leaf goes, its neighbour is too full for a merge and gets the range, and then the key.
   const auto moves_a = [](map_type& m) {
     for (const char* k : {"a", "c"}) m.erase(k);
     m.insert("a", 2);
   };
-  all.run("scan_to_a_range_that_grows", scan_beside{{"a", "b", "c", "d"}, {}, moves_a, ""}, once);
+  all.run("scan_to_a_range_that_grows", scan_beside{{"a", "b", "c", "d"}, {}, moves_a, ""}, once());
   const auto moves_a_in_order = [](map_type& m) {
     for (const char* k : {"a", "c"}) m.erase(k);
     m.insert("a", 2);
     m.scan("", [](const std::string&, std::uint64_t) {});  // the leaf then keeps the order of its records
   };
   all.run("scan_in_order_to_a_range_that_grows", scan_beside{{"a", "b", "c", "d"}, {}, moves_a_in_order, ""},
-          once, 32);
+          once(), 32);
   // (a a1 b)(c) -> (a b c)
   const auto moves_c = [](map_type& m) {
     for (const char* k : {"c", "a1"}) m.erase(k);
     m.insert("c", 2);
   };
   all.run("reverse_scan_to_a_range_that_grows",
-          scan_beside{{"b", "c", "d", "a", "a1"}, {"d"}, moves_c, "z", true}, once);
+          scan_beside{{"b", "c", "d", "a", "a1"}, {"d"}, moves_c, "z", true}, once());
   // ((a)(b c))(d)((h i)(j k)(l m)) -> ((a)(b c d))((h i)(j k)(l m)): the end of (b c) is a separator two nodes above.
   const auto moves_d = [](map_type& m) {
     m.erase("d");
     m.insert("d", 2);
   };
   const std::vector<std::string> inserted = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"};
-  all.run("scan_of_a_range_that_grows", scan_beside{inserted, {"e", "f", "g"}, moves_d, "b"}, once);
+  all.run("scan_of_a_range_that_grows", scan_beside{inserted, {"e", "f", "g"}, moves_d, "b"}, once(), 4);
+}
+
+/// A leaf is made anew, since a long record is erased, while other threads use it. Or it is merged with its neighbour: the
+/// leaves have one key each in the end.
+template <bool Merges>
+void copied_leaf(sim::scene& s) {
+  using map_type = ordered_map<std::string, std::uint64_t>::with_fanout<8>;
+  auto& map = s.make<map_type>();
+  const std::string longest(4000, 'x');
+  for (const char* k : {"a", "b", "c", "d", "e", "f", "g", "h", "i"}) map.insert(k, 1);
+  if (Merges)
+    for (const char* k : {"b", "c", "d", "f", "g", "h"}) map.erase(k);
+  else
+    map.insert(longest, 1);
+  s.thread("erases", [&map, longest] { sim::require(map.erase(Merges ? "i" : longest), "an erase errs"); });
+  s.thread("changes", [&map] {
+    sim::require(!map.insert_or_assign("e", 2), "an assignment inserts");
+    sim::require(map.insert("ea", 2), "an insert errs");
+  });
+  s.thread("reads", [&map] {
+    for (const char* k : {"a", "e"}) sim::require(map.contains(k), "a find misses an entry");
+    unsigned visits = 0;
+    map.scan("",
+             [&visits](const std::string& k, std::uint64_t) { visits += unsigned{k == "a" || k == "e"}; });
+    sim::require(visits == 2, "a scan misses an entry");
+  });
+  s.at_end([&map] {
+    sim::require(map.find("e") == 2, "an assignment is lost");
+    sim::require(map.find("ea") == 2, "an insert is lost");
+    sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
+  });
+}
+
+/// Entries come and go, and the map keeps its size.
+void come_and_go(sim::scene& s) {
+  auto& map = s.make<ordered_map<std::string, std::uint64_t>>();
+  s.thread("changes", [&map] {
+    map.insert("one that stays", 1);
+    for (int i = 0; i < 1000; ++i) {
+      const std::string k = "one of those that come and go " + std::to_string(i);
+      map.insert(k, 1);
+      map.erase(k);
+    }
+    std::size_t bytes = 0;
+    map.visit_nodes([&bytes](const void*, std::size_t of_it, memory_role) { bytes += of_it; });
+    sim::require(bytes < 10'000, "erased entries keep their memory");
+  });
 }
 
 }  // namespace
@@ -177,9 +229,13 @@ void explore_all(scenes& all) {
   explore_battery<sim::battery::ordered_map_of_strings<3>>("ordered_map_of_strings", all);
   all.run("keys_with_one_tag", one_tag, {}, 0.01);
   all.run("find_beside_a_move_out", moved_out);
+  all.run("find_interrupted_by_a_move_out", moved_out, once(), 4);
   explore_scans(all);
+  all.run("leaf_made_anew", copied_leaf<false>, once(), 4);
+  all.run("leaf_merged", copied_leaf<true>, once(), 4);
   sim::exploration_options how;
   how.step_budget = 100'000'000;
+  all.run("entries_come_and_go", come_and_go, how, 0.00001);
   all.run("small_nodes_grow_and_shrink", sequence<map::with_fanout<4>>, how, 0.00001);
   all.run("large_nodes_grow_and_shrink", sequence<map::with_fanout<16, 64>>, how, 0.00001);
 }

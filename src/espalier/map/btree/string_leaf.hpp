@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/hw/pair_exchange.hpp"
 #include "espalier/hw/record.hpp"
 #include "espalier/hw/vector_compare.hpp"
 #include "espalier/map/btree/node.hpp"
+#include "espalier/map/btree/string_record.hpp"
+#include "espalier/memory/parts/size_class.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 
-// What a tree of strings (string_tree.hpp) has in its leaves: records, each with a key and its value, and the leaf, a hash
-// table of pointers to them.
+// What a tree of strings (string_tree.hpp) has in its leaves: a hash table of pointers to records (string_record.hpp).
 //
 // A slot of the leaf is a pointer to a record and a tag, 16 bits of the hash of its key. Eight slots are a group, a cache line.
 // The tag says which group is the home of the record. A search reads that line, compares the tags by one vector comparison,
@@ -31,11 +31,15 @@
 //
 // The order of the entries is made by the first scan, and kept with the leaf: a scan sorts what came after it.
 //
+// The records of a leaf lie together, in blocks of the leaf. So a scan goes through a few pages, and not through one for
+// each record. What an erased record leaves is not used again: a leaf that has lost much is made anew, as one that is
+// split is, and its records are copied.
+//
 // Invariants
-//   (L1) The key of a record never changes. A record is in one leaf that is not obsolete until it is erased: first it is
-//        marked so, and then its slot is cleared, both with the lock of the leaf held.
-//   (L2) A leaf gets entries and loses them while it is part of the tree. Once it is obsolete, it never changes: what its
-//        slots lead to was in the map when that happened.
+//   (L1) The key of a record never changes. A record is in one leaf until it is erased, or has moved: first it is marked so, and
+//        then its slot is cleared, or its leaf becomes obsolete, all with the lock of the leaf held.
+//   (L2) A leaf gets entries and loses them while it is part of the tree. Once it is obsolete, it never changes, and all of its
+//        records have moved: their copies are in the leaves that replace it.
 //   (L3) Between the home group of a record and its own all groups are marked as passed, and stay so.
 //   (L4) A slot that is part of the order gets another record only while readers are kept out.
 //
@@ -43,10 +47,7 @@
 // compares and exchanges the state of the record and its word in one step, and takes no lock. (Where the processor has no
 // such step, it takes that of the leaf.) What inserts or erases takes the lock beside readers.
 //
-// Orderings
-//   (1) exchange (seq_cst) -> get (acquire) in sync/optimistic_lock.hpp: a word is seen with what its writer did before,
-//       such as the value that it leads to.
-// The others are those of sync/optimistic_lock.hpp: a record is published by the store of its slot.
+// Orderings: those of sync/optimistic_lock.hpp and string_record.hpp. A record is published by the store of its slot.
 
 namespace espalier::btree {
 
@@ -192,70 +193,6 @@ class sought_string : public sliced_string {
   std::uint64_t tag_;
 };
 
-/// A key and the word of its value.
-class alignas(hw::word_pair) string_record {
- public:
-  static constexpr std::size_t longest_key = std::numeric_limits<std::uint32_t>::max();
-
-  string_record(std::string_view key, std::uint64_t first_word) noexcept
-      : state_(key.size()), word_(first_word) {
-    std::ranges::copy(key, reinterpret_cast<char*>(this + 1));
-  }
-  [[nodiscard]] static std::size_t bytes_for(std::size_t length) noexcept {
-    return (sizeof(string_record) + length + alignof(string_record) - 1) & ~(alignof(string_record) - 1);
-  }
-  [[nodiscard]] std::size_t node_block_bytes() const noexcept { return bytes_for(size()); }
-
-  [[nodiscard]] std::string_view key() const noexcept {
-    return {reinterpret_cast<const char*>(this + 1), size()};
-  }
-  [[nodiscard, gnu::always_inline]] bool has(std::string_view key) const noexcept {
-    return size() == key.size() &&
-           (key.empty() || std::memcmp(reinterpret_cast<const char*>(this + 1), key.data(), key.size()) == 0);
-  }
-
-  /// The word, or nothing if the entry is erased.
-  [[nodiscard]] std::optional<std::uint64_t> read() const noexcept {
-    if (is_erased()) return std::nullopt;
-    // The last one, if the entry has been erased since.
-    return word_.get(unvalidated{});
-  }
-  [[nodiscard]] bool is_erased() const noexcept { return (state_.get(unvalidated{}) & erased_bit) != 0; }
-  /// That of an entry that is not published, or that is erased.
-  [[nodiscard]] std::uint64_t last_word() const noexcept { return word_.get(unvalidated{}); }
-
-  // An update or an erase of the entry, if it has the expected word. False if it has not, or is erased.
-
-  /// Where pairs are exchanged, by any thread, else with the lock of its leaf.
-  [[nodiscard]] bool update(std::uint64_t expected, std::uint64_t next) noexcept {
-    return exchange(expected, size(), next);
-  }
-  /// With the lock of its leaf.
-  [[nodiscard]] bool erase(std::uint64_t expected) noexcept {
-    return exchange(expected, size() | erased_bit, expected);
-  }
-
- private:
-  static constexpr std::uint64_t erased_bit = std::uint64_t{1} << 63U;
-
-  [[nodiscard]] std::size_t size() const noexcept { return state_.get(unvalidated{}) & ~erased_bit; }
-  [[nodiscard]] bool exchange(std::uint64_t expected, std::uint64_t next_state, std::uint64_t next) noexcept {
-    if constexpr (hw::exchanges_pairs) {
-      // order (1): exchange, seq_cst
-      return hw::exchange_pair(this, {size(), expected}, {next_state, next});
-    } else {
-      if (is_erased() || word_.get(unvalidated{}) != expected) return false;
-      word_.set(exclusive_access{}, next);
-      state_.set(exclusive_access{}, next_state);
-      return true;
-    }
-  }
-
-  optimistic_field<std::uint64_t>
-      state_;  ///< the length of the key, which lies behind, and whether it is erased
-  optimistic_field<std::uint64_t> word_;
-};
-
 /// Requests the two lines that most records have.
 inline void request_beginning(const string_record* r) noexcept {
   hw::request_lines(r, 2 * hw::cache_line_bytes);
@@ -315,6 +252,7 @@ struct ordered_records {
     return *reinterpret_cast<string_record*>(slot[i] & record_bits);
   }
   [[nodiscard]] std::string_view key(unsigned i) const noexcept { return record(i).key(); }
+  [[nodiscard]] std::uint64_t tag(unsigned i) const noexcept { return slot[i] >> tag_shift; }
   void add(string_record& r, std::uint64_t tag) noexcept { slot[count++] = slot_of(r, tag); }
 
   [[nodiscard]] static std::uint64_t slot_of(string_record& r, std::uint64_t tag) noexcept {
@@ -336,7 +274,20 @@ struct string_leaf : node_base {
   static_assert(slots <= 256, "the order has a byte for each entry");
   using content = ordered_records<2 * slots>;
 
-  string_leaf() noexcept : node_base(0) { hw::annotate_metadata(*this); }
+  /// With memory for records behind it, in a block of so many bytes.
+  explicit string_leaf(std::size_t of_all = sizeof(string_leaf)) noexcept
+      : node_base(0),
+        records(reinterpret_cast<char*>(this + 1), reinterpret_cast<char*>(this) + of_all),
+        all_bytes(of_all) {
+    hw::annotate_metadata(*this);
+  }
+  /// With memory for so many bytes of records.
+  [[nodiscard]] static std::size_t bytes_for(std::size_t of_records) noexcept {
+    // Records of more bytes together have a block each.
+    if (of_records > most_behind) return sizeof(string_leaf);
+    return size_class::bytes_for(sizeof(string_leaf) + of_records, alignof(string_leaf));
+  }
+  [[nodiscard]] std::size_t node_block_bytes() const noexcept { return all_bytes; }
 
   struct spot {
     string_record* record = nullptr;
@@ -401,6 +352,7 @@ struct string_leaf : node_base {
   /// Removes a record that is erased.
   template <class Witness>
   void remove(const Witness& w, unsigned at) noexcept {
+    records.lose(record_in(slot[at].get(w))->bytes());
     set_slot(w, at, 0);
     size.set(w, static_cast<std::uint16_t>(count() - 1));
     if ((listed_in(at / in_group) >> at % in_group & 1U) == 0)
@@ -482,12 +434,12 @@ struct string_leaf : node_base {
     unordered.set(w, 0);
   }
   /// Adds records to an empty leaf that no other thread can reach, and keeps their order.
-  void assign(content& all, unsigned first, unsigned last) noexcept {
+  void assign(const content& all) noexcept {
     const exclusive_access alone;
     content own;
     std::array<std::uint8_t, groups> used{};
-    for (; first < last; ++first) {
-      const std::uint64_t s = all.slot[first];
+    for (unsigned i = 0; i < all.count; ++i) {
+      const std::uint64_t s = all.slot[i];
       unsigned g = home_of(s >> tag_shift);
       for (; used[g] == in_group; g = behind(g))
         slot[g * in_group].set(alone, slot[g * in_group].get(alone) | passed_bit);
@@ -523,7 +475,8 @@ struct string_leaf : node_base {
       const string_record* const r = record_in(slot[i].get(rest));
       if (r == nullptr) continue;
       ++n;
-      if (r->is_erased()) return "a leaf has a record that is erased";
+      if (!r->read()) return "a leaf has a record that is erased, or has moved";
+      if (!has_memory_of(*r)) return "a record lies in no memory of its leaf";
       if (const spot at = seek(sought_string(r->key())); at.record != r || at.slot != i)
         return "a search in a leaf does not find a record";
     }
@@ -546,12 +499,24 @@ struct string_leaf : node_base {
             member_of(*this, "entries", size),
             member_of(*this, "entries in order", sorted),
             member_of(*this, "other entries", unordered),
+            member_of(*this, "room for records", records),
             member_of(*this, "which", listed_in_order),
             member_of(*this, "record", slot, slot.size()),
             member_of(*this, "order", order)};
   }
 
  private:
+  [[nodiscard]] bool has_memory_of(const string_record& r) const noexcept {
+    const auto has = [&r](const void* block, std::size_t of_it) {
+      const auto behind_begin =
+          reinterpret_cast<std::uintptr_t>(&r) - reinterpret_cast<std::uintptr_t>(block);
+      return behind_begin < of_it && r.bytes() <= of_it - behind_begin;
+    };
+    bool is_there = has(this + 1, all_bytes - sizeof(*this));
+    records.for_each_block([&](const record_block& b) { is_there = is_there || has(&b, b.bytes); });
+    return is_there;
+  }
+  static constexpr std::size_t most_behind = std::size_t{1} << 20U;
   static constexpr unsigned tag_shift = content::tag_shift;
   static constexpr std::uint64_t passed_bit = 1;
   static constexpr unsigned order_words = (slots + 63) / 64;
@@ -649,6 +614,11 @@ struct string_leaf : node_base {
   optimistic_field<std::uint16_t> sorted;     ///< entries of the order
   optimistic_field<std::uint16_t> unordered;  ///< entries that are not part of it
   optimistic_field<std::uint16_t> depth;      ///< of the slices in the sample
+ public:
+  record_space records;
+
+ private:
+  const std::size_t all_bytes;  ///< with the memory behind the leaf
   std::array<optimistic_field<std::uint64_t>, order_words> listed_in_order;
   sampled_keys<sampled> sample;  ///< slices of some keys of the order
   alignas(hw::cache_line_bytes) std::array<optimistic_field<std::uint64_t>, slots> slot;

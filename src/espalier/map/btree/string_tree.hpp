@@ -50,11 +50,14 @@
 // their way: a split moves them out when they are a quarter of a leaf.
 //
 // Changes. Nodes are changed in place where a child comes or goes. All else makes new nodes and replaces old ones, which
-// become obsolete: a split of a leaf, a merge, an inner node of another size or depth.
+// become obsolete: a split of a leaf, a merge, an inner node of another size or depth. Leaves that replace others have copies
+// of the records: they are made without a lock, and get the values with the locks of the old leaves held, when the old
+// records are marked as moved. So an update comes to the one or to the other.
 //
 //   split a leaf      its parent has room for the separator: two leaves in the place of one
 //                     it cannot have it:                     a small node with two leaves
 //                     a quarter lacks the parent's prefix:   a leaf for those before or behind the parent
+//   renew a leaf      a third of its memory was that of records that are erased: a leaf with the others
 //   inner node full   a large one in the place of a small one; two in the place of a large one
 //   merge             two neighbouring leaves become one; an empty leaf goes; so does a node with one child
 //
@@ -65,11 +68,13 @@
 //   (S2) A node that is not linked is obsolete. It becomes so with its parent's lock held, before the parent's version changes.
 //   (S3) An inner node has a child at least, its prefix never changes.
 //
-// Progress. Finds of present keys and updates of them are lock-free where the processor exchanges pairs. All else may
-// wait for a change of a node on the way, inserts and erases also for the lock of a leaf.
+// Progress. Finds of present keys and updates of them wait for no lock where the processor exchanges pairs, but for that of a
+// leaf whose record has moved, until the leaves that replace it are linked. All else may wait for a change of a node on the
+// way, inserts and erases also for the lock of a leaf.
 //
 // Linearization points
-//   find, contains -> present      the read of the value
+//   find, contains -> present      the read of the value, or the move of the record if that has come between the reads of
+//                                  its state and of its value
 //   find, contains -> absent       the read of the last group, or, if that is later, the end of the leaf: it was part of
 //                                  the tree when the seek came to it, and has not changed since its end (L2). Or the erase
 //                                  of the record that was found, or the read of its state
@@ -77,11 +82,10 @@
 //   erase -> true                  the exchange that marks the record
 //   assign, update                 the exchange of state and word
 //   insert -> false, erase -> false  as find
-//   a visit of a scan              the read of the value
+//   a visit of a scan              as find -> present
 //
-// Reclamation. What becomes obsolete is retired after the locks are released. Only its parent led to it (S2). A record is
-// retired by the erase that marked it, after it has cleared its slot. A leaf that became obsolete before may still lead to it: a
-// thread that is in that leaf was pinned before.
+// Reclamation. What becomes obsolete is retired after the locks are released. Only its parent led to it (S2). Records are
+// retired with their leaf, also those that were erased before: nothing else led to them (L1).
 //
 // Orderings: those of sync/optimistic_lock.hpp and string_leaf.hpp. A node is published by the store of its pointer with
 // its parent's lock held.
@@ -114,10 +118,10 @@ struct string_inner : inner_node<slice::type, Children, true, string_inner_base>
 };
 
 template <class Map, class Value, class Traits, class Compare, class Fanout>
-class string_tree : public entry_operations<Map, std::string, Value, Traits, Compare, std::uint64_t, 1> {
+class string_tree : public entry_operations<Map, std::string, Value, Traits, Compare, std::uint64_t, 0> {
   static_assert(std::is_same_v<Compare, std::less<>>,
                 "keys are ordered by their bytes, as std::less<> has them");
-  using base = entry_operations<Map, std::string, Value, Traits, Compare, std::uint64_t, 1>;
+  using base = entry_operations<Map, std::string, Value, Traits, Compare, std::uint64_t, 0>;
   friend base;
 
   using leaf = string_leaf<Fanout::leaf>;
@@ -160,7 +164,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
 
   /// No other thread may use the map any more.
   ~string_tree() {
-    if constexpr (store::template must_visit<leaf>() || store::template must_visit<string_record>() ||
+    if constexpr (store::template must_visit<leaf>() || store::template must_visit<record_block>() ||
                   holder::must_visit())
       destroy_below(root_at_rest());
   }
@@ -273,8 +277,9 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
                                                                 const leaf* guessed) const noexcept {
     if (guessed == nullptr) return std::nullopt;
     if (const auto at = guessed->seek(k); at.record != nullptr) [[likely]] {
-      const auto found = at.record->read();
-      return found ? std::optional(value_in(*found)) : std::nullopt;
+      if (const auto found = at.record->read()) [[likely]]
+        return value_in(*found);
+      if (!at.record->has_moved()) return std::nullopt;
     }
     return find_exactly(k);
   }
@@ -283,9 +288,10 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       const auto at = try_seek(by_key{k});
       if (!at) continue;
       if (at->node == nullptr) return std::nullopt;
-      const auto where = at->as_leaf().seek(k);
-      const auto found = where.record != nullptr ? where.record->read() : std::nullopt;
-      return found ? std::optional(value_in(*found)) : std::nullopt;
+      const string_record* const r = at->as_leaf().seek(k).record;
+      const auto found = r != nullptr ? r->read() : std::nullopt;
+      if (found) return value_in(*found);
+      if (r == nullptr || !r->has_moved()) return std::nullopt;
     }
   }
   [[nodiscard]] std::optional<word> find_word(std::string_view key) const noexcept {
@@ -357,7 +363,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
 
   outcome apply(guard_type& guard, std::string_view key, const change& wanted) {
     const sought_string k(key);
-    pending_record fresh(store_);
+    unpublished<store, record_block> fresh(store_, record_role);
     // What is likely there needs no validation.
     if (wanted.present != change::where_present::keep) {
       if (leaf* const guessed = guess_leaf(k); guessed != nullptr) {
@@ -371,16 +377,17 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       if (!at) continue;
       if (at->node == nullptr) {
         if (!wanted.insert_where_absent) return {};
-        static_cast<void>(fresh.get(key, word_of(wanted.word)));  // or an empty leaf might stay
+        make_block(fresh, key);  // or an empty leaf might stay
         plant(*at);
         continue;
       }
       leaf& of_key = at->as_leaf();
+      if (wanted.insert_where_absent) of_key.records.request_room();
       const auto where = of_key.seek(k);
       if (where.record != nullptr) {
         if (wanted.present == change::where_present::keep) {
-          // Else it was erased while this thread looked.
-          if (!where.record->is_erased()) return {};
+          // Else it was erased or has moved while this thread looked.
+          if (where.record->read()) return {};
         } else if (const auto done = change_found(guard, k, of_key, where, wanted)) {
           return *done;
         }
@@ -391,34 +398,81 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
         make_room(guard, k);
         continue;
       }
-      string_record& r = fresh.get(key, word_of(wanted.word));
+      const std::size_t bytes = string_record::bytes_for(key.size());
+      if (!of_key.records.has_room(bytes)) make_block(fresh, key);
       const auto room = of_key.room_for(k.tag());
       write_guard held = room.in_order ? at->here.upgrade() : at->here.upgrade_beside_readers();
       if (!held) continue;
-      if (of_key.is_full() || !of_key.has(room) || of_key.seek(k).record != nullptr) {
+      const bool has_room = of_key.records.has_room(bytes);
+      if (of_key.is_full() || !of_key.has(room) || of_key.seek(k).record != nullptr ||
+          (!has_room && fresh.get() == nullptr)) {
         held.release_unchanged();
         continue;
       }
+      string_record& r = has_room ? of_key.records.add(key, word_of(wanted.word))
+                                  : of_key.records.add(key, word_of(wanted.word), fresh.release());
       of_key.put(held, room, k.tag(), &r);
       if (!room.in_order) held.release_unchanged();
-      fresh.release();
       return outcome{.what = effect::inserted};
     }
   }
 
-  /// A record that is not published yet.
-  class pending_record {
+  /// For a record with this key.
+  static void make_block(unpublished<store, record_block>& fresh, std::string_view key) {
+    if (key.size() > string_record::longest_key) throw std::length_error("a key of 4 GiB or more");
+    if (fresh.get() != nullptr) return;
+    const std::size_t bytes = record_block::bytes_for(string_record::bytes_for(key.size()));
+    fresh.emplace_sized(nullptr, bytes, bytes);
+  }
+
+  /// A leaf that is not published yet, with copies of records, or with new ones.
+  class pending_leaf {
    public:
-    explicit pending_record(store& s) noexcept : record_(s, record_role) {}
-    string_record& get(std::string_view key, std::uint64_t w) {
-      if (record_.get() != nullptr) return *record_.get();
-      if (key.size() > string_record::longest_key) throw std::length_error("a key of 4 GiB or more");
-      return record_.emplace_sized(nullptr, string_record::bytes_for(key.size()), key, w);
+    /// For so many bytes of records.
+    pending_leaf(string_tree& of, std::size_t of_records) : map_(of) {
+      const std::size_t bytes = leaf::bytes_for(of_records);
+      made_ = map_.store_.template create_sized<leaf>(memory_role::leaf, nullptr, bytes, bytes);
     }
-    void release() noexcept { record_.release(); }
+    pending_leaf(string_tree& of, const content& all, unsigned first, unsigned last)
+        : pending_leaf(of, bytes_of(all, first, last)) {
+      for (unsigned i = first; i < last; ++i) add(all.key(i), all.tag(i), 0);
+      finish();
+    }
+    pending_leaf(const pending_leaf&) = delete;
+    pending_leaf& operator=(const pending_leaf&) = delete;
+    ~pending_leaf() {
+      if (made_ != nullptr) string_tree::destroy(map_.store_, made_);
+    }
+
+    /// Keys come in order.
+    void add(std::string_view key, std::uint64_t tag, std::uint64_t w) {
+      unpublished<store, record_block> fresh(map_.store_, record_role);
+      const bool has_room = made_->records.has_room(string_record::bytes_for(key.size()));
+      if (!has_room) make_block(fresh, key);
+      records_.add(has_room ? made_->records.add(key, w) : made_->records.add(key, w, fresh.release()), tag);
+    }
+    void finish() noexcept { made_->assign(records_); }
+    /// The copies get the words of those that they were made of, from `first` on. The locks of their leaves are held.
+    leaf* publish(const content& all, unsigned first) noexcept {
+      for (unsigned i = 0; i < records_.count; ++i) records_.record(i).move_from(all.record(first + i));
+      return publish();
+    }
+    leaf* publish() noexcept { return std::exchange(made_, nullptr); }
+    /// Of a leaf that will not be published.
+    void discard_values() noexcept {
+      for (unsigned i = 0; i < records_.count; ++i) map_.discard_value(records_.record(i));
+    }
 
    private:
-    unpublished<store, string_record> record_;
+    [[nodiscard]] static std::size_t bytes_of(const content& all, unsigned first, unsigned last) noexcept {
+      std::size_t bytes = 0;
+      for (unsigned i = first; i < last; ++i) bytes += all.record(i).bytes();
+      return bytes;
+    }
+
+    string_tree& map_;
+    leaf* made_;
+    content records_;
   };
 
   /// Stores in a record or erases it. Nothing if it is not, or no longer, in the map, or its leaf changes.
@@ -451,19 +505,16 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       of_key.remove(held, where.slot);
       done->left = of_key.count();
     }
+    const bool is_wasteful = of_key.records.is_wasteful();
     held.release_unchanged();
-    if (done && done->what == effect::erased) {
-      store_.template retire<string_record, record_role>(guard, &r);
-      tidy(guard, k, done->left);
-    }
+    if (done && done->what == effect::erased) tidy(guard, k, done->left, is_wasteful);
     return done;
   }
 
   /// The first leaf.
   void plant(const place& at) {
-    unpublished<store, leaf> fresh(store_, memory_role::leaf);
-    fresh.emplace(nullptr);
-    if (write_guard held = at.here.upgrade()) anchor_.root.set(held, fresh.release());
+    pending_leaf fresh(*this, 0);
+    if (write_guard held = at.here.upgrade()) anchor_.root.set(held, fresh.publish());
   }
 
   // Room for an entry.
@@ -674,14 +725,13 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       }
       parent.emplace_sized(nullptr, small::bytes_for(prefix.size()), small_kind, prefix);
     }
-    unpublished<store, leaf> left(store_, memory_role::leaf);
-    unpublished<store, leaf> right(store_, memory_role::leaf);
-    left.emplace(&of_key).assign(all, 0, middle);
-    right.emplace(&of_key).assign(all, middle, n);
+    pending_leaf left(*this, all, 0, middle);
+    pending_leaf right(*this, all, middle, n);
     locked_place held = lock(at);
     if (!held) return;
     if (!same_records(of_key, all)) return held.release_unchanged();
-    link_pair(at.up, held.up, left.release(), above, separator, right.release(), parent.release());
+    link_pair(at.up, held.up, left.publish(all, 0), above, separator, right.publish(all, middle),
+              parent.release());
     held.release_obsolete();
     this->retire_node(guard, &of_key);
   }
@@ -710,10 +760,10 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     const std::size_t depth = common_prefix(smaller, larger);
     unpublished<store, small> root(store_, memory_role::node);
     if (!above) root.emplace_sized(nullptr, small::bytes_for(depth), small_kind, larger.substr(0, depth));
-    unpublished<store, leaf> moved(store_, memory_role::leaf);
-    unpublished<store, leaf> left(store_, memory_role::leaf);
-    moved.emplace(&of_key).assign(all, first_ones ? 0 : middle, first_ones ? middle : all.count);
-    left.emplace(&of_key).assign(all, first_ones ? middle : 0, first_ones ? all.count : middle);
+    const unsigned first_moved = first_ones ? 0 : middle;
+    const unsigned first_left = first_ones ? middle : 0;
+    pending_leaf moved(*this, all, first_moved, first_ones ? middle : all.count);
+    pending_leaf left(*this, all, first_left, first_ones ? all.count : middle);
     // A search between the two nodes must begin again.
     std::array<write_guard, path::most> held;
     bool all_held = true;
@@ -729,10 +779,10 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       }
       return;
     }
-    replace(at.up, held[way.count - 1], left.release());
+    replace(at.up, held[way.count - 1], left.publish(all, first_left));
     const slice::type separator =
         slice::shortest_between(slice::at(smaller, depth), slice::at(larger, depth));
-    node_base* const out_leaf = moved.release();
+    node_base* const out_leaf = moved.publish(all, first_moved);
     link_pair(out, held[top], first_ones ? out_leaf : left_node, above, separator,
               first_ones ? left_node : out_leaf, root.release());
     of_leaf.release_obsolete();
@@ -743,13 +793,17 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     return as_inner(n, [&](const auto& in) { return key.starts_with(in.prefix()); });
   }
 
-  /// Whether a leaf has the records that were copied.
-  [[nodiscard]] static bool same_records(const leaf& n, const content& all) noexcept {
-    if (n.count() != all.count) return false;
-    for (unsigned i = 0; i < all.count; ++i) {
+  /// Whether a leaf has the records that were copied, from `first` to `last`.
+  [[nodiscard]] static bool same_records(const leaf& n, const content& all, unsigned first,
+                                         unsigned last) noexcept {
+    if (n.count() != last - first) return false;
+    for (unsigned i = first; i < last; ++i) {
       if (!n.has({&all.record(i), all.index[i]})) return false;
     }
     return true;
+  }
+  [[nodiscard]] static bool same_records(const leaf& n, const content& all) noexcept {
+    return same_records(n, all, 0, all.count);
   }
 
   // A load.
@@ -796,23 +850,28 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
 
     template <class Iterator, class Planned>
     void make_leaf(const Iterator first, std::size_t place, const Planned& planned) {
-      content all;
+      const auto entry = [&](std::size_t i) -> decltype(auto) {
+        return first[static_cast<std::iter_difference_t<Iterator>>(i)];
+      };
+      std::size_t bytes = 0;
+      for (std::size_t i = planned.begin; i < planned.end; ++i) {
+        const auto& [key, value] = entry(i);
+        bytes += string_record::bytes_for(std::string_view(key).size());
+      }
+      pending_leaf fresh(map, bytes);
       try {
         for (std::size_t i = planned.begin; i < planned.end; ++i) {
-          const auto& [key, value] = first[static_cast<std::iter_difference_t<Iterator>>(i)];
+          const auto& [key, value] = entry(i);
           typename holder::pending cell(map.store_);
-          pending_record fresh(map.store_);
-          all.add(fresh.get(key, word_of(cell.get(value))), sought_string(key).tag());
+          fresh.add(key, sought_string(key).tag(), word_of(cell.get(value)));
           cell.release();
-          fresh.release();
         }
-        auto* const made = map.store_.template create<leaf>(memory_role::leaf, nullptr);
-        made->assign(all, 0, all.count);
-        nodes[place] = made;
       } catch (...) {
-        for (unsigned i = 0; i < all.count; ++i) map.destroy_entry(all.record(i));
+        fresh.discard_values();
         throw;
       }
+      fresh.finish();
+      nodes[place] = fresh.publish();
     }
 
     /// Nodes with the same prefix above the children, level by level.
@@ -850,8 +909,8 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
 
   // After erases.
 
-  void tidy(guard_type& guard, const sought_string& k, unsigned left) noexcept {
-    if (left != leaf::sparse && left != 0) [[likely]]
+  void tidy(guard_type& guard, const sought_string& k, unsigned left, bool is_wasteful) noexcept {
+    if (left != leaf::sparse && left != 0 && !is_wasteful) [[likely]]
       return;
     try {
       for (unsigned steps = merges_most; steps != 0 && try_merge(guard, k); --steps) {
@@ -874,9 +933,25 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     if (at->node == nullptr) return false;
     if (at->node->level != 0) return drop_parent(guard, *at);
     leaf& sparse = at->as_leaf();
-    if (at->up.of == nullptr) return sparse.count() == 0 && drop_root(guard, *at);
-    if (sparse.count() > leaf::sparse) return false;
-    return as_inner(*at->up.of, [&](auto& in) { return merge_below(guard, *at, in, sparse); });
+    if (at->up.of == nullptr && sparse.count() == 0) return drop_root(guard, *at);
+    if (at->up.of != nullptr && sparse.count() <= leaf::sparse &&
+        as_inner(*at->up.of, [&](auto& in) { return merge_below(guard, *at, in, sparse); }))
+      return true;
+    return sparse.records.is_wasteful() && renew(guard, *at, sparse);
+  }
+  /// A leaf without what its erased records have left. Where a writer comes between, it is for the next erase.
+  bool renew(guard_type& guard, const place& at, leaf& old) {
+    content all;
+    old.copy_to(at.here, all);
+    if (!at.here.validate()) return false;
+    pending_leaf fresh(*this, all, 0, all.count);
+    locked_place held = lock(at);
+    if (held && !same_records(old, all)) held.release_unchanged();
+    if (!held) return false;
+    replace(at.up, held.up, fresh.publish(all, 0));
+    held.release_obsolete();
+    this->retire_node(guard, &old);
+    return true;
   }
   /// The only child of a node takes its place.
   bool drop_parent(guard_type& guard, const place& at) {
@@ -913,24 +988,25 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       leaf& neighbour = *static_cast<leaf*>(other);
       if (4 * (neighbour.count() + sparse.count()) > 3 * leaf::capacity) continue;
       const section there = neighbour.lock.read();
-      unpublished<store, leaf> fresh(store_, memory_role::leaf);
-      fresh.emplace(&sparse);
+      leaf& left = before ? neighbour : sparse;
+      leaf& right = before ? sparse : neighbour;
+      content all;
+      left.copy_to(before ? there : at.here, all);
+      const unsigned of_left = all.count;
+      right.copy_to(before ? at.here : there, all);
+      if (all.count > leaf::capacity || !at.here.validate() || !there.validate()) return true;
+      pending_leaf fresh(*this, all, 0, all.count);
       locked_place held = lock(at);
       if (!held) return true;
       write_guard other_held = there.upgrade();
-      content all;
-      if (other_held) {
-        (before ? neighbour : sparse).copy_to(before ? other_held : held.node, all);
-        (before ? sparse : neighbour).copy_to(before ? held.node : other_held, all);
-      }
-      if (!other_held || all.count > leaf::capacity) {
+      if (!other_held || !same_records(left, all, 0, of_left) ||
+          !same_records(right, all, of_left, all.count)) {
         if (other_held) other_held.release_unchanged();
         held.release_unchanged();
         return true;
       }
-      fresh.get()->assign(all, 0, all.count);
       in.erase_behind(held.up, first);
-      in.child[first].set(held.up, fresh.release());
+      in.child[first].set(held.up, fresh.publish(all, 0));
       other_held.release_obsolete();
       held.release_obsolete();
       this->retire_node(guard, &sparse, &neighbour);
@@ -1112,7 +1188,9 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
         const string_record* const r = record_at(i);
         if (!is_valid()) return progress_of_scan::interrupted;
         if (r == nullptr) continue;
-        if (const auto found = r->read(); found && !enter(*r, *found)) return progress_of_scan::over;
+        const auto found = r->read();
+        if (!found && r->has_moved()) return progress_of_scan::interrupted;
+        if (found && !enter(*r, *found)) return progress_of_scan::over;
       }
       return progress_of_scan::through;
     };
@@ -1200,12 +1278,14 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
   void visit_nodes(Visitor&& visitor) const {
     visit_below(root_at_rest(), [&]<class Node>(Node& n) {
       if constexpr (std::is_same_v<Node, leaf>) {
-        visitor(static_cast<const void*>(&n), sizeof(n), memory_role::leaf);
-        for_each_record(n, [&](string_record& r) {
-          visitor(static_cast<const void*>(&r), r.node_block_bytes(), record_role);
-          if constexpr (!holder::in_place)
+        visitor(static_cast<const void*>(&n), n.node_block_bytes(), memory_role::leaf);
+        n.records.for_each_block(
+            [&](record_block& b) { visitor(static_cast<const void*>(&b), b.bytes, record_role); });
+        if constexpr (!holder::in_place) {
+          for_each_record(n, [&](string_record& r) {
             visitor(static_cast<const void*>(word_in(r)), sizeof(Value), memory_role::value);
-        });
+          });
+        }
       } else {
         visitor(static_cast<const void*>(&n), n.node_block_bytes(), memory_role::node);
       }
@@ -1252,16 +1332,16 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
   void destroy_below(node_base* n) noexcept {
     visit_below(n, [this]<class Node>(Node& below) {
       if constexpr (std::is_same_v<Node, leaf>)
-        for_each_record(below, [this](string_record& r) { this->destroy_entry(r); });
+        for_each_record(below, [this](string_record& r) { this->discard_value(r); });
       string_tree::destroy(this->store_, &below);
     });
   }
   [[nodiscard]] static word word_in(const string_record& r) noexcept { return value_in(r.last_word()); }
-  void destroy_entry(string_record& r) noexcept {
-    holder::discard(store_, word_in(r));
-    store_.destroy(record_role, &r);
+  void discard_value(const string_record& r) noexcept { holder::discard(store_, word_in(r)); }
+  static void destroy(store& from, leaf* n) noexcept {
+    n->records.for_each_block([&from](record_block& b) { from.destroy(record_role, &b); });
+    from.destroy(memory_role::leaf, n);
   }
-  static void destroy(store& from, leaf* n) noexcept { from.destroy(memory_role::leaf, n); }
   template <unsigned Children>
   static void destroy(store& from, string_inner<Children>* n) noexcept {
     from.destroy(memory_role::node, n);
