@@ -46,6 +46,8 @@ TEST(vector_compare, counts_what_is_below) {
             integers[12], static_cast<std::int64_t>(random())}) {
         const auto expected = std::ranges::count_if(integers, [&](std::int64_t i) { return i < k; });
         EXPECT_EQ(count_below(integers.data(), k, width), expected) << k;
+        EXPECT_EQ(count_below<3>(integers.data(), k, width), 3 * expected) << k;
+        EXPECT_EQ(count_below<8>(integers.data(), k, width), 8 * expected) << k;
       }
     }
   }

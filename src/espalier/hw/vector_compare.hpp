@@ -71,54 +71,93 @@ template <std::size_t Bytes>
 
 #if defined(__x86_64__)
 
-// To a caller that is compiled without AVX-512 the registers that only it has are empty, and those of AVX have no upper
-// halves: these must be clear, or each instruction behind them pays.
+// To a caller that is compiled without AVX-512 the registers that only it has are empty.
 #if defined(__AVX512F__)
 #define ESPALIER_CLOBBERS_AVX512 "xmm16", "xmm17", "k1", "k2"
 #else
 #define ESPALIER_CLOBBERS_AVX512 "cc"
 #endif
-#if defined(__AVX__)
-#define ESPALIER_END_AVX2 ""
+/// To a caller that is compiled without AVX its registers have no upper halves: these must be clear, or each instruction
+/// behind them pays.
+[[gnu::always_inline]] inline void end_avx2() noexcept {
+#if !defined(__AVX__)
+  __asm__ __volatile__("vzeroupper");
+#endif
+}
+
+// The integer in each element of a vector; where the compiler does not know such vectors, in the first element of one that it
+// knows, or in none. It is made once for a search of several steps.
+#if defined(__AVX512F__)
+using spread_512 [[gnu::vector_size(64)]] = long long;
+[[nodiscard, gnu::always_inline]] inline spread_512 spread_avx512(std::int64_t k) noexcept {
+  return spread_512{} + static_cast<long long>(k);
+}
+#define ESPALIER_SPREAD_AVX512 ""
+#define ESPALIER_K_IN_AVX512 "v"
+#define ESPALIER_BELOW_AVX512(integers, mask) "vpcmpgtq %[" integers "], %[k], %%" mask "\n\t"
 #else
-#define ESPALIER_END_AVX2 "vzeroupper\n\t"
+[[nodiscard, gnu::always_inline]] inline std::int64_t spread_avx512(std::int64_t k) noexcept { return k; }
+#define ESPALIER_SPREAD_AVX512 "vpbroadcastq %[k], %%zmm16\n\t"
+#define ESPALIER_K_IN_AVX512 "r"
+#define ESPALIER_BELOW_AVX512(integers, mask) "vpcmpgtq %[" integers "], %%zmm16, %%" mask "\n\t"
+#endif
+#if defined(__AVX2__)
+using spread_256 [[gnu::vector_size(32)]] = long long;
+[[nodiscard, gnu::always_inline]] inline spread_256 spread_avx2(std::int64_t k) noexcept {
+  return spread_256{} + static_cast<long long>(k);
+}
+#define ESPALIER_SPREAD_AVX2 ""
+#define ESPALIER_BELOW_AVX2(integers, all_bits) "vpcmpgtq %[" integers "], %[k], %%" all_bits "\n\t"
+#else
+using spread_128 [[gnu::vector_size(16)]] = long long;
+[[nodiscard, gnu::always_inline]] inline spread_128 spread_avx2(std::int64_t k) noexcept {
+  return spread_128{static_cast<long long>(k), 0};
+}
+#define ESPALIER_SPREAD_AVX2 "vpbroadcastq %[k], %%ymm0\n\t"
+#define ESPALIER_BELOW_AVX2(integers, all_bits) "vpcmpgtq %[" integers "], %%ymm0, %%" all_bits "\n\t"
 #endif
 
+template <std::size_t Scale>
 [[nodiscard, gnu::always_inline]] inline std::size_t count_below_avx512(const std::int64_t* from,
                                                                         std::int64_t k) noexcept {
   std::uint64_t count = 0;  // NOLINT(misc-const-correctness): the instructions write it
   __asm__ __volatile__(
-      "vpbroadcastq %[k], %%zmm16\n\t"
-      "vpcmpgtq %[low], %%zmm16, %%k1\n\t"
-      "vpcmpgtq %[high], %%zmm16, %%k2\n\t"
+      ESPALIER_SPREAD_AVX512              //
+      ESPALIER_BELOW_AVX512("low", "k1")  //
+      ESPALIER_BELOW_AVX512("high", "k2")
       "kunpckbw %%k1, %%k2, %%k1\n\t"
       "kmovw %%k1, %k[count]\n\t"
       "popcntl %k[count], %k[count]"
       : [count] "=r"(count)
-      : [k] "r"(k), [low] "m"(at<64>(from)), [high] "m"(at<64>(from + 8))
+      : [k] ESPALIER_K_IN_AVX512(spread_avx512(k)), [low] "m"(at<64>(from)), [high] "m"(at<64>(from + 8))
       : "cc", ESPALIER_CLOBBERS_AVX512);
-  return count;
+  return count * Scale;
 }
-/// Each integer that is below gives two bytes.
+template <std::size_t Scale, bool Ends>
 [[nodiscard, gnu::always_inline]] inline std::size_t count_below_avx2(const std::int64_t* from,
                                                                       std::int64_t k) noexcept {
-  std::uint64_t below = 0;  // NOLINT(misc-const-correctness): as before
+  std::uint64_t twice = 0;  // NOLINT(misc-const-correctness): as before
+  // Each integer that is below gives two bytes.
   __asm__ __volatile__(
-      "vmovq %[k], %%xmm0\n\t"
-      "vpbroadcastq %%xmm0, %%ymm0\n\t"
-      "vpcmpgtq %[first], %%ymm0, %%ymm1\n\t"
-      "vpcmpgtq %[second], %%ymm0, %%ymm2\n\t"
-      "vpcmpgtq %[third], %%ymm0, %%ymm3\n\t"
-      "vpcmpgtq %[fourth], %%ymm0, %%ymm0\n\t"
+      ESPALIER_SPREAD_AVX2                   //
+      ESPALIER_BELOW_AVX2("first", "ymm1")   //
+      ESPALIER_BELOW_AVX2("second", "ymm2")  //
+      ESPALIER_BELOW_AVX2("third", "ymm3")   //
+      ESPALIER_BELOW_AVX2("fourth", "ymm4")
       "vpackssdw %%ymm2, %%ymm1, %%ymm1\n\t"
-      "vpackssdw %%ymm0, %%ymm3, %%ymm3\n\t"
+      "vpackssdw %%ymm4, %%ymm3, %%ymm3\n\t"
       "vpacksswb %%ymm3, %%ymm1, %%ymm1\n\t"
-      "vpmovmskb %%ymm1, %k[below]\n\t" ESPALIER_END_AVX2 "popcntl %k[below], %k[below]"
-      : [below] "=&r"(below)
-      : [k] "r"(k), [first] "m"(at<32>(from)), [second] "m"(at<32>(from + 4)), [third] "m"(at<32>(from + 8)),
-        [fourth] "m"(at<32>(from + 12))
-      : "cc", "xmm0", "xmm1", "xmm2", "xmm3");
-  return below / 2;
+      "vpmovmskb %%ymm1, %k[twice]\n\t"
+      "popcntl %k[twice], %k[twice]"
+      : [twice] "=&r"(twice)
+      : [k] "x"(spread_avx2(k)), [first] "m"(at<32>(from)), [second] "m"(at<32>(from + 4)),
+        [third] "m"(at<32>(from + 8)), [fourth] "m"(at<32>(from + 12))
+      : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4");
+  if constexpr (Ends) end_avx2();
+  if constexpr (Scale % 2 == 0)
+    return twice * (Scale / 2);
+  else
+    return twice / 2 * Scale;
 }
 [[nodiscard, gnu::always_inline]] inline unsigned equal_to_avx512(const std::uint64_t* from,
                                                                   std::uint64_t k) noexcept {
@@ -143,10 +182,11 @@ template <std::size_t Bytes>
       "vpcmpeqq %[low], %%ymm0, %%ymm1\n\t"
       "vpcmpeqq %[high], %%ymm0, %%ymm0\n\t"
       "vmovmskpd %%ymm1, %[low_mask]\n\t"
-      "vmovmskpd %%ymm0, %[high_mask]\n\t" ESPALIER_END_AVX2
+      "vmovmskpd %%ymm0, %[high_mask]"
       : [low_mask] "=r"(low_mask), [high_mask] "=r"(high_mask)
       : [k] "r"(k), [low] "m"(at<32>(from)), [high] "m"(at<32>(from + 4))
       : "memory", "xmm0", "xmm1");
+  end_avx2();
   return low_mask | high_mask << 4U;
 }
 [[nodiscard, gnu::always_inline]] inline unsigned equal_highest_avx512(const std::uint64_t* from,
@@ -176,18 +216,25 @@ template <std::size_t Bytes>
       "vpcmpeqq %%ymm1, %%ymm0, %%ymm1\n\t"
       "vpcmpeqq %%ymm2, %%ymm0, %%ymm2\n\t"
       "vmovmskpd %%ymm1, %[low_mask]\n\t"
-      "vmovmskpd %%ymm2, %[high_mask]\n\t" ESPALIER_END_AVX2
+      "vmovmskpd %%ymm2, %[high_mask]"
       : [low_mask] "=r"(low_mask), [high_mask] "=r"(high_mask)
       : [tag] "r"(tag), [low] "m"(at<32>(from)), [high] "m"(at<32>(from + 4))
       : "memory", "xmm0", "xmm1", "xmm2");
+  end_avx2();
   return low_mask | high_mask << 4U;
 }
 #undef ESPALIER_CLOBBERS_AVX512
-#undef ESPALIER_END_AVX2
+#undef ESPALIER_SPREAD_AVX512
+#undef ESPALIER_K_IN_AVX512
+#undef ESPALIER_BELOW_AVX512
+#undef ESPALIER_SPREAD_AVX2
+#undef ESPALIER_BELOW_AVX2
 
+template <std::size_t Scale, bool Ends>
 [[nodiscard, gnu::always_inline]] inline std::size_t count_below(const std::int64_t* from, std::int64_t k,
                                                                  vector_width width) noexcept {
-  return width == vector_width::avx512 ? count_below_avx512(from, k) : count_below_avx2(from, k);
+  return width == vector_width::avx512 ? count_below_avx512<Scale>(from, k)
+                                       : count_below_avx2<Scale, Ends>(from, k);
 }
 [[nodiscard, gnu::always_inline]] inline unsigned equal_to(const std::uint64_t* from, std::uint64_t k,
                                                            vector_width width) noexcept {
@@ -230,13 +277,14 @@ template <bool acquire>
   return vpaddq_u64(vpaddq_u64(is_below(all.first), is_below(all.second)),
                     vpaddq_u64(is_below(all.third), is_below(all.fourth)));
 }
+template <std::size_t Scale, bool>
 [[nodiscard, gnu::always_inline]] inline std::size_t count_below(const std::int64_t* from, std::int64_t k,
                                                                  vector_width) noexcept {
   const int64x2_t key = vdupq_n_s64(k);
   const auto* const integers = reinterpret_cast<const std::uint64_t*>(from);
   const uint64x2_t low = minus_below(load<false>(integers), key);
   const uint64x2_t high = minus_below(load<false>(integers + 8), key);
-  return 0 - vaddvq_u64(vpaddq_u64(low, high));
+  return (0 - vaddvq_u64(vpaddq_u64(low, high))) * Scale;
 }
 
 /// The low halves of the integers of two vectors.
@@ -275,6 +323,7 @@ template <bool acquire>
 #else
 
 // Never called.
+template <std::size_t Scale, bool>
 [[nodiscard]] inline std::size_t count_below(const std::int64_t*, std::int64_t, vector_width) noexcept {
   return 0;
 }
@@ -303,10 +352,12 @@ template <class F>
 
 // `width` is one that vectors() may be, but not none.
 
-/// How many of 16 integers are below `k`. They have a sign: AVX2 has no other comparison.
+/// How many of 16 integers are below `k`, times Scale. They have a sign: AVX2 has no other comparison. Ends is false where
+/// another comparison follows at once.
+template <std::size_t Scale = 1, bool Ends = true>
 [[nodiscard, gnu::always_inline]] inline std::size_t count_below(const std::int64_t* from, std::int64_t k,
                                                                  vector_width width) noexcept {
-  return vector_detail::count_below(from, k, width);
+  return vector_detail::count_below<Scale, Ends>(from, k, width);
 }
 
 /// Bit i tells whether the integer at i is `k`, of 8 integers.

@@ -157,19 +157,20 @@ struct sampled_keys {
     if (width != hw::vector_width::none) std::atomic_thread_fence(std::memory_order_acquire);
     return count;
   }
-  /// The first key of the part where that search ends.
-  template <class Witness>
+  /// The first key of the part where that search ends, times Scale. A search in the part follows at once.
+  template <std::size_t Scale = 1, class Witness>
   [[nodiscard, gnu::always_inline]] std::size_t part_of(const Witness& w, std::uint64_t k,
                                                         hw::vector_width width) const noexcept {
     if constexpr (has_sample)
-      return part * below(w, &sample[0], just_above(k), width);
+      return below<part * Scale, false>(w, &sample[0], just_above(k), width);
     else
       return 0;
   }
   /// The same search in the first part, as a hint. It needs no fence: it leads to a child, whose address depends on the keys.
+  template <std::size_t Scale>
   [[nodiscard, gnu::always_inline]] std::size_t not_above_in_part(unvalidated w, std::uint64_t k,
                                                                   hw::vector_width width) const noexcept {
-    return below(w, &all[0], just_above(k), width);
+    return below<Scale>(w, &all[0], just_above(k), width);
   }
 
   /// Requests the line that a search reads first.
@@ -192,13 +193,13 @@ struct sampled_keys {
   }
   /// What the keys that are not above `k` are below.
   [[nodiscard]] static std::int64_t just_above(std::uint64_t k) noexcept { return with_sign(k) + 1; }
-  template <class Witness>
+  template <std::size_t Scale = 1, bool Ends = true, class Witness>
   [[nodiscard, gnu::always_inline]] static std::size_t below(const Witness& w, const key_field* from,
                                                              std::int64_t k,
                                                              hw::vector_width width) noexcept {
     if (width != hw::vector_width::none) [[likely]]
-      return hw::count_below(reinterpret_cast<const std::int64_t*>(from), k, width);
-    return count_before(part, [&](unsigned i) { return from[i].get(w) < k; });
+      return hw::count_below<Scale, Ends>(reinterpret_cast<const std::int64_t*>(from), k, width);
+    return Scale * count_before(part, [&](unsigned i) { return from[i].get(w) < k; });
   }
 };
 
@@ -276,10 +277,12 @@ struct inner_node : Base {
     // A part's keys are as far from those of the first part as its children are from the first children: one address
     // leads to both.
     static_assert(sizeof(child[0]) == sizeof(key.all[0]));
-    const std::size_t bytes_before = key.part_of(unvalidated{}, k, width) * sizeof(key.all[0]);
-    const auto* const in_part =
-        reinterpret_cast<const inner_node*>(reinterpret_cast<const char*>(this) + bytes_before);
-    return in_part->child[in_part->key.not_above_in_part(unvalidated{}, k, width)].get(unvalidated{});
+    constexpr std::size_t each = sizeof(key.all[0]);
+    const auto* const in_part = reinterpret_cast<const inner_node*>(
+        reinterpret_cast<const char*>(this) + key.template part_of<each>(unvalidated{}, k, width));
+    const auto* const first = reinterpret_cast<const char*>(&in_part->child[0]);
+    const std::size_t before = in_part->key.template not_above_in_part<each>(unvalidated{}, k, width);
+    return reinterpret_cast<decltype(&child[0])>(first + before)->get(unvalidated{});
   }
   /// The child below which the keys lie that are just smaller.
   template <class Witness, class Compare>
