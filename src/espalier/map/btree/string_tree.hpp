@@ -434,7 +434,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       made_ = map_.store_.template create_sized<leaf>(memory_role::leaf, nullptr, bytes, bytes);
     }
     pending_leaf(string_tree& of, const content& all, unsigned first, unsigned last)
-        : pending_leaf(of, bytes_of(all, first, last)) {
+        : pending_leaf(of, bytes_for(all, first, last)) {
       for (unsigned i = first; i < last; ++i) add(all.key(i), all.tag(i), 0);
       finish();
     }
@@ -464,10 +464,12 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     }
 
    private:
-    [[nodiscard]] static std::size_t bytes_of(const content& all, unsigned first, unsigned last) noexcept {
+    /// With a quarter more for records to come, if the leaf has room for so many.
+    [[nodiscard]] static std::size_t bytes_for(const content& all, unsigned first, unsigned last) noexcept {
       std::size_t bytes = 0;
       for (unsigned i = first; i < last; ++i) bytes += all.record(i).bytes();
-      return bytes;
+      const std::size_t n = last - first;
+      return bytes + bytes * std::min<std::size_t>(n / 4, leaf::capacity - n) / std::max<std::size_t>(n, 1);
     }
 
     string_tree& map_;
