@@ -36,7 +36,7 @@
 // split is, and its records are copied.
 //
 // Invariants
-//   (L1) The key of a record never changes. A record is in one leaf until it is erased, or has moved: first it is marked so, and
+//   (L1) The key of a record never changes. A record is in one leaf until it is erased or moves: first it is marked so, and
 //        then its slot is cleared, or its leaf becomes obsolete, all with the lock of the leaf held.
 //   (L2) A leaf gets entries and loses them while it is part of the tree. Once it is obsolete, it never changes, and all of its
 //        records have moved: their copies are in the leaves that replace it.

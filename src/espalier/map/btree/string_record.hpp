@@ -12,7 +12,6 @@
 
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/pair_exchange.hpp"
-#include "espalier/hw/record.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 
 // The records of a tree of strings, each with a key and its value, and the blocks that they lie in. What leads to them is in
@@ -53,7 +52,6 @@ class alignas(hw::word_pair) string_record {
     // The last one, if the entry has been erased or has moved since.
     return word_.get(unvalidated{});
   }
-  [[nodiscard]] bool is_erased() const noexcept { return (state_.get(unvalidated{}) & erased_bit) != 0; }
   /// Whether the entry is in another leaf, or is about to be.
   [[nodiscard]] bool has_moved() const noexcept { return (state_.get(unvalidated{}) & moved_bit) != 0; }
   /// That of an entry that is not published, or that is erased.
