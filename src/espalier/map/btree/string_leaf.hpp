@@ -475,7 +475,7 @@ struct string_leaf : node_base {
       const string_record* const r = record_in(slot[i].get(rest));
       if (r == nullptr) continue;
       ++n;
-      if (!r->read()) return "a leaf has a record that is erased, or has moved";
+      if (!r->read() || r->has_moved()) return "a leaf has a record that is erased, or has moved";
       if (!has_memory_of(*r)) return "a record lies in no memory of its leaf";
       if (const spot at = seek(sought_string(r->key())); at.record != r || at.slot != i)
         return "a search in a leaf does not find a record";

@@ -46,10 +46,10 @@ class alignas(hw::word_pair) string_record {
            (key.empty() || std::memcmp(reinterpret_cast<const char*>(this + 1), key.data(), key.size()) == 0);
   }
 
-  /// The word, or nothing if the entry is erased or has moved.
+  /// The word, or nothing if the entry is erased. If it has moved, the word is the last one that it had here.
   [[nodiscard]] std::optional<std::uint64_t> read() const noexcept {
-    if ((state_.get(unvalidated{}) & (erased_bit | moved_bit)) != 0) return std::nullopt;
-    // The last one, if the entry has been erased or has moved since.
+    if ((state_.get(unvalidated{}) & erased_bit) != 0) return std::nullopt;
+    // The last one, if the entry has been erased since.
     return word_.get(unvalidated{});
   }
   /// Whether the entry is in another leaf, or is about to be.
@@ -86,7 +86,7 @@ class alignas(hw::word_pair) string_record {
       // order (1): change, seq_cst
       return hw::exchange_pair(this, {size(), expected}, {next_state, next});
     } else {
-      if (!read() || word_.get(unvalidated{}) != expected) return false;
+      if (!read() || has_moved() || word_.get(unvalidated{}) != expected) return false;
       word_.set(exclusive_access{}, next);
       state_.set(exclusive_access{}, next_state);
       return true;

@@ -68,13 +68,14 @@
 //   (S2) A node that is not linked is obsolete. It becomes so with its parent's lock held, before the parent's version changes.
 //   (S3) An inner node has a child at least, its prefix never changes.
 //
-// Progress. Finds of present keys and updates of them wait for no lock where the processor exchanges pairs, but for that of a
-// leaf whose record has moved, until the leaves that replace it are linked. All else may wait for a change of a node on the
-// way, inserts and erases also for the lock of a leaf.
+// Progress. Finds of present keys are lock-free, and so are updates of them where the processor exchanges pairs, unless the
+// record has moved: they wait until the leaves that replace its leaf are linked. All else may wait for a change of a node on
+// the way, inserts and erases also for the lock of a leaf.
 //
 // Linearization points
-//   find, contains -> present      the read of the value, or the move of the record if that has come between the reads of
-//                                  its state and of its value
+//   find, contains -> present      the read of the value. Or, if the record has moved, and what replaces its leaf is linked, the
+//                                  moment before it was: until then the record had the value, and a search that began
+//                                  later does not come to the leaf
 //   find, contains -> absent       the read of the last group, or, if that is later, the end of the leaf: it was part of
 //                                  the tree when the seek came to it, and has not changed since its end (L2). Or the erase
 //                                  of the record that was found, or the read of its state
@@ -277,9 +278,8 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
                                                                 const leaf* guessed) const noexcept {
     if (guessed == nullptr) return std::nullopt;
     if (const auto at = guessed->seek(k); at.record != nullptr) [[likely]] {
-      if (const auto found = at.record->read()) [[likely]]
-        return value_in(*found);
-      if (!at.record->has_moved()) return std::nullopt;
+      const auto found = at.record->read();
+      return found ? std::optional(value_in(*found)) : std::nullopt;
     }
     return find_exactly(k);
   }
@@ -288,10 +288,9 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       const auto at = try_seek(by_key{k});
       if (!at) continue;
       if (at->node == nullptr) return std::nullopt;
-      const string_record* const r = at->as_leaf().seek(k).record;
-      const auto found = r != nullptr ? r->read() : std::nullopt;
-      if (found) return value_in(*found);
-      if (r == nullptr || !r->has_moved()) return std::nullopt;
+      const auto where = at->as_leaf().seek(k);
+      const auto found = where.record != nullptr ? where.record->read() : std::nullopt;
+      return found ? std::optional(value_in(*found)) : std::nullopt;
     }
   }
   [[nodiscard]] std::optional<word> find_word(std::string_view key) const noexcept {
@@ -386,7 +385,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       const auto where = of_key.seek(k);
       if (where.record != nullptr) {
         if (wanted.present == change::where_present::keep) {
-          // Else it was erased or has moved while this thread looked.
+          // Else it was erased while this thread looked.
           if (where.record->read()) return {};
         } else if (const auto done = change_found(guard, k, of_key, where, wanted)) {
           return *done;
@@ -493,7 +492,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     std::optional<outcome> done = outcome{};
     for (bool changed = false; !changed;) {
       const auto now = r.read();
-      if (!now) {
+      if (!now || r.has_moved()) {
         done = std::nullopt;
         break;
       }
@@ -1190,9 +1189,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
         const string_record* const r = record_at(i);
         if (!is_valid()) return progress_of_scan::interrupted;
         if (r == nullptr) continue;
-        const auto found = r->read();
-        if (!found && r->has_moved()) return progress_of_scan::interrupted;
-        if (found && !enter(*r, *found)) return progress_of_scan::over;
+        if (const auto found = r->read(); found && !enter(*r, *found)) return progress_of_scan::over;
       }
       return progress_of_scan::through;
     };
