@@ -402,15 +402,12 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       const auto room = of_key.room_for(k.tag());
       write_guard held = room.in_order ? at->here.upgrade() : at->here.upgrade_beside_readers();
       if (!held) continue;
-      const bool has_room = of_key.records.has_room(bytes);
       if (of_key.is_full() || !of_key.has(room) || of_key.seek(k).record != nullptr ||
-          (!has_room && fresh.get() == nullptr)) {
+          (!of_key.records.has_room(bytes) && fresh.get() == nullptr)) {
         held.release_unchanged();
         continue;
       }
-      string_record& r = has_room ? of_key.records.add(key, word_of(wanted.word))
-                                  : of_key.records.add(key, word_of(wanted.word), fresh.release());
-      of_key.put(held, room, k.tag(), &r);
+      of_key.put(held, room, k.tag(), &add_record(of_key, key, word_of(wanted.word), fresh));
       if (!room.in_order) held.release_unchanged();
       return outcome{.what = effect::inserted};
     }
@@ -422,6 +419,14 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     if (fresh.get() != nullptr) return;
     const std::size_t bytes = record_block::bytes_for(string_record::bytes_for(key.size()));
     fresh.emplace_sized(nullptr, bytes, bytes);
+  }
+
+  /// Adds a record to a leaf: in the new block if the leaf has no room.
+  static string_record& add_record(leaf& to, std::string_view key, std::uint64_t w,
+                                   unpublished<store, record_block>& fresh) noexcept {
+    return to.records.has_room(string_record::bytes_for(key.size()))
+               ? to.records.add(key, w)
+               : to.records.add(key, w, fresh.release());
   }
 
   /// A leaf that is not published yet, with copies of records, or with new ones.
@@ -446,9 +451,8 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     /// Keys come in order.
     void add(std::string_view key, std::uint64_t tag, std::uint64_t w) {
       unpublished<store, record_block> fresh(map_.store_, record_role);
-      const bool has_room = made_->records.has_room(string_record::bytes_for(key.size()));
-      if (!has_room) make_block(fresh, key);
-      records_.add(has_room ? made_->records.add(key, w) : made_->records.add(key, w, fresh.release()), tag);
+      if (!made_->records.has_room(string_record::bytes_for(key.size()))) make_block(fresh, key);
+      records_.add(add_record(*made_, key, w, fresh), tag);
     }
     void finish() noexcept { made_->assign(records_); }
     /// The copies get the words of those that they were made of, from `first` on. The locks of their leaves are held.
@@ -506,9 +510,8 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       of_key.remove(held, where.slot);
       done->left = of_key.count();
     }
-    const bool is_wasteful = of_key.records.is_wasteful();
     held.release_unchanged();
-    if (done && done->what == effect::erased) tidy(guard, k, done->left, is_wasteful);
+    if (done && done->what == effect::erased) tidy(guard, k, done->left, of_key.records.is_wasteful());
     return done;
   }
 
