@@ -235,6 +235,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     node_base* n = anchor_.root.get(unvalidated{});
     if (n == nullptr) return nullptr;
     while (kind_of(n) != 0) n = guess_child(n, k);
+    leaf::request_pages(n);
     return static_cast<leaf*>(n);
   }
   /// Requests what an exact search for the key reads, and that leaf.
