@@ -76,6 +76,9 @@ struct hashed_leaf : node_base {
   static_assert(in_group >= 4 && in_group <= 7);
   /// No more entries are a reason to merge with a neighbour.
   static constexpr unsigned sparse = capacity / 4;
+  /// A neighbour that has no more of them gets half of what a full leaf has more. So leaves are fuller: with keys that
+  /// come in random order 78 %, and not 66.
+  static constexpr unsigned few_for_a_neighbour = std::min(capacity * 7 / 10, most - 2);
   /// What a split leaves in a leaf.
   static constexpr unsigned fewest = 1;
   using content = entries<key_type, Word, 2 * capacity>;

@@ -37,7 +37,8 @@
 // down from the root, as a search does, and make one change a step, with the guards of the nodes that it concerns:
 //
 //   split     the parent, the full node. All nodes above have room by then, so nothing propagates upwards.
-//   merge     the parent, the left node, the right node
+//   merge     the parent, the left node, the right node. Or both have half of the entries then, which a full leaf of some maps
+//             prefers to a split
 //   the root  the anchor, the root
 //
 // No thread waits for the lock of a node while it holds one: upgrade() never waits. So there is no deadlock.
@@ -544,7 +545,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     return as_itself(*at.node, [&](const auto& n) { return n.is_sparse(at.here); });
   }
 
-  /// Splits the first full node on the way. True if there was none.
+  /// Splits the first full node on the way, or lets a neighbour have some of its entries. True if there was none.
   bool try_make_room(const Key& key) {
     const std::optional<sought> at =
         access_.once([&]() noexcept(Access::elides) { return first_on_the_way(key, is_full); });
@@ -552,9 +553,33 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     if (!at->is_wanted) return true;
     if (at->node == nullptr)
       make_root(key, *at);
+    else if (const auto other = neighbour_with_room(*at))
+      merge_or_even_with(*at, at->as_leaf(), *other);
     else
       as_itself(*at->node, [&]<class Node>(Node&) { split_below<Node>(key, *at); });
     return false;
+  }
+
+  /// The neighbour that a full leaf shares its entries with instead of being split, by its index: the one that has fewer.
+  /// As hints: a place in which a writer came between does not validate.
+  [[nodiscard]] static std::optional<unsigned> neighbour_with_room(
+      [[maybe_unused]] const place& at) noexcept {
+    std::optional<unsigned> found;
+    if constexpr (requires { leaf::few_for_a_neighbour; }) {
+      if (at.parent == nullptr || at.node->level != 0) return found;
+      const unsigned children = at.parent->children.get(at.above);
+      unsigned fewest = leaf::few_for_a_neighbour + 1;
+      for (const unsigned i : {at.index - 1, at.index + 1}) {
+        if (i >= children) continue;
+        const auto& other = *static_cast<const leaf*>(at.parent->child[i].get(at.above));
+        if (!at.above.validate()) return std::nullopt;
+        if (const unsigned count = other.count(unvalidated{}); count < fewest) {
+          fewest = count;
+          found = i;
+        }
+      }
+    }
+    return found;
   }
 
   /// In a step of its own: the full node that an earlier step has found, if it is still there.
@@ -663,7 +688,9 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     if (!at) return {};
     if (!at->is_wanted) return {.settled = true};
     return {.unlinked = as_itself(*at->node, [&](auto& sparse) {
-              return at->parent == nullptr ? drop_root(*at, sparse) : merge_with_neighbour(*at, sparse);
+              return at->parent == nullptr
+                         ? drop_root(*at, sparse)
+                         : merge_or_even_with(*at, sparse, at->index == 0 ? 1 : at->index - 1);
             })};
   }
 
@@ -684,12 +711,13 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     return &root;
   }
 
-  /// Merges a sparse node with the one before it, or if it is the first with the one behind it. Returns the node that it
+  /// Merges a node with a neighbour, or lets both have the half of their entries: merge_or_even(). Returns the node that it
   /// has unlinked, or null.
   template <class Node>
-  node_base* merge_with_neighbour(const place& at, Node& sparse) noexcept {
-    const unsigned first = at.index == 0 ? 0 : at.index - 1;
-    node_base* const other = at.parent->child[at.index == 0 ? 1 : first].get(at.above);
+  node_base* merge_or_even_with(const place& at, Node& node, unsigned neighbour) noexcept {
+    const bool is_left = at.index < neighbour;
+    const unsigned first = is_left ? at.index : neighbour;
+    node_base* const other = at.parent->child[neighbour].get(at.above);
     if (!at.above.validate()) return nullptr;
     const section other_seen = Access::read(other->lock);
     // The lock of the parent keeps others from merging either of the two.
@@ -702,11 +730,11 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
       above.release_unchanged();
       return nullptr;
     }
-    Node& left = at.index == 0 ? sparse : *static_cast<Node*>(other);
-    Node& right = at.index == 0 ? *static_cast<Node*>(other) : sparse;
-    write_guard& right_held = at.index == 0 ? there : here;
-    const auto separator = merge_or_even<Key>(left, at.index == 0 ? here : there,
-                                              at.parent->key.get(above, first), right, right_held, order());
+    Node& left = is_left ? node : *static_cast<Node*>(other);
+    Node& right = is_left ? *static_cast<Node*>(other) : node;
+    write_guard& right_held = is_left ? there : here;
+    const auto separator = merge_or_even<Key>(left, is_left ? here : there, at.parent->key.get(above, first),
+                                              right, right_held, order());
     if (separator) {
       at.parent->key.set(above, first, *separator);
       return nullptr;
