@@ -149,6 +149,60 @@ INSTANTIATE_TEST_SUITE_P(ordered_map, ordered_map_by_vectors,
                                          hw::vector_width::avx2, hw::vector_width::avx512),
                          name_of);
 
+// Leaves get an order from scans, have later entries beside it, and lose it.
+TEST_P(ordered_map_by_vectors, scans_as_std_map_while_entries_come_and_go) {
+  map_type map;
+  model expected;
+  std::mt19937_64 random(7);
+  const auto any_key = [&random] { return random() % 40'000 * 0x9e3779b97f4a7c15U; };
+  for (int i = 0; i < 5000; ++i) {
+    const key k = any_key();
+    EXPECT_EQ(map.insert(k, ~k), expected.emplace(k, ~k).second);
+  }
+  for (int i = 0; i < 6000; ++i) {
+    const key k = any_key();
+    const auto what = random() % 100;
+    if (what < 30) {
+      EXPECT_EQ(map.insert(k, ~k), expected.emplace(k, ~k).second);
+    } else if (what < 33) {
+      EXPECT_EQ(map.erase(k), expected.erase(k) != 0);
+    } else {
+      std::size_t left = random() % 300;
+      std::vector<key> visited;
+      std::vector<key> wanted;
+      const auto visit = [&](key at, key value) {
+        EXPECT_EQ(value, ~at);
+        if (left-- == 0) return false;
+        visited.push_back(at);
+        return true;
+      };
+      const std::size_t most = left;
+      if (what < 70) {
+        for (auto at = expected.lower_bound(k); at != expected.end() && wanted.size() < most; ++at)
+          wanted.push_back(at->first);
+        map.scan(k, visit);
+      } else {
+        for (auto at = expected.upper_bound(k); at != expected.begin() && wanted.size() < most;)
+          wanted.push_back((--at)->first);
+        map.reverse_scan(k, visit);
+      }
+      ASSERT_EQ(visited, wanted);
+    }
+  }
+  expect_same(map, expected);
+}
+
+TEST(ordered_map, has_fuller_leaves_than_splits_alone_make) {
+  map_type map;
+  std::mt19937_64 random(7);
+  constexpr std::size_t n = 200'000;
+  for (std::size_t i = 0; i < n; ++i) map.insert(random(), i);
+  std::size_t leaves = 0;
+  map.visit_nodes(
+      [&leaves](const void*, std::size_t, memory_role role) { leaves += role == memory_role::leaf; });
+  EXPECT_GT(n, leaves * map_type::node_entries * 3 / 4);
+}
+
 TEST(ordered_map_of_strings, has_the_empty_key) {
   ordered_map<std::string, int> map;
   EXPECT_TRUE(map.insert(std::string_view(), 1));

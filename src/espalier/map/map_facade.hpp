@@ -619,16 +619,12 @@ class map_facade {
     return found;
   }
 
-  /// `to`: the first key not to visit, if any.
+  // `to`: the first key not to visit, if any.
+
   template <class Bound, class Visitor>
   std::size_t scan_under(Guard& guard, const Bound& from, key_reference<Key> to, Visitor& visitor) const {
     std::size_t visits = 0;
-    [[maybe_unused]] key_copy<Key> copy;
-    self().do_scan(guard, from, [&](const auto& key, const Value& value) {
-      if (to && !from.precedes(key, *to)) return false;
-      ++visits;
-      return visit_entry(visitor, key, value, copy);
-    });
+    visit_under(guard, from, to, visits, visitor);
     return visits;
   }
 
@@ -639,18 +635,32 @@ class map_facade {
     [[maybe_unused]] key_copy<Key> copy;
     for (bool more = true; more;) {
       auto guard = self().pin();
-      std::size_t in_this_part = 0;
+      const std::size_t end_of_part = visits + keys_per_pin;
       more = false;
       const auto part = [&](const auto& key, const Value& value) {
         if (!visit_entry(visitor, key, value, copy)) return false;
-        more = ++in_this_part == keys_per_pin;
-        if (more) last.emplace(key);
-        return !more;
+        if (visits != end_of_part) [[likely]]
+          return true;
+        more = true;
+        last.emplace(key);
+        return false;
       };
-      visits += scan_under(guard, from, to, part);
+      visit_under(guard, from, to, visits, part);
       if (more) from.move_behind(*last);
     }
     return visits;
+  }
+
+  /// Adds the number of visits to `visits`, before each.
+  template <class Bound, class Visitor>
+  void visit_under(Guard& guard, const Bound& from, key_reference<Key> to, std::size_t& visits,
+                   Visitor& visitor) const {
+    [[maybe_unused]] key_copy<Key> copy;
+    self().do_scan(guard, from, [&](const auto& key, const Value& value) {
+      if (to && !from.precedes(key, *to)) return false;
+      ++visits;
+      return visit_entry(visitor, key, value, copy);
+    });
   }
 
   [[no_unique_address]] Compare less_;

@@ -1,5 +1,6 @@
 // Scripts of operations on ordered_map, of one thread, and what erases of several entries promise beside a writer.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -107,6 +108,73 @@ void erases_of_a_range(sim::scene& s) {
   s.at_end([&] { sim::require(erased == keys, "two erases of a range count a key twice, or not at all"); });
 }
 
+// Scans of a leaf that is ordered: the second scan has made it so.
+
+using narrow_map = ordered_map<std::uint64_t, std::uint64_t>::with_fanout<8>;
+
+std::vector<std::uint64_t> keys_of(const narrow_map& map) {
+  std::vector<std::uint64_t> all;
+  map.scan(0, [&all](std::uint64_t k, std::uint64_t v) {
+    sim::require(k == v, "a scan visits a key with the value of another one");
+    sim::require(all.empty() || all.back() < k, "a scan steps back");
+    all.push_back(k);
+  });
+  return all;
+}
+
+/// Threads change the map and scan it. Keys from 1 to 4 stay.
+template <class... Change>
+void scan_of_ordered_leaf(sim::scene& s, unsigned scans_before, const Change&... change) {
+  auto& map = s.make<narrow_map>();
+  for (std::uint64_t k = 1; k <= 5; ++k) map.insert(k, k);
+  for (unsigned i = 0; i < scans_before; ++i) keys_of(map);
+  (s.thread("changes", [&map, change] { change(map); }), ...);
+  s.thread("scans", [&map] {
+    const bool found = map.contains(6);
+    const std::vector<std::uint64_t> all = keys_of(map);
+    for (std::uint64_t k = 1; k <= 4; ++k)
+      sim::require(std::ranges::count(all, k) == 1, "a scan misses an entry");
+    for (const std::uint64_t k : all) sim::require(k <= 20, "a scan visits a key that no thread inserts");
+    sim::require(!found || std::ranges::count(all, 6U) == 1, "a scan misses an entry that a find has found");
+  });
+  s.at_end([&map] {
+    std::vector<std::uint64_t> there;
+    for (std::uint64_t k = 0; k <= 20; ++k)
+      if (map.contains(k)) there.push_back(k);
+    sim::require(keys_of(map) == there, "a scan does not visit what finds find");
+    sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
+  });
+}
+
+void scan_beside_an_insert(sim::scene& s) {
+  scan_of_ordered_leaf(s, 2, [](narrow_map& m) { m.insert(6, 6); });
+}
+void scan_makes_the_order_beside_an_insert(sim::scene& s) {
+  scan_of_ordered_leaf(s, 1, [](narrow_map& m) { m.insert(6, 6); });
+}
+void scan_beside_an_erase(sim::scene& s) {
+  scan_of_ordered_leaf(s, 2, [](narrow_map& m) {
+    m.erase(5);
+    for (std::uint64_t k = 10; k < 13; ++k) m.insert(k, k);
+  });
+}
+void scan_beside_an_erase_of_a_later_entry(sim::scene& s) {
+  auto& map = s.make<narrow_map>();
+  for (std::uint64_t k = 1; k <= 4; ++k) map.insert(k, k);
+  for (unsigned i = 0; i < 2; ++i) keys_of(map);
+  map.insert(5, 5);
+  s.thread("erases", [&map] { map.erase(5); });
+  s.thread("scans", [&map] {
+    for (const std::uint64_t k : keys_of(map))
+      sim::require(k <= 5, "a scan visits a key that no thread inserts");
+  });
+}
+void scan_beside_a_split(sim::scene& s) {
+  scan_of_ordered_leaf(s, 2, [](narrow_map& m) {
+    for (std::uint64_t k = 6; k <= 9; ++k) m.insert(k, k);
+  });
+}
+
 }  // namespace
 
 void explore_all(scenes& all) {
@@ -123,6 +191,11 @@ void explore_all(scenes& all) {
   all.run("erase_if_beside_a_writer", erase_if_beside_a_writer);
   all.run("erase_if_counts_beside_a_writer", erase_if_counts_beside_a_writer);
   all.run("erases_of_a_range", erases_of_a_range);
+  all.run("scan_beside_an_insert", scan_beside_an_insert);
+  all.run("scan_makes_the_order_beside_an_insert", scan_makes_the_order_beside_an_insert);
+  all.run("scan_beside_an_erase", scan_beside_an_erase);
+  all.run("scan_beside_an_erase_of_a_later_entry", scan_beside_an_erase_of_a_later_entry);
+  all.run("scan_beside_a_split", scan_beside_a_split);
 }
 
 }  // namespace espalier::mutants

@@ -18,13 +18,15 @@
 #include "espalier/hw/pair_exchange.hpp"
 #include "espalier/hw/record.hpp"
 #include "espalier/hw/vector_compare.hpp"
+#include "espalier/map/btree/leaf_order.hpp"
 #include "espalier/map/btree/node.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 
 // The leaf of ordered_map: a hash table with some hundred entries. A cache line has a group of keys and their words, four
 // if words have 8 bytes, and the hash of a key chooses its home group. So a search reads two lines, and knows both before it has read either:
 // that of the lock and of the range of keys that the leaf covers, and that of the home group. With large leaves the inner
-// nodes are few, and stay in the caches. What needs the entries in order sorts a copy.
+// nodes are few, and stay in the caches. What needs the entries in order sorts a copy, but for scans: the second one that
+// comes to a leaf, with no erase between, makes its order (leaf_order.hpp), and those behind it read no more than they visit.
 //
 // Where a home group is full, its entry lies in the first group with room on a way round all groups, and each group that the
 // key passes is marked. The hash chooses one of eight steps for the way: with one step for all keys, full groups side by
@@ -45,6 +47,8 @@
 //        groups - 1. A mark goes only when all entries of the leaf are placed anew.
 //   (H3) The keys of the leaf lie in its range. The ranges of all leaves that are not obsolete cover each key once.
 //   (H4) A slot has a key only while its entry is in the map, and this is the only slot that has it.
+//   (H5) While the leaf is ordered, the slot of each entry is one of the order. Its key has not changed since, or it has none:
+//        an erase ends the order before it releases the lock.
 //
 // What concerns one entry takes the lock beside readers. An insert marks groups, stores the word, and then stores the key,
 // which makes the entry visible; an update stores the word. Readers see the leaf before it or behind it. An erase removes
@@ -66,10 +70,11 @@ struct hashed_leaf : node_base {
   static constexpr unsigned in_group = hw::cache_line_bytes / (sizeof(key_type) + sizeof(Word));
   static constexpr unsigned capacity = Capacity;
   /// With so many entries it is full: more of them would be far from their homes.
-  static constexpr unsigned most = capacity < 64 ? capacity : capacity - capacity / 32;
+  static constexpr unsigned most =
+      capacity < 64 ? capacity : std::min(capacity - capacity / 32, (capacity / in_group - 1) * in_group);
   /// As many as the capacity asks for, and enough for `most` entries in all groups but one.
   static constexpr unsigned groups =
-      std::max((capacity + in_group - 1) / in_group, (most + in_group - 1) / in_group + 1);
+      capacity < 64 ? (capacity + in_group - 1) / in_group + 1 : capacity / in_group;
   /// Of a group.
   static constexpr unsigned marks = 4;
   static constexpr unsigned bits = std::numeric_limits<std::uint64_t>::digits;
@@ -110,10 +115,12 @@ struct hashed_leaf : node_base {
     std::array<optimistic_field<Word>, in_group> words;
   };
   using group = std::conditional_t<updates_in_place, group_of_pairs, group_of_two_parts>;
+  using order_type = leaf_order<most>;
+  static_assert(groups * in_group <= order_type::slots);
 
   /// Covers all keys.
   hashed_leaf() noexcept : node_base(0) {
-    static_assert(sizeof(hashed_leaf) == (groups + 1) * hw::cache_line_bytes,
+    static_assert(sizeof(hashed_leaf) == (groups + 1) * hw::cache_line_bytes + sizeof(order_type),
                   "the lock, the range and the marks share a line");
     static_assert(absent_keys_are_not_sought());
     hw::annotate_metadata(*this);
@@ -201,6 +208,7 @@ struct hashed_leaf : node_base {
     } else {
       result.left = size.get(w) - 1U;
       size.set(w, static_cast<std::uint16_t>(result.left));
+      end_order(w);
       result.what = effect::erased;
     }
     return result;
@@ -221,34 +229,115 @@ struct hashed_leaf : node_base {
 
   /// Appends the entries in order.
   template <class Witness>
-  void copy_to(const Witness& w, const less& order, content& to, const key_type = {}) const noexcept {
-    copy_to(w, order, to, 0, std::numeric_limits<key_type>::max());
+  void copy_to(const Witness& w, const less& by, content& to, const key_type = {}) const noexcept {
+    copy_to(w, by, to, 0, std::numeric_limits<key_type>::max());
   }
   /// Those with keys from `first` to `last`.
   template <class Witness>
-  void copy_to(const Witness& w, const less& order, content& to, key_type first,
-               key_type last) const noexcept {
+  void copy_to(const Witness& w, const less& by, content& to, key_type first, key_type last) const noexcept {
     gathered some;
     gather(w, first, last, some);
-    append_in_order(w, order, some, to);
+    append_in_order(by, some, to, [&](std::size_t i) { return some.word[i]->get(w); });
   }
   /// Moves all entries.
   template <class Witness>
-  void take_to(const Witness& w, const less& order, content& to, const key_type = {}) noexcept {
+  void take_to(const Witness& w, const less& by, content& to, const key_type = {}) noexcept {
     gathered of_leaf;
     gather(w, first_covered(w), last_covered(w), of_leaf);
     for (unsigned g = 0; g < groups; ++g) {
       for (unsigned i = 0; i < in_group; ++i) all[g].key(i).set(w, absent_in(g));
     }
     std::atomic_thread_fence(std::memory_order_seq_cst);  // order (1): take, seq_cst
-    append_in_order(w, order, of_leaf, to);
+    append_in_order(by, of_leaf, to, [&](std::size_t i) { return of_leaf.word[i]->get(w); });
     for (auto& some : passed) some.set(w, 0);
     size.set(w, 0);
+    end_order(w);
   }
   /// Adds entries. There is room for them.
   template <class Witness>
   void assign(const Witness& w, const content& from, unsigned first, unsigned last) noexcept {
     for (; first < last; ++first) put(w, from.key[first], from.slot[first]);
+  }
+
+  // The order that scans make. It needs a version: the section in which a scan reads it, and the entries, is to be validated.
+
+  /// How many entries were there when it was made; nothing if the leaf is not ordered. An erase may end the order while a
+  /// section goes on, so a scan asks once.
+  template <class Witness>
+  [[nodiscard]] std::optional<unsigned> ranks(const Witness& w) const noexcept {
+    const unsigned now = state.get(w);
+    return now < ordered ? std::nullopt : std::optional(std::min(now - ordered, most));
+  }
+  /// A scan has come to the leaf, which is not ordered. Makes the order if one has before, and no entry went since. Does
+  /// nothing where a writer comes between.
+  template <class Section>
+  void want_order(const Section& seen) noexcept {
+    if (state.get(seen) == no_order) {
+      if (auto held = seen.upgrade_beside_readers()) {
+        state.set(held, order_wanted);
+        held.release_unchanged();
+      }
+      return;
+    }
+    gathered some;
+    gather(seen, 0, std::numeric_limits<key_type>::max(), some);
+    if (!seen.validate()) return;
+    entries<key_type, std::uint8_t, most> sorted;
+    append_in_order(less{}, some, sorted, [&](std::size_t i) { return slot_of(*some.word[i]); });
+    auto held = seen.upgrade();
+    if (!held) return;
+    // Within a version a leaf gets entries at most.
+    if (size.get(held) != sorted.count) return held.release_unchanged();
+    order.assign(held, sorted);
+    state.set(held, static_cast<std::uint16_t>(ordered + sorted.count));
+  }
+  enum class visited : std::uint8_t { all, ended_by_visitor, disturbed };
+  /// Calls visit(key, word) for the keys from `first` to `last` in order, or in reverse, until it returns false. Each entry is
+  /// validated before, and so is the end: a scan that a writer has disturbed may have visited some entries. `known` is what
+  /// ranks() returned. Calls near_end() when the last entries were requested.
+  template <bool Reverse, class Section, class NearEnd, class Visit>
+  [[nodiscard, gnu::always_inline]] visited visit_in_order(const Section& seen, unsigned known,
+                                                           key_type first, key_type last,
+                                                           const NearEnd& near_end, Visit& visit) const {
+    later_entries<Reverse> later(*this, seen, first, last);
+    // Ranks are counted from where the scan begins.
+    const auto slot_at = [&](unsigned i) __attribute__((always_inline)) {
+      return order.slot_at(seen, Reverse ? known - 1 - i : i);
+    };
+    const auto likely = begin_of_scan<Reverse>(seen, known, Reverse ? last : first);
+    unsigned requested = likely.first;
+    const auto request_to = [&](unsigned end) __attribute__((always_inline)) {
+      for (; requested < std::min(end, known); ++requested)
+        __builtin_prefetch(&key_in(slot_at(requested)), 0, 2);
+      if (requested == known) near_end();
+    };
+    request_to(likely.last + requested_first);
+    for (unsigned i = likely.first; i < known; ++i) {
+      if (requested < known) request_to(std::min(requested + 2, i + requested_ahead));
+      const unsigned slot = slot_at(i);
+      const key_type k = key_in(slot).get(seen);
+      const Word v = word_in(slot).get(seen);
+      // Before the scan, or just erased.
+      if (k - first > last - first || k == absent_in(slot / in_group)) [[unlikely]]
+        continue;
+      while (later.comes_before(k)) {
+        if (!seen.validate()) return visited::disturbed;
+        if (!later.visit_next(visit)) return visited::ended_by_visitor;
+      }
+      if (!seen.validate()) [[unlikely]]
+        return visited::disturbed;
+      if (!visit(k, v)) return visited::ended_by_visitor;
+    }
+    if (!seen.validate()) return visited::disturbed;
+    while (later.has_next()) {
+      if (!later.visit_next(visit)) return visited::ended_by_visitor;
+    }
+    return visited::all;
+  }
+  /// Requests what a scan reads first of a leaf that is ordered.
+  void request_order() const noexcept {
+    __builtin_prefetch(this);
+    order.request();
   }
 
   /// Requests the lines of a leaf that a search for the key is likely to read.
@@ -286,10 +375,97 @@ struct hashed_leaf : node_base {
             member_of(*this, "marks of passed groups", passed, passed.size()),
             member_of(*this, "smallest key covered", low),
             member_of(*this, "span of the keys covered", span),
-            member_of(*this, "group", all, all.size())};
+            member_of(*this, "group", all, all.size()),
+            member_of(*this, "state of the order", state),
+            member_of(*this, "order", order)};
   }
 
  private:
+  // Slots are numbered.
+
+  [[nodiscard]] const auto& key_in(unsigned slot) const noexcept {
+    if constexpr (updates_in_place)
+      return entry_in(slot).key;
+    else
+      return all[slot / in_group].key(slot % in_group);
+  }
+  [[nodiscard]] const auto& word_in(unsigned slot) const noexcept {
+    if constexpr (updates_in_place)
+      return entry_in(slot).word;
+    else
+      return all[slot / in_group].word(slot % in_group);
+  }
+  /// The pairs of all groups lie end to end.
+  [[nodiscard]] const auto& entry_in(unsigned slot) const noexcept
+    requires updates_in_place
+  {
+    static_assert(sizeof(group) == in_group * sizeof(all[0].all[0]));
+    return reinterpret_cast<const typename group_of_pairs::entry*>(&all)[slot];
+  }
+  [[nodiscard]] std::uint8_t slot_of(const optimistic_field<Word>& word) const noexcept {
+    const auto g = static_cast<unsigned>(
+        (reinterpret_cast<std::uintptr_t>(&word) - reinterpret_cast<std::uintptr_t>(&all)) / sizeof(group));
+    unsigned i = 0;
+    while (&all[g].word(i) != &word) ++i;
+    return static_cast<std::uint8_t>(g * in_group + i);
+  }
+
+  template <class Witness>
+  void end_order(const Witness& w) noexcept {
+    state.set(w, no_order);
+  }
+  /// Where a scan from a key on begins among the ranks, counted in its direction: there at the first, or at the last.
+  template <bool Reverse, class Section>
+  [[nodiscard]] typename order_type::rank_range begin_of_scan(const Section& seen, unsigned known,
+                                                              key_type k) const noexcept {
+    if constexpr (Reverse) {
+      if (k == std::numeric_limits<key_type>::max()) return {0, 0};
+      const auto behind = order.likely_ranks(seen, known, k + 1);
+      return {known - behind.last, known - behind.first};
+    } else {
+      return order.likely_ranks(seen, known, k);
+    }
+  }
+  /// The entries from `first` to `last` that came after the order was made, in the order of a scan.
+  template <bool Reverse>
+  class later_entries {
+   public:
+    template <class Section>
+    later_entries(const hashed_leaf& of, const Section& seen, key_type first, key_type last) noexcept {
+      const auto slots = of.order.later(seen);
+      for (unsigned i = 0; i < std::min(slots.count(), order_type::later_most); ++i) {
+        const key_type k = of.key_in(slots[i]).get(seen);
+        const Word v = of.word_in(slots[i]).get(seen);
+        if (k - first > last - first || k == absent_in(slots[i] / in_group)) continue;
+        unsigned at = count_++;
+        for (; at != 0 && (Reverse ? key_[at - 1] < k : k < key_[at - 1]); --at) {
+          key_[at] = key_[at - 1];
+          word_[at] = word_[at - 1];
+        }
+        key_[at] = k;
+        word_[at] = v;
+      }
+    }
+    [[nodiscard]] bool has_next() const noexcept { return next_ != count_; }
+    [[nodiscard]] bool comes_before(key_type k) const noexcept {
+      return has_next() && (Reverse ? key_[next_] > k : key_[next_] < k);
+    }
+    template <class Visit>
+    [[nodiscard]] bool visit_next(Visit& visit) {
+      const unsigned i = next_++;
+      return visit(key_[i], word_[i]);
+    }
+
+   private:
+    unsigned count_ = 0;
+    unsigned next_ = 0;
+    std::array<key_type, order_type::later_most> key_;
+    std::array<Word, order_type::later_most> word_;
+  };
+  /// A scan requests the lines of so many entries before it reads the first one, and then goes so far ahead.
+  static constexpr unsigned requested_first = 32;
+  static constexpr unsigned requested_ahead = 48;
+
   // The marks of all groups are numbered: mark / marks is the group.
 
   /// The group where a search ends, and the slots in it that have the key.
@@ -467,22 +643,21 @@ struct hashed_leaf : node_base {
       to.largest = std::max(to.largest, to.key[i]);
     }
   }
-  /// Appends the gathered entries in order.
-  template <class Witness>
-  static void append_in_order(const Witness& w, const less& order, const gathered& from,
-                              content& to) noexcept {
+  /// Appends the gathered entries in order, with what slot(i) has for the one at i.
+  template <class To, class SlotOf>
+  static void append_in_order(const less& by, const gathered& from, To& to, const SlotOf& slot) noexcept {
     const unsigned begin = to.count;
     if (from.count > few) {
-      append_nearly_in_order(w, from, to);
+      append_nearly_in_order(from, to, slot);
     } else {
-      for (std::size_t i = 0; i < from.count; ++i) to.add(from.key[i], from.word[i]->get(w));
+      for (std::size_t i = 0; i < from.count; ++i) to.add(from.key[i], slot(i));
     }
-    to.sort_from(begin, order);
+    to.sort_from(begin, by);
   }
   /// By a counting sort of their distances from the smallest key. They are in order but for a few if the keys are
   /// distributed evenly.
-  template <class Witness>
-  static void append_nearly_in_order(const Witness& w, const gathered& from, content& to) noexcept {
+  template <class To, class SlotOf>
+  static void append_nearly_in_order(const gathered& from, To& to, const SlotOf& slot) noexcept {
     const std::size_t n = from.count;
     const auto& keys = from.key;
     const auto width = static_cast<unsigned>(std::bit_width(from.largest - from.smallest));
@@ -497,7 +672,7 @@ struct hashed_leaf : node_base {
     for (std::size_t i = 0; i < n; ++i) {
       const std::size_t at = begin + parts[part_of(keys[i])]++;
       to.key[at] = keys[i];
-      to.slot[at] = from.word[i]->get(w);
+      to.slot[at] = slot(i);
     }
   }
   /// A counting sort takes longer than the insertion of so many.
@@ -534,15 +709,23 @@ struct hashed_leaf : node_base {
     const unsigned g = at / marks;
     const unsigned slot = first_of(room);
     all[g].word(slot).set(w, v);
+    // Before the key: what a thread finds, its scans visit.
+    if (ranks(w) && !order.add_later(w, g * in_group + slot)) end_order(w);
     all[g].key(slot).set(w, k);
     size.set(w, static_cast<std::uint16_t>(size.get(w) + 1));
   }
 
   optimistic_field<std::uint16_t> size;
+  // What `state` may be. More than `ordered`: the number of entries in the order.
+  static constexpr std::uint16_t no_order = 0;
+  static constexpr std::uint16_t order_wanted = 1;
+  static constexpr std::uint16_t ordered = 2;
+  optimistic_field<std::uint16_t> state{no_order};
   std::array<optimistic_field<std::uint64_t>, (groups * marks + bits - 1) / bits> passed;
   optimistic_field<key_type> low;
   optimistic_field<key_type> span{~key_type{0}};  ///< from there to the largest one
   std::array<group, groups> all;
+  order_type order;
 };
 
 }  // namespace espalier::btree

@@ -23,10 +23,11 @@
 // lines of a leaf, which it knows both at once (hashed_leaf.hpp). In an inner node it compares a sample of the keys and
 // then 16 of them, by the vectors of the processor. It validates nothing on its way down: a leaf knows which keys it
 // covers, so a search that has come to the wrong one begins again. find_batch() lets the searches of 32 keys wait
-// together. A scan goes from one leaf to the next by the keys that they cover, in the same way. tree.hpp has splits and
-// merges: optimistic lock coupling, as in olc_btree.hpp.
+// together. A scan goes from one leaf to the next by the keys that they cover, in the same way; what it visits it reads in a leaf
+// that has an order, or in a sorted copy of a part. tree.hpp has splits and merges: optimistic lock coupling, as in
+// olc_btree.hpp. A full leaf shares with a neighbour before it is split.
 //
-// Invariants: (B1) to (B3) of tree.hpp, (H1) to (H4) of hashed_leaf.hpp.
+// Invariants: (B1) to (B3) of tree.hpp, (H1) to (H5) of hashed_leaf.hpp.
 //
 // Progress. All operations may wait: for a split or a merge of a node on their way, inserts and erases also for the lock of
 // a leaf. Updates of a key that is present are lock-free but for that, where words have 8 bytes. A thread holds locks for
@@ -81,6 +82,7 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   using typename base::holder;
   using typename base::leaf;
   using typename base::outcome;
+  using typename base::section;
   using typename base::word;
 
   /// The word of a key's value. A plain struct is returned in registers.
@@ -171,40 +173,73 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       if (there.present) return static_cast<void>(visit(image::key(from), holder::read(there.value)));
     }
     typename leaf::content found;
-    const auto request = [](leaf* some) {
-      if (some != nullptr) leaf::request_all(some);
-      return some;
-    };
-    request(at);
-    for (unsigned pieces = 0;; ++pieces) {
-      constexpr unsigned small = first_alone ? small_piece_for_one : small_piece;
-      const unsigned wanted = pieces < small_pieces ? small : leaf::capacity;
-      std::optional<stored> end;
-      for (backoff pause; at != nullptr && !(end = try_copy<Bound::reverse>(*at, from, wanted, found));
-           at = this->guess_leaf(from))
+    if (at != nullptr) at->request_order();
+    unsigned pieces = 0;
+    for (backoff pause; at != nullptr;) {
+      const auto seen = at->lock.try_read();
+      if (!seen.steady() || !at->covers(seen, from)) {
         pause.wait();
-      if (at == nullptr) return;
-      const bool goes_on = *end != end_of_map;
-      const unsigned next_requested_at = found.count - std::min(found.count, leaf_requested_ahead);
-      leaf* next = nullptr;
-      for (unsigned i = 0; i < found.count; ++i) {
-        if (!first_alone && i == next_requested_at && goes_on) next = request(this->guess_leaf(behind(*end)));
-        const unsigned e = Bound::reverse ? found.count - 1 - i : i;
-        if (!visit(image::key(found.key[e]), holder::read(found.slot[e]))) return;
+        at = this->guess_leaf(from);
+        continue;
       }
-      if (!goes_on) return;
-      from = behind(*end);
+      const stored end_of_leaf = Bound::reverse ? at->first_covered(seen) : at->last_covered(seen);
+      leaf* next = nullptr;
+      if (const auto known = at->ranks(seen)) {
+        const auto next_requested = [&] {
+          if (end_of_leaf == end_of_map || next != nullptr) return;
+          next = this->guess_leaf(behind(end_of_leaf));
+          if (next != nullptr) next->request_order();
+        };
+        bool ends = false;
+        const auto visit_one = [&](stored key, word v) {
+          ends = !visit(image::key(key), holder::read(v)) || key == end_of_map;
+          from = behind(key);
+          return !ends;
+        };
+        const auto done = at->template visit_in_order<Bound::reverse>(
+            seen, *known, Bound::reverse ? end_of_leaf : from, Bound::reverse ? from : end_of_leaf,
+            next_requested, visit_one);
+        if (ends) return;
+        if (done == leaf::visited::disturbed) {
+          at = this->guess_leaf(from);
+          continue;
+        }
+        if (end_of_leaf == end_of_map) return;
+        from = behind(end_of_leaf);
+      } else {
+        leaf::request_all(at);
+        at->want_order(seen);
+        if (at->ranks(unvalidated{})) continue;
+        constexpr unsigned small = first_alone ? small_piece_for_one : small_piece;
+        const auto end = try_copy<Bound::reverse>(*at, seen, from,
+                                                  pieces++ < small_pieces ? small : leaf::capacity, found);
+        if (!end) {
+          pause.wait();
+          at = this->guess_leaf(from);
+          continue;
+        }
+        const bool goes_on = *end != end_of_map;
+        const unsigned next_requested_at = found.count - std::min(found.count, leaf_requested_ahead);
+        for (unsigned i = 0; i < found.count; ++i) {
+          if (!first_alone && i == next_requested_at && goes_on) {
+            next = this->guess_leaf(behind(*end));
+            if (next != nullptr) leaf::request_all(next);
+          }
+          const unsigned e = Bound::reverse ? found.count - 1 - i : i;
+          if (!visit(image::key(found.key[e]), holder::read(found.slot[e]))) return;
+        }
+        if (!goes_on) return;
+        from = behind(*end);
+      }
       at = next != nullptr ? next : this->guess_leaf(from);
     }
   }
   /// Copies the entries of a leaf from that key on, in the direction of a scan: about as many as wanted, if its keys are
-  /// distributed evenly. Returns the last key of the range with all that were copied. Nothing if the leaf does not cover
-  /// the key, or a writer came between.
+  /// distributed evenly. Returns the last key of the range with all that were copied. Nothing if a writer came between.
   template <bool Reverse>
-  [[nodiscard]] std::optional<stored> try_copy(leaf& of_key, stored from, unsigned wanted,
+  [[nodiscard]] std::optional<stored> try_copy(leaf& of_key, const section& seen, stored from,
+                                               unsigned wanted,
                                                typename leaf::content& found) const noexcept {
-    const auto seen = of_key.lock.try_read();
-    if (!seen.steady() || !of_key.covers(seen, from)) return std::nullopt;
     const stored first = of_key.first_covered(seen);
     const stored last = of_key.last_covered(seen);
     stored end = Reverse ? first : last;
