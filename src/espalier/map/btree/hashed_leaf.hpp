@@ -372,11 +372,11 @@ struct hashed_leaf : node_base {
     return {member_of(*this, "lock", lock),
             member_of(*this, "level", level),
             member_of(*this, "entries", size),
+            member_of(*this, "entries in order", state),
             member_of(*this, "marks of passed groups", passed, passed.size()),
             member_of(*this, "smallest key covered", low),
             member_of(*this, "span of the keys covered", span),
             member_of(*this, "group", all, all.size()),
-            member_of(*this, "state of the order", state),
             member_of(*this, "order", order)};
   }
 
