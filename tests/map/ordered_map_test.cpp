@@ -197,10 +197,9 @@ TEST(ordered_map, has_fuller_leaves_than_splits_alone_make) {
   std::mt19937_64 random(7);
   constexpr std::size_t n = 200'000;
   for (std::size_t i = 0; i < n; ++i) map.insert(random(), i);
-  std::size_t leaves = 0;
-  map.visit_nodes(
-      [&leaves](const void*, std::size_t, memory_role role) { leaves += role == memory_role::leaf; });
-  EXPECT_GT(n, leaves * map_type::node_entries * 3 / 4);
+  std::size_t made = 0;
+  map.visit_nodes([&made](const void*, std::size_t, memory_role role) { made += role == memory_role::leaf; });
+  EXPECT_GT(n, made * map_type::node_entries * 3 / 4);
 }
 
 TEST(ordered_map_of_strings, has_the_empty_key) {
