@@ -71,7 +71,7 @@ struct hashed_leaf : node_base {
   static constexpr unsigned capacity = Capacity;
   /// With so many entries it is full: more of them would be far from their homes.
   static constexpr unsigned most =
-      capacity < 64 ? capacity : std::min(capacity - capacity / 32, (capacity / in_group - 1) * in_group);
+      capacity < 64 ? capacity : std::min(capacity - capacity / 16, (capacity / in_group - 1) * in_group);
   /// As many as the capacity asks for, and enough for `most` entries in all groups but one.
   static constexpr unsigned groups =
       capacity < 64 ? (capacity + in_group - 1) / in_group + 1 : capacity / in_group;
@@ -82,7 +82,7 @@ struct hashed_leaf : node_base {
   /// No more entries are a reason to merge with a neighbour.
   static constexpr unsigned sparse = capacity / 4;
   /// A neighbour that has no more of them gets half of what a full leaf has more. So leaves are fuller: with keys that
-  /// come in random order 78 %, and not 66.
+  /// come in random order 75 %, and not 65.
   static constexpr unsigned few_for_a_neighbour = std::min(capacity * 7 / 10, most - 2);
   /// What a split leaves in a leaf.
   static constexpr unsigned fewest = 1;
@@ -253,10 +253,18 @@ struct hashed_leaf : node_base {
     size.set(w, 0);
     end_order(w);
   }
-  /// Adds entries. There is room for them.
+  /// Adds entries. There is room for them. First those that have room at home: the others might take it.
   template <class Witness>
   void assign(const Witness& w, const content& from, unsigned first, unsigned last) noexcept {
-    for (; first < last; ++first) put(w, from.key[first], from.slot[first]);
+    std::array<std::uint16_t, capacity> others;
+    unsigned left = 0;
+    for (; first < last; ++first) {
+      if (room_in(w, mark_of(from.key[first]) / marks) != 0)
+        put(w, from.key[first], from.slot[first]);
+      else
+        others[left++] = static_cast<std::uint16_t>(first);
+    }
+    for (unsigned i = 0; i < left; ++i) put(w, from.key[others[i]], from.slot[others[i]]);
   }
 
   // The order that scans make. It needs a version: the section in which a scan reads it, and the entries, is to be validated.
