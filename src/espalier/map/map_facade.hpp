@@ -7,7 +7,6 @@
 #include <functional>
 #include <iterator>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <stdexcept>
 #include <type_traits>
@@ -21,6 +20,13 @@ namespace espalier {
 
 /// Operations of a batch whose misses overlap, at most.
 inline constexpr std::size_t together_most = 32;
+
+/// As std::ranges::forward_range, whose header <ranges> takes long to compile.
+template <class Range>
+concept forward_entries = requires(Range& all) {
+  { std::ranges::begin(all) } -> std::forward_iterator;
+  std::ranges::end(all);
+};
 
 /// Counts the keys of a map, without a shared word.
 class counted_size {
@@ -396,7 +402,7 @@ class map_facade {
   /// the range has random access, and all threads read it. Throws std::invalid_argument if the map is not empty or the
   /// keys are not in order, std::bad_alloc, and std::system_error if there are no more threads. The map is then as it was;
   /// but a map that inserts one by one may have kept some entries if there is no memory for their erases either.
-  template <std::ranges::forward_range Range>
+  template <forward_entries Range>
   void bulk_load(Range&& entries, unsigned threads = 1) {
     if (!empty()) throw std::invalid_argument("bulk_load: the map is not empty");
     if constexpr (requires { self().do_bulk_load(std::ranges::begin(entries), std::size_t{}, threads); }) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <new>
@@ -10,7 +11,6 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "espalier/map/map_concept.hpp"
 
@@ -30,9 +30,10 @@ template <class Visitor, class Key, class Value>
   }
 }
 
+struct no_copy {};
 /// Where a scan has copies of keys for a visitor that takes a std::string, if its map gives it views.
 template <class Key>
-using key_copy = std::conditional_t<std::is_same_v<Key, std::string>, std::string, std::monostate>;
+using key_copy = std::conditional_t<std::is_same_v<Key, std::string>, std::string, no_copy>;
 
 /// The same, of a key that may be a view.
 template <class Visitor, class Key, class Value, class Copy>
@@ -52,6 +53,9 @@ using comparator_in_use =
     std::conditional_t<std::is_empty_v<Compare>, Compare, std::reference_wrapper<const Compare>>;
 
 enum class scan_direction : bool { forward, reverse };
+
+/// What a part of a scan has come to: its end, the end of the part, or a writer.
+enum class progress_of_scan : std::uint8_t { over, through, interrupted };
 
 /// A key that is not copied, or none. It is a pointer, or, to a string, a view.
 template <class Key>

@@ -576,10 +576,10 @@ Key split(Node& n, const Witness& w, const Compare& less, Node& fresh, const Key
     else if (less(coming, all.key[Node::fewest - 1]))
       middle = Node::fewest;
   }
-  fresh.assign(exclusive_access{}, all, middle, all.count);
+  fresh.assign(w, all, middle, all.count);
   n.assign(w, all, 0, middle);
   if constexpr (covers_a_range<Node>) {
-    fresh.cover(exclusive_access{}, all.key[middle], n.last_covered(w));
+    fresh.cover(w, all.key[middle], n.last_covered(w));
     n.cover(w, n.first_covered(w), all.key[middle] - 1);
   }
   return all.key[middle];
