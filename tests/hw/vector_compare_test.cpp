@@ -91,20 +91,21 @@ TEST(vector_compare, gathers_pairs) {
     const std::uint64_t first = some();
     const std::uint64_t range = round % 7 == 0 ? ~std::uint64_t{0} : random() % 10;
     std::vector<std::uint64_t> firsts;
-    std::vector<const void*> seconds;
+    std::vector<std::uint64_t> numbers;
     for (std::size_t l = 0; l < lines; ++l) {
-      for (const auto& [a, b] : all[l].pairs) {
+      for (std::size_t i = 0; i < 4; ++i) {
+        const auto& [a, b] = all[l].pairs[i];
         if (a - first > range || a == except[l]) continue;
         firsts.push_back(a);
-        seconds.push_back(&b);
+        numbers.push_back(4 * l + i);
       }
     }
     std::array<std::uint64_t, lines * 4 + 8> to;
-    std::array<const void*, lines * 4 + 8> where;
+    std::array<std::uint64_t, lines * 4 + 8> where;
     const gathered_pairs found = gather_pairs(&all, except, first, range, to.data(), where.data());
     ASSERT_EQ(found.count, firsts.size());
     EXPECT_TRUE(std::equal(firsts.begin(), firsts.end(), to.begin()));
-    EXPECT_TRUE(std::equal(seconds.begin(), seconds.end(), where.begin()));
+    EXPECT_TRUE(std::equal(numbers.begin(), numbers.end(), where.begin()));
     if (firsts.empty()) continue;
     EXPECT_EQ(found.smallest, std::ranges::min(firsts));
     EXPECT_EQ(found.largest, std::ranges::max(firsts));

@@ -42,13 +42,13 @@ namespace {
                                                               std::span<const std::uint64_t> except,
                                                               std::uint64_t first, std::uint64_t range,
                                                               std::uint64_t* firsts,
-                                                              const void** seconds) noexcept {
+                                                              std::uint64_t* numbers) noexcept {
   constexpr std::size_t line_bytes = 64;
   constexpr unsigned firsts_of_line = 0x55;
   const auto begin = reinterpret_cast<std::uintptr_t>(lines);
   const __m512i from = all(first);
   const __m512i distance = all(range);
-  __m512i second = _mm512_add_epi64(all(begin), _mm512_setr_epi64(8, 8, 24, 24, 40, 40, 56, 56));
+  __m512i number = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3);
   __m512i smallest = all(~std::uint64_t{0});
   __m512i largest = all(0);
   std::size_t count = 0;
@@ -64,10 +64,10 @@ namespace {
         all(except[i]));
     // Compressed in a register: compressed stores take hundreds of cycles on some processors.
     _mm512_storeu_si512(firsts + count, _mm512_maskz_compress_epi64(there, line));
-    _mm512_storeu_si512(static_cast<void*>(seconds + count), _mm512_maskz_compress_epi64(there, second));
+    _mm512_storeu_si512(numbers + count, _mm512_maskz_compress_epi64(there, number));
     smallest = _mm512_mask_min_epu64(smallest, there, smallest, line);
     largest = _mm512_mask_max_epu64(largest, there, largest, line);
-    second = _mm512_add_epi64(second, all(line_bytes));
+    number = _mm512_add_epi64(number, all(4));
     count += static_cast<std::size_t>(_mm_popcnt_u32(there));
   }
   // Without this GCC 12 has both in the arrays already, and loads and stores them for each line.

@@ -387,10 +387,10 @@ struct gathered_pairs {
   std::uint64_t largest;
 };
 /// Of pairs of integers in lines of four: those whose first integer is from `first` to `first + range`, but not the one in
-/// `except` that belongs to the line. Stores the first integers, and the addresses of the second ones, as the pairs lie.
+/// `except` that belongs to the line. Stores the first integers, and the numbers of the pairs, in the order in which they lie.
 /// Both arrays have room for eight more than there are pairs. The lines are aligned.
 [[nodiscard]] gathered_pairs gather_pairs(const void* lines, std::span<const std::uint64_t> except,
                                           std::uint64_t first, std::uint64_t range, std::uint64_t* firsts,
-                                          const void** seconds) noexcept;
+                                          std::uint64_t* numbers) noexcept;
 
 }  // namespace espalier::hw

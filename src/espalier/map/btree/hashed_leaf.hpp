@@ -62,6 +62,38 @@
 
 namespace espalier::btree {
 
+/// The order of a leaf, and the slots of entries that came since it was made.
+template <unsigned Most>
+class extended_order : public leaf_order<Most> {
+ public:
+  static constexpr unsigned later_most = 7;
+  /// At most later_most.
+  struct later_slots {
+    std::uint64_t all;
+    [[nodiscard]] unsigned count() const noexcept { return all & 0xffU; }
+    [[nodiscard]] unsigned operator[](unsigned i) const noexcept { return all >> 8 * (i + 1) & 0xffU; }
+  };
+  template <class Witness>
+  [[nodiscard]] later_slots later(const Witness& w) const noexcept {
+    return {later_.get(w)};
+  }
+  /// False if there is no room.
+  template <class Witness>
+  [[nodiscard]] bool add_later(const Witness& w, unsigned slot) noexcept {
+    const later_slots now = later(w);
+    if (now.count() == later_most) return false;
+    later_.set(w, (now.all | std::uint64_t{slot} << 8 * (now.count() + 1)) + 1);
+    return true;
+  }
+  template <class Witness>
+  void forget_later(const Witness& w) noexcept {
+    later_.set(w, 0);
+  }
+
+ private:
+  optimistic_field<std::uint64_t> later_;  ///< a byte each, and in the lowest one their number
+};
+
 template <class Word, unsigned Capacity>
 struct hashed_leaf : node_base {
   using key_type = std::uint64_t;
@@ -115,7 +147,7 @@ struct hashed_leaf : node_base {
     std::array<optimistic_field<Word>, in_group> words;
   };
   using group = std::conditional_t<updates_in_place, group_of_pairs, group_of_two_parts>;
-  using order_type = leaf_order<most>;
+  using order_type = extended_order<most>;
   static_assert(groups * in_group <= order_type::slots);
 
   /// Covers all keys.
@@ -234,33 +266,37 @@ struct hashed_leaf : node_base {
   }
   /// Those with keys from `first` to `last`.
   template <class Witness>
-  void copy_to(const Witness& w, const less& by, content& to, key_type first, key_type last) const noexcept {
+  [[gnu::noinline]] void copy_to(const Witness& w, const less& by, content& to, key_type first,
+                                 key_type last) const noexcept {
     gathered some;
     gather(w, first, last, some);
-    append_in_order(by, some, to, [&](std::size_t i) { return some.word[i]->get(w); });
+    append_in_order(by, some, to, [&](std::size_t i) { return word_in(some.slot[i]).get(w); });
   }
   /// Moves all entries.
   template <class Witness>
-  void take_to(const Witness& w, const less& by, content& to, const key_type = {}) noexcept {
+  [[gnu::noinline]] void take_to(const Witness& w, const less& by, content& to,
+                                 const key_type = {}) noexcept {
     gathered of_leaf;
     gather(w, first_covered(w), last_covered(w), of_leaf);
     for (unsigned g = 0; g < groups; ++g) {
       for (unsigned i = 0; i < in_group; ++i) all[g].key(i).set(w, absent_in(g));
     }
     std::atomic_thread_fence(std::memory_order_seq_cst);  // order (1): take, seq_cst
-    append_in_order(by, of_leaf, to, [&](std::size_t i) { return of_leaf.word[i]->get(w); });
+    append_in_order(by, of_leaf, to, [&](std::size_t i) { return word_in(of_leaf.slot[i]).get(w); });
     for (auto& some : passed) some.set(w, 0);
     size.set(w, 0);
     end_order(w);
   }
   /// Adds entries. There is room for them. First those that have room at home: the others might take it.
   template <class Witness>
-  void assign(const Witness& w, const content& from, unsigned first, unsigned last) noexcept {
+  [[gnu::noinline]] void assign(const Witness& w, const content& from, unsigned first,
+                                unsigned last) noexcept {
     std::array<std::uint16_t, capacity> others;
     unsigned left = 0;
     for (; first < last; ++first) {
-      if (room_in(w, mark_of(from.key[first]) / marks) != 0)
-        put(w, from.key[first], from.slot[first]);
+      const unsigned home = mark_of(from.key[first]) / marks;
+      if (const unsigned room = room_in(w, home); room != 0)
+        put_there(w, home, room, from.key[first], from.slot[first]);
       else
         others[left++] = static_cast<std::uint16_t>(first);
     }
@@ -276,37 +312,44 @@ struct hashed_leaf : node_base {
     const unsigned now = state.get(w);
     return now < ordered ? std::nullopt : std::optional(std::min(now - ordered, most));
   }
-  /// A scan has come to the leaf, which is not ordered. Makes the order if one has before, and no entry went since. Does
-  /// nothing where a writer comes between.
+  /// A scan has come to the leaf, which is not ordered. Makes the order if one has before, and no entry went since. False if
+  /// the leaf is not ordered yet; so it is where a writer comes between.
   template <class Section>
-  void want_order(const Section& seen) noexcept {
+  [[nodiscard]] bool want_order(const Section& seen) noexcept {
     if (state.get(seen) == no_order) {
       if (auto held = seen.upgrade_beside_readers()) {
         state.set(held, order_wanted);
         held.release_unchanged();
       }
-      return;
+      return false;
     }
     gathered some;
     gather(seen, 0, std::numeric_limits<key_type>::max(), some);
-    if (!seen.validate()) return;
+    if (!seen.validate()) return false;
     entries<key_type, std::uint8_t, most> sorted;
-    append_in_order(less{}, some, sorted, [&](std::size_t i) { return slot_of(*some.word[i]); });
+    append_in_order(less{}, some, sorted,
+                    [&](std::size_t i) { return static_cast<std::uint8_t>(some.slot[i]); });
     auto held = seen.upgrade();
-    if (!held) return;
+    if (!held) return false;
     // Within a version a leaf gets entries at most.
-    if (size.get(held) != sorted.count) return held.release_unchanged();
-    order.assign(held, sorted);
+    if (size.get(held) != sorted.count) {
+      held.release_unchanged();
+      return false;
+    }
+    order.assign(
+        held, sorted.count, [&](unsigned i) { return sorted.slot[i]; },
+        [&](unsigned i) { return sorted.key[i]; });
+    order.forget_later(held);
     state.set(held, static_cast<std::uint16_t>(ordered + sorted.count));
+    return true;
   }
-  enum class visited : std::uint8_t { all, ended_by_visitor, disturbed };
-  /// Calls visit(key, word) for the keys from `first` to `last` in order, or in reverse, until it returns false. Each entry is
-  /// validated before, and so is the end: a scan that a writer has disturbed may have visited some entries. `known` is what
-  /// ranks() returned. Calls near_end() when the last entries were requested.
+  /// Calls visit(key, word) for the keys from `first` to `last` in order, or in reverse, until it returns false. False if a
+  /// writer has come between: each entry is validated before its visit, and so is the end, but some may have been visited.
+  /// `known` is what ranks() returned. Calls near_end() when the last entries were requested.
   template <bool Reverse, class Section, class NearEnd, class Visit>
-  [[nodiscard, gnu::always_inline]] visited visit_in_order(const Section& seen, unsigned known,
-                                                           key_type first, key_type last,
-                                                           const NearEnd& near_end, Visit& visit) const {
+  [[nodiscard, gnu::always_inline]] bool visit_in_order(const Section& seen, unsigned known, key_type first,
+                                                        key_type last, const NearEnd& near_end,
+                                                        Visit& visit) const {
     later_entries<Reverse> later(*this, seen, first, last);
     // Ranks are counted from where the scan begins.
     const auto slot_at = [&](unsigned i) __attribute__((always_inline)) {
@@ -329,18 +372,18 @@ struct hashed_leaf : node_base {
       if (k - first > last - first || k == absent_in(slot / in_group)) [[unlikely]]
         continue;
       while (later.comes_before(k)) {
-        if (!seen.validate()) return visited::disturbed;
-        if (!later.visit_next(visit)) return visited::ended_by_visitor;
+        if (!seen.validate()) return false;
+        if (!later.visit_next(visit)) return true;
       }
       if (!seen.validate()) [[unlikely]]
-        return visited::disturbed;
-      if (!visit(k, v)) return visited::ended_by_visitor;
+        return false;
+      if (!visit(k, v)) return true;
     }
-    if (!seen.validate()) return visited::disturbed;
+    if (!seen.validate()) return false;
     while (later.has_next()) {
-      if (!later.visit_next(visit)) return visited::ended_by_visitor;
+      if (!later.visit_next(visit)) break;
     }
-    return visited::all;
+    return true;
   }
   /// Requests what a scan reads first of a leaf that is ordered.
   void request_order() const noexcept {
@@ -389,33 +432,13 @@ struct hashed_leaf : node_base {
   }
 
  private:
-  // Slots are numbered.
+  // The slots of all groups are numbered.
 
-  [[nodiscard]] const auto& key_in(unsigned slot) const noexcept {
-    if constexpr (updates_in_place)
-      return entry_in(slot).key;
-    else
-      return all[slot / in_group].key(slot % in_group);
+  [[nodiscard]] const auto& key_in(std::size_t slot) const noexcept {
+    return all[slot / in_group].key(static_cast<unsigned>(slot % in_group));
   }
-  [[nodiscard]] const auto& word_in(unsigned slot) const noexcept {
-    if constexpr (updates_in_place)
-      return entry_in(slot).word;
-    else
-      return all[slot / in_group].word(slot % in_group);
-  }
-  /// The pairs of all groups lie end to end.
-  [[nodiscard]] const auto& entry_in(unsigned slot) const noexcept
-    requires updates_in_place
-  {
-    static_assert(sizeof(group) == in_group * sizeof(all[0].all[0]));
-    return reinterpret_cast<const typename group_of_pairs::entry*>(&all)[slot];
-  }
-  [[nodiscard]] std::uint8_t slot_of(const optimistic_field<Word>& word) const noexcept {
-    const auto g = static_cast<unsigned>(
-        (reinterpret_cast<std::uintptr_t>(&word) - reinterpret_cast<std::uintptr_t>(&all)) / sizeof(group));
-    unsigned i = 0;
-    while (&all[g].word(i) != &word) ++i;
-    return static_cast<std::uint8_t>(g * in_group + i);
+  [[nodiscard]] const auto& word_in(std::size_t slot) const noexcept {
+    return all[slot / in_group].word(static_cast<unsigned>(slot % in_group));
   }
 
   template <class Witness>
@@ -424,14 +447,13 @@ struct hashed_leaf : node_base {
   }
   /// Where a scan from a key on begins among the ranks, counted in its direction: there at the first, or at the last.
   template <bool Reverse, class Section>
-  [[nodiscard]] typename order_type::rank_range begin_of_scan(const Section& seen, unsigned known,
-                                                              key_type k) const noexcept {
+  [[nodiscard]] rank_range begin_of_scan(const Section& seen, unsigned known, key_type k) const noexcept {
     if constexpr (Reverse) {
       if (k == std::numeric_limits<key_type>::max()) return {0, 0};
-      const auto behind = order.likely_ranks(seen, known, k + 1);
+      const rank_range behind = order.likely_ranks(seen, known, k);
       return {known - behind.last, known - behind.first};
     } else {
-      return order.likely_ranks(seen, known, k);
+      return k == 0 ? rank_range{0, 0} : order.likely_ranks(seen, known, k - 1);
     }
   }
   /// The entries from `first` to `last` that came after the order was made, in the order of a scan.
@@ -605,19 +627,19 @@ struct hashed_leaf : node_base {
   struct gathered {
     static constexpr std::size_t room = (groups + 2) * in_group;  // as gather_pairs() needs it
     std::array<key_type, room> key;
-    std::array<const optimistic_field<Word>*, room> word;
+    std::array<std::uint64_t, room> slot;
     std::size_t count;
     key_type smallest;
     key_type largest;
   };
-  /// Gathers the keys from `first` to `last`, with the places of their words.
+  /// Gathers the keys from `first` to `last`, with their slots.
   template <class Witness>
   void gather(const Witness& w, key_type first, key_type last, gathered& to) const noexcept {
     const key_type range = last - first;
     if constexpr (hw::gathers_pairs && updates_in_place) {
       if (hw::vectors() == hw::vector_width::avx512) {
-        const hw::gathered_pairs found = hw::gather_pairs(&all, absent_keys, first, range, to.key.data(),
-                                                          reinterpret_cast<const void**>(to.word.data()));
+        const hw::gathered_pairs found =
+            hw::gather_pairs(&all, absent_keys, first, range, to.key.data(), to.slot.data());
         to.count = std::min<std::size_t>(found.count, most);  // as below
         to.smallest = found.smallest;
         to.largest = found.largest;
@@ -630,14 +652,14 @@ struct hashed_leaf : node_base {
       for (unsigned i = 0; i < in_group; ++i) {
         const key_type k = all[g].key(i).get(w);
         to.key[n] = k;
-        to.word[n] = &all[g].word(i);
+        to.slot[n] = g * in_group + i;
         n += std::size_t{k - first <= range};  // without a branch, which no processor predicts
       }
       if (const key_type absent = absent_in(g); absent - first <= range) [[unlikely]] {
         std::size_t kept = before;
         for (std::size_t i = before; i < n; ++i) {
           to.key[kept] = to.key[i];
-          to.word[kept] = to.word[i];
+          to.slot[kept] = to.slot[i];
           kept += std::size_t{to.key[i] != absent};
         }
         n = kept;
@@ -714,7 +736,12 @@ struct hashed_leaf : node_base {
       some.set(w, some.get(w) | std::uint64_t{1} << at % bits);
       at = next_mark(at, k);
     }
-    const unsigned g = at / marks;
+    put_there(w, at / marks, room, k, v);
+  }
+  /// In a group that has room.
+  template <class Witness>
+  [[gnu::always_inline]] void put_there(const Witness& w, unsigned g, unsigned room, key_type k,
+                                        Word v) noexcept {
     const unsigned slot = first_of(room);
     all[g].word(slot).set(w, v);
     // Before the key: what a thread finds, its scans visit.

@@ -155,84 +155,102 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     return this->try_change(*of_key, seen, key, wanted);
   }
 
-  /// A leaf knows which keys it covers, so a scan needs no inner node but to guess the next leaf.
+  /// Where a scan is. It needs no inner node but to guess the next leaf: a leaf knows which keys it covers.
+  template <class Bound>
+  struct position {
+    static constexpr stored end_of_map = Bound::reverse ? 0 : std::numeric_limits<stored>::max();
+    [[nodiscard]] static stored behind(stored key) noexcept { return Bound::reverse ? key - 1 : key + 1; }
+
+    stored from = ~end_of_map;  ///< the next key
+    leaf* next = nullptr;       ///< where it is likely to be, if the scan has been there to request it
+    unsigned copies = 0;        ///< that the scan has made
+  };
+
   template <class Bound, class Visit>
   void scan_stored(const Bound& bound, Visit& visit) const {
-    constexpr stored end_of_map = Bound::reverse ? 0 : std::numeric_limits<stored>::max();
-    const auto behind = [](stored key) { return Bound::reverse ? key - 1 : key + 1; };
-    stored from = bound.key() ? *bound.key() : ~end_of_map;
+    position<Bound> at;
+    if (bound.key()) at.from = *bound.key();
     if (bound.excludes_key()) {
-      if (from == end_of_map) return;
-      from = behind(from);
+      if (at.from == at.end_of_map) return;
+      at.from = at.behind(at.from);
     }
     // Null while the map is empty.
-    leaf* at = this->guess_leaf(from);
+    leaf* here = this->guess_leaf(at.from);
+    if (is_first_only<Visit> && bound.key()) {
+      const found_word there = find_in(at.from, here);
+      if (there.present) return static_cast<void>(visit(image::key(at.from), holder::read(there.value)));
+    }
+    if (here != nullptr) here->request_order();
+    for (backoff pause; here != nullptr;) {
+      const progress_of_scan done = scan_leaf(*here, at, visit);
+      if (done == progress_of_scan::over) return;
+      if (done == progress_of_scan::interrupted) pause.wait();
+      here = done == progress_of_scan::through && at.next != nullptr ? at.next : this->guess_leaf(at.from);
+    }
+  }
+  template <class Bound, class Visit>
+  [[nodiscard, gnu::always_inline]] progress_of_scan scan_leaf(leaf& here, position<Bound>& at,
+                                                               Visit& visit) const {
+    const auto seen = here.lock.try_read();
+    if (!seen.steady() || !here.covers(seen, at.from)) return progress_of_scan::interrupted;
+    at.next = nullptr;
+    const auto known = here.ranks(seen);
+    if (known) return scan_in_order(here, seen, *known, at, visit);
+    leaf::request_all(&here);
+    if (here.want_order(seen)) {
+      at.next = &here;
+      return progress_of_scan::through;
+    }
+    return scan_copies(here, seen, at, visit);
+  }
+  /// Visits entries where they lie.
+  template <class Bound, class Visit>
+  [[nodiscard, gnu::always_inline]] progress_of_scan scan_in_order(const leaf& here, const section& seen,
+                                                                   unsigned known, position<Bound>& at,
+                                                                   Visit& visit) const {
+    const stored end = Bound::reverse ? here.first_covered(seen) : here.last_covered(seen);
+    const auto next_requested = [&] {
+      if (end == at.end_of_map || at.next != nullptr) return;
+      at.next = this->guess_leaf(at.behind(end));
+      if (at.next != nullptr) at.next->request_order();
+    };
+    bool ends = false;
+    const auto visit_one = [&](stored key, word v) {
+      ends = !visit(image::key(key), holder::read(v)) || key == at.end_of_map;
+      at.from = at.behind(key);
+      return !ends;
+    };
+    if (!here.template visit_in_order<Bound::reverse>(seen, known, Bound::reverse ? end : at.from,
+                                                      Bound::reverse ? at.from : end, next_requested,
+                                                      visit_one))
+      return progress_of_scan::interrupted;
+    if (ends || end == at.end_of_map) return progress_of_scan::over;
+    at.from = at.behind(end);
+    return progress_of_scan::through;
+  }
+  /// Visits copies of a part of the entries.
+  template <class Bound, class Visit>
+  [[nodiscard, gnu::noinline]] progress_of_scan scan_copies(leaf& here, const section& seen,
+                                                            position<Bound>& at, Visit& visit) const {
     constexpr bool first_alone = is_first_only<Visit>;
-    if (first_alone && bound.key()) {
-      const found_word there = find_in(from, at);
-      if (there.present) return static_cast<void>(visit(image::key(from), holder::read(there.value)));
-    }
+    constexpr unsigned small = first_alone ? small_piece_for_one : small_piece;
     typename leaf::content found;
-    if (at != nullptr) at->request_order();
-    unsigned pieces = 0;
-    for (backoff pause; at != nullptr;) {
-      const auto seen = at->lock.try_read();
-      if (!seen.steady() || !at->covers(seen, from)) {
-        pause.wait();
-        at = this->guess_leaf(from);
-        continue;
+    const auto end = try_copy<Bound::reverse>(here, seen, at.from,
+                                              at.copies++ < small_pieces ? small : leaf::capacity, found);
+    if (!end) return progress_of_scan::interrupted;
+    const bool goes_on = *end != at.end_of_map;
+    const unsigned next_requested_at = found.count - std::min(found.count, leaf_requested_ahead);
+    for (unsigned i = 0; i < found.count; ++i) {
+      if (!first_alone && i == next_requested_at && goes_on) {
+        at.next = this->guess_leaf(at.behind(*end));
+        if (at.next != nullptr) leaf::request_all(at.next);
       }
-      const stored end_of_leaf = Bound::reverse ? at->first_covered(seen) : at->last_covered(seen);
-      leaf* next = nullptr;
-      if (const auto known = at->ranks(seen)) {
-        const auto next_requested = [&] {
-          if (end_of_leaf == end_of_map || next != nullptr) return;
-          next = this->guess_leaf(behind(end_of_leaf));
-          if (next != nullptr) next->request_order();
-        };
-        bool ends = false;
-        const auto visit_one = [&](stored key, word v) {
-          ends = !visit(image::key(key), holder::read(v)) || key == end_of_map;
-          from = behind(key);
-          return !ends;
-        };
-        const auto done = at->template visit_in_order<Bound::reverse>(
-            seen, *known, Bound::reverse ? end_of_leaf : from, Bound::reverse ? from : end_of_leaf,
-            next_requested, visit_one);
-        if (ends) return;
-        if (done == leaf::visited::disturbed) {
-          at = this->guess_leaf(from);
-          continue;
-        }
-        if (end_of_leaf == end_of_map) return;
-        from = behind(end_of_leaf);
-      } else {
-        leaf::request_all(at);
-        at->want_order(seen);
-        if (at->ranks(unvalidated{})) continue;
-        constexpr unsigned small = first_alone ? small_piece_for_one : small_piece;
-        const auto end = try_copy<Bound::reverse>(*at, seen, from,
-                                                  pieces++ < small_pieces ? small : leaf::capacity, found);
-        if (!end) {
-          pause.wait();
-          at = this->guess_leaf(from);
-          continue;
-        }
-        const bool goes_on = *end != end_of_map;
-        const unsigned next_requested_at = found.count - std::min(found.count, leaf_requested_ahead);
-        for (unsigned i = 0; i < found.count; ++i) {
-          if (!first_alone && i == next_requested_at && goes_on) {
-            next = this->guess_leaf(behind(*end));
-            if (next != nullptr) leaf::request_all(next);
-          }
-          const unsigned e = Bound::reverse ? found.count - 1 - i : i;
-          if (!visit(image::key(found.key[e]), holder::read(found.slot[e]))) return;
-        }
-        if (!goes_on) return;
-        from = behind(*end);
-      }
-      at = next != nullptr ? next : this->guess_leaf(from);
+      const unsigned e = Bound::reverse ? found.count - 1 - i : i;
+      if (!visit(image::key(found.key[e]), holder::read(found.slot[e]))) return progress_of_scan::over;
     }
+    if (!goes_on) return progress_of_scan::over;
+    at.from = at.behind(*end);
+    return progress_of_scan::through;
   }
   /// Copies the entries of a leaf from that key on, in the direction of a scan: about as many as wanted, if its keys are
   /// distributed evenly. Returns the last key of the range with all that were copied. Nothing if a writer came between.

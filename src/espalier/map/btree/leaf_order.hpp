@@ -8,67 +8,56 @@
 #include "espalier/map/btree/node.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 
-// The order of the entries of a leaf that is a hash table (hashed_leaf.hpp), for scans.
-//
-// It is a list of the slots in the order of their keys when it was made, with a sample of these keys, and a few slots that
-// entries came to later. So a scan reads the entries that it visits, and neither reads nor sorts the others. A scan makes it
-// (hashed_leaf.hpp says when), and it lasts until an entry goes, or too many have come.
+// The order of the entries of a leaf that is a hash table (hashed_leaf.hpp, string_leaf.hpp), for scans: a list of the slots
+// in the order of their keys when it was made, with a sample of these keys. So a scan that begins at a key reads the
+// entries that it visits, and few others. A leaf says when it is made, and what of it lasts when entries come and go.
 
 namespace espalier::btree {
 
+/// Some ranks, from the first one to the one before `last`. The rank of an entry is the number of entries with smaller keys.
+struct rank_range {
+  unsigned first;
+  unsigned last;
+};
+
+/// Of at most `Most` entries. The sample has keys, or numbers that are in the order of the keys.
 template <unsigned Most>
 class leaf_order {
  public:
   static constexpr unsigned slots = 256;  ///< the numbers of slots are smaller
-  static constexpr unsigned later_most = 7;
-
-  /// Some ranks, from the first one to the one before `last`.
-  struct rank_range {
-    unsigned first;
-    unsigned last;
-  };
-  /// The slots of entries that came later, at most later_most.
-  struct later_slots {
-    std::uint64_t all;
-    [[nodiscard]] unsigned count() const noexcept { return all & 0xffU; }
-    [[nodiscard]] unsigned operator[](unsigned i) const noexcept { return all >> 8 * (i + 1) & 0xffU; }
-  };
+  static_assert(Most <= slots);
 
   template <class Witness>
   [[nodiscard, gnu::always_inline]] unsigned slot_at(const Witness& w, unsigned rank) const noexcept {
     return by_rank_[rank].get(w);
   }
-  /// Among which ranks the first key is that is not below k, of `known`; or it is the one behind them.
+  /// The first key larger than k has one of these ranks, of `known`, or the one behind them. If ranks have been removed, that
+  /// is likely only.
   template <class Witness>
   [[nodiscard]] rank_range likely_ranks(const Witness& w, unsigned known, std::uint64_t k) const noexcept {
-    const auto part = static_cast<unsigned>(k == 0 ? 0 : sample_.not_above(w, k - 1, sample_.width()));
-    const unsigned step = sample_step(known);
+    const auto part = static_cast<unsigned>(sample_.not_above(w, k, sample_.width()));
+    const unsigned step = step_.get(w);
     return {std::min(part * step, known), std::min((part + 1) * step, known)};
   }
-  template <class Witness>
-  [[nodiscard]] later_slots later(const Witness& w) const noexcept {
-    return {later_.get(w)};
-  }
 
-  // With the lock of the leaf.
+  // With the lock of the leaf, and readers kept out.
 
-  /// An entry comes to that slot. False if there is no room.
-  template <class Witness>
-  [[nodiscard]] bool add_later(const Witness& w, unsigned slot) noexcept {
-    const later_slots now = later(w);
-    if (now.count() == later_most) return false;
-    later_.set(w, (now.all | std::uint64_t{slot} << 8 * (now.count() + 1)) + 1);
-    return true;
-  }
-  /// Makes it anew, of entries in order with their slots.
-  template <class Witness, class Sorted>
-  void assign(const Witness& w, const Sorted& all) noexcept {
+  /// Makes it anew. slot_at(rank) and key_at(rank) tell of what.
+  template <class Witness, class SlotAt, class KeyAt>
+  void assign(const Witness& w, unsigned count, const SlotAt& slot_at, const KeyAt& key_at) noexcept {
+    const unsigned step = std::max(1U, (count + sample_most - 1) / sample_most);
+    step_.set(w, static_cast<std::uint16_t>(step));
+    for (unsigned i = 0; i < count; ++i) by_rank_[i].set(w, static_cast<std::uint8_t>(slot_at(i)));
     unsigned sampled = 0;
-    const unsigned step = sample_step(all.count);
-    for (unsigned i = 0; i < all.count; ++i) by_rank_[i].set(w, all.slot[i]);
-    for (unsigned i = step; i < all.count; i += step) sample_.set(w, sampled++, all.key[i]);
+    for (unsigned i = step; i < count; i += step) sample_.set(w, sampled++, key_at(i));
     sample_.clear(w, sampled, sample_most);
-    later_.set(w, 0);
+  }
+  /// Removes the rank of a slot, of `known`.
+  template <class Witness>
+  void remove(const Witness& w, unsigned known, unsigned slot) noexcept {
+    unsigned rank = 0;
+    while (rank < known && by_rank_[rank].get(w) != slot) ++rank;
+    for (; rank + 1 < known; ++rank) by_rank_[rank].set(w, by_rank_[rank + 1].get(w));
   }
 
   /// Requests all lines.
@@ -76,14 +65,10 @@ class leaf_order {
 
  private:
   static constexpr unsigned sample_most = 16;
-  /// The sample has each key at such a distance.
-  [[nodiscard]] static unsigned sample_step(unsigned known) noexcept {
-    return std::max(1U, (known + sample_most - 1) / sample_most);
-  }
 
-  sampled_keys<sample_most> sample_;
+  sampled_keys<sample_most> sample_;  ///< the keys whose ranks are multiples of the step
   std::array<optimistic_field<std::uint8_t>, Most> by_rank_;
-  optimistic_field<std::uint64_t> later_;  ///< a byte each, and in the lowest one their number
+  optimistic_field<std::uint16_t> step_;
 };
 
 }  // namespace espalier::btree

@@ -17,6 +17,7 @@
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/record.hpp"
 #include "espalier/hw/vector_compare.hpp"
+#include "espalier/map/btree/leaf_order.hpp"
 #include "espalier/map/btree/node.hpp"
 #include "espalier/map/btree/string_record.hpp"
 #include "espalier/memory/parts/size_class.hpp"
@@ -29,7 +30,8 @@
 // and reads the record whose tag is equal. Where a home group is full, its record lies in one behind it, and the group is
 // marked as passed, in a bit of its first slot. So a search for a key that is present reads two lines and the key.
 //
-// The order of the entries is made by the first scan, and kept with the leaf: a scan sorts what came after it.
+// The order of the entries (leaf_order.hpp) is made with the leaf. A scan adds what came since, or makes it anew if that is
+// much. The slots of entries that were erased stay in it, until they are used again.
 //
 // The records of a leaf lie together, in blocks of the leaf. So a scan goes through a few pages, and not through one for
 // each record. What an erased record leaves is not used again: a leaf that has lost much is made anew, as one that is
@@ -198,12 +200,6 @@ inline void request_beginning(const string_record* r) noexcept {
   hw::request_lines(r, 2 * hw::cache_line_bytes);
 }
 
-/// Some of the records of a leaf in their order.
-struct rank_range {
-  unsigned first;
-  unsigned last;
-};
-
 /// How many of `count` records in order come before some place: before(record) is true for these. It reads the likely ones
 /// first. record_at(i) may be null, which comes with the one behind it.
 template <class RecordAt, class Before>
@@ -271,7 +267,7 @@ struct string_leaf : node_base {
   static constexpr unsigned capacity = std::min(Capacity, slots - slots / 16);
   /// No more entries are a reason to merge with a neighbour.
   static constexpr unsigned sparse = capacity / 4;
-  static_assert(slots <= 256, "the order has a byte for each entry");
+  static_assert(slots <= leaf_order<1>::slots);
   using content = ordered_records<2 * slots>;
 
   /// With memory for records behind it, in a block of so many bytes.
@@ -342,8 +338,10 @@ struct string_leaf : node_base {
       first.set(w, first.get(w) | passed_bit);
     }
     if (to.in_order) {
-      sorted.set(w, 0);
-      unordered.set(w, static_cast<std::uint16_t>(count()));
+      order.remove(w, ranks(w), to.slot);
+      sorted.set(w, static_cast<std::uint16_t>(sorted.get(w) - 1));
+      auto& some = listed_in_order[to.slot / 64];
+      some.set(w, some.get(w) & ~(std::uint64_t{1} << to.slot % 64));
     }
     unordered.set(w, static_cast<std::uint16_t>(unordered.get(w) + 1));
     set_slot(w, to.slot, content::slot_of(*r, tag));
@@ -359,77 +357,78 @@ struct string_leaf : node_base {
       unordered.set(w, static_cast<std::uint16_t>(unordered.get(w) - 1));
   }
 
-  // A leaf whose order has all of its entries, and no others, is read by ranks.
+  // A leaf whose order has all of its entries is read by ranks.
 
   template <class Witness>
   [[nodiscard]] bool is_ordered(const Witness& w) const noexcept {
-    return unordered.get(w) == 0 && sorted.get(w) == size.get(w);
+    return unordered.get(w) == 0;
   }
   template <class Witness>
   [[nodiscard]] unsigned ranks(const Witness& w) const noexcept {
-    return std::min<unsigned>(sorted.get(w), slots);
+    return std::min<unsigned>(sorted.get(w), capacity);
   }
-  /// Null where the record has been erased since.
+  /// Null where the record has been erased.
   template <class Witness>
   [[nodiscard, gnu::always_inline]] string_record* at_rank(const Witness& w, unsigned rank) const noexcept {
-    const auto i = static_cast<unsigned>(order[rank / 8].get(w) >> 8 * (rank % 8) & 0xffU) % slots;
-    return record_in(slot[i].get(w));
+    return record_in(slot[order.slot_at(w, rank) % slots].get(w));
   }
-
   /// Where a key would be in the order, as far as the sample tells.
   template <class Witness>
   [[nodiscard]] rank_range likely_ranks(const Witness& w, unsigned known,
                                         const sliced_string& k) const noexcept {
-    const auto part = static_cast<unsigned>(sample.not_above(w, k.slice_at(depth.get(w)), sample.width()));
-    const unsigned step = sample_step(known);
-    return {std::min(part * step, known), std::min((part + 1) * step, known)};
+    return order.likely_ranks(w, known, k.slice_at(depth.get(w)));
   }
 
   /// Appends the records in order. Those of a leaf that changes are to be validated.
   template <class Witness>
   void copy_to(const Witness& w, content& all) const {
     const unsigned first = all.count;
-    const unsigned known = ranks(w);
     const auto add = [&](unsigned i) {
       const std::uint64_t s = slot[i].get(w) & ~passed_bit;
       all.slot[all.count] = s;
       all.index[all.count] = static_cast<std::uint8_t>(i);
       all.count += unsigned{s != 0};
     };
-    for (unsigned i = 0; i < known; i += 8) {
-      std::uint64_t eight = order[i / 8].get(w);
-      for (unsigned j = i; j < std::min(i + 8, known); ++j, eight >>= 8U) add((eight & 0xffU) % slots);
+    const unsigned known = ranks(w);
+    std::array<std::uint8_t, capacity + 1> before_rank;  // so many are there
+    for (unsigned i = 0; i < known; ++i) {
+      before_rank[i] = static_cast<std::uint8_t>(all.count - first);
+      add(order.slot_at(w, i) % slots);
     }
+    before_rank[known] = static_cast<std::uint8_t>(all.count - first);
     const unsigned in_order = all.count;
     for (unsigned i = 0; i < slots; i += 64) {
-      std::uint64_t others = ~(known == 0 ? 0 : listed_in_order[i / 64].get(w));
+      std::uint64_t others = ~listed_in_order[i / 64].get(w);
       if (slots < 64) others &= (std::uint64_t{1} << slots % 64) - 1;
       // A reader beside a writer may see a record twice.
       for (; others != 0 && all.count - first < slots; others &= others - 1)
         add(i + static_cast<unsigned>(std::countr_zero(others)));
     }
-    if (all.count == in_order) return;
-    if (all.count - in_order <= few) {
-      for (unsigned i = in_order; i < all.count; ++i) insert_in_order(all, first, i);
-      return;
+    const unsigned more = all.count - in_order;
+    if (more == 0) return;
+    if (more > few) {
+      for (unsigned i = first; i < all.count; ++i) request_beginning(&all.record(i));
+      return merge(all, first, in_order);
     }
-    for (unsigned i = first; i < all.count; ++i) request_beginning(&all.record(i));
-    merge(all, first, in_order);
+    for (unsigned i = in_order; i < all.count; ++i) request_beginning(&all.record(i));
+    for (unsigned i = in_order; i < all.count; ++i) {
+      const rank_range likely = likely_ranks(w, known, sliced_string(all.key(i)));
+      insert_in_order(all, first, i, {before_rank[likely.first], before_rank[likely.last] + (i - in_order)});
+    }
   }
   /// Keeps the order of its entries, which copy_to() has found.
   template <class Witness>
   void keep_order(const Witness& w, const content& all) noexcept {
     std::array<std::uint64_t, order_words> listed{};
-    for (unsigned i = 0; i < all.count; i += 8) {
-      std::uint64_t bytes = 0;
-      for (unsigned j = i; j < std::min(i + 8, all.count); ++j) {
-        bytes |= std::uint64_t{all.index[j]} << 8 * (j - i);
-        listed[all.index[j] / 64] |= std::uint64_t{1} << all.index[j] % 64;
-      }
-      order[i / 8].set(w, bytes);
-    }
+    for (unsigned i = 0; i < all.count; ++i)
+      listed[all.index[i] / 64] |= std::uint64_t{1} << all.index[i] % 64;
     for (unsigned i = 0; i < order_words; ++i) listed_in_order[i].set(w, listed[i]);
-    keep_sample(w, all);
+    const std::size_t common = all.count == 0 ? 0 : common_prefix(all.key(0), all.key(all.count - 1));
+    const std::size_t behind = std::min<std::size_t>(common, std::numeric_limits<std::uint16_t>::max());
+    depth.set(w, static_cast<std::uint16_t>(behind));
+    order.assign(
+        w, all.count, [&](unsigned i) { return all.index[i]; },
+        [&](unsigned i) { return slice::at(all.key(i), behind); });
     sorted.set(w, static_cast<std::uint16_t>(all.count));
     unordered.set(w, 0);
   }
@@ -488,7 +487,14 @@ struct string_leaf : node_base {
       if (const spot at = seek(sought_string(r->key())); at.record != r || at.slot != i)
         return "a search in a leaf does not find a record";
     }
-    if (unordered.get(rest) > n || (sorted.get(rest) == 0 && unordered.get(rest) != n))
+    unsigned listed = 0;
+    unsigned others = 0;
+    for (unsigned i = 0; i < slots; ++i) {
+      const bool is_listed = (listed_in(i / in_group) >> i % in_group & 1U) != 0;
+      listed += unsigned{is_listed};
+      others += unsigned{!is_listed && record_in(slot[i].get(rest)) != nullptr};
+    }
+    if (listed != ranks(rest) || others != unordered.get(rest))
       return "a leaf has more or fewer records out of order than it counts";
     if (n != count()) return "a leaf has more or fewer records than it counts";
     content all;
@@ -508,7 +514,7 @@ struct string_leaf : node_base {
             member_of(*this, "entries in order", sorted),
             member_of(*this, "other entries", unordered),
             member_of(*this, "room for records", records),
-            member_of(*this, "which", listed_in_order),
+            member_of(*this, "which are in order", listed_in_order),
             member_of(*this, "record", slot, slot.size()),
             member_of(*this, "order", order)};
   }
@@ -528,9 +534,8 @@ struct string_leaf : node_base {
   static constexpr unsigned tag_shift = content::tag_shift;
   static constexpr std::uint64_t passed_bit = 1;
   static constexpr unsigned order_words = (slots + 63) / 64;
-  static constexpr unsigned sampled = 16;
   /// So few records are put in order one by one.
-  static constexpr unsigned few = 8;
+  static constexpr unsigned few = 16;
 
   [[nodiscard]] static unsigned home_of(std::uint64_t tag) noexcept { return tag % groups; }
   [[nodiscard]] static unsigned behind(unsigned g) noexcept { return (g + 1) % groups; }
@@ -542,7 +547,6 @@ struct string_leaf : node_base {
   }
   /// A bit for each slot of the group that is part of the order.
   [[nodiscard]] unsigned listed_in(unsigned g) const noexcept {
-    if (sorted.get(unvalidated{}) == 0) return 0;
     return listed_in_order[g / 8].get(unvalidated{}) >> 8 * (g % 8) & 0xffU;
   }
 
@@ -560,29 +564,14 @@ struct string_leaf : node_base {
   void set_slot(const Witness& w, unsigned at, std::uint64_t s) noexcept {
     slot[at].set(w, s | (slot[at].get(w) & passed_bit));
   }
-  /// The sample has each key at such a distance in the order.
-  [[nodiscard]] static unsigned sample_step(unsigned known) noexcept {
-    return (known + sampled - 1) / sampled;
-  }
-  template <class Witness>
-  void keep_sample(const Witness& w, const content& all) noexcept {
-    const std::size_t common = all.count == 0 ? 0 : common_prefix(all.key(0), all.key(all.count - 1));
-    const std::size_t behind = std::min<std::size_t>(common, std::numeric_limits<std::uint16_t>::max());
-    depth.set(w, static_cast<std::uint16_t>(behind));
-    unsigned n = 0;
-    const unsigned step = sample_step(all.count);
-    for (unsigned i = step; i < all.count; i += step) sample.set(w, n++, slice::at(all.key(i), behind));
-    sample.clear(w, n, sampled);
-  }
-  /// Moves record i to its place among those from `first` on, which are in order.
-  static void insert_in_order(content& all, unsigned first, unsigned i) {
+  /// Moves record i to its place among those from `first` on, which are in order. `likely` counts from there.
+  static void insert_in_order(content& all, unsigned first, unsigned i, rank_range likely) {
     const std::uint64_t s = all.slot[i];
     const std::uint8_t index = all.index[i];
     const std::string_view key = all.key(i);
-    const unsigned at =
-        first + count_before_place(
-                    i - first, {0, i - first}, [&](unsigned j) { return &all.record(first + j); },
-                    [&](const string_record& r) { return r.key() < key; });
+    const unsigned at = first + count_before_place(
+                                    i - first, likely, [&](unsigned j) { return &all.record(first + j); },
+                                    [&](const string_record& r) { return r.key() < key; });
     std::copy_backward(&all.slot[at], &all.slot[i], &all.slot[i + 1]);
     std::copy_backward(&all.index[at], &all.index[i], &all.index[i + 1]);
     all.slot[at] = s;
@@ -628,9 +617,8 @@ struct string_leaf : node_base {
  private:
   const std::size_t all_bytes;  ///< with the memory behind the leaf
   std::array<optimistic_field<std::uint64_t>, order_words> listed_in_order;
-  sampled_keys<sampled> sample;  ///< slices of some keys of the order
   alignas(hw::cache_line_bytes) std::array<optimistic_field<std::uint64_t>, slots> slot;
-  std::array<optimistic_field<std::uint64_t>, slots / 8> order;  ///< a byte for each entry: its slot
+  leaf_order<capacity> order;
 };
 
 }  // namespace espalier::btree

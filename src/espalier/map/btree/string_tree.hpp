@@ -1171,7 +1171,6 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
         begin_behind(end.key(), Bound::reverse);
     }
   }
-  enum class progress_of_scan : std::uint8_t { over, through, interrupted };
   /// Visits the records of a leaf, those that the bound admits if it is to be asked. Interrupted where a writer came between.
   template <class Bound, class Enter>
   [[nodiscard]] static progress_of_scan visit_leaf(position<Bound>& p, const Bound& from, bool asks,
