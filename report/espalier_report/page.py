@@ -294,8 +294,8 @@ def reading(results: Results) -> Markup:
         "Winners, throughput and memory are taken at the workload's greatest thread count; the "
         "tables hold the others.",
         "Wall time per operation is that of all threads together, the inverse of the throughput. "
-        "CPU time per operation is what the threads spent; on a busy machine it is the steadier "
-        "of the two.",
+        "CPU time per operation is what the threads spent in the map; on a busy machine it is the "
+        "steadier of the two.",
         "Latency axes are logarithmic: 99% means that one operation in a hundred took longer, "
         "99.9% one in a thousand. The right end of a curve is its single slowest operation and "
         "often shows the scheduler rather than the map.",

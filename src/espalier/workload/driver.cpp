@@ -71,7 +71,7 @@ double run_team(unsigned threads, std::span<const unsigned> pus,
 
 struct driver::thread_result {
   std::uint64_t operations = 0;
-  std::uint64_t cpu_ns = 0;
+  double cpu_ns = 0;
   std::uint64_t sum = 0;
   std::vector<histogram> latency;
   unsigned until_timed = 0;
@@ -186,8 +186,8 @@ run_outcome driver::run_source(const run_request& request, MakeSource&& make_sou
         ready();
         counters.start();
         const std::uint64_t cpu_before = hw::thread_cpu_ns();
-        work(source, request, thread, stop, mine);
-        mine.cpu_ns = hw::thread_cpu_ns() - cpu_before;
+        const double share_of_map = work(source, request, thread, stop, mine);
+        mine.cpu_ns = static_cast<double>(hw::thread_cpu_ns() - cpu_before) * share_of_map;
         counters.stop();
         mine.counters = counters.read();
       },
@@ -200,7 +200,7 @@ run_outcome driver::run_source(const run_request& request, MakeSource&& make_sou
     const thread_result& part = r.value;
     const bool first = outcome.cpu_ns == 0 && outcome.operations == 0;
     outcome.operations += part.operations;
-    outcome.cpu_ns += static_cast<double>(part.cpu_ns);
+    outcome.cpu_ns += part.cpu_ns;
     add(outcome.instructions, first, part.counters[hw::counter::instructions]);
     add(outcome.llc_misses, first, part.counters[hw::counter::llc_misses]);
     add(outcome.context_switches, first, part.counters[hw::counter::context_switches]);
@@ -213,13 +213,19 @@ run_outcome driver::run_source(const run_request& request, MakeSource&& make_sou
   return outcome;
 }
 
+/// Returns the share of its time that was the map's: the rest is for the drawing of steps.
 template <class Source>
-void driver::work(Source& source, const run_request& request, unsigned thread, const std::atomic<bool>& stop,
-                  thread_result& mine) {
+double driver::work(Source& source, const run_request& request, unsigned thread,
+                    const std::atomic<bool>& stop, thread_result& mine) {
   batch all;
+  const std::uint64_t begin = hw::tsc_now();
+  std::uint64_t drawing = 0;
   while (const std::uint64_t count = source.more(stop.load(std::memory_order_relaxed))) {
     const std::span<step> steps = std::span(all).first(count);
+    // All operations before have then ended: what they wait for is not taken for the drawing's.
+    const std::uint64_t begin_of_drawing = hw::tsc_end();
     for (step& s : steps) s = source.next();
+    drawing += hw::tsc_now() - begin_of_drawing;
     if (request.recorder != nullptr) {
       for (step& s : steps) {
         request.recorder->lane_of(thread).record(recorded(s));
@@ -232,6 +238,8 @@ void driver::work(Source& source, const run_request& request, unsigned thread, c
     }
     mine.operations += count;
   }
+  const std::uint64_t all_ticks = std::max<std::uint64_t>(hw::tsc_now() - begin, 1);
+  return 1 - static_cast<double>(std::min(drawing, all_ticks)) / static_cast<double>(all_ticks);
 }
 
 /// Each so-many-th step by itself, with the clock read before and after it.

@@ -146,8 +146,8 @@ class driver final : public subject {
   template <class MakeSource>
   run_outcome run_source(const run_request& request, MakeSource&& make_source);
   template <class Source>
-  void work(Source& source, const run_request& request, unsigned thread, const std::atomic<bool>& stop,
-            thread_result& mine);
+  double work(Source& source, const run_request& request, unsigned thread, const std::atomic<bool>& stop,
+              thread_result& mine);
   void time_some(std::span<const step> steps, unsigned every, thread_result& mine);
 
   subject_facts facts_;

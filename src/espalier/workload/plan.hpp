@@ -85,7 +85,7 @@ struct run_request {
 struct run_outcome {
   std::uint64_t operations = 0;
   double wall_ns = 0;
-  double cpu_ns = 0;
+  double cpu_ns = 0;  ///< without the share in which the threads drew their steps
   /// Latency in nanoseconds by kind of operation, where it was timed.
   std::vector<histogram> latency;
   std::optional<std::uint64_t> instructions;

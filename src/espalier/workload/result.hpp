@@ -16,8 +16,8 @@ inline constexpr std::array<std::string_view, elision_events> event_names{
     "commits", "conflict", "capacity", "lock_held", "other", "fallbacks", "healed", "skipped"};
 
 /// Results in the JSON shape of Google Benchmark, which its compare.py reads: `context`, and `benchmarks` with an entry
-/// for each run and for each aggregate. In addition, `latency` with percentiles and curves. real_time is wall time and
-/// cpu_time is thread CPU time, in nanoseconds per operation of all threads. `transactions` of a run and of the medians
+/// for each run and for each aggregate. In addition, `latency` with percentiles and curves. real_time is wall time, and
+/// cpu_time is thread CPU time without the drawing of keys, in nanoseconds per operation of all threads. `transactions` of a run and of the medians
 /// has the elision_counts of each region of the map, per operation.
 [[nodiscard]] std::string to_json(const run_context& context, const std::vector<measurement>& all);
 

@@ -34,7 +34,7 @@ struct step {
 }
 
 /// Steps between two checks of the clock or the shared cursor.
-inline constexpr std::uint64_t steps_per_batch = 64;
+inline constexpr std::uint64_t steps_per_batch = 256;
 
 /// Draws operations from a plan's mix and distribution, for one thread. new_keys counts the keys that were ever
 /// inserted, for plans with inserts of new keys.

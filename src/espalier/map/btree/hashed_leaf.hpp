@@ -343,41 +343,41 @@ struct hashed_leaf : node_base {
     state.set(held, static_cast<std::uint16_t>(ordered + sorted.count));
     return true;
   }
-  /// Calls visit(key, word) for the keys from `first` to `last` in order, or in reverse, until it returns false. False if a
-  /// writer has come between: each entry is validated before its visit, and so is the end, but some may have been visited.
-  /// `known` is what ranks() returned. Calls near_end() when the last entries were requested.
+  /// Calls visit(key, word) for the keys from that one on, which the leaf covers, in order, or in reverse, until it returns
+  /// false. False if a writer has come between: each entry is validated before its visit, and so is the end, but some may have
+  /// been visited. `known` is what ranks() returned. Calls near_end() when the last entries were requested.
   template <bool Reverse, class Section, class NearEnd, class Visit>
-  [[nodiscard, gnu::always_inline]] bool visit_in_order(const Section& seen, unsigned known, key_type first,
-                                                        key_type last, const NearEnd& near_end,
-                                                        Visit& visit) const {
-    later_entries<Reverse> later(*this, seen, first, last);
+  [[nodiscard, gnu::always_inline]] bool visit_in_order(const Section& seen, unsigned known, key_type from,
+                                                        const NearEnd& near_end, Visit& visit) const {
+    later_entries<Reverse> later(*this, seen, from);
     // Ranks are counted from where the scan begins.
     const auto slot_at = [&](unsigned i) __attribute__((always_inline)) {
       return order.slot_at(seen, Reverse ? known - 1 - i : i);
     };
-    const auto likely = begin_of_scan<Reverse>(seen, known, Reverse ? last : first);
+    const auto likely = begin_of_scan<Reverse>(seen, known, from);
     unsigned requested = likely.first;
     const auto request_to = [&](unsigned end) __attribute__((always_inline)) {
-      for (; requested < std::min(end, known); ++requested)
+      for (end = std::min(end, known); requested < end; ++requested)
         __builtin_prefetch(&key_in(slot_at(requested)), 0, 2);
       if (requested == known) near_end();
     };
     request_to(likely.last + requested_first);
-    for (unsigned i = likely.first; i < known; ++i) {
-      if (requested < known) request_to(std::min(requested + 2, i + requested_ahead));
-      const unsigned slot = slot_at(i);
-      const key_type k = key_in(slot).get(seen);
-      const Word v = word_in(slot).get(seen);
-      // Before the scan, or just erased.
-      if (k - first > last - first || k == absent_in(slot / in_group)) [[unlikely]]
-        continue;
-      while (later.comes_before(k)) {
-        if (!seen.validate()) return false;
-        if (!later.visit_next(visit)) return true;
+    for (unsigned i = likely.first; i < known; request_to(i + requested_ahead)) {
+      for (const unsigned end = std::min(i + requested_together, known); i < end; ++i) {
+        const unsigned slot = slot_at(i);
+        const key_type k = key_in(slot).get(seen);
+        const Word v = word_in(slot).get(seen);
+        // Before the scan, or just erased.
+        if (is_before<Reverse>(k, from) || k == absent_in(slot / in_group)) [[unlikely]]
+          continue;
+        while (later.comes_before(k)) {
+          if (!seen.validate()) return false;
+          if (!later.visit_next(visit)) return true;
+        }
+        if (!seen.validate()) [[unlikely]]
+          return false;
+        if (!visit(k, v)) return true;
       }
-      if (!seen.validate()) [[unlikely]]
-        return false;
-      if (!visit(k, v)) return true;
     }
     if (!seen.validate()) return false;
     while (later.has_next()) {
@@ -432,13 +432,23 @@ struct hashed_leaf : node_base {
   }
 
  private:
-  // The slots of all groups are numbered.
+  // The slots of all groups are numbered. Pairs lie end to end, which a compiler does not see in the general form.
 
   [[nodiscard]] const auto& key_in(std::size_t slot) const noexcept {
-    return all[slot / in_group].key(static_cast<unsigned>(slot % in_group));
+    if constexpr (updates_in_place)
+      return pairs()[slot].key;
+    else
+      return all[slot / in_group].key(static_cast<unsigned>(slot % in_group));
   }
   [[nodiscard]] const auto& word_in(std::size_t slot) const noexcept {
-    return all[slot / in_group].word(static_cast<unsigned>(slot % in_group));
+    if constexpr (updates_in_place)
+      return pairs()[slot].word;
+    else
+      return all[slot / in_group].word(static_cast<unsigned>(slot % in_group));
+  }
+  [[nodiscard]] const typename group_of_pairs::entry* pairs() const noexcept {
+    static_assert(sizeof(group_of_pairs) == in_group * sizeof(typename group_of_pairs::entry));
+    return reinterpret_cast<const typename group_of_pairs::entry*>(&all);
   }
 
   template <class Witness>
@@ -456,19 +466,24 @@ struct hashed_leaf : node_base {
       return k == 0 ? rank_range{0, 0} : order.likely_ranks(seen, known, k - 1);
     }
   }
-  /// The entries from `first` to `last` that came after the order was made, in the order of a scan.
+  /// In the direction of a scan.
+  template <bool Reverse>
+  [[nodiscard]] static constexpr bool is_before(key_type a, key_type b) noexcept {
+    return Reverse ? a > b : a < b;
+  }
+  /// The entries from that key on that came after the order was made, in the order of a scan.
   template <bool Reverse>
   class later_entries {
    public:
     template <class Section>
-    later_entries(const hashed_leaf& of, const Section& seen, key_type first, key_type last) noexcept {
+    later_entries(const hashed_leaf& of, const Section& seen, key_type from) noexcept {
       const auto slots = of.order.later(seen);
       for (unsigned i = 0; i < std::min(slots.count(), order_type::later_most); ++i) {
         const key_type k = of.key_in(slots[i]).get(seen);
         const Word v = of.word_in(slots[i]).get(seen);
-        if (k - first > last - first || k == absent_in(slots[i] / in_group)) continue;
+        if (is_before<Reverse>(k, from) || k == absent_in(slots[i] / in_group)) continue;
         unsigned at = count_++;
-        for (; at != 0 && (Reverse ? key_[at - 1] < k : k < key_[at - 1]); --at) {
+        for (; at != 0 && is_before<Reverse>(k, key_[at - 1]); --at) {
           key_[at] = key_[at - 1];
           word_[at] = word_[at - 1];
         }
@@ -478,7 +493,7 @@ struct hashed_leaf : node_base {
     }
     [[nodiscard]] bool has_next() const noexcept { return next_ != count_; }
     [[nodiscard]] bool comes_before(key_type k) const noexcept {
-      return has_next() && (Reverse ? key_[next_] > k : key_[next_] < k);
+      return has_next() && is_before<Reverse>(key_[next_], k);
     }
     template <class Visit>
     [[nodiscard]] bool visit_next(Visit& visit) {
@@ -492,8 +507,9 @@ struct hashed_leaf : node_base {
     std::array<key_type, order_type::later_most> key_;
     std::array<Word, order_type::later_most> word_;
   };
-  /// A scan requests the lines of so many entries before it reads the first one, and then goes so far ahead.
+  /// A scan requests the lines of so many entries before it reads the first one, then some together, so far ahead.
   static constexpr unsigned requested_first = 32;
+  static constexpr unsigned requested_together = 8;
   static constexpr unsigned requested_ahead = 48;
 
   // The marks of all groups are numbered: mark / marks is the group.

@@ -215,18 +215,18 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       if (at.next != nullptr) at.next->request_order();
     };
     bool ends = false;
+    std::optional<stored> last;
     const auto visit_one = [&](stored key, word v) {
-      ends = !visit(image::key(key), holder::read(v)) || key == at.end_of_map;
-      at.from = at.behind(key);
+      last = key;
+      ends = !visit(image::key(key), holder::read(v));
       return !ends;
     };
-    if (!here.template visit_in_order<Bound::reverse>(seen, known, Bound::reverse ? end : at.from,
-                                                      Bound::reverse ? at.from : end, next_requested,
-                                                      visit_one))
-      return progress_of_scan::interrupted;
-    if (ends || end == at.end_of_map) return progress_of_scan::over;
-    at.from = at.behind(end);
-    return progress_of_scan::through;
+    const bool valid =
+        here.template visit_in_order<Bound::reverse>(seen, known, at.from, next_requested, visit_one);
+    if (valid) last = end;
+    if (ends || last == at.end_of_map) return progress_of_scan::over;
+    if (last) at.from = at.behind(*last);
+    return valid ? progress_of_scan::through : progress_of_scan::interrupted;
   }
   /// Visits copies of a part of the entries.
   template <class Bound, class Visit>

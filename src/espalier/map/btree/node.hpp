@@ -229,6 +229,8 @@ struct inner_node : Base {
   static constexpr unsigned capacity = Children;
   /// Fewer children are a reason to merge with a neighbour.
   static constexpr unsigned sparse = std::max(1U, Children / 4);
+  /// A neighbour that has no more of them gets half of what a full node has more, in trees that ask for it.
+  static constexpr unsigned few_for_a_neighbour = std::min(Children * 9 / 10, Children - 2);
   /// What a split leaves in a node.
   static constexpr unsigned fewest = 2;
   using content = entries<Key, node_base*, 2 * Children>;
@@ -290,6 +292,10 @@ struct inner_node : Base {
     return count_before(children.get(w) - 1, [&](unsigned i) { return compare(w, less, key.get(w, i), k); });
   }
 
+  template <class Witness>
+  [[nodiscard]] unsigned count(const Witness& w) const noexcept {
+    return children.get(w);
+  }
   template <class Witness>
   [[nodiscard]] bool is_full(const Witness& w) const noexcept {
     return children.get(w) == Children;

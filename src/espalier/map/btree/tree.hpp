@@ -553,25 +553,29 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     if (!at->is_wanted) return true;
     if (at->node == nullptr)
       make_root(key, *at);
-    else if (const auto other = neighbour_with_room(*at))
-      merge_or_even_with(*at, at->as_leaf(), *other);
     else
-      as_itself(*at->node, [&]<class Node>(Node&) { split_below<Node>(key, *at); });
+      as_itself(*at->node, [&]<class Node>(Node& full) {
+        if (const auto other = neighbour_with_room<Node>(*at))
+          merge_or_even_with(*at, full, *other);
+        else
+          split_below<Node>(key, *at);
+      });
     return false;
   }
 
-  /// The neighbour that a full leaf shares its entries with instead of being split, by its index: the one that has fewer.
+  /// The neighbour that a full node shares its entries with instead of being split, by its index: the one that has fewer.
   /// As hints: a place in which a writer came between does not validate.
+  template <class Node>
   [[nodiscard]] static std::optional<unsigned> neighbour_with_room(
       [[maybe_unused]] const place& at) noexcept {
     std::optional<unsigned> found;
-    if constexpr (requires { leaf::few_for_a_neighbour; }) {
-      if (at.parent == nullptr || at.node->level != 0) return found;
+    if constexpr (guesses) {
+      if (at.parent == nullptr) return found;
       const unsigned children = at.parent->children.get(at.above);
-      unsigned fewest = leaf::few_for_a_neighbour + 1;
+      unsigned fewest = Node::few_for_a_neighbour + 1;
       for (const unsigned i : {at.index - 1, at.index + 1}) {
         if (i >= children) continue;
-        const auto& other = *static_cast<const leaf*>(at.parent->child[i].get(at.above));
+        const auto& other = *static_cast<const Node*>(at.parent->child[i].get(at.above));
         if (!at.above.validate()) return std::nullopt;
         if (const unsigned count = other.count(unvalidated{}); count < fewest) {
           fewest = count;
