@@ -13,7 +13,7 @@ endif()
 # For espalier::map_source.
 set(source_folder "${CMAKE_INSTALL_DATADIR}/espalier/source")
 install(FILES "${PROJECT_BINARY_DIR}/espalier_map.cpp" DESTINATION "${source_folder}")
-foreach(folder IN ITEMS hw io reclaim memory)
+foreach(folder IN ITEMS hw io reclaim memory map)
   install(DIRECTORY src/espalier/${folder}/ DESTINATION "${source_folder}/espalier/${folder}"
     FILES_MATCHING PATTERN "*.cpp")
 endforeach()

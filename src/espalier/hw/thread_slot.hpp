@@ -33,9 +33,6 @@ namespace detail {
   return detail::first_thread_slot();
 }
 
-/// The same without a call, and so max_thread_slots until one of the others was called, and in simulated programs.
-[[nodiscard]] inline std::uint32_t known_thread_slot() noexcept { return detail::slot_of_thread; }
-
 /// The same; max_thread_slots if there is no slot.
 [[nodiscard]] inline std::uint32_t try_thread_slot() noexcept {
   const std::uint32_t slot = detail::slot_of_thread;

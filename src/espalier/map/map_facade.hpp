@@ -22,7 +22,7 @@ namespace espalier {
 /// Operations of a batch whose misses overlap, at most.
 inline constexpr std::size_t together_most = 32;
 
-/// As std::ranges::forward_range, whose header <ranges> takes long to compile.
+/// As std::ranges::forward_range, whose header takes long to compile.
 template <class Range>
 concept forward_entries = requires(Range& all) {
   { std::ranges::begin(all) } -> std::forward_iterator;

@@ -44,11 +44,11 @@ class per_thread {
   /// The element of the calling thread. Constant time. Throws std::bad_alloc at the first call in a block, and what
   /// hw::thread_slot() throws at a thread's first call.
   [[nodiscard, gnu::always_inline]] T& local() {
-    const std::uint32_t slot = hw::known_thread_slot();
+    const std::uint32_t slot = hw::thread_slot();
     // order (1): local, acquire
     block* const b = blocks_[slot / per_block].load(std::memory_order_acquire);
     if (b == nullptr) [[unlikely]]
-      return first();
+      return first(slot);
     return (*b)[slot % per_block].value;
   }
 
@@ -95,11 +95,7 @@ class per_thread {
 
   // Separate functions, so that the fast paths need no room on the stack.
 
-  [[gnu::noinline]] T& first() {
-    const std::uint32_t slot = hw::thread_slot();
-    T* const present = at(slot);
-    return present != nullptr ? *present : *add_block(slot, new block());
-  }
+  [[gnu::noinline]] T& first(std::uint32_t slot) { return *add_block(slot, new block()); }
 
   [[gnu::noinline]] T* try_first() noexcept {
     const std::uint32_t slot = hw::try_thread_slot();
@@ -127,7 +123,7 @@ class per_thread {
         [&](std::uint32_t slot, T& element) { element.recover_in_child(survivor.lost(slot)); });
   }
 
-  // The last one stays empty: the fast paths of a thread without a slot find null there.
+  // The last one stays empty: the fast path of a thread without a slot finds null there.
   mutable std::array<std::atomic<block*>, hw::max_thread_slots / per_block + 1> blocks_{};
   [[no_unique_address]] std::conditional_t<recovered_per_thread<T>, hw::fork_link, no_link> link_;
 };
