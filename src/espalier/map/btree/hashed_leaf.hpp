@@ -696,7 +696,8 @@ struct hashed_leaf : node_base {
     if (from.count > few) {
       append_nearly_in_order(from, to, slot);
     } else {
-      for (std::size_t i = 0; i < from.count; ++i) to.add(from.key[i], slot(i));
+      // It is no more than `most`, which g++ does not see.
+      for (std::size_t i = 0; i < std::min<std::size_t>(from.count, most); ++i) to.add(from.key[i], slot(i));
     }
     to.sort_from(begin, by);
   }
