@@ -1,9 +1,13 @@
 // Scripts of operations on ordered_map, of one thread, and what erases of several entries promise beside a writer.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -163,10 +167,61 @@ void scan_beside_an_erase_of_a_later_entry(sim::scene& s) {
   for (std::uint64_t k = 1; k <= 4; ++k) map.insert(k, k);
   for (unsigned i = 0; i < 2; ++i) keys_of(map);
   map.insert(5, 5);
-  s.thread("erases", [&map] { map.erase(5); });
+  s.thread("erases", [&map] {
+    map.erase(5);
+    for (std::uint64_t k = 10; k < 13; ++k) map.insert(k, k);  // one of them comes to its slot
+  });
   s.thread("scans", [&map] {
     for (const std::uint64_t k : keys_of(map))
-      sim::require(k <= 5, "a scan visits a key that no thread inserts");
+      sim::require(k <= 5 || (k >= 10 && k < 13), "a scan visits a key that no thread inserts");
+  });
+}
+/// A later entry comes before those that were there: it is visited first.
+void scan_beside_an_erase_of_a_later_first_entry(sim::scene& s) {
+  auto& map = s.make<narrow_map>();
+  for (const std::uint64_t k : {16U, 18U, 20U}) map.insert(k, k);
+  for (unsigned i = 0; i < 2; ++i) keys_of(map);
+  map.insert(5, 5);
+  s.thread("erases", [&map] {
+    map.erase(5);
+    for (std::uint64_t k = 10; k < 15; ++k) map.insert(k, k);
+  });
+  s.thread("scans", [&map] { keys_of(map); });
+}
+/// A visitor that ends the scan is not called again, wherever that is.
+void scan_ends_at_each_entry(sim::scene& s) {
+  auto& map = s.make<narrow_map>();
+  for (std::uint64_t k = 1; k <= 3; ++k) map.insert(2 * k, 2 * k);
+  for (unsigned i = 0; i < 2; ++i) keys_of(map);
+  for (const std::uint64_t k : {3U, 8U, 9U, 10U}) map.insert(k, k);
+  s.thread("scans", [&map] {
+    for (unsigned most = 1; most <= 7; ++most) {
+      unsigned visits = 0;
+      map.scan(0, [&](std::uint64_t, std::uint64_t) { return ++visits != most; });
+      sim::require(visits == most, "a scan calls a visitor that has ended it");
+    }
+  });
+}
+/// More than sixteen levels: strings that begin with one another.
+void strings_in_one_another(sim::scene& s) {
+  using map_type = ordered_map<std::string, std::uint64_t>::with_fanout<4, 4>;
+  auto& map = s.make<map_type>();
+  s.thread("changes", [&map] {
+    // Lengths; those that are negative are erased.
+    constexpr std::array lengths{276,  78, 199, 32,  197, 0,   190, 18,  25,  187, 13,  109, 84,   89,  299,
+                                 -199, 12, 249, 40,  244, 102, 91,  94,  234, 4,   95,  131, -249, 176, 70,
+                                 -89,  87, 211, 143, 206, 68,  167, 101, -87, 128, 200, 215, -32,  -91, 204};
+    std::set<std::string> there;
+    for (const int length : lengths) {
+      const std::string key(static_cast<std::size_t>(std::abs(length)), '\0');
+      if (length < 0)
+        sim::require(map.erase(key) == (there.erase(key) != 0), "an erase misses a key");
+      else
+        sim::require(map.insert(key, 1) == there.insert(key).second,
+                     "an insert takes an absent key for present");
+    }
+    for (const std::string& key : there) sim::require(map.contains(key), "a find misses a key");
+    sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
   });
 }
 void scan_beside_a_split(sim::scene& s) {
@@ -195,7 +250,12 @@ void explore_all(scenes& all) {
   all.run("scan_makes_the_order_beside_an_insert", scan_makes_the_order_beside_an_insert);
   all.run("scan_beside_an_erase", scan_beside_an_erase);
   all.run("scan_beside_an_erase_of_a_later_entry", scan_beside_an_erase_of_a_later_entry);
+  all.run("scan_beside_an_erase_of_a_later_first_entry", scan_beside_an_erase_of_a_later_first_entry, {}, 2);
+  all.run("scan_ends_at_each_entry", scan_ends_at_each_entry);
   all.run("scan_beside_a_split", scan_beside_a_split);
+  sim::exploration_options once;
+  once.step_budget = 100'000'000;
+  all.run("strings_in_one_another", strings_in_one_another, once, 0.00001);
 }
 
 }  // namespace espalier::mutants

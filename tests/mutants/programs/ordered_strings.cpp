@@ -1,8 +1,11 @@
 // ordered_map for strings: the battery with small nodes; then one thread, nodes of all sizes, and keys that share beginnings,
 // end with zeros, or have nothing in common.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <random>
 #include <string>
@@ -224,20 +227,140 @@ void come_and_go(sim::scene& s) {
 
 }  // namespace
 
+using two_groups = ordered_map<std::string, std::uint64_t>::with_fanout<15, 16>;  // in a leaf
+
+/// Keys by the group of a leaf that is their home.
+std::array<std::vector<std::string>, 2> keys_by_home() {
+  std::array<std::vector<std::string>, 2> home;
+  for (unsigned i = 1000; home[0].size() < 10 || home[1].size() < 10; ++i) {
+    std::string k = "k" + std::to_string(i);
+    home[btree::sought_string(k).tag() % 2].push_back(std::move(k));
+  }
+  return home;
+}
+std::vector<std::string> keys_in(const two_groups& map) {
+  std::vector<std::string> all;
+  map.scan("", [&](std::string_view k, std::uint64_t) {
+    sim::require(all.empty() || all.back() < k, "a scan steps back");
+    all.emplace_back(k);
+  });
+  return all;
+}
+/// The leaf is ordered. An insert takes the slot of a key that was erased, or one that is not in the order.
+template <bool UsesSlot>
+void scan_beside_an_insert(sim::scene& s) {
+  const auto home = keys_by_home();
+  auto& map = s.make<two_groups>();
+  const unsigned before = UsesSlot ? 8 : 3;  // a group has 8 slots
+  for (unsigned i = 1; i <= before; ++i) map.insert(home[0][i], i);
+  for (unsigned i = 0; i < 2; ++i) keys_in(map);
+  s.thread("changes", [&map, home, before] {
+    if (UsesSlot) map.erase(home[0][before]);
+    map.insert(home[0][0], 0);  // the smallest key
+  });
+  s.thread("scans", [&map, home, before] {
+    const bool found = map.contains(home[0][0]);
+    const std::vector<std::string> all = keys_in(map);
+    sim::require(!found || (!all.empty() && all.front() == home[0][0]),
+                 "a scan misses what a find has found");
+    for (unsigned i = 1; i < before; ++i)
+      sim::require(std::ranges::count(all, home[0][i]) == 1, "a scan misses an entry");
+  });
+}
+/// Scans of an ordered leaf begin at keys that are there, were erased, or lie between.
+void scans_among_erased_keys(sim::scene& s) {
+  auto& map = s.make<ordered_map<std::string, std::uint64_t>>();
+  s.thread("scans", [&map] {
+    model there;
+    for (unsigned i = 10; i < 100; ++i) there.emplace(std::to_string(i), i);
+    for (const auto& [k, v] : there) map.insert(k, v);
+    for (unsigned i = 0; i < 2; ++i) map.scan("", [](std::string_view, std::uint64_t) {});
+    for (unsigned i = 10; i < 100; ++i) {
+      if (i % 3 == 0 || i / 10 == 5)
+        sim::require(map.erase(std::to_string(i)) == (there.erase(std::to_string(i)) != 0), "");
+    }
+    for (unsigned i = 10; i < 100; ++i) {
+      for (const char* const end : {"", "5"}) {
+        const std::string from = std::to_string(i) + end;
+        std::string_view first = "none";
+        std::string_view last = "none";
+        map.scan(from, [&](std::string_view k, std::uint64_t) { return first = k, false; });
+        map.reverse_scan(from, [&](std::string_view k, std::uint64_t) { return last = k, false; });
+        const auto above = there.lower_bound(from);
+        const auto behind = there.upper_bound(from);
+        sim::require(first == (above == there.end() ? "none" : above->first), "a scan begins elsewhere");
+        sim::require(last == (behind == there.begin() ? "none" : std::prev(behind)->first),
+                     "a reverse scan begins elsewhere");
+      }
+    }
+  });
+}
+/// A scan of a leaf merges what came since the order was made, and keeps that order.
+void many_records_since_the_order(sim::scene& s) {
+  auto& map = s.make<ordered_map<std::string, std::uint64_t>>();
+  s.thread("scans", [&map] {
+    model there;
+    const auto insert = [&](const std::string& k) {
+      map.insert(k, there.emplace(k, there.size()).first->second);
+    };
+    const auto is_as_model = [&] {
+      auto next = there.begin();
+      map.scan("", [&](std::string_view k, std::uint64_t v) {
+        sim::require(next != there.end() && next->first == k && next->second == v,
+                     "a scan visits another entry");
+        ++next;
+      });
+      sim::require(next == there.end(), "a scan misses an entry");
+    };
+    for (unsigned i = 0; i < 60; ++i) insert("a" + std::to_string(1000 + 7 * i));
+    is_as_model();
+    for (unsigned i = 0; i < 40; ++i)
+      insert("a1000/" + std::to_string(7 * i % 41));  // behind the smallest one
+    is_as_model();
+    for (unsigned i = 0; i < 40; ++i) insert("a1" + std::to_string(7 * i % 41));
+    for (unsigned i = 0; i < 2; ++i) is_as_model();
+    sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
+  });
+}
+/// An insert sees each group full, and then a slot that has become free.
+void room_in_a_full_leaf(sim::scene& s) {
+  const auto home = keys_by_home();
+  auto& map = s.make<two_groups>();
+  for (unsigned i = 0; i < 8; ++i) map.insert(home[0][i], i);
+  for (unsigned i = 0; i < 6; ++i) map.insert(home[1][i], i);
+  s.thread("inserts", [&map, k = home[0][8]] { map.insert(k, 8); });
+  s.thread("changes", [&map, home] {
+    map.erase(home[0][7]);
+    map.insert(home[1][6], 6);
+    map.insert(home[1][7], 7);
+    map.erase(home[1][0]);
+  });
+  s.at_end([&map] {
+    sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
+    sim::require(keys_in(map).size() == 15, "a scan does not visit each key");
+  });
+}
+
 void explore_all(scenes& all) {
   using map = ordered_map<std::string, std::uint64_t>;
-  explore_battery<sim::battery::ordered_map_of_strings<3>>("ordered_map_of_strings", all);
-  all.run("keys_with_one_tag", one_tag, {}, 0.01);
-  all.run("find_beside_a_move_out", moved_out);
-  all.run("find_interrupted_by_a_move_out", moved_out, once(), 4);
-  explore_scans(all);
-  all.run("leaf_made_anew", copied_leaf<false>, once(), 4);
-  all.run("leaf_merged", copied_leaf<true>, once(), 4);
+  // First those of one thread, which do not depend on how much time there is.
   sim::exploration_options how;
   how.step_budget = 100'000'000;
   all.run("entries_come_and_go", come_and_go, how, 0.00001);
   all.run("small_nodes_grow_and_shrink", sequence<map::with_fanout<4>>, how, 0.00001);
   all.run("large_nodes_grow_and_shrink", sequence<map::with_fanout<16, 64>>, how, 0.00001);
+  all.run("scans_among_erased_keys", scans_among_erased_keys, how, 0.00001);
+  all.run("many_records_since_the_order", many_records_since_the_order, how, 0.00001);
+  all.run("scan_beside_an_insert", scan_beside_an_insert<false>);
+  all.run("scan_beside_an_insert_into_a_slot_of_the_order", scan_beside_an_insert<true>);
+  explore_battery<sim::battery::ordered_map_of_strings<3>>("ordered_map_of_strings", all);
+  all.run("keys_with_one_tag", one_tag, {}, 0.01);
+  all.run("room_in_a_full_leaf", room_in_a_full_leaf, {}, 0.1);
+  all.run("find_beside_a_move_out", moved_out);
+  all.run("find_interrupted_by_a_move_out", moved_out, once(), 4);
+  explore_scans(all);
+  all.run("leaf_made_anew", copied_leaf<false>, once(), 4);
+  all.run("leaf_merged", copied_leaf<true>, once(), 4);
 }
 
 }  // namespace espalier::mutants

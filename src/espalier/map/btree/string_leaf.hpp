@@ -323,8 +323,8 @@ struct string_leaf : node_base {
     for (unsigned tried = 1; tried < groups && with_tag(g, 0) == 0; ++tried) g = behind(g);
     const unsigned all = with_tag(g, 0) | (1U << in_group);  // some slot, where an insert came between
     const unsigned unlisted = all & ~listed_in(g) & ((1U << in_group) - 1);
-    const unsigned of_them = unlisted != 0 ? unlisted : all;
-    return {g * in_group + static_cast<unsigned>(std::countr_zero(of_them)) % in_group, unlisted == 0};
+    const unsigned i = static_cast<unsigned>(std::countr_zero(unlisted != 0 ? unlisted : all)) % in_group;
+    return {g * in_group + i, (listed_in(g) >> i & 1U) != 0};
   }
   /// Whether the slot is still free.
   [[nodiscard]] bool has(const room& r) const noexcept {

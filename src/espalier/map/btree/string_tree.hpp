@@ -57,7 +57,7 @@
 // Invariants: (L1) to (L4) of string_leaf.hpp, and
 //   (S1) The separators of a node increase. Exact seeks come to the leaf that has the key, or would have it.
 //   (S2) A node that is not linked is obsolete. It becomes so with its parent's lock held, before the parent's version changes.
-//   (S3) An inner node has a child at least, its prefix never changes.
+//   (S3) An inner node has a child at least, its prefix never changes, and begins with the prefix of its parent.
 //
 // Progress. Finds of present keys are lock-free, and so are updates of them where the processor exchanges pairs, unless the
 // record has moved: they wait until the leaves that replace its leaf are linked. All else may wait for a change of a node on
@@ -375,28 +375,27 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     return a == b ? std::nullopt : std::optional(slice::shortest_between(a, b));
   }
 
-  /// The links that lead to a node, from the anchor on, as far as there is room.
-  struct path {
-    static constexpr unsigned most = 16;
-    unsigned count = 0;
-    std::array<std::optional<link>, most> links;
-    void add(const link& l) noexcept {
-      if (count < most) links[count] = l;
-      ++count;
-    }
-  };
+  static constexpr std::size_t links_expected = 16;
 
   /// Makes one change so that the leaf of the key has room, or will have after more of them.
   void make_room(guard_type& guard, const sought_string& k) {
     guard.reserve(unlinked_most);
-    path way;
+    // The links that lead to the node, from the anchor on. A search allocates nothing: it counts those that have no room.
+    std::vector<link> way;
+    std::size_t length = links_expected;
     const auto full = [&](const auto& in, const link& up, const section& seen) {
-      way.add(up);
+      if (length++ < way.capacity()) way.push_back(up);
       return in.is_full(seen);
     };
-    const auto at = try_seek(by_key{k}, full);
+    std::optional<place> at;
+    do {
+      way.clear();
+      way.reserve(length + 1);
+      length = 0;
+      at = try_seek(by_key{k}, full);
+    } while (length >= way.capacity());
     if (!at || at->node == nullptr) return;
-    way.add(at->up);
+    way.push_back(at->up);
     if (at->node->level == 0)
       split_leaf(guard, *at, way, k);
     else
@@ -485,13 +484,13 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
   }
 
   /// Splits a full leaf.
-  void split_leaf(guard_type& guard, const place& at, const path& way, const sought_string& k) {
+  void split_leaf(guard_type& guard, const place& at, const std::vector<link>& way, const sought_string& k) {
     leaf& of_key = at.as_leaf();
     content all;
     of_key.copy_to(at.here, all);
     if (!at.here.validate() || all.count < leaf::capacity) return;
     const unsigned n = all.count;
-    if (at.up.of != nullptr && way.count <= path::most) {
+    if (at.up.of != nullptr) {
       // Keys without the parent's prefix are the first or the last ones.
       const auto [before, behind] = as_inner(*at.up.of, [&](const auto& in) {
         unsigned first = 0;
@@ -551,15 +550,15 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
 
   /// Moves the keys that lack the prefix of their parent to a leaf of their own: the first ones before the parent, or
   /// the last ones behind it; or before or behind a node above whose prefix they lack, too.
-  void move_out(guard_type& guard, const place& at, const path& way, content& all, unsigned middle,
-                bool first_ones) {
+  void move_out(guard_type& guard, const place& at, const std::vector<link>& way, content& all,
+                unsigned middle, bool first_ones) {
     leaf& of_key = at.as_leaf();
     const std::string_view nearest = all.key(first_ones ? middle - 1 : middle);
-    // way.links[top] leads to the node that they leave.
+    // way[top] leads to the node that they leave.
     unsigned top = 0;
-    while (starts_with_prefix(*way.links[top + 1]->of, nearest)) ++top;
-    const link& out = *way.links[top];
-    node_base* const left_node = way.links[top + 1]->of;
+    while (starts_with_prefix(*way[top + 1].of, nearest)) ++top;
+    const link& out = way[top];
+    node_base* const left_node = way[top + 1].of;
     const std::string_view of_node = as_inner(*left_node, [](const auto& in) { return in.prefix(); });
     const std::string_view smaller = first_ones ? nearest : of_node;
     const std::string_view larger = first_ones ? of_node : nearest;
@@ -578,10 +577,10 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
     pending_leaf moved(*this, all, first_moved, first_ones ? middle : all.count);
     pending_leaf left(*this, all, first_left, first_ones ? all.count : middle);
     // A search between the two nodes must begin again.
-    std::array<write_guard, path::most> held;
+    std::vector<write_guard> held(way.size());
     bool all_held = true;
-    for (unsigned i = top; all_held && i < way.count; ++i) {
-      held[i] = lock(*way.links[i]);
+    for (unsigned i = top; all_held && i < way.size(); ++i) {
+      held[i] = lock(way[i]);
       all_held = static_cast<bool>(held[i]);
     }
     write_guard of_leaf = all_held ? at.here.upgrade() : write_guard();
@@ -592,14 +591,14 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       }
       return;
     }
-    replace(at.up, held[way.count - 1], left.publish(all, first_left));
+    replace(at.up, held.back(), left.publish(all, first_left));
     const slice::type separator =
         slice::shortest_between(slice::at(smaller, depth), slice::at(larger, depth));
     node_base* const out_leaf = moved.publish(all, first_moved);
     link_pair(out, held[top], first_ones ? out_leaf : left_node, above, separator,
               first_ones ? left_node : out_leaf, root.release());
     of_leaf.release_obsolete();
-    for (unsigned i = way.count; i > top; --i) held[i - 1].release();
+    for (std::size_t i = way.size(); i > top; --i) held[i - 1].release();
     this->retire_node(guard, &of_key);
   }
   [[nodiscard]] static bool starts_with_prefix(node_base& n, std::string_view key) noexcept {
@@ -920,6 +919,12 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
       if (children < 1 || children > Node::capacity) return "an inner node has no children, or too many";
       for (unsigned i = 1; i + 1 < children; ++i) {
         if (n.key.get(rest, i) <= n.key.get(rest, i - 1)) return "a separator follows one not smaller";
+      }
+      for (unsigned i = 0; i < children; ++i) {
+        node_base* const child = n.child[i].get(rest);
+        const auto begins = [&](const auto& in) { return in.prefix().starts_with(n.prefix()); };
+        if (kind_of(child) != 0 && !as_inner(*plain(child), begins))
+          return "the prefix of a node does not begin with that of its parent";
       }
       return nullptr;
     }
