@@ -14,6 +14,9 @@
 #include <vector>
 
 #include "espalier/hw/vector_compare.hpp"
+#include "espalier/map/map_traits.hpp"
+#include "espalier/reclaim/epoch.hpp"
+#include "espalier/reclaim/reclaimer_concept.hpp"
 #include "support/same_entries.hpp"
 
 // ordered_map with each of the vectors that this processor has, and with none: what inner nodes compare, the suites of
@@ -200,6 +203,24 @@ TEST(ordered_map, has_fuller_leaves_than_splits_alone_make) {
   std::size_t made = 0;
   map.visit_nodes([&made](const void*, std::size_t, memory_role role) { made += role == memory_role::leaf; });
   EXPECT_GT(n, made * map_type::node_entries * 7 / 10);
+}
+
+/// Counts how often a thread pins.
+struct counting_domain : epoch_domain {
+  static inline int pins = 0;
+  [[nodiscard]] guard pin() {
+    ++pins;
+    return epoch_domain::pin();
+  }
+};
+static_assert(reclaimer<counting_domain>);
+
+TEST(ordered_map, pins_again_throughout_a_long_scan) {
+  ordered_map<key, key, map_traits::with_reclaimer<counting_domain>> map;
+  for (key k = 0; k < 10'000; ++k) map.insert(k, k);
+  const int before = counting_domain::pins;
+  EXPECT_EQ(map.scan(0, [](key, key) {}), 10'000U);
+  EXPECT_GE(counting_domain::pins - before, 10);
 }
 
 TEST(ordered_map_of_strings, has_the_empty_key) {
