@@ -171,6 +171,26 @@ int exchange_pair_if_equal(volatile std::uint64_t* address, std::uint64_t* expec
   return equal ? 1 : 0;
 }
 
+/// Loads two words at one step: those of one moment, so the newest ones.
+void load_pair(const volatile std::uint64_t* address, std::uint64_t* both, int order, const void* where) {
+  world* const w = here.running;
+  if (w != nullptr)
+    announce_slowly(*w, reinterpret_cast<std::uintptr_t>(address), 16, access_kind::atomic_load, where);
+  for (int i = 0; i < 2; ++i) {
+    both[i] = __atomic_load_n(address + i, __ATOMIC_RELAXED);
+    if (w == nullptr) continue;
+    const own_code scope;
+    const std::uint64_t* const own =
+        w->buffers == nullptr
+            ? nullptr
+            : w->buffers->find(w->slot() - 1, const_cast<const std::uint64_t*>(address + i), sizeof(*both));
+    if (own != nullptr)
+      both[i] = *own;
+    else if (w->weak != nullptr)
+      w->weak->read_newest(w->slot() - 1, place_of(address + i), both[i], order_of(order));
+  }
+}
+
 void* copied(void* (*copy)(void*, const void*, std::size_t), void* to, const void* from, std::size_t bytes,
              const void* where) {
   if (bytes != 0) {
@@ -272,6 +292,15 @@ int __tsan_atomic128_compare_exchange_strong(volatile pair_of_words* address, pa
                                             {success, failure, false}, ESPALIER_CALLER);
   std::memcpy(expected, wanted, sizeof(wanted));
   return done;
+}
+
+pair_of_words __tsan_atomic128_load(const volatile pair_of_words* address, int order) {
+  std::uint64_t both[2];
+  espalier::sim::load_pair(reinterpret_cast<const volatile std::uint64_t*>(address), both, order,
+                           ESPALIER_CALLER);
+  pair_of_words result;
+  std::memcpy(&result, both, sizeof(result));
+  return result;
 }
 
 // What orders the words of a pair, it does above.

@@ -59,5 +59,21 @@ TEST_F(pair_exchange, is_one_step_among_threads) {
   EXPECT_EQ(w.first + w.second, 0U);
 }
 
+TEST_F(pair_exchange, is_loaded_in_one_step) {
+  if (!loads_pairs(vectors())) GTEST_SKIP() << "this processor does not promise that";
+  constexpr std::uint64_t most = 50'000;
+  words w{0, 0};
+  std::thread writer([&w] {
+    for (std::uint64_t i = 0; i < most; ++i) EXPECT_TRUE(exchange_pair(&w, {i, 0 - i}, {i + 1, 0 - i - 1}));
+  });
+  for (std::uint64_t before = 0; before != most;) {
+    const word_pair seen = load_pair(&w);
+    ASSERT_EQ(seen.first + seen.second, 0U) << "half of an exchange was seen";
+    ASSERT_GE(seen.first, before);
+    before = seen.first;
+  }
+  writer.join();
+}
+
 }  // namespace
 }  // namespace espalier::hw
