@@ -55,8 +55,8 @@
 //       writer stored.
 //   (2) set (release) -> get (acquire): a reader that loads a field of a writer also sees that the writer began its
 //       change, so its validate(), which reads the version after the load, fails.
-//   (3) release (release) -> upgrade (acquire): a holder sees all that earlier holders did, those too that released
-//       the lock unchanged.
+//   (3) release (release) -> upgrade, try_lock_beside_readers (acquire): a holder sees all that earlier holders did, those
+//       too that released the lock unchanged.
 
 namespace espalier {
 
@@ -131,6 +131,22 @@ class optimistic_version {
     const stamp seen = now();
     return seen.changing() ? read_after_change() : seen;
   }
+
+  /// What one thread has read since try_read(): as a section of optimistic_lock.
+  class read_section {
+   public:
+    [[nodiscard]] bool steady() const noexcept { return seen_.steady(); }
+    [[nodiscard]] bool validate() const noexcept { return of_->validate(seen_); }
+
+   private:
+    friend optimistic_version;
+    read_section(const optimistic_version& of, stamp seen) noexcept : of_(&of), seen_(seen) {}
+
+    const optimistic_version* of_;
+    stamp seen_;
+  };
+  /// Begins to read without a wait: the section is one if it is steady.
+  [[nodiscard]] read_section try_read() const noexcept { return {*this, now()}; }
 
   /// True if no writer has changed the object since it had that version. May be called again and again.
   [[nodiscard]] bool validate(stamp seen) const noexcept {
@@ -239,6 +255,17 @@ class optimistic_lock {
 
   /// The same without a wait: the section is one if it is steady.
   [[nodiscard]] read_section try_read() noexcept { return {version_, version_.now()}; }
+
+  /// For a change that readers may see at each of its steps. The guard is empty if a writer holds the lock, or it is
+  /// obsolete. Never waits. Without a load before it: one that comes from another processor's cache would come twice.
+  [[nodiscard]] write_guard try_lock_beside_readers() noexcept {
+    stamp before;
+    // A bit that is set beside a holder's goes with it.
+    // order (3): try_lock_beside_readers, acquire
+    before.word_ = version_.word_.fetch_or(held_bit, std::memory_order_acquire);
+    if (before.obsolete() || is_locked(before)) return {};
+    return {version_, before};
+  }
 
   /// Begins to read in a transaction. From now on the lock is in the read set: no holder comes beside the transaction.
   [[nodiscard]] subscription subscribe() noexcept;
