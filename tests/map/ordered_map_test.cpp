@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "espalier/hw/vector_compare.hpp"
@@ -193,6 +195,45 @@ TEST_P(ordered_map_by_vectors, scans_as_std_map_while_entries_come_and_go) {
     }
   }
   expect_same(map, expected);
+}
+
+// Which version a find validates depends on the vectors.
+TEST_P(ordered_map_by_vectors, finds_beside_writers_what_is_there) {
+  map_type map;
+  constexpr key n = 4000;
+  const auto key_of = [](key i) { return i * 0x9e3779b97f4a7c15U; };
+  for (key i = 0; i < n; i += 2) map.insert(key_of(i), ~key_of(i));
+  std::atomic<int> writers = 2;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(t);
+      // Leaves are split, and then merged.
+      for (const bool inserts : {true, false, true, false}) {
+        for (key i = 0; i < n; ++i) {
+          const key k = key_of(random() % n | 1U);
+          if (inserts)
+            map.insert(k, ~k);
+          else
+            map.erase(k);
+        }
+      }
+      --writers;
+    });
+  }
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(10 + t);
+      while (writers != 0) {
+        const key i = random() % n;
+        const auto found = map.find(key_of(i));
+        ASSERT_TRUE(found || i % 2 == 1) << "a key that no thread erases is absent";
+        ASSERT_EQ(found.value_or(~key_of(i)), ~key_of(i));
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(map.check_invariants(), nullptr);
 }
 
 TEST(ordered_map, has_fuller_leaves_than_splits_alone_make) {

@@ -166,7 +166,7 @@ void scan_beside_an_erase_of_a_later_entry(sim::scene& s) {
   auto& map = s.make<narrow_map>();
   for (std::uint64_t k = 1; k <= 4; ++k) map.insert(k, k);
   for (unsigned i = 0; i < 2; ++i) keys_of(map);
-  map.insert(5, 5);
+  for (const std::uint64_t k : {1U, 5U}) map.insert(k, k);
   s.thread("erases", [&map] {
     map.erase(5);
     for (std::uint64_t k = 10; k < 13; ++k) map.insert(k, k);  // one of them comes to its slot
@@ -175,6 +175,17 @@ void scan_beside_an_erase_of_a_later_entry(sim::scene& s) {
     for (const std::uint64_t k : keys_of(map))
       sim::require(k <= 5 || (k >= 10 && k < 13), "a scan visits a key that no thread inserts");
   });
+}
+void find_beside_an_erase(sim::scene& s) {
+  auto& map = s.make<narrow_map>();
+  for (const std::uint64_t k : {1U, 5U}) map.insert(k, k);
+  s.thread("erases", [&map] {
+    map.erase(5);
+    for (std::uint64_t k = 10; k < 13; ++k)
+      map.insert(k, k);  // without a split; one of them comes to its slot
+  });
+  s.thread("finds",
+           [&map] { sim::require(map.find(5).value_or(5) == 5, "a find takes the value of another key"); });
 }
 /// A later entry comes before those that were there: it is visited first.
 void scan_beside_an_erase_of_a_later_first_entry(sim::scene& s) {
@@ -246,6 +257,7 @@ void explore_all(scenes& all) {
   all.run("erase_if_beside_a_writer", erase_if_beside_a_writer);
   all.run("erase_if_counts_beside_a_writer", erase_if_counts_beside_a_writer);
   all.run("erases_of_a_range", erases_of_a_range);
+  all.run("find_beside_an_erase", find_beside_an_erase);
   all.run("scan_beside_an_insert", scan_beside_an_insert);
   all.run("scan_makes_the_order_beside_an_insert", scan_makes_the_order_beside_an_insert);
   all.run("scan_beside_an_erase", scan_beside_an_erase);

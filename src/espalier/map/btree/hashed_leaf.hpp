@@ -23,8 +23,8 @@
 #include "espalier/sync/optimistic_lock.hpp"
 
 // The leaf of ordered_map: a hash table with some hundred entries. A cache line has a group of keys and their words, four
-// if words have 8 bytes, and the hash of a key chooses its home group. So a search reads two lines, and knows both before it has read either:
-// that of the lock and of the range of keys that the leaf covers, and that of the home group. With large leaves the inner
+// if words have 8 bytes, and the hash of a key chooses its home group. So a search reads two lines, and knows both before it
+// has read either: that of the range of keys that the leaf covers, and that of the home group. With large leaves the inner
 // nodes are few, and stay in the caches. What needs the entries in order sorts a copy, but for scans: the second one that
 // comes to a leaf, with no erase between, makes its order (leaf_order.hpp), and those behind it read no more than they visit.
 //
@@ -49,10 +49,18 @@
 //   (H4) A slot has a key only while its entry is in the map, and this is the only slot that has it.
 //   (H5) While the leaf is ordered, the slot of each entry is one of the order. Its key has not changed since, or it has none:
 //        an erase ends the order before it releases the lock.
+//   (H6) While a key leaves its slot otherwise than by an erase, and while the range changes, the lock is held without readers,
+//        and `placement` is changing. Behind that it has another version, or is obsolete.
 //
 // What concerns one entry takes the lock beside readers. An insert marks groups, stores the word, and then stores the key,
 // which makes the entry visible; an update stores the word. Readers see the leaf before it or behind it. An erase removes
-// the key and renews the version: a reader that has seen the key does not validate if a later insert has used the slot.
+// the key and renews the version: a scan that has seen the key does not validate if a later insert has used the slot.
+//
+// A find does not read the lock, nor the numbers of entries beside it: inserts and erases write that line, and each of them
+// would take it from the caches of all finds. Key and word come in one load, so a find needs no version for them. That a key
+// is absent holds while no entry moves: a key that was there all the time was in one slot, in a group on its way. So finds
+// validate `placement`, a version that splits and merges change, and which lies with the range and the marks. Where an
+// entry is not loaded in one step, a find is a reader of the lock, as a scan is.
 //
 // A reader loads the key before the word. Its orderings, and those of the lock, are those of sync/optimistic_lock.hpp.
 //
@@ -62,36 +70,54 @@
 
 namespace espalier::btree {
 
-/// The order of a leaf, and the slots of entries that came since it was made.
-template <unsigned Most>
-class extended_order : public leaf_order<Most> {
+/// How many entries a leaf has, whether it is ordered, and the slots of those that came since its order was made. One word:
+/// a reader sees what belongs together.
+class entry_counts {
  public:
-  static constexpr unsigned later_most = 7;
+  static constexpr unsigned later_most = 6;
+  static constexpr unsigned most = 250;  ///< entries
+
+  constexpr entry_counts() = default;
+  [[nodiscard]] constexpr unsigned entries() const noexcept { return static_cast<unsigned>(all_ & 0xffU); }
+  [[nodiscard]] constexpr bool is_ordered() const noexcept { return state() >= ordered; }
+  /// Whether the next scan is to make the order.
+  [[nodiscard]] constexpr bool order_is_wanted() const noexcept { return state() == order_wanted; }
+  /// Entries of the order.
+  [[nodiscard]] constexpr unsigned ranks() const noexcept { return state() - ordered; }
   /// At most later_most.
-  struct later_slots {
-    std::uint64_t all;
-    [[nodiscard]] unsigned count() const noexcept { return all & 0xffU; }
-    [[nodiscard]] unsigned operator[](unsigned i) const noexcept { return all >> 8 * (i + 1) & 0xffU; }
-  };
-  template <class Witness>
-  [[nodiscard]] later_slots later(const Witness& w) const noexcept {
-    return {later_.get(w)};
+  [[nodiscard]] constexpr unsigned later() const noexcept { return entries() - ranks(); }
+  [[nodiscard]] constexpr unsigned later_slot(unsigned i) const noexcept {
+    return static_cast<unsigned>(all_ >> 8 * (i + 2) & 0xffU);
   }
-  /// False if there is no room.
-  template <class Witness>
-  [[nodiscard]] bool add_later(const Witness& w, unsigned slot) noexcept {
-    const later_slots now = later(w);
-    if (now.count() == later_most) return false;
-    later_.set(w, (now.all | std::uint64_t{slot} << 8 * (now.count() + 1)) + 1);
-    return true;
+
+  [[nodiscard]] static constexpr entry_counts not_ordered(unsigned entries) noexcept {
+    return entry_counts(entries);
   }
-  template <class Witness>
-  void forget_later(const Witness& w) noexcept {
-    later_.set(w, 0);
+  [[nodiscard]] static constexpr entry_counts in_order(unsigned entries) noexcept {
+    return entry_counts(entries | std::uint64_t{entries + ordered} << 8U);
+  }
+  [[nodiscard]] constexpr entry_counts with_order_wanted() const noexcept {
+    return entry_counts(entries() | std::uint64_t{order_wanted} << 8U);
+  }
+  /// With another entry. If there is no room for its slot, the leaf is ordered no more.
+  [[nodiscard]] constexpr entry_counts with(unsigned slot) const noexcept {
+    const entry_counts more(all_ + 1);
+    if (!is_ordered()) return more;
+    return later() == later_most ? not_ordered(more.entries())
+                                 : entry_counts(more.all_ | std::uint64_t{slot} << 8 * (later() + 2));
   }
 
  private:
-  optimistic_field<std::uint64_t> later_;  ///< a byte each, and in the lowest one their number
+  // What `state` may be. More than `ordered`: the number of entries in the order.
+  static constexpr unsigned order_wanted = 1;
+  static constexpr unsigned ordered = 2;
+
+  constexpr explicit entry_counts(std::uint64_t all) noexcept : all_(all) {}
+  [[nodiscard]] constexpr unsigned state() const noexcept {
+    return static_cast<unsigned>(all_ >> 8U & 0xffU);
+  }
+
+  std::uint64_t all_ = 0;  ///< from the lowest byte on: the entries, the state, the slots
 };
 
 template <class Word, unsigned Capacity>
@@ -147,13 +173,10 @@ struct hashed_leaf : node_base {
     std::array<optimistic_field<Word>, in_group> words;
   };
   using group = std::conditional_t<updates_in_place, group_of_pairs, group_of_two_parts>;
-  using order_type = extended_order<most>;
-  static_assert(groups * in_group <= order_type::slots);
+  static_assert(groups * in_group <= leaf_order<most>::slots && most <= entry_counts::most);
 
   /// Covers all keys.
   hashed_leaf() noexcept : node_base(0) {
-    static_assert(sizeof(hashed_leaf) == (groups + 1) * hw::cache_line_bytes + sizeof(order_type),
-                  "the lock, the range and the marks share a line");
     static_assert(absent_keys_are_not_sought());
     hw::annotate_metadata(*this);
     for (unsigned g = 0; g < groups; ++g) {
@@ -166,10 +189,6 @@ struct hashed_leaf : node_base {
     unsigned slot;  ///< in the group
     bool found;
   };
-
-  /// As in sorted_leaf.
-  static constexpr bool changes_beside_readers = true;
-  [[nodiscard]] static constexpr bool renews(effect done) noexcept { return done == effect::erased; }
 
   /// Whether the key is in the leaf if it is in the map, unless the leaf is obsolete.
   template <class Witness>
@@ -194,16 +213,28 @@ struct hashed_leaf : node_base {
   template <class Witness>
   [[nodiscard, gnu::always_inline]] spot seek(const Witness& w, const less&,
                                               const key_type k) const noexcept {
-    const search_end at = search(w, k);
+    const search_end at = search(w, k, hw::vectors());
     return {at.mark / marks, first_of(at.equal), at.equal != 0};
   }
   /// Whether the key is present; its word then is in `found`.
   template <class Witness>
   [[nodiscard, gnu::always_inline]] bool find(const Witness& w, const key_type k,
                                               Word& found) const noexcept {
-    const search_end at = search(w, k);
+    const search_end at = search(w, k, hw::vectors());
     found = all[at.mark / marks].word(first_of(at.equal)).get(w);  // not used where the key is absent
     return at.equal != 0;
+  }
+  /// The same beside inserts and erases: validated by `placement`. Requires that loads_entries(width).
+  [[nodiscard, gnu::always_inline]] bool find_beside_writers(const key_type k, Word& found,
+                                                             hw::vector_width width) const noexcept {
+    const search_end at = search(unvalidated{}, k, width);
+    const hw::word_pair entry = hw::load_pair(&all[at.mark / marks].all[first_of(at.equal)]);
+    found = std::bit_cast<Word>(entry.second);
+    return entry.first == k;
+  }
+  /// Whether an entry is loaded in one step, by a processor with these vectors.
+  [[nodiscard]] static bool loads_entries(hw::vector_width width) noexcept {
+    return updates_in_place && hw::loads_pairs(width);
   }
   /// Stores a value in the entry that seek() has found. Nothing if the slot does not have the key any more.
   [[nodiscard, gnu::always_inline]] std::optional<outcome> try_store(const spot& where, const key_type k,
@@ -238,9 +269,8 @@ struct hashed_leaf : node_base {
     if (wanted.present == change::where_present::store) {
       result.what = effect::stored;
     } else {
-      result.left = size.get(w) - 1U;
-      size.set(w, static_cast<std::uint16_t>(result.left));
-      end_order(w);
+      result.left = count(w) - 1;
+      counts.set(w, entry_counts::not_ordered(result.left));
       result.what = effect::erased;
     }
     return result;
@@ -248,7 +278,7 @@ struct hashed_leaf : node_base {
 
   template <class Witness>
   [[nodiscard]] unsigned count(const Witness& w) const noexcept {
-    return size.get(w);
+    return counts.get(w).entries();
   }
   template <class Witness>
   [[nodiscard]] bool is_full(const Witness& w) const noexcept {
@@ -284,8 +314,7 @@ struct hashed_leaf : node_base {
     std::atomic_thread_fence(std::memory_order_seq_cst);  // order (1): take, seq_cst
     append_in_order(by, of_leaf, to, [&](std::size_t i) { return word_in(of_leaf.slot[i]).get(w); });
     for (auto& some : passed) some.set(w, 0);
-    size.set(w, 0);
-    end_order(w);
+    counts.set(w, {});
   }
   /// Adds entries. There is room for them. First those that have room at home: the others might take it.
   template <class Witness>
@@ -305,20 +334,13 @@ struct hashed_leaf : node_base {
 
   // The order that scans make. It needs a version: the section in which a scan reads it, and the entries, is to be validated.
 
-  /// How many entries were there when it was made; nothing if the leaf is not ordered. An erase may end the order while a
-  /// section goes on, so a scan asks once.
-  template <class Witness>
-  [[nodiscard]] std::optional<unsigned> ranks(const Witness& w) const noexcept {
-    const unsigned now = state.get(w);
-    return now < ordered ? std::nullopt : std::optional(std::min(now - ordered, most));
-  }
   /// A scan has come to the leaf, which is not ordered. Makes the order if one has before, and no entry went since. False if
   /// the leaf is not ordered yet; so it is where a writer comes between.
   template <class Section>
   [[nodiscard]] bool want_order(const Section& seen) noexcept {
-    if (state.get(seen) == no_order) {
+    if (!counts.get(seen).order_is_wanted()) {
       if (auto held = seen.upgrade_beside_readers()) {
-        state.set(held, order_wanted);
+        counts.set(held, counts.get(held).with_order_wanted());
         held.release_unchanged();
       }
       return false;
@@ -332,24 +354,24 @@ struct hashed_leaf : node_base {
     auto held = seen.upgrade();
     if (!held) return false;
     // Within a version a leaf gets entries at most.
-    if (size.get(held) != sorted.count) {
+    if (count(held) != sorted.count) {
       held.release_unchanged();
       return false;
     }
-    order.assign(
-        held, sorted.count, [&](unsigned i) { return sorted.slot[i]; },
-        [&](unsigned i) { return sorted.key[i]; });
-    order.forget_later(held);
-    state.set(held, static_cast<std::uint16_t>(ordered + sorted.count));
+    order.assign(held, sorted.count, [&](unsigned i) { return sorted.slot[i]; });
+    sample.assign(held, sorted.count, [&](unsigned i) { return sorted.key[i]; });
+    counts.set(held, entry_counts::in_order(sorted.count));
     return true;
   }
   /// Calls visit(key, word) for the keys from that one on, which the leaf covers, in order, or in reverse, until it returns
   /// false. False if a writer has come between: each entry is validated before its visit, and so is the end, but some may have
-  /// been visited. `known` is what ranks() returned. Calls near_end() when the last entries were requested.
+  /// been visited. `now` says that the leaf is ordered. Calls near_end() when the last entries were requested.
   template <bool Reverse, class Section, class NearEnd, class Visit>
-  [[nodiscard, gnu::always_inline]] bool visit_in_order(const Section& seen, unsigned known, key_type from,
-                                                        const NearEnd& near_end, Visit& visit) const {
-    later_entries<Reverse> later(*this, seen, from);
+  [[nodiscard, gnu::always_inline]] bool visit_in_order(const Section& seen, const entry_counts now,
+                                                        key_type from, const NearEnd& near_end,
+                                                        Visit& visit) const {
+    const unsigned known = now.ranks();
+    later_entries<Reverse> later(*this, seen, now, from);
     // Ranks are counted from where the scan begins.
     const auto slot_at = [&](unsigned i) __attribute__((always_inline)) {
       return order.slot_at(seen, Reverse ? known - 1 - i : i);
@@ -387,14 +409,17 @@ struct hashed_leaf : node_base {
   }
   /// Requests what a scan reads first of a leaf that is ordered.
   void request_order() const noexcept {
-    __builtin_prefetch(this);
-    order.request();
+    hw::request_lines(this, static_cast<std::size_t>(reinterpret_cast<const char*>(&all) -
+                                                     reinterpret_cast<const char*>(this)));
   }
+
+  /// Requests what an insert or an erase writes first.
+  [[gnu::always_inline]] void request_to_write() noexcept { __builtin_prefetch(this, 1); }
 
   /// Requests the lines of a leaf that a search for the key is likely to read.
   static void request(const node_base* node, const key_type k) noexcept {
     const auto* const of_it = static_cast<const hashed_leaf*>(node);
-    __builtin_prefetch(of_it);
+    __builtin_prefetch(&of_it->placement);
     __builtin_prefetch(&of_it->all[mark_of(k) / marks]);
   }
 
@@ -415,20 +440,21 @@ struct hashed_leaf : node_base {
           return "a search in a leaf does not find an entry";
       }
     }
-    return n == size.get(rest) ? nullptr : "a leaf has more or fewer entries than it counts";
+    return n == count(rest) ? nullptr : "a leaf has more or fewer entries than it counts";
   }
 
   /// For programs that show nodes.
   [[nodiscard]] std::vector<node_member> members() const {
     return {member_of(*this, "lock", lock),
             member_of(*this, "level", level),
-            member_of(*this, "entries", size),
-            member_of(*this, "entries in order", state),
+            member_of(*this, "numbers of entries", counts),
+            member_of(*this, "order", order),
+            member_of(*this, "version of the placement", placement),
             member_of(*this, "marks of passed groups", passed, passed.size()),
             member_of(*this, "smallest key covered", low),
             member_of(*this, "span of the keys covered", span),
-            member_of(*this, "group", all, all.size()),
-            member_of(*this, "order", order)};
+            member_of(*this, "sample of the order", sample),
+            member_of(*this, "group", all, all.size())};
   }
 
  private:
@@ -451,19 +477,16 @@ struct hashed_leaf : node_base {
     return reinterpret_cast<const typename group_of_pairs::entry*>(&all);
   }
 
-  template <class Witness>
-  void end_order(const Witness& w) noexcept {
-    state.set(w, no_order);
-  }
   /// Where a scan from a key on begins among the ranks, counted in its direction: there at the first, or at the last.
   template <bool Reverse, class Section>
   [[nodiscard]] rank_range begin_of_scan(const Section& seen, unsigned known, key_type k) const noexcept {
+    const unsigned step = sample.step_of(known);
     if constexpr (Reverse) {
       if (k == std::numeric_limits<key_type>::max()) return {0, 0};
-      const rank_range behind = order.likely_ranks(seen, known, k);
+      const rank_range behind = sample.likely_ranks(seen, step, known, k);
       return {known - behind.last, known - behind.first};
     } else {
-      return k == 0 ? rank_range{0, 0} : order.likely_ranks(seen, known, k - 1);
+      return k == 0 ? rank_range{0, 0} : sample.likely_ranks(seen, step, known, k - 1);
     }
   }
   /// In the direction of a scan.
@@ -476,12 +499,13 @@ struct hashed_leaf : node_base {
   class later_entries {
    public:
     template <class Section>
-    later_entries(const hashed_leaf& of, const Section& seen, key_type from) noexcept {
-      const auto slots = of.order.later(seen);
-      for (unsigned i = 0; i < std::min(slots.count(), order_type::later_most); ++i) {
-        const key_type k = of.key_in(slots[i]).get(seen);
-        const Word v = of.word_in(slots[i]).get(seen);
-        if (is_before<Reverse>(k, from) || k == absent_in(slots[i] / in_group)) continue;
+    later_entries(const hashed_leaf& of, const Section& seen, const entry_counts now,
+                  key_type from) noexcept {
+      for (unsigned i = 0; i < now.later(); ++i) {
+        const unsigned slot = now.later_slot(i);
+        const key_type k = of.key_in(slot).get(seen);
+        const Word v = of.word_in(slot).get(seen);
+        if (is_before<Reverse>(k, from) || k == absent_in(slot / in_group)) continue;
         unsigned at = count_++;
         for (; at != 0 && is_before<Reverse>(k, key_[at - 1]); --at) {
           key_[at] = key_[at - 1];
@@ -504,8 +528,8 @@ struct hashed_leaf : node_base {
    private:
     unsigned count_ = 0;
     unsigned next_ = 0;
-    std::array<key_type, order_type::later_most> key_;
-    std::array<Word, order_type::later_most> word_;
+    std::array<key_type, entry_counts::later_most> key_;
+    std::array<Word, entry_counts::later_most> word_;
   };
   /// A scan requests the lines of so many entries before it reads the first one, then some together, so far ahead.
   static constexpr unsigned requested_first = 32;
@@ -522,9 +546,10 @@ struct hashed_leaf : node_base {
   /// In the home group without a branch that depends on whether the key is there: which of some keys are, no processor
   /// predicts.
   template <class Witness>
-  [[nodiscard, gnu::always_inline]] search_end search(const Witness& w, const key_type k) const noexcept {
+  [[nodiscard, gnu::always_inline]] search_end search(const Witness& w, const key_type k,
+                                                      hw::vector_width width) const noexcept {
     const unsigned home = mark_of(k);
-    const unsigned equal = with_key(w, home / marks, k);
+    const unsigned equal = with_key(w, home / marks, k, width);
     if ((marked(w, home) & unsigned{equal == 0}) != 0) [[unlikely]]
       return search_behind(home, k);
     return {home, equal};
@@ -535,7 +560,7 @@ struct hashed_leaf : node_base {
     unsigned equal = 0;
     for (unsigned tried = 1; tried < groups - 1 && equal == 0 && marked(w, at) != 0; ++tried) {
       at = next_mark(at, k);
-      equal = with_key(w, at / marks, k);
+      equal = with_key(w, at / marks, k, hw::vectors());
     }
     return {at, equal};
   }
@@ -565,6 +590,11 @@ struct hashed_leaf : node_base {
   [[nodiscard, gnu::always_inline]] unsigned marked(const Witness& w, unsigned mark) const noexcept {
     return static_cast<unsigned>(passed[mark / bits].get(w) >> mark % bits & 1U);
   }
+  template <class Witness>
+  void mark(const Witness& w, unsigned mark) noexcept {
+    auto& some = passed[mark / bits];
+    some.set(w, some.get(w) | std::uint64_t{1} << mark % bits);
+  }
   /// The key of the slots of a group that have no entry. Its way ends there.
   [[nodiscard]] static constexpr key_type absent_in(unsigned g) noexcept { return absent_keys[g]; }
   static constexpr std::uint64_t multiplier = 0x9e3779b97f4a7c15U;
@@ -592,9 +622,9 @@ struct hashed_leaf : node_base {
 
   /// A bit for each slot of the group that has the key. It is that of the key's place among the words of the line.
   template <class Witness>
-  [[nodiscard, gnu::always_inline]] unsigned with_key(const Witness& w, unsigned g,
-                                                      key_type k) const noexcept {
-    if (const hw::vector_width width = hw::vectors(); width != hw::vector_width::none) [[likely]]
+  [[nodiscard, gnu::always_inline]] unsigned with_key(const Witness& w, unsigned g, key_type k,
+                                                      hw::vector_width width) const noexcept {
+    if (width != hw::vector_width::none) [[likely]]
       return hw::equal_to(reinterpret_cast<const std::uint64_t*>(&all[g]), k, width) & bits_of_keys;
     unsigned equal = 0;
     for (unsigned i = 0; i < in_group; ++i) equal |= unsigned{all[g].key(i).get(w) == k} << i * key_stride;
@@ -619,8 +649,8 @@ struct hashed_leaf : node_base {
   }
   /// Stores or erases with the lock held. False if an update came between.
   template <class Witness>
-  [[nodiscard]] bool change_found(const Witness& w, group& g, const spot& where, key_type k, Word now,
-                                  const change& wanted) noexcept {
+  [[nodiscard, gnu::always_inline]] bool change_found(const Witness& w, group& g, const spot& where,
+                                                      key_type k, Word now, const change& wanted) noexcept {
     const bool erases = wanted.present == change::where_present::erase;
     if constexpr (updates_in_place) {
       return exchange(g.all[where.slot], k, now, erases ? absent_in(where.group) : k,
@@ -637,7 +667,7 @@ struct hashed_leaf : node_base {
   /// A bit for each slot of the group that has no entry.
   template <class Witness>
   [[nodiscard]] unsigned room_in(const Witness& w, unsigned g) const noexcept {
-    return with_key(w, g, absent_in(g));
+    return with_key(w, g, absent_in(g), hw::vectors());
   }
 
   struct gathered {
@@ -749,8 +779,8 @@ struct hashed_leaf : node_base {
     unsigned at = mark_of(k);
     unsigned room = room_in(w, at / marks);
     for (; room == 0; room = room_in(w, at / marks)) {
-      auto& some = passed[at / bits];
-      some.set(w, some.get(w) | std::uint64_t{1} << at % bits);
+      // Finds read the line of the marks: it is written as seldom as may be.
+      if (marked(w, at) == 0) mark(w, at);
       at = next_mark(at, k);
     }
     put_there(w, at / marks, room, k, v);
@@ -762,22 +792,36 @@ struct hashed_leaf : node_base {
     const unsigned slot = first_of(room);
     all[g].word(slot).set(w, v);
     // Before the key: what a thread finds, its scans visit.
-    if (ranks(w) && !order.add_later(w, g * in_group + slot)) end_order(w);
+    counts.set(w, counts.get(w).with(g * in_group + slot));
     all[g].key(slot).set(w, k);
-    size.set(w, static_cast<std::uint16_t>(size.get(w) + 1));
   }
 
-  optimistic_field<std::uint16_t> size;
-  // What `state` may be. More than `ordered`: the number of entries in the order.
-  static constexpr std::uint16_t no_order = 0;
-  static constexpr std::uint16_t order_wanted = 1;
-  static constexpr std::uint16_t ordered = 2;
-  optimistic_field<std::uint16_t> state{no_order};
-  std::array<optimistic_field<std::uint64_t>, (groups * marks + bits - 1) / bits> passed;
+ public:
+  // With the lock, what inserts and erases write, and finds do not read.
+  optimistic_field<entry_counts> counts;
+
+ private:
+  leaf_order<most> order;
+
+  // A line for finds.
+  static constexpr unsigned words_of_marks = (groups * marks + bits - 1) / bits;
+  static constexpr std::size_t read_by_finds = (3 + words_of_marks) * sizeof(std::uint64_t);
+  static constexpr std::size_t before_them =
+      sizeof(node_base) + sizeof(entry_counts) + sizeof(leaf_order<most>);
+  static constexpr bool share_a_line =
+      before_them % hw::cache_line_bytes + read_by_finds <= hw::cache_line_bytes;
+
+ public:
+  /// Changes with the range, and while entries come or go by a split or a merge.
+  alignas(share_a_line ? alignof(optimistic_version) : hw::cache_line_bytes) optimistic_version placement;
+
+ private:
+  std::array<optimistic_field<std::uint64_t>, words_of_marks> passed;
   optimistic_field<key_type> low;
   optimistic_field<key_type> span{~key_type{0}};  ///< from there to the largest one
+
+  sample_of_order sample;
   std::array<group, groups> all;
-  order_type order;
 };
 
 }  // namespace espalier::btree

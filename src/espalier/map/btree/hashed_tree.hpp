@@ -27,21 +27,24 @@
 // that has an order, or in a sorted copy of a part. tree.hpp has splits and merges: optimistic lock coupling, as in
 // olc_btree.hpp. A full leaf shares with a neighbour before it is split.
 //
-// Invariants: (B1) to (B3) of tree.hpp, (H1) to (H5) of hashed_leaf.hpp.
+// Invariants: (B1) to (B3) of tree.hpp, (H1) to (H6) of hashed_leaf.hpp.
 //
 // Progress. All operations may wait: for a split or a merge of a node on their way, inserts and erases also for the lock of
 // a leaf. Updates of a key that is present are lock-free but for that, where words have 8 bytes. A thread holds locks for
 // the change of at most three nodes.
 //
 // Linearization points
-//   find, contains -> present      the read of the value; the validation shows that the entry was there
-//   find, contains -> absent       the read of the keys of the home group, or of the last group behind it; the
-//                                  validation shows that the leaf covered the key
+//   find, contains -> present      the load of key and value in one step, or of the value; the validation of the lock then
+//                                  shows that the entry was there
+//   find, contains -> absent       one of the reads of groups and marks, or a moment between two of them: if the key was
+//                                  there at each, it was in one slot (H2), and the search would have come to that. The
+//                                  validation shows that the leaf covered the key, and that no entry moved
 //   insert -> true                 the store of the key
-//   erase -> true                  the store of another key, with the lock held; readers that began before do not
+//   erase -> true                  the store of another key, with the lock held; scans that began before do not
 //                                  validate
 //   assign, update                 the exchange of key and word, or the store of the word with the lock held
-//   insert -> false, erase -> false  as find
+//   insert -> false                the read of the key
+//   erase -> false                 as find
 //   a visit of a scan              the read of the value
 //
 // Orderings: those of sync/optimistic_lock.hpp and of hashed_leaf.hpp.
@@ -93,11 +96,30 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   };
   [[nodiscard, gnu::always_inline]] static found_word try_find(const stored key, leaf* of_key) noexcept {
     if (of_key == nullptr) return {};
-    const auto seen = of_key->lock.try_read();
-    if (!seen.steady() || !of_key->covers(seen, key)) [[unlikely]]
+    if constexpr (leaf::updates_in_place) {
+      if (const hw::vector_width width = hw::vectors(); leaf::loads_entries(width)) [[likely]] {
+        const auto seen = of_key->placement.try_read();
+        return find_in_section(key, *of_key, seen, [&](word& value) __attribute__((always_inline)) {
+          return of_key->find_beside_writers(key, value, width);
+        });
+      }
+    }
+    return find_between_writers(key, *of_key);
+  }
+  /// Where an entry is not loaded in one step. Not inlined: with words of 8 bytes it is rare.
+  [[nodiscard, gnu::noinline]] static found_word find_between_writers(const stored key,
+                                                                      leaf& of_key) noexcept {
+    const auto seen = of_key.lock.try_read();
+    return find_in_section(key, of_key, seen, [&](word& value) { return of_key.find(seen, key, value); });
+  }
+  template <class Section, class Find>
+  [[nodiscard, gnu::always_inline]] static found_word find_in_section(const stored key, const leaf& of_key,
+                                                                      const Section& seen,
+                                                                      const Find& find) noexcept {
+    if (!seen.steady() || !of_key.covers(unvalidated{}, key)) [[unlikely]]
       return {.value = {}, .present = false, .disturbed = true};
     word value;
-    const bool present = of_key->find(seen, key, value);
+    const bool present = find(value);
     return {value, present, !seen.validate()};
   }
   /// `of_key` is where the first attempt reads.
@@ -150,9 +172,30 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
                                                                      const change& wanted) const {
     leaf* const of_key = this->guess_leaf(key);
     if (of_key == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
-    const auto seen = of_key->lock.try_read();
-    if (!seen.steady() || !of_key->covers(seen, key)) return std::nullopt;
-    return this->try_change(*of_key, seen, key, wanted);
+    // An insert or an erase writes that line. An update does not even read it.
+    if (wanted.present != change::where_present::store) of_key->request_to_write();
+    const auto seen = of_key->placement.try_read();
+    if (!seen.steady() || !of_key->covers(unvalidated{}, key)) return std::nullopt;
+    auto where = of_key->seek(unvalidated{}, this->order(), key);
+    // Without the lock where there is nothing to do, or the step is one.
+    if (where.found ? wanted.present == change::where_present::keep : !wanted.insert_where_absent)
+      return seen.validate() ? std::optional(outcome{}) : std::nullopt;
+    if constexpr (leaf::updates_in_place) {
+      if (where.found && wanted.present == change::where_present::store)
+        return of_key->try_store(where, key, wanted);
+    }
+    auto held = of_key->lock.try_lock_beside_readers();
+    if (!held) return std::nullopt;
+    // No split or merge comes now, but another change may have come.
+    if (!seen.validate()) {
+      held.release_unchanged();
+      return std::nullopt;
+    }
+    where = of_key->seek(held, this->order(), key);
+    const outcome done = of_key->apply(held, where, key, wanted);
+    // A scan that has seen the key of an entry that has gone does not validate.
+    if (done.what != effect::erased) held.release_unchanged();
+    return done;
   }
 
   /// Where a scan is. It needs no inner node but to guess the next leaf: a leaf knows which keys it covers.
@@ -194,8 +237,9 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     const auto seen = here.lock.try_read();
     if (!seen.steady() || !here.covers(seen, at.from)) return progress_of_scan::interrupted;
     at.next = nullptr;
-    const auto known = here.ranks(seen);
-    if (known) return scan_in_order(here, seen, *known, at, visit);
+    // Once: inserts go on.
+    const entry_counts now = here.counts.get(seen);
+    if (now.is_ordered()) return scan_in_order(here, seen, now, at, visit);
     leaf::request_all(&here);
     if (here.want_order(seen)) {
       at.next = &here;
@@ -206,8 +250,8 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
   /// Visits entries where they lie.
   template <class Bound, class Visit>
   [[nodiscard, gnu::always_inline]] progress_of_scan scan_in_order(const leaf& here, const section& seen,
-                                                                   unsigned known, position<Bound>& at,
-                                                                   Visit& visit) const {
+                                                                   const entry_counts now,
+                                                                   position<Bound>& at, Visit& visit) const {
     const stored end = Bound::reverse ? here.first_covered(seen) : here.last_covered(seen);
     const auto next_requested = [&] {
       if (end == at.end_of_map || at.next != nullptr) return;
@@ -222,7 +266,7 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       return !ends;
     };
     const bool valid =
-        here.template visit_in_order<Bound::reverse>(seen, known, at.from, next_requested, visit_one);
+        here.template visit_in_order<Bound::reverse>(seen, now, at.from, next_requested, visit_one);
     if (valid) last = end;
     if (ends || last == at.end_of_map) return progress_of_scan::over;
     if (last) at.from = at.behind(*last);

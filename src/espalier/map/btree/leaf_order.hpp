@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 
-#include "espalier/hw/cache_line.hpp"
 #include "espalier/map/btree/node.hpp"
 #include "espalier/sync/optimistic_lock.hpp"
 
@@ -20,7 +19,7 @@ struct rank_range {
   unsigned last;
 };
 
-/// Of at most `Most` entries. The sample has keys, or numbers that are in the order of the keys.
+/// The slots of at most `Most` entries by their ranks. It is changed with the lock of the leaf, and readers kept out.
 template <unsigned Most>
 class leaf_order {
  public:
@@ -31,26 +30,10 @@ class leaf_order {
   [[nodiscard, gnu::always_inline]] unsigned slot_at(const Witness& w, unsigned rank) const noexcept {
     return by_rank_[rank].get(w);
   }
-  /// The first key larger than k has one of these ranks, of `known`, or the one behind them. If ranks have been removed, that
-  /// is likely only.
-  template <class Witness>
-  [[nodiscard]] rank_range likely_ranks(const Witness& w, unsigned known, std::uint64_t k) const noexcept {
-    const auto part = static_cast<unsigned>(sample_.not_above(w, k, sample_.width()));
-    const unsigned step = step_.get(w);
-    return {std::min(part * step, known), std::min((part + 1) * step, known)};
-  }
-
-  // With the lock of the leaf, and readers kept out.
-
-  /// Makes it anew. slot_at(rank) and key_at(rank) tell of what.
-  template <class Witness, class SlotAt, class KeyAt>
-  void assign(const Witness& w, unsigned count, const SlotAt& slot_at, const KeyAt& key_at) noexcept {
-    const unsigned step = std::max(1U, (count + sample_most - 1) / sample_most);
-    step_.set(w, static_cast<std::uint16_t>(step));
+  /// Makes it anew of slot_at(0) and so on.
+  template <class Witness, class SlotAt>
+  void assign(const Witness& w, unsigned count, const SlotAt& slot_at) noexcept {
     for (unsigned i = 0; i < count; ++i) by_rank_[i].set(w, static_cast<std::uint8_t>(slot_at(i)));
-    unsigned sampled = 0;
-    for (unsigned i = step; i < count; i += step) sample_.set(w, sampled++, key_at(i));
-    sample_.clear(w, sampled, sample_most);
   }
   /// Removes the rank of a slot, of `known`.
   template <class Witness>
@@ -60,15 +43,37 @@ class leaf_order {
     for (; rank + 1 < known; ++rank) by_rank_[rank].set(w, by_rank_[rank + 1].get(w));
   }
 
-  /// Requests all lines.
-  void request() const noexcept { hw::request_lines(this, sizeof(*this)); }
+ private:
+  std::array<optimistic_field<std::uint8_t>, Most> by_rank_;
+};
+
+/// The keys whose ranks are multiples of a step, or numbers that are in the order of the keys. It is changed as the order is.
+class sample_of_order {
+ public:
+  /// For an order of so many entries.
+  [[nodiscard]] static constexpr unsigned step_of(unsigned count) noexcept {
+    return std::max(1U, (count + most - 1) / most);
+  }
+  /// Makes it anew of key_at(0) and so on.
+  template <class Witness, class KeyAt>
+  void assign(const Witness& w, unsigned count, const KeyAt& key_at) noexcept {
+    unsigned sampled = 0;
+    for (unsigned i = step_of(count); i < count; i += step_of(count)) keys_.set(w, sampled++, key_at(i));
+    keys_.clear(w, sampled, most);
+  }
+  /// The first key larger than k has one of these ranks, of `known`, or the one behind them. If ranks have been removed, that
+  /// is likely only.
+  template <class Witness>
+  [[nodiscard]] rank_range likely_ranks(const Witness& w, unsigned step, unsigned known,
+                                        std::uint64_t k) const noexcept {
+    const auto part = static_cast<unsigned>(keys_.not_above(w, k, keys_.width()));
+    return {std::min(part * step, known), std::min((part + 1) * step, known)};
+  }
 
  private:
-  static constexpr unsigned sample_most = 16;
+  static constexpr unsigned most = 16;
 
-  sampled_keys<sample_most> sample_;  ///< the keys whose ranks are multiples of the step
-  std::array<optimistic_field<std::uint8_t>, Most> by_rank_;
-  optimistic_field<std::uint16_t> step_;
+  sampled_keys<most> keys_;
 };
 
 }  // namespace espalier::btree

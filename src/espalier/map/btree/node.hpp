@@ -371,7 +371,11 @@ struct inner_node : Base {
 
 template <class Word>
 [[nodiscard]] bool same_bits(const Word& a, const Word& b) noexcept {
-  return std::memcmp(&a, &b, sizeof(Word)) == 0;
+  // With memcmp() g++ does not see that an update is of any value.
+  if constexpr (sizeof(Word) == sizeof(std::uint64_t))
+    return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+  else
+    return std::memcmp(&a, &b, sizeof(Word)) == 0;
 }
 
 /// What an operation wants of a key's entry.
@@ -434,10 +438,7 @@ struct sorted_leaf : Base {
     unsigned index;
     bool found;
   };
-  /// Whether readers may see each step of apply().
-  static constexpr bool changes_beside_readers = false;
-  /// Whether sections that began before such a change fail. If not with an insert, a search that found no entry is
-  /// repeated with the lock.
+  /// Whether sections that began before such a change fail.
   [[nodiscard]] static constexpr bool renews(typename outcome::effect done) noexcept {
     return done == outcome::effect::inserted || done == outcome::effect::erased;
   }
@@ -556,6 +557,10 @@ struct sorted {
 template <class Node>
 inline constexpr bool covers_a_range =
     requires(Node& n, const exclusive_access& w) { n.cover(w, n.first_covered(w), n.last_covered(w)); };
+
+/// Whether searches in a node validate another version than that of its lock.
+template <class Node>
+inline constexpr bool has_placement = requires(Node& n) { n.placement; };
 
 /// Appends what a node has, before it is distributed anew.
 template <class Node, class Witness, class Compare, class Key>

@@ -376,7 +376,7 @@ struct string_leaf : node_base {
   template <class Witness>
   [[nodiscard]] rank_range likely_ranks(const Witness& w, unsigned known,
                                         const sliced_string& k) const noexcept {
-    return order.likely_ranks(w, known, k.slice_at(depth.get(w)));
+    return sample.likely_ranks(w, step.get(w), known, k.slice_at(depth.get(w)));
   }
 
   /// Appends the records in order. Those of a leaf that changes are to be validated.
@@ -426,9 +426,9 @@ struct string_leaf : node_base {
     const std::size_t common = all.count == 0 ? 0 : common_prefix(all.key(0), all.key(all.count - 1));
     const std::size_t behind = std::min<std::size_t>(common, std::numeric_limits<std::uint16_t>::max());
     depth.set(w, static_cast<std::uint16_t>(behind));
-    order.assign(
-        w, all.count, [&](unsigned i) { return all.index[i]; },
-        [&](unsigned i) { return slice::at(all.key(i), behind); });
+    order.assign(w, all.count, [&](unsigned i) { return all.index[i]; });
+    sample.assign(w, all.count, [&](unsigned i) { return slice::at(all.key(i), behind); });
+    step.set(w, static_cast<std::uint16_t>(sample.step_of(all.count)));
     sorted.set(w, static_cast<std::uint16_t>(all.count));
     unordered.set(w, 0);
   }
@@ -516,6 +516,7 @@ struct string_leaf : node_base {
             member_of(*this, "room for records", records),
             member_of(*this, "which are in order", listed_in_order),
             member_of(*this, "record", slot, slot.size()),
+            member_of(*this, "sample of the order", sample),
             member_of(*this, "order", order)};
   }
 
@@ -611,6 +612,7 @@ struct string_leaf : node_base {
   optimistic_field<std::uint16_t> sorted;     ///< entries of the order
   optimistic_field<std::uint16_t> unordered;  ///< entries that are not part of it
   optimistic_field<std::uint16_t> depth;      ///< of the slices in the sample
+  optimistic_field<std::uint16_t> step;       ///< between their ranks
  public:
   record_space records;
 
@@ -618,6 +620,7 @@ struct string_leaf : node_base {
   const std::size_t all_bytes;  ///< with the memory behind the leaf
   std::array<optimistic_field<std::uint64_t>, order_words> listed_in_order;
   alignas(hw::cache_line_bytes) std::array<optimistic_field<std::uint64_t>, slots> slot;
+  sample_of_order sample;
   leaf_order<capacity> order;
 };
 

@@ -220,33 +220,13 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     const auto at = try_seek(key);
     if (!at) return std::nullopt;
     if (at->node == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
-    return try_change(at->as_leaf(), at->here, key, wanted);
-  }
-  /// The same, in the key's leaf.
-  template <class Section>
-  [[nodiscard, gnu::always_inline]] std::optional<outcome> try_change(leaf& of_key, const Section& seen,
-                                                                      const Key& key,
-                                                                      const change& wanted) const
-      noexcept(Access::elides) {
-    const unsigned entries = leaf::renews(effect::inserted) ? 0 : of_key.count(seen);
-    auto where = of_key.seek(seen, order(), key);
+    leaf& of_key = at->as_leaf();
+    const auto where = of_key.seek(at->here, order(), key);
     // Without the lock where there is nothing to do.
     if (where.found ? wanted.present == change::where_present::keep : !wanted.insert_where_absent)
-      return seen.validate() ? std::optional(outcome{}) : std::nullopt;
-    if constexpr (requires { of_key.try_store(where, key, wanted); }) {
-      if (where.found && wanted.present == change::where_present::store)
-        return of_key.try_store(where, key, wanted);
-    }
-    auto held = [&] {
-      if constexpr (leaf::changes_beside_readers)
-        return seen.upgrade_beside_readers();
-      else
-        return seen.upgrade();
-    }();
+      return at->here.validate() ? std::optional(outcome{}) : std::nullopt;
+    auto held = at->here.upgrade();
     if (!held) return std::nullopt;
-    // Within a version a leaf gets entries at most.
-    if (!leaf::renews(effect::inserted) && !where.found && of_key.count(held) != entries)
-      where = of_key.seek(held, order(), key);
     const outcome done = of_key.apply(held, where, key, wanted);
     if (!leaf::renews(done.what)) held.release_unchanged();
     return done;
@@ -628,33 +608,50 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     root.release();
   }
 
-  /// The guards of a node and of its parent.
-  struct held_place {
-    write_guard above;
-    write_guard here;
-  };
-  /// Nothing if a writer came between.
-  [[nodiscard]] static std::optional<held_place> lock(const place& at) noexcept {
-    auto above = at.above.upgrade();
-    if (!above) return std::nullopt;
-    auto here = at.here.upgrade();
-    if (!here) {
-      above.release_unchanged();
-      return std::nullopt;
+  /// A node whose entries or children go elsewhere. Its guard is empty if a writer came between.
+  template <class Node>
+  struct held_node {
+    held_node() = default;
+    held_node(Node& n, const section& seen) noexcept : guard(seen.upgrade()) {
+      if constexpr (has_placement<Node>) {
+        if (guard) shown = n.placement.change();
+      }
     }
-    return held_place{std::move(above), std::move(here)};
-  }
+    [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(guard); }
+    void release_unchanged() noexcept {
+      shown.release_unchanged();
+      guard.release_unchanged();
+    }
+    void release_obsolete() noexcept {
+      shown.release_obsolete();
+      guard.release_obsolete();
+    }
+
+    write_guard guard;
+    /// Released first.
+    [[no_unique_address]] std::conditional_t<has_placement<Node>, optimistic_version::write_guard,
+                                             exclusive_access> shown;
+  };
+  /// A node and its parent, both or none.
+  template <class Node>
+  struct held_place {
+    held_place(const place& at, Node& n) noexcept
+        : above(at.above.upgrade()), here(above ? held_node<Node>(n, at.here) : held_node<Node>()) {
+      if (above && !here) above.release_unchanged();
+    }
+    [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(here); }
+
+    write_guard above;
+    held_node<Node> here;
+  };
 
   /// `root` is the new root if the node is the root, else null.
   template <class Node>
   bool try_split(const place& at, Node& full, Node& fresh, inner* root, const Key& key) noexcept {
-    auto above = at.above.upgrade();
-    if (!above) return false;
-    const auto here = at.here.upgrade();
-    if (!here) {
-      above.release_unchanged();
-      return false;
-    }
+    const held_place<Node> held(at, full);
+    if (!held) return false;
+    const auto& above = held.above;
+    const auto& here = held.here.guard;
     // Transactions change a leaf without a new version.
     if (!full.is_full(here)) return false;
     const Key separator = split<Key>(full, here, order(), fresh, key);
@@ -702,16 +699,15 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   /// or null if a writer came between.
   template <class Node>
   node_base* drop_root(const place& at, Node& root) noexcept {
-    auto held = lock(at);
+    held_place<Node> held(at, root);
     if (!held) return nullptr;
-    auto& [above, here] = *held;
     node_base* below = nullptr;
     if constexpr (std::is_same_v<Node, inner>)
-      below = root.child[0].get(here);
-    else if (root.count(here) != 0)  // as in try_split()
+      below = root.child[0].get(held.here.guard);
+    else if (root.count(held.here.guard) != 0)  // as in try_split()
       return nullptr;
-    anchor_.root.set(above, below);
-    here.release_obsolete();
+    anchor_.root.set(held.above, below);
+    held.here.release_obsolete();
     return &root;
   }
 
@@ -725,10 +721,10 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     if (!at.above.validate()) return nullptr;
     const section other_seen = Access::read(other->lock);
     // The lock of the parent keeps others from merging either of the two.
-    auto held = lock(at);
+    held_place<Node> held(at, node);
     if (!held) return nullptr;
-    auto& [above, here] = *held;
-    auto there = other_seen.upgrade();
+    auto& [above, here] = held;
+    held_node<Node> there(*static_cast<Node*>(other), other_seen);
     if (!there) {
       here.release_unchanged();
       above.release_unchanged();
@@ -736,9 +732,10 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     }
     Node& left = is_left ? node : *static_cast<Node*>(other);
     Node& right = is_left ? *static_cast<Node*>(other) : node;
-    write_guard& right_held = is_left ? there : here;
-    const auto separator = merge_or_even<Key>(left, is_left ? here : there, at.parent->key.get(above, first),
-                                              right, right_held, order());
+    held_node<Node>& right_held = is_left ? there : here;
+    const auto separator =
+        merge_or_even<Key>(left, (is_left ? here : there).guard, at.parent->key.get(above, first), right,
+                           right_held.guard, order());
     if (separator) {
       at.parent->key.set(above, first, *separator);
       return nullptr;
