@@ -413,8 +413,9 @@ struct hashed_leaf : node_base {
                                                      reinterpret_cast<const char*>(this)));
   }
 
-  /// Requests what an insert or an erase writes first.
-  [[gnu::always_inline]] void request_to_write() noexcept { __builtin_prefetch(this, 1); }
+  /// Requests the line of the lock. To read: as many inserts and erases may find that there is nothing to do, and would have
+  /// taken it from those that write it. Inlined: g++ removes calls of functions that only request.
+  [[gnu::always_inline]] void request_lock() const noexcept { __builtin_prefetch(this); }
 
   /// Requests the lines of a leaf that a search for the key is likely to read.
   static void request(const node_base* node, const key_type k) noexcept {

@@ -172,8 +172,8 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
                                                                      const change& wanted) const {
     leaf* const of_key = this->guess_leaf(key);
     if (of_key == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
-    // An insert or an erase writes that line. An update does not even read it.
-    if (wanted.present != change::where_present::store) of_key->request_to_write();
+    // An update does not even read that line.
+    if (wanted.present != change::where_present::store) of_key->request_lock();
     const auto seen = of_key->placement.try_read();
     if (!seen.steady() || !of_key->covers(unvalidated{}, key)) return std::nullopt;
     auto where = of_key->seek(unvalidated{}, this->order(), key);
