@@ -171,7 +171,7 @@ int exchange_pair_if_equal(volatile std::uint64_t* address, std::uint64_t* expec
   return equal ? 1 : 0;
 }
 
-/// Loads two words at one step: those of one moment, so the newest ones.
+/// Loads two words at one step. The newest ones, in a weak memory, too: only x86 has such loads, and it has that order.
 void load_pair(const volatile std::uint64_t* address, std::uint64_t* both, int order, const void* where) {
   world* const w = here.running;
   if (w != nullptr)
