@@ -21,6 +21,18 @@ inline void request_lines(const void* object, std::size_t bytes) noexcept {
     __builtin_prefetch(static_cast<const char*>(object) + at, 0, 2);
 }
 
+/// Requests the line of an object that is written at once: a load before the write would make it come from another
+/// processor's cache twice, to be read and to be written.
+[[gnu::always_inline]] inline void request_to_write(const void* object) noexcept {
+#if defined(__x86_64__)
+  // Compilers make a request to read of it, unless they are told that the processor knows this instruction. To one that does
+  // not, it is none.
+  __asm__ __volatile__("prefetchw %0" : : "m"(*static_cast<const char*>(object)));
+#else
+  __builtin_prefetch(object, 1);
+#endif
+}
+
 /// A T with no neighbour inside its pair of lines. For elements of per-thread arrays.
 template <class T>
 struct alignas(false_sharing_bytes) padded {

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "espalier/hw/cache_line.hpp"
 #include "espalier/sync/backoff.hpp"
 
 // A lock that readers do not write. A reader notes the lock's version, reads, and validates: the version is still the
@@ -157,6 +158,7 @@ class optimistic_version {
   /// For the only writer. Sections that began earlier fail from now on.
   write_guard change() noexcept {
     const stamp before = now();
+    assert(before.steady() && "one writer at a time, and none of an object that has left");
     // relaxed: the stores of fields behind it are release; see (2).
     word_.store(before.word_ | changing_bit, std::memory_order_relaxed);
     return {*this, before};
@@ -257,10 +259,11 @@ class optimistic_lock {
   [[nodiscard]] read_section try_read() noexcept { return {version_, version_.now()}; }
 
   /// For a change that readers may see at each of its steps. The guard is empty if a writer holds the lock, or it is
-  /// obsolete. Never waits. Without a load before it: one that comes from another processor's cache would come twice.
+  /// obsolete. Never waits.
   [[nodiscard]] write_guard try_lock_beside_readers() noexcept {
+    hw::request_to_write(&version_);  // x86 loads it before the exchange
     stamp before;
-    // A bit that is set beside a holder's goes with it.
+    // A bit that is set beside a holder's goes with it, and an obsolete lock is obsolete with it.
     // order (3): try_lock_beside_readers, acquire
     before.word_ = version_.word_.fetch_or(held_bit, std::memory_order_acquire);
     if (before.obsolete() || is_locked(before)) return {};
@@ -330,7 +333,8 @@ inline optimistic_lock::subscription optimistic_lock::subscribe() noexcept {
   return {version_, version_.now()};
 }
 
-/// The witness of a reader that takes what it loads as a hint, and validates what it comes to.
+/// The witness of a reader that takes what it loads as a hint, and validates what it comes to, or validates another version
+/// than that of the lock.
 struct unvalidated {};
 
 namespace detail {
