@@ -176,13 +176,14 @@ void scan_beside_an_erase_of_a_later_entry(sim::scene& s) {
       sim::require(k <= 5 || (k >= 10 && k < 13), "a scan visits a key that no thread inserts");
   });
 }
+/// With values of 4 bytes finds read key and value in two steps.
+template <class Value>
 void find_beside_an_erase(sim::scene& s) {
-  auto& map = s.make<narrow_map>();
-  for (const std::uint64_t k : {1U, 5U}) map.insert(k, k);
+  auto& map = s.make<typename ordered_map<std::uint64_t, Value>::template with_fanout<8>>();
+  for (const Value k : {1U, 5U}) map.insert(k, k);
   s.thread("erases", [&map] {
     map.erase(5);
-    for (std::uint64_t k = 10; k < 13; ++k)
-      map.insert(k, k);  // without a split; one of them comes to its slot
+    for (Value k = 10; k < 13; ++k) map.insert(k, k);  // without a split; one of them comes to its slot
   });
   s.thread("finds",
            [&map] { sim::require(map.find(5).value_or(5) == 5, "a find takes the value of another key"); });
@@ -257,7 +258,8 @@ void explore_all(scenes& all) {
   all.run("erase_if_beside_a_writer", erase_if_beside_a_writer);
   all.run("erase_if_counts_beside_a_writer", erase_if_counts_beside_a_writer);
   all.run("erases_of_a_range", erases_of_a_range);
-  all.run("find_beside_an_erase", find_beside_an_erase);
+  all.run("find_beside_an_erase", find_beside_an_erase<std::uint64_t>);
+  all.run("find_in_two_steps_beside_an_erase", find_beside_an_erase<std::uint32_t>);
   all.run("scan_beside_an_insert", scan_beside_an_insert);
   all.run("scan_makes_the_order_beside_an_insert", scan_makes_the_order_beside_an_insert);
   all.run("scan_beside_an_erase", scan_beside_an_erase);

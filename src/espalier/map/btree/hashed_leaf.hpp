@@ -54,15 +54,17 @@
 //
 // What concerns one entry takes the lock beside readers. An insert marks groups, stores the word, and then stores the key,
 // which makes the entry visible; an update stores the word. Readers see the leaf before it or behind it. An erase removes
-// the key and renews the version: a scan that has seen the key does not validate if a later insert has used the slot.
+// the key and renews the version: a reader of the lock that has seen the key does not validate if a later insert has used the
+// slot.
 //
-// A find does not read the lock, nor the numbers of entries beside it: inserts and erases write that line, and each of them
-// would take it from the caches of all finds. Key and word come in one load, so a find needs no version for them. That a key
-// is absent holds while no entry moves: a key that was there all the time was in one slot, in a group on its way. So finds
-// validate `placement`, a version that splits and merges change, and which lies with the range and the marks. Where an
-// entry is not loaded in one step, a find is a reader of the lock, as a scan is.
+// Scans read the lock. A find does not, nor the numbers of entries beside it: inserts and erases write that line, and each of
+// them would take it from the caches of all finds. Key and word come in one load, so a find needs no version for them. That a
+// key is absent holds while no entry moves: a key that was there all the time was in one slot, in a group on its way. So
+// finds validate `placement`, a version that splits and merges change, and which lies with the range and the marks. (In
+// leaves with 8 entries at most all that is one line.) Where an entry is not loaded in one step, a find reads the lock, too.
 //
-// A reader loads the key before the word. Its orderings, and those of the lock, are those of sync/optimistic_lock.hpp.
+// A reader of the lock loads the key before the word. Its orderings, and those of the lock, are those of
+// sync/optimistic_lock.hpp.
 //
 // Orderings
 //   (1) update (seq_cst) -> take (seq_cst): an update that still finds the key comes before the fence, and the take then
@@ -430,6 +432,7 @@ struct hashed_leaf : node_base {
   /// What is wrong with the leaf, or null.
   [[nodiscard]] const char* check() const noexcept {
     const exclusive_access rest;
+    if (!placement.now().steady()) return "a reachable leaf is said to change, or to have left";
     unsigned n = 0;
     for (unsigned g = 0; g < groups; ++g) {
       for (unsigned i = 0; i < in_group; ++i) {
@@ -555,7 +558,7 @@ struct hashed_leaf : node_base {
       return search_behind(home, k);
     return {home, equal};
   }
-  /// In the groups behind the home. The caller has a witness of its access.
+  /// In the groups behind the home. The caller has the lock, or validates what it has found.
   [[nodiscard, gnu::noinline]] search_end search_behind(unsigned at, const key_type k) const noexcept {
     const unvalidated w;
     unsigned equal = 0;

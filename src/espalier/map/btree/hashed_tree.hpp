@@ -34,18 +34,20 @@
 // the change of at most three nodes.
 //
 // Linearization points
-//   find, contains -> present      the load of key and value in one step, or of the value; the validation of the lock then
-//                                  shows that the entry was there
+//   find, contains -> present      the load of key and value in one step. Where it takes two, that of the value, or the moment
+//                                  before an erase between them: such an erase has not released the lock yet, for the
+//                                  find validates
 //   find, contains -> absent       one of the reads of groups and marks, or a moment between two of them: if the key was
-//                                  there at each, it was in one slot (H2), and the search would have come to that. The
-//                                  validation shows that the leaf covered the key, and that no entry moved
+//                                  there all the time, it was in one slot (H4), on the way that its marks show (H2), and the
+//                                  search has come to that. The validation shows that the leaf covered the key, and that
+//                                  no entry moved
 //   insert -> true                 the store of the key
-//   erase -> true                  the store of another key, with the lock held; scans that began before do not
-//                                  validate
+//   erase -> true                  the store of another key, with the lock held; what reads the lock and began before does
+//                                  not validate after the release
 //   assign, update                 the exchange of key and word, or the store of the word with the lock held
 //   insert -> false                the read of the key
 //   erase -> false                 as find
-//   a visit of a scan              the read of the value
+//   a visit of a scan              as a find in two steps
 //
 // Orderings: those of sync/optimistic_lock.hpp and of hashed_leaf.hpp.
 

@@ -628,7 +628,6 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     }
 
     write_guard guard;
-    /// Released first.
     [[no_unique_address]] std::conditional_t<has_placement<Node>, optimistic_version::write_guard,
                                              exclusive_access> shown;
   };
