@@ -74,6 +74,8 @@ class optimistic_version {
     [[nodiscard]] bool changing() const noexcept { return (word_ & changing_bit) != 0; }
     /// Neither.
     [[nodiscard]] bool steady() const noexcept { return (word_ & (changing_bit | obsolete_bit)) == 0; }
+    /// Whether mark() was called since the last change.
+    [[nodiscard]] bool marked() const noexcept { return (word_ & mark_bit) != 0; }
 
    private:
     friend optimistic_version;
@@ -100,7 +102,7 @@ class optimistic_version {
     [[nodiscard]] explicit operator bool() const noexcept { return of_ != nullptr; }
 
     /// Sections that began earlier fail.
-    void release() noexcept { leave(before_.word_ + one_change); }
+    void release() noexcept { leave((before_.word_ & ~mark_bit) + one_change); }
     /// Where nothing was changed: sections that began earlier stay valid.
     void release_unchanged() noexcept { leave(before_.word_); }
     /// The object has left the structure: sections that began earlier fail, and later ones are obsolete.
@@ -137,6 +139,7 @@ class optimistic_version {
   class read_section {
    public:
     [[nodiscard]] bool steady() const noexcept { return seen_.steady(); }
+    [[nodiscard]] bool marked() const noexcept { return seen_.marked(); }
     [[nodiscard]] bool validate() const noexcept { return of_->validate(seen_); }
 
    private:
@@ -164,6 +167,13 @@ class optimistic_version {
     return {*this, before};
   }
 
+  /// For a thread that excludes the writers: a hint for those that begin to read from now on. It lasts until a change ends.
+  /// Sections that began earlier fail.
+  void mark() noexcept {
+    // relaxed: a hint.
+    word_.store(now().word_ | mark_bit, std::memory_order_relaxed);
+  }
+
   /// For the only writer, after a change of one field: sections that began earlier fail, once they see what the writer
   /// stores from now on.
   void renew() noexcept {
@@ -185,10 +195,10 @@ class optimistic_version {
     return seen;
   }
 
-  // Bit 0: changing. Bit 1: obsolete. Bit 2: for optimistic_lock. Above: a count.
+  // Bit 0: changing. Bit 1: obsolete. Bit 2: the mark; of an optimistic_lock, a writer beside readers. Above: a count.
   static constexpr std::uint64_t changing_bit = 1;
   static constexpr std::uint64_t obsolete_bit = 2;
-  static constexpr std::uint64_t lock_bit = 4;
+  static constexpr std::uint64_t mark_bit = 4;
   static constexpr std::uint64_t one_change = 8;
 
   std::atomic<std::uint64_t> word_{0};
@@ -290,7 +300,7 @@ class optimistic_lock {
 
  private:
   // Of the version's word: a writer beside readers.
-  static constexpr std::uint64_t held_bit = optimistic_version::lock_bit;
+  static constexpr std::uint64_t held_bit = optimistic_version::mark_bit;
   [[nodiscard]] static bool is_locked(stamp seen) noexcept {
     return seen.changing() || (seen.word_ & held_bit) != 0;
   }

@@ -170,8 +170,9 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
     const found_word found = find_in(image::of(key), this->guess_leaf(image::of(key)));
     return found.present ? std::optional(found.value) : std::nullopt;
   }
-  [[nodiscard, gnu::always_inline]] std::optional<outcome> try_apply(const stored key,
-                                                                     const change& wanted) const {
+  /// `attempts` of them have failed.
+  [[nodiscard, gnu::always_inline]] std::optional<outcome> try_apply(const stored key, const change& wanted,
+                                                                     unsigned attempts) const {
     leaf* const of_key = this->guess_leaf(key);
     if (of_key == nullptr) return outcome{.what = wanted.insert_where_absent ? effect::full : effect::none};
     // An update does not even read that line.
@@ -186,6 +187,8 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       if (where.found && wanted.present == change::where_present::store)
         return of_key->try_store(where, key, wanted);
     }
+    // A lock that is held is not written where threads meet: its line may stay with the holder.
+    if (seen.marked() && of_key->lock.is_locked()) return std::nullopt;
     auto held = of_key->lock.try_lock_beside_readers();
     if (!held) return std::nullopt;
     // No split or merge comes now, but another change may have come.
@@ -193,12 +196,16 @@ class hashed_tree : public tree<Map, Key, Value, Traits, Compare, hashed<Fanout:
       held.release_unchanged();
       return std::nullopt;
     }
+    if (attempts >= attempts_where_threads_meet && !seen.marked()) [[unlikely]]
+      of_key->placement.mark();
     where = of_key->seek(held, this->order(), key);
     const outcome done = of_key->apply(held, where, key, wanted);
     // A scan that has seen the key of an entry that has gone does not validate.
     if (done.what != effect::erased) held.release_unchanged();
     return done;
   }
+
+  static constexpr unsigned attempts_where_threads_meet = 4;
 
   /// Where a scan is. It needs no inner node but to guess the next leaf: a leaf knows which keys it covers.
   template <class Bound>

@@ -291,8 +291,12 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     const Map& map;
     const Key& key;
     const change& wanted;
-    [[nodiscard, gnu::always_inline]] std::optional<outcome> operator()() const noexcept(Access::elides) {
-      return map.try_apply(key, wanted);
+    unsigned attempts = 0;
+    [[nodiscard, gnu::always_inline]] std::optional<outcome> operator()() noexcept(Access::elides) {
+      if constexpr (requires { map.try_apply(key, wanted, attempts); })
+        return map.try_apply(key, wanted, attempts++);
+      else
+        return map.try_apply(key, wanted);
     }
   };
   /// Changes the entry of the key, for which it makes room. Merges nodes after an erase.
