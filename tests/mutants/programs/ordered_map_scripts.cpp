@@ -166,7 +166,7 @@ void scan_beside_an_erase_of_a_later_entry(sim::scene& s) {
   auto& map = s.make<narrow_map>();
   for (std::uint64_t k = 1; k <= 4; ++k) map.insert(k, k);
   for (unsigned i = 0; i < 2; ++i) keys_of(map);
-  for (const std::uint64_t k : {1U, 5U}) map.insert(k, k);
+  map.insert(5, 5);
   s.thread("erases", [&map] {
     map.erase(5);
     for (std::uint64_t k = 10; k < 13; ++k) map.insert(k, k);  // one of them comes to its slot
