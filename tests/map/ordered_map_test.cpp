@@ -205,7 +205,7 @@ TEST_P(ordered_map_by_vectors, finds_beside_writers_what_is_there) {
   for (key i = 0; i < n; i += 2) map.insert(key_of(i), ~key_of(i));
   std::atomic<int> writers = 2;
   std::vector<std::thread> threads;
-  for (int t = 0; t < 2; ++t) {
+  for (unsigned t = 0; t < 2; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937_64 random(t);
       // Leaves are split, and then merged.
@@ -221,7 +221,7 @@ TEST_P(ordered_map_by_vectors, finds_beside_writers_what_is_there) {
       --writers;
     });
   }
-  for (int t = 0; t < 2; ++t) {
+  for (unsigned t = 0; t < 2; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937_64 random(10 + t);
       while (writers != 0) {

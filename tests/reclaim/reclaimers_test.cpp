@@ -85,8 +85,8 @@ class pinned_thread {
 };
 
 TEST(epoch, nothing_comes_back_while_an_older_pin_lives) {
-  epoch_domain domain;
   tally owner;
+  epoch_domain domain;
   {
     const pinned_thread reader(domain);
     retire_some(domain, owner, 1000);
@@ -101,8 +101,8 @@ TEST(epoch, nothing_comes_back_while_an_older_pin_lives) {
 }
 
 TEST(epoch, retiring_alone_keeps_what_waits_bounded) {
-  epoch_domain domain;
   tally owner;
+  epoch_domain domain;
   std::uint64_t most = 0;
   for (int i = 0; i < 200; ++i) {
     retire_some(domain, owner, 100);
@@ -113,8 +113,8 @@ TEST(epoch, retiring_alone_keeps_what_waits_bounded) {
 }
 
 TEST(epoch, the_own_pin_protects_too) {
-  epoch_domain domain;
   tally owner;
+  epoch_domain domain;
   {
     auto guard = domain.pin();
     for (int i = 0; i < 500; ++i) {
@@ -128,8 +128,8 @@ TEST(epoch, the_own_pin_protects_too) {
 }
 
 TEST(epoch, guards_nest) {
-  epoch_domain domain;
   tally owner;
+  epoch_domain domain;
   std::thread reader;
   std::barrier step(2);
   reader = std::thread([&] {
@@ -164,8 +164,8 @@ TEST(epoch, a_moved_guard_takes_the_pin_along) {
     EXPECT_EQ(pinned(), 0U) << "the empty guard holds nothing";
   }
   EXPECT_EQ(pinned(), 0U);
-  epoch_domain other;
   tally owner;
+  epoch_domain other;
   {
     auto guard = domain.pin();
     guard = other.pin();
@@ -188,8 +188,8 @@ epoch_domain::stall oldest_of(const epoch_domain& domain) {
 }
 
 TEST(epoch, statistics_name_the_thread_that_holds_everything_up) {
-  epoch_domain domain;
   tally owner;
+  epoch_domain domain;
   EXPECT_FALSE(domain.statistics().oldest);
   {
     const pinned_thread reader(domain);
@@ -221,8 +221,8 @@ TEST(epoch, statistics_name_the_thread_that_holds_everything_up) {
 }
 
 TEST(epoch, threads_that_come_and_go_leave_nothing_behind) {
-  epoch_domain domain;
   tally owner;
+  epoch_domain domain;
   std::uint64_t expected = 0;
   for (int generation = 0; generation < 10; ++generation) {
     test::on_threads(4, [&](int t) { retire_some(domain, owner, 1 + 70 * t); });
@@ -233,9 +233,9 @@ TEST(epoch, threads_that_come_and_go_leave_nothing_behind) {
 }
 
 TEST(epoch, the_bags_of_an_ended_thread_are_adopted) {
-  epoch_domain domain;
   tally ended;
   tally busy;
+  epoch_domain domain;
   {
     const pinned_thread reader(domain);
     std::thread([&] { retire_some(domain, ended, 63 * 5); }).join();
@@ -247,9 +247,9 @@ TEST(epoch, the_bags_of_an_ended_thread_are_adopted) {
 }
 
 TEST(epoch, purge_takes_its_owners_entries_and_no_others) {
-  epoch_domain domain;
   tally a;
   tally b;
+  epoch_domain domain;
   {
     const pinned_thread reader(domain);  // keeps full bags waiting
     test::on_threads(3, [&](int) {
@@ -286,8 +286,8 @@ TEST(epoch, destruction_reclaims_everything) {
 }
 
 TEST(epoch, retiring_what_was_reserved_never_allocates) {
-  epoch_domain domain;
   tally owner;
+  epoch_domain domain;
   const pinned_thread reader(domain);  // so that no bag can be used again
   test::failure_plan reserving;
   test::failure_plan retiring;
@@ -308,8 +308,8 @@ TEST(epoch, retiring_what_was_reserved_never_allocates) {
 TEST(epoch, a_reservation_of_any_size_holds_at_every_fill_of_a_bag) {
   for (const std::size_t n : {16U, 64U, 200U}) {
     for (std::size_t filled = 0; filled < 130; ++filled) {
-      epoch_domain domain;
       tally owner;
+      epoch_domain domain;
       const pinned_thread reader(domain);
       retire_some(domain, owner, static_cast<int>(filled));
       auto guard = domain.pin();
@@ -323,8 +323,8 @@ TEST(epoch, a_reservation_of_any_size_holds_at_every_fill_of_a_bag) {
 }
 
 TEST(epoch, a_refused_reservation_changes_nothing) {
-  epoch_domain domain;
   tally owner;
+  epoch_domain domain;
   {
     const pinned_thread reader(domain);
     int refusals = 0;
@@ -412,8 +412,8 @@ TEST(protection, of_a_reader_by_each_reclaimer) {
 // The case for which two epochs of delay, counted from the retiring thread's announcement, would not do: the
 // reader pins one epoch later than the thread that then retires what the reader has found.
 TEST(epoch, a_reader_younger_than_the_retiring_pin_is_protected) {
-  epoch_domain domain;
   tally owner;
+  epoch_domain domain;
   const auto collect_elsewhere = [&] { std::thread([&] { domain.collect(); }).join(); };
   {
     auto retiring = domain.pin();

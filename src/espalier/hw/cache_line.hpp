@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 // The unit in which caches move memory, and the unit of false sharing.
 
@@ -15,10 +16,11 @@ inline constexpr std::size_t cache_line_bytes = 64;
 inline constexpr std::size_t false_sharing_bytes = 2 * cache_line_bytes;
 
 /// Requests the lines of an object that is read soon. They come into the second-level cache: it waits for more lines at a
-/// time than the first one.
+/// time than the first one. There need not be an object: where a search looks without a lock, a pointer may be null or old.
 inline void request_lines(const void* object, std::size_t bytes) noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(object);
   for (std::size_t at = 0; at < bytes; at += cache_line_bytes)
-    __builtin_prefetch(static_cast<const char*>(object) + at, 0, 2);
+    __builtin_prefetch(reinterpret_cast<const void*>(begin + at), 0, 2);
 }
 
 /// Requests the line of an object that is written at once: a load before the write would make it come from another

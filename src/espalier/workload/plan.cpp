@@ -9,7 +9,7 @@ namespace espalier::workload {
 
 std::shared_ptr<const workload_plan> make_plan(const plan_request& request) {
   operation_mix mix = operation_mix::parse(request.mix);
-  const bool ycsb = mix.distribution.has_value();
+  const bool is_ycsb = mix.distribution.has_value();
   const bool listed = !request.explicit_keys.empty();
   if (!listed && request.keys == 0)
     throw std::invalid_argument("--keys is 0; a map to measure needs at least 1 key");
@@ -17,13 +17,13 @@ std::shared_ptr<const workload_plan> make_plan(const plan_request& request) {
     throw std::invalid_argument(
         "the list of keys has 1 key; at least 2 are needed, half of which are loaded");
 
-  const std::uint64_t universe = listed ? request.explicit_keys.size()
-                                 : ycsb ? request.keys
-                                        : request.keys * 2;
+  const std::uint64_t universe = listed    ? request.explicit_keys.size()
+                                 : is_ycsb ? request.keys
+                                           : request.keys * 2;
   std::uint64_t loaded = request.keys;
   if (!request.prefill)
     loaded = 0;
-  else if (ycsb)
+  else if (is_ycsb)
     loaded = universe;
   else if (listed)
     loaded = universe / 2;
@@ -36,7 +36,7 @@ std::shared_ptr<const workload_plan> make_plan(const plan_request& request) {
   if (name.empty()) name = fmt::format("{} {}", mix.name, spec.to_string());
   return std::make_shared<const workload_plan>(workload_plan{
       std::move(name), std::move(mix), std::move(keys), distribution(spec, universe, request.seed),
-      permutation(universe, request.seed + 1), loaded, ycsb && !listed, request.trace});
+      permutation(universe, request.seed + 1), loaded, is_ycsb && !listed, request.trace});
 }
 
 }  // namespace espalier::workload

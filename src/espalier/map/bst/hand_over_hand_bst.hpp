@@ -220,7 +220,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
   /// A seek for each entry. The visitor is called with no lock held, and may call the map.
   template <class Bound, class Visit>
   void do_scan(guard_type&, const Bound& bound, Visit&& visit) const {
-    stepwise_scan(bound, [this](const auto& from) { return first_of(from); }, visit);
+    stepwise_scan(bound, [this](const auto& from) { return this->first_of(from); }, visit);
   }
 
   /// The first entry that the bound admits.

@@ -356,9 +356,8 @@ struct inner_node : Base {
   [[nodiscard]] std::vector<node_member> members() const {
     std::vector<node_member> all{member_of(*this, "lock", this->lock), member_of(*this, "level", this->level),
                                  member_of(*this, "children", children)};
-    if constexpr (Sampled) {
-      if constexpr (key.has_sample) all.push_back(member_of(*this, "sample", key.sample, key.sample.size()));
-    }
+    if constexpr (requires { key.sample.size(); })
+      all.push_back(member_of(*this, "sample", key.sample, key.sample.size()));
     all.push_back(member_of(*this, "key", key.all, key.all.size()));
     all.push_back(member_of(*this, "child", child, child.size()));
     return all;
