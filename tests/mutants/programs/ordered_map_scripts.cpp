@@ -200,6 +200,31 @@ void scan_beside_an_erase_of_a_later_first_entry(sim::scene& s) {
   });
   s.thread("scans", [&map] { keys_of(map); });
 }
+/// Threads meet in a leaf where an operation has failed four times to take its lock. Results do not tell.
+struct looked_into : ordered_map<std::uint64_t, std::uint64_t>::with_fanout<8> {
+  void require_marks() {
+    insert(0, 0);
+    auto& of_keys = *this->guess_leaf(0);
+    for (std::uint64_t failing = 0; failing <= 4; ++failing) {
+      const std::uint64_t key = 1 + failing;
+      const change wanted{.insert_where_absent = true, .word = key};
+      applying step{*this, key, wanted};
+      {
+        auto held = of_keys.lock.try_lock_beside_readers();
+        for (std::uint64_t i = 0; i < failing; ++i)
+          sim::require(!step(), "an insert changes a leaf whose lock is held");
+        held.release_unchanged();
+      }
+      sim::require(step().has_value(), "an insert does not take a lock that is free");
+      sim::require(of_keys.placement.try_read().marked() == (failing == 4),
+                   "a leaf is marked where no threads meet, or is not where they do");
+    }
+  }
+};
+void marks_where_threads_meet(sim::scene& s) {
+  auto& map = s.make<looked_into>();
+  s.thread("inserts", [&map] { map.require_marks(); });
+}
 /// A visitor that ends the scan is not called again, wherever that is.
 void scan_ends_at_each_entry(sim::scene& s) {
   auto& map = s.make<narrow_map>();
@@ -266,6 +291,7 @@ void explore_all(scenes& all) {
   all.run("scan_beside_an_erase_of_a_later_entry", scan_beside_an_erase_of_a_later_entry);
   all.run("scan_beside_an_erase_of_a_later_first_entry", scan_beside_an_erase_of_a_later_first_entry, {}, 2);
   all.run("scan_ends_at_each_entry", scan_ends_at_each_entry);
+  all.run("marks_where_threads_meet", marks_where_threads_meet);
   all.run("scan_beside_a_split", scan_beside_a_split);
   sim::exploration_options once;
   once.step_budget = 100'000'000;
