@@ -440,11 +440,11 @@ TEST(control, a_reclaimer_that_does_not_wait_is_caught) {
 }
 
 TEST(epoch, readers_never_meet_a_reclaimed_cell) {
-  epoch_domain domain;
   constexpr int writers = 2;
   constexpr int readers = 2;
   constexpr std::size_t swaps = 4000;
   std::deque<cell> cells(writers * swaps + 1);  // never used twice: a spoilt one stays spoilt
+  epoch_domain domain;
   std::atomic<cell*> shared{&cells[0]};
   std::atomic<int> writing{writers};
   std::atomic<std::uint64_t> spoilt{0};

@@ -209,6 +209,7 @@ TEST(optimistic_version, a_mark_lasts_until_a_change_ends) {
   EXPECT_TRUE(version.try_read().steady());
   EXPECT_FALSE(version.try_read().marked());
 }
+
 TEST(optimistic_version, a_stamp_is_valid_until_a_change_begins) {
   optimistic_version version;
   const optimistic_version::stamp seen = version.read();
