@@ -35,6 +35,8 @@ class eager_reclaimer {
     guard& operator=(const guard&) = delete;
     ~guard() { release(); }
 
+    [[nodiscard]] bool protects(const eager_reclaimer& domain) const noexcept { return owner_ == &domain; }
+    void renew() noexcept { *this = owner_->pin(); }
     void reserve(std::size_t n);
     void retire(const retired& entry) noexcept;
 

@@ -79,6 +79,12 @@ class epoch_domain {
     guard& operator=(const guard&) = delete;
     [[gnu::always_inline]] ~guard() { release(); }
 
+    [[nodiscard]] bool protects(const epoch_domain& domain) const noexcept {
+      return record_ != nullptr && domain_ == &domain && record_ == domain.records_.if_made();
+    }
+    void renew() noexcept {
+      if (record_->depth == 1) domain_->announce(*record_);
+    }
     /// Room for n retirements, whatever n is. It stays reserved if they do not come. Throws std::bad_alloc.
     void reserve(std::size_t n) { domain_->reserve(*record_, n); }
     void retire(const retired& entry) noexcept { domain_->retire(*record_, entry); }
@@ -123,20 +129,7 @@ class epoch_domain {
   /// Throws std::bad_alloc at a thread's first pin in this domain, std::system_error beyond 4096 threads.
   [[nodiscard, gnu::always_inline]] guard pin() {
     record& r = records_.local();
-    if (r.depth++ == 0) {
-      // relaxed: a first guess, which the acquire load below confirms.
-      std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);
-      while (true) {
-        // order (2): publish_pin, release: what this thread read under an earlier pin stays before an advance
-        // that sees only the newer announcement.
-        r.announced.store(epoch << 1U | 1U, std::memory_order_release);
-        hw::fence_light();  // order (1): pin, light
-        // order (3): pin, acquire
-        const std::uint64_t now = epoch_.load(std::memory_order_acquire);
-        if (now == epoch) break;  // at most two rounds: the announcement stops E from moving again
-        epoch = now;
-      }
-    }
+    if (r.depth++ == 0) announce(r);
     return guard(*this, r);
   }
 
@@ -181,6 +174,21 @@ class epoch_domain {
     if (--r.depth == 0) r.announced.store(0, std::memory_order_release);
   }
 
+  /// Of a record that announces nothing, or an epoch under which its thread needs nothing any more.
+  [[gnu::always_inline]] void announce(record& r) noexcept {
+    // relaxed: a first guess, which the acquire load below confirms.
+    std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);
+    while (true) {
+      // order (2): publish_pin, release: what this thread read under an earlier pin stays before an advance
+      // that sees only the newer announcement.
+      r.announced.store(epoch << 1U | 1U, std::memory_order_release);
+      hw::fence_light();  // order (1): pin, light
+      // order (3): pin, acquire
+      const std::uint64_t now = epoch_.load(std::memory_order_acquire);
+      if (now == epoch) break;  // at most two rounds: the announcement stops E from moving again
+      epoch = now;
+    }
+  }
   void reserve(record& r, std::size_t n);
   void retire(record& r, const retired& entry) noexcept;
   bool try_advance() noexcept;

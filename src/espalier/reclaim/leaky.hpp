@@ -22,6 +22,8 @@ class leaky {
     guard& operator=(const guard&) = delete;
     ~guard() = default;
 
+    [[nodiscard]] bool protects(const leaky& domain) const noexcept { return owner_ == &domain; }
+    static void renew() noexcept {}
     // The first count of a thread allocates, which retire must not do.
     void reserve(std::size_t) { owner_->retired_.reserve(); }
     void retire(const retired&) noexcept { owner_->retired_.add(1); }

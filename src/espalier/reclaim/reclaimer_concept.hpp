@@ -22,7 +22,11 @@ struct retired {
 /// Decides when unlinked memory may be reclaimed.
 ///
 /// pin() enters a protected region and returns its witness: what the thread reaches while the guard lives
-/// stays allocated. A guard belongs to the thread that made it; guards of one thread may nest.
+/// stays allocated. A guard belongs to the thread that made it; guards of one thread may nest. It protects in its own
+/// domain alone; protects(domain) says so, for assertions.
+///
+/// A guard keeps everything that any thread retires while it lives. guard.renew() ends the region and enters another one,
+/// so that a long loop keeps little: what was reached before may be gone. It has no effect inside another guard.
 ///
 /// guard.reserve(n) throws std::bad_alloc or makes sure that the next n calls of retire on this thread
 /// cannot fail. An operation reserves before its first change that other threads can see. So it either fails
@@ -37,6 +41,8 @@ template <class R>
 concept reclaimer =
     requires(R& r, typename R::guard& guard, std::size_t n, const retired& entry, void* owner) {
       { r.pin() } -> std::same_as<typename R::guard>;
+      { guard.protects(r) } noexcept -> std::same_as<bool>;
+      { guard.renew() } noexcept;
       guard.reserve(n);
       { guard.retire(entry) } noexcept;
       { r.purge(owner) } noexcept;
@@ -55,6 +61,11 @@ class [[nodiscard]] no_guard {
   no_guard& operator=(const no_guard&) = delete;
   ~no_guard() = default;
 
+  template <class Domain>
+  [[nodiscard]] static bool protects(const Domain&) noexcept {
+    return true;
+  }
+  static void renew() noexcept {}
   void reserve(std::size_t) noexcept {}
   void retire(const retired& entry) noexcept { entry.reclaim(entry); }
 };
