@@ -59,7 +59,7 @@ class recorded_operations {
   [[gnu::no_sanitize_thread]] std::optional<std::uint64_t> update(Guard&... guard, std::uint64_t key,
                                                                   std::uint64_t amount) {
     log_.begin(map_operation::update, key, amount);
-    return ended(map_.update(guard..., Codec::encode_key(key), adder{&log_, amount}));
+    return ended(map_.update(guard..., Codec::encode_key(key), adder{&log_, amount}).before);
   }
   /// Visits at most `most` entries; returns how many.
   [[gnu::no_sanitize_thread]] std::size_t scan(Guard&... guard, std::uint64_t from,

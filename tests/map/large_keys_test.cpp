@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -118,7 +119,8 @@ TYPED_TEST(large_keys, are_as_in_std_map) {
             expected.erase(k);
             break;
           case 4:
-            EXPECT_EQ(map.update(k, [](auto v) { return v ? std::optional(*v + 1) : std::nullopt; }), before);
+            EXPECT_EQ(map.update(k, [](auto v) { return v ? std::optional(*v + 1) : std::nullopt; }).before,
+                      before);
             if (before) ++expected.find(k)->second;
             break;
           case 5:
@@ -212,6 +214,52 @@ TYPED_TEST(large_keys, are_whole_beside_writers) {
       EXPECT_EQ(map.contains(key::number(k)), present[k]);
   });
   EXPECT_EQ(map.check_invariants(), nullptr);
+}
+
+/// Throws at the call that is chosen.
+struct throwing_order {
+  struct thrown {};
+  static inline std::uint64_t calls = 0;
+  static inline std::uint64_t last = ~std::uint64_t{0};
+  bool operator()(const std::array<char, 12>& a, const std::array<char, 12>& b) const {
+    if (++calls == last) throw thrown();
+    return a < b;
+  }
+};
+
+TEST(an_order_that_throws, leaves_the_map_as_it_was) {
+  using map_type = ordered_map<std::array<char, 12>, std::uint64_t, throwing_order>::with_fanout<4>;
+  const auto key = [](std::uint64_t n) {
+    std::array<char, 12> k{};
+    std::to_chars(k.data(), k.data() + k.size(), 1000 + n);
+    return k;
+  };
+  map_type map;
+  std::map<std::array<char, 12>, std::uint64_t> expected;
+  workload::random_generator random(5);
+  std::uint64_t thrown = 0;
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    const auto k = key(random.below(300));
+    throwing_order::last = throwing_order::calls + 1 + random.below(40);
+    const bool inserts = random.below(i / 5000 % 2 == 0 ? 4 : 2) != 0;  // it grows, and shrinks
+    const bool was_present = expected.contains(k);
+    bool done = false;
+    try {
+      done = inserts ? map.insert(k, i) : map.erase(k);
+      ASSERT_EQ(done, inserts != was_present);
+    } catch (const throwing_order::thrown&) {
+      ++thrown;
+    }
+    throwing_order::last = ~std::uint64_t{0};
+    if (done && inserts) expected.emplace(k, i);
+    if (done && !inserts) expected.erase(k);
+    ASSERT_EQ(map.contains(k), expected.contains(k));
+    if (i % 1000 == 0) {
+      ASSERT_EQ(map.check_invariants(), nullptr);
+    }
+  }
+  test::expect_same_entries(map, expected);
+  EXPECT_GT(thrown, 1000U);
 }
 
 }  // namespace

@@ -4,11 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <random>
 #include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "espalier/map/bst/ext_lf.hpp"
@@ -59,7 +63,7 @@ class facade : public testing::Test {
 };
 
 using maps = testing::Types<ordered_map<std::uint64_t, std::uint64_t>, ordered_map<double, std::uint64_t>,
-                            ordered_map<std::int32_t, std::uint64_t, map_traits, std::greater<>>,
+                            ordered_map<std::int32_t, std::uint64_t, std::greater<>>,
                             ordered_map<std::string, std::uint64_t>, locked_map<std::uint64_t, std::uint64_t>,
                             ext_lf<std::uint64_t, std::uint64_t>>;
 TYPED_TEST_SUITE(facade, maps);
@@ -120,6 +124,113 @@ TYPED_TEST(facade, erases_ranges) {
   }
 }
 
+TYPED_TEST(facade, scans_and_erases_without_bounds) {
+  this->fill();
+  auto at = this->expected_.begin();
+  const auto next = [&](const auto& k, std::uint64_t v) {
+    EXPECT_EQ(k, at->first);
+    EXPECT_EQ(v, at->second);
+    ++at;
+  };
+  EXPECT_EQ(this->map_.scan(next), this->expected_.size());
+  auto guard = this->map_.pin();
+  EXPECT_EQ(this->map_.scan(guard, [](const auto&, std::uint64_t) { return false; }), 1U);
+  if constexpr (TypeParam::properties.bidirectional) {
+    auto last = this->expected_.rbegin();
+    const auto previous = [&](const auto& k, std::uint64_t v) {
+      EXPECT_EQ(k, last->first);
+      EXPECT_EQ(v, last++->second);
+      return true;
+    };
+    EXPECT_EQ(this->map_.reverse_scan(previous), this->expected_.size());
+    last = this->expected_.rbegin();
+    EXPECT_EQ(this->map_.reverse_scan(guard, previous), this->expected_.size());
+  }
+  const auto from = this->draw();
+  const auto first = this->expected_.lower_bound(from);
+  EXPECT_EQ(this->map_.erase_from(from), std::distance(first, this->expected_.end()));
+  this->expected_.erase(first, this->expected_.end());
+  this->expect_same();
+}
+
+TYPED_TEST(facade, finds_or_inserts) {
+  this->fill();
+  auto guard = this->map_.pin();
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    const auto k = this->draw();
+    const auto [at, inserted] = this->expected_.emplace(k, i);
+    const auto got = i % 2 == 0 ? this->map_.find_or_insert(k, i) : this->map_.find_or_insert(guard, k, i);
+    EXPECT_EQ(got.inserted, inserted);
+    EXPECT_EQ(got.value, at->second);
+    int calls = 0;
+    const auto compute = [&] { return i + static_cast<std::uint64_t>(++calls); };
+    const auto other = this->draw();
+    const auto [computed, is_new] = this->expected_.emplace(other, i + 1);
+    const auto then = i % 2 == 0 ? this->map_.find_or_compute(other, compute)
+                                 : this->map_.find_or_compute(guard, other, compute);
+    EXPECT_EQ(then.inserted, is_new);
+    EXPECT_EQ(then.value, computed->second);
+    EXPECT_EQ(calls, is_new ? 1 : 0);
+    std::uint64_t seen = ~std::uint64_t{0};
+    EXPECT_TRUE(this->map_.find(k, [&](const std::uint64_t& v) { seen = v; }));
+    EXPECT_EQ(seen, at->second);
+  }
+  this->expect_same();
+}
+
+TYPED_TEST(facade, pops_the_first_entries_and_tells_what_updates_have_done) {
+  if constexpr (TypeParam::properties.exchanges) {
+    this->fill();
+    while (this->expected_.size() > 100) {
+      const auto first = this->map_.pop_first();
+      ASSERT_TRUE(first.has_value());
+      EXPECT_EQ(*first, (typename TestFixture::entry{this->expected_.begin()->first,
+                                                     this->expected_.begin()->second}));
+      this->expected_.erase(this->expected_.begin());
+    }
+    this->expect_same();
+    for (int i = 0; i < 100; ++i) {
+      const auto k = this->draw();
+      const auto at = this->expected_.find(k);
+      const auto was = at == this->expected_.end() ? std::nullopt : std::optional(at->second);
+      const auto wanted = i % 2 == 0 ? std::nullopt : std::optional(was.value_or(7) + 1);
+      const auto [before, after] = this->map_.update(k, [&](std::optional<std::uint64_t>) { return wanted; });
+      EXPECT_EQ(before, was);
+      EXPECT_EQ(after, wanted);
+      if (wanted)
+        this->expected_[k] = *wanted;
+      else
+        this->expected_.erase(k);
+    }
+    this->expect_same();
+    this->map_.clear();
+    EXPECT_FALSE(this->map_.pop_first().has_value());
+  }
+}
+
+#if !defined(NDEBUG)
+TYPED_TEST(facade, wants_a_guard_of_its_own) {
+  if constexpr (!std::is_same_v<typename TypeParam::guard_type, no_guard>) {
+    TypeParam other;
+    auto guard = other.pin();
+    const auto k = this->draw();
+    const auto* const why = "of another map's domain";
+    EXPECT_DEATH(static_cast<void>(this->map_.find(guard, k)), why);
+    EXPECT_DEATH(static_cast<void>(this->map_.contains(guard, k)), why);
+    EXPECT_DEATH(static_cast<void>(this->map_.insert(guard, k, 1)), why);
+    EXPECT_DEATH(static_cast<void>(this->map_.insert_or_assign(guard, k, 1)), why);
+    EXPECT_DEATH(static_cast<void>(this->map_.erase(guard, k)), why);
+    EXPECT_DEATH(static_cast<void>(this->map_.scan(guard, k, [](const auto&, std::uint64_t) {})), why);
+    EXPECT_DEATH(static_cast<void>(this->map_.first(guard)), why);
+    auto own = this->map_.pin();
+    EXPECT_DEATH(std::thread([&] { static_cast<void>(this->map_.find(own, k)); }).join(), why);
+    auto taken = std::move(own);
+    EXPECT_DEATH(static_cast<void>(this->map_.find(own, k)), why);
+    EXPECT_FALSE(this->map_.find(taken, k).has_value());
+  }
+}
+#endif
+
 TYPED_TEST(facade, erases_if) {
   if constexpr (TypeParam::properties.exchanges) {
     this->fill();
@@ -143,7 +254,8 @@ TEST(facade_beside_writers, erase_if_erases_what_its_predicate_has_seen_last) {
       for (std::uint64_t k = 0; k < keys; ++k) {
         map.update(k, [](std::optional<std::uint64_t> v) { return v ? std::optional(*v + 1) : v; });
         const auto before =
-            map.update(k, [](std::optional<std::uint64_t> v) { return v ? std::optional(*v + 1) : 2; });
+            map.update(k, [](std::optional<std::uint64_t> v) { return v ? std::optional(*v + 1) : 2; })
+                .before;
         if (before && *before % 2 == 0) ++evens_lost;
       }
     }

@@ -145,6 +145,38 @@ TYPED_TEST(moved_map, can_be_assigned_to_again) {
   EXPECT_EQ(test::live_allocations(), before);
 }
 
+TYPED_TEST(moved_map, leaves_an_empty_map) {
+  auto a = this->make(1);
+  TypeParam b(std::move(*a.map));
+  auto& moved = *a.map;
+  const auto k = this->key_of(7);
+  EXPECT_FALSE(moved.contains(k));
+  EXPECT_FALSE(moved.find(k).has_value());
+  EXPECT_FALSE(moved.erase(k));
+  EXPECT_FALSE(moved.first().has_value());
+  EXPECT_FALSE(moved.last().has_value());
+  EXPECT_TRUE(moved.empty());
+  EXPECT_EQ(moved.size(), 0U);
+  EXPECT_EQ(moved.usage().blocks, 0U);
+  EXPECT_EQ(moved.begin(), moved.end());
+  moved.clear();
+  // Several threads begin to use it at one moment.
+  test::on_threads(3, [&](int t) {
+    for (number n = 0; n < 1000; ++n) moved.insert(this->key_of(n * 3 + number(t)), n);
+  });
+  EXPECT_EQ(moved.size(), 3000U);
+  std::map<typename TestFixture::key, number> expected;
+  for (number n = 0; n < 3000; ++n) expected.emplace(this->key_of(n), n / 3);
+  this->use_up(moved, expected);
+  TypeParam c(std::move(moved));
+  TypeParam d(std::move(moved));
+  EXPECT_TRUE(d.empty());
+  std::vector<std::pair<typename TestFixture::key, number>> sorted{{k, 1}};
+  d.bulk_load(sorted);
+  EXPECT_EQ(d.size(), 1U);
+  test::expect_same_entries(b, a.expected);
+}
+
 TYPED_TEST(moved_map, may_lie_in_a_vector) {
   std::vector<TypeParam> all;
   std::vector<std::map<typename TestFixture::key, number>> expected;
@@ -210,6 +242,20 @@ TEST(moved_map_with_a_state, has_the_order_of_the_other) {
   EXPECT_TRUE(other.key_comp().decreasing);
   EXPECT_TRUE(other.insert(100, 1));
   EXPECT_EQ(other.first()->key, 100U);
+}
+
+TEST(moved_map_with_a_state, may_have_a_lambda_for_an_order) {
+  const bool decreasing = true;
+  const auto order = [decreasing](int a, int b) { return decreasing ? b < a : a < b; };
+  using map_type = ordered_map<int, number, decltype(order)>;
+  map_type a(order);
+  map_type b(order);
+  a.insert(1, 1);
+  a.insert(2, 2);
+  swap(a, b);
+  a = std::move(b);
+  EXPECT_EQ(a.first()->key, 2);
+  EXPECT_TRUE(b.empty());
 }
 
 TEST(moved_set, is_as_the_map) {

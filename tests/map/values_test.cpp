@@ -114,7 +114,14 @@ class values : public testing::Test {
     const auto sets = [](std::uint64_t n) { return [n](model& m) { m[n] = 7; }; };
     const auto removes = [](std::uint64_t n) { return [n](model& m) { m.erase(n); }; };
     std::vector<operation> all{
-        {"insert", [](Map& m) { EXPECT_TRUE(m.insert(key(9), counted(7))); }, sets(9)},
+        {"insert",
+         [](Map& m) {
+           const counted v(7);
+           EXPECT_TRUE(m.insert(key(9), v));
+         },
+         sets(9)},
+        {"insert of a value to move from", [](Map& m) { EXPECT_TRUE(m.insert(key(9), counted(7))); },
+         sets(9)},
         {"insert of a present key", [](Map& m) { EXPECT_FALSE(m.insert(key(8), counted(7))); }},
         {"try_emplace", [](Map& m) { EXPECT_TRUE(m.try_emplace(key(9), 7U)); }, sets(9)},
         {"insert_or_assign",
@@ -175,10 +182,10 @@ class values : public testing::Test {
            [](Map& m) { EXPECT_EQ(m.exchange(key(8), counted(7))->number(), 8U); }, sets(8)},
           {"extract", [](Map& m) { EXPECT_EQ(m.extract(key(8))->number(), 8U); }, removes(8)},
           {"extract of an absent key", [](Map& m) { EXPECT_FALSE(m.extract(key(9))); }},
-          {"update", [=](Map& m) { EXPECT_FALSE(m.update(key(9), seven)); }, sets(9)},
-          {"update of a present key", [=](Map& m) { EXPECT_EQ(m.update(key(8), seven)->number(), 8U); },
-           sets(8)},
-          {"update to nothing", [=](Map& m) { EXPECT_EQ(m.update(key(8), nothing)->number(), 8U); },
+          {"update", [=](Map& m) { EXPECT_FALSE(m.update(key(9), seven).before); }, sets(9)},
+          {"update of a present key",
+           [=](Map& m) { EXPECT_EQ(m.update(key(8), seven).before->number(), 8U); }, sets(8)},
+          {"update to nothing", [=](Map& m) { EXPECT_EQ(m.update(key(8), nothing).before->number(), 8U); },
            removes(8)},
           {"erase_if",
            [](Map& m) {
@@ -265,7 +272,7 @@ TYPED_TEST(values, are_those_of_std_map) {
         break;
       default:
         if constexpr (TypeParam::properties.exchanges) {
-          const optional before = this->map_->update(this->key(k), [](const optional& v) {
+          const auto [before, after] = this->map_->update(this->key(k), [](const optional& v) {
             return v && v->number() % 3 == 0 ? optional() : optional(counted(v ? v->number() + 1 : 1));
           });
           ASSERT_EQ(before.has_value(), present);
@@ -275,6 +282,10 @@ TYPED_TEST(values, are_those_of_std_map) {
             this->expected_.erase(k);
           else
             ++this->expected_[k];
+          ASSERT_EQ(after.has_value(), this->expected_.contains(k));
+          if (after) {
+            ASSERT_EQ(after->number(), this->expected_[k]);
+          }
         }
     }
     if (i % 500 == 0) this->expect_same(this->expected_);
@@ -326,8 +337,8 @@ TYPED_TEST(values_in_threads, are_destroyed_once) {
               check(k, map.extract(key));
               break;
             case 5:
-              check(k,
-                    map.update(key, [&](const optional& v) { return counted((v ? v->number() : 0) + k); }));
+              check(k, map.update(key, [&](const optional& v) { return counted((v ? v->number() : 0) + k); })
+                           .before);
               break;
             case 6:
               check(k, map.find(key));
@@ -408,17 +419,64 @@ TEST(types_of_values, may_own_memory) {
   EXPECT_EQ(lists.find(0.5), (std::vector{0, 1, 2}));
 }
 
+TYPED_TEST(values, stay_with_the_caller_where_the_key_is_present) {
+  counted mine(7);
+  EXPECT_FALSE(this->map_->insert(this->key(8), std::move(mine)));
+  EXPECT_FALSE(this->map_->try_emplace(this->key(8), std::move(mine)));
+  auto guard = this->map_->pin();
+  EXPECT_FALSE(this->map_->insert(guard, this->key(8), std::move(mine)));
+  EXPECT_FALSE(this->map_->emplace(guard, this->key(8), std::move(mine)));
+  EXPECT_FALSE(mine.is_moved_from());
+  counted::copies = 0;
+  EXPECT_TRUE(this->map_->insert(guard, this->key(9), std::move(mine)));
+  if constexpr (std::is_same_v<TypeParam, ordered_map<std::uint64_t, counted>>) {
+    EXPECT_EQ(counted::copies, 0U);
+    EXPECT_TRUE(mine.is_moved_from());
+  }
+  std::uint64_t seen = 0;
+  counted::copies = 0;
+  EXPECT_TRUE(this->map_->find(guard, this->key(9), [&](const counted& v) { seen = v.number(); }));
+  EXPECT_TRUE(this->map_->find(this->key(8), [&](const counted& v) { seen += v.number(); }));
+  EXPECT_FALSE(this->map_->find(guard, this->key(11), [](const counted&) { FAIL(); }));
+  EXPECT_EQ(seen, 15U);
+  if constexpr (std::is_same_v<TypeParam, ordered_map<std::uint64_t, counted>>) {
+    EXPECT_EQ(counted::copies, 0U);
+  }
+}
+
+/// Its move is what an insert does between the search for the key and the change of the leaf.
+struct meets_another {
+  static inline std::function<void()> other;
+  int number;
+  explicit meets_another(int n) : number(n) {}
+  meets_another(const meets_another&) = default;
+  meets_another(meets_another&& from) noexcept : number(std::exchange(from.number, 0)) {
+    if (const auto now = std::exchange(other, nullptr)) now();
+  }
+  ~meets_another() = default;
+};
+
+TEST(types_of_values, come_back_from_an_insert_that_met_another) {
+  ordered_map<int, meets_another> map;
+  meets_another mine(7);
+  meets_another::other = [&] { map.insert(1, meets_another(8)); };
+  EXPECT_FALSE(map.insert(1, std::move(mine)));
+  EXPECT_EQ(mine.number, 7);
+  EXPECT_EQ(map.find(1)->number, 8);
+}
+
 /// The optional has padding, whose bits a copy need not keep.
 TEST(types_of_values, may_be_optional_themselves) {
   ordered_map<int, std::optional<int>> map;
   map.insert(1, std::nullopt);
-  const auto before = map.update(1, [](const std::optional<std::optional<int>>& v) {
+  const auto [before, after] = map.update(1, [](const std::optional<std::optional<int>>& v) {
     EXPECT_TRUE(v.has_value());
     return std::optional(std::optional(5));
   });
+  EXPECT_EQ(after, std::optional(std::optional(5)));
   ASSERT_TRUE(before.has_value());
   EXPECT_FALSE(before->has_value());
-  EXPECT_FALSE(map.update(2, same_value{}).has_value());
+  EXPECT_FALSE(map.update(2, same_value{}).before.has_value());
   EXPECT_EQ(map.size(), 1U);
 }
 

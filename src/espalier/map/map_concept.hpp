@@ -16,11 +16,13 @@
 // The contract that every map of the library keeps. map_facade.hpp documents each operation.
 //
 //   find(key)                       copy of the value, or nothing
+//   find(key, visitor)              calls visitor(value) where the key is present, and copies nothing
 //   contains(key), count(key)       presence
 //   find_batch(keys, results)       a find of each
 //   lower_bound(key), first()       copy of the first entry at or after the key, of the first entry
 //   upper_bound(key)                copy of the first entry after the key
-//   scan(from, visitor)             ordered visit of the keys >= from
+//   scan(visitor)                   ordered visit of all entries
+//   scan(from, visitor)             of the keys >= from
 //   scan(from, to, visitor)         of those that are smaller than to besides
 //   for (auto [key, value] : map)   of all
 //   range(from), range(from, to)    the same of the keys >= from, of those that are smaller than to besides
@@ -28,25 +30,29 @@
 //   size(), empty()                 estimates while other threads write
 //   insert(key, value)              adds only where absent; true if it did
 //   try_emplace(key, arguments...)  the same, of a value made from the arguments; so is emplace
+//   find_or_insert(key, value)      a find, or an insert where absent; the value that the key has, and whether it is new
+//   find_or_compute(key, f)         the same of f(), which is called where the key is absent
 //   insert_batch(entries)           an insert of each
 //   bulk_load(entries, threads)     fills an empty map, which no other thread uses, with entries in order
 //   insert_or_assign(key, value)    adds or overwrites; true if the key was absent
 //   erase(key)                      removes; true if the key was present
 //   erase_batch(keys)               an erase of each
-//   erase(from, to)                 an erase of each key >= from and < to
+//   erase(from, to), erase_from(from)  an erase of each key >= from and < to, >= from
 //   clear()                         erases each key
 //
 // An exchanging map (map_properties) also has
 //
 //   exchange(key, value)            adds or overwrites; returns the value before, or nothing
 //   extract(key)                    removes; returns the value, or nothing
-//   update(key, f)                  one atomic read, f, write; returns the value before, or nothing
+//   update(key, f)                  one atomic read, f, write; returns the values before and after, or nothing
+//   pop_first()                     removes and returns the first entry
 //   erase_if(predicate)             an erase of each entry for which it is true
 //
 // A bidirectional map also has the mirror images of first and scan
 //
 //   last()                          copy of the last entry
-//   reverse_scan(from, visitor)     ordered visit of the keys <= from, the greatest first
+//   reverse_scan(visitor)           ordered visit of all entries, the greatest key first
+//   reverse_scan(from, visitor)     of the keys <= from
 //   reverse_scan(from, to, visitor) of those that are larger than to besides
 //   previous(), seek_last()         of a cursor
 //
@@ -64,12 +70,17 @@
 // writers have prepared. There is no such promise for a key that is seen to be absent.
 //
 // No key and no value is reserved. Every operation on a key exists twice: with a guard from pin(), which the caller
-// holds over many operations, and without, which pins for itself. What adds a key or a value throws std::bad_alloc, and
+// holds over many operations, and without, which pins for itself. A guard is of its map's domain and of its thread: builds
+// with assertions check that. While it lives, its domain frees nothing that any thread has erased or replaced: a thread that
+// works for long renews it (guard.renew()) or lets it end. What adds a key or a value throws std::bad_alloc, and
 // what erases one may (a retirement needs room), with the map unchanged. What reads throws only what pinning, the visitor
 // or a copy of a value throws.
 //
 // Keys are ordered by a comparator, like those of std::map. Several threads call it at the same time. A comparator with
-// a state is the first argument of the constructor; key_comp() returns it.
+// a state is the first argument of the constructor; key_comp() returns it. What a comparator throws leaves the map as it
+// was. A map may keep a copy of a key that was erased, to find its way. So a comparator that follows a pointer in a key may
+// read the object after the erase: such objects outlive the map. (Where keys are pointers, ordered_map compiles with a
+// comparator of its own only if the program says so: keys_outlive_map.)
 //
 // Most maps copy keys while other threads use them: keys must be trivially copyable there. Where a key may be a
 // std::string (ordered_map, masstree, locked_map), operations take it as a std::string_view, and what copies entries may
@@ -139,6 +150,13 @@ struct map_properties {
   bool bidirectional = false;
 };
 
+/// A map with exchange, extract and update; a map with last and reverse_scan. (As concepts, because clang 14 looks at the
+/// condition of a member that is no template before the map is complete.)
+template <class Map>
+concept exchanging = bool{Map::properties.exchanges};
+template <class Map>
+concept bidirectional = bool{Map::properties.bidirectional};
+
 /// How an operation is given a key: a string as a view, any other key by reference.
 template <class Key>
 using key_view_of = std::conditional_t<std::is_same_v<Key, std::string>, std::string_view, const Key&>;
@@ -146,6 +164,15 @@ using key_view_of = std::conditional_t<std::is_same_v<Key, std::string>, std::st
 /// The order of keys where no other is chosen. That of strings compares views too.
 template <class Key>
 using default_order = std::conditional_t<std::is_same_v<Key, std::string>, std::less<>, std::less<Key>>;
+
+/// Whether a comparator orders the keys, as a const object. That of the library is asked for the operator that it calls: it
+/// claims to compare all types.
+template <class Compare, class Key>
+concept orders = std::predicate<const Compare&, key_view_of<Key>, key_view_of<Key>> &&
+                 (!(std::is_same_v<Compare, std::less<Key>> || std::is_same_v<Compare, std::less<>>) ||
+                  requires(const Key& a) { bool(a < a); }) &&
+                 (!(std::is_same_v<Compare, std::greater<Key>> || std::is_same_v<Compare, std::greater<>>) ||
+                  requires(const Key& a) { bool(a > a); });
 
 /// What a value may be. Its copy constructor may throw.
 template <class Value>
@@ -238,8 +265,10 @@ concept exchanging_ordered_map =
       { map.exchange(guard, key, value) } -> std::same_as<std::optional<typename M::mapped_type>>;
       { map.extract(key) } -> std::same_as<std::optional<typename M::mapped_type>>;
       { map.extract(guard, key) } -> std::same_as<std::optional<typename M::mapped_type>>;
-      { map.update(key, same_value{}) } -> std::same_as<std::optional<typename M::mapped_type>>;
-      { map.update(guard, key, same_value{}) } -> std::same_as<std::optional<typename M::mapped_type>>;
+      { map.update(key, same_value{}).after } -> std::same_as<std::optional<typename M::mapped_type>&&>;
+      {
+        map.update(guard, key, same_value{}).before
+      } -> std::same_as<std::optional<typename M::mapped_type>&&>;
     };
 
 struct elision_counts;  // sync/elision.hpp

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -52,8 +53,10 @@ struct uncounted_size {
 /// it with its own type, says `friend contract;`, and provides, beside `properties` and pin():
 ///
 ///   do_find(guard, key)             a copy of the value, or nothing
+///   do_visit(guard, key, visitor)   find(key, visitor), if the map can show a value without a copy
 ///   do_contains(guard, key)         presence
-///   do_insert(guard, key, value)    true if the key was absent; value may be one to move from, if the map has a use for it
+///   do_insert(guard, key, value)    true if the key was absent; the value may be one to move from, which is as it was if
+///                                   the key was present
 ///   do_assign(guard, key, value)    insert_or_assign: true if the key was absent; value as for do_insert
 ///   do_erase(guard, key)            true if the key was present
 ///   do_scan(guard, bound, visit)    visits the entries that the scan_bound admits, in order, until visit(key, value)
@@ -86,8 +89,10 @@ class map_facade {
                 "constructor, and a move constructor and a destructor that do not throw; std::unique_ptr has "
                 "no copies, std::shared_ptr has");
   static_assert(
-      std::predicate<const Compare&, key_view, key_view>,
-      "an order of strings compares std::string_view: std::less<> does, std::less<std::string> does not");
+      orders<Compare, Key>,
+      "the comparator does not compare two const keys, as a const object: a struct needs an operator<, or a "
+      "comparator of its own; an order of strings compares std::string_view, as std::less<> does and "
+      "std::less<std::string> does not");
 
   [[nodiscard]] const Compare& key_comp() const noexcept { return less_; }
 
@@ -98,14 +103,33 @@ class map_facade {
     return self().do_find(guard, key);
   }
   [[nodiscard]] std::optional<Value> find(Guard& guard, key_view key) const {
-    return self().do_find(guard, key);
+    return self().do_find(own(guard), key);
+  }
+  /// Calls visitor(value), with a const reference, if the key is present; returns whether it is. Copies no value that lies
+  /// outside of the nodes: the visitor reads it where it is, under the guard. The visitor may use the map.
+  template <std::invocable<const Value&> Visitor>
+  bool find(key_view key, Visitor&& visitor) const {
+    auto guard = self().pin();
+    return find(guard, key, visitor);
+  }
+  template <std::invocable<const Value&> Visitor>
+  bool find(Guard& guard, key_view key, Visitor&& visitor) const {
+    if constexpr (requires { self().do_visit(guard, key, visitor); }) {
+      return self().do_visit(own(guard), key, visitor);
+    } else {
+      const std::optional<Value> found = self().do_find(own(guard), key);
+      if (found) std::invoke(visitor, *found);
+      return found.has_value();
+    }
   }
 
   [[nodiscard]] bool contains(key_view key) const {
     auto guard = self().pin();
     return self().do_contains(guard, key);
   }
-  [[nodiscard]] bool contains(Guard& guard, key_view key) const { return self().do_contains(guard, key); }
+  [[nodiscard]] bool contains(Guard& guard, key_view key) const {
+    return self().do_contains(own(guard), key);
+  }
 
   /// 1 if the key is present, else 0.
   [[nodiscard]] std::size_t count(key_view key) const { return contains(key) ? 1 : 0; }
@@ -123,12 +147,12 @@ class map_facade {
     if (results.size() < keys.size())
       throw std::invalid_argument("find_batch: each key needs a place for its result");
     if constexpr (requires { self().do_find_batch(guard, keys, results); }) {
-      return self().do_find_batch(guard, keys, results);
+      return self().do_find_batch(own(guard), keys, results);
     } else {
       std::size_t present = 0;
       for (std::size_t i = 0; i < keys.size(); ++i) {
         results[i].reset();
-        if (std::optional<Value> found = self().do_find(guard, keys[i])) {
+        if (std::optional<Value> found = self().do_find(own(guard), keys[i])) {
           results[i].emplace(std::move(*found));
           ++present;
         }
@@ -143,7 +167,7 @@ class map_facade {
     return lower_bound(guard, key);
   }
   [[nodiscard]] std::optional<value_type> lower_bound(Guard& guard, key_view key) const {
-    return first_from(guard, bound_type::at(less_, key));
+    return first_from(own(guard), bound_type::at(less_, key));
   }
 
   /// The first entry whose key is larger.
@@ -152,7 +176,7 @@ class map_facade {
     return upper_bound(guard, key);
   }
   [[nodiscard]] std::optional<value_type> upper_bound(Guard& guard, key_view key) const {
-    return first_from(guard, bound_type::behind(less_, key));
+    return first_from(own(guard), bound_type::behind(less_, key));
   }
 
   /// The entry with the smallest key.
@@ -161,29 +185,37 @@ class map_facade {
     return first(guard);
   }
   [[nodiscard]] std::optional<value_type> first(Guard& guard) const {
-    return first_from(guard, bound_type::whole(less_));
+    return first_from(own(guard), bound_type::whole(less_));
   }
   /// The entry with the greatest key.
-  [[nodiscard]] std::optional<value_type> last() const
-    requires(Map::properties.bidirectional)
-  {
+  template <bidirectional M = Map>
+  [[nodiscard]] std::optional<value_type> last() const {
     auto guard = self().pin();
     return last(guard);
   }
-  [[nodiscard]] std::optional<value_type> last(Guard& guard) const
-    requires(Map::properties.bidirectional)
-  {
-    return first_from(guard, reverse_bound_type::whole(less_));
+  template <bidirectional M = Map>
+  [[nodiscard]] std::optional<value_type> last(Guard& guard) const {
+    return first_from(own(guard), reverse_bound_type::whole(less_));
   }
 
-  /// Without a guard it pins again every few hundred keys, so that a long scan does not delay reclamation.
+  /// All entries. Without a guard a scan pins again every few hundred keys, so that a long one does not delay reclamation.
+  template <class Visitor>
+  std::size_t scan(Visitor&& visitor) const {
+    return scan_by_parts(bound_type::whole(less_), {}, visitor);
+  }
+  template <class Visitor>
+  std::size_t scan(Guard& guard, Visitor&& visitor) const {
+    return scan_under(own(guard), bound_type::whole(less_), {}, visitor);
+  }
+
+  /// The keys that are not smaller than `from`.
   template <class Visitor>
   std::size_t scan(key_view from, Visitor&& visitor) const {
     return scan_by_parts(bound_type::at(less_, from), {}, visitor);
   }
   template <class Visitor>
   std::size_t scan(Guard& guard, key_view from, Visitor&& visitor) const {
-    return scan_under(guard, bound_type::at(less_, from), {}, visitor);
+    return scan_under(own(guard), bound_type::at(less_, from), {}, visitor);
   }
 
   /// The keys that are not smaller than `from` and smaller than `to`.
@@ -193,30 +225,34 @@ class map_facade {
   }
   template <class Visitor>
   std::size_t scan(Guard& guard, key_view from, key_view to, Visitor&& visitor) const {
-    return scan_under(guard, bound_type::at(less_, from), refer_to<Key>(to), visitor);
+    return scan_under(own(guard), bound_type::at(less_, from), refer_to<Key>(to), visitor);
   }
 
-  /// The mirror image of scan: the keys that are not larger than `from`, in decreasing order.
-  template <class Visitor>
-    requires(Map::properties.bidirectional)
+  /// The mirror images of scan: all entries in decreasing order, and the keys that are not larger than `from`.
+  template <class Visitor, bidirectional M = Map>
+  std::size_t reverse_scan(Visitor&& visitor) const {
+    return scan_by_parts(reverse_bound_type::whole(less_), {}, visitor);
+  }
+  template <class Visitor, bidirectional M = Map>
+  std::size_t reverse_scan(Guard& guard, Visitor&& visitor) const {
+    return scan_under(own(guard), reverse_bound_type::whole(less_), {}, visitor);
+  }
+  template <class Visitor, bidirectional M = Map>
   std::size_t reverse_scan(key_view from, Visitor&& visitor) const {
     return scan_by_parts(reverse_bound_type::at(less_, from), {}, visitor);
   }
-  template <class Visitor>
-    requires(Map::properties.bidirectional)
+  template <class Visitor, bidirectional M = Map>
   std::size_t reverse_scan(Guard& guard, key_view from, Visitor&& visitor) const {
-    return scan_under(guard, reverse_bound_type::at(less_, from), {}, visitor);
+    return scan_under(own(guard), reverse_bound_type::at(less_, from), {}, visitor);
   }
   /// Those of them that are larger than `to`.
-  template <class Visitor>
-    requires(Map::properties.bidirectional)
+  template <class Visitor, bidirectional M = Map>
   std::size_t reverse_scan(key_view from, key_view to, Visitor&& visitor) const {
     return scan_by_parts(reverse_bound_type::at(less_, from), refer_to<Key>(to), visitor);
   }
-  template <class Visitor>
-    requires(Map::properties.bidirectional)
+  template <class Visitor, bidirectional M = Map>
   std::size_t reverse_scan(Guard& guard, key_view from, key_view to, Visitor&& visitor) const {
-    return scan_under(guard, reverse_bound_type::at(less_, from), refer_to<Key>(to), visitor);
+    return scan_under(own(guard), reverse_bound_type::at(less_, from), refer_to<Key>(to), visitor);
   }
 
   /// A position among the entries, also while they change: `map_type::cursor at(map); for (at.seek(k); at; at.next())`.
@@ -242,17 +278,15 @@ class map_facade {
       read(bound_type::at(map_->less_, from));
     }
     void seek_first() { read(bound_type::whole(map_->less_)); }
-    void seek_last()
-      requires(Map::properties.bidirectional)
-    {
+    template <bidirectional M = Map>
+    void seek_last() {
       read(reverse_bound_type::whole(map_->less_));
     }
     /// To the entry with the next larger key, or the next smaller one; at no entry if there is none. A cursor at no entry
     /// stays there.
     void next() { step<bound_type>(); }
-    void previous()
-      requires(Map::properties.bidirectional)
-    {
+    template <bidirectional M = Map>
+    void previous() {
       step<reverse_bound_type>();
     }
 
@@ -352,20 +386,26 @@ class map_facade {
     auto guard = self().pin();
     bool none = true;
     self().do_scan(guard, bound_type::whole(less_),
-                   first_only{[&](const auto&, const Value&) { none = false; }});
+                   first_only([&](const auto&, const Value&) { none = false; }));
     return none;
   }
 
   // Writing.
 
-  /// Copies the value. try_emplace(key, std::move(value)) moves it, also where the key is present.
+  /// Moves the value, or copies it: the binary trees copy. Where the key is present the value is as it was.
   bool insert(key_view key, const Value& value) {
     auto guard = self().pin();
     return insert(guard, key, value);
   }
   bool insert(Guard& guard, key_view key, const Value& value) { return insert_from(guard, key, value); }
+  bool insert(key_view key, Value&& value) {
+    auto guard = self().pin();
+    return insert(guard, key, std::move(value));
+  }
+  bool insert(Guard& guard, key_view key, Value&& value) { return insert_from(guard, key, std::move(value)); }
 
-  /// An insert of a value made from the arguments, also where the key is present.
+  /// An insert of a value made from the arguments. Where the key is present the arguments are as they were; but if it comes
+  /// from another thread during the call, and they are not a Value, they may be moved from.
   template <class... Arguments>
   bool try_emplace(key_view key, Arguments&&... arguments) {
     auto guard = self().pin();
@@ -373,7 +413,13 @@ class map_facade {
   }
   template <class... Arguments>
   bool try_emplace(Guard& guard, key_view key, Arguments&&... arguments) {
-    return insert_from(guard, key, Value(std::forward<Arguments>(arguments)...));
+    if constexpr (sizeof...(Arguments) == 1 &&
+                  (std::is_same_v<std::remove_cvref_t<Arguments>, Value> && ...)) {
+      return insert_from(guard, key, std::forward<Arguments>(arguments)...);
+    } else {
+      return !self().do_contains(own(guard), key) &&
+             insert_from(guard, key, Value(std::forward<Arguments>(arguments)...));
+    }
   }
 
   /// The same as try_emplace.
@@ -384,6 +430,36 @@ class map_facade {
   template <class... Arguments>
   bool emplace(Guard& guard, key_view key, Arguments&&... arguments) {
     return try_emplace(guard, key, std::forward<Arguments>(arguments)...);
+  }
+
+  /// What find_or_insert() has found or inserted.
+  struct found_or_inserted {
+    Value value;
+    bool inserted;
+  };
+  /// Inserts the value where the key is absent. Returns the value that the key has, in one atomic step.
+  found_or_inserted find_or_insert(key_view key, const Value& value) {
+    auto guard = self().pin();
+    return find_or_insert(guard, key, value);
+  }
+  found_or_inserted find_or_insert(Guard& guard, key_view key, const Value& value) {
+    return find_or_compute(guard, key, [&]() -> const Value& { return value; });
+  }
+  /// The same with the value f(), which is computed where the key is absent, and at most once. f may use the map, and is
+  /// called with no lock held: threads that meet may each compute a value, of which one is inserted.
+  template <std::invocable Function>
+  found_or_inserted find_or_compute(key_view key, Function&& f) {
+    auto guard = self().pin();
+    return find_or_compute(guard, key, f);
+  }
+  template <std::invocable Function>
+  found_or_inserted find_or_compute(Guard& guard, key_view key, Function&& f) {
+    std::optional<Value> computed;
+    while (true) {
+      if (std::optional<Value> found = find(guard, key)) return {std::move(*found), false};
+      if (!computed) computed.emplace(std::invoke(f));
+      if (insert_from(guard, key, std::as_const(*computed))) return {std::move(*computed), true};
+    }
   }
 
   /// Inserts the entries in their order; each insert takes effect by itself. Returns how many keys were absent. If it
@@ -405,12 +481,12 @@ class map_facade {
   /// but a map that inserts one by one may have kept some entries if there is no memory for their erases either.
   template <forward_entries Range>
   void bulk_load(Range&& entries, unsigned threads = 1) {
-    if (!empty()) throw std::invalid_argument("bulk_load: the map is not empty");
     if constexpr (requires { self().do_bulk_load(std::ranges::begin(entries), std::size_t{}, threads); }) {
-      const auto n = static_cast<std::size_t>(std::ranges::distance(entries));
-      self().do_bulk_load(std::ranges::begin(entries), n, threads);
-      size_.add(static_cast<std::int64_t>(n));
+      load(std::ranges::begin(entries),
+           static_cast<std::size_t>(std::distance(std::ranges::begin(entries), std::ranges::end(entries))),
+           threads);
     } else {
+      expect_empty();
       load_one_by_one(entries);
     }
   }
@@ -436,7 +512,7 @@ class map_facade {
     return erase(guard, key);
   }
   bool erase(Guard& guard, key_view key) {
-    if (!self().do_erase(guard, key)) return false;
+    if (!self().do_erase(own(guard), key)) return false;
     size_.add(-1);
     return true;
   }
@@ -457,18 +533,19 @@ class map_facade {
   std::size_t erase(key_view from, key_view to) {
     return erase_keys(bound_type::at(less_, from), refer_to<Key>(to));
   }
+  /// Likewise all keys that are not smaller than `from`.
+  std::size_t erase_from(key_view from) { return erase_keys(bound_type::at(less_, from), {}); }
 
   /// Erases the entries for which predicate(key, value) is true: each of those that are there throughout, at a moment at
   /// which it is true. The predicate may be called several times for an entry. Returns how many entries it has erased.
-  template <class Predicate>
-  std::size_t erase_if(Predicate&& predicate)
-    requires(Map::properties.exchanges)
-  {
+  template <class Predicate, exchanging M = Map>
+  std::size_t erase_if(Predicate&& predicate) {
     std::size_t erased = 0;
     for (const value_type& e : *this) {
       if (!std::invoke(predicate, e.key, e.value)) continue;
       bool goes = false;
-      static_cast<void>(update(e.key, [&](const std::optional<Value>& now) -> std::optional<Value> {
+      auto guard = self().pin();
+      static_cast<void>(change(guard, e.key, [&](const std::optional<Value>& now) -> std::optional<Value> {
         goes = now && std::invoke(predicate, e.key, *now);
         return goes ? std::nullopt : now;
       }));
@@ -481,54 +558,62 @@ class map_facade {
   void clear() { static_cast<void>(erase_keys(bound_type::whole(less_), {})); }
 
   /// Stores the value, and returns the one that it replaces, or nothing if the key was absent.
-  std::optional<Value> exchange(key_view key, const Value& value)
-    requires(Map::properties.exchanges)
-  {
+  template <exchanging M = Map>
+  std::optional<Value> exchange(key_view key, const Value& value) {
     auto guard = self().pin();
     return exchange(guard, key, value);
   }
-  std::optional<Value> exchange(Guard& guard, key_view key, const Value& value)
-    requires(Map::properties.exchanges)
-  {
-    return update(guard, key, [&](const std::optional<Value>&) { return value; });
+  template <exchanging M = Map>
+  std::optional<Value> exchange(Guard& guard, key_view key, const Value& value) {
+    return change(guard, key, [&](const std::optional<Value>&) { return std::optional<Value>(value); });
   }
 
   /// Erases the key, and returns its last value, or nothing if it was absent.
-  std::optional<Value> extract(key_view key)
-    requires(Map::properties.exchanges)
-  {
+  template <exchanging M = Map>
+  std::optional<Value> extract(key_view key) {
     auto guard = self().pin();
     return extract(guard, key);
   }
-  std::optional<Value> extract(Guard& guard, key_view key)
-    requires(Map::properties.exchanges)
-  {
-    return update(guard, key, [](const std::optional<Value>&) { return std::optional<Value>(); });
+  template <exchanging M = Map>
+  std::optional<Value> extract(Guard& guard, key_view key) {
+    return change(guard, key, [](const std::optional<Value>&) { return std::optional<Value>(); });
   }
 
+  /// Erases the entry with the smallest key, and returns it; nothing if there was a moment without a key. The key was the
+  /// smallest one when it was found: a smaller key that another thread inserts meanwhile stays.
+  template <exchanging M = Map>
+  std::optional<value_type> pop_first() {
+    while (std::optional<value_type> at = first()) {
+      if (std::optional<Value> value = extract(at->key))
+        return value_type{std::move(at->key), std::move(*value)};
+    }
+    return std::nullopt;
+  }
+
+  /// What an update has found, and what it has stored; nothing where the key is absent.
+  struct update_result {
+    std::optional<Value> before;
+    std::optional<Value> after;
+  };
   /// Reads, computes and writes in one atomic step: replaces the value v by f(v). Where the key is absent, v is nothing;
-  /// where f returns nothing, the key is erased or stays absent. Returns v. f must not use the map, and may be called
+  /// where f returns nothing, the key is erased or stays absent. f must not use the map, and may be called
   /// several times, of which the last counts; it may be called under a lock. What f throws leaves the map unchanged.
-  template <class Function>
-  std::optional<Value> update(key_view key, Function&& f)
-    requires(Map::properties.exchanges)
-  {
+  template <class Function, exchanging M = Map>
+  update_result update(key_view key, Function&& f) {
     auto guard = self().pin();
     return update(guard, key, f);
   }
-  template <class Function>
-  std::optional<Value> update(Guard& guard, key_view key, Function&& f)
-    requires(Map::properties.exchanges)
-  {
-    bool present = false;
+  template <class Function, exchanging M = Map>
+  update_result update(Guard& guard, key_view key, Function&& f) {
+    std::optional<Value> after;
     std::optional<Value> before =
-        self().do_update(guard, key, [&](const std::optional<Value>& now) -> std::optional<Value> {
-          std::optional<Value> after = std::invoke(f, now);
-          present = after.has_value();
-          return after;
+        change(guard, key, [&](const std::optional<Value>& now) -> std::optional<Value> {
+          std::optional<Value> next = std::invoke(f, now);
+          after.reset();  // values need no assignment
+          if (next) after.emplace(*next);
+          return next;
         });
-    if (present != before.has_value()) size_.add(present ? 1 : -1);
-    return before;
+    return {std::move(before), std::move(after)};
   }
 
  protected:
@@ -537,8 +622,26 @@ class map_facade {
 
   /// Both maps are at rest.
   void swap_with(map_facade& other) noexcept {
-    if constexpr (!std::is_empty_v<Compare>) std::swap(less_, other.less_);
+    // As a lambda, it may have no assignment.
+    if constexpr (!std::is_empty_v<Compare>) {
+      Compare taken(std::move(less_));
+      replace_order(less_, other.less_);
+      replace_order(other.less_, taken);
+    }
     size_.swap(other.size_);
+  }
+  static void replace_order(Compare& place, Compare& by) noexcept {
+    static_assert(std::is_nothrow_move_constructible_v<Compare>,
+                  "the comparator of a map that moves must move, too");
+    std::destroy_at(&place);
+    std::construct_at(&place, std::move(by));
+  }
+  /// bulk_load() of n entries, first[0] and so on.
+  template <class Entries>
+  void load(const Entries& first, std::size_t n, unsigned threads) {
+    expect_empty();
+    self().do_bulk_load(first, n, threads);
+    size_.add(static_cast<std::int64_t>(n));
   }
   [[noreturn]] static void throw_unsorted() {
     throw std::invalid_argument("bulk_load: a key is not larger than the one before");
@@ -552,15 +655,36 @@ class map_facade {
   Map& self() noexcept { return static_cast<Map&>(*this); }
   const Map& self() const noexcept { return static_cast<const Map&>(*this); }
 
+  /// In builds with assertions: a guard protects only in its own domain, and on its own thread.
+  [[gnu::always_inline]] Guard& own(Guard& guard) const noexcept {
+    assert(self().is_protected_by(guard) &&
+           "the guard is of another map's domain, of another thread, or moved from");
+    return guard;
+  }
+
+  /// As update(), with f called as it is. Returns what was before.
+  template <class Function>
+  std::optional<Value> change(Guard& guard, key_view key, const Function& f) {
+    bool present = false;
+    std::optional<Value> before =
+        self().do_update(own(guard), key, [&](const std::optional<Value>& now) -> std::optional<Value> {
+          std::optional<Value> after = f(now);
+          present = after.has_value();
+          return after;
+        });
+    if (present != before.has_value()) size_.add(present ? 1 : -1);
+    return before;
+  }
+
   template <class Source>
   bool insert_from(Guard& guard, key_view key, Source&& value) {
-    if (!self().do_insert(guard, key, std::forward<Source>(value))) return false;
+    if (!self().do_insert(own(guard), key, std::forward<Source>(value))) return false;
     size_.add(1);
     return true;
   }
   template <class Source>
   bool assign_from(Guard& guard, key_view key, Source&& value) {
-    if (!self().do_assign(guard, key, std::forward<Source>(value))) return false;
+    if (!self().do_assign(own(guard), key, std::forward<Source>(value))) return false;
     size_.add(1);
     return true;
   }
@@ -580,14 +704,18 @@ class map_facade {
     return count;
   }
 
+  void expect_empty() const {
+    if (!empty()) throw std::invalid_argument("bulk_load: the map is not empty");
+  }
   template <class Range>
   void load_one_by_one(Range& entries) {
-    const auto in_order = [this](const auto& a, const auto& b) {
+    const auto not_in_order = [this](const auto& a, const auto& b) {
       const auto& [before, value_before] = a;
       const auto& [behind, value_behind] = b;
-      return less_(before, behind);
+      return !less(before, behind);  // of keys: what the range has in their place is converted first
     };
-    if (std::ranges::adjacent_find(entries, std::not_fn(in_order)) != std::ranges::end(entries))
+    if (std::adjacent_find(std::ranges::begin(entries), std::ranges::end(entries), not_in_order) !=
+        std::ranges::end(entries))
       throw_unsorted();
     try {
       auto guard = self().pin();
@@ -620,9 +748,9 @@ class map_facade {
   template <class Bound>
   [[nodiscard]] std::optional<value_type> first_from(Guard& guard, const Bound& from) const {
     std::optional<value_type> found;
-    self().do_scan(guard, from, first_only{[&](const auto& key, const Value& value) {
+    self().do_scan(guard, from, first_only([&](const auto& key, const Value& value) {
                      found.emplace(value_type{Key(key), value});
-                   }});
+                   }));
     return found;
   }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
@@ -27,11 +28,16 @@ concept sized_node = requires(const Node& n) {
 /// Creates, retires and destroys the nodes of one map: the only caller of its placement and of its reclaimer. Nodes may
 /// be of several types, and of sizes that are known only at run time.
 ///
+/// Orderings
+///   (1) settle (acq_rel) -> look (acquire): a thread that finds a home sees it made.
+///
 /// The store owns its placement. It also owns a reclaimer, unless it was given one to share with other maps; a shared
 /// one must outlive the map.
 ///
 /// Retired entries, and blocks in some placements, name what they belong to by its address. So the placement and the
 /// reclaimer lie in an object of their own (its home), and what is moved is the pointer to it. A pin still costs one load.
+/// A store that was moved away has no home, and pins a domain that all such stores share. It makes itself a home where it
+/// is given nodes again.
 template <class Traits>
 class node_store {
  public:
@@ -42,26 +48,26 @@ class node_store {
   /// If the reclaimer is null, the store creates its own. The further arguments construct the placement.
   template <class... PlacementArguments>
   explicit node_store(reclaimer_type* shared, PlacementArguments&&... arguments)
-      : held_(std::make_unique<home>(shared, std::forward<PlacementArguments>(arguments)...)),
-        home_(held_.get()),
-        reclaimer_(home_->own ? home_->own.get() : shared) {
-    home_->owner.home_ = home_;
-  }
-  /// Of a map that was moved away. It can be destroyed and swapped.
-  node_store() noexcept = default;
+      : node_store(std::make_unique<home>(shared, std::forward<PlacementArguments>(arguments)...), shared) {}
+  /// Of a map that was moved away: it has no nodes.
+  node_store() noexcept : reclaimer_(&of_moved_maps()) {}
 
   node_store(const node_store&) = delete;
   node_store& operator=(const node_store&) = delete;
 
   /// Reclaims the retired nodes. The map destroys the nodes still in use, where must_visit() says so.
   ~node_store() {
-    if (held_) reclaimer_->purge(&held_->owner);
+    // relaxed, as in swap(): no other thread uses a store that is being destroyed or exchanged.
+    home* const mine = home_.load(std::memory_order_relaxed);
+    if (mine == nullptr || is_owner_) return;
+    reclaimer_->purge(&mine->owner);
+    delete mine;
   }
 
   /// Both maps are at rest.
   void swap(node_store& other) noexcept {
-    std::swap(held_, other.held_);
-    std::swap(home_, other.home_);
+    home_.store(other.home_.exchange(home_.load(std::memory_order_relaxed), std::memory_order_relaxed),
+                std::memory_order_relaxed);
     std::swap(reclaimer_, other.reclaimer_);
   }
 
@@ -91,7 +97,7 @@ class node_store {
   void destroy(memory_role role, Node* node) noexcept {
     const block whole{block_bytes(*node), alignof(Node), role};
     node->~Node();
-    home_->placement.deallocate(node, whole);
+    at_home().placement.deallocate(node, whole);
   }
 
   /// For a node that was detached under this guard, after a reserve() on it.
@@ -106,7 +112,7 @@ class node_store {
   /// where it is.
   void retire_by(guard_type& guard, void* object, void* aux,
                  void (*reclaim)(const retired&) noexcept) noexcept {
-    guard.retire(retired{object, aux, &home_->owner, reclaim});
+    guard.retire(retired{object, aux, &at_home().owner, reclaim});
   }
 
   /// The bytes of a node's block, for a map's visit_nodes().
@@ -124,31 +130,76 @@ class node_store {
     return !std::is_trivially_destructible_v<Node> || !placement_type::releases_on_destruction;
   }
 
-  [[nodiscard]] memory_usage usage() const noexcept { return home_->placement.usage(); }
-  [[nodiscard]] const placement_type& placement() const noexcept { return home_->placement; }
-  [[nodiscard]] reclaimer_type& domain() noexcept { return *reclaimer_; }
+  [[nodiscard]] memory_usage usage() const noexcept {
+    const home* const mine = home_.load(std::memory_order_acquire);  // order (1): look, acquire
+    return mine == nullptr ? memory_usage{} : mine->placement.usage();
+  }
+  /// Not of a map that was moved away.
+  [[nodiscard]] const placement_type& placement() const noexcept { return at_home().placement; }
+  [[nodiscard]] reclaimer_type& domain() const noexcept { return *reclaimer_; }
 
  private:
+  struct home;
+  node_store(std::unique_ptr<home> mine, reclaimer_type* shared) noexcept
+      : home_(mine.get()), reclaimer_(mine->own ? mine->own.get() : shared) {
+    mine->owner.home_.store(mine.release(), std::memory_order_relaxed);  // relaxed: not published yet
+  }
+
+  /// Of a store with nodes.
+  [[nodiscard]] home& at_home() const noexcept {
+    // relaxed: what led the thread to a node led it to the home.
+    return *home_.load(std::memory_order_relaxed);
+  }
+  /// Of one that may have been moved away. Throws std::bad_alloc.
+  [[nodiscard]] home& home_for_nodes() {
+    home* const mine = home_.load(std::memory_order_acquire);  // order (1): look, acquire
+    return mine != nullptr ? *mine : new_home();
+  }
+  [[gnu::noinline]] home& new_home() {
+    if constexpr (std::is_default_constructible_v<placement_type>) {
+      auto fresh = std::make_unique<home>(reclaimer_);
+      fresh->owner.home_.store(fresh.get(), std::memory_order_relaxed);  // relaxed: not published yet
+      home* present = nullptr;
+      // order (1): settle, acq_rel
+      if (home_.compare_exchange_strong(present, fresh.get(), std::memory_order_acq_rel,
+                                        std::memory_order_acquire))
+        return *fresh.release();
+      return *present;
+    } else {
+      throw std::logic_error(
+          "a map that was moved away has lost its placement: assign another map to it first");
+    }
+  }
+  /// Never destroyed: maps with static storage may be destroyed later.
+  [[nodiscard]] static reclaimer_type& of_moved_maps() noexcept {
+    union domain {
+      domain() noexcept : one() {}
+      ~domain() {}
+      reclaimer_type one;
+    };
+    static domain shared;
+    return shared.one;
+  }
+
   template <class Node, class... Arguments>
   [[nodiscard]] Node* create_within(const block& b, const void* near, Arguments&&... arguments) {
-    void* const room = home_->placement.allocate(b, near);
+    placement_type& placement = home_for_nodes().placement;
+    void* const room = placement.allocate(b, near);
     if constexpr (std::is_nothrow_constructible_v<Node, Arguments...>) {
       return ::new (room) Node(std::forward<Arguments>(arguments)...);
     } else {
       try {
         return ::new (room) Node(std::forward<Arguments>(arguments)...);
       } catch (...) {
-        home_->placement.deallocate(room, b);
+        placement.deallocate(room, b);
         throw;
       }
     }
   }
 
-  struct home;
-
-  std::unique_ptr<home> held_;
-  home* home_ = nullptr;  ///< also in the home's own store, which does not hold it
-  reclaimer_type* reclaimer_ = nullptr;
+  std::atomic<home*> home_{nullptr};
+  reclaimer_type* reclaimer_;
+  bool is_owner_ = false;  ///< the home's own store, which does not hold it
 };
 
 template <class Traits>
@@ -156,7 +207,9 @@ struct node_store<Traits>::home {
   template <class... PlacementArguments>
   explicit home(reclaimer_type* shared, PlacementArguments&&... arguments)
       : placement(std::forward<PlacementArguments>(arguments)...),
-        own(shared == nullptr ? std::make_unique<reclaimer_type>() : nullptr) {}
+        own(shared == nullptr ? std::make_unique<reclaimer_type>() : nullptr) {
+    owner.is_owner_ = true;
+  }
 
   placement_type placement;
   std::unique_ptr<reclaimer_type> own;
@@ -288,6 +341,13 @@ struct value_holder {
         word_ = store_.template create<Value>(memory_role::value, nullptr, std::forward<Source>(value));
       return word_;
     }
+    /// The value that was moved to get() is there again, if it was one to move from and is not published.
+    template <class Source>
+    void give_back(Source& value) noexcept {
+      if constexpr (!in_place && !std::is_const_v<Source>) {
+        if (word_ != nullptr) replace(value, std::move(const_cast<Value&>(*word_)));
+      }
+    }
     /// Before the next attempt of an operation that stores another value then.
     void reset() noexcept { discard(store_, std::exchange(word_, word{})); }
     void release() noexcept { word_ = word{}; }
@@ -328,6 +388,9 @@ class stored_map : public map_facade<Map, Key, Value, Compare, typename Store::g
   stored_map& operator=(const stored_map&) = delete;
 
   [[nodiscard, gnu::always_inline]] guard_type pin() const { return store_.pin(); }
+  [[nodiscard]] bool is_protected_by(const guard_type& guard) const noexcept {
+    return guard.protects(store_.domain());
+  }
 
   [[nodiscard]] memory_usage usage() const noexcept { return store_.usage(); }
   [[nodiscard]] const auto& placement() const noexcept { return store_.placement(); }

@@ -25,9 +25,15 @@
 //   any other key that is trivially copyable,            a B+tree (btree/tree.hpp)
 //   with any comparator
 //
-// No comparator is called with a key that no operation was given, also beside writers (btree/node.hpp).
+// No comparator is called with a key that no operation was given, also beside writers (btree/node.hpp). But inner nodes keep
+// copies of keys as separators, after these were erased, too.
 
 namespace espalier {
+
+/// Whether what keys point to outlives each map that a comparator orders. A program says so for a comparator of pointers
+/// that follows them: template <> inline constexpr bool espalier::keys_outlive_map<by_name> = true;
+template <class Compare>
+inline constexpr bool keys_outlive_map = false;
 
 template <class Key, class Value, class Traits = map_traits, class Compare = default_order<Key>,
           class Fanout = btree::fanout<256>>
@@ -62,49 +68,101 @@ class sorted_tree : public tree<Map, Key, Value, Traits, Compare,
   ~sorted_tree() = default;
 };
 
+/// The policies and the comparator of a map, given in either order.
+template <class Given>
+concept policies = requires { typename Given::template over<plain_traits>; };
+template <class First, class Second>
+struct choices {
+  using traits = std::conditional_t<policies<First>, First, Second>;
+  using order = std::conditional_t<policies<First>, Second, First>;
+};
+template <class First, class Key>
+  requires(!policies<First>)
+struct choices<First, std::less<Key>> {
+  using traits = map_traits;
+  using order = First;
+};
+
+template <class Key>
+concept supported_key = std::is_same_v<Key, std::string> ||
+                        (std::is_trivially_copyable_v<Key> && std::is_default_constructible_v<Key>);
+
+/// Of keys that are not supported, which a static_assert reports.
+struct no_map {};
 template <class Map, class Key, class Value, class Traits, class Compare, class Fanout>
 struct ordered_map_of {
+  using type = no_map;
+};
+template <class Map, class Key, class Value, class Traits, class Compare, class Fanout>
+  requires(supported_key<Key> && map_value<Value> && orders<Compare, Key>)
+struct ordered_map_of<Map, Key, Value, Traits, Compare, Fanout> {
   using type = sorted_tree<Map, Key, Value, Traits, Compare, Fanout>;
 };
 template <class Map, class Key, class Value, class Traits, class Compare, class Fanout>
-  requires has_image<Key, Compare>
+  requires(supported_key<Key> && map_value<Value> && orders<Compare, Key> && has_image<Key, Compare>)
 struct ordered_map_of<Map, Key, Value, Traits, Compare, Fanout> {
   using type = hashed_tree<Map, Key, Value, Traits, Compare, Fanout>;
 };
 template <class Map, class Value, class Traits, class Compare, class Fanout>
+  requires(map_value<Value> && orders<Compare, std::string>)
 struct ordered_map_of<Map, std::string, Value, Traits, Compare, Fanout> {
   using type = string_tree<Map, Value, Traits, Compare, Fanout>;
 };
 
 }  // namespace btree
 
+/// ordered_map<Key, Value>, with policies (map_traits.hpp) or a comparator as the third argument, and the other one as the
+/// fourth.
 template <class Key, class Value, class Traits, class Compare, class Fanout>
-class ordered_map
-    : public btree::ordered_map_of<ordered_map<Key, Value, Traits, Compare, Fanout>, Key, Value,
-                                   completed_traits<Traits, btree_traits>, Compare, Fanout>::type {
-  using base = typename btree::ordered_map_of<ordered_map, Key, Value, completed_traits<Traits, btree_traits>,
-                                              Compare, Fanout>::type;
+class ordered_map : public btree::ordered_map_of<
+                        ordered_map<Key, Value, Traits, Compare, Fanout>, Key, Value,
+                        completed_traits<typename btree::choices<Traits, Compare>::traits, btree_traits>,
+                        typename btree::choices<Traits, Compare>::order, Fanout>::type {
+  using policies = typename btree::choices<Traits, Compare>::traits;
+  using order = typename btree::choices<Traits, Compare>::order;
+  using base = typename btree::ordered_map_of<ordered_map, Key, Value,
+                                              completed_traits<policies, btree_traits>, order, Fanout>::type;
+  static_assert(btree::supported_key<Key>,
+                "a key is a number, an enumeration, a pointer, a std::string, or another type that is "
+                "trivially copyable "
+                "and default-constructible, such as a struct or a std::array of those; std::pair and "
+                "std::tuple are not "
+                "(use a struct), nor are std::vector and strings of other characters");
+  static_assert(map_value<Value>,
+                "a value has a copy constructor, and a move constructor and a destructor that do not throw; "
+                "std::unique_ptr has no copies, std::shared_ptr has");
+  static_assert(
+      orders<order, Key>,
+      "the comparator does not compare two const keys, as a const object: a struct needs an operator<, or a "
+      "comparator of its own; an order of strings compares std::string_view, as std::less<> does and "
+      "std::less<std::string> does not");
+  static_assert(!std::is_pointer_v<Key> || btree::has_image<Key, order> || keys_outlive_map<order>,
+                "the map keeps copies of erased keys, with which a comparator may be called: where it "
+                "follows pointers, "
+                "what they point to must outlive the map; then say so: template <> inline constexpr bool "
+                "espalier::keys_outlive_map<my_order> = true;");
 
  public:
   /// The same map with other entries, another order or other policies.
-  template <class K, class V, class C = default_order<K>, class T = Traits>
+  template <class K, class V, class C = default_order<K>, class T = policies>
   using rebind = ordered_map<K, V, T, C, Fanout>;
   /// The same map with nodes of another size.
   template <unsigned Leaf, unsigned Inner = btree::fanout<Leaf>::inner>
-  using with_fanout = ordered_map<Key, Value, Traits, Compare, btree::fanout<Leaf, Inner>>;
+  using with_fanout = ordered_map<Key, Value, policies, order, btree::fanout<Leaf, Inner>>;
 
   static constexpr map_properties properties = btree::properties_of(
       "ordered_map", "Leis, Haubenschild and Neumann, Optimistic Lock Coupling, IEEE Data Eng. Bull. 2019");
 
   using base::base;
   /// What moves or exchanges whole maps: constant time, and no allocation. No other thread may use one of them, nor may
-  /// guards or cursors of them exist. A map that was moved away can be assigned to, swapped and destroyed. A map moves with
-  /// its domain: if that is shared, it must outlive the map that has it now.
-  ordered_map(ordered_map&& other) noexcept(std::is_nothrow_copy_constructible_v<Compare>)
+  /// guards or cursors of them exist. A map that was moved away is empty, and can be used again, unless its placement has no
+  /// default constructor. A map moves with its domain: if that is shared, it must outlive the map that has it now. Maps that
+  /// were moved away share one.
+  ordered_map(ordered_map&& other) noexcept(std::is_nothrow_copy_constructible_v<order>)
       : base(moved_away{}, other.key_comp()) {
     base::swap_with(other);
   }
-  ordered_map& operator=(ordered_map&& other) noexcept(std::is_nothrow_copy_constructible_v<Compare>) {
+  ordered_map& operator=(ordered_map&& other) noexcept(std::is_nothrow_copy_constructible_v<order>) {
     ordered_map taken(std::move(other));
     base::swap_with(taken);
     return *this;

@@ -7,11 +7,11 @@
 #include <functional>
 #include <iterator>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_facade.hpp"
@@ -22,6 +22,7 @@ namespace espalier {
 
 /// The keys of an ordered_map, with what concerns keys of its interface: the same promises, the same kinds of keys. Of
 /// numbers a node has seven in a cache line. map_facade.hpp documents what is declared by `using`.
+/// A comparator and policies may be given in either order.
 template <class Key, class Traits = map_traits, class Compare = default_order<Key>>
 class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
   using map_type = ordered_map<Key, std::byte, Traits, Compare>;
@@ -37,7 +38,7 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
   using key_element = std::remove_cvref_t<key_view>;
 
   ordered_set() = default;
-  explicit ordered_set(const Compare& less) : map_type(less) {}
+  explicit ordered_set(const key_compare& less) : map_type(less) {}
   /// As of ordered_map.
   void swap(ordered_set& other) noexcept { map_type::swap(other); }
   friend void swap(ordered_set& a, ordered_set& b) noexcept { a.swap(b); }
@@ -70,7 +71,15 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
 
   /// Calls visitor(key) for the keys that are not smaller than `from`, and smaller than `to`, in order, until it returns
   /// false, if it returns a bool. reverse_scan is the mirror image: the keys that are not larger than `from`, and larger
-  /// than `to`. Returns the number of visits.
+  /// than `to`. Without bounds they visit all keys. Return the number of visits.
+  template <class Visitor>
+  std::size_t scan(Visitor&& visitor) const {
+    return map_type::scan(visiting(visitor));
+  }
+  template <class Visitor>
+  std::size_t reverse_scan(Visitor&& visitor) const {
+    return map_type::reverse_scan(visiting(visitor));
+  }
   template <class Visitor>
   std::size_t scan(key_view from, Visitor&& visitor) const {
     return map_type::scan(from, visiting(visitor));
@@ -164,14 +173,24 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
   // Writing. True if the set has changed.
 
   /// As of map_facade.hpp, from a range of keys.
-  template <std::ranges::forward_range Range>
+  template <forward_entries Range>
   void bulk_load(Range&& keys, unsigned threads = 1) {
-    const auto entry = [](const auto& key) { return typename map_type::value_type{Key(key), present}; };
-    map_type::bulk_load(std::views::transform(keys, entry), threads);
+    using iterator_type = decltype(std::ranges::begin(keys));
+    if constexpr (std::random_access_iterator<iterator_type>) {
+      map_type::load(
+          entries_of_keys<iterator_type>{std::ranges::begin(keys)},
+          static_cast<std::size_t>(std::distance(std::ranges::begin(keys), std::ranges::end(keys))), threads);
+    } else {
+      const std::vector<Key> all(std::ranges::begin(keys), std::ranges::end(keys));
+      bulk_load(all, threads);
+    }
   }
   bool insert(key_view key) { return map_type::insert(key, present); }
   bool insert(guard_type& guard, key_view key) { return map_type::insert(guard, key, present); }
   using map_type::erase;
+  using map_type::erase_from;
+  /// Erases the smallest key and returns it, as of map_facade.hpp.
+  std::optional<Key> pop_first() { return key_of(map_type::pop_first()); }
   /// Erases the keys for which predicate(key) is true. Returns how many.
   template <class Predicate>
   std::size_t erase_if(Predicate&& predicate) {
@@ -211,6 +230,14 @@ class ordered_set : ordered_map<Key, std::byte, Traits, Compare> {
   }
 
  private:
+  template <class Iterator>
+  struct entries_of_keys {
+    using difference_type = std::iter_difference_t<Iterator>;
+    [[nodiscard]] typename map_type::value_type operator[](difference_type i) const {
+      return {Key(first[i]), present};
+    }
+    Iterator first;
+  };
   [[nodiscard]] static std::optional<Key> key_of(const std::optional<typename map_type::value_type>& entry) {
     return entry ? std::optional<Key>(entry->key) : std::nullopt;
   }

@@ -22,9 +22,14 @@ namespace espalier {
 /// Calls a scan's visitor; true means go on.
 template <class Visitor, class Key, class Value>
 [[nodiscard]] bool visit_entry(Visitor& visitor, const Key& key, const Value& value) {
-  if constexpr (std::is_same_v<std::invoke_result_t<Visitor&, const Key&, const Value&>, bool>) {
+  using result = std::remove_cvref_t<std::invoke_result_t<Visitor&, const Key&, const Value&>>;
+  if constexpr (std::is_same_v<result, bool>) {
     return std::invoke(visitor, key, value);
   } else {
+    static_assert(
+        std::is_void_v<result>,
+        "the visitor of a scan returns nothing, or a bool that says whether the scan goes on; convert "
+        "another result to bool, or discard it");
     std::invoke(visitor, key, value);
     return true;
   }
@@ -167,6 +172,7 @@ class entry_batch {
 /// A visitor that ends a scan at the first entry: a map may copy fewer for it.
 template <class Visit>
 struct first_only {
+  explicit first_only(Visit v) : visit(std::move(v)) {}
   template <class Key, class Value>
   bool operator()(const Key& key, const Value& value) {
     visit(key, value);

@@ -137,7 +137,7 @@ template <map_operation Op, codec Codec, class Map>
       return Codec::encode_value(number_of<Codec>(v) + s.argument);
     };
     if constexpr (exchanging_ordered_map<Map>)
-      return number_of<Codec>(map.update(key, add));
+      return number_of<Codec>(map.update(key, add).before);
     else
       return map.insert_or_assign(key, add(map.find(key))) ? 1 : 0;
   } else {

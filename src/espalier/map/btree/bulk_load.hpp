@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 
 // What the loads of B+trees have in common: how many nodes they make, and threads that make the leaves.
 
 namespace espalier::btree {
+
+/// Entries for a load: first[i] is a pair, or the like.
+template <class Entries>
+concept indexed_entries = requires(const Entries& first, std::iter_difference_t<Entries> i) { first[i]; };
 
 /// How full a load leaves its nodes: inserts then do not split each of them at once.
 [[nodiscard]] constexpr std::size_t loaded(unsigned capacity) noexcept {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -74,6 +75,15 @@ class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<
     return holder::read(*found);
   }
 
+  template <class Visitor>
+  bool do_visit(guard_type&, key_view key, Visitor& visitor) const {
+    const auto found = self().find_word(key);
+    if (!found) return false;
+    const Value& value = holder::read(*found);
+    std::invoke(visitor, value);
+    return true;
+  }
+
  private:
   [[nodiscard]] bool do_contains(guard_type&, key_view key) const {
     return self().find_word(key).has_value();
@@ -85,7 +95,10 @@ class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<
     if (!holder::in_place && self().find_word(key)) return false;
     const outcome done = self().apply(
         guard, key, {.insert_where_absent = true, .word = fresh.get(std::forward<Source>(value))});
-    if (done.what != effect::inserted) return false;
+    if (done.what != effect::inserted) {
+      fresh.give_back(value);
+      return false;
+    }
     fresh.release();
     return true;
   }

@@ -48,7 +48,7 @@ struct string_inner : inner_node<slice::type, Children, true, string_inner_base>
   using base::depth;
 
   string_inner(unsigned kind, std::string_view of_separators) noexcept : base(kind, of_separators.size()) {
-    std::ranges::copy(of_separators, reinterpret_cast<char*>(this + 1));
+    std::copy(of_separators.begin(), of_separators.end(), reinterpret_cast<char*>(this + 1));
   }
   [[nodiscard]] static std::size_t bytes_for(std::size_t of_prefix) noexcept {
     return (sizeof(string_inner) + of_prefix + alignof(string_inner) - 1) & ~(alignof(string_inner) - 1);

@@ -30,7 +30,7 @@ class alignas(hw::word_pair) string_record {
 
   string_record(std::string_view key, std::uint64_t first_word) noexcept
       : state_(key.size()), word_(first_word) {
-    std::ranges::copy(key, reinterpret_cast<char*>(this + 1));
+    std::copy(key.begin(), key.end(), reinterpret_cast<char*>(this + 1));
   }
   [[nodiscard]] static std::size_t bytes_for(std::size_t length) noexcept {
     return (sizeof(string_record) + length + alignof(string_record) - 1) & ~(alignof(string_record) - 1);

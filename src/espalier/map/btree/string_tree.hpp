@@ -607,7 +607,7 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
 
   // A load.
 
-  template <std::random_access_iterator Iterator>
+  template <indexed_entries Iterator>
   void do_bulk_load(Iterator first, std::size_t n, unsigned threads) {
     if (n == 0) return;
     check_order(first, n, threads);
@@ -632,7 +632,8 @@ class string_tree : public entry_operations<Map, std::string, Value, Traits, Com
         const auto at = static_cast<std::iter_difference_t<Iterator>>(i);
         const auto& [left, left_value] = first[at - 1];
         const auto& [right, right_value] = first[at];
-        if (!(left < right)) this->throw_unsorted();
+        // As views: what the range has in the place of keys may compare otherwise, or not at all.
+        if (std::string_view(left) >= std::string_view(right)) this->throw_unsorted();
       }
     });
   }

@@ -280,10 +280,10 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
       return;
     try {
       guard.reserve(merged_most);
-    } catch (const std::bad_alloc&) {
-      return;
+      merge_sparse(guard, key);
+    } catch (...) {
+      // No memory, or a comparator that throws: the nodes stay as they are.
     }
-    merge_sparse(guard, key);
   }
 
   /// A step of apply(). Not a lambda: compilers do not agree where one is said to be inlined.
@@ -313,7 +313,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
     }
   }
 
-  template <std::random_access_iterator Iterator>
+  template <indexed_entries Iterator>
   void do_bulk_load(Iterator first, std::size_t n, unsigned threads) {
     if (n == 0) return;
     bulk_loading load(*this, n);
@@ -650,7 +650,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
 
   /// `root` is the new root if the node is the root, else null.
   template <class Node>
-  bool try_split(const place& at, Node& full, Node& fresh, inner* root, const Key& key) noexcept {
+  bool try_split(const place& at, Node& full, Node& fresh, inner* root, const Key& key) {
     const held_place<Node> held(at, full);
     if (!held) return false;
     const auto& above = held.above;
@@ -675,7 +675,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
 
   /// Merges the sparse nodes on the way to the key with their neighbours, or fills them from these. The caller has
   /// reserved room for merged_most retirements.
-  [[gnu::noinline]] void merge_sparse(guard_type& guard, const Key& key) noexcept {
+  [[gnu::noinline]] void merge_sparse(guard_type& guard, const Key& key) {
     unsigned room = merged_most;
     for (backoff pause; room > 0; pause.wait()) {
       const merge_step done = access_.once([&]() noexcept(Access::elides) { return try_merge(key); });
@@ -687,7 +687,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   }
 
   /// Makes one change to the first sparse node on the way.
-  merge_step try_merge(const Key& key) noexcept {
+  merge_step try_merge(const Key& key) {
     const auto at = first_on_the_way(key, is_mergeable);
     if (!at) return {};
     if (!at->is_wanted) return {.settled = true};
