@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "espalier/map/btree/masstree.hpp"
 #include "espalier/map/ordered_map.hpp"
 #include "scheduled/battery.hpp"
 
@@ -66,17 +65,10 @@ struct layered_codec {
   }
 };
 
-template <class Map>
-[[nodiscard]] subject_type subject_type_of_strings() {
-  return subject_type_of<simulated_map<Map>, false, layered_codec>();
-}
-template <unsigned Fanout>
-[[nodiscard]] subject_type masstree_of_strings() {
-  return subject_type_of_strings<masstree<std::string, std::uint64_t>::with_fanout<Fanout>>();
-}
 template <unsigned Fanout>
 [[nodiscard]] subject_type ordered_map_of_strings() {
-  return subject_type_of_strings<ordered_map<std::string, std::uint64_t>::with_fanout<Fanout>>();
+  return subject_type_of<simulated_map<ordered_map<std::string, std::uint64_t>::with_fanout<Fanout>>, false,
+                         layered_codec>();
 }
 
 }  // namespace espalier::sim::battery

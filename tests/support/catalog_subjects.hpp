@@ -113,7 +113,7 @@ void add_to_default() {
     add_subject(subject_on_chosen_placement<Entry, wide_codec>());
   if (plain.properties.bidirectional) add_subject(mirrored(plain));
   std::vector<subject_type> failing{plain, wide};
-  if constexpr (Entry::algorithm == "locked_map" || Entry::algorithm == "masstree") {
+  if constexpr (Entry::algorithm == "locked_map") {
     failing.push_back(subject_on_chosen_placement<Entry, string_codec>());
     add_subject(failing.back());
     add_subject(mirrored(failing.back()));

@@ -83,7 +83,7 @@
 // comparator of its own only if the program says so: keys_outlive_map.)
 //
 // Most maps copy keys while other threads use them: keys must be trivially copyable there. Where a key may be a
-// std::string (ordered_map, masstree, locked_map), operations take it as a std::string_view, and what copies entries may
+// std::string (ordered_map, locked_map), operations take it as a std::string_view, and what copies entries may
 // throw std::bad_alloc, also where it reads.
 //
 // A value may be of any type that can be copied, and moved and destroyed without an exception (map_value), such as

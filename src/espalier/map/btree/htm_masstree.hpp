@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "espalier/map/btree/access.hpp"
+#include "espalier/map/btree/masstree.hpp"
 #include "espalier/map/btree/masstree_node.hpp"
-#include "espalier/map/btree/masstree_words.hpp"
 #include "espalier/map/btree/tree.hpp"
 #include "espalier/map/map_concept.hpp"
 #include "espalier/map/map_traits.hpp"
@@ -18,7 +18,7 @@
 // beside htm_btree: the trees of Mao, Kohler and Morris, "Cache Craftiness for Fast Multicore Key-Value Storage",
 // EuroSys 2012, without versions.
 //
-// Essence. The code of masstree (masstree_layer.hpp, masstree_words.hpp) in one region for each operation, with
+// Essence. The code of masstree (masstree.hpp) in one region for each operation, with
 // nodes whose versions never change and whose locks are always free. So a node is checked nowhere and marked
 // nowhere, and two operations conflict where they touch the same line of memory: the permutation, not the count and
 // the keys behind it.
@@ -29,7 +29,7 @@
 //  2. An erase retires the nodes that it has unlinked after the commit.
 //  3. update() computes the new value between two regions; the second one stores it if the value is still the same.
 //  4. A scan copies one border node in each region, and goes on at the fence behind it.
-//  5. Budgets of attempts are those of DBX, as in htm_btree. Keys are words: there are no layers.
+//  5. Budgets of attempts are those of DBX, as in htm_btree.
 //
 // Invariants: (M1), (M2) and (M4) of masstree_layer.hpp.
 //
@@ -83,11 +83,12 @@ class no_version {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
           class Fanout = btree::fanout<15, 16>>
-class htm_masstree : public btree::masstree_of_words<htm_masstree<Key, Value, Traits, Compare, Fanout>, Key,
-                                                     Value, completed_traits<Traits, btree_traits>, Compare,
-                                                     Fanout, btree::no_version> {
+class htm_masstree : public btree::masstree_operations<htm_masstree<Key, Value, Traits, Compare, Fanout>, Key,
+                                                       Value, completed_traits<Traits, btree_traits>, Compare,
+                                                       Fanout, btree::no_version> {
   using traits = completed_traits<Traits, btree_traits>;
-  using base = btree::masstree_of_words<htm_masstree, Key, Value, traits, Compare, Fanout, btree::no_version>;
+  using base =
+      btree::masstree_operations<htm_masstree, Key, Value, traits, Compare, Fanout, btree::no_version>;
   friend base;
 
  public:

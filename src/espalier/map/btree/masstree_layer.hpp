@@ -15,9 +15,9 @@
 #include "espalier/reclaim/reclaimer_concept.hpp"
 #include "espalier/sync/backoff.hpp"
 
-// One B+tree of Masstree: seeks, splits, removal and scans. Mao, Kohler and Morris, "Cache Craftiness for Fast
-// Multicore Key-Value Storage", EuroSys 2012. A map has one such tree, or a trie of them (layers), where a word of a
-// border node may lead to the root of another tree. The root of the first one is in an anchor.
+// One layer of Masstree, a B+tree: seeks, splits, removal and scans. Mao, Kohler and Morris, "Cache Craftiness for Fast
+// Multicore Key-Value Storage", EuroSys 2012. The paper has a trie of them; keys of a word need one. An anchor has its
+// root.
 //
 // A seek takes no lock. It loads a child from a node, then the child's version, and then asks whether the node has
 // changed: if not, the child was its child when the child's version was loaded. After an insert of another child the
@@ -31,12 +31,10 @@
 //           of them, then moves the upper half of each full one to a fresh node on its right.
 //   unlink  Locks an empty border node, its left neighbour, and its ancestors up to the first that has other children.
 //           The range of the nodes that go falls to the left neighbour, or if the node was the first child of that
-//           ancestor, to the right one, whose low key becomes that of the node. Where there is no such ancestor, the
-//           layer goes, and the word that led to it.
+//           ancestor, to the right one, whose low key becomes that of the node.
 //   root    A new root, and one that has a single child left, are exchanged where the pointer to the root is.
 //
-// Locks are taken from the left neighbour's right to its left, and from below to above, also from a layer to the border
-// node above it. So there is no deadlock.
+// Locks are taken from right to left, and from below to above. So there is no deadlock.
 //
 // Invariants
 //   (M1) The keys below a node lie in the range that the separators beside its pointer give it, in its parent and so on
@@ -45,7 +43,7 @@
 //   (M3) A node that is not linked is marked as deleted, and became so with the locks of all that lead to it held,
 //        after the node above was marked. So a seek that loads this mark finds the node above changed, and does not
 //        begin here. A marked node is never linked again.
-//   (M4) The parent of a root is the anchor, or the border node whose word leads to it.
+//   (M4) The parent of the root is the anchor.
 //
 // Reclamation. The erase that unlinks nodes retires them after it has released all locks. (I1) The pointers from above
 // and from the left are gone, and right neighbours have another left one. (I2) Only the erase that empties a border
@@ -57,20 +55,7 @@
 
 namespace espalier::btree {
 
-/// For a tree whose words are values: no word leads to another layer.
-struct no_links {
-  static constexpr bool any = false;
-  template <class Node, class Key, class Word>
-  [[nodiscard]] static constexpr Node* layer_behind(const Key&, const Word&) noexcept {
-    return nullptr;
-  }
-  template <class Word, class Node>
-  [[nodiscard]] static constexpr Word word_of(Node*) noexcept {
-    return Word{};
-  }
-};
-
-template <class Version, class Key, class Word, class Compare, class Links, class Fanout, class Layout>
+template <class Version, class Key, class Word, class Compare, class Fanout, class Layout>
 class masstree_layer {
   template <class Fields>
   struct alignas(Layout::node_align(sizeof(Fields), alignof(Fields))) laid_out : Fields {
@@ -84,7 +69,7 @@ class masstree_layer {
   using stamp = typename Version::stamp;
   using guard = typename Version::guard;
 
-  /// Where the pointer to the root of the first layer is; null while that is empty.
+  /// Where the pointer to the root is; null while the map is empty.
   struct anchor : node {
     anchor() noexcept : node(node_kind::root_holder) {}
     node_field<node*> root;
@@ -132,7 +117,7 @@ class masstree_layer {
     return {as_border(n), seen};
   }
 
-  /// The border node of the first layer that child_of leads to. Nothing while the map is empty.
+  /// The border node that child_of leads to. Nothing while the map is empty.
   template <class ChildOf>
   [[nodiscard]] static place seek(const anchor& top, ChildOf&& child_of) {
     for (backoff pause;; pause.wait()) {
@@ -156,7 +141,7 @@ class masstree_layer {
       at.seen = at.leaf->version.stable();
       if (at.seen.deleted()) return false;
       border* const next = as_border(at.leaf->next.get());
-      if (next == nullptr || less(key, next->low.get(0))) return true;
+      if (next == nullptr || less(key, next->low.get())) return true;
       at.leaf = next;
     }
   }
@@ -189,10 +174,10 @@ class masstree_layer {
     const permutation order = n.order.get();
     p.found.count = 0;
     for (unsigned rank = 0; rank < order.size(); ++rank)
-      p.found.add(n.key.get(order.slot(rank)), n.word[order.slot(rank)].get());
+      p.found.add(n.key[order.slot(rank)].get(), n.word[order.slot(rank)].get());
     p.beyond = as_border((Bound::reverse ? n.prev : n.next).get());
     p.fence.reset();
-    if (p.beyond != nullptr) p.fence = (Bound::reverse ? n : *p.beyond).low.get(0);
+    if (p.beyond != nullptr) p.fence = (Bound::reverse ? n : *p.beyond).low.get();
     return !p.at.changed();
   }
 
@@ -208,26 +193,20 @@ class masstree_layer {
 
   // Splits.
 
-  /// Nodes for splits and new layers, and what the last one lacked. A split takes nodes out of a copy, so that a
-  /// transaction that aborts has taken nothing. Both lists are linked by their parents.
+  /// A border node and interior nodes for a split, and what the last one lacked. A split takes nodes out of a copy, so
+  /// that a transaction that aborts has taken nothing. Interior nodes are linked by their parents.
   struct spare_list {
-    border* first_border = nullptr;
+    border* leaf = nullptr;
     interior* first_interior = nullptr;
-    unsigned borders = 0;
     unsigned interiors = 0;
-    unsigned wanted_borders = 1;
     unsigned wanted_interiors = 0;
 
-    /// Whether there are so many.
-    [[nodiscard]] bool suffice(unsigned of_interiors, unsigned of_borders = 1) noexcept {
+    /// Whether there are so many, and the border node.
+    [[nodiscard]] bool suffice(unsigned of_interiors) noexcept {
       wanted_interiors = of_interiors;
-      wanted_borders = of_borders;
-      return borders >= of_borders && interiors >= of_interiors;
+      return leaf != nullptr && interiors >= of_interiors;
     }
-    [[nodiscard]] border& take_border() noexcept {
-      --borders;
-      return *std::exchange(first_border, as_border(first_border->parent.held()));
-    }
+    [[nodiscard]] border& take_border() noexcept { return *std::exchange(leaf, nullptr); }
     [[nodiscard]] interior& take_interior() noexcept {
       --interiors;
       return *std::exchange(first_interior, as_interior(first_interior->parent.held()));
@@ -242,27 +221,22 @@ class masstree_layer {
     spare_nodes(const spare_nodes&) = delete;
     spare_nodes& operator=(const spare_nodes&) = delete;
     ~spare_nodes() {
-      while (list.borders != 0) destroy(store_, &list.take_border());
+      if (list.leaf != nullptr) destroy(store_, list.leaf);
       while (list.interiors != 0) destroy(store_, &list.take_interior());
     }
 
     /// What is wanted. Throws std::bad_alloc.
     void provide() {
-      for (; list.borders < list.wanted_borders; ++list.borders) add(list.first_border, memory_role::leaf);
-      for (; list.interiors < list.wanted_interiors; ++list.interiors)
-        add(list.first_interior, memory_role::node);
+      if (list.leaf == nullptr) list.leaf = store_.template create<border>(memory_role::leaf, nullptr);
+      for (; list.interiors < list.wanted_interiors; ++list.interiors) {
+        auto* const fresh = store_.template create<interior>(memory_role::node, nullptr);
+        fresh->parent.set(std::exchange(list.first_interior, fresh));
+      }
     }
 
     spare_list list;
 
    private:
-    template <class Node>
-    void add(Node*& first, memory_role role) {
-      Node* const fresh = store_.template create<Node>(role, nullptr);
-      fresh->parent.set(first);
-      first = fresh;
-    }
-
     Store& store_;
   };
 
@@ -314,7 +288,7 @@ class masstree_layer {
     root.parent.set(up.top());
     left->parent.set(&root);
     right->parent.set(&root);
-    replace_root(*up.top(), left, &root);
+    static_cast<anchor*>(up.top())->root.set(&root);
     return true;
   }
 
@@ -327,50 +301,36 @@ class masstree_layer {
     node* former_root = nullptr;  ///< of which only one child was left
   };
 
-  /// Unlinks a border node that has become empty, and the nodes above that have no other child. Where this is all that
-  /// a layer has, the layer goes too, and the border node above that becomes empty with it, and so on.
+  /// Unlinks a border node that has become empty, and the nodes above that have no other child.
   static unlinked unlink(border& empty, guard held) noexcept {
     unlinked result{&empty, nullptr};
-    for (border* leaf = &empty;;) {
-      border* before = nullptr;
-      [[maybe_unused]] const guard left = lock_left(*leaf, before);
-      path up(*leaf, std::move(held));
-      while (up.add_parent()->version.kind() == node_kind::interior &&
-             as_interior(up.top())->children.held() == 1) {
-      }
-      const unsigned last = up.count - 1;
-      node* const gone = up.on_way[last - 1];
-      up.held[last].mark_inserting();
-      // From above to below: see (M3).
-      for (unsigned i = last; i != 0; --i) up.held[i - 1].mark_deleted();
-      if (up.top()->version.kind() == node_kind::interior) {
-        interior& above = *as_interior(up.top());
-        const unsigned index = above.index_of_child(gone);
-        border* const behind = as_border(leaf->next.held());
-        if (behind != nullptr) {
-          if (index == 0) behind->low.set(0, leaf->low.held(0));
-          behind->prev.set(before);
-        }
-        if (before != nullptr) before->next.set(behind);
-        above.erase(index);
-        gone->parent.set(nullptr);
-        if (above.children.held() == 1) result.former_root = shorten(up);
-        return result;
-      }
-      if (!Links::any || up.top()->version.kind() == node_kind::root_holder) {
-        static_cast<anchor*>(up.top())->root.set(nullptr);
-        gone->parent.set(nullptr);
-        return result;
-      }
-      border* const above = as_border(up.top());
-      above->erase(spot_of(*above, gone));
-      if (above->order.held().size() != 0) {
-        gone->parent.set(nullptr);
-        return result;
-      }
-      held = std::move(up.held[last]);
-      leaf = above;
+    border* before = nullptr;
+    [[maybe_unused]] const guard left = lock_left(empty, before);
+    path up(empty, std::move(held));
+    while (up.add_parent()->version.kind() == node_kind::interior &&
+           as_interior(up.top())->children.held() == 1) {
     }
+    const unsigned last = up.count - 1;
+    node* const gone = up.on_way[last - 1];
+    up.held[last].mark_inserting();
+    // From above to below: see (M3).
+    for (unsigned i = last; i != 0; --i) up.held[i - 1].mark_deleted();
+    gone->parent.set(nullptr);
+    if (up.top()->version.kind() == node_kind::root_holder) {
+      static_cast<anchor*>(up.top())->root.set(nullptr);
+      return result;
+    }
+    interior& above = *as_interior(up.top());
+    const unsigned index = above.index_of_child(gone);
+    border* const behind = as_border(empty.next.held());
+    if (behind != nullptr) {
+      if (index == 0) behind->low.set(empty.low.held());
+      behind->prev.set(before);
+    }
+    if (before != nullptr) before->next.set(behind);
+    above.erase(index);
+    if (above.children.held() == 1) result.former_root = shorten(up);
+    return result;
   }
 
   template <class Store>
@@ -399,7 +359,7 @@ class masstree_layer {
 
   // At rest.
 
-  /// Children before their parent, down to the end of the layer.
+  /// Children before their parent.
   template <class Visit>
   static void visit_below(node* n, const Visit& visit) {
     if (n == nullptr) return;
@@ -409,7 +369,7 @@ class masstree_layer {
     visit(in);
   }
 
-  /// Destroys a layer and those below. It needs no memory: what is left of a node says how far it has got.
+  /// Destroys the tree. It needs no memory: the count of an interior node says how far it has got.
   template <class Store, class Discard>
   static void destroy_all(Store& store, node* root, const Discard& discard) noexcept {
     for (node* n = root; n != nullptr && n->version.kind() != node_kind::root_holder;) {
@@ -422,17 +382,8 @@ class masstree_layer {
           continue;
         }
       } else {
-        border& leaf = *as_border(n);
-        const permutation order = leaf.order.held();
-        if (order.size() != 0) {
-          const unsigned slot = order.slot(order.size() - 1);
-          leaf.order.set(order.truncated(order.size() - 1));
-          if (node* const below = layer_behind(leaf, slot))
-            n = below;
-          else
-            discard(leaf.key.held(slot), leaf.word[slot].held());
-          continue;
-        }
+        const border& leaf = *as_border(n);
+        for_each_word(leaf, discard);
       }
       node* const above = n->parent.held();
       destroy(store, n);
@@ -440,10 +391,19 @@ class masstree_layer {
     }
   }
 
-  /// What is wrong with a layer, or null. `holder` has the pointer to its root.
-  [[nodiscard]] static const char* check(node& root, node& holder, const Compare& less) {
+  template <class Visit>
+  static void for_each_word(const border& n, const Visit& visit) {
+    const permutation order = n.order.held();
+    for (unsigned rank = 0; rank < order.size(); ++rank) visit(n.word[order.slot(rank)].held());
+  }
+
+  /// What is wrong with the tree, or null.
+  [[nodiscard]] static const char* check(anchor& top, const Compare& less) {
+    if (top.version.is_locked()) return "the anchor is locked";
+    node* const root = top.root.held();
+    if (root == nullptr) return nullptr;
     border* last = nullptr;
-    if (const char* wrong = check_below(root, holder, less, nullptr, nullptr, last)) return wrong;
+    if (const char* wrong = check_below(*root, top, less, nullptr, nullptr, last)) return wrong;
     return last->next.held() == nullptr ? nullptr : "the last border node has a right neighbour";
   }
 
@@ -459,16 +419,17 @@ class masstree_layer {
       if (leaf.prev.held() != last) return "a border node does not know its left neighbour";
       if (last != nullptr && last->next.held() != &leaf)
         return "a border node does not know its right neighbour";
-      if (low != nullptr && (less(*low, leaf.low.held(0)) || less(leaf.low.held(0), *low)))
+      if (low != nullptr && (less(*low, leaf.low.held()) || less(leaf.low.held(), *low)))
         return "the low key of a border node is not the separator before it";
       last = &leaf;
       const permutation order = leaf.order.held();
       if (order.size() == 0) return "a border node has no entry";
       for (unsigned rank = 0; rank < order.size(); ++rank) {
-        const Key k = leaf.key.held(order.slot(rank));
+        const Key k = leaf.key[order.slot(rank)].held();
         if (low != nullptr && less(k, *low)) return "a key lies right of a larger separator";
         if (high != nullptr && !less(k, *high)) return "a key lies left of a separator not larger";
-        if (rank > 0 && !less(leaf.key.held(order.slot(rank - 1)), k)) return "a key follows one not smaller";
+        if (rank > 0 && !less(leaf.key[order.slot(rank - 1)].held(), k))
+          return "a key follows one not smaller";
       }
       return nullptr;
     }
@@ -476,8 +437,8 @@ class masstree_layer {
     const unsigned count = in.children.held();
     if (count < 1 || count > Fanout::inner) return "an interior node has no children, or too many";
     for (unsigned i = 0; i < count; ++i) {
-      const Key left = i == 0 ? Key{} : in.key.held(i - 1);
-      const Key right = i + 1 == count ? Key{} : in.key.held(i);
+      const Key left = i == 0 ? Key{} : in.key[i - 1].held();
+      const Key right = i + 1 == count ? Key{} : in.key[i].held();
       if (const char* wrong = check_below(*in.child[i].held(), n, less, i == 0 ? low : &left,
                                           i + 1 == count ? high : &right, last))
         return wrong;
@@ -527,36 +488,14 @@ class masstree_layer {
     // Keys that come in order fill their nodes.
     const bool at_end = behind == nullptr && where.rank == Fanout::leaf;
     const unsigned middle = at_end ? Fanout::leaf : (Fanout::leaf + 1) / 2;
-    const Key low = at_end ? incoming : full.key.held(full.order.held().slot(middle));
-    fresh.low.set(0, low);
+    const Key low = at_end ? incoming : full.key[full.order.held().slot(middle)].held();
+    fresh.low.set(low);
     fresh.prev.set(&full);
     fresh.next.set(behind);
     full.move_from(middle, fresh);
-    for (unsigned i = 0; i < fresh.order.held().size(); ++i) {
-      if (node* const root = layer_behind(fresh, i)) root->parent.set(&fresh);
-    }
     if (behind != nullptr) behind->prev.set(&fresh);
     full.next.set(&fresh);
     return low;
-  }
-
-  /// The root of the layer that a slot of a border node leads to, or null.
-  [[nodiscard]] static node* layer_behind(const border& n, unsigned slot) noexcept {
-    return Links::template layer_behind<node>(n.key.held(slot), n.word[slot].held());
-  }
-  [[nodiscard]] static border_spot spot_of(const border& n, const node* root) noexcept {
-    border_spot at{n.order.held(), 0, true};
-    while (layer_behind(n, at.slot()) != root) ++at.rank;
-    return at;
-  }
-
-  /// In what holds the root of a layer.
-  static void replace_root(node& holder, const node* former, node* root) noexcept {
-    if (!Links::any || holder.version.kind() == node_kind::root_holder)
-      static_cast<anchor&>(holder).root.set(root);
-    else
-      static_cast<border&>(holder).word[spot_of(static_cast<border&>(holder), former).slot()].set(
-          Links::template word_of<Word>(root));
   }
 
   /// If the last node of the path is a root, its only child becomes the root. Returns the former one.
@@ -568,7 +507,7 @@ class masstree_layer {
     up.held[up.count - 1].mark_inserting();
     of_former.mark_deleted();
     node* const root = former.child[0].held();
-    replace_root(*holder, &former, root);
+    static_cast<anchor*>(holder)->root.set(root);
     root->parent.set(holder);
     former.parent.set(nullptr);
     return &former;

@@ -189,21 +189,6 @@ class node_field {
   std::atomic<T> value_{};
 };
 
-/// The keys of a node.
-template <class Key, unsigned Count>
-class node_keys {
- public:
-  /// How a border node is searched.
-  static constexpr bool by_halves = true;
-
-  [[nodiscard]] Key get(unsigned i) const noexcept { return key_[i].get(); }
-  [[nodiscard]] Key held(unsigned i) const noexcept { return key_[i].held(); }
-  void set(unsigned i, const Key& k) noexcept { key_[i].set(k); }
-
- private:
-  std::array<node_field<Key>, Count> key_;
-};
-
 /// Which slots of a border node are in use, and in which order: the slot of each rank, in 4 bits each, above a count of
 /// 4 bits. The slots behind the count are free.
 class permutation {
@@ -261,8 +246,8 @@ class permutation {
   permutation() = default;
 };
 
-/// As count_before(), with a branch for each index. Where the processor predicts the last one, it requests the child,
-/// or the next layer, before it has compared.
+/// As count_before(), with a branch for each index. Where the processor predicts the last one, it requests the child
+/// before it has compared.
 template <class Before>
 [[nodiscard]] constexpr unsigned count_in_turn(unsigned count, Before before) {
   unsigned at = 0;
@@ -290,7 +275,6 @@ template <class Version, class Key, class Word, unsigned Capacity>
 struct border_node : masstree_node<Version> {
   static_assert(Capacity >= 2 && Capacity <= permutation::most);
   using guard = typename Version::guard;
-  using keys = node_keys<Key, Capacity>;
 
   border_node() noexcept : masstree_node<Version>(node_kind::border) { order.set(permutation::of_first(0)); }
 
@@ -298,9 +282,8 @@ struct border_node : masstree_node<Version> {
   [[nodiscard]] border_spot seek(const Compare& less, const Key& k) const {
     const permutation p = order.get();
     const unsigned n = p.size();
-    const auto before = [&](unsigned rank) { return less(key.get(p.slot(rank)), k); };
-    const unsigned at = keys::by_halves ? count_before(n, before) : count_in_turn(n, before);
-    return {p, at, at != n && !less(k, key.get(p.slot(at)))};
+    const unsigned at = count_before(n, [&](unsigned rank) { return less(key[p.slot(rank)].get(), k); });
+    return {p, at, at != n && !less(k, key[p.slot(at)].get())};
   }
 
   [[nodiscard]] bool is_full() const noexcept { return order.held().size() == Capacity; }
@@ -310,7 +293,7 @@ struct border_node : masstree_node<Version> {
     if (has_erased) held.mark_inserting();
     has_erased = false;
     const unsigned slot = where.order.slot(where.order.size());
-    key.set(slot, k);
+    key[slot].set(k);
     word[slot].set(w);
     order.set(where.order.inserted(where.rank));
   }
@@ -323,7 +306,7 @@ struct border_node : masstree_node<Version> {
   void move_from(unsigned rank, border_node& fresh) noexcept {
     const permutation p = order.held();
     for (unsigned i = rank; i < p.size(); ++i) {
-      fresh.key.set(i - rank, key.held(p.slot(i)));
+      fresh.key[i - rank].set(key[p.slot(i)].held());
       fresh.word[i - rank].set(word[p.slot(i)].held());
     }
     fresh.order.set(permutation::of_first(p.size() - rank));
@@ -340,12 +323,12 @@ struct border_node : masstree_node<Version> {
   }
 
   node_field<permutation> order;
-  keys key;
+  std::array<node_field<Key>, Capacity> key;
   std::array<node_field<Word>, Capacity> word;
   node_field<border_node*> next;
   node_field<border_node*> prev;
   /// The keys of this node and of those to the right are not smaller. Without meaning in the leftmost one.
-  node_keys<Key, 1> low;
+  node_field<Key> low;
   /// Whether a reader may still believe a free slot to be in use. Only for the holder of the lock.
   bool has_erased = false;
 };
@@ -358,7 +341,7 @@ struct interior_node : masstree_node<Version> {
 
   /// A new root above a former one that was split.
   void begin_with(node* left, const Key& separator, node* right) noexcept {
-    key.set(0, separator);
+    key[0].set(separator);
     child[0].set(left);
     child[1].set(right);
     children.set(2);
@@ -367,12 +350,12 @@ struct interior_node : masstree_node<Version> {
   /// The child below which a key lies.
   template <class Compare>
   [[nodiscard]] unsigned index_of(const Compare& less, const Key& k) const {
-    return count_in_turn(children.get() - 1U, [&](unsigned i) { return !less(k, key.get(i)); });
+    return count_in_turn(children.get() - 1U, [&](unsigned i) { return !less(k, key[i].get()); });
   }
   /// The child below which the keys lie that are just smaller.
   template <class Compare>
   [[nodiscard]] unsigned index_before(const Compare& less, const Key& k) const {
-    return count_in_turn(children.get() - 1U, [&](unsigned i) { return less(key.get(i), k); });
+    return count_in_turn(children.get() - 1U, [&](unsigned i) { return less(key[i].get(), k); });
   }
   [[nodiscard]] unsigned index_of_child(const node* c) const noexcept {
     unsigned i = 0;
@@ -389,10 +372,10 @@ struct interior_node : masstree_node<Version> {
   void insert(unsigned index, const Key& separator, node* right) noexcept {
     const unsigned n = children.held();
     for (unsigned i = n - 1; i > index; --i) {
-      key.set(i, key.held(i - 1));
+      key[i].set(key[i - 1].held());
       child[i + 1].set(child[i].held());
     }
-    key.set(index, separator);
+    key[index].set(separator);
     child[index + 1].set(right);
     right->parent.set(this);
     children.set(n + 1);
@@ -402,7 +385,7 @@ struct interior_node : masstree_node<Version> {
   void erase(unsigned index) noexcept {
     const unsigned n = children.held();
     for (unsigned i = index; i + 1 < n; ++i) child[i].set(child[i + 1].held());
-    for (unsigned i = index == 0 ? 1 : index; i + 1 < n; ++i) key.set(i - 1, key.held(i));
+    for (unsigned i = index == 0 ? 1 : index; i + 1 < n; ++i) key[i - 1].set(key[i].held());
     children.set(n - 1);
   }
 
@@ -411,7 +394,7 @@ struct interior_node : masstree_node<Version> {
   Key split(unsigned index, const Key& separator, node* right, interior_node& fresh) noexcept {
     entries<Key, node*, Children + 1> all;
     all.add(Key{}, child[0].held());
-    for (unsigned i = 1; i < Children; ++i) all.add(key.held(i - 1), child[i].held());
+    for (unsigned i = 1; i < Children; ++i) all.add(key[i - 1].held(), child[i].held());
     for (unsigned i = Children; i > index + 1; --i) {
       all.key[i] = all.key[i - 1];
       all.slot[i] = all.slot[i - 1];
@@ -434,14 +417,14 @@ struct interior_node : masstree_node<Version> {
   }
 
   node_field<unsigned> children;
-  node_keys<Key, Children - 1> key;
+  std::array<node_field<Key>, Children - 1> key;
   std::array<node_field<node*>, Children> child;
 
  private:
   template <class Entries>
   void assign(const Entries& all, unsigned from, unsigned to) noexcept {
     for (unsigned i = from; i < to; ++i) {
-      if (i != from) key.set(i - from - 1, all.key[i]);
+      if (i != from) key[i - from - 1].set(all.key[i]);
       child[i - from].set(all.slot[i]);
     }
     children.set(to - from);
