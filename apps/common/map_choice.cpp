@@ -64,32 +64,7 @@ std::vector<std::string> names_of(const facts_list& among, const std::vector<std
   return names;
 }
 
-std::set<std::string> placed(const facts_list& among, const std::set<std::string>& wanted,
-                             const std::vector<std::string>& placements) {
-  std::set<std::string> chosen;
-  for (const std::string& placement : placements) {
-    const auto before = chosen.size();
-    std::set<std::string> known;
-    for (const std::size_t position : positions_of(among, subject_kind::espalier)) {
-      const subject_facts& facts = *among[position];
-      if (!differs_in_placement_only(facts)) continue;
-      known.emplace(facts.placement);
-      if (wanted.contains(std::string(facts.algorithm)) &&
-          (facts.placement == placement || placement == "all"))
-        chosen.insert(facts.name);
-    }
-    if (chosen.size() == before)
-      throw usage_error(fmt::format("none of these maps comes with the placement '{}'; there is {}; or all",
-                                    placement, fmt::join(known, ", ")));
-  }
-  return chosen;
-}
-
 }  // namespace
-
-bool differs_in_placement_only(const subject_facts& facts) {
-  return facts.variant.empty() || facts.variant == facts.placement;
-}
 
 // Units register in the linker's order, the entries of a unit in the catalogue's.
 std::vector<std::size_t> positions_of(const facts_list& among, subject_kind kind) {
@@ -102,8 +77,7 @@ std::vector<std::size_t> positions_of(const facts_list& among, subject_kind kind
   return all;
 }
 
-std::vector<std::size_t> positions_of(const facts_list& among, const std::vector<std::string>& names,
-                                      const std::vector<std::string>& placements) {
+std::vector<std::size_t> positions_of(const facts_list& among, const std::vector<std::string>& names) {
   std::vector<std::size_t> order = positions_of(among, subject_kind::espalier);
   const std::vector<std::string> catalog = names_of(among, order);
   const std::vector<std::size_t> peers = positions_of(among, subject_kind::peer);
@@ -122,7 +96,6 @@ std::vector<std::size_t> positions_of(const facts_list& among, const std::vector
                                     name, did_you_mean(name, catalog), fmt::join(catalog, ", ")));
     }
   }
-  if (!placements.empty()) wanted = placed(among, wanted, placements);
   std::vector<std::size_t> chosen;
   for (const std::size_t position : order) {
     if (wanted.contains(among[position]->name)) chosen.push_back(position);

@@ -14,14 +14,9 @@ using facts_list = std::vector<const workload::subject_facts*>;
 /// Positions of the maps that a list of names denotes, in the order of the catalogue, each once. A name is an entry
 /// ("ticket", "ticket/shared_heap"), "all" (every algorithm at its default), "every" (every entry except the peers) or
 /// "all-bst" (the ten trees of the ATC 2018 study, each at its default and with its published node; standard error
-/// reports those that this build lacks). With placements, each named algorithm is taken with those instead of its
-/// default's. Throws usage_error that lists the choices.
+/// reports those that this build lacks). Throws usage_error that lists the choices.
 [[nodiscard]] std::vector<std::size_t> positions_of(const facts_list& among,
-                                                    const std::vector<std::string>& names,
-                                                    const std::vector<std::string>& placements);
-
-/// True for an entry that differs from its algorithm's default at most in its placement.
-[[nodiscard]] bool differs_in_placement_only(const workload::subject_facts& facts);
+                                                    const std::vector<std::string>& names);
 
 /// Positions of all maps of a kind, in the order of the catalogue.
 [[nodiscard]] std::vector<std::size_t> positions_of(const facts_list& among, workload::subject_kind kind);

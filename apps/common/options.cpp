@@ -64,8 +64,6 @@ void declare_maps(CLI::App& verb, map_options& o) {
                 "Maps, comma-separated: names that `espalier list` shows, all (each algorithm's "
                 "default), every (each variant too), or all-bst (the trees of the ATC 2018 study, "
                 "each as it ships and as published)");
-  maps.add_list("--placement", o.placements, "NAMES",
-                "Run the maps with these placements, comma-separated, or with all");
 }
 
 void declare_load(CLI::App& verb, load_options& o) {

@@ -18,7 +18,6 @@ namespace espalier::app {
 
 struct map_options {
   std::vector<std::string> maps;
-  std::vector<std::string> placements;
 
   /// The named maps; all if none is named.
   [[nodiscard]] std::vector<std::string> map_names() const {

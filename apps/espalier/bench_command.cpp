@@ -90,6 +90,8 @@ void declare(CLI::App& verb, bench_options& o) {
                  "4096");
 
   declare_maps(verb, o);
+  maps.add_list("--placement", o.placements, "NAMES",
+                "Run the maps with these placements, comma-separated, or with all");
   maps.add_flag("--peers", o.peers, "Also run the maps of other libraries that this program was built with");
 
   declare_load(verb, o);

@@ -16,6 +16,7 @@ struct bench_options : map_options, load_options, result_options {
   std::string study;
   std::vector<std::string> mallocs;
   std::vector<std::int64_t> sizes;
+  std::vector<std::string> placements;
   std::string trace;
   std::string record;
   std::vector<std::int64_t> threads;

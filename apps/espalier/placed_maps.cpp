@@ -62,7 +62,7 @@ const registration* compiled(const registration& map, std::string_view placement
   const auto& all = workload::registry();
   const auto found = std::ranges::find_if(all, [&](const registration& r) {
     return r.facts.kind == workload::subject_kind::espalier && r.facts.algorithm == map.facts.algorithm &&
-           r.facts.placement == placement && differs_in_placement_only(r.facts);
+           r.facts.placement == placement && (r.facts.variant.empty() || r.facts.variant == placement);
   });
   return found == all.end() ? nullptr : &*found;
 }
@@ -71,7 +71,7 @@ const registration* compiled(const registration& map, std::string_view placement
 
 std::vector<registration> choose_placed_maps(const std::vector<std::string>& names,
                                              const std::vector<std::string>& placements) {
-  std::vector<registration> maps = choose_maps(workload::registry(), names, std::vector<std::string>{});
+  std::vector<registration> maps = choose_maps(workload::registry(), names);
   if (placements.empty()) return maps;
   std::vector<registration> chosen;
   for (const registration& map : maps) {
@@ -87,8 +87,7 @@ std::vector<registration> choose_placed_maps(const std::vector<std::string>& nam
 }
 
 registration recorded_map(const std::string& name, const std::string& placement) {
-  const std::vector<registration> maps =
-      choose_maps(workload::registry(), std::vector<std::string>{name}, std::vector<std::string>{});
+  const std::vector<registration> maps = choose_maps(workload::registry(), std::vector<std::string>{name});
   if (maps.size() != 1)
     throw usage_error(fmt::format("one map is inspected at a time; '{}' are {}", name, maps.size()));
   const registration& map = maps.front();

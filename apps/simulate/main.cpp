@@ -156,7 +156,7 @@ int run(simulate_options o, const CLI::App& parser) {
   request.operations = static_cast<std::uint64_t>(o.operations);
   request.seed = o.seed;
   request.interrupted = &app::interruption::requested();
-  request.maps = app::choose_maps(simulated_catalog(), o.map_names(), o.placements);
+  request.maps = app::choose_maps(simulated_catalog(), o.map_names());
   if (o.calibrate && request.maps.size() < 2)
     throw usage_error("--calibrate compares maps with the first one; name at least two");
   request.plans = app::plans_of_mixes(app::plan_with_keys(o), o.mixes);

@@ -192,7 +192,7 @@ class Results(CommandTest):
                 self.assertLessEqual(entry["p50"], entry["p99"])
                 self.assertLessEqual(entry["p99"], entry["p999"])
                 self.assertLessEqual(entry["p999"], entry["max"])
-        results = self.results("--maps", "edge_ext_lf/leaky", "--keys", "2000", "--mix", "50/25/25", *FAST)
+        results = self.results("--maps", "int_lf/studied", "--keys", "2000", "--mix", "50/25/25", *FAST)
         leaked = [b["leaked_bytes"] for b in results["benchmarks"] if b.get("aggregate_name") == "median"]
         self.assertGreater(leaked[0], 0)
 

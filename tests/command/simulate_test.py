@@ -36,7 +36,6 @@ class Refusals(SimulateTest):
             ("--keys", "100000000000"): "GiB are free",
             ("--pin", "none"): "compact",
             ("--maps", "nosuch"): "'nosuch'",
-            ("--placement", "nosuch"): "segregated",
             ("--mix", "50/50/50"): "150",
             ("--distribution", "zipf"): "zipfian",
             ("--order", "random"): "scrambled",
@@ -153,7 +152,7 @@ class Results(SimulateTest):
         self.assertGreater(far["remote_transfers"], 0)
 
     def test_the_surroundings_change_nothing_and_another_seed_the_counts(self) -> None:
-        runs = [json.dumps(self.results("--maps", "ticket,locked_map/shared_heap", "--threads", "5", *SMALL,
+        runs = [json.dumps(self.results("--maps", "ticket,locked_map", "--threads", "5", *SMALL,
                                         under=under)["benchmarks"])
                 for under in ((), ("env", "-i", "PADDING=" + "x" * 5000), ("env", "MALLOC_PERTURB_=77"))]
         self.assertEqual(len(set(runs)), 1)

@@ -78,7 +78,7 @@ std::vector<subject_type> eliding_maps() {
   std::vector<subject_type> all;
   const auto add = [&all]<class Entry>() {
     using shipped = typename Entry::map_type::traits_type;
-    if constexpr (std::is_same_v<typename shipped::htm_type, hw::rtm> && Entry::variant != "shared_heap")
+    if constexpr (std::is_same_v<typename shipped::htm_type, hw::rtm>)
       all.push_back(describe<Entry, plain_codec, narrow_map<typename Entry::map_type>,
                              typename shipped::placement_type, call_forms::guarded>(Entry::name()));
   };

@@ -2,14 +2,11 @@
 
 #include "espalier/map/bst/citrus.hpp"
 #include "espalier/map/catalog.hpp"
-#include "espalier/memory/shared_heap.hpp"
 
 namespace espalier::catalog {
 
 using citrus =
     entry_list<entry<espalier::citrus<key, value>>,
-               entry<espalier::citrus<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">,
-               entry<espalier::citrus<key, value, map_traits::with_layout<line_layout>>, "line">,
                entry<espalier::citrus<key, value, map_traits::with_layout<published_layout>>, "published">>;
 
 }  // namespace espalier::catalog

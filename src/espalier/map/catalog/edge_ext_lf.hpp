@@ -4,7 +4,6 @@
 #include "espalier/map/catalog.hpp"
 #include "espalier/memory/baselines/disturbed.hpp"
 #include "espalier/memory/shared_heap.hpp"
-#include "espalier/reclaim/leaky.hpp"
 
 namespace espalier::catalog {
 
@@ -13,8 +12,6 @@ using edge_ext_lf = entry_list<
     entry<espalier::edge_ext_lf<key, value, edge_ext_lf_traits::with_placement<segregated>>, "segregated">,
     entry<espalier::edge_ext_lf<key, value, edge_ext_lf_traits::with_placement<shared_heap>>, "shared_heap">,
     entry<espalier::edge_ext_lf<key, value, edge_ext_lf_traits::with_placement<shifted<shared_heap>>>,
-          "shifted">,
-    entry<espalier::edge_ext_lf<key, value, edge_ext_lf_traits::with_layout<line_layout>>, "line">,
-    entry<espalier::edge_ext_lf<key, value, edge_ext_lf_traits::with_reclaimer<leaky>>, "leaky">>;
+          "shifted">>;
 
 }  // namespace espalier::catalog

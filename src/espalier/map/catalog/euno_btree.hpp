@@ -5,7 +5,6 @@
 #include "espalier/hw/htm.hpp"
 #include "espalier/map/btree/euno_btree.hpp"
 #include "espalier/map/catalog.hpp"
-#include "espalier/memory/shared_heap.hpp"
 
 namespace espalier::catalog {
 
@@ -17,7 +16,6 @@ using euno_btree = entry_list<
     entry<espalier::euno_btree<key, value>>, entry<euno_rung<btree::split_htm>, "split_htm">,
     entry<euno_rung<btree::part_leaf>, "part_leaf">, entry<euno_rung<btree::lock_bits>, "lock_bits">,
     entry<euno_rung<btree::mark_bits>, "mark_bits">,
-    entry<espalier::euno_btree<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">,
     entry<espalier::euno_btree<key, value, map_traits::with_htm<hw::unavailable>>, "no_transactions">>;
 
 }  // namespace espalier::catalog

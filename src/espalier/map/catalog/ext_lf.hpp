@@ -2,15 +2,12 @@
 
 #include "espalier/map/bst/ext_lf.hpp"
 #include "espalier/map/catalog.hpp"
-#include "espalier/memory/shared_heap.hpp"
 
 namespace espalier::catalog {
 
 using ext_lf = entry_list<
     entry<espalier::ext_lf<key, value>>,
     entry<espalier::ext_lf<key, value, ext_lf_traits::with_placement<segregated>>, "segregated">,
-    entry<espalier::ext_lf<key, value, ext_lf_traits::with_placement<shared_heap>>, "shared_heap">,
-    entry<espalier::ext_lf<key, value, ext_lf_traits::with_layout<line_layout>>, "line">,
     entry<espalier::ext_lf<key, value, ext_lf_traits::with_layout<published_layout>>, "published">>;
 
 }  // namespace espalier::catalog

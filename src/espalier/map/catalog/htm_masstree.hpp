@@ -3,13 +3,11 @@
 #include "espalier/hw/htm.hpp"
 #include "espalier/map/btree/htm_masstree.hpp"
 #include "espalier/map/catalog.hpp"
-#include "espalier/memory/shared_heap.hpp"
 
 namespace espalier::catalog {
 
 using htm_masstree = entry_list<
     entry<espalier::htm_masstree<key, value>>,
-    entry<espalier::htm_masstree<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">,
     entry<espalier::htm_masstree<key, value, map_traits::with_htm<hw::unavailable>>, "no_transactions">>;
 
 }  // namespace espalier::catalog

@@ -18,11 +18,8 @@ using int_lf_as_studied = espalier::int_lf<
 using int_lf =
     entry_list<entry<espalier::int_lf<key, value>>,
                entry<espalier::int_lf<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">,
-               entry<espalier::int_lf<key, value, map_traits::with_layout<line_layout>>, "line">,
                entry<espalier::int_lf<key, value, map_traits::with_layout<published_layout>>, "published">,
-               entry<espalier::int_lf<key, value, map_traits::with_reclaimer<leaky>>, "leaky">,
                entry<int_lf_as_studied<shared_heap>, "studied", placing::chosen>,
-               entry<int_lf_as_studied<segregated>, "studied_segregated">,
                entry<int_lf_as_studied<extra_allocations<shared_heap>>, "studied_disturbed">>;
 
 }  // namespace espalier::catalog

@@ -2,14 +2,11 @@
 
 #include "espalier/map/bst/log_int.hpp"
 #include "espalier/map/catalog.hpp"
-#include "espalier/memory/shared_heap.hpp"
 
 namespace espalier::catalog {
 
 using log_int =
     entry_list<entry<espalier::log_int<key, value>>,
-               entry<espalier::log_int<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">,
-               entry<espalier::log_int<key, value, map_traits::with_layout<line_layout>>, "line">,
                entry<espalier::log_int<key, value, map_traits::with_layout<published_layout>>, "published">>;
 
 }  // namespace espalier::catalog

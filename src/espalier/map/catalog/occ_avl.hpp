@@ -2,14 +2,11 @@
 
 #include "espalier/map/bst/occ_avl.hpp"
 #include "espalier/map/catalog.hpp"
-#include "espalier/memory/shared_heap.hpp"
 
 namespace espalier::catalog {
 
 using occ_avl = entry_list<
     entry<espalier::occ_avl<key, value>>, entry<espalier::occ_avl<key, value, plain_traits>, "segregated">,
-    entry<espalier::occ_avl<key, value, plain_traits::with_placement<shared_heap>>, "shared_heap">,
-    entry<espalier::occ_avl<key, value, plain_traits::with_layout<line_layout>>, "line">,
     entry<espalier::occ_avl<key, value, plain_traits::with_layout<published_layout>>, "published">>;
 
 }  // namespace espalier::catalog

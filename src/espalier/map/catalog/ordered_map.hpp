@@ -2,12 +2,9 @@
 
 #include "espalier/map/catalog.hpp"
 #include "espalier/map/ordered_map.hpp"
-#include "espalier/memory/shared_heap.hpp"
 
 namespace espalier::catalog {
 
-using ordered_map = entry_list<
-    entry<espalier::ordered_map<key, value>>,
-    entry<espalier::ordered_map<key, value, map_traits::with_placement<shared_heap>>, "shared_heap">>;
+using ordered_map = entry_list<entry<espalier::ordered_map<key, value>>>;
 
 }  // namespace espalier::catalog

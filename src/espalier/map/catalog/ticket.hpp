@@ -2,15 +2,12 @@
 
 #include "espalier/map/bst/ticket.hpp"
 #include "espalier/map/catalog.hpp"
-#include "espalier/memory/shared_heap.hpp"
 
 namespace espalier::catalog {
 
 using ticket = entry_list<
     entry<espalier::ticket<key, value>>,
     entry<espalier::ticket<key, value, ticket_traits::with_placement<segregated>>, "segregated">,
-    entry<espalier::ticket<key, value, ticket_traits::with_placement<shared_heap>>, "shared_heap">,
-    entry<espalier::ticket<key, value, ticket_traits::with_layout<line_layout>>, "line">,
     entry<espalier::ticket<key, value, ticket_traits::with_layout<published_layout>>, "published">>;
 
 }  // namespace espalier::catalog
