@@ -5,9 +5,9 @@
 #include <new>
 #include <utility>
 
+#include "apps/studies/malloc_tsx/key_tree.hpp"
 #include "apps/studies/measured_work.hpp"
 #include "espalier/hw/cache_line.hpp"
-#include "espalier/intrusive/avl_tree.hpp"
 #include "espalier/workload/random.hpp"
 
 namespace espalier::bench {
@@ -90,12 +90,6 @@ class ring final : public measured_work {
 
 constexpr unsigned most_threads = 256;
 
-struct tree_node : avl_hook {
-  explicit tree_node(std::uint32_t k, std::uint32_t v) noexcept : key(k), value(v) {}
-  std::uint32_t key;
-  std::uint32_t value;
-};
-
 /// A thread's data from round to round.
 struct thread_part {
   workload::random_generator random{0};
@@ -113,7 +107,7 @@ class locked_tree final : public measured_work {
     for (unsigned t = 0; t < threads; ++t) parts_[t].value.random = workload::random_generator(seed, t + 1);
   }
   ~locked_tree() override {
-    tree_.clear([](tree_node& gone) noexcept { std::free(&gone); });
+    tree_.clear([](tree_node* gone) noexcept { std::free(gone); });
   }
 
   [[nodiscard]] unsigned threads() const noexcept override { return threads_; }
@@ -147,7 +141,7 @@ class locked_tree final : public measured_work {
   }
 
   void count_blocks(index_loads loads) const override {
-    for (const tree_node* at = tree_.first(); at != nullptr; at = tree_.next(*at)) count_block(loads, at);
+    for (const tree_node& n : tree_.nodes()) count_block(loads, &n);
   }
   [[nodiscard]] std::uint64_t live_bytes() const override { return tree_.size() * size_; }
 
@@ -176,7 +170,7 @@ class locked_tree final : public measured_work {
   bool short_of_memory_ = false;
   std::array<hw::padded<thread_part>, most_threads> parts_{};
   alignas(hw::false_sharing_bytes) pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  alignas(hw::false_sharing_bytes) avl_tree<tree_node, &tree_node::key> tree_;
+  key_tree tree_;
 };
 
 // Fresh ---------------------------------------------------------------------------------------------------------------

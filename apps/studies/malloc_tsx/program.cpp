@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "apps/studies/malloc_tsx/allocation_models.hpp"
+#include "apps/studies/malloc_tsx/key_tree.hpp"
 #include "apps/studies/plain_elision.hpp"
 #include "espalier/hw/cache_line.hpp"
 #include "espalier/hw/record.hpp"
-#include "espalier/intrusive/avl_tree.hpp"
 #include "espalier/memory/baselines/disturbed.hpp"
 #include "espalier/memory/index_aware.hpp"
 #include "espalier/sync/elided_lock.hpp"
@@ -133,10 +133,6 @@ class ring final : public ring_program {
   ring_node* at_ = nullptr;
 };
 
-struct tree_node : avl_hook {
-  std::uint32_t key = 0;
-  std::uint32_t value = 0;
-};
 static_assert(sizeof(tree_node) <= least_node_bytes);
 
 template <placement Placement>
@@ -169,8 +165,7 @@ class tree final : public tree_program {
 
   [[nodiscard]] section_counts sections() const override { return lock_.counts(); }
   void visit(const address_visitor& visitor) const override {
-    tree_.visit_nodes(
-        [&](const tree_node& n, std::size_t) { visitor(reinterpret_cast<std::uintptr_t>(&n)); });
+    for (const tree_node& n : tree_.nodes()) visitor(reinterpret_cast<std::uintptr_t>(&n));
   }
   [[nodiscard]] std::size_t size() const override { return tree_.size(); }
   [[nodiscard]] const char* check_invariants() const override { return tree_.check_invariants(); }
@@ -198,7 +193,7 @@ class tree final : public tree_program {
   section_lock lock_;
   const node_made when_;
   nodes<Placement, tree_node> from_;
-  avl_tree<tree_node, &tree_node::key> tree_;
+  key_tree tree_;
 };
 
 /// A program of this kind with that allocation.
