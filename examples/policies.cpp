@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <espalier/inspect/analysis.hpp>
-#include <espalier/inspect/registry.hpp>
+#include <espalier/inspect/snapshot.hpp>
 #include <espalier/map/bst/edge_ext_lf.hpp>
 #include <espalier/map/bst/log_int.hpp>
 #include <espalier/memory/clustered.hpp>
@@ -19,6 +19,8 @@
 #include <espalier/memory/shared_heap.hpp>
 #include <espalier/sync/ticket_lock.hpp>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -36,19 +38,17 @@ layout layout_of_tree_in() {
   edge_ext_lf<number, number, map_traits::with_placement<recorded<Placement>>> map;
   for (number i = 1; i <= 10'000; ++i) map.insert(i * 0x9e3779b97f4a7c15U, i);
 
-  const auto blocks_of = [&map](memory_role role) {
-    return [&map, role](const inspect::block_visitor& visit) {
-      map.placement().for_each_live([&](const live_block& b) {
-        if (b.asked.role == role) visit(b.memory, b.asked.bytes);
-      });
-    };
-  };
-  inspect::registry types;
-  const inspect::registered_type routers("router", blocks_of(memory_role::node), types);
-  const inspect::registered_type leaves("leaf", blocks_of(memory_role::leaf), types);
+  std::vector<inspect::live_block> blocks;
+  map.placement().for_each_live([&](const live_block& b) {
+    blocks.push_back({.address = reinterpret_cast<std::uintptr_t>(b.memory),
+                      .bytes = b.asked.bytes,
+                      .type = b.asked.role == memory_role::node ? 0U : 1U});
+  });
+  inspect::snapshot taken = inspect::make_snapshot(
+      "a tree", {{"router", false, {}, {}}, {"leaf", false, {}, {}}}, std::move(blocks));
 
-  // With links, the snapshot finds pointers between blocks. No thread may change the map meanwhile.
-  const inspect::snapshot taken = types.take_snapshot("a tree", {.frames = false, .links = true});
+  // Pointers between blocks. No thread may change the map meanwhile.
+  inspect::find_links(taken);
   const inspect::analysis a = inspect::analyze(taken, hw::cache_geometry_named("haswell"));
   layout result{a.blocks, 0};
   for (std::size_t type = 0; type < a.types.size(); ++type) {
