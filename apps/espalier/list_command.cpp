@@ -36,9 +36,9 @@ void print_table(const std::vector<workload::registration>& all) {
   for (const auto& r : all) {
     const auto& f = r.facts;
     t.add({f.name, find_and_update(f.properties), std::string(to_string(f.properties.shape)),
-           f.supports_scan ? std::string(to_string(f.properties.scan)) : "none",
-           f.properties.bidirectional ? "yes" : "no", f.properties.exchanges ? "yes" : "no", node_bytes(f),
-           std::string(f.placement), std::string(f.properties.paper)});
+           f.supports_scan ? "per key" : "none", f.properties.bidirectional ? "yes" : "no",
+           f.properties.exchanges ? "yes" : "no", node_bytes(f), std::string(f.placement),
+           std::string(f.properties.paper)});
   }
   std::fputs(t.text(wants_colour(STDOUT_FILENO)).c_str(), stdout);
 }
@@ -53,7 +53,7 @@ void print_json(const std::vector<workload::registration>& all) {
     j["find_progress"] = to_string(f.properties.find_progress);
     j["update_progress"] = to_string(f.properties.update_progress);
     j["balance"] = to_string(f.properties.shape);
-    j["scan"] = f.supports_scan ? to_string(f.properties.scan) : "none";
+    j["scan"] = f.supports_scan ? "per key" : "none";
     j["bidirectional"] = f.properties.bidirectional;
     j["exchanges"] = f.properties.exchanges;
     j["node_bytes"] = node_bytes_json(f);

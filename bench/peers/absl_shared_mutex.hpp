@@ -18,7 +18,6 @@ struct absl_shared_mutex_description {
                                              progress::blocking,
                                              progress::blocking,
                                              balance::strict,
-                                             scan_guarantee::per_key,
                                              false,
                                              ESPALIER_PEERS_ABSEIL ", btree_map under std::shared_mutex"};
 };

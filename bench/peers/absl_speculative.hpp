@@ -27,7 +27,6 @@ struct absl_speculative_description {
       progress::blocking,
       progress::blocking,
       balance::strict,
-      scan_guarantee::per_key,
       false,
       ESPALIER_PEERS_ABSEIL ", btree_map under speculative_spin_mutex of oneTBB " TBB_VERSION_STRING};
 };

@@ -28,7 +28,6 @@ class bronson_tree {
                                              progress::blocking,
                                              progress::blocking,
                                              balance::relaxed,
-                                             scan_guarantee::per_key,
                                              true,
                                              "libcds " CDS_VERSION_STRING
                                              ", BronsonAVLTreeMap, buffered RCU"};

@@ -22,7 +22,6 @@ struct cds_ellen_description {
                                              progress::blocking,
                                              progress::blocking,
                                              balance::none,
-                                             scan_guarantee::per_key,
                                              true,
                                              "libcds " CDS_VERSION_STRING ", EllenBinTreeMap, buffered RCU"};
 };

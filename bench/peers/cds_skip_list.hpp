@@ -21,7 +21,6 @@ struct cds_skip_list_description {
                                              progress::lock_free,
                                              progress::blocking,
                                              balance::relaxed,
-                                             scan_guarantee::per_key,
                                              true,
                                              "libcds " CDS_VERSION_STRING ", SkipListMap, buffered RCU"};
 };

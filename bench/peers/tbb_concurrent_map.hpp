@@ -28,7 +28,6 @@ class tbb_skip_list {
                                              progress::lock_free,
                                              progress::lock_free,
                                              balance::relaxed,
-                                             scan_guarantee::per_key,
                                              false,
                                              "oneTBB " TBB_VERSION_STRING ", concurrent_map"};
 

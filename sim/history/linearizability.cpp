@@ -10,12 +10,10 @@
 #include <sstream>
 #include <string>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "sim/history/history.hpp"
-#include "sim/history/models.hpp"
 #include "sim/history/order_search.hpp"
 
 namespace espalier::sim {
@@ -49,17 +47,15 @@ std::string listed(const std::vector<std::string>& items, const char* separator)
   return text;
 }
 
-template <class Model>
 class explainer {
  public:
-  using state = typename Model::state;
+  using state = register_state;
 
-  explainer(const history& observed, Model& model, search_budget& budget,
-            const std::vector<observation>& operations, state start, std::size_t blocked)
+  explainer(const history& observed, search_budget& budget, const std::vector<observation>& operations,
+            state start, std::size_t blocked)
       : observed_(observed),
-        model_(model),
         budget_(budget),
-        search_(model, budget),
+        search_(budget),
         operations_(operations),
         start_(start),
         blocked_(blocked) {}
@@ -160,7 +156,7 @@ class explainer {
 
   [[nodiscard]] std::string name_of(const observation& o) const {
     const operation& original = observed_.operations()[o.source];
-    if (!is_scan(original.kind) || is_scan(o.what.kind)) return describe(observed_, original);
+    if (!is_scan(original.kind)) return describe(observed_, original);
     return std::string(to_string(original.kind)) + "(" + std::to_string(original.key) + ") saw " +
            std::to_string(o.what.key) + " -> " +
            (o.what.result ? std::to_string(o.what.returned_value) : "absent");
@@ -172,15 +168,13 @@ class explainer {
     std::string possible;
     if (returns_value(o.kind))
       possible = possible_values(p);
-    else if (!is_scan(o.kind))
+    else
       possible = o.result ? "false" : "true";
     return possible.empty() ? "" : ", whose result could only be " + possible;
   }
 
   // What the key can hold before the blocked operation, and perhaps more; stops soon after most_tried.
-  static std::set<std::pair<bool, std::uint64_t>> values_of(const part& p)
-    requires std::is_same_v<Model, register_model>
-  {
+  static std::set<std::pair<bool, std::uint64_t>> values_of(const part& p) {
     std::set<std::pair<bool, std::uint64_t>> values{{false, 0}};
     for (const state& s : p.starts) values.insert({s.present, s.value});
     std::vector<std::uint64_t> unknown_sums;
@@ -203,21 +197,18 @@ class explainer {
   }
 
   std::string possible_values(const part& p) {
-    if constexpr (std::is_same_v<Model, register_model>) {
-      const auto values = values_of(p);
-      if (values.size() > most_tried) return "";
-      part other = p;
-      operation& o = other.operations[p.blocked].what;
-      std::vector<std::string> possible;
-      for (const auto& [present, value] : values) {
-        o.result = present;
-        o.returned_value = value;
-        if (search_.run(other.operations, p.starts) == outcome::linearizable)
-          possible.push_back(present ? std::to_string(value) : "absent");
-      }
-      return listed(possible, " or ");
+    const auto values = values_of(p);
+    if (values.size() > most_tried) return "";
+    part other = p;
+    operation& o = other.operations[p.blocked].what;
+    std::vector<std::string> possible;
+    for (const auto& [present, value] : values) {
+      o.result = present;
+      o.returned_value = value;
+      if (search_.run(other.operations, p.starts) == outcome::linearizable)
+        possible.push_back(present ? std::to_string(value) : "absent");
     }
-    return "";
+    return listed(possible, " or ");
   }
 
   // An order of the operations that returned before.
@@ -241,7 +232,7 @@ class explainer {
 
     std::vector<std::string> starts;
     starts.reserve(p.starts.size());
-    for (const state& s : p.starts) starts.push_back(model_.describe(s));
+    for (const state& s : p.starts) starts.push_back(describe(s));
     out << "Before moment " << operations_[p.cut].what.invoked << ": " << listed(starts, " or ") << ".\n";
 
     std::vector<timeline_line> lines;
@@ -274,9 +265,8 @@ class explainer {
   }
 
   const history& observed_;
-  Model& model_;
   search_budget& budget_;
-  order_search<Model> search_;
+  order_search search_;
   const std::vector<observation>& operations_;
   state start_;
   std::size_t blocked_;
@@ -308,20 +298,13 @@ class checker {
   checker(const history& observed, const check_limits& limits)
       : observed_(observed), limits_(limits), budget_(limits) {}
 
-  verdict check(scan_guarantee scans) {
-    if (!scans_in_order()) return finish();
-    check_keys();
-    // A violation of one key is one of the map. The reverse holds if no scan ties keys together.
-    if (result_.result != outcome::violation && has_scans_ && scans == scan_guarantee::snapshot) check_map();
-    return finish();
-  }
-
- private:
-  verdict finish() {
+  verdict check() {
+    if (scans_in_order()) check_keys();
     result_.steps = budget_.steps();
     return std::move(result_);
   }
 
+ private:
   bool scans_in_order() {
     for (const operation& o : observed_.operations()) {
       if (!is_scan(o.kind) || o.pending()) continue;
@@ -340,8 +323,7 @@ class checker {
   void check_keys() {
     const std::vector<key_use> uses = uses_of_keys();
     result_.result = outcome::linearizable;
-    register_model model;
-    order_search<register_model> search(model, budget_);
+    order_search search(budget_);
     std::vector<observation> operations;
     for (auto first = uses.begin(); first != uses.end();) {
       const std::uint64_t key = first->key;
@@ -349,38 +331,18 @@ class checker {
       for (; first != uses.end() && first->key == key; ++first) operations.push_back(seen_by(*first));
       const register_state start = initial_state(key);
       const std::string name = "key " + std::to_string(key);
-      if (!take(name, search, std::array{start}, operations)) continue;
+      if (!take(name, search, start, operations)) continue;
       search_budget more(limits_);
-      finding why = explainer(observed_, model, more, operations, start, search.blocked()).explain(name);
+      finding why = explainer(observed_, more, operations, start, search.blocked()).explain(name);
       result_ = {outcome::violation, std::move(why.text), key, std::move(why.evidence), 0};
       return;
     }
   }
 
-  void check_map() {
-    std::vector<observation> operations;
-    for (std::uint32_t i = 0; i < observed_.operations().size(); ++i) {
-      const operation& o = observed_.operations()[i];
-      if (!o.pending() || !only_observes(o)) operations.push_back({o, i});
-    }
-    std::ranges::sort(operations, {},
-                      [](const observation& o) { return std::pair(o.what.invoked, o.source); });
-    map_model model(observed_, budget_);
-    const map_model::state start = model.start();
-    order_search<map_model> search(model, budget_);
-    if (!take("the map", search, std::array{start}, operations)) return;
-    search_budget more(limits_);
-    map_model again(observed_, more);
-    finding why =
-        explainer(observed_, again, more, operations, again.start(), search.blocked()).explain("the map");
-    result_ = {outcome::violation, std::move(why.text), std::nullopt, std::move(why.evidence), 0};
-  }
-
   // Records the outcome of a search, unless it is a violation: then returns true.
-  template <class Model, std::size_t N>
-  bool take(const std::string& subject, order_search<Model>& search,
-            const std::array<typename Model::state, N>& starts, const std::vector<observation>& operations) {
-    const outcome found = budget_.renew() ? search.run(operations, starts) : outcome::unknown;
+  bool take(const std::string& subject, order_search& search, const register_state& start,
+            const std::vector<observation>& operations) {
+    const outcome found = budget_.renew() ? search.run(operations, std::array{start}) : outcome::unknown;
     if (found == outcome::unknown && result_.result != outcome::unknown) {
       result_.result = outcome::unknown;
       result_.explanation = subject + ", " + std::to_string(operations.size()) +
@@ -462,8 +424,8 @@ class checker {
 
 }  // namespace
 
-verdict check(const history& observed, const check_limits& limits, scan_guarantee scans) {
-  return checker(observed, limits).check(scans);
+verdict check(const history& observed, const check_limits& limits) {
+  return checker(observed, limits).check();
 }
 
 }  // namespace espalier::sim

@@ -17,16 +17,13 @@
 // a correctness condition for concurrent objects", TOPLAS 12(3), 1990): a history without scans is linearizable exactly
 // if the operations of each key are. So each key is searched by itself, as order_search.hpp describes.
 //
-// A scan gives one of two guarantees.
-//   per_key: the keys that it visits are strictly increasing, those of a reverse scan decreasing; each entry visited
-//     was present at some moment of the scan; each key of the covered range that was present throughout is visited. The
-//     covered range extends from the start of the scan to the last key visited, or to where the map ends if the scan
-//     reached that. For one key this means that the scan read it once, at some moment of its own, and reported the
-//     result. That is what a find of this key does, invoked and returned with the scan. The moments of different keys
-//     are independent. Hence a scan is checked as one find for each covered key that the history mentions. A key that
-//     it does not mention is absent throughout.
-//   snapshot: the whole scan takes effect at one moment. Then the keys are not independent, and the search has the
-//     whole map as its state: for small histories.
+// A scan promises this: the keys that it visits are strictly increasing, those of a reverse scan decreasing; each entry
+// visited was present at some moment of the scan; each key of the covered range that was present throughout is visited.
+// The covered range extends from the start of the scan to the last key visited, or to where the map ends if the scan
+// reached that. For one key this means that the scan read it once, at some moment of its own, and reported the result.
+// That is what a find of this key does, invoked and returned with the scan. The moments of different keys are
+// independent. Hence a scan is checked as one find for each covered key that the history mentions. A key that it does
+// not mention is absent throughout.
 
 namespace espalier::sim {
 
@@ -46,12 +43,11 @@ struct verdict {
 };
 
 /// Never returns linearizable if a limit ended the search, or if more than 64 operations are open at one moment on one
-/// key (on the map, for snapshots). A violation found elsewhere is still reported. The explanation of a violation may
+/// key. A violation found elsewhere is still reported. The explanation of a violation may
 /// use the limits once more.
 ///
-/// Takes O(n log n) for n operations of which few overlap on a key; exponential in the number that overlap. Under
-/// per_key a scan counts as one operation per key that it covers.
-[[nodiscard]] verdict check(const history& observed, const check_limits& limits = {},
-                            scan_guarantee scans = scan_guarantee::per_key);
+/// Takes O(n log n) for n operations of which few overlap on a key; exponential in the number that overlap. A scan
+/// counts as one operation per key that it covers.
+[[nodiscard]] verdict check(const history& observed, const check_limits& limits = {});
 
 }  // namespace espalier::sim

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,11 +32,7 @@
 // with the state, since nothing later can tell the difference. So only the other operations branch. A pending operation
 // has no return that requires a place; it is placed only for the sake of another operation that returns.
 //
-// A model has
-//   state: small, copyable, with == and std::uint64_t hash() const
-//   std::optional<state> apply(const operation&, state): the state that follows, nothing if the result does not
-//     agree; a pending operation agrees with every state
-// Time and memory are at worst exponential in the number of operations open at once, and linear in the rest.
+// The operations are those of one key, and the state is what a map has there. Time and memory are at worst exponential in the number of operations open at once, and linear in the rest.
 
 namespace espalier::sim {
 
@@ -93,13 +90,29 @@ class search_budget {
   std::string why_;
 };
 
+/// One key: absent, with the value 0, or present.
+struct register_state {
+  std::uint64_t value = 0;
+  bool present = false;
+
+  [[nodiscard]] std::uint64_t hash() const noexcept {
+    return workload::mix64(value) + static_cast<std::uint64_t>(present);
+  }
+  friend bool operator==(const register_state&, const register_state&) = default;
+};
+
+/// The state that follows an operation of the key, which is no scan; nothing if its result does not agree. A pending
+/// operation agrees with every state.
+[[nodiscard]] std::optional<register_state> apply(const operation& o, const register_state& before) noexcept;
+[[nodiscard]] std::string describe(const register_state& s);
+
 enum class outcome : std::uint8_t { linearizable, violation, unknown };
 
 /// For parts of a history: the moment of return of an operation that returned after the part's end. Its result is
 /// known, but it need not have a place in the order.
 inline constexpr moment after_the_end = never - 1;
 
-/// An operation as one model sees it.
+/// An operation as one key sees it.
 struct observation {
   operation what;
   /// Its index in the history.
@@ -112,7 +125,6 @@ struct observation {
 }
 
 /// The configurations that a search has visited: a hash table with open addressing.
-template <class State>
 class visited_set {
  public:
   explicit visited_set(search_budget& budget) : budget_(budget) { clear(); }
@@ -128,7 +140,7 @@ class visited_set {
   }
 
   /// False if it was present already, or if the budget's memory is exhausted.
-  bool insert(std::uint32_t position, std::uint64_t placed, const State& state) {
+  bool insert(std::uint32_t position, std::uint64_t placed, const register_state& state) {
     if (2 * (size_ + 1) > slots_.size() && !grow()) return false;
     slot& at = find(slots_, {placed, state, position});
     if (at.position != nowhere) return false;
@@ -142,7 +154,7 @@ class visited_set {
 
   struct slot {
     std::uint64_t placed = 0;
-    State state{};
+    register_state state{};
     std::uint32_t position = nowhere;
   };
 
@@ -180,14 +192,13 @@ class visited_set {
   std::size_t size_ = 0;
 };
 
-template <class Model>
 class order_search {
  public:
-  using state = typename Model::state;
+  using state = register_state;
 
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
-  order_search(Model& model, search_budget& budget) : model_(model), budget_(budget), visited_(budget) {}
+  explicit order_search(search_budget& budget) : budget_(budget), visited_(budget) {}
 
   /// `operations` are ordered by invocation, without pending ones that only observe, and must outlive the search.
   /// `starts`: the states before them. If the outcome is unknown, budget.why() gives the reason.
@@ -363,7 +374,7 @@ class order_search {
 
   bool place(std::uint64_t bit, state& now, std::uint64_t& placed) {
     const std::uint32_t op = holder_[std::countr_zero(bit)];
-    const auto next = model_.apply(operations_[op].what, now);
+    const auto next = apply(operations_[op].what, now);
     if (!next) return false;
     now = *next;
     placed |= bit;
@@ -375,7 +386,7 @@ class order_search {
   void place_observers(const state& now, std::uint64_t& placed, std::uint64_t observers) {
     for (; observers != 0; observers &= observers - 1) {
       const int bit = std::countr_zero(observers);
-      if (!model_.apply(operations_[holder_[bit]].what, now)) continue;
+      if (!apply(operations_[holder_[bit]].what, now)) continue;
       placed |= std::uint64_t{1} << bit;
       order_.push_back(holder_[bit]);
     }
@@ -405,9 +416,8 @@ class order_search {
     }
   }
 
-  Model& model_;
   search_budget& budget_;
-  visited_set<state> visited_;
+  visited_set visited_;
   std::span<const observation> operations_;
   std::vector<event> events_;
   std::vector<std::uint8_t> bit_;

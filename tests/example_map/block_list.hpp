@@ -29,7 +29,7 @@
 // allocates nothing, calls no function of the user, and retires nothing. If another write was there first, it starts
 // again.
 //
-// Progress: find, contains and scan are wait-free and write nothing. Writes take one lock.
+// Progress: find, contains and scan are lock-free and write nothing. Writes take one lock.
 //
 // Reclamation: a write retires the leaf and the directory that it replaced. Only a section replaces, so each is retired
 // once; and no edge that a later reader follows leads to them.
@@ -106,10 +106,9 @@ class block_list : public stored_map<block_list<Key, Value, Traits, Compare, Blo
   using rebind = block_list<K, V, T, C, BlockBytes>;
 
   static constexpr map_properties properties{.name = "block_list",
-                                             .find_progress = progress::wait_free,
+                                             .find_progress = progress::lock_free,
                                              .update_progress = progress::blocking,
                                              .shape = balance::strict,
-                                             .scan = scan_guarantee::per_key,
                                              .region_protection = true,
                                              .paper = "an example of this library's documentation",
                                              .exchanges = true};

@@ -16,7 +16,7 @@ class mutex_map_adapter {
  public:
   using thread_scope = no_thread_scope;  // std::map need not know its threads
   static constexpr map_properties properties{
-      "mutex_map", progress::blocking,         progress::blocking, balance::strict, scan_guarantee::per_key,
+      "mutex_map", progress::blocking,         progress::blocking, balance::strict,
       false,       "std::map under std::mutex"};
 
   [[nodiscard]] std::optional<std::uint64_t> find(std::uint64_t key) {

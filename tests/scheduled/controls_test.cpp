@@ -135,8 +135,7 @@ TEST(flawed_maps, extract_in_two_steps) { expect_not_linearizable<flaw::extract_
 /// The map without a flaw, except for a false claim: it holds a lock while it works.
 template <progress Finds, progress Updates>
 struct boastful_map : flawed_map<flaw::none> {
-  static constexpr map_properties properties{"boastful_map",          Finds, Updates, balance::strict,
-                                             scan_guarantee::per_key, false, "none"};
+  static constexpr map_properties properties{"boastful_map", Finds, Updates, balance::strict, false, "none"};
 };
 
 template <class Map>

@@ -21,7 +21,6 @@
 
 #include "espalier/workload/random.hpp"
 #include "sim/history/history.hpp"
-#include "sim/history/models.hpp"
 #include "sim/history/order_search.hpp"
 
 namespace espalier::sim {
@@ -301,16 +300,10 @@ class every_order {
   }
 
   /// Whether the map would have answered so.
-  bool happens(const operation& o, contents& map) const {
-    if (!is_scan(o.kind)) {
-      operation here = o;
-      perform(here, map);
-      return here.result == o.result && (!returns_value(o.kind) || here.returned_value == o.returned_value);
-    }
-    std::vector<map_entry> expected = in_range(o, map);
-    const auto visited = history_.entries(o);
-    if (!o.result && expected.size() > visited.size()) expected.resize(visited.size());
-    return std::ranges::equal(expected, visited);
+  static bool happens(const operation& o, contents& map) {
+    operation here = o;
+    perform(here, map);
+    return here.result == o.result && (!returns_value(o.kind) || here.returned_value == o.returned_value);
   }
 
   const history& history_;
@@ -337,8 +330,8 @@ std::optional<std::vector<operation>> finds_of(const history& h, const operation
   return finds;
 }
 
-/// The verdict by trying every order: of the whole, or of each key.
-outcome by_every_order(const history& h, scan_guarantee scans) {
+/// The verdict by trying every order of each key.
+outcome by_every_order(const history& h) {
   std::set<std::uint64_t> keys;
   for (const map_entry& e : h.initial()) keys.insert(e.key);
   for (const operation& o : h.operations()) {
@@ -354,10 +347,9 @@ outcome by_every_order(const history& h, scan_guarantee scans) {
       if (o.pending()) continue;
       const auto finds = finds_of(h, o, keys);
       if (!finds) return violation;
-      if (scans == scan_guarantee::per_key) parts_of = *finds;
+      parts_of = *finds;
     }
-    for (const operation& one : parts_of)
-      parts[scans == scan_guarantee::per_key ? one.key : 0].push_back(one);
+    for (const operation& one : parts_of) parts[one.key].push_back(one);
   }
   const auto has_order = [&](auto& part) { return every_order(h, std::move(part.second)).exists(); };
   return std::ranges::all_of(parts, has_order) ? linearizable : violation;
@@ -367,14 +359,10 @@ struct tally {
   std::size_t linearizable = 0;
   std::size_t violations = 0;
 
-  /// Scans by both guarantees.
   void compare(const history& h) {
-    for (const scan_guarantee scans : {scan_guarantee::per_key, scan_guarantee::snapshot}) {
-      const outcome expected = by_every_order(h, scans);
-      ASSERT_EQ(check(h, {}, scans).result, expected) << drawn(h);
-      ++(expected == outcome::linearizable ? linearizable : violations);
-      if (std::ranges::none_of(h.operations(), is_scan, &operation::kind)) break;
-    }
+    const outcome expected = by_every_order(h);
+    ASSERT_EQ(check(h).result, expected) << drawn(h);
+    ++(expected == outcome::linearizable ? linearizable : violations);
   }
 };
 
@@ -549,24 +537,19 @@ operation scanned(std::uint64_t from, bool reached_end, moment begun, moment end
   return made(scan, from, 0, reached_end, begun, ended);
 }
 
-TEST(scans, two_snapshots_agree_on_an_order) {
+TEST(scans, two_need_not_agree_on_an_order) {
   history h;
   h.add(on_key(1, inserted(10, true, 1, 20)));
   h.add(on_key(2, inserted(20, true, 2, 21)));
   h.add(scanned(0, true, 3, 18), std::array{map_entry{1, 10}});
   h.add(scanned(0, true, 4, 19), std::array{map_entry{2, 20}});
-  EXPECT_EQ(check(h, {}, scan_guarantee::per_key).result, linearizable);
-  const verdict v = check(h, {}, scan_guarantee::snapshot);
-  EXPECT_EQ(v.result, violation);
-  EXPECT_EQ(v.evidence.size(), 4);
-  EXPECT_NE(v.explanation.find("the map"), std::string::npos) << v.explanation;
+  EXPECT_EQ(check(h).result, linearizable);
 }
 
 TEST(scans, that_did_not_return_say_nothing) {
   history h = history_of({}, {{1, 10}});
   h.add(scanned(0, true, 1, never), {});
-  EXPECT_EQ(check(h, {}, scan_guarantee::per_key).result, linearizable);
-  EXPECT_EQ(check(h, {}, scan_guarantee::snapshot).result, linearizable);
+  EXPECT_EQ(check(h).result, linearizable);
 }
 
 // ---- explanations ----
@@ -658,9 +641,8 @@ TEST(explanations, an_order_can_be_replayed) {
       if (!o.pending() || !only_observes(o)) operations.push_back({o, source});
     }
     std::ranges::sort(operations, {}, [](const observation& o) { return o.what.invoked; });
-    register_model model;
     search_budget budget(limits);
-    order_search<register_model> search(model, budget);
+    order_search search(budget);
     register_state now;
     if (!h.initial().empty()) now = {h.initial().front().value, true};
     ASSERT_EQ(search.run(operations, std::array{now}), linearizable);
@@ -672,7 +654,7 @@ TEST(explanations, an_order_can_be_replayed) {
       placed[i] = true;
       EXPECT_GE(o.returned, latest_invocation) << "it precedes one that stands before it";
       latest_invocation = std::max(latest_invocation, o.invoked);
-      const auto next = register_model::apply(o, now);
+      const auto next = apply(o, now);
       ASSERT_TRUE(next.has_value()) << "seed " << seed;
       now = next.value_or(now);
     }
@@ -726,20 +708,6 @@ TEST(limits, a_limit_on_one_key_hides_no_violation_of_another) {
   const verdict v = check(h);
   EXPECT_EQ(v.result, violation);
   EXPECT_EQ(v.key, 8);
-}
-
-TEST(limits, memory_of_snapshots) {
-  random_history_options options;
-  options.threads = 10;
-  options.operations = 400;
-  options.keys = 30;
-  options.values = 100;
-  options.scans = 20;
-  const history h = random_history(options, 1).make();
-  EXPECT_EQ(check(h, {}, scan_guarantee::snapshot).result, linearizable);
-  check_limits limits;
-  limits.memo_bytes = 20'000;
-  EXPECT_EQ(check(h, limits, scan_guarantee::snapshot).result, unknown);
 }
 
 // ---- size ----

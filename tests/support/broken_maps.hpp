@@ -68,7 +68,6 @@ class broken_map : public map_facade<broken_map<Key, Value, Traits, Compare, Def
                                              .find_progress = progress::blocking,
                                              .update_progress = progress::blocking,
                                              .shape = balance::strict,
-                                             .scan = scan_guarantee::per_key,
                                              .region_protection = true,  // the soak takes no others
                                              .paper = "a control of the tests",
                                              .reads_beside_writers = true,

@@ -20,7 +20,6 @@ constexpr map_properties plain_properties(std::string_view name, bool exchanges 
           .find_progress = progress::blocking,
           .update_progress = progress::blocking,
           .shape = balance::strict,
-          .scan = scan_guarantee::per_key,
           .region_protection = false,
           .paper = "std::map",
           .exchanges = exchanges};

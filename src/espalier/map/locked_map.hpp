@@ -66,7 +66,6 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
       .find_progress = progress::blocking,
       .update_progress = progress::blocking,
       .shape = balance::strict,
-      .scan = scan_guarantee::per_key,
       .region_protection = false,
       .paper = "baseline: the standard library's std::map under one lock",
       .exchanges = true,

@@ -113,18 +113,14 @@
 
 namespace espalier {
 
-enum class progress : std::uint8_t { blocking, lock_free, wait_free };
+enum class progress : std::uint8_t { blocking, lock_free };
 enum class balance : std::uint8_t { none, relaxed, strict };
-enum class scan_guarantee : std::uint8_t { per_key, snapshot };
 
 [[nodiscard]] constexpr std::string_view to_string(progress p) noexcept {
-  return p == progress::blocking ? "blocking" : p == progress::lock_free ? "lock-free" : "wait-free";
+  return p == progress::blocking ? "blocking" : "lock-free";
 }
 [[nodiscard]] constexpr std::string_view to_string(balance b) noexcept {
   return b == balance::none ? "none" : b == balance::relaxed ? "relaxed" : "strict";
-}
-[[nodiscard]] constexpr std::string_view to_string(scan_guarantee s) noexcept {
-  return s == scan_guarantee::per_key ? "per key" : "snapshot";
 }
 
 /// What a map promises beyond the contract, and its source.
@@ -134,7 +130,6 @@ struct map_properties {
   progress find_progress;
   progress update_progress;
   balance shape;
-  scan_guarantee scan;
   /// Readers reach nodes that other threads detach, so nodes are freed through a reclaimer.
   bool region_protection;
   std::string_view paper;

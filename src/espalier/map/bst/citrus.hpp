@@ -204,7 +204,6 @@ class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Val
       .find_progress = progress::lock_free,
       .update_progress = progress::blocking,
       .shape = balance::none,
-      .scan = scan_guarantee::per_key,
       .region_protection = true,
       .paper = "Arbel and Attiya, Concurrent Updates with RCU, PODC 2014",
       .updates_await_reads = true,

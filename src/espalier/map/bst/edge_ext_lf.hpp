@@ -150,7 +150,6 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
       .find_progress = progress::lock_free,
       .update_progress = progress::lock_free,
       .shape = balance::none,
-      .scan = scan_guarantee::per_key,
       .region_protection = true,
       .paper = "Natarajan and Mittal, Fast Concurrent Lock-free Binary Search Trees, PPoPP 2014",
       .bidirectional = true};

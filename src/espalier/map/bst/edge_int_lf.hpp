@@ -144,7 +144,6 @@ class edge_int_lf : public internal_map<edge_int_lf<Key, Value, Traits, Compare>
       progress::lock_free,
       progress::lock_free,
       balance::none,
-      scan_guarantee::per_key,
       true,
       "Ramachandran and Mittal, A Fast Lock-Free Internal Binary Search Tree, ICDCN 2015"};
 

@@ -219,7 +219,6 @@ class ext_lf : public external_map<ext_lf<Key, Value, Traits, Compare>, Key, Val
       .find_progress = progress::lock_free,
       .update_progress = progress::lock_free,
       .shape = balance::none,
-      .scan = scan_guarantee::per_key,
       .region_protection = true,
       .paper = "Ellen, Fatourou, Ruppert and van Breugel, Non-blocking Binary Search Trees, PODC 2010",
       .exchanges = true,

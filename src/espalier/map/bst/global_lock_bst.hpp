@@ -85,7 +85,6 @@ class global_lock_bst
                                              .find_progress = progress::blocking,
                                              .update_progress = progress::blocking,
                                              .shape = balance::none,
-                                             .scan = scan_guarantee::per_key,
                                              .region_protection = false,
                                              .paper = "baseline: textbook internal tree under one lock",
                                              .exchanges = true,

@@ -109,7 +109,6 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
       .find_progress = progress::blocking,
       .update_progress = progress::blocking,
       .shape = balance::none,
-      .scan = scan_guarantee::per_key,
       .region_protection = false,
       .paper = "baseline: lock coupling after Bayer and Schkolnick, Acta Informatica 1977",
       .exchanges = true,

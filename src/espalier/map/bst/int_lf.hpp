@@ -152,7 +152,6 @@ class int_lf : public internal_map<int_lf<Key, Value, Traits, Compare>, Key, Val
       .find_progress = progress::lock_free,
       .update_progress = progress::lock_free,
       .shape = balance::none,
-      .scan = scan_guarantee::per_key,
       .region_protection = true,
       .paper = "Howley and Jones, A Non-Blocking Internal Binary Search Tree, SPAA 2012",
       .exchanges = true};

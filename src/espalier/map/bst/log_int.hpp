@@ -194,7 +194,6 @@ class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, V
                                              .find_progress = progress::lock_free,
                                              .update_progress = progress::blocking,
                                              .shape = balance::none,
-                                             .scan = scan_guarantee::per_key,
                                              .region_protection = true,
                                              .paper =
                                                  "Drachsler, Vechev and Yahav, Practical Concurrent Binary "

@@ -158,7 +158,6 @@ class occ_avl : public internal_map<occ_avl<Key, Value, Traits, Compare, Design>
       .find_progress = progress::blocking,
       .update_progress = progress::blocking,
       .shape = balance::relaxed,
-      .scan = scan_guarantee::per_key,
       .region_protection = true,
       .paper = "Bronson, Casper, Chafi and Olukotun, A Practical Concurrent Binary Search Tree, PPoPP 2010",
       .reads_beside_writers = Design::reads_validate,

@@ -147,7 +147,6 @@ class ticket : public external_map<ticket<Key, Value, Traits, Compare, VersionLo
       .find_progress = progress::lock_free,
       .update_progress = progress::blocking,
       .shape = balance::none,
-      .scan = scan_guarantee::per_key,
       .region_protection = true,
       .paper = "David, Guerraoui and Trigonakis, Asynchronized Concurrency, ASPLOS 2015",
       .exchanges = true,

@@ -19,7 +19,6 @@ namespace espalier::btree {
           .find_progress = progress::blocking,
           .update_progress = progress::blocking,
           .shape = balance::strict,
-          .scan = scan_guarantee::per_key,
           .region_protection = true,
           .paper = paper,
           .exchanges = true,
