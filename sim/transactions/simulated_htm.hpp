@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "espalier/hw/htm.hpp"
+#include "espalier/map/map_traits.hpp"
 
 namespace espalier::sim {
 
@@ -42,8 +43,8 @@ static_assert(hw::transactional_backend<simulated_htm>);
 template <class Map>
 using with_simulated_htm = typename Map::template rebind<
     typename Map::key_type, typename Map::mapped_type, typename Map::key_compare,
-    typename Map::traits_type::template with_htm<
-        std::conditional_t<std::is_same_v<typename Map::traits_type::htm_type, hw::unavailable>,
-                           hw::unavailable, simulated_htm>>>;
+    typename Map::traits_type::template where_used<
+        std::conditional_t<std::is_same_v<typename Map::traits_type::htm_type, hw::unavailable>, map_traits,
+                           map_traits::with_htm<simulated_htm>>>>;
 
 }  // namespace espalier::sim

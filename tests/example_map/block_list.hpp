@@ -49,12 +49,14 @@
 
 namespace espalier::example {
 
+using block_list_traits = basic_map_traits<segregated, unused_policy, epoch_domain, ttas_lock, hw::rtm>;
+
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
           std::size_t BlockBytes = 4096>
 class block_list : public stored_map<block_list<Key, Value, Traits, Compare, BlockBytes>, Key, Value, Compare,
-                                     node_store<completed_traits<Traits, plain_traits>>> {
+                                     node_store<completed_traits<Traits, block_list_traits>>> {
   using base =
-      stored_map<block_list, Key, Value, Compare, node_store<completed_traits<Traits, plain_traits>>>;
+      stored_map<block_list, Key, Value, Compare, node_store<completed_traits<Traits, block_list_traits>>>;
   static_assert(std::is_trivially_copyable_v<Value>,
                 "a block is freed as a whole: its values must be trivially copyable");
   using base::equal;
@@ -99,7 +101,7 @@ class block_list : public stored_map<block_list<Key, Value, Traits, Compare, Blo
   using new_directory = unpublished<store, directory>;
 
  public:
-  using traits_type = completed_traits<Traits, plain_traits>;
+  using traits_type = completed_traits<Traits, block_list_traits>;
   using typename base::guard_type;
 
   template <class K, class V, class C = std::less<K>, class T = Traits>

@@ -125,7 +125,7 @@ TEST(visit_nodes, reports_exactly_what_was_allocated) {
   run(std::type_identity<locked_map<std::uint32_t, wide_value, traits>>{});
   run(std::type_identity<global_lock_bst<std::uint32_t, wide_value, traits>>{});
   run(std::type_identity<hand_over_hand_bst<std::uint32_t, wide_value, traits>>{});
-  run(std::type_identity<hand_over_hand_bst<std::uint64_t, value, traits::with_layout<line_layout>>>{});
+  run(std::type_identity<hand_over_hand_bst<std::uint64_t, value, traits>>{});
 }
 
 struct huge_value {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "espalier/hw/htm.hpp"
+#include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "espalier/memory/clustered.hpp"
 #include "scheduled/battery/refusing_htm.hpp"
@@ -64,8 +65,14 @@ template <class Map>
 }
 
 namespace detail {
-template <node_shape Shape>
-using layout_of_shape = std::conditional_t<Shape == node_shape::published, published_layout, compact_layout>;
+template <class Layout>
+struct one_of_shape {
+  using type = compact_layout;
+};
+template <>
+struct one_of_shape<published_layout> {
+  using type = published_layout;
+};
 
 template <class Placement>
 struct traced {
@@ -100,21 +107,18 @@ struct simulated {
   using Map = typename narrow<Wide>::type;
   using shipped = typename Map::traits_type;
   static constexpr bool elides = !std::is_same_v<typename shipped::htm_type, hw::unavailable>;
-  using traits =
-      typename shipped::template with_htm<std::conditional_t<elides, refusing_htm, hw::unavailable>>;
-  using placed =
-      typename traits::template with_placement<typename traced<typename traits::placement_type>::type>;
-  using type = typename Map::template rebind<
-      typename Map::key_type, typename Map::mapped_type, typename Map::key_compare,
-      typename placed::template with_reclaimer<eager_reclaimer>::template with_layout<
-          layout_of_shape<traits::layout_type::shape>>>;
+  using traits = basic_map_traits<typename traced<typename shipped::placement_type>::type,
+                                  typename one_of_shape<typename shipped::layout_type>::type, eager_reclaimer,
+                                  void, std::conditional_t<elides, refusing_htm, void>>;
+  using type =
+      typename Map::template rebind<typename Map::key_type, typename Map::mapped_type,
+                                    typename Map::key_compare, typename shipped::template where_used<traits>>;
 };
 }  // namespace detail
 
 /// The same map with the placement that checks every block, the reclaimer that reclaims at once, the simulator's
-/// transactions, some of which may be refused, and a small fan-out, if it has one. Each shape of node has one layout, split if the map's is: nodes
-/// that differ only in their addresses take the same steps. Maps that replace their traits' reclaimer by their own keep
-/// it.
+/// transactions, some of which may be refused, and a small fan-out, as far as it uses them. Each shape of node has one
+/// layout, split if the map's is: nodes that differ only in their addresses take the same steps.
 template <class Map>
 using simulated_map = typename detail::simulated<Map>::type;
 

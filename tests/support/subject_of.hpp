@@ -296,7 +296,8 @@ template <class Entry, class Codec, class Map, class Placement, call_forms Forms
   type.reclaims = Map::reclaimer_type::reclaims;
   type.placement = Placement::name;
   type.from_heap = heap_placement<Placement>;
-  type.layout = Map::traits_type::layout_type::name;
+  if constexpr (node_layout<typename Map::traits_type::layout_type>)
+    type.layout = Map::traits_type::layout_type::name;
   if constexpr (requires { Map::node_bytes; }) type.node_bytes = Map::node_bytes;
   if constexpr (requires { Map::node_entries; }) type.node_entries = Map::node_entries;
   type.node_types = node_types_of<Map>();

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "espalier/map/map_concept.hpp"
+#include "espalier/map/map_traits.hpp"
 #include "espalier/map/node_layout.hpp"
 #include "espalier/memory/placement_concept.hpp"
 
@@ -58,11 +59,11 @@ using placed = typename Map::template rebind<typename Map::key_type, typename Ma
                                              typename Map::key_compare,
                                              typename Map::traits_type::template with_placement<Placement>>;
 
-/// The same map with another layout of its nodes.
+/// The same map with another layout of its nodes, if it has several.
 template <class Map, node_layout Layout>
-using laid_out = typename Map::template rebind<typename Map::key_type, typename Map::mapped_type,
-                                               typename Map::key_compare,
-                                               typename Map::traits_type::template with_layout<Layout>>;
+using laid_out = typename Map::template rebind<
+    typename Map::key_type, typename Map::mapped_type, typename Map::key_compare,
+    typename Map::traits_type::template where_used<map_traits::with_layout<Layout>>>;
 
 template <class... Entries>
 struct entry_list {

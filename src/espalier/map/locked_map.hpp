@@ -34,7 +34,9 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
                                      uncounted_size> {
   using facade = map_facade<locked_map, Key, Value, Compare, no_guard, uncounted_size>;
   friend facade;
-  using chosen = completed_traits<Traits, plain_traits::with_lock<std_mutex>>;
+  using chosen =
+      completed_traits<Traits,
+                       basic_map_traits<segregated, unused_policy, unused_policy, std_mutex, unused_policy>>;
   using placement_type = typename chosen::placement_type;
   using entry = std::pair<const Key, Value>;
   using tree = std::map<Key, Value, Compare, placement_allocator<entry, placement_type>>;

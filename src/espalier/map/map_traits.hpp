@@ -13,13 +13,18 @@
 
 namespace espalier {
 
+/// In the policies of a map: it has no use for this one.
+struct unused_policy {};
+
+template <class Policy>
+concept no_policy = std::is_void_v<Policy> || std::is_same_v<Policy, unused_policy>;
+
 /// The policies of a map as one type. void leaves a policy to the map. A map names its complete policies in
 /// traits_type.
 template <class Placement, class Layout, class Reclaimer, class Lock, class Htm>
-  requires((std::is_void_v<Placement> || placement<Placement>) &&
-           (std::is_void_v<Layout> || node_layout<Layout>) &&
-           (std::is_void_v<Reclaimer> || reclaimer<Reclaimer>) && (std::is_void_v<Lock> || any_lock<Lock>) &&
-           (std::is_void_v<Htm> || hw::transactional_backend<Htm>))
+  requires(no_policy<Placement> || placement<Placement>) && (no_policy<Layout> || node_layout<Layout>) &&
+          (no_policy<Reclaimer> || reclaimer<Reclaimer>) && (no_policy<Lock> || any_lock<Lock>) &&
+          (no_policy<Htm> || hw::transactional_backend<Htm>)
 struct basic_map_traits {
   using placement_type = Placement;
   using layout_type = Layout;
@@ -40,18 +45,19 @@ struct basic_map_traits {
   using with_htm = basic_map_traits<Placement, Layout, Reclaimer, Lock, H>;
 
   template <class Choice, class Own>
-  using choice_or = std::conditional_t<std::is_void_v<Choice>, Own, Choice>;
-  /// With the policies of Own in place of those that are left to the map.
-  template <class Own>
-  using over =
-      basic_map_traits<choice_or<Placement, typename Own::placement_type>,
-                       choice_or<Layout, typename Own::layout_type>,
-                       choice_or<Reclaimer, typename Own::reclaimer_type>,
-                       choice_or<Lock, typename Own::lock_type>, choice_or<Htm, typename Own::htm_type>>;
+  using choice_or = std::conditional_t<no_policy<Choice> || no_policy<Own>, Own, Choice>;
+  /// With the policies of Chosen in place of those that the map uses. Tools apply them to any map.
+  template <class Chosen>
+  using where_used = basic_map_traits<
+      choice_or<typename Chosen::placement_type, Placement>, choice_or<typename Chosen::layout_type, Layout>,
+      choice_or<typename Chosen::reclaimer_type, Reclaimer>, choice_or<typename Chosen::lock_type, Lock>,
+      choice_or<typename Chosen::htm_type, Htm>>;
 };
 
-/// The policies from which a map makes its own.
-using plain_traits = basic_map_traits<segregated, compact_layout, epoch_domain, ttas_lock, hw::rtm>;
+/// The policies from which lock-free maps make their own.
+using plain_traits = basic_map_traits<segregated, compact_layout, epoch_domain, unused_policy, unused_policy>;
+/// The same for maps with locks in their nodes.
+using locking_traits = plain_traits::with_lock<ttas_lock>;
 
 /// Policies that a program replaces, by name; a map keeps its own for the others:
 ///
@@ -60,8 +66,20 @@ using plain_traits = basic_map_traits<segregated, compact_layout, epoch_domain, 
 /// The order of the replacements does not matter, and equal combinations are one type.
 using map_traits = basic_map_traits<void, void, void, void, void>;
 
+/// Whether a program may choose this policy for a map that has the other one. Not one that the map would ignore.
+template <class Chosen, class Own>
+concept policy_for = no_policy<Chosen> || std::is_same_v<Chosen, Own> || !no_policy<Own>;
+
+template <class Chosen, class Own>
+concept traits_for = policy_for<typename Chosen::placement_type, typename Own::placement_type> &&
+                     policy_for<typename Chosen::layout_type, typename Own::layout_type> &&
+                     policy_for<typename Chosen::reclaimer_type, typename Own::reclaimer_type> &&
+                     policy_for<typename Chosen::lock_type, typename Own::lock_type> &&
+                     policy_for<typename Chosen::htm_type, typename Own::htm_type>;
+
 /// A map's policies: those that a program chose, and its own for the rest.
 template <class Chosen, class Own>
-using completed_traits = typename Chosen::template over<Own>;
+  requires traits_for<Chosen, Own>
+using completed_traits = typename Own::template where_used<Chosen>;
 
 }  // namespace espalier

@@ -125,8 +125,8 @@ namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
 class citrus : public internal_map<citrus<Key, Value, Traits, Compare>, Key, Value,
-                                   completed_traits<Traits, plain_traits>, Compare> {
-  using base = internal_map<citrus, Key, Value, completed_traits<Traits, plain_traits>, Compare>;
+                                   completed_traits<Traits, locking_traits>, Compare> {
+  using base = internal_map<citrus, Key, Value, completed_traits<Traits, locking_traits>, Compare>;
   using traits = typename base::traits_type;
   friend base;
   using base::store_;

@@ -122,6 +122,8 @@ class edge_ext_lf : public external_map<edge_ext_lf<Key, Value, Traits, Compare,
 
   static constexpr bool padded =
       traits::layout_type::shape == node_shape::published && Design::published_padding != 0;
+  static_assert(padded || traits::layout_type::shape == node_shape::compact,
+                "this design has no published node");
   using fields = std::conditional_t<padded, padded_fields, compact_fields>;
 
   struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {

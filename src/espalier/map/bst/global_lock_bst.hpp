@@ -45,9 +45,9 @@ namespace espalier {
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
 class global_lock_bst
     : public locked_tree<global_lock_bst<Key, Value, Traits, Compare>, Key, Value,
-                         completed_traits<Traits, plain_traits::with_lock<mcs_lock>>, Compare> {
+                         completed_traits<Traits, locked_tree_traits::with_lock<mcs_lock>>, Compare> {
   using base = locked_tree<global_lock_bst, Key, Value,
-                           completed_traits<Traits, plain_traits::with_lock<mcs_lock>>, Compare>;
+                           completed_traits<Traits, locked_tree_traits::with_lock<mcs_lock>>, Compare>;
   using traits = typename base::traits_type;
   friend base;
   using typename base::contract;
@@ -55,7 +55,7 @@ class global_lock_bst
 
   struct node;
 
-  // Fields of seeks first: 24 of 32 bytes, and the compact layout aligns them to 32.
+  // Fields of seeks first: 24 of 32 bytes, and they are aligned to 32.
   struct fields {
     Key key;
     std::array<node*, 2> child;
@@ -65,7 +65,7 @@ class global_lock_bst
         : key(k), child{}, value(v) {}
   };
 
-  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+  struct alignas(compact_layout::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
   };
 

@@ -65,8 +65,9 @@ namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
 class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Traits, Compare>, Key, Value,
-                                              completed_traits<Traits, plain_traits>, Compare> {
-  using base = locked_tree<hand_over_hand_bst, Key, Value, completed_traits<Traits, plain_traits>, Compare>;
+                                              completed_traits<Traits, locked_tree_traits>, Compare> {
+  using base =
+      locked_tree<hand_over_hand_bst, Key, Value, completed_traits<Traits, locked_tree_traits>, Compare>;
   using traits = typename base::traits_type;
   friend base;
   using typename base::contract;
@@ -87,7 +88,7 @@ class hand_over_hand_bst : public locked_tree<hand_over_hand_bst<Key, Value, Tra
         : key(k), child{}, value(v), lock{} {}
   };
 
-  struct alignas(traits::layout_type::node_align(sizeof(fields), alignof(fields))) node : fields {
+  struct alignas(compact_layout::node_align(sizeof(fields), alignof(fields))) node : fields {
     using fields::fields;
   };
 

@@ -24,6 +24,10 @@ namespace espalier {
 ///                      which has the edge, or null at the top
 ///   unlink(place)      erases the target's key: unlinks a node, so that no thread has or gets a pointer to it once
 ///                      the locks are released, and returns it
+/// The default policies.
+using locked_tree_traits =
+    basic_map_traits<segregated, unused_policy, unused_policy, ttas_lock, unused_policy>;
+
 template <class Map, class Key, class Value, class Traits, class Compare>
 class locked_tree : public stored_map<Map, Key, Value, Compare,
                                       node_store<typename Traits::template with_reclaimer<unprotected>>> {

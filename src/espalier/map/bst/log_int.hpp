@@ -114,8 +114,8 @@ namespace espalier {
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>>
 class log_int : public internal_map<log_int<Key, Value, Traits, Compare>, Key, Value,
-                                    completed_traits<Traits, plain_traits>, Compare> {
-  using base = internal_map<log_int, Key, Value, completed_traits<Traits, plain_traits>, Compare>;
+                                    completed_traits<Traits, locking_traits>, Compare> {
+  using base = internal_map<log_int, Key, Value, completed_traits<Traits, locking_traits>, Compare>;
   using traits = typename base::traits_type;
   friend base;
   using base::store_;

@@ -125,8 +125,9 @@ namespace espalier {
 
 /// The default policies: nodes in two places. What a seek reads of a node takes half a line.
 template <class Key>
-using occ_avl_traits = std::conditional_t<sizeof(Key) <= sizeof(void*) && alignof(Key) <= alignof(void*),
-                                          plain_traits::with_placement<split_clusters<32, 24>>, plain_traits>;
+using occ_avl_traits =
+    std::conditional_t<sizeof(Key) <= sizeof(void*) && alignof(Key) <= alignof(void*),
+                       locking_traits::with_placement<split_clusters<32, 24>>, locking_traits>;
 
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
           class Design = occ_avl_by_synchrobench>

@@ -98,13 +98,13 @@ struct euno {
 
 template <class Key, class Value, class Traits, class Compare, class Fanout, btree::euno_design Design>
 class euno_btree : public btree::tree<euno_btree<Key, Value, Traits, Compare, Fanout, Design>, Key, Value,
-                                      completed_traits<Traits, btree_traits>, Compare,
+                                      completed_traits<Traits, btree_traits::with_htm<hw::rtm>>, Compare,
                                       btree::euno<Key, Compare, Fanout::leaf, Design>::template leaf,
                                       Fanout::inner, btree::optimistic_access> {
   static_assert(word_value<Key>,
                 "searches of contended leaves compare keys while others write them: a key must fit an atomic "
                 "machine word");
-  using traits = completed_traits<Traits, btree_traits>;
+  using traits = completed_traits<Traits, btree_traits::with_htm<hw::rtm>>;
   using base = btree::tree<euno_btree, Key, Value, traits, Compare,
                            btree::euno<Key, Compare, Fanout::leaf, Design>::template leaf, Fanout::inner,
                            btree::optimistic_access>;

@@ -45,12 +45,12 @@ class htm_btree;
 
 template <class Key, class Value, class Traits, class Compare, class Fanout>
 class htm_btree : public btree::tree<htm_btree<Key, Value, Traits, Compare, Fanout>, Key, Value,
-                                     completed_traits<Traits, btree_traits>, Compare,
+                                     completed_traits<Traits, elided_btree_traits>, Compare,
                                      btree::sorted<Key, Fanout::leaf>::template leaf, Fanout::inner,
-                                     btree::elided_tree<completed_traits<Traits, btree_traits>>> {
-  using base = btree::tree<htm_btree, Key, Value, completed_traits<Traits, btree_traits>, Compare,
+                                     btree::elided_tree<completed_traits<Traits, elided_btree_traits>>> {
+  using base = btree::tree<htm_btree, Key, Value, completed_traits<Traits, elided_btree_traits>, Compare,
                            btree::sorted<Key, Fanout::leaf>::template leaf, Fanout::inner,
-                           btree::elided_tree<completed_traits<Traits, btree_traits>>>;
+                           btree::elided_tree<completed_traits<Traits, elided_btree_traits>>>;
   friend base;
   using typename base::contract;
   friend contract;

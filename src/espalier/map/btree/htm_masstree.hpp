@@ -84,9 +84,9 @@ class no_version {
 template <class Key, class Value, class Traits = map_traits, class Compare = std::less<Key>,
           class Fanout = btree::fanout<15, 16>>
 class htm_masstree : public btree::masstree_operations<htm_masstree<Key, Value, Traits, Compare, Fanout>, Key,
-                                                       Value, completed_traits<Traits, btree_traits>, Compare,
-                                                       Fanout, btree::no_version> {
-  using traits = completed_traits<Traits, btree_traits>;
+                                                       Value, completed_traits<Traits, elided_btree_traits>,
+                                                       Compare, Fanout, btree::no_version> {
+  using traits = completed_traits<Traits, elided_btree_traits>;
   using base =
       btree::masstree_operations<htm_masstree, Key, Value, traits, Compare, Fanout, btree::no_version>;
   friend base;

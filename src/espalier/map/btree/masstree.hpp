@@ -75,7 +75,7 @@ class masstree_operations : public entry_operations<Map, Key, Value, Traits, Com
   using typename base::outcome;
   using typename base::store;
   using typename base::word;
-  using layer = masstree_layer<Version, Key, word, Compare, Fanout, typename Traits::layout_type>;
+  using layer = masstree_layer<Version, Key, word, Compare, Fanout>;
   using border = typename layer::border;
   using place = typename layer::place;
 

@@ -55,10 +55,10 @@
 
 namespace espalier::btree {
 
-template <class Version, class Key, class Word, class Compare, class Fanout, class Layout>
+template <class Version, class Key, class Word, class Compare, class Fanout>
 class masstree_layer {
   template <class Fields>
-  struct alignas(Layout::node_align(sizeof(Fields), alignof(Fields))) laid_out : Fields {
+  struct alignas(hw::cache_line_bytes) laid_out : Fields {
     using Fields::Fields;
   };
 

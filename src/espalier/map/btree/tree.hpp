@@ -64,8 +64,9 @@
 
 namespace espalier {
 
-/// The default policies of B+trees: nodes begin at cache lines.
-using btree_traits = plain_traits::with_layout<line_layout>;
+/// The default policies of B+trees, and of those under one lock that is elided.
+using btree_traits = basic_map_traits<segregated, unused_policy, epoch_domain, unused_policy, unused_policy>;
+using elided_btree_traits = btree_traits::with_lock<ttas_lock>::with_htm<hw::rtm>;
 
 }  // namespace espalier
 
@@ -114,7 +115,7 @@ class tree : public entry_operations<Map, UserKey, Value, Traits, UserOrder, typ
   using section = typename Access::section;
 
   template <class Fields>
-  struct alignas(Traits::layout_type::node_align(sizeof(Fields), alignof(Fields))) laid_out : Fields {
+  struct alignas(hw::cache_line_bytes) laid_out : Fields {
     using Fields::Fields;
   };
   using leaf = laid_out<LeafOf<word>>;
