@@ -22,12 +22,6 @@ namespace {
 /// A thread reads the clock once in so many calls.
 constexpr std::uint32_t calls_between_clocks = 256;
 
-std::uint64_t now_ms() noexcept {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000 + static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
-}
-
 std::uint64_t now_ns() noexcept {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -92,8 +86,6 @@ void recorder::passed_by(const char* module) noexcept {
   text(passed_by_.data(), passed_by_.size()).append(name, std::min(std::strlen(name), passed_by_.size() - 1));
 }
 
-std::uint64_t recorder::recorded_ms() const noexcept { return now_ms() - started_ms_; }
-
 std::uint64_t recorder::random() noexcept {
   thread_state& mine = this_thread;
   if (!mine.random_started) {
@@ -146,12 +138,6 @@ void recorder::pass_over() noexcept {
   if (mine == nullptr) return count(passed_over_);
   // relaxed: only the owner counts.
   mine->passed_over.store(mine->passed_over.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-}
-
-std::uint64_t recorder::passed_over() noexcept {
-  std::uint64_t sum = passed_over_.load(std::memory_order_relaxed);
-  threads_.for_each([&](thread_record& each) { sum += each.passed_over.load(std::memory_order_relaxed); });
-  return sum;
 }
 
 thread_record* recorder::record_of_this_thread() noexcept {
@@ -359,30 +345,6 @@ void recorder::write_snapshot(const char* moment) noexcept {
     if (file_name(settings_, process_, number, of_child_, name_of_snapshot.data(), name_of_snapshot.size()))
       snapshot_writer(*this, moment, number).write(name_of_snapshot.data());
   }
-}
-
-void recorder::hold_blocks() noexcept {
-  threads_.freeze();
-  threads_.for_each([](thread_record& each) { each.young.lock().lock(); });
-  blocks_.lock_all();
-}
-
-void recorder::let_blocks_go() noexcept {
-  blocks_.unlock_all();
-  threads_.for_each([](thread_record& each) { each.young.lock().unlock(); });
-  threads_.thaw();
-}
-
-std::size_t recorder::most_blocks() noexcept {
-  std::size_t most = blocks_.size();
-  threads_.for_each([&](thread_record&) { most += young_blocks::places; });
-  return most;
-}
-
-std::uint64_t recorder::entered() noexcept {
-  std::uint64_t sum = blocks_.inserted();
-  threads_.for_each([&](thread_record& each) { sum += each.young.not_moved(); });
-  return sum;
 }
 
 void recorder::before_fork() noexcept {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -8,12 +7,9 @@
 
 #include "espalier/workload/random.hpp"
 #include "preload/kernel/futex_lock.hpp"
-#include "preload/kernel/pages.hpp"
-#include "preload/recording/block_table.hpp"
 #include "preload/recording/call_stack.hpp"
-#include "preload/recording/modules.hpp"
 #include "preload/recording/peak_watch.hpp"
-#include "preload/recording/settings.hpp"
+#include "preload/recording/recording.hpp"
 #include "preload/recording/site_table.hpp"
 #include "preload/recording/thread_records.hpp"
 
@@ -62,7 +58,7 @@ class inside_scope {
 /// Where the peak is watched, a thread that is about to free a block may write a snapshot first.
 ///
 /// Constant-initialised and never destroyed.
-class recorder {
+class recorder : public recording {
  public:
   constexpr recorder() noexcept = default;
   recorder(const recorder&) = delete;
@@ -141,47 +137,9 @@ class recorder {
   /// library, it is taken with the next block that any thread gets.
   void signalled(bool now) noexcept;
 
-  /// Between these two no thread's blocks enter or leave the record. The caller holds the snapshot lock.
-  void hold_blocks() noexcept;
-  void let_blocks_go() noexcept;
-  /// Visits the blocks of the record, young ones included, while held.
-  template <class Visitor>
-  void visit_blocks(Visitor&& visitor) noexcept {
-    blocks_.visit(visitor);
-    threads_.for_each([&](thread_record& each) { each.young.visit(visitor); });
-  }
-  /// An upper bound for the number of blocks. While held.
-  [[nodiscard]] std::size_t most_blocks() noexcept;
-  /// Blocks ever entered. While held.
-  [[nodiscard]] std::uint64_t entered() noexcept;
-
   void before_fork() noexcept;
   void after_fork_in_parent() noexcept;
   void after_fork_in_child() noexcept;
-
-  /// Blocks that the program got and the sample left out.
-  [[nodiscard]] std::uint64_t passed_over() noexcept;
-  /// The most requested bytes at once; an estimate, and 0 where it is not watched.
-  [[nodiscard]] std::uint64_t most_bytes() const noexcept {
-    return static_cast<std::uint64_t>(watch_.highest());
-  }
-  /// Blocks allocated or freed while the thread was inside the library: those of a signal handler, and the library's
-  /// own.
-  [[nodiscard]] std::uint64_t unseen() const noexcept { return unseen_.load(std::memory_order_relaxed); }
-  /// Why blocks are no longer inserted; null while they are.
-  [[nodiscard]] const char* stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
-
-  /// The file name of the module with a malloc before this library's; empty where there is none.
-  [[nodiscard]] const char* passed_by() const noexcept { return passed_by_.data(); }
-
-  [[nodiscard]] std::uint64_t recorded_ms() const noexcept;
-  [[nodiscard]] const settings& how() const noexcept { return settings_; }
-  [[nodiscard]] block_table& blocks() noexcept { return blocks_; }
-  [[nodiscard]] site_table& sites() noexcept { return sites_; }
-  [[nodiscard]] const module_list& modules() const noexcept { return modules_; }
-  [[nodiscard]] const call_stack& stacks() const noexcept { return stacks_; }
-  [[nodiscard]] thread_records& threads() noexcept { return threads_; }
-  [[nodiscard]] memory_budget& budget() noexcept { return budget_; }
 
  private:
   enum class state : std::uint8_t {
@@ -219,30 +177,16 @@ class recorder {
   void write_peak() noexcept;
   void take_peak(peak_watch::verdict judged) noexcept;
 
-  memory_budget budget_;
-  settings settings_;
-  block_table blocks_{budget_};
-  call_stack stacks_{budget_};
-  module_list modules_{budget_};
-  site_table sites_{budget_, modules_};
-  thread_records threads_{budget_};
-  peak_watch watch_;
-
   std::atomic<state> state_{state::off};
-  std::atomic<const char*> stopped_{nullptr};
   std::atomic<bool> requested_{false};
   std::atomic<bool> finished_{false};
   std::atomic<std::uint64_t> due_ms_{0};
-  std::uint64_t started_ms_ = 0;
   std::atomic<std::uint64_t> random_threads_{0};
   std::atomic<std::uint32_t> generation_{0};  // of the rules and sites
   /// Every block is recorded, and no snapshot can be due.
   std::atomic<bool> quick_{false};
-  std::atomic<std::uint64_t> passed_over_{0};
-  std::atomic<std::uint64_t> unseen_{0};
   std::atomic<std::uint32_t> snapshots_{0};
   futex_lock snapshot_lock_;
-  std::array<char, 72> passed_by_{};
   long process_ = 0;
   bool of_child_ = false;
 };

@@ -19,7 +19,7 @@
 #include "espalier/inspect/snapshot.hpp"
 #include "espalier/inspect/snapshot_format.hpp"
 #include "preload/environment/output.hpp"
-#include "preload/recording/recorder.hpp"
+#include "preload/recording/recording.hpp"
 
 namespace espalier::preload {
 
@@ -292,20 +292,20 @@ live_block* snapshot_writer::room_for(std::size_t blocks) noexcept {
 }
 
 void snapshot_writer::copy_blocks() noexcept {
-  recorder_.hold_blocks();
-  const std::size_t most = recorder_.most_blocks();
-  inserted_ = recorder_.entered();
+  recording_.hold_blocks();
+  const std::size_t most = recording_.most_blocks();
+  inserted_ = recording_.entered();
   blocks_ = most == 0 ? nullptr : room_for(most);
   refused_ = most > most_blocks || (most != 0 && blocks_ == nullptr);
   if (!refused_) {
     capacity_ = most;
-    recorder_.visit_blocks([this](const block_record& block) {
+    recording_.visit_blocks([this](const block_record& block) {
       const std::uint64_t slack = std::min<std::uint64_t>(block.held - block.asked, 0xffff'ffffU);
       blocks_[count_++] = {block.address, block.asked, static_cast<std::uint32_t>(slack), block.site - 1};
     });
   }
-  if (!recorder_.how().pointers) recorder_.let_blocks_go();
-  sites_ = recorder_.sites().size();
+  if (!recording_.how().pointers) recording_.let_blocks_go();
+  sites_ = recording_.sites().size();
   sort_blocks();
   leave_out_overlapping();
 }
@@ -348,7 +348,7 @@ void snapshot_writer::put_blocks(snapshot_file& to) const noexcept {
 
 void snapshot_writer::put_links(snapshot_file& to) noexcept {
   to.begin(section::links);
-  if (recorder_.how().pointers) {
+  if (recording_.how().pointers) {
     links_unknown_ = "";
     static constinit std::array<std::uint64_t, 512> words{};
     const std::span<const live_block> all(blocks_, count_);
@@ -380,7 +380,7 @@ void snapshot_writer::put_links(snapshot_file& to) noexcept {
         }
       }
     }
-    recorder_.let_blocks_go();
+    recording_.let_blocks_go();
   }
   to.end();
 }
@@ -413,26 +413,26 @@ void snapshot_writer::put_about(snapshot_file& to) const noexcept {
 }
 
 void snapshot_writer::put_facts(snapshot_file& to) const noexcept {
-  const settings& how = recorder_.how();
-  const char* const stopped = recorder_.stopped();
+  const settings& how = recording_.how();
+  const char* const stopped = recording_.stopped();
   static constinit fact_list facts;
   facts.clear();
   facts.add("taken at") << moment_;
   facts.add("snapshot") << std::uint64_t{number_};
-  facts.add("recorded for") << recorder_.recorded_ms() << " ms";
+  facts.add("recorded for") << recording_.recorded_ms() << " ms";
   text sample = facts.add("sampling");
   sample << name_of(how.sample.how);
   if (how.sample.how != sampling::kind::all) sample << how.sample.every;
   facts.add("frames of a call site") << std::uint64_t{how.frames};
   facts.add("allocations recorded") << inserted_;
-  facts.add("allocations passed over") << recorder_.passed_over();
-  facts.add("calls not seen") << recorder_.unseen();
+  facts.add("allocations passed over") << recording_.passed_over();
+  facts.add("calls not seen") << recording_.unseen();
   facts.add("blocks left out") << left_out_;
   facts.add("call sites") << std::uint64_t{sites_};
-  facts.add("call instructions") << recorder_.stacks().rules();
-  facts.add("bytes of the recording") << recorder_.budget().bytes();
-  if (how.peak) facts.add("most bytes at once") << std::max(bytes_, recorder_.most_bytes());
-  if (*recorder_.passed_by() != 0) facts.add("malloc of its own") << recorder_.passed_by();
+  facts.add("call instructions") << recording_.stacks().rules();
+  facts.add("bytes of the recording") << recording_.budget().bytes();
+  if (how.peak) facts.add("most bytes at once") << std::max(bytes_, recording_.most_bytes());
+  if (*recording_.passed_by() != 0) facts.add("malloc of its own") << recording_.passed_by();
   if (stopped != nullptr) facts.add("recording stopped") << stopped;
   if (refused_) facts.add("blocks missing") << "the memory to copy them was refused";
   to.begin(section::facts);
@@ -455,8 +455,8 @@ void snapshot_writer::put_types(snapshot_file& to) const noexcept {
 
 void snapshot_writer::put_modules(snapshot_file& to) const noexcept {
   to.begin(format::modules_tag, format::may_be_skipped);
-  const module_list& modules = recorder_.modules();
-  const futex_guard guard(recorder_.sites().lock());
+  const module_list& modules = recording_.modules();
+  const futex_guard guard(recording_.sites().lock());
   to.put_number(static_cast<std::uint32_t>(modules.size()));
   for (std::size_t i = 0; i < modules.size(); ++i) {
     to.put_text(modules[i].path.data());
@@ -469,7 +469,7 @@ void snapshot_writer::put_modules(snapshot_file& to) const noexcept {
 void snapshot_writer::put_sites(snapshot_file& to) const noexcept {
   to.begin(format::sites_tag, format::may_be_skipped);
   to.put_number(sites_);
-  const site_table& sites = recorder_.sites();
+  const site_table& sites = recording_.sites();
   for (std::uint32_t site = 1; site <= sites_; ++site) {
     const unsigned depth = sites.depth(site);
     to.put_number(depth);

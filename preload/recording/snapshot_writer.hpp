@@ -37,18 +37,18 @@ inline inspect::live_block* in_address_order(inspect::live_block* blocks, inspec
   return blocks;
 }
 
-class recorder;
+class recording;
 class snapshot_file;
 
-/// Writes the contents of a recorder. The blocks are copied while allocations wait, and are sorted and written after
+/// Writes the contents of a recording. The blocks are copied while allocations wait, and are sorted and written after
 /// these continue. Where pointers are sought, allocations wait for that too, because no block may be freed meanwhile.
-/// It uses 24 bytes a block, twice that while sorting, which do not count against the recorder's limit.
+/// It uses 24 bytes a block, twice that while sorting, which do not count against the recording's limit.
 ///
-/// Under the recorder's snapshot lock, in a thread that is inside.
+/// Under the snapshot lock, in a thread that is inside.
 class snapshot_writer {
  public:
-  snapshot_writer(recorder& of, const char* moment, std::uint32_t number) noexcept
-      : recorder_(of), moment_(moment), number_(number) {}
+  snapshot_writer(recording& of, const char* moment, std::uint32_t number) noexcept
+      : recording_(of), moment_(moment), number_(number) {}
 
   /// True where the file is complete and in its place.
   bool write(const char* name) noexcept;
@@ -70,7 +70,7 @@ class snapshot_writer {
   void put_modules(snapshot_file& to) const noexcept;
   void put_sites(snapshot_file& to) const noexcept;
 
-  recorder& recorder_;
+  recording& recording_;
   const char* moment_;
   std::uint32_t number_;
   std::uint32_t sites_ = 0;
