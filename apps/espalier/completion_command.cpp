@@ -99,7 +99,7 @@ complete -F _espalier espalier
                      fmt::arg("geometries", names_of(hw::cache_geometries())),
                      fmt::arg("mallocs", fmt::format("{}", fmt::join(malloc_names(), " "))),
                      fmt::arg("models", names_of(inspect::allocation_patterns())),
-                     fmt::arg("placements", names_of(placement_names())),
+                     fmt::arg("placements", fmt::format("{}", fmt::join(placement_names(), " "))),
                      fmt::arg("verbs", fmt::format("{}", fmt::join(verbs, " "))),
                      fmt::arg("options", options));
 }

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 
 #include "apps/common/exit_status.hpp"
@@ -16,35 +15,20 @@ namespace {
 
 using workload::registration;
 
-const placement_choice& choice_named(const std::vector<placement_choice>& all, const std::string& name) {
-  const auto found = std::ranges::find(all, name, &placement_choice::name);
-  if (found == all.end()) {
-    std::vector<std::string_view> known;
-    for (const placement_choice& c : all) known.push_back(c.name);
-    throw usage_error(
-        fmt::format("there is no placement '{}'; there is {}; or all", name, fmt::join(known, ", ")));
-  }
-  return *found;
-}
-
 /// Names that live as long as the program.
 std::vector<std::string_view> expanded(const std::vector<std::string>& placements) {
-  const std::vector<placement_choice> all = placement_names();
+  const std::vector<std::string_view> all = placement_names();
   std::vector<std::string_view> names;
   for (const std::string& name : placements) {
     if (name == "all") {
-      for (const placement_choice& c : all) {
-        if (c.available())
-          names.push_back(c.name);
-        else
-          std::fprintf(stderr, "placement %s is left out: %s\n", std::string(c.name).c_str(),
-                       c.why_not.c_str());
-      }
+      names.insert(names.end(), all.begin(), all.end());
       continue;
     }
-    const placement_choice& c = choice_named(all, name);
-    if (!c.available()) throw usage_error(fmt::format("placement {}: {}", name, c.why_not));
-    names.push_back(c.name);
+    const auto found = std::ranges::find(all, name);
+    if (found == all.end())
+      throw usage_error(
+          fmt::format("there is no placement '{}'; there is {}; or all", name, fmt::join(all, ", ")));
+    names.push_back(*found);
   }
   return names;
 }

@@ -9,8 +9,7 @@ namespace espalier::app {
 
 /// The maps that names and placements denote, in the order of the catalogue and then of the placements: an entry of the
 /// catalogue if there is one with that placement, else the map with a placement chosen at run time. Without placements,
-/// the result of choose_maps(). "all" means the placements that this process can use; standard error reports the
-/// others. Throws usage_error that lists the choices.
+/// the result of choose_maps(). "all" means every placement. Throws usage_error that lists the choices.
 [[nodiscard]] std::vector<workload::registration> choose_placed_maps(
     const std::vector<std::string>& names, const std::vector<std::string>& placements);
 

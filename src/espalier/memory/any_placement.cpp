@@ -6,7 +6,6 @@
 #include <type_traits>
 
 #include "espalier/memory/baselines/disturbed.hpp"
-#include "espalier/memory/baselines/jemalloc_arenas.hpp"
 #include "espalier/memory/clustered.hpp"
 #include "espalier/memory/index_aware.hpp"
 #include "espalier/memory/numa_local.hpp"
@@ -21,8 +20,6 @@ template <class Placement>
 constexpr bool is_recorded_one = false;
 template <class Below>
 constexpr bool is_recorded_one<recorded<Below>> = true;
-
-std::string nothing_missing() { return {}; }
 
 }  // namespace
 
@@ -48,14 +45,11 @@ struct any_placement::held_one final : held {
 
 struct any_placement::registered {
   std::string_view name;
-  std::string_view description;
-  std::string (*why_not)();
   std::unique_ptr<held> (*make)(std::string_view chosen, recording keeps);
 
   template <placement Placement>
-  static constexpr registered of(std::string_view description, std::string (*why_not)() = nothing_missing) {
-    return {Placement::name, description, why_not,
-            [](std::string_view chosen, recording keeps) -> std::unique_ptr<held> {
+  static constexpr registered of() {
+    return {Placement::name, [](std::string_view chosen, recording keeps) -> std::unique_ptr<held> {
               if (keeps == recording::on) return std::make_unique<held_one<recorded<Placement>>>(chosen);
               return std::make_unique<held_one<Placement>>(chosen);
             }};
@@ -65,17 +59,13 @@ struct any_placement::registered {
 std::span<const any_placement::registered> any_placement::registry() {
   // Constant, so that it belongs to no world of a simulated program.
   static constexpr registered all[]{
-      registered::of<shared_heap>("whatever malloc the program runs on; all blocks share its size classes"),
-      registered::of<segregated>("an arena for each role, blocks end to end in huge pages"),
-      registered::of<clustered>(
-          "as segregated, and each small node in its parent's line where there is room"),
-      registered::of<jemalloc_arenas>("a jemalloc arena and thread cache for each role and thread",
-                                      jemalloc_arenas::why_not),
-      registered::of<index_aware>(
-          "at strides that visit every cache index; blocks of a line or more begin on one"),
-      registered::of<numa_local>("pages bound to the NUMA node of the thread that asks"),
-      registered::of<random_padding<shared_heap>>("malloc, asked for a random small amount more each time"),
-      registered::of<shifted<shared_heap>>("malloc, each thread one block of 32 bytes out of step"),
+      registered::of<shared_heap>(),
+      registered::of<segregated>(),
+      registered::of<clustered>(),
+      registered::of<index_aware>(),
+      registered::of<numa_local>(),
+      registered::of<random_padding<shared_heap>>(),
+      registered::of<shifted<shared_heap>>(),
   };
   return all;
 }
@@ -89,15 +79,13 @@ any_placement::any_placement(std::string_view chosen, recording keeps) {
     for (const registered& r : all) message.append(&r == &all.front() ? " " : ", ").append(r.name);
     throw std::invalid_argument(message);
   }
-  if (const std::string missing = found->why_not(); !missing.empty()) throw std::runtime_error(missing);
   held_ = found->make(found->name, keeps);
 }
 
-std::vector<placement_choice> placement_names() {
-  std::vector<placement_choice> choices;
-  for (const any_placement::registered& r : any_placement::registry())
-    choices.push_back({r.name, r.description, r.why_not()});
-  return choices;
+std::vector<std::string_view> placement_names() {
+  std::vector<std::string_view> names;
+  for (const any_placement::registered& r : any_placement::registry()) names.push_back(r.name);
+  return names;
 }
 
 }  // namespace espalier

@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,19 +11,8 @@
 
 namespace espalier {
 
-/// A placement that any_placement knows, and whether this process can use it.
-struct placement_choice {
-  std::string_view name;
-  /// One line.
-  std::string_view description;
-  /// Empty if it is available, else one line that says what is missing and how to get it.
-  std::string why_not;
-
-  [[nodiscard]] bool available() const noexcept { return why_not.empty(); }
-};
-
 /// Every placement that any_placement knows, in the order in which to show them.
-[[nodiscard]] std::vector<placement_choice> placement_names();
+[[nodiscard]] std::vector<std::string_view> placement_names();
 
 /// A placement that is chosen when the program runs. An operation costs one virtual call more than the chosen
 /// placement, which a map that is compiled with it inlines.
@@ -37,8 +25,7 @@ class any_placement {
   static constexpr std::string_view name = "any";
 
   /// A new instance of one of placement_names(). With recording it knows its blocks in use
-  /// (memory/recorded.hpp). Throws std::invalid_argument, which lists the names, for an unknown one, and
-  /// std::runtime_error, which says why, for one that is not available.
+  /// (memory/recorded.hpp). Throws std::invalid_argument, which lists the names, for an unknown one.
   explicit any_placement(std::string_view chosen, recording keeps = recording::off);
 
   [[nodiscard]] void* allocate(const block& b, const void* near = nullptr) {
@@ -83,7 +70,7 @@ class any_placement {
   struct held_one;
   struct registered;
   static std::span<const registered> registry();
-  friend std::vector<placement_choice> placement_names();
+  friend std::vector<std::string_view> placement_names();
 
   std::unique_ptr<held> held_;
 };
