@@ -14,6 +14,7 @@ from espalier_report import layout, layout_file, page, plotly_bundle, results, s
 from espalier_report.results import Object
 
 FAILED = 2
+STANDARD_OUTPUT = "-"
 
 
 class OutputError(RuntimeError):
@@ -23,6 +24,8 @@ class OutputError(RuntimeError):
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     try:
+        if not options.output.name:
+            raise OutputError("-o names no file; give it the name of one to write")
         inspected = layout_file.load(options.results)
         if inspected is not None:
             return write_layout(options.output, inspected, options.results)
@@ -35,8 +38,12 @@ def main(arguments: Sequence[str]) -> int:
     maps = len({m.label for m in loaded.measurements})
     held = text.plural(len(loaded.timed), "measurement") if loaded.timed else \
         f"{text.plural(len(loaded.workloads), 'workload')}, {text.plural(maps, 'map')}"
-    print(f"{options.output}: {what}{held}, {written / 1e6:.1f} MB")
+    told(options.output, f"{what}{held}, {written / 1e6:.1f} MB")
     return 0
+
+
+def told(target: pathlib.Path, what: str) -> None:
+    print(f"{target}: {what}", file=sys.stderr if str(target) == STANDARD_OUTPUT else sys.stdout)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -67,21 +74,23 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("results", nargs="+", type=pathlib.Path, metavar="RESULTS.json",
                         help="a file that `espalier bench`, `simulate` or `inspect` wrote")
     result.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("report.html"),
-                        metavar="REPORT.html", help="the page to write (default: %(default)s)")
+                        metavar="REPORT.html", help="the page, or - (default: %(default)s)")
     return result
 
 
 def write_layout(target: pathlib.Path, inspected: Object, sources: Sequence[pathlib.Path]) -> int:
     html = layout.render(inspected).encode("utf-8", errors="replace")
     written = write_whole(target, html, sources)
-    print(f"{target}: {text.plural(len(inspected['findings']), 'finding')}, "
-          f"{text.plural(len(layout.by_bytes(inspected)), 'type')}, {written / 1e6:.1f} MB")
+    told(target, f"{text.plural(len(inspected['findings']), 'finding')}, "
+                 f"{text.plural(len(layout.by_bytes(inspected)), 'type')}, {written / 1e6:.1f} MB")
     return 0
 
 
 def write_pages(target: pathlib.Path, loaded: results.Results,
                 sources: Sequence[pathlib.Path]) -> int:
     """One page, or those of a study beside their index. Returns the number of bytes written."""
+    if loaded.study and str(target) == STANDARD_OUTPUT:
+        raise OutputError("-: takes one page, and a study has several; give -o the name of a file to write")
     plotly = plotly_bundle.load()
     files = study.files(loaded, target.name, plotly) if loaded.study else \
         [study.File(target.name, page.render(loaded, plotly))]
@@ -96,6 +105,10 @@ def write_whole(target: pathlib.Path, content: bytes, sources: Sequence[pathlib.
     final = pathlib.Path(os.path.realpath(target))
     draft = final.with_name(f".{final.name[:100]}.{os.getpid()}.tmp")
     try:
+        if str(target) == STANDARD_OUTPUT:
+            sys.stdout.buffer.write(content)
+            sys.stdout.flush()
+            return len(content)
         if final.exists() and not final.is_file():
             raise OutputError(f"{target}: is no regular file; give -o the name of a file to write")
         if any(final.exists() and final.samefile(source) for source in sources):

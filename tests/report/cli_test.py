@@ -91,6 +91,8 @@ class Command(Case):
         self.complains([source, "-o", folder], "is no regular file")
         self.complains([source, "-o", "/dev/null"], "is no regular file")
         self.complains([source, "-o", source], "is one of the results")
+        self.complains([source, "-o", ""], "-o names no file")
+        self.complains([self.write(fixture.study_document(), "study.json"), "-o", "-"], "a study has several")
         self.assertTrue(stat.S_ISCHR(os.stat("/dev/null").st_mode))
 
     def test_missing_library_names_the_package(self) -> None:
@@ -125,6 +127,10 @@ class Command(Case):
         self.assertIn("plotly.js v", html)
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()),
                          ["report.html", "results.json"])
+        done = subprocess.run([*COMMAND, str(source), "-o", "-"], capture_output=True, text=True, check=False,
+                              cwd=self.folder)
+        self.assertEqual((done.returncode, done.stdout), (0, html))
+        self.assertIn("2 workloads, 5 maps", done.stderr)
         done = subprocess.run([*COMMAND, "none.json"], capture_output=True, text=True, check=False,
                               cwd=self.folder)
         self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1))
