@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <random>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -24,6 +25,16 @@ namespace espalier::app {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// A folder to which a program can write when it has given up the rights of its user: the name is the secret.
+fs::path folder_for_every_user(const fs::path& in) {
+  std::random_device drawn;
+  fs::path made = in / fmt::format("{:08x}{:08x}{:08x}{:08x}", drawn(), drawn(), drawn(), drawn());
+  fs::create_directory(made);
+  fs::permissions(made, fs::perms::all);
+  fs::permissions(in, fs::perms::owner_all | fs::perms::group_exec | fs::perms::others_exec);
+  return made;
+}
 
 /// The snapshots of one process, in their order. Their file names contain the process and a number.
 std::vector<fs::path> snapshots_of(pid_t process, const fs::path& folder) {
@@ -171,8 +182,9 @@ look look_at(const inspect::snapshot& s) {
 
 recorded_program run_recorded(const recording_options& how, progress_line& shown) {
   const fs::path library = find_preload_library("inspect");
-  const scratch_folder folder("espalier-inspect");
-  variables set{{"ESPALIER_INSPECT_FILE", (folder.path() / "%p.%n").string()}};
+  const scratch_folder scratch("espalier-inspect");
+  const fs::path folder = folder_for_every_user(scratch.path());
+  variables set{{"ESPALIER_INSPECT_FILE", (folder / "%p.%n").string()}};
   const auto ask = [&](const char* name, const std::string& value) {
     if (!value.empty()) set.emplace_back(fmt::format("ESPALIER_INSPECT_{}", name), value);
   };
@@ -185,8 +197,8 @@ recorded_program run_recorded(const recording_options& how, progress_line& shown
   recorded_program done;
   pid_t process = 0;
   done.status = run_preloaded(how.command, {library}, set, &process);
-  const std::vector<fs::path> files = snapshots_of(process, folder.path());
-  const fs::path peak_file = folder.path() / fmt::format("{}.peak", process);
+  const std::vector<fs::path> files = snapshots_of(process, folder);
+  const fs::path peak_file = folder / fmt::format("{}.peak", process);
   std::optional<inspect::snapshot> peak;
   if (fs::exists(peak_file)) peak = inspect::read_snapshot(peak_file);
   constexpr int killed = 128;
@@ -200,9 +212,8 @@ recorded_program run_recorded(const recording_options& how, progress_line& shown
   }
   if (files.empty()) {
     done.remark =
-        "the program left no snapshot: a signal or abort() ended it, it became another program, no file "
-        "could be "
-        "written (a limit, a full disk), or a variable above was wrong";
+        "the program left no snapshot: a signal or abort() ended it, it became a program that cannot be "
+        "recorded, no file could be written (a limit, a full disk, chroot()), or a variable above was wrong";
     return done;
   }
   const std::vector<fs::path> chosen = some_of(files);

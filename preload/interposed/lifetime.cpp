@@ -1,5 +1,6 @@
-// The start of the program, the ways in which it ends, its copies, and modules that are unloaded. The snapshot at the
-// end is taken where the program begins to end: before handlers of atexit() and destructors free its data.
+// The start of the program, the ways in which it ends, its copies, the program that it becomes, and modules that are
+// unloaded. The snapshot at the end is taken where the program begins to end: before handlers of atexit() and
+// destructors free its data.
 
 #include <dlfcn.h>
 #include <link.h>
@@ -14,8 +15,11 @@
 #include "preload/endings/process_ends.hpp"
 #include "preload/environment/output.hpp"
 #include "preload/interposed/process.hpp"
+#include "preload/kernel/pages.hpp"
 #include "preload/kernel/saved_errno.hpp"
+#include "preload/next/later_definition.hpp"
 #include "preload/next/next_malloc.hpp"
+#include "preload/recording/settings.hpp"
 
 namespace espalier::preload {
 
@@ -25,6 +29,7 @@ constinit std::atomic<bool> recording_begun{false};
 namespace {
 
 constexpr const char library_name[] = "libespalier-inspect.so";
+const char* library_path = "";
 
 using main_function = int (*)(int, char**, char**);
 main_function program_main = nullptr;
@@ -76,6 +81,18 @@ Function* next_function(const char* name) noexcept {
   return reinterpret_cast<Function*>(next_definition(name));
 }
 
+/// The C library's execve() or execvpe(), so that the next program is recorded in the place of this one. It may be
+/// called in a child that shares its parent's memory, which is another process.
+int become(const char* by, const char* program, char* const* words, char* const* environment) noexcept {
+  const auto exec = reinterpret_cast<decltype(&execve)>(later_definition(by));
+  if (!process_recorder.must_be_passed_on()) return exec(program, words, environment);
+  memory_budget memory;
+  char** const whole = put_back_in_environment(environment, library_path, memory);
+  const int failed = exec(program, words, whole == nullptr ? environment : whole);
+  memory.unmap(whole, memory.bytes());
+  return failed;
+}
+
 }  // namespace
 
 void process_ends(const char* moment) noexcept { process_recorder.finish(moment); }
@@ -91,6 +108,7 @@ void begin_recording(char** environment) noexcept {
   } else if (next() != nullptr) {
     dl_find_object own{};
     _dl_find_object(reinterpret_cast<void*>(&begin_recording), &own);
+    library_path = own.dlfo_link_map->l_name;
     const auto own_begin = reinterpret_cast<std::uintptr_t>(own.dlfo_map_start);
     const auto own_end = reinterpret_cast<std::uintptr_t>(own.dlfo_map_end);
     this_thread.inside = true;
@@ -107,6 +125,7 @@ void begin_recording(char** environment) noexcept {
 
 }  // namespace espalier::preload
 
+using espalier::preload::become;
 using espalier::preload::next_function;
 using espalier::preload::process_recorder;
 
@@ -125,6 +144,15 @@ __attribute__((noreturn)) void exit(int status) noexcept {
   next_function<void(int)>("exit")(status);
   __builtin_unreachable();
 }
+
+int execve(const char* path, char* const* words, char* const* environment) noexcept {
+  return become("execve", path, words, environment);
+}
+int execv(const char* path, char* const* words) noexcept { return become("execve", path, words, environ); }
+int execvpe(const char* file, char* const* words, char* const* environment) noexcept {
+  return become("execvpe", file, words, environment);
+}
+int execvp(const char* file, char* const* words) noexcept { return become("execvpe", file, words, environ); }
 
 int dlclose(void* module) noexcept {
   const int failure = next_function<int(void*)>("dlclose")(module);

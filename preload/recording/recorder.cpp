@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -65,6 +66,12 @@ void recorder::start(const settings& how, void (*thread_ended)(void*), std::uint
   settings_ = how;
   budget_.set_limit(how.memory_limit);
   process_ = getpid();
+  // Not /proc/self/exe, which is the target of a symbolic link, and cannot be read after a change of user.
+  if (const auto* started = reinterpret_cast<const char*>(getauxval(AT_EXECFN)); started != nullptr) {
+    while (started[0] == '.' && started[1] == '/') started += 2;
+    text program(program_.data(), program_.size());
+    if (!put_absolute(program, started)) program << started;
+  }
   started_ms_ = now_ms();
   watch_.start(how.peak, now_ns());
   if (how.every_ms != 0) due_ms_.store(started_ms_ + how.every_ms, std::memory_order_relaxed);
@@ -84,6 +91,11 @@ void recorder::passed_by(const char* module) noexcept {
   const char* const slash = std::strrchr(module, '/');
   const char* const name = slash == nullptr ? module : slash + 1;
   text(passed_by_.data(), passed_by_.size()).append(name, std::min(std::strlen(name), passed_by_.size() - 1));
+}
+
+bool recorder::must_be_passed_on() const noexcept {
+  return state_.load(std::memory_order_relaxed) != state::off && settings_.follow != followed::all &&
+         !of_child_ && getpid() == process_;
 }
 
 std::uint64_t recorder::random() noexcept {

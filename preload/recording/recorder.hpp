@@ -141,6 +141,9 @@ class recorder : public recording {
   void after_fork_in_parent() noexcept;
   void after_fork_in_child() noexcept;
 
+  /// Whether a program that this process becomes is to be recorded, and does not inherit the environment for that.
+  [[nodiscard]] bool must_be_passed_on() const noexcept;
+
  private:
   enum class state : std::uint8_t {
     off,

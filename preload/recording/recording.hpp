@@ -51,6 +51,8 @@ class recording {
 
   /// The file name of the module with a malloc before this library's; empty where there is none.
   [[nodiscard]] const char* passed_by() const noexcept { return passed_by_.data(); }
+  /// The path by which the program was started; empty where it is unknown.
+  [[nodiscard]] const char* program() const noexcept { return program_.data(); }
 
   [[nodiscard]] std::uint64_t recorded_ms() const noexcept { return now_ms() - started_ms_; }
   [[nodiscard]] const settings& how() const noexcept { return settings_; }
@@ -76,6 +78,7 @@ class recording {
   std::atomic<std::uint64_t> unseen_{0};
   std::uint64_t started_ms_ = 0;
   std::array<char, 72> passed_by_{};
+  std::array<char, 4096> program_{};
 };
 
 }  // namespace espalier::preload

@@ -135,6 +135,21 @@ constexpr std::array<knob<settings>, 10> knobs{{
 
 bool is_ours(const char* variable) noexcept { return std::strncmp(variable, prefix, prefix_size) == 0; }
 
+constexpr const char preload[] = "LD_PRELOAD=";
+constexpr std::size_t preload_size = sizeof preload - 1;
+bool is_preload(const char* variable) noexcept { return std::strncmp(variable, preload, preload_size) == 0; }
+
+/// Copies of the removed variables, each with its end: programs write their titles over those from the kernel.
+constinit std::array<char, 8192> removed{};
+constinit std::size_t removed_size = 0;
+
+void keep_removed(const char* variable) noexcept {
+  const std::size_t size = std::strlen(variable) + 1;
+  if (size > removed.size() - removed_size) return;
+  std::memcpy(removed.data() + removed_size, variable, size);
+  removed_size += size;
+}
+
 /// Removes the entries for the library from "LD_PRELOAD=one:two"; true where others are left.
 bool remove_library(char* list, const char* library) noexcept {
   char* to = list;
@@ -171,16 +186,42 @@ const char* read_settings(char* const* environment, settings& to) noexcept {
 }
 
 void remove_from_environment(char** environment, const char* library) noexcept {
-  constexpr const char preload[] = "LD_PRELOAD=";
+  removed_size = 0;
   if (environment == nullptr) return;
   char** to = environment;
   for (char** at = environment; *at != nullptr; ++at) {
-    if (is_ours(*at)) continue;
-    const bool of_preload = std::strncmp(*at, preload, sizeof preload - 1) == 0;
-    if (of_preload && !remove_library(*at + sizeof preload - 1, library)) continue;
+    if (is_ours(*at)) {
+      keep_removed(*at);
+      continue;
+    }
+    if (is_preload(*at) && !remove_library(*at + preload_size, library)) continue;
     *to++ = *at;
   }
   *to = nullptr;
+}
+
+char** put_back_in_environment(char* const* given, const char* library, memory_budget& memory) noexcept {
+  std::size_t variables = knobs.size() + 2;  // LD_PRELOAD and the end
+  const char* others = "";
+  for (char* const* at = given; at != nullptr && *at != nullptr; ++at) {
+    ++variables;
+    if (is_preload(*at)) others = *at + preload_size;
+  }
+  const std::size_t list_size = preload_size + std::strlen(library) + 1 + std::strlen(others) + 1;
+  const std::size_t bytes = variables * sizeof(char*) + list_size;
+  auto* const whole = static_cast<char**>(memory.map(bytes));
+  if (whole == nullptr) return nullptr;
+  char** to = whole;
+  for (char* const* at = given; at != nullptr && *at != nullptr; ++at) {
+    if (!is_ours(*at) && !is_preload(*at)) *to++ = *at;
+  }
+  for (std::size_t at = 0; at < removed_size; at += std::strlen(removed.data() + at) + 1) {
+    if (to < whole + variables - 2) *to++ = removed.data() + at;
+  }
+  auto* const list = reinterpret_cast<char*>(whole + variables);
+  text(list, list_size) << preload << library << (*others == 0 ? "" : ":") << others;
+  *to = list;
+  return whole;
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "espalier/workload/random.hpp"
+#include "preload/kernel/pages.hpp"
 
 namespace espalier::preload {
 
@@ -83,6 +84,11 @@ struct settings {
 /// Removes ESPALIER_INSPECT_* and, from LD_PRELOAD, the library with this file name: the program passes on what it
 /// would have without this library. In place; other variables keep their order.
 void remove_from_environment(char** environment, const char* library) noexcept;
+
+/// An environment for the program that this process becomes: `given` with the removed variables, and with `library`, a
+/// path, before what LD_PRELOAD names. It is the only block in `memory`; null where that is refused.
+[[nodiscard]] char** put_back_in_environment(char* const* given, const char* library,
+                                             memory_budget& memory) noexcept;
 
 /// Writes the name of the file for snapshot `number` of a process; false where there is no room. A pattern without %p
 /// gets ".<process>" appended where `of_child`.

@@ -400,11 +400,8 @@ void snapshot_writer::put_pages(snapshot_file& to) noexcept {
 void snapshot_writer::put_about(snapshot_file& to) const noexcept {
   to.begin(section::about);
   static constinit std::array<char, 4200> subject{};
-  static constinit std::array<char, 4096> path{};
-  const ssize_t length = readlink("/proc/thread-self/exe", path.data(), path.size() - 1);
-  path[length > 0 ? static_cast<std::size_t>(length) : 0] = 0;
   text(subject.data(), subject.size())
-      << "process " << static_cast<std::uint64_t>(getpid()) << ", " << path.data();
+      << "process " << static_cast<std::uint64_t>(getpid()) << ", " << recording_.program();
   to.put_text(subject.data());
   to.put_text(frames_unknown_);
   to.put_text(huge_unknown_);

@@ -291,11 +291,9 @@ TEST_F(preload_lifetime, keeps_the_signal_that_ends_it) {
   }
 }
 
-TEST_F(preload_lifetime, follows_into_other_programs_where_told) {
-  EXPECT_EQ(runs.run({program("endings"), "exec"}).exit_status(), 12);
-  EXPECT_THAT(runs.files(), IsEmpty());
-  EXPECT_EQ(runs.run({program("endings"), "exec"}, {{"FOLLOW", "all"}}).exit_status(), 12);
-  EXPECT_EQ(runs.read().of("keep").blocks, 1U);
+TEST_F(preload_lifetime, is_that_of_the_program_which_it_becomes) {
+  for (const char* const follow : {"none", "forks", "all"})
+    EXPECT_EQ(recorded({program("endings"), "exec"}, 12, {{"FOLLOW", follow}}).of("keep").blocks, 1U);
 }
 
 TEST_F(preload_lifetime, sees_no_trace_of_the_recording_in_its_environment) {

@@ -135,6 +135,27 @@ TEST(preload_settings, vanish_from_what_the_program_hands_on) {
   EXPECT_THAT(list("libespalier-inspect.so:libespalier-inspect.so"), ElementsAre());
 }
 
+TEST(preload_settings, are_put_back_for_the_program_that_this_one_becomes) {
+  variables own({"ESPALIER_INSPECT_FILE=y", "A=1", "LD_PRELOAD=/x/library.so", "ESPALIER_INSPECT_EVERY=1"});
+  remove_from_environment(own.data(), "library.so");
+  memory_budget memory;
+  const auto put_back = [&](std::vector<std::string> given) {
+    variables environment(std::move(given));
+    char** const whole = put_back_in_environment(environment.data(), "/x/library.so", memory);
+    std::vector<std::string> all;
+    for (char** at = whole; at != nullptr && *at != nullptr; ++at) all.emplace_back(*at);
+    memory.unmap(whole, memory.bytes());
+    return all;
+  };
+  EXPECT_THAT(put_back({"B=2", "LD_PRELOAD=/z.so:y.so", "C="}),
+              ElementsAre("B=2", "C=", "ESPALIER_INSPECT_FILE=y", "ESPALIER_INSPECT_EVERY=1",
+                          "LD_PRELOAD=/x/library.so:/z.so:y.so"));
+  EXPECT_THAT(put_back({"ESPALIER_INSPECT_FILE=z"}),
+              ElementsAre("ESPALIER_INSPECT_FILE=y", "ESPALIER_INSPECT_EVERY=1", "LD_PRELOAD=/x/library.so"));
+  memory.set_limit(0);
+  EXPECT_THAT(put_back({"B=2"}), ElementsAre()) << "it then becomes what it would without us";
+}
+
 TEST(preload_settings, name_files) {
   settings how = read({"ESPALIER_INSPECT_FILE=/t/%p-%n.%%"});
   std::array<char, 32> name{};

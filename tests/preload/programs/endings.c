@@ -88,7 +88,7 @@ int main(int count, char** arguments) {
   }
   if (strcmp(how, "abort") == 0) abort();
   if (strcmp(how, "terminated") == 0) raise(SIGTERM);
-  if (strcmp(how, "exec") == 0) execl(arguments[0], arguments[0], "exit", (char*)NULL);
+  if (strcmp(how, "exec") == 0) execv(arguments[0], (char*[]){arguments[0], "exit", NULL});
   if (strcmp(how, "environment") == 0) {
     for (char** variable = environ; *variable != NULL; ++variable) puts(*variable);
   }
