@@ -54,7 +54,12 @@ std::string table::text(bool colour) const {
   return all;
 }
 
-bool wants_colour(int descriptor) { return isatty(descriptor) == 1 && std::getenv("NO_COLOR") == nullptr; }
+bool takes_escapes(int descriptor) {
+  const char* const kind = std::getenv("TERM");
+  return isatty(descriptor) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
+}
+
+bool wants_colour(int descriptor) { return takes_escapes(descriptor) && std::getenv("NO_COLOR") == nullptr; }
 
 std::optional<std::size_t> terminal_width(int descriptor) {
   winsize size{};
@@ -113,7 +118,7 @@ std::string wrapped(const std::string& text, const std::string& indent, std::siz
 }
 
 progress_line::progress_line(elsewhere where)
-    : terminal_(isatty(STDERR_FILENO) == 1), silent_(!terminal_ && where == elsewhere::nothing) {}
+    : terminal_(takes_escapes(STDERR_FILENO)), silent_(!terminal_ && where == elsewhere::nothing) {}
 
 void progress_line::clear() {
   if (terminal_) std::fputs("\r\033[K", stderr);
@@ -123,7 +128,11 @@ void progress_line::step(std::size_t done, std::size_t total, const std::string&
   if (silent_) return;
   if (terminal_) {
     clear();
-    std::fprintf(stderr, "[%3zu%%] %.*s", done * 100 / std::max<std::size_t>(total, 1), 90, what.c_str());
+    constexpr std::size_t before =
+        sizeof "[100%] ";  // and a last column, after which some terminals begin a line
+    const std::size_t width = std::max(terminal_width(STDERR_FILENO).value_or(80), before);
+    std::fprintf(stderr, "[%3zu%%] %s", done * 100 / std::max<std::size_t>(total, 1),
+                 shortened(what, width - before).c_str());
     std::fflush(stderr);
     return;
   }

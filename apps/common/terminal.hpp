@@ -31,7 +31,10 @@ class table {
   std::vector<std::vector<std::string>> rows_;  // the heads' lines first
 };
 
-/// Whether a stream is a terminal on which colour is welcome (NO_COLOR is honoured).
+/// Whether a stream is a terminal that executes escape sequences: all do but those with TERM=dumb.
+[[nodiscard]] bool takes_escapes(int descriptor);
+
+/// Whether a stream is such a terminal on which colour is welcome (NO_COLOR is honoured).
 [[nodiscard]] bool wants_colour(int descriptor);
 
 /// The width of the terminal behind a stream, or else the value of COLUMNS; nullopt if neither is known.

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,12 @@ std::vector<std::string> option_names(const CLI::App& verb) {
   return names;
 }
 
+/// Whether the value is a file or a folder, by the word that stands for it in the help.
+bool is_of_files(const CLI::Option* option) {
+  const std::string type = option->get_type_name();
+  return type == "FILE" || type == "FOLDER" || type == "SNAPSHOT" || type == "RESULTS.json";
+}
+
 template <class Named>
 std::string names_of(const Named& all) {
   std::vector<std::string> names;
@@ -36,22 +43,37 @@ std::string names_of(const Named& all) {
 std::string bash_script(const CLI::App& parser) {
   std::vector<std::string> verbs;
   std::string options;
+  std::set<std::string> of_files;
   for (const CLI::App* verb : parser.get_subcommands([](const CLI::App*) { return true; })) {
     verbs.push_back(verb->get_name());
-    options += fmt::format("    {}) words='{}' ;;\n", verb->get_name(), fmt::join(option_names(*verb), " "));
+    bool files = false;
+    for (const CLI::Option* option : verb->get_options(is_of_files)) {
+      files |= option->get_positional();
+      for (const std::string& name : option->get_snames()) of_files.insert("-" + name);
+      for (const std::string& name : option->get_lnames()) of_files.insert("--" + name);
+    }
+    options += fmt::format("    {}) words='{}'{} ;;\n", verb->get_name(), fmt::join(option_names(*verb), " "),
+                           files ? "; [[ $current == -* ]] || { _espalier_files; return; }" : "");
   }
   std::vector<std::string> maps;
   for (const auto& r : choose_maps(workload::registry(), workload::subject_kind::espalier))
     maps.push_back(r.facts.name);
   maps.insert(maps.end(), {"all", "every", "all-bst"});
   return fmt::format(R"(# bash completion for espalier; load it with: source <(espalier completion)
+_espalier_files() {{
+  compopt -o filenames 2>/dev/null
+  mapfile -t COMPREPLY < <(compgen -f -- "$current")
+}}
 _espalier() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} words=''
   local i
+  # bash makes --json=FILE three words.
+  [[ $current == = ]] && current=''
+  [[ $previous == = ]] && previous=${{COMP_WORDS[COMP_CWORD-2]}}
   for ((i = 2; i < COMP_CWORD; ++i)); do
     [[ ${{COMP_WORDS[i]}} == -- ]] || continue
     if ((i == COMP_CWORD - 1)); then COMPREPLY=($(compgen -c -- "$current")); else
-    COMPREPLY=($(compgen -f -- "$current")); fi
+    _espalier_files; fi
     return
   done
   case $previous in
@@ -80,8 +102,8 @@ _espalier() {{
     --study)
       words='atc18 eunomia malloc-speed malloc-tsx'
       [[ ${{COMP_WORDS[1]}} == simulate ]] && words='atc18 eunomia malloc-tsx objects transactions' ;;
-    --json|--csv|--report|--file|--save|--trace|--record|--keys-from|--out|--hgrm|-o|--output)
-      COMPREPLY=($(compgen -f -- "$current"))
+    {of_files})
+      _espalier_files
       return ;;
   esac
   if [[ -z $words ]]; then
@@ -91,7 +113,7 @@ _espalier() {{
     fi
   fi
   COMPREPLY=($(compgen -W "$words" -- "$current"))
-  if [[ ${{#COMPREPLY[@]}} == 0 ]]; then COMPREPLY=($(compgen -f -- "$current")); fi
+  if [[ ${{#COMPREPLY[@]}} == 0 ]]; then _espalier_files; fi
 }}
 complete -F _espalier espalier
 )",
@@ -99,7 +121,8 @@ complete -F _espalier espalier
                      fmt::arg("geometries", names_of(hw::cache_geometries())),
                      fmt::arg("mallocs", fmt::format("{}", fmt::join(malloc_names(), " "))),
                      fmt::arg("models", names_of(inspect::allocation_patterns())),
-                     fmt::arg("placements", fmt::format("{}", fmt::join(placement_names(), " "))),
+                      fmt::arg("placements", fmt::format("{}", fmt::join(placement_names(), " "))),
+                       fmt::arg("of_files", fmt::format("{}", fmt::join(of_files, "|"))),
                      fmt::arg("verbs", fmt::format("{}", fmt::join(verbs, " "))),
                      fmt::arg("options", options));
 }

@@ -56,11 +56,12 @@ class Case(unittest.TestCase):
             with self.subTest(arguments):
                 self.assertIn(word, self.refused(*verb, *arguments))
 
-    def offered(self, *words: str) -> list[str]:
+    def offered(self, *words: str, whole: bool = False) -> list[str]:
         """What bash's completion offers for the last of these words."""
         script = (f"source <('{COMMAND}' completion); COMP_WORDS=({' '.join(repr(w) for w in words)}); "
                   f"COMP_CWORD={len(words) - 1}; _espalier; printf '%s\\n' \"${{COMPREPLY[@]}}\"")
-        return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
+        offers = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
+        return offers.splitlines() if whole else offers.split()
 
 
 class StudyCase(Case):
