@@ -1,6 +1,7 @@
 #include "apps/common/exit_status.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
@@ -136,6 +137,44 @@ void refuse_empty_items(const CLI::App& parser, int argc, const char* const* arg
   }
 }
 
+/// The words of a program that follow those of the verb; null for a verb without.
+const CLI::Option* words_of_program(const CLI::App& verb) {
+  for (const CLI::Option* option : verb.get_options()) {
+    if (option->get_positional() && option->get_expected_max() > 1 && !option->get_required()) return option;
+  }
+  return nullptr;
+}
+
+/// What is wrong with the command line, and what would be right. CLI11 says it in terms of a parser.
+std::string explained(const CLI::App& parser, const CLI::ParseError& error) {
+  const auto verbs = parser.get_subcommands();
+  const CLI::App& verb = verbs.empty() ? parser : *verbs.front();
+  const std::string command = verbs.empty() ? parser.get_name() : parser.get_name() + ' ' + verb.get_name();
+  std::string said = error.what();
+  const std::string option = said.substr(0, said.find(':'));
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    if (said.find("At Most") != std::string::npos) said = option + " is given more than once; give it once";
+    if (said.ends_with(" missing")) said = option + " needs a value";
+  } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const std::vector<std::string> rest = parser.remaining(true);
+    const auto dashed =
+        std::ranges::find_if(rest, [](const std::string& word) { return word.starts_with('-'); });
+    const std::string word = dashed == rest.end() ? rest.front() : dashed->substr(0, dashed->find('='));
+    const CLI::Option* const program = words_of_program(verb);
+    if (program != nullptr && program->count() != 0)
+      return fmt::format("{} has no option '{}'; if it is for {}, write -- before that: {} -- {} {}", command,
+                         word, program->results().front(), command, fmt::join(program->results(), " "),
+                         fmt::join(rest, " "));
+    std::vector<std::string> known;
+    for (const CLI::Option* one : verb.get_options()) {
+      for (const std::string& name : one->get_lnames()) known.push_back("--" + name);
+    }
+    said = fmt::format("{} has no {} '{}'{}", command, dashed == rest.end() ? "argument" : "option", word,
+                       dashed == rest.end() ? "" : did_you_mean(word, known));
+  }
+  return said + "; " + command + " --help shows what is possible";
+}
+
 /// Returns a failure if standard output was lost.
 int status_with_output(const std::string& name, int status) {
   // The stream records that an error occurred, but not which. Flushing what is still buffered reports it again.
@@ -174,8 +213,7 @@ int run_parser(CLI::App& parser, int argc, const char* const* argv) {
       return ended.get_exit_code();
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return parser.exit(error);
-      throw usage_error(std::string(error.what()) + "; " + parser.get_name() +
-                        " --help shows what is possible");
+      throw usage_error(explained(parser, error));
     }
     return exit_done;
   });

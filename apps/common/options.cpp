@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "apps/common/exit_status.hpp"
@@ -25,11 +26,6 @@ namespace {
 bool is_standard_output(const std::string& path) {
   return path == "-" || path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
 }
-
-/// CLI11 lets a negative number wrap.
-const CLI::Validator not_negative{
-    [](const std::string& typed) { return typed.starts_with('-') ? typed + " is negative" : std::string(); },
-    ""};
 
 /// Redirects standard output to standard error.
 io::output_file take_standard_output() {
@@ -52,10 +48,6 @@ void result_options::complete() {
     if (csv.empty()) csv = folder / "results.csv";
     if (report.empty()) report = folder / "report.html";
   }
-  if (!report.empty() && json.empty())
-    throw usage_error("--report needs the results as well: add --json FILE, or use --out FOLDER");
-  if (!report.empty() && is_standard_output(json))
-    throw usage_error("--report reads the results from a file: name one in --json, or use --out FOLDER");
 }
 
 void declare_maps(CLI::App& verb, map_options& o) {
@@ -64,6 +56,14 @@ void declare_maps(CLI::App& verb, map_options& o) {
                 "Maps, comma-separated: names that `espalier list` shows, all (each algorithm's "
                 "default), every (each variant too), or all-bst (the trees of the ATC 2018 study, "
                 "each as it ships and as published)");
+}
+
+void declare_keys(CLI::App& verb, load_options& o) {
+  option_group load(verb, load_group);
+  load.add_default("--keys", o.keys, "N", "Keys in the map at the start; operations draw from twice as many");
+  load.add_default("--order", o.order, "ORDER", "scrambled (over all 64-bit numbers) or sequential keys");
+  load.add("--keys-from", o.keys_from, "FILE",
+           "Keys from a file: one integer a line, or little-endian 64-bit words; half of them are loaded");
 }
 
 void declare_load(CLI::App& verb, load_options& o) {
@@ -75,17 +75,11 @@ void declare_load(CLI::App& verb, load_options& o) {
       "uniform, zipfian:0.99, scrambled-zipfian:0.99, latest:0.99, hotspot:0.2,0.8, normal:0.125, "
       "self-similar:0.2, poisson:0.5 (or poisson:0.5,215 of ranges of keys), sequential; by default what the "
       "mix prescribes, else uniform");
-  load.add_default("--keys", o.keys, "N", "Keys in the map at the start; operations draw from twice as many")
-      ->check(not_negative);
-  load.add_default("--order", o.order, "ORDER", "scrambled (over all 64-bit numbers) or sequential keys");
-  load.add("--keys-from", o.keys_from, "FILE",
-           "Keys from a file: one integer a line, or little-endian 64-bit words; half of them are loaded");
+  declare_keys(verb, o);
 }
 
 void declare_seed(CLI::App& verb, load_options& o) {
-  option_group(verb, measurement_group)
-      .add_default("--seed", o.seed, "N", "Seed of all random numbers")
-      ->check(not_negative);
+  option_group(verb, measurement_group).add_default("--seed", o.seed, "N", "Seed of all random numbers");
 }
 
 void declare_results(CLI::App& verb, result_options& o) {
@@ -129,8 +123,14 @@ std::vector<std::shared_ptr<const workload::workload_plan>> plans_of_mixes(
 std::optional<io::output_file> open_output(const std::string& path) {
   if (path.empty()) return std::nullopt;
   outlive_closed_pipes();
-  if (is_standard_output(path)) return take_standard_output();
-  return std::optional<io::output_file>(std::in_place, fs::path(path));
+  static std::vector<io::file_identity> opened;
+  io::output_file file = is_standard_output(path) ? take_standard_output() : io::output_file(fs::path(path));
+  if (const auto identity = file.identity()) {
+    if (std::ranges::find(opened, *identity) != opened.end())
+      throw usage_error(fmt::format("{} would get two outputs, and keep one; name a file for each", path));
+    opened.push_back(*identity);
+  }
+  return file;
 }
 
 void make_folder(const fs::path& folder) {
@@ -139,15 +139,15 @@ void make_folder(const fs::path& folder) {
   fs::create_directory(folder, failed);
   std::error_code none;
   if (fs::is_directory(folder, none)) return;
-  const std::error_code why = failed ? failed : std::make_error_code(std::errc::not_a_directory);
-  throw usage_error(fmt::format("cannot write to the folder {}: {}; name one in a folder that exists",
-                                folder.string(), why.message()));
+  const std::string why =
+      fs::exists(folder, none) ? "it is a file" : io::why_nothing_is_made(folder, failed.value());
+  throw usage_error(fmt::format("cannot write to the folder {}: {}; name one that exists or can be made",
+                                folder.string(), why));
 }
 
 result_files open_results(const result_options& o) {
   make_folder(o.out);
-  if (!o.report.empty()) const io::output_file probe{fs::path(o.report)};
-  return {open_output(o.json), open_output(o.csv)};
+  return {open_output(o.json), open_output(o.csv), open_output(o.report)};
 }
 
 void print_written(std::initializer_list<std::string> files) {
@@ -163,13 +163,38 @@ void only_options(const CLI::App& verb, const std::string& mode, const std::vect
     const std::string name = option->get_name();
     if (option->count() != 0 && std::ranges::find(taken, name) == taken.end())
       throw usage_error(
-          fmt::format("{} says what is run; leave out {}, it takes {}", mode, name, fmt::join(taken, ", ")));
+          fmt::format("{} has no effect with {}, which takes {}", name, mode, fmt::join(taken, ", ")));
   }
 }
 
-void at_least(std::int64_t value, std::int64_t least, const char* option) {
-  if (value < least)
-    throw usage_error(fmt::format("{} {} is too small; at least {} is needed", option, value, least));
+void check_effects(const CLI::App& verb, const std::vector<option_effect>& effects) {
+  const auto given = [&](const std::string& name) {
+    const std::size_t equals = name.find('=');
+    const CLI::Option* const option = verb.get_option(name.substr(0, equals));
+    return option->count() != 0 &&
+           (equals == std::string::npos || option->results().back() == name.substr(equals + 1));
+  };
+  const auto shown = [&](const std::string& name) {
+    const CLI::Option* const option = verb.get_option(name.substr(0, name.find('=')));
+    if (!option->get_positional()) return name;
+    return (option->get_expected_max() > 1 ? "-- " : "") + option->get_type_name();
+  };
+  for (const option_effect& effect : effects) {
+    for (const std::string& option : effect.options) {
+      if (!given(option)) continue;
+      if (!effect.with.empty() && std::ranges::none_of(effect.with, given)) {
+        std::vector<std::string> names;
+        std::ranges::transform(effect.with, std::back_inserter(names), shown);
+        throw usage_error(fmt::format("{} has no effect without {}; add {}, or leave it out", shown(option),
+                                      fmt::join(names, " or "), names.size() == 1 ? "that" : "one of them"));
+      }
+      for (const std::string& other : effect.without) {
+        if (given(other))
+          throw usage_error(
+              fmt::format("{} has no effect with {}; leave out one of them", shown(option), other));
+      }
+    }
+  }
 }
 
 void declare(CLI::App& verb, simulate_options& o) {
@@ -191,9 +216,11 @@ void declare(CLI::App& verb, simulate_options& o) {
   declare_maps(verb, o);
   declare_load(verb, o);
 
-  measurement.add_default("--operations", o.operations, "N",
-                          "Measured operations, of all threads together; a fifth as many run before them to "
-                          "warm the caches");
+  measurement
+      .add_default("--operations", o.operations, "N",
+                   "Measured operations, of all threads together; a fifth as many run before them to "
+                   "warm the caches")
+      ->check(at_least(1));
   declare_seed(verb, o);
   measurement.add(
       "--study", o.study, "NAME",

@@ -40,7 +40,7 @@ struct result_options {
   std::string csv;
   std::string report;
 
-  /// Sets the names of the files that --out implies, and rejects a report without results.
+  /// Sets the names of the files that --out implies.
   void complete();
 };
 
@@ -50,6 +50,7 @@ inline constexpr const char* measurement_group = "Measurement";
 inline constexpr const char* results_group = "Results";
 
 void declare_maps(CLI::App& verb, map_options& options);
+void declare_keys(CLI::App& verb, load_options& options);
 void declare_load(CLI::App& verb, load_options& options);
 void declare_seed(CLI::App& verb, load_options& options);
 void declare_results(CLI::App& verb, result_options& options);
@@ -66,19 +67,20 @@ void declare_results(CLI::App& verb, result_options& options);
 
 /// A file for results, or nothing for an empty path. "-" and /dev/stdout are standard output: normal output then goes
 /// to standard error. A closed pipe no longer ends the program. Throws std::invalid_argument if the file cannot be
-/// written, usage_error if standard output is taken already.
+/// written, usage_error if an earlier call has opened it, under whatever name.
 [[nodiscard]] std::optional<io::output_file> open_output(const std::string& path);
 
 /// Creates the folder if it does not exist; its parent must exist. Does nothing for an empty path. Throws usage_error.
 void make_folder(const std::filesystem::path& folder);
 
-/// Results and table of a run; the files are opened before the run begins.
+/// Results, table and page of a run; the files are opened before the run begins.
 struct result_files {
   std::optional<io::output_file> json;
   std::optional<io::output_file> csv;
+  std::optional<io::output_file> report;
 };
 
-/// Creates the folder, opens the files that the options name, and checks whether the page can be written.
+/// Creates the folder, and opens the files that the options name.
 [[nodiscard]] result_files open_results(const result_options& options);
 
 /// Prints "wrote FILE" on standard output for each file that is named and is not standard output.
@@ -87,11 +89,20 @@ void print_written(std::initializer_list<std::string> files);
 /// Whether the command line has the option.
 [[nodiscard]] bool is_given(const CLI::App& verb, const char* option);
 
-/// Throws usage_error, which begins with `mode`, if the command line has an option that is not in the list.
+/// Throws usage_error if the command line has an option that is not in the list, and so has no effect in this mode.
 void only_options(const CLI::App& verb, const std::string& mode, const std::vector<std::string>& taken);
 
-/// Throws usage_error if the value is below `least`.
-void at_least(std::int64_t value, std::int64_t least, const char* option);
+/// When options have an effect. An option is written as on the command line, as --name=value to mean one value of it;
+/// a name without dashes is that of a program's words.
+struct option_effect {
+  std::vector<std::string> options;
+  /// One of these must be given too, if there are any.
+  std::vector<std::string> with;
+  /// None of these may be given.
+  std::vector<std::string> without;
+};
+/// Throws usage_error if the command line has an option that has no effect with the others.
+void check_effects(const CLI::App& verb, const std::vector<option_effect>& effects);
 
 // Declared for both: `espalier`, which lists and completes them, and the simulator, which uses them.
 

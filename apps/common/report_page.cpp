@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -42,6 +44,17 @@ void write_report(const std::vector<fs::path>& results, const fs::path& page, ch
                     command[0]));
   if (*status == 2) throw usage_error("no report was written, for the reason above");
   if (*status != 0) throw std::runtime_error("the report tool failed; the results themselves are unharmed");
+}
+
+void write_report(const std::string& results, io::output_file& page) {
+  const scratch_folder folder("espalier-report");
+  const fs::path source = folder.path() / "results.json";
+  const fs::path written = folder.path() / "report.html";
+  io::output_file(source).commit(results);
+  write_report({source}, written, child_output::dropped);
+  std::ostringstream html;
+  html << std::ifstream(written, std::ios::binary).rdbuf();
+  page.commit(html.view());
 }
 
 }  // namespace espalier::app

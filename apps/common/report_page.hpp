@@ -1,9 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "apps/common/child.hpp"
+#include "espalier/io/output_file.hpp"
 
 namespace espalier::app {
 
@@ -12,5 +14,8 @@ namespace espalier::app {
 /// about the page go to standard output, or nowhere.
 void write_report(const std::vector<std::filesystem::path>& results, const std::filesystem::path& page,
                   child_output output = child_output::shown);
+
+/// The same for results in JSON that may have no file. The tool prints nothing.
+void write_report(const std::string& results, io::output_file& page);
 
 }  // namespace espalier::app

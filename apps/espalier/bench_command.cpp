@@ -105,14 +105,18 @@ void declare(CLI::App& verb, bench_options& o) {
 
   measurement.add_list("--threads", o.threads, "N",
                        "Numbers of threads, comma-separated; by default one per core, at most 16");
-  measurement.add_default("--runs", o.runs, "N", "Runs of each map; medians are reported");
+  measurement.add_default("--runs", o.runs, "N", "Runs of each map; medians are reported")
+      ->check(at_least(1));
   measurement.add_default("--time", o.seconds, "S", "Seconds of each run");
-  measurement.add("--operations", o.operations, "N", "Operations of each run, instead of a time");
+  measurement.add("--operations", o.operations, "N", "Operations of each run, instead of a time")
+      ->check(at_least(1));
   measurement.add_default("--pin", o.pin, "POLICY",
                           "cores (one thread a core first), scatter (over packages) or none");
   declare_seed(verb, o);
-  measurement.add_default("--latency-every", o.latency_every, "N",
-                          "Measure the latency of every N-th operation in a separate run; 0 for no such run");
+  measurement
+      .add_default("--latency-every", o.latency_every, "N",
+                   "Measure the latency of every N-th operation in a separate run; 0 for no such run")
+      ->check(at_least(0));
   measurement.add_flag("--no-leak-check", o.no_leak_check,
                        "Do not walk the maps at the end to count lost blocks");
 
@@ -133,9 +137,6 @@ void declare(CLI::App& verb, bench_options& o) {
 }
 
 workload::session_request measurement_of(const bench_options& o) {
-  at_least(o.runs, 1, "--runs");
-  at_least(o.latency_every, 0, "--latency-every");
-  at_least(o.operations, 0, "--operations");
   if (!(o.seconds > 0) || o.seconds > 86400)
     throw usage_error(
         fmt::format("--time {} is out of range; seconds above 0 and up to 86400 are possible", o.seconds));
@@ -332,6 +333,13 @@ void write_hgrm(const fs::path& folder, const std::vector<workload::measurement>
 }
 
 void run_bench(bench_options o, const CLI::App& verb) {
+  check_effects(verb, {{{"--mallocs", "--sizes"}, {"--study"}, {}},
+                       {{"--mix", "--distribution"}, {}, {"--quick", "--trace"}},
+                       {{"--trace", "--keys-from"}, {}, {"--quick"}},
+                       {{"--keys", "--order"}, {}, {"--keys-from"}},
+                       {{"--time"}, {}, {"--operations", "--trace"}},
+                       {{"--operations"}, {}, {"--trace"}},
+                       {{"--hgrm"}, {}, {"--latency-every=0"}}});
   if (!o.study.empty()) return run_bench_study(o, verb);
   if (o.quick) apply_quick_defaults(o, verb);
   o.complete();
@@ -357,11 +365,12 @@ void run_bench(bench_options o, const CLI::App& verb) {
     throw usage_error("none of the maps can run this workload; see the reasons above");
   if (!all.empty()) {
     const workload::run_context context = workload::gather_context(o.seed, o.pin, status != 0);
-    if (files.json) files.json->commit(workload::to_json(context, all));
+    const std::string results = workload::to_json(context, all);
+    if (files.json) files.json->commit(results);
     if (files.csv) files.csv->commit(workload::to_csv(all));
     if (!o.hgrm.empty()) write_hgrm(o.hgrm, all);
     if (recorder) recorder->write(*record);
-    if (!o.report.empty()) write_report({o.json}, o.report);
+    if (files.report) write_report(results, *files.report);
     print_written({o.json, o.csv, o.hgrm, o.record, o.report});
   }
   if (status != 0) throw CLI::RuntimeError(status);

@@ -270,7 +270,6 @@ struct inspect_options : load_options {
 
 /// Takes the snapshot that the options request.
 inspect::snapshot map_layout(const inspect_options& o) {
-  at_least(o.threads, 1, "--threads");
   const workload::registration map = recorded_map(o.map, o.placement);
   workload::plan_request request = plan_with_keys(o);
   request.name = "inspect";
@@ -284,9 +283,9 @@ inspect::snapshot map_layout(const inspect_options& o) {
   inspect::snapshot s = subject->layout();
   inspect::find_frames(s);
   shown.clear();
-  s.facts.insert(s.facts.begin(),
-                 {{"filled with", fmt::format("{} keys by {} threads", plan->loaded, o.threads)},
-                  {"placement", std::string(map.facts.placement)}});
+  s.facts.insert(s.facts.begin(), {{"filled with", fmt::format("{} keys by {} thread{}", plan->loaded,
+                                                               o.threads, o.threads == 1 ? "" : "s")},
+                                   {"placement", std::string(map.facts.placement)}});
   return s;
 }
 
@@ -321,10 +320,8 @@ class examination {
                                          : inspect::parse_assertions(o.conditions)),
         json_(open_output(o.json)),
         save_(open_output(o.save)),
-        report_(o.report),
-        types_(o.types) {
-    if (!report_.empty()) const io::output_file probe{report_};
-  }
+        report_(open_output(o.report)),
+        types_(o.types) {}
 
   /// Throws std::runtime_error if a condition does not hold. With earlier looks, also shows how the types developed.
   void of(const inspect::snapshot& s, const std::vector<look>& looks = {}) {
@@ -366,15 +363,10 @@ class examination {
 
   void write(const std::string& result) {
     if (json_) json_->commit(result);
-    for (const auto& written : {&json_, &save_}) {
+    if (report_) write_report(result, *report_);
+    for (const auto& written : {&json_, &save_, &report_}) {
       if (*written) std::fprintf(out_, "wrote %s\n", (*written)->target().c_str());
     }
-    if (report_.empty()) return;
-    const scratch_folder folder("espalier-inspect");
-    const fs::path layout = folder.path() / "layout.json";
-    io::output_file(layout).commit(result);
-    write_report({layout}, report_, child_output::dropped);
-    std::fprintf(out_, "wrote %s\n", report_.c_str());
   }
 
   std::FILE* out_;
@@ -382,15 +374,12 @@ class examination {
   std::vector<inspect::assertion> conditions_;
   std::optional<io::output_file> json_;
   std::optional<io::output_file> save_;
-  fs::path report_;
+  std::optional<io::output_file> report_;
   std::size_t types_;
 };
 
 void inspect_models(const inspect_options& o, examination& examine) {
   if (o.model != "all") return examine.of(model_layout(o, inspect::allocation_pattern_named(o.model)));
-  if (!o.conditions.empty() || !o.json.empty() || !o.save.empty() || !o.report.empty())
-    throw usage_error(
-        "--model all shows every pattern; --assert, --json, --save and --report want one: --model NAME");
   for (const inspect::allocation_pattern& p : inspect::allocation_patterns()) examine.of(model_layout(o, p));
 }
 
@@ -408,13 +397,19 @@ void inspect_program(const inspect_options& o, examination& examine) {
   if (done.status != 0) throw CLI::RuntimeError(done.status);
 }
 
-void run_inspect(const inspect_options& o) {
+void run_inspect(const inspect_options& o, const CLI::App& verb) {
   const std::initializer_list<bool> sources{!o.map.empty(), !o.model.empty(), !o.file.empty(),
                                             !o.program.command.empty()};
   if (std::ranges::count(sources, true) != 1)
     throw usage_error(
         "inspect needs one thing to look at: --map NAME, --model NAME, --file SNAPSHOT or -- PROGRAM "
         "ARGUMENTS");
+  check_effects(verb,
+                {{{"--threads", "--keys", "--order", "--keys-from"}, {"--map"}, {}},
+                 {{"--keys", "--order"}, {}, {"--keys-from"}},
+                 {{"--placement"}, {"--map", "--model"}, {}},
+                 {{"--at", "--every", "--sample", "--frames", "--follow", "--pointers"}, {"program"}, {}},
+                 {{"--assert", "--json", "--save", "--report"}, {}, {"--model=all"}}});
   examination examine(o);
   if (!o.map.empty()) return examine.of(map_layout(o));
   if (!o.file.empty()) {
@@ -452,8 +447,8 @@ void add_inspect_command(CLI::App& parser) {
   plain.add("--placement", options->placement, "NAME",
             "Placement of the map instead of its default; with --model, the placement that "
             "allocates instead of the model");
-  plain.add_default("--threads", options->threads, "N", "Threads that fill the map");
-  declare_load(*verb, *options);
+  plain.add_default("--threads", options->threads, "N", "Threads that fill the map")->check(at_least(1));
+  declare_keys(*verb, *options);
   plain.add("--model", options->model, "NAME",
             "Inspect a pattern of allocations from the literature, laid out by a model; or all");
   plain.add("--file", options->file, "SNAPSHOT", "Inspect a snapshot that was written earlier");
@@ -477,7 +472,8 @@ void add_inspect_command(CLI::App& parser) {
   program
       .add("--every", options->program.every, "SECONDS",
            "Also take a snapshot at this interval, and show what grew from one to the next")
-      ->check(read_as("ESPALIER_INSPECT_EVERY"));
+      ->check(read_as("ESPALIER_INSPECT_EVERY"))
+      ->check(at_least(1));
   program
       .add("--sample", options->program.sample, "HOW",
            "Record only a part: blocks:N, bytes:N or regions:N (one in N); slows the program down less")
@@ -492,7 +488,7 @@ void add_inspect_command(CLI::App& parser) {
            "Child processes that are recorded too: none, forks or all")
       ->check(read_as("ESPALIER_INSPECT_FOLLOW"));
   program.add_flag("--pointers", options->program.pointers, "Look for pointers between blocks");
-  verb->callback([options] { run_inspect(*options); });
+  verb->callback([options, verb] { run_inspect(*options, *verb); });
 }
 
 }  // namespace espalier::app

@@ -15,6 +15,7 @@
 
 #include "apps/common/child.hpp"
 #include "apps/common/exit_status.hpp"
+#include "apps/common/option_group.hpp"
 #include "apps/common/options.hpp"
 #include "apps/common/report_page.hpp"
 #include "apps/espalier/commands.hpp"
@@ -43,13 +44,9 @@ void add_report_command(CLI::App& parser) {
   verb->add_option("results", chosen->results, "Files that bench, simulate or inspect wrote by --json")
       ->required()
       ->type_name("RESULTS.json");
-  verb->add_option("-o,--output", chosen->page, "The page to write")
-      ->capture_default_str()
-      ->type_name("FILE");
-  verb->callback([chosen] {
-    write_report({chosen->results.begin(), chosen->results.end()}, chosen->page);
-    std::printf("%s\n", chosen->page.c_str());
-  });
+  option_group(*verb).add_default("-o,--output", chosen->page, "FILE",
+                                  "The page to write; - for standard output");
+  verb->callback([chosen] { write_report({chosen->results.begin(), chosen->results.end()}, chosen->page); });
 }
 
 /// Replaces this process by the simulator, which handles the verb. Throws usage_error if this build has none.

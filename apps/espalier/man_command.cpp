@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "apps/common/exit_status.hpp"
+#include "apps/common/option_group.hpp"
 #include "apps/common/options.hpp"
 #include "apps/espalier/commands.hpp"
 #include "espalier/io/output_file.hpp"
@@ -194,12 +195,13 @@ void add_man_command(CLI::App& parser) {
   verb->add_option("command", chosen->verb, "The command; by default the page of espalier itself")
       ->check(CLI::IsMember(names))
       ->type_name("COMMAND");
-  verb->add_option("--out", chosen->out, "Write all pages to this folder instead")->type_name("FOLDER");
+  option_group(*verb).add("--out", chosen->out, "FOLDER", "Write all pages to this folder instead");
   verb->footer(
       "Examples:\n"
       "  man -l <(espalier man bench)\n"
       "  espalier man --out man1");
-  verb->callback([&parser, chosen] {
+  verb->callback([&parser, verb, chosen] {
+    check_effects(*verb, {{{"command"}, {}, {"--out"}}});
     if (chosen->out.empty()) {
       const CLI::App& app = chosen->verb.empty() ? parser : *parser.get_subcommand(chosen->verb);
       std::fputs(page_of(parser, app).c_str(), stdout);

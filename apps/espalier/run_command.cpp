@@ -8,6 +8,7 @@
 
 #include "apps/common/exit_status.hpp"
 #include "apps/common/option_group.hpp"
+#include "apps/common/options.hpp"
 #include "apps/espalier/commands.hpp"
 #include "apps/espalier/preloaded_program.hpp"
 #include "espalier/hw/htm.hpp"
@@ -24,15 +25,13 @@ struct run_options {
   std::vector<std::string> command;
 };
 
-int run_program(const run_options& o) {
+int run_program(const run_options& o, const CLI::App& verb) {
   if (o.command.empty())
     throw usage_error("run needs a program: espalier run [options] -- PROGRAM ARGUMENTS");
+  check_effects(
+      verb, {{{"--stats"}, {"--malloc=index-aware", "--malloc=random", "--locks=tts", "--locks=tle"}, {}}});
   const bool other_malloc = o.malloc != "system";
   const bool other_locks = o.locks != "system";
-  if (o.stats && !other_malloc && !other_locks)
-    throw usage_error(
-        "--stats reports what the libraries did, and none is preloaded; name one: --malloc "
-        "index-aware or random, --locks tts or tle");
   const char* const rtm = getenv("ESPALIER_ELIDE_RTM");
   const bool wants_transactions = o.locks == "tle" && (rtm == nullptr || std::string_view(rtm) != "off");
   const bool transactions = wants_transactions && hw::rtm::available();
@@ -94,8 +93,8 @@ void add_run_command(CLI::App& parser) {
       "  are its locks elided, and if not, why not?\n"
       "    espalier run --malloc index-aware --locks tle --stats -- ./program its arguments\n"
       "preload/README.md lists the variables of the libraries.");
-  verb->callback([options] {
-    if (const int status = run_program(*options); status != 0) throw CLI::RuntimeError(status);
+  verb->callback([options, verb] {
+    if (const int status = run_program(*options, *verb); status != 0) throw CLI::RuntimeError(status);
   });
 }
 

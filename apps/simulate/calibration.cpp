@@ -41,8 +41,6 @@ std::vector<std::string> native_command(const app::simulate_options& o,
   std::vector<std::string> command{program->string(), "bench",
                                    "--maps",          fmt::format("{}", fmt::join(maps, ",")),
                                    "--threads",       fmt::format("{}", fmt::join(threads, ",")),
-                                   "--keys",          fmt::format("{}", o.keys),
-                                   "--order",         o.order,
                                    "--seed",          fmt::format("{}", o.seed),
                                    "--runs",          native_runs,
                                    "--time",          native_seconds,
@@ -51,7 +49,10 @@ std::vector<std::string> native_command(const app::simulate_options& o,
                                    results.string()};
   for (const std::string& mix : o.mixes) command.insert(command.end(), {"--mix", mix});
   if (!o.distribution.empty()) command.insert(command.end(), {"--distribution", o.distribution});
-  if (!o.keys_from.empty()) command.insert(command.end(), {"--keys-from", o.keys_from});
+  if (!o.keys_from.empty())
+    command.insert(command.end(), {"--keys-from", o.keys_from});
+  else
+    command.insert(command.end(), {"--keys", fmt::format("{}", o.keys), "--order", o.order});
   return command;
 }
 

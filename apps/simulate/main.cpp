@@ -63,13 +63,6 @@ sim::pinning chosen_pinning(const std::string& name) {
   throw usage_error(fmt::format("--pin {} is unknown; it is cores, compact or scatter", name));
 }
 
-void check_calibration(const simulate_options& o, const CLI::App& parser) {
-  if (app::is_given(parser, "--machine") && o.machine != "this")
-    throw usage_error("--calibrate is about this machine; leave out --machine, or say --machine this");
-  if (!o.study.empty()) throw usage_error("--calibrate runs maps; leave out --study");
-  if (o.pin != "cores") throw usage_error("--calibrate pins to cores; leave out --pin");
-}
-
 /// The maps that can run the plan; reports the reason for the others.
 std::vector<simulated_entry> able_maps(const std::vector<simulated_entry>& maps,
                                        const workload::workload_plan& plan, app::progress_line& line) {
@@ -139,15 +132,15 @@ int run_study(const simulate_options& o, const CLI::App& parser) {
 
 int run(simulate_options o, const CLI::App& parser) {
   if (o.list_machines) {
+    app::only_options(parser, "--machines", {"--machines"});
     std::fputs(machine_list().c_str(), stdout);
     return app::exit_done;
   }
   // All invalid requests are detected before the first operation.
-  app::at_least(o.operations, 1, "--operations");
-  if (o.calibrate) check_calibration(o, parser);
+  app::check_effects(parser, {{{"--sizes"}, {"--study"}, {}},
+                              {{"--machine", "--pin"}, {}, {"--calibrate"}},
+                              {{"--keys", "--order"}, {}, {"--keys-from"}}});
   if (!o.study.empty()) return run_study(o, parser);
-  if (!o.sizes.empty())
-    throw usage_error("--sizes is for --study malloc-tsx; maps have nodes of their own sizes");
   o.complete();
   simulation_request request;
   request.machine = chosen_machine(o.calibrate ? "this" : o.machine);
@@ -174,9 +167,10 @@ int run(simulate_options o, const CLI::App& parser) {
   }
   std::printf("%s\n", trust);
   const workload::run_context context = workload::gather_context(o.seed, o.pin, status != 0);
-  if (files.json) files.json->commit(to_json(context, request.machine, all, ratios));
+  const std::string results = to_json(context, request.machine, all, ratios);
+  if (files.json) files.json->commit(results);
   if (files.csv) files.csv->commit(to_csv(request.machine, all));
-  if (!o.report.empty()) app::write_report({o.json}, o.report);
+  if (files.report) app::write_report(results, *files.report);
   app::print_written({o.json, o.csv, o.report});
   return status;
 }

@@ -63,7 +63,6 @@ class Refusals(CommandTest):
             ("--trace", "absent.trace"): "absent.trace",
             ("--keys-from", "absent.txt"): "absent.txt",
             ("--keys-from", "/dev/zero"): "is a device",
-            ("--report", "r.html"): "--json",
             ("--nosuch",): "--nosuch",
             ("--threads", "1,x"): "--threads",
             **{("--threads", threads): f"--threads {threads} has an empty item" for threads in ("1,,2", ",1", "1,", ",")},
@@ -78,6 +77,64 @@ class Refusals(CommandTest):
             ("--study", "atc18", "--keys", "1000000000000"): "fewer",
             ("--study", "atc18", "--out", "/proc/nothing"): "cannot write"})
         self.refused_each(table={("inspect", "--keys", "-1"): "-1 is negative", ("man", "nosuch"): "bench"})
+
+    def test_a_value_is_a_whole_one_of_its_kind(self) -> None:
+        self.refused_each("bench", table={
+            ("--keys", "99999999999999999999"): "--keys: 99999999999999999999 is too large",
+            ("--operations", "99999999999999999999"): "99999999999999999999 is too large",
+            ("--threads", "1,-99999999999999999999"): "-99999999999999999999 is too small",
+            **{("--keys", text): f"--keys: '{text}' is not a whole number" for text in ("0x10", "1e3", "5 ", "+5", "-x")},
+            **{("--time", text): f"--time: '{text}' is not a number" for text in ("1s", "0x1", "one")},
+            ("--time", "nan"): "out of range", ("--time", "inf"): "out of range",
+            **{(option, ""): f"{option}: the value is empty" for option in ("--keys", "--time", "--json", "--out", "--mix")},
+            ("--json", "--csv", "x"): "--json: the value is missing before --csv",
+            ("--json=", "--quick"): "--json: the value is missing before --quick",
+            ("--keys",): "--keys needs a value"})
+        self.refused_each(table={
+            ("inspect", "--model", "ndnd", "--assert", ""): "--assert: the value is empty",
+            ("inspect", "--model", "ndnd", "--types", "-3"): "--types: -3 is negative",
+            ("run", "--malloc", "--", "true"): "--malloc: the value is missing before --",
+            ("report", "r.json", "-o", ""): "--output: the value is empty",
+            ("man", "--out", ""): "--out: the value is empty"})
+        for keys, loaded in ("010", 10), ("0000", None), ("8", 8):
+            done = self.espalier("bench", "--maps", "ticket", "--keys", keys, *FAST)
+            self.assertIn(f" {loaded} keys" if loaded else "at least 1 key", done.stdout + done.stderr)
+
+    def test_an_option_without_effect_is_refused(self) -> None:
+        for verb, *options in (("bench", "--sizes", "64"), ("bench", "--mallocs", "glibc"),
+                               ("bench", "--mix", "90/5/5", "--trace", "t"), ("bench", "--distribution", "uniform", "--quick"),
+                               ("bench", "--trace", "t", "--quick"), ("bench", "--keys-from", "k", "--quick"),
+                               ("bench", "--keys", "5", "--keys-from", "k"), ("bench", "--order", "scrambled", "--keys-from", "k"),
+                               ("bench", "--time", "1", "--operations", "5"), ("bench", "--time", "1", "--trace", "t"),
+                               ("bench", "--operations", "5", "--trace", "t"), ("bench", "--hgrm", "h", "--latency-every", "0"),
+                               *((("inspect", option, value, "--model", "ndnd")) for option, value in
+                                 (("--threads", "2"), ("--keys", "5"), ("--order", "scrambled"), ("--keys-from", "k"))),
+                               ("inspect", "--placement", "segregated", "--file", "f"),
+                               *((("inspect", option, value, "--map", "ticket")) for option, value in
+                                 (("--at", "end"), ("--every", "1"), ("--sample", "all"), ("--frames", "6"),
+                                  ("--follow", "none"))),
+                               ("inspect", "--pointers", "--map", "ticket"),
+                               ("inspect", "--assert", "crossing<1%", "--model", "all"), ("run", "--stats", "--", "true"),
+                               *([("simulate", "--sizes", "64"), ("simulate", "--pin", "cores", "--calibrate"),
+                                  ("simulate", "--machine", "this", "--calibrate"), ("simulate", "--wide", "--machines"),
+                                  ("simulate", "--keys", "5", "--keys-from", "k")] if SIMULATOR else [])):
+            with self.subTest((verb, *options)):
+                self.assertIn(f": {options[0]} has no effect with", self.refused(verb, *options))
+        self.refused_each(table={
+            ("bench", "--operations", "0"): "at least 1", ("bench", "--study", "atc18", "--operations", "0"): "at least 1",
+            ("inspect", "--every", "0", "--", "true"): "at least 1", ("inspect", "--threads", "0", "--map", "ticket"): "at least 1",
+            ("bench", "--study", "atc18", "--time", "1", "--operations", "5"): "--time has no effect with --operations",
+            ("man", "bench", "--out", "o"): "COMMAND has no effect with --out",
+            ("inspect", "--mix", "90/5/5", "--map", "ticket"): "has no option '--mix'"})
+
+    def test_what_is_not_understood_is_said_in_the_words_of_the_command_line(self) -> None:
+        self.refused_each(table={
+            ("bench", "--keys", "5", "--keys", "6"): ": --keys is given more than once; give it once; espalier bench --help",
+            ("bench", "--key", "5"): ": espalier bench has no option '--key'; did you mean '--keys'?; espalier bench --help",
+            ("bench", "--jsn=x"): "has no option '--jsn'; did you mean '--json'?",
+            ("list", "5"): ": espalier list has no argument '5'; espalier list --help",
+            ("run", "ls", "-la", "/"): "has no option '-la'; if it is for ls, write -- before that: espalier run -- ls",
+            ("inspect", "--at", "end", "ls", "--all"): "write -- before that: espalier inspect -- ls"})
 
     def test_keys_that_do_not_fit_and_damaged_files_are_refused(self) -> None:
         for command in ("bench", "--maps", "ticket"), ("inspect", "--map", "ticket"):
@@ -112,6 +169,13 @@ class Help(CommandTest):
                 done = self.ended(0, *arguments, "--help")
                 for words in taught:
                     self.assertIn(words, done.stdout)
+
+    def test_completion_offers_files_where_a_value_is_one(self) -> None:
+        (self.folder / "a file").touch()
+        for verb in ("bench --json", "bench --csv=", "bench --hgrm", "bench --keys-from", "inspect --save", "inspect --file",
+                     "report -o", "report", "man --out", "simulate --report"):
+            typed = verb.removesuffix("=").split() + ["="] * verb.endswith("=")
+            self.assertEqual(self.offered("espalier", *typed, f"{self.folder}/a", whole=True), [f"{self.folder}/a file"], verb)
 
     def test_completion_offers_verbs_options_and_names(self) -> None:
         for typed, among in (("b", "bench"), ("bench --di", "--distribution"), ("bench --maps all-", "all-bst"),

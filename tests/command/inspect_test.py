@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """espalier inspect: layouts of maps, of models and from files, conditions on them, and what it refuses."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -8,8 +9,10 @@ import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
 import unittest
 
 import servers
@@ -76,7 +79,7 @@ class Models(InspectTest):
     def test_what_cannot_be_looked_at_is_refused(self) -> None:
         self.refused("ndnd-paged", "--model", "nothing")
         self.refused("haswell", "--model", "ndnd", "--machine", "nothing")
-        self.refused("want one", "--model", "all", "--report", "page.html")
+        self.refused("--report has no effect with --model=all", "--model", "all", "--report", "page.html")
         self.refused("nothing", "--model", "ndnd", "--assert", "nothing<5%")
         self.refused("one thing to look at")
         self.refused("one thing to look at", "--map", "ticket", "--model", "ndnd")
@@ -230,6 +233,29 @@ class Programs(InspectTest):
         done = self.ended(0, "inspect", "--follow", "all", "--", "sh", "-c", starts % "exec sort /dev/null")
         self.assertRegex(done.stderr, r"^process \d+, \S*/sort: \d+ blocks")
 
+    def test_leave_a_snapshot_though_they_give_up_their_rights(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("only root can become another user")
+        script = "import os; before = bytearray(2**22); os.setgid(65534); os.setuid(65534); after = bytearray(2**23)"
+        for moment in ("peak", "end"):
+            self.analysis("--at", moment, "--", "/usr/bin/python3", "-c", script)
+            self.assertIn("python3", self.done.stderr)
+
+    def test_are_those_that_a_script_becomes(self) -> None:
+        script = self.folder / "shim"
+        for line in ("exec", "exec /usr/bin/env sh -c 'exec \"$@\"' sh"):
+            script.write_text(f"#!/bin/sh\n{line} /usr/bin/python3 \"$@\"\n")
+            script.chmod(0o755)
+            analysis = self.analysis("--", "./shim", "-c", "import os; print('LD_PRELOAD' in os.environ)")
+            self.assertRegex(analysis["subject"], r"^process \d+, /usr/bin/python3$")
+            self.assertEqual(self.done.stdout, "False\n")
+
+    def test_have_the_names_by_which_they_were_started(self) -> None:
+        program = self.compiled("#include <stdlib.h>\nint main(void) { return malloc(9) == NULL; }")
+        (self.folder / "server").symlink_to(program)
+        for started in ("./server", str(self.folder / "server")):
+            self.assertRegex(self.analysis("--", started)["subject"], rf"^process \d+, {self.folder}/server$")
+
     def test_what_cannot_be_recorded_is_refused(self) -> None:
         self.refused("there is no program", "--", "/nowhere/at/all")
         self.refused("one thing to look at", "--model", "ndnd", "--", "/usr/bin/python3")
@@ -322,10 +348,11 @@ class Peaks(InspectTest):
         self.assertGreaterEqual(self.analysis("--", "lua5.4", "-e", script)["blocks"], 50_000)
         self.assertEqual(self.done.stdout, "30000\n")
 
-    def on_terminal(self, *arguments: str) -> str:
+    def on_terminal(self, *arguments: str, columns: int = 0, kind: str = "xterm") -> str:
         ours, its = pty.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("4H", 25, columns, 0, 0))
         with subprocess.Popen([COMMAND, "inspect", *arguments], cwd=self.folder, stdout=subprocess.DEVNULL,
-                              stderr=its) as running:
+                              stderr=its, env={**os.environ, "TERM": kind}) as running:
             os.close(its)
             said = b""
             while True:
@@ -345,6 +372,16 @@ class Peaks(InspectTest):
         self.assertRegex(said, r"\[  0%\] name \d+ call sites")
         self.assertRegex(said, r"\[  0%\] look at \d+ blocks in \d+ pages")
 
+    def test_words_on_a_terminal_fit_it_and_are_plain_where_it_is_dumb(self) -> None:
+        what = ("--map", "int_lf/studied", "--keys", "1000")
+        for columns in 40, 20:
+            lines = re.findall(r"\[ *\d+%\] [^\r\n]*", self.on_terminal(*what, columns=columns))
+            self.assertIn(max(map(len, lines)), range(columns - 12, columns), lines)
+            self.assertEqual("..." in lines[0], columns == 20, lines)
+        said = self.on_terminal(*what, kind="dumb")
+        self.assertNotIn("\x1b", said)
+        self.assertIn("0%: fill int_lf/studied", said)
+
 
 class Refusals(InspectTest):
     """What cannot be recorded is said in one line, before anything runs; what cannot be read, as well."""
@@ -359,7 +396,7 @@ class Refusals(InspectTest):
 
     def test_of_settings_nobody_runs_the_program_with(self) -> None:
         for option, value, taught in (("--every", "soon", "--every: 'soon' is not a whole number of seconds"),
-                                      ("--every", "1000000001", "whole number of seconds"), ("--every", "", "0 for none"),
+                                      ("--every", "1000000001", "whole number of seconds"), ("--every", "", "is empty"),
                                       ("--sample", "some", "--sample: 'some' is none of all"),
                                       ("--sample", "blocks:0", "regions:N"), ("--sample", f"bytes:{2**40 + 1}", "2^40"),
                                       ("--follow", "me", "--follow: 'me' is none of none, forks and all"),

@@ -62,6 +62,40 @@ class Outputs(Case):
         self.assertTrue(all(line.split()[0] in ("lookup", "insert", "erase") for line in records))
         done = self.ended(2, *BENCH, "--json", "-", "--csv", "-")
         self.assertIn("only one", done.stderr)
+        for command in COMMANDS:
+            with self.subTest(command=command[0], page=True):
+                done = self.ended(0, *command, "--report", "-", "--json", "r.json")
+                self.assertTrue(done.stdout.startswith("<!DOCTYPE html>") and done.stdout.endswith("</html>\n"))
+                self.assertIn("ticket", done.stderr)
+                self.assertEqual(self.ended(0, "report", "r.json", "-o", "-").stdout, done.stdout)
+                self.assertEqual([one.name for one in self.folder.iterdir()], ["r.json"])
+
+    def test_two_results_do_not_go_to_one_file(self) -> None:
+        (self.folder / "link").symlink_to("x")
+        (self.folder / "same").symlink_to(".")
+        for command in COMMANDS:
+            table = "--save" if command == INSPECT else "--csv"
+            for first, second in (("./x", "x"), ("x", "link"), ("same/x", "x"), (str(self.folder / "x"), "x")):
+                for options in ("--json", table), (table, "--report"), *([("--json", "--record")] if command == BENCH else []):
+                    with self.subTest(command=command[0], options=options, names=(first, second)):
+                        done = self.ended(2, *command, options[0], first, options[1], second)
+                        self.assertIn("two outputs", done.stderr)
+                        self.assertFalse((self.folder / "x").exists())
+        with open(self.folder / "x", "w") as out:
+            self.assertIn("two outputs", self.ended(2, *INSPECT, "--json", "x", "--save", "-", stdout=out).stderr)
+        self.ended(0, *INSPECT, "--json", "/dev/null", "--save", "/dev/null")
+        self.ended(0, *INSPECT, "--json", "x", "--save", "y")
+
+    def test_what_is_in_the_way_of_a_file_or_folder_is_said(self) -> None:
+        (self.folder / "file").write_text("")
+        for command, option, name, said in (
+                (BENCH, "--json", "/proc/x.json", "nothing can be made in /proc"),
+                (BENCH, "--out", "/proc/x", "nothing can be made in /proc"),
+                (BENCH, "--json", "no/x.json", "there is no folder no"),
+                (BENCH, "--out", "no/x", "there is no folder no"),
+                (BENCH, "--out", "file", "it is a file"), (BENCH, "--out", "file/x", "Not a directory")):
+            with self.subTest(option=option, name=name):
+                self.assertIn(f"{name}: {said}; name", self.ended(2, *command, option, name).stderr)
 
     def test_lost_results_and_lost_output_are_a_failure(self) -> None:
         for command in COMMANDS:

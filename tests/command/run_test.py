@@ -304,7 +304,7 @@ class Refusals(RunTest):
         self.refused("tle", "--locks", "none", "--", "echo", "ran")
         self.refused("run needs a program", "--malloc", "random")
         self.refused("run needs a program", "--malloc", "random", "--")
-        self.refused("name one", "--stats", "--", "echo", "ran")
+        self.refused("--malloc=random", "--stats", "--", "echo", "ran")
         self.refused("--nonsense", "--nonsense", "--", "echo", "ran")
         self.refused("there is no program 'no-such-program'; name one in PATH", "--", "no-such-program")
         self.refused("no file that may be executed", "--", "/etc")

@@ -44,7 +44,7 @@ class Refusals(SimulateTest):
             ("--operations", "0"): "at least 1",
             ("--operations", "-5"): "at least 1",
             ("--study", "nosuch"): "'nosuch'",
-            ("--calibrate", "--machine", "haswell"): "this",
+            ("--calibrate", "--machine", "haswell"): "--calibrate",
             ("--calibrate", "--maps", "ticket"): "two",
             ("--calibrate", "--study", "objects"): "--study",
             ("--nosuch",): "--nosuch",
@@ -52,7 +52,6 @@ class Refusals(SimulateTest):
         }
         self.refused_each("simulate", table={
             **{(*arguments, "--json", "r.json"): word for arguments, word in mistakes.items()},
-            ("--report", "r.html"): "--json",
             **{(option, path): "cannot write" for option in ("--json", "--csv")
                for path in ("/proc/nothing/r", "/dev/null/r", ".")}})
 

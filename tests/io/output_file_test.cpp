@@ -138,6 +138,21 @@ TEST_F(io_output_file, makes_no_folder) {
   EXPECT_EQ(entries(), 0U);
 }
 
+TEST_F(io_output_file, is_one_with_those_that_would_overwrite_it) {
+  fs::create_symlink("file", folder / "link");
+  fs::create_directory_symlink(folder, folder / "here");
+  const auto identity_of = [](const fs::path& file) { return output_file(file).identity(); };
+  for (const bool exists : {false, true}) {
+    if (exists) std::ofstream(folder / "file") << "old";
+    for (const char* const name : {"link", "here/file", "here/here/link"})
+      EXPECT_EQ(identity_of(folder / name), identity_of(folder / "file")) << name << exists;
+    EXPECT_NE(identity_of(folder / "other"), identity_of(folder / "file"));
+  }
+  const int held = open((folder / "file").c_str(), O_WRONLY);
+  EXPECT_EQ(output_file(held, "standard output").identity(), identity_of(folder / "file"));
+  EXPECT_EQ(identity_of("/dev/null"), std::nullopt);
+}
+
 TEST_F(io_output_file, says_what_cannot_be_written) {
   EXPECT_THROW(output_file{folder}, std::invalid_argument);
   std::ofstream(folder / "file") << "text";
@@ -147,6 +162,8 @@ TEST_F(io_output_file, says_what_cannot_be_written) {
   EXPECT_THROW(output_file{folder / ""}, std::invalid_argument);
   EXPECT_THROW(output_file{folder / std::string(300, 'x')}, std::invalid_argument);
   EXPECT_THROW(output_file{fs::path("/proc/nowhere/file")}, std::invalid_argument);
+  EXPECT_THAT(test::refusal([] { output_file(fs::path("/proc/file")); }),
+              testing::HasSubstr("/proc/file: nothing can be made in /proc"));
 }
 
 }  // namespace

@@ -31,6 +31,15 @@ bool names_a_descriptor(const fs::path& file) {
 
 }  // namespace
 
+std::string why_nothing_is_made(const std::filesystem::path& name, int error) {
+  if (error != ENOENT) return std::strerror(error);
+  std::error_code failed;
+  const fs::path folder = folder_of(name);
+  // A file system of the kernel's own, such as /proc, gives this error too.
+  return (fs::is_directory(folder, failed) ? "nothing can be made in " : "there is no folder ") +
+         folder.string();
+}
+
 output_file::output_file(int descriptor, std::string name)
     : target_(std::move(name)), descriptor_(descriptor), stream_(true) {}
 
@@ -57,9 +66,7 @@ output_file::output_file(std::filesystem::path target) : target_(std::move(targe
   // Without a name, if the file system can: then even a killed process leaves nothing behind.
   descriptor_ = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
   if (descriptor_ < 0 && errno != ENOENT) open_named();
-  if (descriptor_ >= 0) return;
-  if (errno == ENOENT) refuse("there is no folder " + folder.string());
-  refuse(std::strerror(errno));
+  if (descriptor_ < 0) refuse(why_nothing_is_made(target_, errno));
 }
 
 /// A link stays, and leads to the new file. That file may not exist yet.
@@ -81,6 +88,16 @@ void output_file::refuse(std::string_view why) const {
 
 void output_file::fail() const {
   throw std::runtime_error("writing " + target_.string() + " failed: " + std::strerror(errno));
+}
+
+std::optional<file_identity> output_file::identity() const {
+  struct stat found{};
+  if ((stream_ ? fstat(descriptor_, &found) : stat(target_.c_str(), &found)) == 0) {
+    if (S_ISCHR(found.st_mode)) return std::nullopt;
+    return file_identity{found.st_dev, found.st_ino, {}};
+  }
+  if (stat(folder_of(target_).c_str(), &found) != 0) fail();
+  return file_identity{found.st_dev, found.st_ino, target_.filename().string()};
 }
 
 void output_file::open_named() {

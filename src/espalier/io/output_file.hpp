@@ -1,10 +1,21 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 namespace espalier::io {
+
+/// Of a file, whatever its name: its device and number. Of one that does not exist yet, those of its folder, and its
+/// name there.
+using file_identity = std::tuple<dev_t, ino_t, std::string>;
+
+/// Why the kernel makes no file or folder of this name: an error number in words, or that its folder is missing.
+[[nodiscard]] std::string why_nothing_is_made(const std::filesystem::path& name, int error);
 
 /// A file that appears whole or not at all. Opening it early shows whether it can be written before hours of
 /// measuring are spent. Until commit() its content lies in a nameless or temporary file on the same file system,
@@ -30,6 +41,10 @@ class output_file {
   void commit(std::string_view content = {});
 
   [[nodiscard]] const std::filesystem::path& target() const noexcept { return target_; }
+
+  /// Two outputs with the same identity would overwrite each other. nullopt for a character device, which takes any
+  /// number of outputs.
+  [[nodiscard]] std::optional<file_identity> identity() const;
 
  private:
   [[noreturn]] void refuse(std::string_view why) const;
