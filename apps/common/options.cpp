@@ -175,9 +175,8 @@ void check_effects(const CLI::App& verb, const std::vector<option_effect>& effec
            (equals == std::string::npos || option->results().back() == name.substr(equals + 1));
   };
   const auto shown = [&](const std::string& name) {
-    const CLI::Option* const option = verb.get_option(name.substr(0, name.find('=')));
-    if (!option->get_positional()) return name;
-    return (option->get_expected_max() > 1 ? "-- " : "") + option->get_type_name();
+    const bool words = !name.starts_with('-') && verb.get_option(name)->get_expected_max() > 1;
+    return (words ? "-- " : "") + name;
   };
   for (const option_effect& effect : effects) {
     for (const std::string& option : effect.options) {

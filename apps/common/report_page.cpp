@@ -46,10 +46,11 @@ void write_report(const std::vector<fs::path>& results, const fs::path& page, ch
   if (*status != 0) throw std::runtime_error("the report tool failed; the results themselves are unharmed");
 }
 
-void write_report(const std::string& results, io::output_file& page) {
+void write_report(const std::string& results, const std::optional<io::output_file>& file,
+                  io::output_file& page) {
   const scratch_folder folder("espalier-report");
-  const fs::path source = folder.path() / "results.json";
-  const fs::path written = folder.path() / "report.html";
+  const fs::path source = folder.path() / (file ? file->target().filename() : "results.json");
+  const fs::path written = folder.path() / "page";
   io::output_file(source).commit(results);
   write_report({source}, written, child_output::dropped);
   std::ostringstream html;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,8 @@ namespace espalier::app {
 void write_report(const std::vector<std::filesystem::path>& results, const std::filesystem::path& page,
                   child_output output = child_output::shown);
 
-/// The same for results in JSON that may have no file. The tool prints nothing.
-void write_report(const std::string& results, io::output_file& page);
+/// The same for results that may not have a file yet, or go to none. The page names that file. The tool prints nothing.
+void write_report(const std::string& results, const std::optional<io::output_file>& file,
+                  io::output_file& page);
 
 }  // namespace espalier::app

@@ -88,6 +88,10 @@ std::string shortened(const std::string& name, std::size_t most) {
   return name.substr(0, front).append(left_out).append(name, back);
 }
 
+std::string number_of(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string bytes_text(std::uint64_t bytes) {
   if (bytes < 10'000) return fmt::format("{} B", bytes);
   if (bytes < 10'000'000) return fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3);

@@ -46,6 +46,9 @@ class table {
 /// In place of a value that could not be measured.
 inline constexpr const char* unavailable = "unavailable";
 
+/// "1 thread", "2 threads".
+[[nodiscard]] std::string number_of(std::uint64_t count, std::string_view noun);
+
 /// "512 B", "12.4 kB", "31.0 MB".
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);
 

@@ -201,8 +201,8 @@ void progress::finished(const std::vector<workload::measurement>& group) {
   const bool colour = wants_colour(STDOUT_FILENO);
   const auto& m = group.front();
   const std::string title =
-      fmt::format("{}: {}{} keys, {} thread{}", m.plan->name, m.plan->trace.empty() ? "" : "trace over ",
-                  m.plan->loaded, m.threads, m.threads == 1 ? "" : "s");
+      fmt::format("{}: {}{}, {}", m.plan->name, m.plan->trace.empty() ? "" : "trace over ",
+                  number_of(m.plan->loaded, "key"), number_of(m.threads, "thread"));
   std::printf("%s\n%s\n", bold(title, colour).c_str(), group_table(group, colour).c_str());
   std::fflush(stdout);
 }
@@ -370,7 +370,7 @@ void run_bench(bench_options o, const CLI::App& verb) {
     if (files.csv) files.csv->commit(workload::to_csv(all));
     if (!o.hgrm.empty()) write_hgrm(o.hgrm, all);
     if (recorder) recorder->write(*record);
-    if (files.report) write_report(results, *files.report);
+    if (files.report) write_report(results, files.json, *files.report);
     print_written({o.json, o.csv, o.hgrm, o.record, o.report});
   }
   if (status != 0) throw CLI::RuntimeError(status);

@@ -283,9 +283,10 @@ inspect::snapshot map_layout(const inspect_options& o) {
   inspect::snapshot s = subject->layout();
   inspect::find_frames(s);
   shown.clear();
-  s.facts.insert(s.facts.begin(), {{"filled with", fmt::format("{} keys by {} thread{}", plan->loaded,
-                                                               o.threads, o.threads == 1 ? "" : "s")},
-                                   {"placement", std::string(map.facts.placement)}});
+  s.facts.insert(s.facts.begin(),
+                 {{"filled with", fmt::format("{} by {}", number_of(plan->loaded, "key"),
+                                              number_of(static_cast<std::uint64_t>(o.threads), "thread"))},
+                  {"placement", std::string(map.facts.placement)}});
   return s;
 }
 
@@ -363,7 +364,7 @@ class examination {
 
   void write(const std::string& result) {
     if (json_) json_->commit(result);
-    if (report_) write_report(result, *report_);
+    if (report_) write_report(result, json_, *report_);
     for (const auto& written : {&json_, &save_, &report_}) {
       if (*written) std::fprintf(out_, "wrote %s\n", (*written)->target().c_str());
     }

@@ -68,7 +68,7 @@ std::string shares_of(const programs::naming& named) {
                      share(named.by_unwind_table, "function start"), share(named.unnamed, "nothing"));
 }
 
-std::uint64_t number_of(const inspect::snapshot& s, std::string_view fact) {
+std::uint64_t number_in(const inspect::snapshot& s, std::string_view fact) {
   const std::string text = fact_of(s, fact);
   std::uint64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
@@ -77,9 +77,9 @@ std::uint64_t number_of(const inspect::snapshot& s, std::string_view fact) {
 
 /// The cost of recording depends on how many blocks there were and on how many were recorded.
 std::string share_recorded(const inspect::snapshot& s) {
-  const std::uint64_t recorded = number_of(s, "allocations recorded");
-  const std::uint64_t all = recorded + number_of(s, "allocations passed over");
-  const std::uint64_t ms = number_of(s, "recorded for");
+  const std::uint64_t recorded = number_in(s, "allocations recorded");
+  const std::uint64_t all = recorded + number_in(s, "allocations passed over");
+  const std::uint64_t ms = number_in(s, "recorded for");
   std::string text =
       fmt::format("{} of {} allocations ({:.1f} %)", recorded, all,
                   all == 0 ? 0.0 : 100 * static_cast<double>(recorded) / static_cast<double>(all));
@@ -128,10 +128,6 @@ double percent_of(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-std::string blocks_text(std::uint64_t blocks) {
-  return fmt::format("{} {}", blocks, blocks == 1 ? "block" : "blocks");
-}
-
 bool is_of_the_end(const inspect::snapshot& s) {
   const std::string moment = fact_of(s, "taken at");
   return moment != "signal" && moment != "interval" && moment != "peak";
@@ -141,23 +137,23 @@ bool is_of_the_end(const inspect::snapshot& s) {
 std::string extent_of(const inspect::snapshot& s, const inspect::snapshot& last) {
   constexpr double all = 99.5;
   const std::uint64_t bytes = bytes_asked(s);
-  const std::uint64_t allocations = number_of(last, "allocations recorded");
+  const std::uint64_t allocations = number_in(last, "allocations recorded");
   std::string text =
       fmt::format("{} in {}, {:.1f} % of the {} allocations recorded", bytes_text(bytes),
-                  blocks_text(s.blocks.size()), percent_of(s.blocks.size(), allocations), allocations);
-  const double share = percent_of(bytes, number_of(last, "most bytes at once"));
+                  number_of(s.blocks.size(), "block"), percent_of(s.blocks.size(), allocations), allocations);
+  const double share = percent_of(bytes, number_in(last, "most bytes at once"));
   if (share != 0 && share < all) text += fmt::format(", {:.1f} % of the most bytes that it held", share);
   return text;
 }
 
 std::string peak_text(const inspect::snapshot& peak, const inspect::snapshot& last) {
-  const std::uint64_t ms = number_of(last, "recorded for") - number_of(peak, "recorded for");
+  const std::uint64_t ms = number_in(last, "recorded for") - number_in(peak, "recorded for");
   const char* const moment = is_of_the_end(last) ? "end" : "last look";
   const std::string before =
       ms < 1000 ? fmt::format("{} ms", ms) : fmt::format("{:.1f} s", static_cast<double>(ms) / 1000);
-  const std::string left = last.blocks.empty()
-                               ? "nothing"
-                               : blocks_text(last.blocks.size()) + " of " + bytes_text(bytes_asked(last));
+  const std::string left =
+      last.blocks.empty() ? "nothing"
+                          : number_of(last.blocks.size(), "block") + " of " + bytes_text(bytes_asked(last));
   return fmt::format("at its peak: {}, {} before the {}; {} {} left at the {}", extent_of(peak, last), before,
                      moment, left, last.blocks.size() < 2 ? "was" : "were", moment);
 }

@@ -170,7 +170,7 @@ int run(simulate_options o, const CLI::App& parser) {
   const std::string results = to_json(context, request.machine, all, ratios);
   if (files.json) files.json->commit(results);
   if (files.csv) files.csv->commit(to_csv(request.machine, all));
-  if (files.report) app::write_report(results, *files.report);
+  if (files.report) app::write_report(results, files.json, *files.report);
   app::print_written({o.json, o.csv, o.report});
   return status;
 }

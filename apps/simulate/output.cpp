@@ -55,8 +55,7 @@ std::string two_lines(std::string_view name) {
 }
 
 std::string socket_text(const sim::machine_spec& m) {
-  return fmt::format("{} x {} core{}{}, {} GHz", m.sockets, m.cores_per_socket,
-                     m.cores_per_socket == 1 ? "" : "s",
+  return fmt::format("{} x {}{}, {} GHz", m.sockets, app::number_of(m.cores_per_socket, "core"),
                      m.threads_per_core == 1 ? "" : fmt::format(" x {} threads", m.threads_per_core), m.ghz);
 }
 
@@ -99,8 +98,9 @@ std::string measurement_table(const sim::machine_spec& machine,
     }
   }
   const simulated_measurement& one = group.front();
-  const std::string title = fmt::format("SIMULATED {} ({}): {}, {} keys; counts per operation", machine.name,
-                                        socket_text(machine), one.plan->name, one.plan->loaded);
+  const std::string title =
+      fmt::format("SIMULATED {} ({}): {}, {}; counts per operation", machine.name, socket_text(machine),
+                  one.plan->name, app::number_of(one.plan->loaded, "key"));
   return app::bold(title, colour) + '\n' + t.text(colour);
 }
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "apps/common/terminal.hpp"
 #include "sim/simulation/simulation.hpp"
 
 namespace espalier::simulate {
@@ -125,8 +126,7 @@ std::vector<simulated_measurement> run_simulation(const simulation_request& requ
     for (const unsigned threads : request.threads) {
       for (const simulated_entry& entry : request.maps) {
         observer(all.size(), total,
-                 fmt::format("{}: {}, {} thread{}", plan->name, entry.facts.name, threads,
-                             threads == 1 ? "" : "s"));
+                 fmt::format("{}: {}, {}", plan->name, entry.facts.name, app::number_of(threads, "thread")));
         simulated_measurement m = measure(request, entry, plan, threads);
         if (workload::is_set(request.interrupted)) return all;
         all.push_back(std::move(m));

@@ -124,7 +124,7 @@ class Refusals(CommandTest):
             ("bench", "--operations", "0"): "at least 1", ("bench", "--study", "atc18", "--operations", "0"): "at least 1",
             ("inspect", "--every", "0", "--", "true"): "at least 1", ("inspect", "--threads", "0", "--map", "ticket"): "at least 1",
             ("bench", "--study", "atc18", "--time", "1", "--operations", "5"): "--time has no effect with --operations",
-            ("man", "bench", "--out", "o"): "COMMAND has no effect with --out",
+            ("man", "bench", "--out", "o"): "command has no effect with --out",
             ("inspect", "--mix", "90/5/5", "--map", "ticket"): "has no option '--mix'"})
 
     def test_what_is_not_understood_is_said_in_the_words_of_the_command_line(self) -> None:

@@ -202,9 +202,9 @@ std::string tree_table(const malloc_tsx_shown& s, benchmark tree, std::uint64_t 
     }
   }
   return app::bold(
-             fmt::format("SIMULATED on {}, {}: an AVL tree of {} keys, {} thread{}, nodes made {} the search",
-                         s.machine.name, tree == benchmark::tree ? "figure 2" : "not figure 2", keys, threads,
-                         threads == 1 ? "" : "s", tree == benchmark::tree ? "before" : "behind"),
+             fmt::format("SIMULATED on {}, {}: an AVL tree of {} keys, {}, nodes made {} the search",
+                         s.machine.name, tree == benchmark::tree ? "figure 2" : "not figure 2", keys,
+                         app::number_of(threads, "thread"), tree == benchmark::tree ? "before" : "behind"),
              s.colour) +
          '\n' + t.text(s.colour) +
          "Conflicts to L1 misses are per operation: aborts of tle by their reason, operations under the "
