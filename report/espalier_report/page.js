@@ -82,12 +82,23 @@
     return (Math.log10(value) - axis.range[0]) / (axis.range[1] - axis.range[0]);
   }
 
-  // Of the ticks within the axis at most so many.
-  function ticks(axis, most) {
-    const all = axis.tickvals.map((value, index) => [place(axis, value), axis.ticktext[index]])
+  // Where the ticks within the axis lie, with their words.
+  function ticks(axis) {
+    return axis.tickvals.map((value, index) => [place(axis, value), axis.ticktext[index]])
       .filter(([at]) => at >= 0 && at <= 1);
-    const step = Math.ceil(all.length / most);
-    return all.filter((_, index) => index % step === 0);
+  }
+
+  // Along an axis every so-many-th tick keeps its label, so that no two overlap. Charts share their axes: what fits the
+  // first fits all.
+  function thin(charts, axis) {
+    const labels = charts.map((chart) => [...chart.querySelectorAll(`.tick.${axis}`)]);
+    for (const label of labels.flat()) label.hidden = false;
+    const boxes = labels[0].map((label) => label.getBoundingClientRect());
+    const apart = (box, index, kept) => index === 0 || box.left > kept[index - 1].right + 5 ||
+      box.bottom < kept[index - 1].top - 5;
+    let step = 1;
+    while (!boxes.filter((_, index) => index % step === 0).every(apart)) ++step;
+    for (const row of labels) row.forEach((label, index) => { label.hidden = index % step !== 0; });
   }
 
   // A small chart of one curve over all others, which are drawn once and used by every chart.
@@ -98,12 +109,12 @@
       this.said = box("p", "said");
       this.dot = box("i", "dot");
       const grid = [], labels = [];
-      for (const [at, words] of ticks(axes.y, 4)) {
+      for (const [at, words] of ticks(axes.y)) {
         grid.push(drawing("path", { class: "line", d: `M0 ${1000 - 1000 * at}H1000` }));
         labels.push(box("span", "tick y", words));
         labels.at(-1).style.bottom = `${100 * at}%`;
       }
-      for (const [at, words] of ticks(axes.x, narrow.matches ? 2 : 4)) {
+      for (const [at, words] of ticks(axes.x)) {
         grid.push(drawing("path", { class: "line", d: `M${1000 * at} 0V1000` }));
         // A label at the right edge ends there.
         labels.push(box("span", at > 0.9 ? "tick x last" : "tick x", words));
@@ -156,6 +167,7 @@
       this.shown = new Map();
       this.current = 0;
       this.inPanels = this.data.panels;
+      new ResizeObserver(() => this.fit()).observe(plot);
       this.ways = [...frame.querySelectorAll("button[data-panels]")];
       for (const way of this.ways) {
         way.addEventListener("click", () => {
@@ -196,6 +208,12 @@
         drawing("svg", { class: "shared" }, drawing("path", {
           id: others, class: "others", d: shown.map((trace) => Panel.path(trace, axes)).join("") })),
         box("div", "panels", ...shown.map((trace) => new Panel(trace, axes, others).element)));
+      this.fit();
+    }
+
+    fit() {
+      const charts = [...this.plot.querySelectorAll(".panel")];
+      if (charts.length > 0) for (const axis of ["x", "y"]) thin(charts, axis);
     }
 
     drawWhole() {

@@ -83,11 +83,15 @@ return Object.fromEntries([...document.querySelectorAll("[data-figure]")].map((p
     labels: [...plot.querySelectorAll(".yaxislayer-above .ytick text")]
       .map((label) => label.textContent),
     words: [...plot.querySelectorAll(".textpoint text")].map((word) => word.textContent.trim()),
-    clipped: [...plot.querySelectorAll(".ytick text, .xtick text, .textpoint text, .panel .tick")]
+    clipped: [...plot.querySelectorAll(".ytick text, .xtick text, .textpoint text, .panel .tick:not([hidden])")]
       .filter((word) => {
         const box = word.getBoundingClientRect(), frame = plot.getBoundingClientRect();
         return box.left < frame.left - 1 || box.right > frame.right + 1;
       }).map((word) => word.textContent),
+    overlapping: [...plot.querySelectorAll(".panel")].flatMap((panel) => [...panel.querySelectorAll(".tick:not([hidden])")]
+      .map((tick) => [tick.textContent, tick.getBoundingClientRect()])
+      .filter(([, box], index, all) => all.slice(0, index).some(([, other]) => box.left < other.right &&
+        other.left < box.right && box.top < other.bottom && other.top < box.bottom)).map(([words]) => words)),
   }]));
 """
 # Rows and cells of each grid, and the kinds of its parts.
@@ -167,7 +171,7 @@ return [...document.querySelectorAll(`#${arguments[0]} .panel`)].map((panel) => 
   return { name: panel.querySelector(".name").textContent, said: panel.querySelector(".said").textContent,
     colour: getComputedStyle(own).stroke, width: own.getBoundingClientRect().width,
     others: document.querySelectorAll(panel.querySelector("use").getAttribute("href")).length,
-    ticks: [...panel.querySelectorAll(".tick")].map((tick) => [tick.textContent, tick.getBoundingClientRect()])
+    ticks: [...panel.querySelectorAll(".tick:not([hidden])")].map((tick) => [tick.textContent, tick.getBoundingClientRect()])
       .map(([words, box]) => [words, Math.round(box.left - frame.left), Math.round(box.top - frame.top)]) };
 });
 """
@@ -306,6 +310,8 @@ class Browser:
                              f"instead of {wanted[0]} and {wanted[1]}")
             if drawing["clipped"]:
                 found.append(f"{name}: text cut off: {drawing['clipped']}")
+            if drawing["overlapping"]:
+                found.append(f"{name}: ticks overlap: {drawing['overlapping']}")
         loaded = self.driver.execute_script(LOADED)
         beside = re.findall(r'<script src="(plotly-[\d.]+\.js)"></script>', html)
         return found + [f"loads {name}" for name in loaded
@@ -671,6 +677,7 @@ class BrokenControls(BrowserCase):
                 (free, "<body>", '<body><img src="no-such-file.png" alt="">', "no-such-file.png"),
                 (free, "</body>", '<script src="other.js"></script></body>', "other.js"),
                 (many, 'class: "own"', 'class: "none"', "latency-0: 0 bars and 0 lines"),
+                (many, "thin(charts, axis);", ";", "latency-0: ticks overlap"),
                 (free, "return Plotly.react(", "return Nothing.react(", "memory-0: no plot")):
             with self.subTest(broken=broken, expected=expected):
                 self.assertIn(old, page_)
