@@ -17,6 +17,7 @@ SHOWN_AT_FIRST = 10
 # With at least this many curves, each initially has a small chart.
 PANELS_FROM = 4
 BAR_WIDTH = 0.65
+BEFORE_BAR = "\u00a0\u00a0"
 # A bar's fill shows its role independently of its colour.
 PATTERNS = {Role.BASELINE: "/", Role.PEER: "."}
 SYMBOLS = {Role.OURS: "circle", Role.BASELINE: "square-open", Role.PEER: "diamond-open"}
@@ -104,8 +105,8 @@ def throughput(results: Results) -> list[Figure]:
         threads = text.plural(group[0].threads, "thread")
         figures.append(Figure(
             f"throughput-{index}", f"Throughput of {workload}", workload,
-            f"Median throughput of {workload} at {threads}, longer is better. The whiskers reach "
-            "from the slowest to the fastest repetition.",
+            f"Median throughput of {workload} at {threads}, longer is better. The number is the median; the whisker "
+            "reaches from the slowest to the fastest repetition.",
             [bars("", rows, scale.unit, best_is_greatest=True)], about=workloads.explained(results.of(workload))))
     return figures
 
@@ -189,13 +190,14 @@ def bars(view: str, rows: Iterable[Row], unit: str, best_is_greatest: bool) -> V
     traces = [bar_trace(ordered, role) for role in Role]
     traces = [trace for trace in traces if trace["y"]]
     traces.append(row_texts(ordered))
-    ends = [bar_end(row.value) for row in ordered if row.value]
+    ends = [row.value.median if row.value.high is None else row.value.high for row in ordered if row.value]
+    longest = max(len(row.text or "") for row in ordered)
     layout = {
         "barmode": "overlay",
-        "xaxis": {"title": {"text": unit}, "range": [0, max(ends, default=1.0) * 1.3],
-                  "fixedrange": True},
-        "yaxis": {"tickvals": list(range(len(ordered))),
-                  "ticktext": [text.plotly_label(row.label) for row in ordered],
+        "xaxis": {"title": {"text": unit}, "range": [0, max(ends, default=1.0) * 1.04], "fixedrange": True},
+        # Between a name and its bar there is room for the number.
+        "yaxis": {"tickvals": list(range(len(ordered))), "ticks": "outside", "tickcolor": "rgba(0,0,0,0)",
+                  "ticklen": 8 * longest + 12, "ticktext": [text.plotly_label(row.label) for row in ordered],
                   "range": [len(ordered) - 0.4, -0.6], "fixedrange": True, "showgrid": False},
     }
     lines = max(len(text.wrapped(row.label)) for row in ordered)
@@ -230,16 +232,12 @@ def whiskers(spreads: Sequence[Spread]) -> Json:
 
 
 def row_texts(ordered: Sequence[Row]) -> Json:
-    """The value beyond the whisker's end, where it overlaps neither bar nor whisker."""
+    """The value before its bar, where no whisker ends; what is unavailable has no bar, and the word stands in its place."""
     return {"type": "scatter", "mode": "text", "cliponaxis": False, "hoverinfo": "skip",
-            "y": list(range(len(ordered))),
-            "x": [bar_end(row.value) if row.value else 0 for row in ordered],
-            "text": [f" {row.text}" if row.text else f" {text.UNAVAILABLE}" for row in ordered],
-            "textposition": "middle right", "textfont": {"color": "text"}}
-
-
-def bar_end(value: Spread) -> float:
-    return value.median if value.high is None else value.high
+            "y": list(range(len(ordered))), "x": [0] * len(ordered),
+            "text": [f"{row.text}{BEFORE_BAR}" if row.text else f" {text.UNAVAILABLE}" for row in ordered],
+            "textposition": ["middle left" if row.text else "middle right" for row in ordered],
+            "textfont": {"color": "text"}}
 
 
 def hover(row: Row) -> str:

@@ -88,11 +88,19 @@ return Object.fromEntries([...document.querySelectorAll("[data-figure]")].map((p
         const box = word.getBoundingClientRect(), frame = plot.getBoundingClientRect();
         return box.left < frame.left - 1 || box.right > frame.right + 1;
       }).map((word) => word.textContent),
-    overlapping: [...plot.querySelectorAll(".panel")].flatMap((panel) => [...panel.querySelectorAll(".tick:not([hidden])")]
-      .map((tick) => [tick.textContent, tick.getBoundingClientRect()])
+    overlapping: [...plot.querySelectorAll(".panel")].flatMap((panel) => [
+      ...panel.querySelectorAll(".tick:not([hidden])")].map((tick) => [tick.textContent, tick.getBoundingClientRect()])
       .filter(([, box], index, all) => all.slice(0, index).some(([, other]) => box.left < other.right &&
         other.left < box.right && box.top < other.bottom && other.top < box.bottom)).map(([words]) => words)),
   }]));
+"""
+# Of each bar of the first plot from top to bottom: where its number ends, and where it begins, each with its middle.
+NUMBERS = """
+const boxes = (selector) => [...document.querySelectorAll(`#throughput-0 ${selector}`)]
+  .map((one) => one.getBoundingClientRect()).sort((one, other) => one.top - other.top);
+const middle = (box) => (box.top + box.bottom) / 2, numbers = boxes(".textpoint text");
+return boxes(".bars .point path").map((bar, index) => [
+  numbers[index].right, bar.left, Math.abs(middle(numbers[index]) - middle(bar))]);
 """
 # Rows and cells of each grid, and the kinds of its parts.
 STRIPS = """
@@ -171,8 +179,8 @@ return [...document.querySelectorAll(`#${arguments[0]} .panel`)].map((panel) => 
   return { name: panel.querySelector(".name").textContent, said: panel.querySelector(".said").textContent,
     colour: getComputedStyle(own).stroke, width: own.getBoundingClientRect().width,
     others: document.querySelectorAll(panel.querySelector("use").getAttribute("href")).length,
-    ticks: [...panel.querySelectorAll(".tick:not([hidden])")].map((tick) => [tick.textContent, tick.getBoundingClientRect()])
-      .map(([words, box]) => [words, Math.round(box.left - frame.left), Math.round(box.top - frame.top)]) };
+    ticks: [...panel.querySelectorAll(".tick:not([hidden])")]
+      .map((tick) => [tick.textContent, tick.getBoundingClientRect()]).map(([words, box]) => [words, Math.round(box.left - frame.left), Math.round(box.top - frame.top)]) };
 });
 """
 # Bars of each trace of the first plot, and whether they are filled with a pattern.
@@ -445,6 +453,10 @@ class FixturePage(ReportPage):
         self.assertEqual(drawing["labels"][-1], "absent_peer")
         self.assertEqual(drawing["words"][-1], fixture.UNAVAILABLE)
         self.assertNotIn(fixture.UNAVAILABLE, drawing["words"][:-1])
+        # The median stands before its bar, not at the whisker's end.
+        for number_ends, bar_begins, apart in self.script(NUMBERS):
+            self.assertTrue(bar_begins - 12 < number_ends <= bar_begins, (number_ends, bar_begins))
+            self.assertLess(apart, 3)
 
     def test_views_and_lines_can_be_chosen_and_the_keyboard_reaches_all(self) -> None:
         self.browser.open(self.page)

@@ -35,6 +35,9 @@ class Figures(Case):
         self.assertAlmostEqual(ours["x"][0] + ours["error_x"]["array"][0], 1e3 / (220 * 0.98))
         self.assertAlmostEqual(ours["x"][0] - ours["error_x"]["arrayminus"][0],
                                1e3 / (220 * 1.02))
+        numbers = view.traces[-1]
+        self.assertEqual(list(zip(numbers["x"], numbers["text"], numbers["textposition"]))[::4], [
+            (0, "4.55" + figures.BEFORE_BAR, "middle left"), (0, " unavailable", "middle right")])
         ticks = figures.memory(loaded)[0].views[0].layout["yaxis"]["ticktext"]
         self.assertEqual((ticks[0], ticks[-2:]), ("ticket", ["absent_peer", "locked_std_map"]))
 
