@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from espalier_report import figures, simulated, summary, tables, text, verdict
 from espalier_report.figures import Figure
 from espalier_report.markup import Content, Markup, element, markup
-from espalier_report.results import Results, Role, is_count
+from espalier_report.results import Results, Role, busy_load, is_count
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -94,13 +94,14 @@ def simulated_page(results: Results, plotly: str) -> str:
                     parts, throughput + served + stalls + calibration, plots(plotly), first_screen(results))
 
 
-def first_screen(results: Results) -> Content:
-    return [element("p", summary.conditions(results), class_="facts"), summary.matrix(results)]
+def first_screen(results: Results) -> tuple[Content, Content]:
+    """Where and how maps were compared, and the matrix."""
+    return element("p", summary.conditions(results), class_="facts"), summary.matrix(results)
 
 
 def document(title: str, made: Content, sentences: Sequence[Content], warnings: Sequence[str],
              parts: Sequence[Part | None], drawn: Sequence[Drawn], scripts: Sequence[Script],
-             first: Content = None) -> str:
+             first: tuple[Content, Content] = (None, None)) -> str:
     shown = [part for part in parts if part]
     body = element(
         "body", header(title, made, sentences, warnings, first),
@@ -145,13 +146,15 @@ def digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
 
 
-def header(title: str, made: Content, sentences: Sequence[Content], warnings: Sequence[str], first: Content) -> Markup:
-    """The first content qualifies the rest; cautions follow directly, however many sentences there are."""
+def header(title: str, made: Content, sentences: Sequence[Content], warnings: Sequence[str],
+           first: tuple[Content, Content]) -> Markup:
+    """Cautions come before what they qualify: a matrix, or else they follow the sentences."""
     said = element("ul", [element("li", sentence) for sentence in sentences], class_="verdicts")
     warned = element("ul", [element("li", warning) for warning in warnings], class_="cautions",
                      aria_label="Cautions") if warnings else None
-    return element("header", element("p", made, class_="kicker"), element("h1", title), first,
-                   [warned, said] if first else [said, warned])
+    facts, matrix = first
+    return element("header", element("p", made, class_="kicker"), element("h1", title), facts,
+                   [warned, matrix, said] if facts else [said, warned])
 
 
 def section(id_: str, title: str, *content: Content) -> Markup:
@@ -263,8 +266,12 @@ def cautions(results: Results) -> list[str]:
             found.append(f"{at}frequency scaling was on, so the clock may have changed between "
                          "maps.")
         cpus: Any = context.get("num_cpus")
-        busiest = max([m.threads for m in results.measurements if results.files[m.file] == name]
-                      + [one.threads for one in results.timed], default=0)
+        busiest = results.threads_of(name)
+        if load := busy_load(context, busiest):
+            found.insert(0, f"{at}the machine was busy: its load average was {text.number(load)} on "
+                         f"{text.plural(cpus, 'CPU')}, and throughputs hold the time for which threads waited for a CPU."
+                         + (" Maps are ranked by CPU time per operation. A map whose threads sleep in a lock ranks too "
+                            "high." if results.by_cpu else ""))
         if is_count(cpus) and 0 < cpus < busiest:
             found.append(f"{at}{busiest} threads ran on {text.plural(cpus, 'CPU')}; beyond that "
                          "number they take turns, and latencies hold the waiting.")

@@ -95,10 +95,16 @@ class Measurement:
     counts: dict[str, float] = field(default_factory=dict)
     transactions: dict[str, dict[str, float]] = field(default_factory=dict)  # by region
     label: str = ""
+    by_cpu: bool = False
 
     @property
     def throughput(self) -> Spread | None:
         return None if self.wall is None else self.wall.inverse(1e9)
+
+    @property
+    def rate(self) -> Spread | None:
+        """By which maps are ranked: operations per second, or per second of CPU time."""
+        return self.cpu.inverse(1e9) if self.by_cpu and self.cpu else self.throughput
 
     @property
     def role(self) -> Role:
@@ -286,6 +292,16 @@ class Results:
         return list(dict.fromkeys([m.workload for m in self.measurements]
                                   + [entry.workload for entry in self.latencies]))
 
+    @property
+    def by_cpu(self) -> bool:
+        """Whether CPU time ranks the maps, because other programs took time from their threads."""
+        return any(m.by_cpu for m in self.measurements)
+
+    def threads_of(self, file: str) -> int:
+        """The most threads of a file's measurements."""
+        return max([m.threads for m in self.measurements if self.files[m.file] == file]
+                   + [one.threads for one in self.timed], default=0)
+
     def of(self, workload: str) -> list[Measurement]:
         return [m for m in self.measurements if m.workload == workload]
 
@@ -314,6 +330,11 @@ def load(paths: Iterable[pathlib.Path]) -> Results:
     if results.study and len(given) > 1:
         raise ResultsError("a study has pages of its own; report its file alone")
     _label(results)
+    busy = any(busy_load(context, results.threads_of(file)) for file, context in zip(results.files, results.contexts))
+    if busy and not results.simulated and not results.study and \
+            all(m.cpu and m.cpu.median > 0 for m in results.measurements if m.wall):
+        for m in results.measurements:
+            m.by_cpu = True
     return results
 
 
@@ -737,6 +758,14 @@ def _is_pair(point: Any) -> bool:
 
 def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def busy_load(context: Object, threads: int) -> float | None:
+    """The load average, if it tells of more threads than the machine has CPUs and the run had threads."""
+    loads, cpus = context.get("load_avg"), context.get("num_cpus")
+    if not isinstance(loads, list) or not loads or not is_finite(loads[0]) or not is_count(cpus):
+        return None
+    return loads[0] if loads[0] > max(cpus, threads) + 0.5 else None
 
 
 def _is_charted(study: Any) -> bool:

@@ -1,5 +1,4 @@
-"""The first screen: where and how maps were compared, and each map's throughput relative to the best of each
-workload."""
+"""The first screen: where and how maps were compared, and each map's rate relative to the best of each workload."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ LISTED = 6
 
 @dataclass(frozen=True)
 class Row:
-    """A map, and its throughput relative to the best by workload, where it was measured."""
+    """A map, and its rate relative to the best by workload, where it was measured."""
     label: str
     role: Role
     ratios: dict[str, float]
@@ -67,16 +66,16 @@ def numbers(found: Iterable[int], noun: str) -> str:
 
 
 def compared(results: Results) -> list[str]:
-    """The workloads with a known throughput."""
+    """The workloads with a known rate."""
     return [workload for workload in results.workloads
-            if any(m.throughput for m in results.at_most_threads(workload))]
+            if any(m.rate for m in results.at_most_threads(workload))]
 
 
 def rows(results: Results) -> list[Row]:
     """By the geometric mean of the ratios; maps that lack a workload have none, and come last."""
     found = {m.label: Row(m.label, m.role, {}) for m in results.measurements}
     for workload in compared(results):
-        medians = {m.label: m.throughput.median for m in results.at_most_threads(workload) if m.throughput}
+        medians = {m.label: m.rate.median for m in results.at_most_threads(workload) if m.rate}
         best = max(medians.values())
         for label, median in medians.items():
             found[label].ratios[workload] = median / best
@@ -92,7 +91,8 @@ def matrix(results: Results) -> Content:
     shown, ordered = compared(results), rows(results)
     if not shown or len(ordered) < 2:
         return None
-    what = "Simulated throughput" if results.simulated else "Throughput"
+    what = "Simulated throughput" if results.simulated else \
+        "Operations per second of CPU time" if results.by_cpu else "Throughput"
     columns = [Column(head(results, workload), cell(workload)) for workload in shown]
     if len(shown) > 1:
         columns.append(Column("Geometric mean", lambda row: of_all(row, shown)))

@@ -34,7 +34,7 @@ class Column:
 
 def measurement_table(results: Results, workload: str, id_: str) -> Markup:
     group = sorted(results.of(workload), key=lambda m: (
-        -m.threads, -(m.throughput.median if m.throughput else 0.0), m.label))
+        -m.threads, -(m.rate.median if m.rate else 0.0), m.label))
     scale = text.Scale(max((m.throughput.median for m in group if m.throughput), default=1.0))
     shared, varying = shared_settings(group)
     columns = [

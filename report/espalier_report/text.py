@@ -101,14 +101,15 @@ def _plotly_escaped(text: str) -> str:
 
 
 class Scale:
-    """The unit in which a group of throughputs is readable."""
+    """The unit in which a group of throughputs is readable; `of` follows it."""
 
-    def __init__(self, largest: float) -> None:
+    def __init__(self, largest: float, of: str = "") -> None:
         self.divisor, self.short, self.unit = next(
             (divisor, short, unit) for divisor, short, unit in (
                 (1e6, "M", "million operations per second"),
                 (1e3, "k", "thousand operations per second"),
                 (1.0, "", "operations per second")) if largest >= divisor or divisor == 1.0)
+        self.unit += of
 
     def of(self, value: float) -> float:
         return value / self.divisor

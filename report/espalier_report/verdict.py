@@ -53,17 +53,17 @@ def _called(measurement: Measurement) -> str:
 
 
 def _median(measurement: Measurement) -> float:
-    return measurement.throughput.median if measurement.throughput else 0.0
+    return measurement.rate.median if measurement.rate else 0.0
 
 
 def _verdict(results: Results, workload: str) -> Verdict:
     group = results.at_most_threads(workload)
-    ranked = sorted((m for m in group if m.throughput), key=lambda m: (-_median(m), m.label))
+    ranked = sorted((m for m in group if m.rate), key=lambda m: (-_median(m), m.label))
     if not ranked:
         return _undecided(workload, f"nothing was measured in {workload}", "")
     at = f"{workload} at {plural(ranked[0].threads, 'thread')}"
     best = ranked[0]
-    scale = Scale(_median(best))
+    scale = Scale(_median(best), " of CPU time" if best.by_cpu else "")
     if len(ranked) == 1:
         value = f" ({scale.text(_median(best))} {scale.unit})"
         return _undecided(workload, f"only {_called(best)} was measured in {workload}",
@@ -83,7 +83,7 @@ def _compare(workload: str, at: str, ranked: list[Measurement], scale: Scale) ->
     best, second = ranked[0], ranked[1]
     ratio = f"{ratio_text(_median(best) / _median(second))} times {_called(second)}"
     nobody = f"no clear winner in {workload}"
-    if not all(m.throughput and m.throughput.known for m in (best, second)):
+    if not all(m.rate and m.rate.known for m in (best, second)):
         return _undecided(
             workload, nobody,
             f"no clear winner in {at}: {_called(best)} was fastest, {ratio}, but without "
@@ -106,7 +106,7 @@ def ratio_text(ratio: float) -> str:
 
 
 def _overlap(best: Measurement, other: Measurement) -> bool:
-    ours, theirs = best.throughput, other.throughput
+    ours, theirs = best.rate, other.rate
     if ours is None or theirs is None or ours.low is None:
         return False
     return (theirs.median if theirs.high is None else theirs.high) >= ours.low
@@ -125,7 +125,7 @@ def _overlap_reason(best: Measurement, overlapping: list[Measurement], scale: Sc
 
 
 def _range(measurement: Measurement, scale: Scale) -> str:
-    spread = measurement.throughput
+    spread = measurement.rate
     if spread is None or not spread.known:
         return scale.text(_median(measurement))
     return f"{scale.text(spread.median)} [{scale.text(spread.low)} to {scale.text(spread.high)}]"

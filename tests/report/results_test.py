@@ -335,13 +335,49 @@ class Matrix(Case):
             [fixture.NASTY, "0.20", "-", "-"], ["locked_map baseline", "0.01", "-", "-"]])
 
 
+class Busy(Case):
+    """Where other programs took time from the threads, CPU time ranks the maps, and the first screen says so."""
+
+    TIMES = {"first": (100.0, 400.0), "frugal": (145.0, 300.0)}  # of the wall, of the CPU
+
+    def document(self, load: Any, threads: int = 4, **context: Any) -> fixture.Json:
+        entries = [entry | {"cpu_time": self.TIMES[map_][1]} for map_, (wall, _) in self.TIMES.items()
+                   for entry in fixture.family("w", map_, fixture.around(wall), threads)]
+        return {"context": fixture.context() | {"load_avg": load} | context, "benchmarks": entries}
+
+    def test_cpu_time_ranks_the_maps_and_a_caution_says_why(self) -> None:
+        document = self.document([9.25, 3.0, 1.0])
+        built = self.page_of(document)
+        self.assertEqual(built.captioned("Operations per second of CPU time over the best map of each workload, at 4 thr"),
+                         [["Map", "w"], ["frugal", "1.00"], ["first", "0.75"]])
+        self.assertIn("frugal won w, 1.33 times first", built.texts("h1"))
+        self.assertIn("3.33 [3.33 to 3.33] against 2.50 [2.50 to 2.50] million operations per second of CPU time",
+                      " ".join(built.texts("li")))
+        cautions = " ".join(built.texts("ul", **{"class": "cautions"}))
+        for words in ("the machine was busy: its load average was 9.25 on 8 CPUs", "ranked by CPU time per operation"):
+            self.assertIn(words, cautions)
+
+    def test_throughput_ranks_them_where_the_threads_themselves_are_the_load_or_cpu_times_are_missing(self) -> None:
+        lacking = self.document([9.25, 3.0, 1.0])
+        for entry in lacking["benchmarks"][:8]:
+            entry["cpu_time"] = fixture.UNAVAILABLE
+        for document, busy in ((self.document([8.25, 20.0, 20.0]), False), (self.document([9.25], threads=9), False),
+                               (self.document([]), False), (self.document(text.UNAVAILABLE), False),
+                               (self.document([9.25], num_cpus=None), False), (lacking, True)):
+            built = self.page_of(document)
+            self.assertEqual(built.captioned(CAPTION), [["Map", "w"], ["first", "1.00"], ["frugal", "0.69"]])
+            cautions = " ".join(built.texts("ul", **{"class": "cautions"}))
+            self.assertEqual("the machine was busy" in cautions, busy)
+            self.assertNotIn("ranked by CPU time", cautions)
+
+
 class Order(Case):
-    def test_title_conditions_matrix_cautions_and_sentences_follow_each_other(self) -> None:
+    def test_title_conditions_cautions_matrix_and_sentences_follow_each_other(self) -> None:
         document = fixture.document()
         document["context"] |= {"library_build_type": "debug", "incomplete": True}
         built = self.page_of(document)
-        marks = {"h1": ("h1", None), "facts": ("p", "facts"), "matrix": ("div", "scroll matrix"),
-                 "cautions": ("ul", "cautions"), "verdicts": ("ul", "verdicts"), "nav": ("nav", None)}
+        marks = {"h1": ("h1", None), "facts": ("p", "facts"), "cautions": ("ul", "cautions"),
+                 "matrix": ("div", "scroll matrix"), "verdicts": ("ul", "verdicts"), "nav": ("nav", None)}
         places = [next(index for index, (tag, attrs, _) in enumerate(built.elements)
                        if tag == wanted and class_ in (None, attrs.get("class"))) for wanted, class_ in marks.values()]
         self.assertEqual(places, sorted(places))
