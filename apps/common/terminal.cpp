@@ -30,9 +30,10 @@ table::table(std::vector<std::string> heads, std::vector<std::size_t> text_colum
 
 void table::add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
 
-std::string table::line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths) const {
+std::string table::line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
+                        std::size_t from, std::size_t end) const {
   std::string text;
-  for (std::size_t i = 0; i < widths.size(); ++i) {
+  for (std::size_t i = 0; i < end; i = i == 0 ? from : i + 1) {
     if (i != 0) text.append(gap_, ' ');
     const bool left = std::ranges::find(text_columns_, i) != text_columns_.end();
     text += fmt::format(fmt::runtime(left ? "{:<{}}" : "{:>{}}"), cells[i], widths[i]);
@@ -41,15 +42,21 @@ std::string table::line(const std::vector<std::string>& cells, const std::vector
   return text;
 }
 
-std::string table::text(bool colour) const {
+std::string table::text(bool colour, std::size_t width) const {
   std::vector<std::size_t> widths(rows_.front().size());
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
   std::string all;
-  for (std::size_t r = 0; r < rows_.size(); ++r) {
-    all += bold(line(rows_[r], widths), colour && r < head_lines_);
-    all += '\n';
+  for (std::size_t from = 1, end = 0; end < widths.size(); from = end) {
+    std::size_t used = widths[0];
+    for (end = from; end < widths.size() && (end == from || used + gap_ + widths[end] <= width); ++end)
+      used += gap_ + widths[end];
+    if (from != 1) all += '\n';
+    for (std::size_t r = 0; r < rows_.size(); ++r) {
+      all += bold(line(rows_[r], widths, from, end), colour && r < head_lines_);
+      all += '\n';
+    }
   }
   return all;
 }
@@ -109,8 +116,9 @@ std::string wrapped(const std::string& text, const std::string& indent, std::siz
   while (at < text.size()) {
     std::size_t end = text.find(' ', at);
     if (end == std::string::npos) end = text.size();
+    end = std::min(end, at + width);
     const std::string word = text.substr(at, end - at);
-    at = end + 1;
+    at = end < text.size() && text[end] != ' ' ? end : end + 1;
     if (word.empty()) continue;
     if (!line.empty() && line.size() + 1 + word.size() > width) {
       all += indent + line + '\n';

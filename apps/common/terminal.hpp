@@ -19,11 +19,13 @@ class table {
   explicit table(std::vector<std::string> heads, std::vector<std::size_t> text_columns = {0},
                  std::size_t gap = 2);
   void add(std::vector<std::string> cells);
-  [[nodiscard]] std::string text(bool colour) const;
+  /// Columns beyond `width` follow below, in parts that repeat the first column.
+  [[nodiscard]] std::string text(bool colour, std::size_t width = SIZE_MAX) const;
 
  private:
   [[nodiscard]] std::string line(const std::vector<std::string>& cells,
-                                 const std::vector<std::size_t>& widths) const;
+                                 const std::vector<std::size_t>& widths, std::size_t from,
+                                 std::size_t end) const;
 
   std::vector<std::size_t> text_columns_;
   std::size_t gap_;
@@ -54,8 +56,8 @@ inline constexpr const char* unavailable = "unavailable";
 
 [[nodiscard]] std::string bold(std::string_view text, bool colour);
 
-inline constexpr std::size_t text_width = 110;
-/// The text in lines of at most `width` characters after an indent, broken at spaces.
+inline constexpr std::size_t text_width = 100;
+/// The text in lines of at most `width` characters after an indent, broken at spaces, and within longer words.
 [[nodiscard]] std::string wrapped(const std::string& text, const std::string& indent,
                                   std::size_t width = text_width);
 

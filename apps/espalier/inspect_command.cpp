@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -14,6 +14,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -45,8 +46,8 @@ namespace {
 
 // Tables --------------------------------------------------------------------------------------------------------------
 
-// An analysis of a layout as tables for a terminal. An empty cell does not apply; what is not known is "unavailable".
-// With a `width`, names are shortened until the table fits, or down to 24 characters.
+// An analysis of a layout as text for a terminal of some width. In tables an empty cell does not apply; what is not known
+// is "unavailable". Names are shortened if fewer lines need to be broken then.
 
 using inspect::analysis;
 using inspect::type_analysis;
@@ -64,73 +65,58 @@ std::string most_frequent(const inspect::frequencies& f) {
   return fmt::format("{} ({:.0f} %)", f.most.front().value, 100 * f.first_share().value_or(0));
 }
 
-std::vector<std::size_t> by_bytes(const analysis& a, std::size_t most) {
+/// The types with blocks, those with the most bytes first.
+std::vector<std::size_t> by_bytes(const analysis& a) {
   std::vector<std::size_t> order(a.types.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::greater{}, [&](std::size_t t) { return a.by_type[t].bytes_held; });
   std::erase_if(order, [&](std::size_t t) { return a.by_type[t].blocks == 0; });
-  if (order.size() > most) order.resize(most);
   return order;
 }
 
-std::string rest_text(const analysis& a, const std::vector<std::size_t>& shown) {
-  std::uint64_t blocks = a.blocks;
-  std::uint64_t bytes = a.bytes_held;
-  for (const std::size_t t : shown) {
-    blocks -= a.by_type[t].blocks;
-    bytes -= a.by_type[t].bytes_held;
-  }
-  return blocks == 0 ? "" : fmt::format("and {} blocks of other types, {}\n", blocks, bytes_text(bytes));
+/// What a list of `all` leaves out, and where it is shown; empty if that is nothing.
+std::string left_out(std::size_t shown, std::size_t all, const char* noun, std::size_t width,
+                     const std::string& note = "") {
+  if (all <= shown) return "";
+  return wrapped(fmt::format("and {} more {}{}{}: see --types {} or --report FILE", all - shown, noun,
+                             all - shown == 1 ? "" : "s", note, all),
+                 "", width);
 }
 
-/// Limits on the length of names; the table with whole names is tried first.
-constexpr std::array<std::size_t, 7> name_lengths{1000, 80, 64, 48, 40, 32, 24};
-
-std::size_t widest_line(const std::string& text) {
-  std::size_t widest = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    widest = std::max(widest, end - at);
-    at = end + 1;
-  }
-  return widest;
-}
-
-bool fits(const table& t, std::optional<std::size_t> width) {
-  return !width || widest_line(t.text(false)) <= *width;
-}
-
-/// The first table that fits, or the narrowest. build(length) makes one.
+/// The table with the fewest lines, whose names are as long as these permit. build(length) makes a table.
 template <class Build>
-std::string fitted(std::optional<std::size_t> width, bool colour, Build&& build) {
-  for (const std::size_t length : name_lengths) {
-    const table t = build(length);
-    if (length == name_lengths.back() || fits(t, width)) return t.text(colour);
+std::string fitted(std::size_t width, bool colour, Build&& build) {
+  std::string best;
+  for (const std::size_t length : {width / 2, std::size_t{48}, std::size_t{32}, std::size_t{24}}) {
+    std::string text = build(length).text(colour, width);
+    if (best.empty() || std::ranges::count(text, '\n') < std::ranges::count(best, '\n'))
+      best = std::move(text);
   }
-  return "";
+  return best;
 }
 
 std::string unused(const type_analysis& t, inspect::cache_level level) {
   return percent(t.cache(level).best().unused_share());
 }
 
-/// What was examined, under which geometry, and what could not be determined.
-std::string layout_head(const analysis& a, bool colour) {
-  std::string text = bold(a.subject, colour) + fmt::format(": {} blocks, {} asked for, {} held, {} pages\n",
-                                                           a.blocks, bytes_text(a.bytes_asked),
-                                                           bytes_text(a.bytes_held), a.pages.pages);
-  text += wrapped(fmt::format("caches of {}: {}", a.geometry.name, a.geometry.description), "  ", 110);
-  for (const inspect::fact& f : a.facts) text += wrapped(fmt::format("{}: {}", f.name, f.value), "  ", 110);
+/// Under which geometry and how it was examined.
+std::string facts_text(const analysis& a, std::size_t width) {
+  std::string text =
+      wrapped(fmt::format("caches of {}: {}", a.geometry.name, a.geometry.description), "", width);
+  for (const inspect::fact& f : a.facts) text += wrapped(fmt::format("{}: {}", f.name, f.value), "", width);
   return text;
 }
 
 /// A line for each of the `most` types with the most bytes: sizes, lines, sets, pages.
-std::string types_table(const analysis& a, std::size_t most, bool colour, std::optional<std::size_t> width) {
-  const std::vector<std::size_t> shown = by_bytes(a, most);
+std::string types_table(const analysis& a, std::size_t most, bool colour, std::size_t width) {
+  std::vector<std::size_t> shown = by_bytes(a);
+  const std::vector<std::size_t> rest(
+      shown.begin() + static_cast<std::ptrdiff_t>(std::min(most, shown.size())), shown.end());
+  shown.resize(shown.size() - rest.size());
   const auto build = [&](std::size_t length) {
     table t({"type", "blocks", "asked", "bytes\nheld", "stride", "straddling\n%", "two lines\na visit %",
-             "unused sets\nL1 %", "\nL2 %", "\nLLC %", "overloaded\nL2 %", "pages", "over the\nfewest",
-             "runs", "TLB\nentries"});
+             "L1 sets\nunused %", "L2 sets\nunused %", "LLC sets\nunused %", "L2 sets\noverloaded %", "pages",
+             "over the\nfewest", "runs", "TLB\nentries"});
     for (const std::size_t i : shown) {
       const type_analysis& y = a.by_type[i];
       const auto entries = y.pages.tlb_entries();
@@ -148,67 +134,72 @@ std::string types_table(const analysis& a, std::size_t most, bool colour, std::o
     }
     return t;
   };
-  return fitted(width, colour, build) + rest_text(a, shown);
+  std::uint64_t blocks = 0;
+  std::uint64_t bytes = 0;
+  for (const std::size_t i : rest) {
+    blocks += a.by_type[i].blocks;
+    bytes += a.by_type[i].bytes_held;
+  }
+  return fitted(width, colour, build) + left_out(shown.size(), shown.size() + rest.size(), "type", width,
+                                                 fmt::format(" ({} blocks, {})", blocks, bytes_text(bytes)));
 }
 
 /// Which types lie beside which: a line for each type, a column for each neighbour, in per cent of the blocks that have
-/// it in their pair of lines. If the columns are too wide for the terminal, they are headed by line numbers.
-std::string neighbours_table(const analysis& a, std::size_t most, bool colour,
-                             std::optional<std::size_t> width) {
-  const std::vector<std::size_t> shown = by_bytes(a, most);
-  std::size_t columns = shown.size();
-  const auto build = [&](std::size_t length) {
-    const bool numbered = length < name_lengths.front();
+/// it in their pair of lines. Long names head no columns; the numbers of the lines do.
+std::string neighbours_table(const analysis& a, std::size_t most, bool colour, std::size_t width) {
+  std::vector<std::size_t> shown = by_bytes(a);
+  if (shown.size() > most) shown.resize(most);
+  const bool numbered =
+      std::ranges::any_of(shown, [&](std::size_t t) { return a.types[t].name.size() > 16; });
+  return fitted(width, colour, [&](std::size_t length) {
     std::vector<std::string> heads{"blocks with company in\ntheir 128 bytes, %"};
-    for (std::size_t n = 0; n < columns; ++n) {
+    for (std::size_t n = 0; n < shown.size(); ++n)
       heads.push_back(numbered ? fmt::format("[{}]", n + 1) : a.types[shown[n]].name);
-    }
-    heads.emplace_back("any other");
+    heads.emplace_back("any\nother");
     table t(std::move(heads));
     for (std::size_t n = 0; n < shown.size(); ++n) {
       const type_analysis& y = a.by_type[shown[n]];
       const std::string name = shortened(a.types[shown[n]].name, length);
       std::vector<std::string> row{numbered ? fmt::format("[{}] {}", n + 1, name) : name};
-      for (std::size_t c = 0; c < columns; ++c) {
-        const auto found = std::ranges::find(y.neighbours, shown[c], &inspect::neighbour::other);
+      for (const std::size_t other : shown) {
+        const auto found = std::ranges::find(y.neighbours, other, &inspect::neighbour::other);
         row.push_back(found == y.neighbours.end() ? "0.00" : percent(found->blocks.in_pair, y.blocks));
       }
       row.push_back(percent(y.mixed.in_pair, y.blocks));
       t.add(std::move(row));
     }
     return t;
-  };
-  // If it does not fit with the shortest names, the columns of the types with the fewest bytes are omitted.
-  while (columns > 1 && !fits(build(name_lengths.back()), width)) --columns;
-  return fitted(width, colour, build);
+  });
 }
 
-/// Parents with children in their line; empty if no pointers are known.
-std::string children_table(const analysis& a, bool colour, std::optional<std::size_t> width) {
-  bool any = false;
+/// Parents with children in their line, the most frequent first; empty if no pointers are known.
+std::string children_table(const analysis& a, std::size_t most, bool colour, std::size_t width) {
+  std::vector<std::pair<std::size_t, inspect::child_use>> pairs;
+  for (std::size_t i = 0; i < a.types.size(); ++i) {
+    for (const inspect::child_use& c : a.by_type[i].children) pairs.emplace_back(i, c);
+  }
+  if (pairs.empty()) return "";
+  std::ranges::stable_sort(pairs, std::greater{}, [](const auto& pair) { return pair.second.parents; });
+  const std::size_t all = pairs.size();
+  if (all > most) pairs.resize(most);
   const auto build = [&](std::size_t length) {
     table t({"parents", "with children", "in their\nline %", "other line of\nthe pair %", "adjacent\nline %",
              "page %"},
             {0, 1});
-    for (std::size_t i = 0; i < a.types.size(); ++i) {
-      for (const inspect::child_use& c : a.by_type[i].children) {
-        any = true;
-        t.add({fmt::format("{} {}", c.parents, shortened(a.types[i].name, length)),
-               shortened(a.types[c.child].name, length), percent(c.in_line, c.parents),
-               percent(c.in_pair, c.parents), percent(c.in_adjacent_line, c.parents),
-               percent(c.in_page, c.parents)});
-      }
+    for (const auto& [i, c] : pairs) {
+      t.add({fmt::format("{} {}", c.parents, shortened(a.types[i].name, length)),
+             shortened(a.types[c.child].name, length), percent(c.in_line, c.parents),
+             percent(c.in_pair, c.parents), percent(c.in_adjacent_line, c.parents),
+             percent(c.in_page, c.parents)});
     }
     return t;
   };
-  const std::string text = fitted(width, colour, build);
-  return any ? text : "";
+  return fitted(width, colour, build) + left_out(pairs.size(), all, "pair", width);
 }
 
 /// How the types with the most bytes developed from look to look: a line for each type, a column for each look. Empty
 /// if there was only one look.
-std::string looks_table(const std::vector<look>& looks, std::size_t most, bool colour,
-                        std::optional<std::size_t> width) {
+std::string looks_table(const std::vector<look>& looks, std::size_t most, bool colour, std::size_t width) {
   if (looks.size() < 2) return "";
   std::map<std::string, std::uint64_t> most_bytes;
   for (const look& one : looks) {
@@ -329,13 +320,14 @@ class examination {
     if (save_) inspect::write_snapshot(s, *save_);
     progress_line shown(progress_line::elsewhere::nothing);
     shown.step(0, 2, fmt::format("look at {} blocks in {} pages", s.blocks.size(), s.pages.size()));
-    const inspect::analysis a = inspect::analyze(s, geometry_);
+    inspect::analysis a = inspect::analyze(s, geometry_);
     shown.step(1, 2, "judge what was found");
     const std::vector<inspect::finding> found = inspect::find_faults(a);
     const std::vector<inspect::assertion_outcome> outcomes = inspect::evaluate(conditions_, a);
     shown.clear();
-    show(a, found, outcomes, looks);
-    write(inspect::to_json(a, found, outcomes));
+    const std::string result = inspect::to_json(a, found, outcomes);
+    show(std::move(a), outcomes, looks);
+    write(result);
     std::fflush(out_);
     const auto broken = std::ranges::count_if(outcomes, [](const inspect::assertion_outcome& outcome) {
       return outcome.result != inspect::verdict::holds;
@@ -345,20 +337,29 @@ class examination {
   }
 
  private:
-  void show(const inspect::analysis& a, const std::vector<inspect::finding>& found,
-            const std::vector<inspect::assertion_outcome>& outcomes, const std::vector<look>& looks) const {
+  /// Findings come first. Names of call sites can be long: here they are shortened, in files and on pages they are not.
+  void show(inspect::analysis a, const std::vector<inspect::assertion_outcome>& outcomes,
+            const std::vector<look>& looks) const {
     const bool colour = wants_colour(fileno(out_));
-    const auto width = terminal_width(fileno(out_));
-    std::string text = layout_head(a, colour) + '\n';
+    const std::size_t width = std::max<std::size_t>(terminal_width(fileno(out_)).value_or(text_width), 40);
+    for (inspect::block_type& type : a.types) type.name = shortened(type.name, width / 2);
+    const std::vector<inspect::finding> found = inspect::find_faults(a);
+    std::string text =
+        wrapped(fmt::format("{}: {} blocks, {} asked for, {} held, {} pages", a.subject, a.blocks,
+                            bytes_text(a.bytes_asked), bytes_text(a.bytes_held), a.pages.pages),
+                "", width);
+    text += bold(wrapped(inspect::summary_of(a, found), "", width), colour);
+    for (const inspect::finding& f : std::span(found).first(std::min(found.size(), types_)))
+      text += wrapped("- " + f.text, "  ", width - 2);
+    text += left_out(types_, found.size(), "finding", width);
+    for (const inspect::assertion_outcome& outcome : outcomes) text += wrapped(outcome.text, "", width);
+    for (const std::string& blind : inspect::blind_spots(a)) text += wrapped(blind, "", width);
     for (const std::string& table :
          {types_table(a, types_, colour, width), neighbours_table(a, types_, colour, width),
-          children_table(a, colour, width), looks_table(looks, types_, colour, width)}) {
-      if (!table.empty()) text += table + '\n';
+          children_table(a, types_, colour, width), looks_table(looks, types_, colour, width),
+          facts_text(a, width)}) {
+      if (!table.empty()) text += '\n' + table;
     }
-    text += bold(wrapped(inspect::summary_of(a, found), ""), colour);
-    for (const inspect::finding& f : found) text += wrapped("- " + f.text, "  ");
-    for (const std::string& blind : inspect::blind_spots(a)) text += wrapped(blind, "");
-    for (const inspect::assertion_outcome& outcome : outcomes) text += wrapped(outcome.text, "");
     std::fprintf(out_, "%s\n", text.c_str());
   }
 
@@ -455,7 +456,8 @@ void add_inspect_command(CLI::App& parser) {
   plain.add("--file", options->file, "SNAPSHOT", "Inspect a snapshot that was written earlier");
   plain.add_default("--machine", options->machine, "NAME",
                     "Machine whose caches are assumed: this one, or one of a paper");
-  plain.add_default("--types", options->types, "N", "Number of types to show, those with the most bytes");
+  plain.add_default("--types", options->types, "N",
+                    "Number of types to show, those with the most bytes, and of findings");
   plain.add("--assert", options->conditions, "CONDITIONS",
             "Conditions, comma-separated, such as unused_l2<5%,node.crossing<1%; the exit status is 1 if one "
             "does not hold");

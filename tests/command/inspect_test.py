@@ -348,7 +348,7 @@ class Peaks(InspectTest):
         self.assertGreaterEqual(self.analysis("--", "lua5.4", "-e", script)["blocks"], 50_000)
         self.assertEqual(self.done.stdout, "30000\n")
 
-    def on_terminal(self, *arguments: str, columns: int = 0, kind: str = "xterm") -> str:
+    def on_terminal(self, *arguments: str, columns: int = 60, kind: str = "xterm") -> str:
         ours, its = pty.openpty()
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("4H", 25, columns, 0, 0))
         with subprocess.Popen([COMMAND, "inspect", *arguments], cwd=self.folder, stdout=subprocess.DEVNULL,
@@ -371,6 +371,8 @@ class Peaks(InspectTest):
         said = self.on_terminal("--", "/usr/bin/python3", "-c", "pass")
         self.assertRegex(said, r"\[  0%\] name \d+ call sites")
         self.assertRegex(said, r"\[  0%\] look at \d+ blocks in \d+ pages")
+        lines = re.sub(r"\x1b\[[\d;]*[mK]", "", said).splitlines()
+        self.assertLessEqual(max(len(line.rpartition("\r")[2]) for line in lines), 60)
 
     def test_words_on_a_terminal_fit_it_and_are_plain_where_it_is_dumb(self) -> None:
         what = ("--map", "int_lf/studied", "--keys", "1000")
@@ -469,7 +471,8 @@ print(len(kept))
         return lines[begin - 1:lines.index("", begin)]
 
     def run_growing(self, between: str, *options: str) -> list[str]:
-        done = self.run_inspect(*options, "--", "/usr/bin/python3", "-c", self.GROWS.format(between=between))
+        done = self.espalier("inspect", *options, "--", "/usr/bin/python3", "-c", self.GROWS.format(between=between),
+                             env={**os.environ, "COLUMNS": "300"})
         self.assertEqual((done.returncode, done.stdout), (0, "20\n"), done.stderr)
         return self.looks(done.stderr)
 
@@ -490,28 +493,36 @@ print(len(kept))
         self.assertEqual(len(re.findall(r"\d+ ms", lines[1])), 8, lines)
 
 
-class Width(InspectTest):
-    def lines(self, columns: str) -> list[str]:
-        done = subprocess.run([COMMAND, "inspect", "--types", "3", "--json", "layout.json", "--", "/usr/bin/python3",
-                               "-c", "pass"], cwd=self.folder, capture_output=True, text=True,
-                              env={**os.environ, "COLUMNS": columns})
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.names = [one["name"] for one in json.loads((self.folder / "layout.json").read_text())["types"]]
-        return done.stderr.splitlines()
+class Shown(InspectTest):
+    """Findings come first, no line is longer than the terminal is wide, and long lists end with where the rest is."""
 
-    def test_names_are_shortened_in_the_middle_until_tables_fit(self) -> None:
-        wide = self.lines("0")
-        whole = max((name for name in self.names if any(line.startswith(name) for line in wide)), key=len)
-        self.assertGreater(len(whole), 40)
-        # The rows with the longest name, which need not be in the widest of the tables.
-        least = min(len(line) for line in wide if line.startswith(whole))
-        for width in (least - 10, least - len(whole) + 31):
-            narrow = self.lines(str(width))
-            self.assertLessEqual(max(len(line) for line in narrow), width)
-        self.assertTrue(any("..." in line for line in narrow))
-        self.assertFalse(any(line.startswith(whole) for line in narrow))
-        self.assertIn(whole, self.names, "files have whole names")
-        self.assertTrue(any(re.match(r"\S.{9,}\.\.\..{9,}\S ", line) for line in self.lines("40")))
+    def lines(self, columns: str, *arguments: str) -> list[str]:
+        done = self.ended(0, "inspect", *arguments, env={**os.environ, "COLUMNS": columns}, stderr=subprocess.STDOUT)
+        return done.stdout.splitlines()
+
+    def test_names_are_shortened_and_tables_broken_until_they_fit(self) -> None:
+        program = ("--types", "3", "--json", "layout.json", "--", "/usr/bin/python3", "-c", "pass")
+        for columns, width in (("0", 100), ("80", 80), ("40", 40)):
+            lines = self.lines(columns, *program)
+            self.assertLessEqual(max(map(len, lines)), width)
+        names = [one["name"] for one in json.loads((self.folder / "layout.json").read_text())["types"]]
+        self.assertGreater(max(map(len, names)), 100, "files have whole names")
+        self.assertTrue(any(re.match(r"\S.{9,}\.\.\..{9,}\S ", line) for line in lines))
+        wide = self.lines("400", *program)
+        self.assertIn("TLB", next(line for line in wide if line.startswith("type") or "L1 sets" in line))
+
+    def test_findings_come_first_and_what_is_left_out_is_counted(self) -> None:
+        lines = self.lines("80", "--types", "2", "--model", "rwn", "--machine", "haswell")
+        self.assertRegex(lines[0], r"^MODEL rwn: \d+ blocks, ")
+        found = re.match(r"(\d+) findings in ", lines[1])
+        begins = [index for index, line in enumerate(lines) if line.startswith("  - ")]
+        self.assertEqual((begins[0], len(begins)), (2, 2))
+        rest = lines.index(f"and {int(found[1]) - 2} more findings: see --types {found[1]} or --report FILE")
+        types = next(index for index, line in enumerate(lines) if re.match(r"and 1 more type \(\d+ blocks, ", line))
+        table = next(index for index, line in enumerate(lines) if line.startswith("type "))
+        facts = next(index for index, line in enumerate(lines) if line.startswith("caches of haswell: "))
+        order = [begins[-1], rest, table, types, facts]
+        self.assertEqual(order, sorted(order))
 
 
 class RealPrograms(InspectTest):
