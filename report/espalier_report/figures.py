@@ -136,20 +136,11 @@ def scaling(results: Results, palette: Palette) -> list[Figure]:
         if not group:
             continue
         scale = scale_of(group)
-        labels = ranked({m.label: m for m in group}.values())
-        drawn = at_first(labels)
-        traces = []
-        for label in labels:
-            points = sorted((m for m in group if m.label == label), key=lambda m: m.threads)
-            traces.append(scaling_trace(label, points, scale, palette, label in drawn))
-        absent = sorted({m.label for m in results.of(workload)} - set(labels))
         figures.append(Figure(
             f"scaling-{index}", f"Scaling of {workload}", workload,
             f"Median throughput of {workload} at {text.listing(map(str, counts))} threads, "
             "higher is better. The whiskers reach from the slowest to the fastest repetition.",
-            [View("", traces, line_layout(
-                thread_axis(counts),
-                {"title": {"text": scale.unit}, "rangemode": "tozero"}), 420, absent)],
+            [scaling_view(results.of(workload), counts, scale, scale.unit, palette)],
             series=True, about=workloads.explained(results.of(workload))))
     return figures
 
@@ -261,6 +252,17 @@ def ranked(measurements: Iterable[Measurement]) -> list[str]:
 
 def at_first(labels: Sequence[str]) -> set[str]:
     return set(labels[:SHOWN_AT_FIRST])
+
+
+def scaling_view(group: Sequence[Measurement], counts: Sequence[int], scale: text.Scale, unit: str,
+                 palette: Palette) -> View:
+    known = [m for m in group if m.throughput]
+    labels = ranked(known)
+    drawn = at_first(labels)
+    traces = [scaling_trace(label, sorted((m for m in known if m.label == label), key=lambda m: m.threads), scale,
+                            palette, label in drawn) for label in labels]
+    return View("", traces, line_layout(thread_axis(counts), {"title": {"text": unit}, "rangemode": "tozero"}), 420,
+                sorted({m.label for m in group} - set(labels)))
 
 
 def scaling_trace(label: str, points: Sequence[Measurement], scale: text.Scale, palette: Palette,

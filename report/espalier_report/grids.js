@@ -42,7 +42,7 @@
     colour(key) {
       if (this.chosen === null) return this.data.colours[key];
       if (this.chosen !== key) return "rest";
-      return this.data.colours[key] === "other" ? "chosen" : this.data.colours[key];
+      return this.data.colours[key] === "other" ? "accent" : this.data.colours[key];
     }
 
     draw() {
@@ -71,8 +71,9 @@
             break;
           }
           y -= height / sum;
-          svg.append(shape("rect", { class: `part ${this.colour(key)}`, x: x + 0.06, y, width: 0.88,
-            height: height / sum }));
+          const colour = this.colour(key);
+          svg.append(shape("rect", { class: `part ${colour}`, style: `--fill: var(--${colour})`, x: x + 0.06, y,
+            width: 0.88, height: height / sum }));
         }
       });
       return svg;

@@ -25,7 +25,7 @@ GAP = -1
 # Lines in a used set, relative to an equal share for each set.
 LOADS = ((0.75, "load0", "below ¾ of an even share"), (1.5, "load1", "¾ to 1½ times an even share"),
          (3.0, "load2", "1½ to 3 times an even share"), (None, "load3", "3 times an even share and more"))
-TOO_FEW = ("few", "too few lines to judge")
+TOO_FEW = "too few lines to judge"
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Grid:
 
 def chart(grid: Grid) -> Markup:
     used = {place for row in grid.rows for cell in row.cells for place, _ in cell.parts}
-    keys = [element("button", element("i", class_=key.colour, aria_hidden="true"), key.name,
+    keys = [element("button", element("i", style=f"--fill: var(--{key.colour})", aria_hidden="true"), key.name,
                     type="button", data_key=str(place), aria_pressed="false")
             for place, key in enumerate(grid.keys) if place in used]
     return element(
@@ -199,7 +199,7 @@ def heat_map(types: Sequence[Object], level: str, title: str, caption: str) -> G
     drawn = [type_ for type_ in types if best(type_, level)["heat"]]
     if not drawn:
         return None
-    keys = [Key(name, colour) for _, colour, name in LOADS] + [Key(TOO_FEW[1], TOO_FEW[0])]
+    keys = [Key(name, colour) for _, colour, name in LOADS] + [Key(TOO_FEW, "other")]
     rows = [Row(type_["name"], heat_cells(best(type_, level))) for type_ in drawn]
     return Grid(f"sets-{level}", title, f"{caption} {heat_caption(best(drawn[0], level))}",
                 max(len(row.cells) for row in rows), keys, rows, tall=True)

@@ -228,7 +228,7 @@ def unused_share(sets: Object) -> Content:
         return tables.value(text.UNAVAILABLE)
     if grids.is_judged(sets):
         return text.share(sets["unused_share"])
-    return [text.share(sets["unused_share"]), " ", element("span", grids.TOO_FEW[1], class_="spread")]
+    return [text.share(sets["unused_share"]), " ", element("span", grids.TOO_FEW, class_="spread")]
 
 
 def unused_of(level: str) -> Callable[[Object], Content]:

@@ -8,30 +8,15 @@ import json
 import pathlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from espalier_report import figures, simulated, summary, tables, text, verdict
 from espalier_report.figures import Figure
+from espalier_report.grids import Grid
 from espalier_report.markup import Content, Markup, element, markup
-from espalier_report.results import Results, Role, busy_load, is_count
+from espalier_report.results import Bar, Measurement, Results, Role, busy_load, is_count
 
 HERE = pathlib.Path(__file__).resolve().parent
-
-
-class Drawn(Protocol):
-    """An object that a script draws from the page's block of data."""
-
-    @property
-    def id(self) -> str: ...
-
-    def json(self) -> figures.Json: ...
-
-
-class Comparable(Protocol):
-    """An object with a role in a comparison."""
-
-    @property
-    def role(self) -> Role: ...
 
 
 @dataclass(frozen=True)
@@ -42,6 +27,8 @@ class Beside:
 
 # A script's text, or its place.
 Script = str | Beside
+# What a script draws from the page's block of data.
+Drawn = Figure | Grid
 
 
 @dataclass(frozen=True)
@@ -166,7 +153,7 @@ def absent(sentence: str) -> Markup:
     return element("p", sentence, class_="note")
 
 
-def key(shown: Iterable[Comparable]) -> Markup | None:
+def key(shown: Iterable[Measurement | Bar]) -> Markup | None:
     roles = {one.role for one in shown}
     entries = [[element("span", element("i", class_=role.name.lower(), aria_hidden="true"), role), " "]
                for role in Role if role in roles]

@@ -8,7 +8,7 @@ from typing import Any
 from espalier_report import figures, text, workloads
 from espalier_report.figures import Figure, Json, Palette, Row, View
 from espalier_report.markup import Markup, element
-from espalier_report.results import COUNTS, Calibrated, Measurement, Results, Spread
+from espalier_report.results import COUNTS, Calibrated, Measurement, Results, Spread, place_of
 from espalier_report.tables import Column, named, region_columns, shared_settings, table, value
 
 # Where an access that misses a core's own caches is served, from near to far.
@@ -20,9 +20,7 @@ TRUST = ("Everything on this page is simulated. Memory is modelled, computation 
 
 
 def machine_name(context: dict[str, Any]) -> str:
-    machine = context.get("machine", {})
-    return str(machine.get("name", text.UNAVAILABLE)) if isinstance(machine, dict) \
-        else text.UNAVAILABLE
+    return place_of(context).partition(",")[0]
 
 
 def machines(results: Results) -> str:
@@ -74,13 +72,7 @@ def throughput(results: Results, palette: Palette) -> list[Figure]:
                         scale.text(_throughput(m))) for m in group]
             view = figures.bars("", rows, unit, best_is_greatest=True)
         else:
-            labels = figures.ranked(group)
-            shown = figures.at_first(labels)
-            traces = [figures.scaling_trace(
-                label, sorted((m for m in group if m.label == label), key=lambda m: m.threads),
-                scale, palette, label in shown) for label in labels]
-            view = View("", traces, figures.line_layout(
-                figures.thread_axis(counts), {"title": {"text": unit}, "rangemode": "tozero"}), 420)
+            view = figures.scaling_view(group, counts, scale, unit, palette)
         drawn.append(Figure(
             f"throughput-{index}", f"Simulated throughput of {workload}", f"{workload} (simulated)",
             f"Simulated throughput of {workload} over simulated threads. Compare maps and slopes; "
