@@ -243,10 +243,10 @@ def hover(row: Row) -> str:
 
 
 def ranked(measurements: Iterable[Measurement]) -> list[str]:
-    """Labels by their best median throughput; unmeasured ones last."""
+    """Labels by their best median; unmeasured ones last."""
     best: dict[str, float] = {}
     for m in measurements:
-        best[m.label] = max(best.get(m.label, 0.0), m.throughput.median if m.throughput else 0.0)
+        best[m.label] = max(best.get(m.label, 0.0), m.median)
     return sorted(best, key=lambda label: (-best[label], label))
 
 

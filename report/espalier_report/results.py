@@ -107,6 +107,11 @@ class Measurement:
         return self.cpu.inverse(1e9) if self.by_cpu and self.cpu else self.throughput
 
     @property
+    def median(self) -> float:
+        """Of the rate; 0 if it is unknown."""
+        return self.rate.median if self.rate else 0.0
+
+    @property
     def role(self) -> Role:
         return role_of(self.map, self.kind)
 
@@ -312,6 +317,10 @@ class Results:
         """The measurements at the workload's largest thread count."""
         greatest = max(self.thread_counts(workload), default=0)
         return [m for m in self.of(workload) if m.threads == greatest]
+
+    def ranked(self, workload: str) -> list[Measurement]:
+        """Those of them with a rate, the best first."""
+        return sorted((m for m in self.at_most_threads(workload) if m.rate), key=lambda m: (-m.median, m.label))
 
     def absent_at_most_threads(self, workload: str) -> list[str]:
         present = {m.label for m in self.at_most_threads(workload)}

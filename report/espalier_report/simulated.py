@@ -29,7 +29,7 @@ def machines(results: Results) -> str:
 
 def headline(results: Results) -> str:
     on = f"Simulated on {machines(results)}"
-    leaders = [leader for leader in map(_leader, _groups(results)) if leader]
+    leaders = [ranked[0] for ranked in map(results.ranked, results.workloads) if len(ranked) > 1]
     if not leaders:
         return f"{on}: nothing to compare"
     if len(leaders) <= 3:
@@ -43,8 +43,7 @@ def headline(results: Results) -> str:
 
 def sentences(results: Results) -> list[str]:
     found = []
-    for group in _groups(results):
-        ranked = _ranked(group)
+    for ranked in map(results.ranked, results.workloads):
         if not ranked:
             continue
         best = ranked[0]
@@ -52,7 +51,7 @@ def sentences(results: Results) -> list[str]:
         if len(ranked) == 1:
             found.append(f"Only {best.label} was simulated in {at}.")
             continue
-        ratio = _throughput(best) / _throughput(ranked[1])
+        ratio = best.median / ranked[1].median
         found.append(f"{best.label} leads {at}: {text.number(ratio)} times {ranked[1].label}, "
                      "simulated.")
     return found
@@ -69,7 +68,7 @@ def throughput(results: Results, palette: Palette) -> list[Figure]:
         unit = f"simulated {scale.unit}"
         if len(counts) < 2:
             rows = [Row(m.label, m.role, figures.scaled(m.throughput, scale.of),
-                        scale.text(_throughput(m))) for m in group]
+                        scale.text(m.median)) for m in group]
             view = figures.bars("", rows, unit, best_is_greatest=True)
         else:
             view = figures.scaling_view(group, counts, scale, unit, palette)
@@ -153,7 +152,7 @@ def calibration_table(found: Sequence[Calibrated], id_: str) -> Markup:
 
 
 def counts_table(results: Results, workload: str, id_: str) -> Markup:
-    group = sorted(results.of(workload), key=lambda m: (-m.threads, -_throughput(m), m.label))
+    group = sorted(results.of(workload), key=lambda m: (-m.threads, -m.median, m.label))
     scale = figures.scale_of(group)
     shared, _ = shared_settings(group)
 
@@ -162,7 +161,7 @@ def counts_table(results: Results, workload: str, id_: str) -> Markup:
 
     columns = [Column("Threads", lambda m: str(m.threads)),
                Column(f"Simulated {scale.short} op/s".replace("  ", " "),
-                      lambda m: scale.text(_throughput(m)))]
+                      lambda m: scale.text(m.median))]
     columns += [*(Column(_head(name), count(name)) for name in COUNTS), *region_columns(group)]
     caption = f"{workload}: simulated counts per operation" + \
         (f" ({', '.join(shared)})" if shared else "")
@@ -188,23 +187,6 @@ def _head(name: str) -> str:
     for shouted in ("LLC", "DRAM", "TLB"):
         words = words.replace(shouted.capitalize(), shouted).replace(shouted.lower(), shouted)
     return words
-
-
-def _groups(results: Results) -> list[list[Measurement]]:
-    return [results.at_most_threads(workload) for workload in results.workloads]
-
-
-def _throughput(m: Measurement) -> float:
-    return m.throughput.median if m.throughput else 0.0
-
-
-def _ranked(group: Sequence[Measurement]) -> list[Measurement]:
-    return sorted((m for m in group if m.throughput), key=lambda m: (-_throughput(m), m.label))
-
-
-def _leader(group: Sequence[Measurement]) -> Measurement | None:
-    ranked = _ranked(group)
-    return ranked[0] if len(ranked) > 1 else None
 
 
 def _stack(threads: int, group: Sequence[Measurement]) -> View:

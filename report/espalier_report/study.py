@@ -145,8 +145,7 @@ def pairs(shown: Results, figure: StudyFigure) -> list[Figure]:
 
 def pair_trace(name: str, colour: str, trees: Sequence[str], by_tree: dict[str, Measurement],
                figure: StudyFigure, scale: text.Scale) -> Json:
-    values = [scale.of(m.throughput.median) if (m := by_tree[tree]).throughput else 0.0
-              for tree in trees]
+    values = [scale.of(by_tree[tree].median) for tree in trees]
     sizes = [str(figure.node_bytes.get(by_tree[tree].map, text.UNAVAILABLE)) for tree in trees]
     return {"type": "bar", "orientation": "h", "name": name, "label": name,
             "y": list(range(len(trees))), "x": values, "marker": {"color": colour},

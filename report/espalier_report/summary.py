@@ -67,18 +67,16 @@ def numbers(found: Iterable[int], noun: str) -> str:
 
 def compared(results: Results) -> list[str]:
     """The workloads with a known rate."""
-    return [workload for workload in results.workloads
-            if any(m.rate for m in results.at_most_threads(workload))]
+    return list(filter(results.ranked, results.workloads))
 
 
 def rows(results: Results) -> list[Row]:
     """By the geometric mean of the ratios; maps that lack a workload have none, and come last."""
     found = {m.label: Row(m.label, m.role, {}) for m in results.measurements}
     for workload in compared(results):
-        medians = {m.label: m.rate.median for m in results.at_most_threads(workload) if m.rate}
-        best = max(medians.values())
-        for label, median in medians.items():
-            found[label].ratios[workload] = median / best
+        ranked = results.ranked(workload)
+        for m in ranked:
+            found[m.label].ratios[workload] = m.median / ranked[0].median
     return sorted(found.values(), key=lambda row: (-len(row.ratios), -mean(row), row.label))
 
 

@@ -33,8 +33,7 @@ class Column:
 
 
 def measurement_table(results: Results, workload: str, id_: str) -> Markup:
-    group = sorted(results.of(workload), key=lambda m: (
-        -m.threads, -(m.rate.median if m.rate else 0.0), m.label))
+    group = sorted(results.of(workload), key=lambda m: (-m.threads, -m.median, m.label))
     scale = text.Scale(max((m.throughput.median for m in group if m.throughput), default=1.0))
     shared, varying = shared_settings(group)
     columns = [

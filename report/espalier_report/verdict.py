@@ -52,20 +52,15 @@ def _called(measurement: Measurement) -> str:
     return measurement.label if measurement.role is Role.OURS else f"the {measurement.role} {measurement.label}"
 
 
-def _median(measurement: Measurement) -> float:
-    return measurement.rate.median if measurement.rate else 0.0
-
-
 def _verdict(results: Results, workload: str) -> Verdict:
-    group = results.at_most_threads(workload)
-    ranked = sorted((m for m in group if m.rate), key=lambda m: (-_median(m), m.label))
+    ranked = results.ranked(workload)
     if not ranked:
         return _undecided(workload, f"nothing was measured in {workload}", "")
     at = f"{workload} at {plural(ranked[0].threads, 'thread')}"
     best = ranked[0]
-    scale = Scale(_median(best), " of CPU time" if best.by_cpu else "")
+    scale = Scale(best.median, " of CPU time" if best.by_cpu else "")
     if len(ranked) == 1:
-        value = f" ({scale.text(_median(best))} {scale.unit})"
+        value = f" ({scale.text(best.median)} {scale.unit})"
         return _undecided(workload, f"only {_called(best)} was measured in {workload}",
                           f"only {_called(best)} was measured in {at}{value}, so there is nothing "
                           "to compare it with")
@@ -81,7 +76,7 @@ def _undecided(workload: str, short: str, sentence: str) -> Verdict:
 
 def _compare(workload: str, at: str, ranked: list[Measurement], scale: Scale) -> Verdict:
     best, second = ranked[0], ranked[1]
-    ratio = f"{ratio_text(_median(best) / _median(second))} times {_called(second)}"
+    ratio = f"{ratio_text(best.median / second.median)} times {_called(second)}"
     nobody = f"no clear winner in {workload}"
     if not all(m.rate and m.rate.known for m in (best, second)):
         return _undecided(
@@ -127,5 +122,5 @@ def _overlap_reason(best: Measurement, overlapping: list[Measurement], scale: Sc
 def _range(measurement: Measurement, scale: Scale) -> str:
     spread = measurement.rate
     if spread is None or not spread.known:
-        return scale.text(_median(measurement))
+        return scale.text(measurement.median)
     return f"{scale.text(spread.median)} [{scale.text(spread.low)} to {scale.text(spread.high)}]"
