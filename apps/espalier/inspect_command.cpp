@@ -46,8 +46,8 @@ namespace {
 
 // Tables --------------------------------------------------------------------------------------------------------------
 
-// An analysis of a layout as text for a terminal of some width. In tables an empty cell does not apply; what is not known
-// is "unavailable". Names are shortened if fewer lines need to be broken then.
+// An analysis of a layout as text for a terminal of some width. In tables an empty cell does not apply; what is not
+// known is "unavailable".
 
 using inspect::analysis;
 using inspect::type_analysis;

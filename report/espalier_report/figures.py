@@ -223,7 +223,7 @@ def whiskers(spreads: Sequence[Spread]) -> Json:
 
 
 def row_texts(ordered: Sequence[Row]) -> Json:
-    """The value before its bar, where no whisker ends; what is unavailable has no bar, and the word stands in its place."""
+    """The value before its bar, where no whisker ends. In place of a bar that is missing stands the word."""
     return {"type": "scatter", "mode": "text", "cliponaxis": False, "hoverinfo": "skip",
             "y": list(range(len(ordered))), "x": [0] * len(ordered),
             "text": [f"{row.text}{BEFORE_BAR}" if row.text else f" {text.UNAVAILABLE}" for row in ordered],

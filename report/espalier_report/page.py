@@ -256,9 +256,9 @@ def cautions(results: Results) -> list[str]:
         busiest = results.threads_of(name)
         if load := busy_load(context, busiest):
             found.insert(0, f"{at}the machine was busy: its load average was {text.number(load)} on "
-                         f"{text.plural(cpus, 'CPU')}, and throughputs hold the time for which threads waited for a CPU."
-                         + (" Maps are ranked by CPU time per operation. A map whose threads sleep in a lock ranks too "
-                            "high." if results.by_cpu else ""))
+                         f"{text.plural(cpus, 'CPU')}. Throughputs include the time for which threads waited for a CPU."
+                         + (" Maps are ranked by CPU time per operation. A map whose threads sleep in a lock then ranks "
+                            "too high." if results.by_cpu else ""))
         if is_count(cpus) and 0 < cpus < busiest:
             found.append(f"{at}{busiest} threads ran on {text.plural(cpus, 'CPU')}; beyond that "
                          "number they take turns, and latencies hold the waiting.")

@@ -180,7 +180,8 @@ return [...document.querySelectorAll(`#${arguments[0]} .panel`)].map((panel) => 
     colour: getComputedStyle(own).stroke, width: own.getBoundingClientRect().width,
     others: document.querySelectorAll(panel.querySelector("use").getAttribute("href")).length,
     ticks: [...panel.querySelectorAll(".tick:not([hidden])")]
-      .map((tick) => [tick.textContent, tick.getBoundingClientRect()]).map(([words, box]) => [words, Math.round(box.left - frame.left), Math.round(box.top - frame.top)]) };
+      .map((tick) => [tick.textContent, tick.getBoundingClientRect()])
+      .map(([words, box]) => [words, Math.round(box.left - frame.left), Math.round(box.top - frame.top)]) };
 });
 """
 # Bars of each trace of the first plot, and whether they are filled with a pattern.

@@ -348,7 +348,7 @@ class Busy(Case):
     def test_cpu_time_ranks_the_maps_and_a_caution_says_why(self) -> None:
         document = self.document([9.25, 3.0, 1.0])
         built = self.page_of(document)
-        self.assertEqual(built.captioned("Operations per second of CPU time over the best map of each workload, at 4 thr"),
+        self.assertEqual(built.captioned("Operations per second of CPU time over the best map of each workload, at 4"),
                          [["Map", "w"], ["frugal", "1.00"], ["first", "0.75"]])
         self.assertIn("frugal won w, 1.33 times first", built.texts("h1"))
         self.assertIn("3.33 [3.33 to 3.33] against 2.50 [2.50 to 2.50] million operations per second of CPU time",
