@@ -12,4 +12,5 @@
 //
 // map/map_concept.hpp lists the operations and what they promise, map/map_facade.hpp documents each.
 
+#include "espalier/hw/cache_line.hpp"  // first: it names the language level
 #include "espalier/map/ordered_map.hpp"

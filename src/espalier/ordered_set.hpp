@@ -2,4 +2,5 @@
 
 // A set beside ordered_map.hpp: espalier::ordered_set<Key>.
 
+#include "espalier/hw/cache_line.hpp"  // first: it names the language level
 #include "espalier/map/ordered_set.hpp"

@@ -1,5 +1,9 @@
 #pragma once
 
+#if __cplusplus < 202002L
+#error "Espalier is written in C++20: compile with -std=c++20 or a later standard"
+#endif
+
 #include <cstddef>
 #include <cstdint>
 

@@ -60,7 +60,7 @@ double measured_hertz() {
     const auto last = read_both();
     hertz = static_cast<double>(last.ticks - first.ticks) * 1e9 / static_cast<double>(last.ns - first.ns);
   }
-  std::ranges::sort(rounds);
+  std::sort(rounds.begin(), rounds.end());
   return rounds[rounds.size() / 2];
 }
 

@@ -44,7 +44,8 @@ constexpr std::array<event_row, all_counters.size()> rows{{
 }};
 
 constexpr const event_row& row_of(counter which) noexcept { return rows[static_cast<std::size_t>(which)]; }
-static_assert(std::ranges::all_of(all_counters, [](counter c) { return row_of(c).which == c; }));
+static_assert(std::all_of(all_counters.begin(), all_counters.end(),
+                          [](counter c) { return row_of(c).which == c; }));
 
 /// The kernel's generic "cache misses" are last-level misses on Intel only; AMD's are those of L2 and ARM's
 /// those of L1. Elsewhere only the event that names the last level is right.

@@ -77,14 +77,14 @@ namespace detail {
 
 std::uint32_t held_thread_slot() noexcept { return slot_of_thread; }
 
-void forget_other_threads() noexcept { slots.keep_only(slot_of_thread, static_cast<std::int32_t>(gettid())); }
+void forget_other_threads() noexcept { slots.keep_only(slot_of_thread, gettid()); }
 
 std::uint32_t try_first_thread_slot() noexcept {
   watch_forks();
   if (!is_late) is_late = !ending.announce();
   const auto how = is_late ? table::tenure::late : table::tenure::ends_with_thread;
   const int before = errno;
-  slot_of_thread = slots.take(static_cast<std::int32_t>(gettid()), how, is_gone);
+  slot_of_thread = slots.take(gettid(), how, is_gone);
   errno = before;
   return slot_of_thread;
 }

@@ -76,7 +76,8 @@ namespace {
   std::array<std::uint64_t, 8> largest_of_lane;
   _mm512_storeu_si512(smallest_of_lane.data(), smallest);
   _mm512_storeu_si512(largest_of_lane.data(), largest);
-  return {count, std::ranges::min(smallest_of_lane), std::ranges::max(largest_of_lane)};
+  return {count, *std::min_element(smallest_of_lane.begin(), smallest_of_lane.end()),
+          *std::max_element(largest_of_lane.begin(), largest_of_lane.end())};
 }
 
 #endif

@@ -79,8 +79,8 @@ constexpr std::size_t step_of(std::size_t lines) noexcept { return std::bit_floo
   if (lines <= close_lines) return dense_classes + lines - 1;
   if (lines <= fine_lines) return first_odd + (lines - close_lines) / 2;
   const std::size_t step = step_of(lines);
-  const auto doublings =
-      static_cast<std::size_t>(std::bit_width(step) - std::bit_width(step_of(fine_lines + 1)));
+  const std::size_t doublings =
+      size_class::detail::bit_width(step) - size_class::detail::bit_width(step_of(fine_lines + 1));
   return first_coarse + doublings * 8 + (lines - 2) / step - 8;
 }
 

@@ -29,8 +29,13 @@ namespace detail {
 
 inline constexpr std::size_t fine_count = fine_most / granule + 1;
 inline constexpr std::size_t fine_lines = fine_most / line;
-inline constexpr auto first_doubling = static_cast<std::size_t>(std::bit_width(fine_lines));
-inline constexpr std::size_t doublings = std::bit_width(largest / line) - first_doubling;
+/// As std::bit_width(), whose type differs between libraries: a cast of it is either needed or useless.
+constexpr std::size_t bit_width(std::size_t n) noexcept {
+  return static_cast<std::size_t>(64 - std::countl_zero(n));
+}
+
+inline constexpr std::size_t first_doubling = bit_width(fine_lines);
+inline constexpr std::size_t doublings = bit_width(largest / line) - first_doubling;
 
 /// An eighth of the doubling in which a number of lines lies.
 constexpr std::size_t step_of(std::size_t lines) noexcept { return std::bit_floor(lines - 1) / 8; }
@@ -68,7 +73,7 @@ inline constexpr std::size_t count = detail::fine_count + 2 * (detail::doublings
   const std::size_t odd = held / line % 2;
   const std::size_t lines = held / line - odd;
   if (lines == fine_lines) return fine_count;
-  const auto doubling = static_cast<std::size_t>(std::bit_width(lines - 1)) - first_doubling;
+  const std::size_t doubling = bit_width(lines - 1) - first_doubling;
   return fine_count + 2 * (doubling * 8 + lines / step_of(lines) - 8) + odd;
 }
 
