@@ -6,10 +6,12 @@ include(CMakePackageConfigHelpers)
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/espalier")
 
 install(DIRECTORY src/espalier/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/espalier" FILES_MATCHING PATTERN "*.hpp")
-set(installed_libraries espalier_map espalier espalier_inspect espalier_workload)
-if(TARGET espalier_shared)
-  list(APPEND installed_libraries espalier_map_shared espalier_shared)
-endif()
+set(installed_libraries espalier_map_source)
+foreach(target IN ITEMS espalier_map espalier_map_shared espalier espalier_shared espalier_inspect espalier_workload)
+  if(TARGET ${target})
+    list(APPEND installed_libraries ${target})
+  endif()
+endforeach()
 # For espalier::map_source.
 set(source_folder "${CMAKE_INSTALL_DATADIR}/espalier/source")
 install(FILES "${PROJECT_BINARY_DIR}/espalier_map.cpp" DESTINATION "${source_folder}")
@@ -32,10 +34,8 @@ if(TARGET espalier_sim)
   install(FILES cmake/espalier_simulated.cmake DESTINATION "${package_folder}")
 endif()
 
-set(include_folder "${CMAKE_INSTALL_INCLUDEDIR}")
 configure_package_config_file(cmake/espalier_config.cmake.in
-  "${PROJECT_BINARY_DIR}/espalier-config.cmake" INSTALL_DESTINATION "${package_folder}"
-  PATH_VARS source_folder include_folder)
+  "${PROJECT_BINARY_DIR}/espalier-config.cmake" INSTALL_DESTINATION "${package_folder}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/espalier-config-version.cmake"
   COMPATIBILITY SameMinorVersion)
 install(FILES
@@ -44,13 +44,23 @@ install(FILES
 
 # Relative to the file itself, because `cmake --install --prefix` may put it anywhere.
 file(RELATIVE_PATH ESPALIER_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
-foreach(module IN ITEMS espalier espalier-map)
+set(modules espalier-map)
+if(TARGET espalier)
+  list(APPEND modules espalier)
+endif()
+foreach(module IN LISTS modules)
   configure_file(cmake/${module}.pc.in "${PROJECT_BINARY_DIR}/${module}.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/${module}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endforeach()
 
+if(TARGET espalier_malloc_preload)
+  install(TARGETS
+    espalier_inspect_preload espalier_random_preload espalier_malloc_preload espalier_elide_preload
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 if(ESPALIER_BUILD_APPS)
   install(TARGETS espalier_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  install(TARGETS espalier_measured_work RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/espalier")
   if(TARGET espalier_simulate)
     # Only the command starts it, so it need not be in PATH.
     install(TARGETS espalier_simulate RUNTIME DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/espalier")
