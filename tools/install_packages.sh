@@ -3,16 +3,17 @@
 #   build  what the library, the command and its report need
 #   peers  the libraries that `espalier bench` compares with: maps and mallocs
 #   test   what ./check needs in addition
-#   long   the programs that ./check --long runs on the preloaded libraries
+#   long   what ./check --long needs: one more compiler, and programs to run on the preloaded libraries
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config git ca-certificates python3 python3-plotly libhwloc-dev libjemalloc-dev
   libcli11-dev libfmt-dev nlohmann-json3-dev libboost-dev libboost-context-dev libdw-dev binutils)
 peers=(libtbb-dev libcds-dev libabsl-dev libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4)
-test=(ccache clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19 libgtest-dev libgmock-dev
-  libbenchmark-tools libzydis-dev python3-scipy chromium chromium-driver python3-selenium shellcheck
-  valgrind qemu-user groff-base doxygen redis-tools sqlite3 memcached stress-ng libpython3.11-testsuite lua5.4 z3)
-long=(perl ruby nodejs default-jdk-headless golang-go rustc php-cli php-mbstring php-xml postgresql
+test=(ccache clang-14 clang-19 clang-format-19 clang-tidy-19 g++-11 libc++-14-dev libc++abi-14-dev
+  libclang-rt-19-dev llvm-19 libgtest-dev libgmock-dev libbenchmark-tools libzydis-dev python3-scipy chromium
+  chromium-driver python3-selenium shellcheck valgrind qemu-user groff-base doxygen redis-tools sqlite3 memcached
+  stress-ng libpython3.11-testsuite lua5.4 z3)
+long=(clang-16 perl ruby nodejs default-jdk-headless golang-go rustc php-cli php-mbstring php-xml postgresql
   mariadb-server-core mariadb-client-core nginx apache2-utils ffmpeg imagemagick ghostscript xz-utils)
 
 wanted=()

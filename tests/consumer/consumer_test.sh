@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs a build into a prefix, then builds and runs a separate project against it: static, shared, under each
-# sanitizer, with pkg-config, on emulated older processors; one against its simulator; the examples; and tries the
-# installed command.
+# sanitizer, with pkg-config, on emulated older processors; one that builds the library itself; one against its simulator;
+# with other compilers; the examples; and tries the installed command.
 set -euo pipefail
 
 build=${1:?usage: consumer_test.sh BUILD_FOLDER [C++ compiler]}
 compiler=${2:-c++}
 here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -59,8 +60,44 @@ if [[ ${ESPALIER_STRESS_SCALE:-1} -gt 1 ]]; then
   fi
 fi
 
+# part FOLDER COMPILER STANDARD LIBRARY OPTION...: the project builds Espalier itself, with a C++ library.
+part() {
+  local folder=$1 cxx=$2 standard=$3 library=$4 flags=() program
+  shift 4
+  echo "with FetchContent, $(basename "$cxx"), C++$standard, $library $*"
+  if [[ $library == libc++ ]]; then flags=(-DCMAKE_CXX_FLAGS=-stdlib=libc++); fi
+  built "$here" "$folder" "$cxx" "${flags[@]}" -DESPALIER_SOURCE="$root" -DCMAKE_CXX_STANDARD="$standard" \
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 "$@"
+  for program in host consumer; do [[ ! -x $work/$folder/$program ]] || "$work/$folder/$program"; done
+}
+only=(host)
+if command -v clang++-14 >/dev/null; then part part clang++-14 20 libc++; else part part "$compiler" 20 libstdc++; fi
+if ninja -C "$work/part" -t query all | grep espalier; then echo "it builds what the project does not link"; exit 1; fi
+cmake --install "$work/part" --prefix "$work/part_prefix" >/dev/null
+[[ $(find "$work/part_prefix" -type f | wc -l) == 2 ]] || { find "$work/part_prefix"; echo "it installs more than the project's"; exit 1; }
+
+# The oldest and the newest compilers of Debian 12, and its oldest libc++.
+awk '/^```cpp$/ { inside = 1; next } /^```$/ && inside { exit } inside' "$root/README.md" >"$work/first.cpp"
+for flags in 'clang++-14 -std=c++20' 'clang++-19 -std=c++23 -stdlib=libc++' 'g++-11 -std=c++23 -Wuseless-cast'; do
+  command -v "${flags%% *}" >/dev/null || continue
+  echo "with $flags"
+  # shellcheck disable=SC2086 # the flags are meant to be split
+  $flags -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only -I"$work/prefix/include" "$work/first.cpp"
+done
+if [[ ${ESPALIER_STRESS_SCALE:-1} -gt 1 ]]; then
+  for kind in {clang++-14,clang++-16,clang++-19}' '{20,23}' '{libstdc++,libc++} {g++-11,g++-12}' '{20,23}' libstdc++'; do
+    read -r cxx standard library <<<"$kind"
+    command -v "$cxx" >/dev/null || continue
+    only=(host consumer)
+    part "${kind// /-}" "$cxx" "$standard" "$library"
+    only=(host)
+    part "${kind// /-}" "$cxx" "$standard" "$library" -DLIBRARY=map_shared
+  done
+fi
+only=()
+
 echo "the examples"
-examples=$here/../../examples
+examples=$root/examples
 # The build compiles them all, and its tests run them.
 if [[ ${ESPALIER_STRESS_SCALE:-1} -le 1 ]]; then only=(example_first_map example_policies); fi
 built "$examples" examples "$compiler"
@@ -91,14 +128,20 @@ for map in edge_ext_lf int_lf; do refused 'which std::string is not' "$map<std::
 refused 'values are copied' 'edge_ext_lf<int, std::unique_ptr<int>> map;'
 refused 'a struct with padding' 'struct padded { char a; int b; auto operator<=>(const padded&) const = default; }; int_lf<padded, int> map;'
 refused 'a lock with a queue node' 'log_int<int, int, map_traits::with_lock<mcs_lock>> map; map.insert(1, 2);'
+for cxx in "$compiler" ${clang:+"$clang"}; do
+  said=$("$cxx" -std=c++17 -fsyntax-only -I"$work/prefix/include" "$work/first.cpp" 2>&1 | grep -m 1 'error: ' || true)
+  [[ $said == *'compile with -std=c++20'* ]] || { echo "$said"; echo "it does not name the language level"; exit 1; }
+done
 
 echo "with pkg-config"
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name espalier.pc)")
 export PKG_CONFIG_PATH
 libraries=$(pkg-config --variable=libdir espalier-map)
 for module in espalier espalier-map; do
+  [[ $(pkg-config --cflags "$module") != *-std=* ]] || { echo "$module changes the program's language level"; exit 1; }
   # shellcheck disable=SC2046 # the flags are meant to be split
-  "$compiler" "$here/plugin.cpp" "$here/host.cpp" $(pkg-config --cflags --libs "$module") -o "$work/with_pkg_config"
+  "$compiler" -std=c++20 "$here/plugin.cpp" "$here/host.cpp" $(pkg-config --cflags --libs "$module") \
+    -o "$work/with_pkg_config"
   LD_LIBRARY_PATH=$libraries "$work/with_pkg_config"
 done
 
