@@ -18,7 +18,7 @@ SIMULATOR = (COMMAND.parent / "../simulate/espalier-simulate").exists()
 @functools.cache
 def listed() -> dict[str, dict]:
     """The maps of this build, by name."""
-    done = subprocess.run([COMMAND, "list", "--json"], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([COMMAND, "list", "--json"], capture_output=True, text=True, check=True)
     return {entry["map"]: entry for entry in json.loads(done.stdout)}
 
 
@@ -32,7 +32,7 @@ class Case(unittest.TestCase):
 
     def espalier(self, *arguments: str, under: tuple[str, ...] = (), **how) -> subprocess.CompletedProcess[str]:
         how = {"cwd": self.folder, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
-        return subprocess.run([*under, COMMAND, *arguments], text=True, timeout=240, **how)
+        return subprocess.run([*under, COMMAND, *arguments], text=True, **how)
 
     def ended(self, status: int, *arguments: str, **how) -> subprocess.CompletedProcess[str]:
         """What it said until it ended with this status."""
@@ -77,7 +77,7 @@ class StudyCase(Case):
         cls.addClassCleanup(scratch.cleanup)
         cls.out = pathlib.Path(scratch.name) / "o"
         cls.done = subprocess.run([COMMAND, cls.VERB, "--study", cls.NAME, *cls.OPTIONS, "--out", cls.out],
-                                  capture_output=True, text=True, timeout=500)
+                                  capture_output=True, text=True)
 
     def setUp(self) -> None:
         super().setUp()

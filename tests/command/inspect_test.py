@@ -149,7 +149,7 @@ class Pages(InspectTest):
     def test_are_those_of_the_json_though_a_condition_does_not_hold(self) -> None:
         html = self.page("--map", "edge_ext_lf", "--keys", "1000", "--json", "layout.json", "--report", "page.html")
         again = subprocess.run([COMMAND, "report", "layout.json", "-o", "again.html"], cwd=self.folder,
-                               capture_output=True, text=True, timeout=240)
+                               capture_output=True, text=True)
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertEqual((self.folder / "again.html").read_text(encoding="utf-8"), html)
         html = self.page("--model", "ndnd", "--assert", "unused_l2<5%", "--report", "page.html", status=1)
@@ -545,10 +545,10 @@ class RealPrograms(InspectTest):
         return ways
 
     def same(self, *command: str, sent: str = "", status: int = 0, options: tuple[str, ...] = ()) -> dict[str, int]:
-        plain = subprocess.run(command, cwd=self.folder, input=sent, capture_output=True, text=True, timeout=60)
+        plain = subprocess.run(command, cwd=self.folder, input=sent, capture_output=True, text=True)
         self.assertEqual(plain.returncode, status, plain.stderr)
         done = subprocess.run([COMMAND, "inspect", *options, "--json", "layout.json", "--", *command], cwd=self.folder,
-                              input=sent, capture_output=True, text=True, timeout=240)
+                              input=sent, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout), (status, plain.stdout), done.stderr)
         return self.named(done.stderr)
 
@@ -593,13 +593,13 @@ class RealPrograms(InspectTest):
         try:
             servers.wait_for(socket, server)
             benchmark = subprocess.run(["redis-benchmark", "-s", socket, "-t", "set,get", "-n", "3000", "-r", "1000",
-                                        "-q"], capture_output=True, text=True, timeout=120)
+                                        "-q"], capture_output=True, text=True)
             self.assertEqual(benchmark.returncode, 0, benchmark.stderr)
             self.assertIn("GET:", benchmark.stdout)
             size = subprocess.run(["redis-cli", "-s", socket, "dbsize"], capture_output=True, text=True)
             self.assertGreater(int(size.stdout), 500)
             subprocess.run(["redis-cli", "-s", socket, "shutdown", "nosave"], capture_output=True)
-            _, stderr = server.communicate(timeout=120)
+            _, stderr = server.communicate()
         finally:
             server.kill()
         self.assertEqual(server.returncode, 0, stderr)

@@ -18,7 +18,7 @@ WORK = COMMAND.parent / "../studies/espalier-measured-work"
 
 class Work(unittest.TestCase):
     def converse(self, *arguments: str, asked: str = "") -> subprocess.CompletedProcess:
-        return subprocess.run([WORK, *arguments], input=asked, capture_output=True, text=True, timeout=60)
+        return subprocess.run([WORK, *arguments], input=asked, capture_output=True, text=True)
 
     def answers(self, *arguments: str, asked: str = "") -> list[dict]:
         done = self.converse(*arguments, asked=asked)
@@ -107,7 +107,7 @@ class Work(unittest.TestCase):
                          ("xmalloc", "pairs=1", "batch=50", "least=64", "most=64", "seed=1"),
                          ("cache-scratch", "threads=2", "blocks=100", "size=64", "writes=5")):
                 with self.subTest(work):
-                    done = subprocess.run([WORK, *work], input="round 2000\n", capture_output=True, text=True, timeout=60,
+                    done = subprocess.run([WORK, *work], input="round 2000\n", capture_output=True, text=True,
                                           env={"LD_PRELOAD": str(wrong)})
                     self.assertEqual((done.returncode, done.stderr),
                                      (1, "espalier-measured-work: a block was overwritten\n"))
@@ -125,7 +125,7 @@ class Work(unittest.TestCase):
     def growth_of_a_tree(self, *shape: str, env: dict[str, str] | None = None) -> tuple[dict, float, float]:
         """What the program says of itself; KiB that 120,000 operations made resident; KiB of the nodes."""
         done = subprocess.run([WORK, "tree", "threads=1", "seed=1", *shape], input="facts\nround 120000\nfacts\n",
-                              capture_output=True, text=True, timeout=60, env=env)
+                              capture_output=True, text=True, env=env)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         first, before, _, after = map(json.loads, done.stdout.splitlines())
         return first, after["resident_kib"] - before["resident_kib"], before["live_bytes"] / 1024
@@ -157,7 +157,7 @@ class EmulatedTransactions(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             counts = pathlib.Path(folder) / "counts"
             preloaded = [LIBRARIES / "libespalier-elide.so", *([LIBRARIES / malloc] if malloc else []), EMULATED_RTM]
-            subprocess.run([WORK, *work], input=f"round {operations}\n", capture_output=True, text=True, timeout=120, check=True,
+            subprocess.run([WORK, *work], input=f"round {operations}\n", capture_output=True, text=True, check=True,
                            env={"LD_PRELOAD": ":".join(map(str, preloaded)), "ESPALIER_ELIDE_POLICY": "tle",
                                 "ESPALIER_ELIDE_LEARN": learn, "ESPALIER_ELIDE_STATS": str(counts),
                                 "ESPALIER_MALLOC_PREFAULT": "1"})
@@ -272,8 +272,7 @@ class MallocTsx(StudyTest):
         alone.parent.mkdir(parents=True)
         shutil.copy(COMMAND, alone)
         (self.folder / "preload").symlink_to(LIBRARIES.resolve())
-        done = subprocess.run([alone, "bench", "--study", "malloc-tsx", "--sizes", "64"], capture_output=True, text=True,
-                              timeout=60)
+        done = subprocess.run([alone, "bench", "--study", "malloc-tsx", "--sizes", "64"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("espalier-measured-work is missing", done.stderr)
 

@@ -23,7 +23,7 @@ class RunTest(Case):
         environment = {name: value for name, value in os.environ.items()
                        if name != "LD_PRELOAD" and not name.startswith("ESPALIER_")}
         return subprocess.run([self.command, "run", *arguments], cwd=self.folder, capture_output=True, text=True,
-                              input=given, timeout=120, env={**environment, **variables})
+                              input=given, env={**environment, **variables})
 
     def refused(self, expected: str, *arguments: str) -> None:
         done = self.run_program(*arguments)
@@ -175,7 +175,7 @@ class StandardError(RunTest):
                 os.close(unread)
                 with open(written, "wb") as nowhere:
                     done = subprocess.run([COMMAND, "run", *way, "--", "sh", "-c", "cat; sh -c 'echo on'; exit 3"],
-                                          input=b"text\n", stdout=subprocess.PIPE, stderr=nowhere, timeout=120,
+                                          input=b"text\n", stdout=subprocess.PIPE, stderr=nowhere,
                                           env={**os.environ, **variables})
                 self.assertEqual((done.returncode, done.stdout), (3, b"text\non\n"))
 
@@ -185,7 +185,7 @@ class StandardError(RunTest):
             os.close(unread)
             with open(written, "wb") as nowhere:
                 done = subprocess.run([COMMAND, "run", *way, "--", "sh", "-c", "sh -c 'echo lost >&2; echo kept'"],
-                                      stdout=subprocess.PIPE, stderr=nowhere, timeout=120)
+                                      stdout=subprocess.PIPE, stderr=nowhere)
             self.assertEqual((done.returncode, done.stdout), (128 + signal.SIGPIPE, b""))
 
     def test_that_the_program_closed_may_be_a_file_of_its_own(self) -> None:

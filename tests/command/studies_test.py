@@ -19,7 +19,7 @@ class StudiesTest(unittest.TestCase):
         """The result file. What the command printed is shown where a check of the test fails."""
         with tempfile.TemporaryDirectory() as other:
             done = subprocess.run([*under, COMMAND, "simulate", *arguments, "--json", "r.json"], cwd=folder or other,
-                                  capture_output=True, text=True, timeout=240)
+                                  capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.table = done.stdout
             return json.loads(pathlib.Path(folder or other, "r.json").read_text())
@@ -207,10 +207,10 @@ class MallocTsx(StudiesTest):
             self.assertIn("Simulated on i7_4770, 4 cores, 4 threads", (out / tree).read_text())
         # As `espalier report` makes them.
         report = [COMMAND, "report", "o/malloc-tsx.json", "-o", "again/index.html"]
-        done = subprocess.run(report, cwd=self.folder, capture_output=True, timeout=60)
+        done = subprocess.run(report, cwd=self.folder, capture_output=True)
         self.assertEqual(done.returncode, 2, "the folder is not there")
         again.mkdir()
-        subprocess.run(report, cwd=self.folder, check=True, capture_output=True, timeout=60)
+        subprocess.run(report, cwd=self.folder, check=True, capture_output=True)
         for path in out.glob("*.html"):
             self.assertEqual(path.read_text(), (again / path.name).read_text(), path.name)
 

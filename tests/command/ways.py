@@ -190,10 +190,10 @@ class Running:
         if Peak.wanted:
             self.peak.start()
 
-    def ended(self, sent: bytes = b"", timeout: float = 900) -> Outcome:
+    def ended(self, sent: bytes = b"") -> Outcome:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         try:
-            stdout, stderr = self.process.communicate(sent, timeout=timeout)
+            stdout, stderr = self.process.communicate(sent, timeout=7200)
         finally:
             self.kill()
         elapsed = time.monotonic() - self.began

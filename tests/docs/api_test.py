@@ -25,7 +25,7 @@ class Reference(unittest.TestCase):
         cls.addClassCleanup(scratch.cleanup)
         cls.pages = pathlib.Path(scratch.name, "html")
         cls.done = subprocess.run([DOXYGEN, "-"], input=f'{DOXYFILE.read_text()}\nOUTPUT_DIRECTORY = "{scratch.name}"\n',
-                                  cwd=ROOT, capture_output=True, text=True, timeout=280)
+                                  cwd=ROOT, capture_output=True, text=True)
 
     def test_no_warning(self) -> None:
         self.assertEqual((self.done.returncode, self.done.stderr), (0, ""))

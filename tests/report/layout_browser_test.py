@@ -47,7 +47,7 @@ def made(*arguments: str) -> tuple[dict[str, Any], str]:
     """The layout in JSON, and the page that the command made of it."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([COMMAND, "inspect", "--json", "layout.json", "--report", "layout.html", *arguments],
-                              cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+                              cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise AssertionError(done.stderr)
         return tuple(read((pathlib.Path(folder) / name).read_text(encoding="utf-8"))

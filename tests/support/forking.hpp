@@ -12,7 +12,7 @@ namespace espalier::test {
 /// ended the copy, returns minus the signal; SIGALRM if it hangs.
 template <class Action>
 int in_forked_copy(Action&& action) {
-  constexpr unsigned watchdog_seconds = 60;
+  constexpr unsigned watchdog_seconds = 3600;
   const pid_t child = fork();
   if (child == 0) {
     alarm(watchdog_seconds);

@@ -4,11 +4,22 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <string>
 
 #include "support/environment.hpp"
 
 namespace espalier::test {
+namespace {
+
+/// Of all threads.
+std::chrono::nanoseconds processor_time() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
+
+}  // namespace
 
 watchdog::watchdog(const subject_type& type, subject& map)
     : type_(type),
@@ -32,16 +43,20 @@ std::uint64_t watchdog::begun_by_all() const noexcept {
 }
 
 void watchdog::watch() {
-  using clock = std::chrono::steady_clock;
-  // Checks often and counts checks without progress: a machine that was suspended for the limit is no stall.
+  // Threads that hang use the processor, whose time counts, or sleep: then no check finds that they have used any. On a
+  // machine that is busy with other programs, neither comes quickly.
   const auto step = std::max(limit_ / 64, std::chrono::milliseconds(1));
-  std::chrono::milliseconds quiet{0};
+  std::chrono::nanoseconds quiet{0};
   std::uint64_t before = begun_by_all();
+  auto used_before = processor_time();
   std::unique_lock hold(mutex_);
-  while (!ended_.wait_until(hold, clock::now() + step, [this] { return end_; })) {
+  while (!ended_.wait_for(hold, step, [this] { return end_; })) {
     const std::uint64_t now = begun_by_all();
-    quiet = now == before ? quiet + step : std::chrono::milliseconds{0};
+    const auto used = processor_time();
+    const bool asleep = used - used_before < step / 64;
+    quiet = now != before ? std::chrono::nanoseconds{0} : quiet + (asleep ? step : used - used_before);
     before = now;
+    used_before = used;
     if (quiet >= limit_) give_up();
   }
 }

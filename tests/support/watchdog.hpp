@@ -15,9 +15,10 @@
 
 namespace espalier::test {
 
-/// Watches threads that work on a map. If none of them has begun a further operation within the limit
-/// (ESPALIER_WATCHDOG_SECONDS, by default 60), it prints on stderr the map, the last operation of each thread and the
-/// reclaimer's state, and ends the process with stalled_exit_code: threads that hang in a map cannot be joined.
+/// Watches threads that work on a map. If none of them has begun a further operation in so many seconds of processor
+/// time (ESPALIER_WATCHDOG_SECONDS, by default 60), or all have slept for as long, it prints on stderr the map, the last
+/// operation of each thread and the reclaimer's state, and ends the process with stalled_exit_code: threads that hang in
+/// a map cannot be joined.
 class watchdog {
  public:
   static constexpr int stalled_exit_code = 86;
