@@ -7,7 +7,7 @@
 
 namespace espalier::mutants {
 
-/// In driver.cpp, which is not instrumented: to ask is no step of a schedule.
+/// Without instrumentation: to ask is no step of a schedule.
 [[nodiscard]] bool is_chosen(std::uint32_t mutant) noexcept;
 
 /// Whether the program runs as this mutant.

@@ -3,9 +3,8 @@
 #include <sys/time.h>
 
 #include <algorithm>
-#include <cmath>
+#include <csignal>
 #include <cstdlib>
-#include <ctime>
 #include <iostream>
 #include <string>
 
@@ -14,27 +13,33 @@
 namespace espalier::mutants {
 namespace {
 
-double schedule_seconds = 0;  // 0: no limit
+/// Many times as often as unchanged code asks in a schedule.
+constexpr std::uint64_t most_questions = 50'000'000;
+/// Many times what they take.
+constexpr time_t most_seconds = 60;
+
+std::uint64_t questions = 0;  // in this schedule
 std::uint32_t chosen_mutant = 0;
 bool runs_wide = true;
+std::string_view only_scene;
 
 }  // namespace
 
-bool is_chosen(std::uint32_t mutant) noexcept { return mutant == chosen_mutant; }
+[[gnu::no_sanitize_thread]] bool is_chosen(std::uint32_t mutant) noexcept {
+  if (++questions > most_questions) std::raise(SIGPROF);
+  return mutant == chosen_mutant;
+}
 
 void schedule_begins() {
-  if (schedule_seconds <= 0) return;
-  double whole = 0;
-  const double part = std::modf(schedule_seconds, &whole);
+  questions = 0;
   itimerval left{};
-  left.it_value.tv_sec = static_cast<time_t>(whole);
-  left.it_value.tv_usec = static_cast<suseconds_t>(part * 1e6);
+  left.it_value.tv_sec = most_seconds;
   setitimer(ITIMER_PROF, &left, nullptr);
 }
 
 void scenes::run(std::string_view name, const std::function<void(sim::scene&)>& build,
                  sim::exploration_options how, double share) {
-  if (!result.passed) return;
+  if (!wants(name)) return;
   how.schedules = std::max<std::uint64_t>(
       1, static_cast<std::uint64_t>(static_cast<double>(options.schedules_per_scenario) * share));
   how.seed = options.seed;
@@ -65,26 +70,19 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
-/// Runs rounds with new seeds, each longer than the one before, until one fails or the time is over. The
-/// first round always runs to its end.
-round_result explore_for(double seconds) {
+/// Runs rounds with new seeds, each longer than the one before, until one fails.
+round_result explore_rounds(std::uint64_t rounds) {
   // Small rounds first: most mutants fail in the first schedules of the scenario that is meant for them,
   // which may be the last one.
-  round_options options{50, 1, runs_wide};
+  round_options options{50, 1, runs_wide, only_scene};
   round_result sum;
-  const std::clock_t begin = std::clock();
-  const auto left = [&] {
-    return static_cast<double>(std::clock() - begin) / static_cast<double>(CLOCKS_PER_SEC) < seconds;
-  };
-  do {
+  for (; options.seed <= rounds && sum.passed; ++options.seed) {
     scenes round{options, {}};
     explore_all(round);
     round.result.schedules += sum.schedules;
     sum = std::move(round.result);
-    if (!sum.passed) break;
-    ++options.seed;
     options.schedules_per_scenario = std::min<std::uint64_t>(options.schedules_per_scenario * 2, 400);
-  } while (left());
+  }
   return sum;
 }
 
@@ -92,17 +90,16 @@ round_result explore_for(double seconds) {
 }  // namespace espalier::mutants
 
 int main(int argc, char** argv) {
-  double seconds = 5;
+  std::uint64_t rounds = 1;
   for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::string_view(argv[i]) == "--seconds") seconds = std::strtod(argv[i + 1], nullptr);
-    if (std::string_view(argv[i]) == "--schedule-seconds")
-      espalier::mutants::schedule_seconds = std::strtod(argv[i + 1], nullptr);
+    if (std::string_view(argv[i]) == "--rounds") rounds = std::strtoull(argv[i + 1], nullptr, 10);
     if (std::string_view(argv[i]) == "--mutant")
       espalier::mutants::chosen_mutant = static_cast<std::uint32_t>(std::strtoul(argv[i + 1], nullptr, 10));
+    if (std::string_view(argv[i]) == "--scene") espalier::mutants::only_scene = argv[i + 1];
     if (std::string_view(argv[i]) == "--wide")
       espalier::mutants::runs_wide = std::string_view(argv[i + 1]) == "1";
   }
-  const auto result = espalier::mutants::explore_for(seconds);
+  const auto result = espalier::mutants::explore_rounds(rounds);
   std::cout << "{\"passed\": " << (result.passed ? "true" : "false")
             << ", \"schedules\": " << result.schedules
             << ", \"scenario\": " << espalier::mutants::quoted(result.scenario)

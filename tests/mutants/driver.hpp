@@ -2,20 +2,22 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "sim/explore.hpp"
 
-// The program of a mutant explores its scenarios again and again with other seeds, until one fails or its
-// time is over. main() is in driver.cpp.
+// The program of a mutant explores its scenarios in some rounds, each with another seed, until one fails. main() is in
+// driver.cpp.
 
 namespace espalier::mutants {
 
 struct round_options {
   std::uint64_t schedules_per_scenario;
   std::uint64_t seed;
-  bool wide;  ///< with the scenarios of values larger than a word, where the program has them
+  bool wide;               ///< with the scenarios of values larger than a word, where the program has them
+  std::string_view scene;  ///< the only one that runs; empty: all
 };
 
 struct round_result {
@@ -26,9 +28,9 @@ struct round_result {
   std::string text;
 };
 
-/// To be called when a schedule is set up. If the schedule takes more processor time than --schedule-seconds,
-/// SIGPROF ends it with the process: the explorer counts the steps of threads, but not what a scene does
-/// before and after them.
+/// To be called when a schedule is set up. SIGPROF ends one that has no end, with the process: the explorer counts the steps
+/// of threads, but not what a scene does before and after them. So the driver counts how often the code asks which
+/// mutant it is. A loop that does not ask ends after much processor time.
 void schedule_begins();
 
 /// Runs scenes one after the other.
@@ -36,9 +38,22 @@ struct scenes {
   round_options options;
   round_result result;
 
-  /// Does nothing once a scene has failed. `share` scales the number of schedules: long scenes get fewer.
+  /// Whether a scene of this name is to run: none has failed, and no other one is to run alone.
+  [[nodiscard]] bool wants(std::string_view name) const {
+    return result.passed && (options.scene.empty() || options.scene == name);
+  }
+  /// `share` scales the number of schedules: long scenes get fewer.
   void run(std::string_view name, const std::function<void(sim::scene&)>& build,
            sim::exploration_options how = {}, double share = 1);
+  /// A scene of one thread: one schedule, which may be long.
+  void run_alone(std::string_view name, const std::function<void(sim::scene&)>& build) {
+    run(name, build,
+        {.strategies = {"round-robin"},
+         .model = sim::memory_model::sequential,
+         .step_budget = 20'000'000,
+         .transactions = std::nullopt},
+        0);
+  }
 };
 
 /// Each program defines it: runs all its scenarios once, up to the first that fails.
