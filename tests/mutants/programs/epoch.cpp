@@ -101,6 +101,22 @@ void nested(sim::scene& s) {
   });
 }
 
+/// What a guard was moved to ends the protection, and that only once: the next guard protects again.
+void moved(sim::scene& s) {
+  auto& w = s.make<world>();
+  s.thread("reader", [&] {
+    {
+      auto from = w.domain.pin();
+      auto guard = std::move(from);
+    }
+    w.look();
+  });
+  s.thread("writer", [&] {
+    w.replace();
+    w.domain.collect();
+  });
+}
+
 /// The entries of an ended thread (here: main, before the others begin) are taken over once.
 void collectors(sim::scene& s) {
   auto& w = s.make<world>();
@@ -455,6 +471,7 @@ void explore_all(scenes& all) {
   weak.strategies = {"random"};  // the others would take turns for ever
   all.run("advanced by another", advanced_by_another, weak, 4);
   all.run("nested", nested);
+  all.run("moved", moved);
   all.run("late reader", late_reader);
   all.run("old bag", old_bag);
   all.run("purged beside", purged_beside);

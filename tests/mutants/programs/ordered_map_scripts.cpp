@@ -66,22 +66,19 @@ std::vector<std::uint8_t> whole_maps(std::uint64_t seed) {
 
 template <class Kind>
 void play(scenes& all, std::string_view name, const std::vector<std::uint8_t>& script) {
-  sim::exploration_options how;
-  how.step_budget = 100'000'000;
-  all.run(
-      name,
-      [&](sim::scene& s) {
-        s.thread("plays", [script] {
-          const fuzz::outcome done = fuzz::player<Kind>(fuzz::script(script), 1).play();
-          sim::require(done.wrong.empty(), done.wrong);
-        });
-      },
-      how, 0.00001);
+  all.run_alone(name, [&](sim::scene& s) {
+    s.thread("plays", [script] {
+      const fuzz::outcome done = fuzz::player<Kind>(fuzz::script(script), 1).play();
+      sim::require(done.wrong.empty(), done.wrong);
+    });
+  });
 }
+
+using narrow_map = ordered_map<std::uint64_t, std::uint64_t>::with_fanout<8>;
 
 /// A value for which the predicate is false stays.
 void erase_if_beside_a_writer(sim::scene& s) {
-  auto& map = s.make<ordered_map<std::uint64_t, std::uint64_t>>();
+  auto& map = s.make<narrow_map>();
   map.insert(1, 1);
   s.thread("erases", [&map] { map.erase_if([](std::uint64_t, std::uint64_t v) { return v % 2 == 1; }); });
   s.thread("stores", [&map] { map.insert_or_assign(1, 2); });
@@ -90,7 +87,7 @@ void erase_if_beside_a_writer(sim::scene& s) {
 
 /// erase_if counts an entry once, however often it is asked about it.
 void erase_if_counts_beside_a_writer(sim::scene& s) {
-  auto& map = s.make<ordered_map<std::uint64_t, std::uint64_t>>();
+  auto& map = s.make<narrow_map>();
   map.insert(1, 1);
   s.thread("erases", [&map] {
     const std::size_t n = map.erase_if([](std::uint64_t, std::uint64_t v) { return v % 2 == 1; });
@@ -105,7 +102,7 @@ void erase_if_counts_beside_a_writer(sim::scene& s) {
 /// Each key is erased by one of two threads.
 void erases_of_a_range(sim::scene& s) {
   static constexpr std::uint64_t keys = 3;
-  auto& map = s.make<ordered_map<std::uint64_t, std::uint64_t>>();
+  auto& map = s.make<narrow_map>();
   for (std::uint64_t k = 0; k < keys; ++k) map.insert(k, k);
   auto& erased = s.make<std::atomic<std::size_t>>(0U);
   for (const char* name : {"erases", "erases, too"}) s.thread(name, [&] { erased += map.erase(0, keys); });
@@ -113,8 +110,6 @@ void erases_of_a_range(sim::scene& s) {
 }
 
 // Scans of a leaf that is ordered: the second scan has made it so.
-
-using narrow_map = ordered_map<std::uint64_t, std::uint64_t>::with_fanout<8>;
 
 std::vector<std::uint64_t> keys_of(const narrow_map& map) {
   std::vector<std::uint64_t> all;
@@ -200,8 +195,16 @@ void scan_beside_an_erase_of_a_later_first_entry(sim::scene& s) {
   });
   s.thread("scans", [&map] { keys_of(map); });
 }
-/// Threads meet in a leaf where an operation has failed four times to take its lock. Results do not tell.
-struct looked_into : ordered_map<std::uint64_t, std::uint64_t>::with_fanout<8> {
+struct looked_into : narrow_map {
+  /// One more than the home group of all of them has room for.
+  static std::vector<std::uint64_t> keys_of_one_home() {
+    const leaf empty;
+    std::vector<std::uint64_t> all;
+    for (std::uint64_t k = 0; all.size() <= leaf::in_group; ++k)
+      if (empty.seek(exclusive_access{}, {}, k).group == 0) all.push_back(k);
+    return all;
+  }
+  /// Threads meet in a leaf where an operation has failed four times to take its lock. Results do not tell.
   void require_marks() {
     insert(0, 0);
     auto& of_keys = *this->guess_leaf(0);
@@ -224,6 +227,33 @@ struct looked_into : ordered_map<std::uint64_t, std::uint64_t>::with_fanout<8> {
 void marks_where_threads_meet(sim::scene& s) {
   auto& map = s.make<looked_into>();
   s.thread("inserts", [&map] { map.require_marks(); });
+}
+/// The insert is the first one that passes a full group.
+void find_of_what_a_scan_has_visited(sim::scene& s) {
+  const std::vector<std::uint64_t> keys = looked_into::keys_of_one_home();
+  auto& map = s.make<narrow_map>();
+  for (const std::uint64_t k : keys)
+    if (k != keys.back()) map.insert(k, k);
+  s.thread("inserts", [&map, k = keys.back()] { map.insert(k, k); });
+  s.thread("finds", [&map, k = keys.back()] {
+    const bool visited = std::ranges::count(keys_of(map), k) != 0;
+    sim::require(!visited || map.contains(k), "a find misses an entry that a scan has visited");
+  });
+}
+/// A cursor that is assigned is where the other one is.
+void assigned_cursor(sim::scene& s) {
+  auto& map = s.make<narrow_map>();
+  for (std::uint64_t k = 1; k <= 3; ++k) map.insert(k, k);
+  s.thread("walks", [&map] {
+    narrow_map::cursor at(map);
+    at.seek_first();
+    narrow_map::cursor last(map);
+    last.seek(3);
+    at = last;
+    sim::require(at.valid() && at.key() == 3, "an assigned cursor is elsewhere");
+    at.next();
+    sim::require(!at.valid(), "an assigned cursor goes on elsewhere");
+  });
 }
 /// A visitor that ends the scan is not called again, wherever that is.
 void scan_ends_at_each_entry(sim::scene& s) {
@@ -290,12 +320,12 @@ void explore_all(scenes& all) {
   all.run("scan_beside_an_erase", scan_beside_an_erase);
   all.run("scan_beside_an_erase_of_a_later_entry", scan_beside_an_erase_of_a_later_entry);
   all.run("scan_beside_an_erase_of_a_later_first_entry", scan_beside_an_erase_of_a_later_first_entry, {}, 2);
-  all.run("scan_ends_at_each_entry", scan_ends_at_each_entry);
-  all.run("marks_where_threads_meet", marks_where_threads_meet);
+  all.run_alone("scan_ends_at_each_entry", scan_ends_at_each_entry);
+  all.run_alone("marks_where_threads_meet", marks_where_threads_meet);
   all.run("scan_beside_a_split", scan_beside_a_split);
-  sim::exploration_options once;
-  once.step_budget = 100'000'000;
-  all.run("strings_in_one_another", strings_in_one_another, once, 0.00001);
+  all.run("find_of_what_a_scan_has_visited", find_of_what_a_scan_has_visited, {.strategies = {"pct:2"}}, 4);
+  all.run_alone("assigned_cursor", assigned_cursor);
+  all.run_alone("strings_in_one_another", strings_in_one_another);
 }
 
 }  // namespace espalier::mutants

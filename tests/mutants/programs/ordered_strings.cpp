@@ -178,6 +178,18 @@ void explore_scans(scenes& all) {
   all.run("scan_of_a_range_that_grows", scan_beside{inserted, {"e", "f", "g"}, moves_d, "b"}, once(), 4);
 }
 
+/// A record comes to a leaf while another thread drops it, since it is empty. The root, or a child whose neighbour is too
+/// full for a merge: (a)(b c d)
+template <bool IsRoot>
+void insert_into_an_empty_leaf(sim::scene& s) {
+  auto& map = s.make<ordered_map<std::string, std::uint64_t>::with_fanout<3>>();
+  for (const char* k : {"a", "b", "c", "d"})
+    if (!IsRoot || *k == 'a') map.insert(k, 1);
+  s.thread("erases", [&map] { map.erase("a"); });
+  s.thread("inserts", [&map] { map.insert("aa", 1); });
+  s.at_end([&map] { sim::require(map.contains("aa"), "an insert is lost"); });
+}
+
 /// A leaf is made anew, since a long record is erased, while other threads use it. Or it is merged with its neighbour: the
 /// leaves have one key each in the end.
 template <bool Merges>
@@ -322,6 +334,32 @@ void many_records_since_the_order(sim::scene& s) {
     sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
   });
 }
+/// The insert is the first one that passes a full group.
+void find_of_what_a_scan_has_visited(sim::scene& s) {
+  const auto home = keys_by_home()[0];
+  auto& map = s.make<two_groups>();
+  for (unsigned i = 0; i < 8; ++i) map.insert(home[i], i);
+  s.thread("inserts", [&map, k = home[8]] { map.insert(k, 8); });
+  s.thread("finds", [&map, k = home[8]] {
+    const bool visited = std::ranges::count(keys_in(map), k) != 0;
+    sim::require(!visited || map.contains(k), "a find misses an entry that a scan has visited");
+  });
+}
+/// Two leaves have room for a merge, and then one of them gets more.
+void inserts_beside_a_merge(sim::scene& s) {
+  auto& map = s.make<two_groups>();
+  const auto key = [](unsigned i) { return "k" + std::to_string(10 + i); };
+  for (unsigned i = 0; i < 18; ++i) map.insert(key(i), i);
+  for (unsigned i = 0; i < 6; ++i) map.erase(key(2 * i));  // 8 are left, and 4
+  s.thread("erases", [&map, key] { map.erase(key(17)); });
+  s.thread("inserts", [&map, key] {
+    for (unsigned i = 0; i < 6; ++i) map.insert(key(2 * i), i);
+  });
+  s.at_end([&map] {
+    sim::require(map.check_invariants() == nullptr, "an invariant does not hold");
+    sim::require(keys_in(map).size() == 17, "a scan does not visit each key");
+  });
+}
 /// An insert sees each group full, and then a slot that has become free.
 void room_in_a_full_leaf(sim::scene& s) {
   const auto home = keys_by_home();
@@ -344,21 +382,23 @@ void room_in_a_full_leaf(sim::scene& s) {
 void explore_all(scenes& all) {
   using map = ordered_map<std::string, std::uint64_t>;
   // First those of one thread, which do not depend on how much time there is.
-  sim::exploration_options how;
-  how.step_budget = 100'000'000;
-  all.run("entries_come_and_go", come_and_go, how, 0.00001);
-  all.run("small_nodes_grow_and_shrink", sequence<map::with_fanout<4>>, how, 0.00001);
-  all.run("large_nodes_grow_and_shrink", sequence<map::with_fanout<16, 64>>, how, 0.00001);
-  all.run("scans_among_erased_keys", scans_among_erased_keys, how, 0.00001);
-  all.run("many_records_since_the_order", many_records_since_the_order, how, 0.00001);
+  all.run_alone("entries_come_and_go", come_and_go);
+  all.run_alone("small_nodes_grow_and_shrink", sequence<map::with_fanout<3>>);
+  all.run_alone("large_nodes_grow_and_shrink", sequence<map::with_fanout<16, 64>>);
+  all.run_alone("scans_among_erased_keys", scans_among_erased_keys);
+  all.run_alone("many_records_since_the_order", many_records_since_the_order);
   all.run("scan_beside_an_insert", scan_beside_an_insert<false>);
   all.run("scan_beside_an_insert_into_a_slot_of_the_order", scan_beside_an_insert<true>);
   explore_battery<sim::battery::ordered_map_of_strings<3>>("ordered_map_of_strings", all);
-  all.run("keys_with_one_tag", one_tag, {}, 0.01);
+  all.run_alone("keys_with_one_tag", one_tag);
   all.run("room_in_a_full_leaf", room_in_a_full_leaf, {}, 0.1);
   all.run("find_beside_a_move_out", moved_out);
   all.run("find_interrupted_by_a_move_out", moved_out, once(), 4);
   explore_scans(all);
+  all.run("find_of_what_a_scan_has_visited", find_of_what_a_scan_has_visited, once(), 4);
+  all.run("inserts_beside_a_merge", inserts_beside_a_merge, once(), 4);
+  all.run("insert_into_an_empty_leaf", insert_into_an_empty_leaf<false>, once(), 2);
+  all.run("insert_into_an_empty_root", insert_into_an_empty_leaf<true>, once(), 2);
   all.run("leaf_made_anew", copied_leaf<false>, once(), 4);
   all.run("leaf_merged", copied_leaf<true>, once(), 4);
 }
