@@ -45,7 +45,7 @@ std::uint64_t watchdog::begun_by_all() const noexcept {
 void watchdog::watch() {
   // Threads that hang use the processor, whose time counts, or sleep: then no check finds that they have used any. On a
   // machine that is busy with other programs, neither comes quickly.
-  const auto step = std::max(limit_ / 64, std::chrono::milliseconds(1));
+  const std::chrono::nanoseconds step = std::max(limit_ / 64, std::chrono::milliseconds(1));
   std::chrono::nanoseconds quiet{0};
   std::uint64_t before = begun_by_all();
   auto used_before = processor_time();
