@@ -37,7 +37,7 @@ int main(void) {
   pthread_t all[threads];
   const char* const scale = getenv("ESPALIER_STRESS_SCALE");
   const int copies = scale != NULL && atof(scale) > 1 ? 40 : 12;
-  alarm(200);
+  alarm(7200);
   EXPECT(pthread_atfork(before, behind, behind) == 0);
   for (int i = 0; i < threads; ++i) EXPECT(pthread_create(&all[i], NULL, work, NULL) == 0);
   for (int i = 0; i < copies; ++i) {

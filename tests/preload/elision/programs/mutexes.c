@@ -188,7 +188,7 @@ static void* waits_for_moments(void* mutex) {
 static void moments(void) {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   const struct timespec past = {1, 0};
-  const struct timespec far = in_ms(CLOCK_REALTIME, 100000);
+  const struct timespec far = in_ms(CLOCK_REALTIME, 7200000);
   pthread_t holder;
   EXPECT(pthread_mutex_lock(&mutex) == 0);
   on_thread(waits_for_moments, &mutex);
