@@ -730,7 +730,8 @@ class player {
     };
     const std::optional<value> before = in_model(k);
     try {
-      expect(call([&](auto&... g) { return map_.update(g..., k, change).before; }) == before, "another value");
+      expect(call([&](auto&... g) { return map_.update(g..., k, change).before; }) == before,
+             "another value");
       expect(how != 4, "does not throw what its function throws");
       if (const std::optional<value> after = change(before))
         model_.insert_or_assign(k, *after);

@@ -133,7 +133,8 @@ class operations_of final : public operations {
   std::optional<value> update(key k, function_ref<std::optional<value>(std::optional<value>)> f) override {
     if constexpr (Map::properties.exchanges) {
       const auto translated = [&](const std::optional<map_value>& now) { return encoded(f(decoded(now))); };
-      return decoded(call([&](Guard&... g) { return map_.update(g..., Codec::encode_key(k), translated).before; }));
+      return decoded(
+          call([&](Guard&... g) { return map_.update(g..., Codec::encode_key(k), translated).before; }));
     }
     refuse();
   }

@@ -70,7 +70,7 @@ class sorted_tree : public tree<Map, Key, Value, Traits, Compare,
 
 /// The policies and the comparator of a map, given in either order.
 template <class Given>
-concept policies = requires { typename Given::template over<plain_traits>; };
+concept policies = requires { typename Given::template with_placement<segregated>; };
 template <class First, class Second>
 struct choices {
   using traits = std::conditional_t<policies<First>, First, Second>;
