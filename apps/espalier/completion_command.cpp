@@ -121,8 +121,8 @@ complete -F _espalier espalier
                      fmt::arg("geometries", names_of(hw::cache_geometries())),
                      fmt::arg("mallocs", fmt::format("{}", fmt::join(malloc_names(), " "))),
                      fmt::arg("models", names_of(inspect::allocation_patterns())),
-                      fmt::arg("placements", fmt::format("{}", fmt::join(placement_names(), " "))),
-                       fmt::arg("of_files", fmt::format("{}", fmt::join(of_files, "|"))),
+                     fmt::arg("placements", fmt::format("{}", fmt::join(placement_names(), " "))),
+                     fmt::arg("of_files", fmt::format("{}", fmt::join(of_files, "|"))),
                      fmt::arg("verbs", fmt::format("{}", fmt::join(verbs, " "))),
                      fmt::arg("options", options));
 }

@@ -1,0 +1,70 @@
+// What must not compile, and what the compiler says then: refused_test.py compiles this file, and compares each comment
+// with the errors of the lines behind it.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "espalier/ordered_map.hpp"
+#include "espalier/sync/ticket_lock.hpp"
+
+namespace {
+
+using espalier::map_traits;
+using espalier::ordered_map;
+
+struct point {
+  int x;
+  int y;
+};
+struct order_of_numbers {
+  bool operator()(int a, int b) const { return a < b; }
+};
+struct order_of_targets {
+  bool operator()(const point* a, const point* b) const { return a->x < b->x; }
+};
+
+template <class Map>
+constexpr std::size_t made = sizeof(Map);
+
+// refused: a key is a number
+constexpr auto vector = made<ordered_map<std::vector<int>, int>>;
+// refused: a key is a number
+constexpr auto wide_string = made<ordered_map<std::wstring, int>>;
+// refused: std::pair and std::tuple are not
+constexpr auto pair = made<ordered_map<std::pair<int, int>, int>>;
+// refused: std::pair and std::tuple are not
+constexpr auto tuple = made<ordered_map<std::tuple<int, int>, int>>;
+// refused: a struct needs an operator<
+constexpr auto unordered = made<ordered_map<point, int>>;
+// refused: the comparator does not compare two const keys
+constexpr auto other_order = made<ordered_map<point, int, order_of_numbers>>;
+// refused: an order of strings compares std::string_view
+constexpr auto order_of_copies = made<ordered_map<std::string, int, std::less<std::string>>>;
+// refused: keys are ordered by their bytes
+constexpr auto backwards = made<ordered_map<std::string, int, std::greater<>>>;
+// refused: must outlive the map
+constexpr auto targets = made<ordered_map<const point*, int, order_of_targets>>;
+// refused: std::unique_ptr has no copies
+constexpr auto unique = made<ordered_map<int, std::unique_ptr<int>>>;
+// refused: policy_for
+constexpr auto locked = made<ordered_map<int, int, map_traits::with_lock<espalier::ticket_lock>>>;
+
+void visit(const ordered_map<int, int>& map) {
+  // refused: the visitor of a scan returns nothing, or a bool
+  map.scan([](int, int) { return 1; });
+  // refused: the visitor of a scan returns nothing, or a bool
+  map.scan(1, [](int, int) { return std::true_type(); });
+}
+
+// What compiles: the program is right but for what is refused.
+constexpr auto same_targets = made<ordered_map<const point*, int>>;
+constexpr auto decreasing = made<ordered_map<int, int, std::greater<int>>>;
+constexpr auto decreasing_with_policies = made<ordered_map<int, int, std::greater<>, map_traits>>;
+
+}  // namespace
