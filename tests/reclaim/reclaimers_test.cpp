@@ -152,6 +152,36 @@ TEST(epoch, guards_nest) {
   EXPECT_EQ(domain.collect(), 0U);
 }
 
+TEST(epoch, a_renewed_guard_keeps_what_is_retired_later_and_nothing_else) {
+  tally owner;
+  epoch_domain domain;
+  auto guard = domain.pin();
+  const auto others = [&](int n) { std::thread([&] { retire_some(domain, owner, n); }).join(); };
+  for (int i = 1; i <= 5; ++i) {
+    others(100);
+    EXPECT_GE(domain.collect(), 100U);
+    for (int advances = 0; advances < 4; ++advances) {
+      guard.renew();
+      domain.collect();
+    }
+    EXPECT_EQ(domain.collect(), 0U);
+    EXPECT_EQ(owner.reclaimed, 100U * static_cast<unsigned>(i));
+  }
+  auto inner = domain.pin();
+  others(100);
+  for (int advances = 0; advances < 4; ++advances) {
+    inner.renew();
+    domain.collect();
+  }
+  EXPECT_EQ(owner.reclaimed, 500U);
+  EXPECT_TRUE(guard.protects(domain));
+  epoch_domain other;
+  EXPECT_FALSE(guard.protects(other));
+  const auto taken = std::move(guard);
+  EXPECT_FALSE(guard.protects(domain));
+  std::thread([&] { EXPECT_FALSE(taken.protects(domain)); }).join();
+}
+
 TEST(epoch, a_moved_guard_takes_the_pin_along) {
   epoch_domain domain;
   const auto pinned = [&] { return domain.statistics().pinned_threads; };

@@ -29,7 +29,7 @@ concept sized_node = requires(const Node& n) {
 /// be of several types, and of sizes that are known only at run time.
 ///
 /// Orderings
-///   (1) settle (acq_rel) -> look (acquire): a thread that finds a home sees it made.
+///   (3) settle (acq_rel) -> look (acquire): a thread that finds a home sees it made.
 ///
 /// The store owns its placement. It also owns a reclaimer, unless it was given one to share with other maps; a shared
 /// one must outlive the map.
@@ -57,7 +57,7 @@ class node_store {
 
   /// Reclaims the retired nodes. The map destroys the nodes still in use, where must_visit() says so.
   ~node_store() {
-    // relaxed, as in swap(): no other thread uses a store that is being destroyed or exchanged.
+    // relaxed: no other thread uses a store that is being destroyed.
     home* const mine = home_.load(std::memory_order_relaxed);
     if (mine == nullptr || is_owner_) return;
     reclaimer_->purge(&mine->owner);
@@ -66,6 +66,7 @@ class node_store {
 
   /// Both maps are at rest.
   void swap(node_store& other) noexcept {
+    // relaxed: no other thread uses either of the two.
     home_.store(other.home_.exchange(home_.load(std::memory_order_relaxed), std::memory_order_relaxed),
                 std::memory_order_relaxed);
     std::swap(reclaimer_, other.reclaimer_);
@@ -131,7 +132,7 @@ class node_store {
   }
 
   [[nodiscard]] memory_usage usage() const noexcept {
-    const home* const mine = home_.load(std::memory_order_acquire);  // order (1): look, acquire
+    const home* const mine = home_.load(std::memory_order_acquire);  // order (3): look, acquire
     return mine == nullptr ? memory_usage{} : mine->placement.usage();
   }
   /// Not of a map that was moved away.
@@ -152,7 +153,7 @@ class node_store {
   }
   /// Of one that may have been moved away. Throws std::bad_alloc.
   [[nodiscard]] home& home_for_nodes() {
-    home* const mine = home_.load(std::memory_order_acquire);  // order (1): look, acquire
+    home* const mine = home_.load(std::memory_order_acquire);  // order (3): look, acquire
     return mine != nullptr ? *mine : new_home();
   }
   [[gnu::noinline]] home& new_home() {
@@ -160,7 +161,7 @@ class node_store {
       auto fresh = std::make_unique<home>(reclaimer_);
       fresh->owner.home_.store(fresh.get(), std::memory_order_relaxed);  // relaxed: not published yet
       home* present = nullptr;
-      // order (1): settle, acq_rel
+      // order (3): settle, acq_rel
       if (home_.compare_exchange_strong(present, fresh.get(), std::memory_order_acq_rel,
                                         std::memory_order_acquire))
         return *fresh.release();
@@ -343,7 +344,7 @@ struct value_holder {
     }
     /// The value that was moved to get() is there again, if it was one to move from and is not published.
     template <class Source>
-    void give_back(Source& value) noexcept {
+    void restore(Source& value) noexcept {
       if constexpr (!in_place && !std::is_const_v<Source>) {
         if (word_ != nullptr) replace(value, std::move(const_cast<Value&>(*word_)));
       }

@@ -164,6 +164,34 @@ void await(const flag& f) {
   while (!f.load()) sim::wait_for_others();
 }
 
+/// A guard inside another one is renewed whenever the epoch has moved.
+void renewed(sim::scene& s) {
+  auto& w = s.make<world>();
+  auto& epochs = s.make<std::atomic<int>>(0);
+  auto& renewals = s.make<std::atomic<int>>(-1);
+  constexpr int rounds = 3;
+  s.thread("reader", [&] {
+    auto outer = w.domain.pin();
+    thing* const seen = w.shared.load();
+    auto inner = w.domain.pin();
+    for (int i = 0; i <= rounds; ++i) {
+      renewals = i;
+      while (epochs.load() <= i) sim::wait_for_others();
+      inner.renew();
+    }
+    sim::require(seen->value == 7, "a reader sees what is not there any more");
+  });
+  s.thread("writer", [&] {
+    while (renewals.load() < 0) sim::wait_for_others();
+    w.replace();
+    for (int i = 0; i <= rounds; ++i) {
+      while (renewals.load() < i) sim::wait_for_others();
+      w.domain.collect();
+      epochs = i + 1;
+    }
+  });
+}
+
 /// A writer that is pinned, or about to be, while the epoch moves; a reader that pins later and reads before
 /// the writer unlinks.
 void late_reader(sim::scene& s) {
@@ -472,6 +500,7 @@ void explore_all(scenes& all) {
   all.run("advanced by another", advanced_by_another, weak, 4);
   all.run("nested", nested);
   all.run("moved", moved);
+  all.run("renewed", renewed);
   all.run("late reader", late_reader);
   all.run("old bag", old_bag);
   all.run("purged beside", purged_beside);

@@ -95,7 +95,7 @@ class entry_operations : public stored_map<Map, Key, Value, Compare, node_store<
     const outcome done = self().apply(
         guard, key, {.insert_where_absent = true, .word = fresh.get(std::forward<Source>(value))});
     if (done.what != effect::inserted) {
-      fresh.give_back(value);
+      fresh.restore(value);
       return false;
     }
     fresh.release();
