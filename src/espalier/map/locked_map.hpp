@@ -95,7 +95,6 @@ class locked_map : public map_facade<locked_map<Key, Value, Traits, Compare>, Ke
   ~locked_map() = default;
 
   [[nodiscard]] guard_type pin() const noexcept { return {}; }
-  [[nodiscard]] static bool is_protected_by(const guard_type&) noexcept { return true; }
 
   // Quiescent only, for tests and inspection.
 

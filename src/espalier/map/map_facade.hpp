@@ -657,8 +657,9 @@ class map_facade {
 
   /// In builds with assertions: a guard protects only in its own domain, and on its own thread.
   [[gnu::always_inline]] Guard& own(Guard& guard) const noexcept {
-    assert(self().is_protected_by(guard) &&
-           "the guard is of another map's domain, of another thread, or moved from");
+    if constexpr (requires { self().is_protected_by(guard); })
+      assert(self().is_protected_by(guard) &&
+             "the guard is of another map's domain, of another thread, or moved from");
     return guard;
   }
 
