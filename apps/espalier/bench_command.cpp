@@ -333,14 +333,16 @@ void write_hgrm(const fs::path& folder, const std::vector<workload::measurement>
 }
 
 void run_bench(bench_options o, const CLI::App& verb) {
+  check_effects(verb, {{{"--time"}, {}, {"--operations"}}});
+  if (!o.study.empty()) return run_bench_study(o, verb);
   check_effects(verb, {{{"--mallocs", "--sizes"}, {"--study"}, {}},
                        {{"--mix", "--distribution"}, {}, {"--quick", "--trace"}},
                        {{"--trace", "--keys-from"}, {}, {"--quick"}},
                        {{"--keys", "--order"}, {}, {"--keys-from"}},
-                       {{"--time"}, {}, {"--operations", "--trace"}},
-                       {{"--operations"}, {}, {"--trace"}},
-                       {{"--hgrm"}, {}, {"--latency-every=0"}}});
-  if (!o.study.empty()) return run_bench_study(o, verb);
+                       {{"--time", "--operations"}, {}, {"--trace"}},
+                       {{"--hgrm"}, {}, {"--latency-every=0"}},
+                       // From the results the page can be made again.
+                       {{"--report"}, {"--json", "--out", "--quick"}, {}}});
   if (o.quick) apply_quick_defaults(o, verb);
   o.complete();
 

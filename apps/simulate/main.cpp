@@ -137,10 +137,11 @@ int run(simulate_options o, const CLI::App& parser) {
     return app::exit_done;
   }
   // All invalid requests are detected before the first operation.
+  if (!o.study.empty()) return run_study(o, parser);
   app::check_effects(parser, {{{"--sizes"}, {"--study"}, {}},
                               {{"--machine", "--pin"}, {}, {"--calibrate"}},
-                              {{"--keys", "--order"}, {}, {"--keys-from"}}});
-  if (!o.study.empty()) return run_study(o, parser);
+                              {{"--keys", "--order"}, {}, {"--keys-from"}},
+                              {{"--report"}, {"--json", "--out"}, {}}});
   o.complete();
   simulation_request request;
   request.machine = chosen_machine(o.calibrate ? "this" : o.machine);

@@ -63,6 +63,7 @@ class Refusals(CommandTest):
             ("--trace", "absent.trace"): "absent.trace",
             ("--keys-from", "absent.txt"): "absent.txt",
             ("--keys-from", "/dev/zero"): "is a device",
+            ("--report", "r.html"): "--report has no effect without --json or --out",
             ("--nosuch",): "--nosuch",
             ("--threads", "1,x"): "--threads",
             **{("--threads", threads): f"--threads {threads} has an empty item" for threads in ("1,,2", ",1", "1,", ",")},

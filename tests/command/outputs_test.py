@@ -78,7 +78,8 @@ class Outputs(Case):
             for first, second in (("./x", "x"), ("x", "link"), ("same/x", "x"), (str(self.folder / "x"), "x")):
                 for options in ("--json", table), (table, "--report"), *([("--json", "--record")] if command == BENCH else []):
                     with self.subTest(command=command[0], options=options, names=(first, second)):
-                        done = self.ended(2, *command, options[0], first, options[1], second)
+                        results = ("--json", "z") if command != INSPECT and "--json" not in options else ()
+                        done = self.ended(2, *command, options[0], first, options[1], second, *results)
                         self.assertIn("two outputs", done.stderr)
                         self.assertFalse((self.folder / "x").exists())
         with open(self.folder / "x", "w") as out:

@@ -52,6 +52,7 @@ class Refusals(SimulateTest):
         }
         self.refused_each("simulate", table={
             **{(*arguments, "--json", "r.json"): word for arguments, word in mistakes.items()},
+            ("--report", "r.html"): "--json",
             **{(option, path): "cannot write" for option in ("--json", "--csv")
                for path in ("/proc/nothing/r", "/dev/null/r", ".")}})
 
