@@ -350,7 +350,7 @@ class examination {
                 "", width);
     text += bold(wrapped(inspect::summary_of(a, found), "", width), colour);
     for (const inspect::finding& f : std::span(found).first(std::min(found.size(), types_)))
-      text += wrapped("- " + f.text, "  ", width - 2);
+      text += wrapped(f.text, "    ", width - 4).replace(2, 1, "-");
     text += left_out(types_, found.size(), "finding", width);
     for (const inspect::assertion_outcome& outcome : outcomes) text += wrapped(outcome.text, "", width);
     for (const std::string& blind : inspect::blind_spots(a)) text += wrapped(blind, "", width);
